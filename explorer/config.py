@@ -1,0 +1,38 @@
+"""The one configuration: frozen, passed down explicitly, part of every cache key, shown in the record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from torch import fx
+
+from explorer.ir.target import CPU, Target
+
+GraphPass = Callable[[fx.GraphModule], fx.GraphModule | None]
+
+
+@dataclass(frozen=True)
+class Config:
+    """What a compile may depend on besides its input.
+
+    `dynamic`: None makes a size dynamic once it was seen to change, True from the start, False never.
+    `passes`: the user's FX passes over the captured graph, each a stage of its own.
+    """
+
+    target: Target = CPU
+    fullgraph: bool = False
+    dynamic: bool | None = None
+    backend: str | Callable[..., Any] = "explorer"
+    passes: tuple[GraphPass, ...] = ()
+    recompile_limit: int = 8
+    inline_depth: int = 64
+    cache_dir: Path | None = None
+    """Where built kernels are kept; None is the user's own cache folder (0700)."""
+    threads: int | None = None
+    """OpenMP threads of generated CPU code; None takes torch.get_num_threads() at call time."""
+    fuse: bool = True
+    cpp_flags: tuple[str, ...] = field(default=("-O3", "-march=native"))
+    grad: Literal["auto", "never"] = "auto"

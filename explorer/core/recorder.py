@@ -1,0 +1,127 @@
+"""The ambient recorder: stage runs and events, kept as live objects and rendered only when a record is asked for."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any, ParamSpec
+
+P = ParamSpec("P")
+
+EVENT_CAP = 2000
+"""Events of one type kept in one compile; the rest are counted."""
+
+_current: ContextVar[Recorder | None] = ContextVar("recorder", default=None)
+
+
+@dataclass
+class StageRun:
+    """One call of a stage. Times are seconds on `time.perf_counter`; `error` is the exception that ended it."""
+
+    name: str
+    started: float
+    seconds: float = 0.0
+    depth: int = 0
+    artifact: Any = None
+    error: BaseException | None = None
+
+
+@dataclass
+class CompileRun:
+    """The stage runs and events of one compile: a frame ("f0"), its recompile ("f0.1") or a bare graph ("g0")."""
+
+    id: str
+    title: str
+    started: float
+    seconds: float = 0.0
+    stages: list[StageRun] = field(default_factory=list)
+    events: list[Any] = field(default_factory=list)
+    left_out: Counter[str] = field(default_factory=Counter)
+    error: BaseException | None = None
+
+
+class Recorder:
+    """Collects what happens while it is current. `on_stage` is told of each finished stage run (live views)."""
+
+    def __init__(self, on_stage: Callable[[CompileRun, StageRun], None] | None = None) -> None:
+        self.started = time.perf_counter()
+        self.compiles: list[CompileRun] = []
+        self._open: list[CompileRun] = []
+        self._depth = 0
+        self._on_stage = on_stage
+        self._seen: Counter[tuple[int, str]] = Counter()
+
+    @contextmanager
+    def compile(self, id: str, title: str) -> Iterator[CompileRun]:
+        """Everything recorded inside belongs to a new compile; compiles nest (a break inside an inlined call)."""
+        run = CompileRun(id, title, time.perf_counter())
+        self.compiles.append(run)
+        self._open.append(run)
+        try:
+            yield run
+        except BaseException as error:
+            run.error = error
+            raise
+        finally:
+            run.seconds = time.perf_counter() - run.started
+            self._open.pop()
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[StageRun]:
+        owner = self._owner()
+        run = StageRun(name, time.perf_counter(), depth=self._depth)
+        owner.stages.append(run)
+        self._depth += 1
+        try:
+            yield run
+        except BaseException as error:
+            run.error = error
+            raise
+        finally:
+            self._depth -= 1
+            run.seconds = time.perf_counter() - run.started
+            if self._on_stage is not None:
+                self._on_stage(owner, run)
+
+    def event(self, event: object) -> None:
+        owner = self._owner()
+        kind = type(event).__name__
+        self._seen[id(owner), kind] += 1
+        if self._seen[id(owner), kind] > EVENT_CAP:
+            owner.left_out[kind] += 1
+        else:
+            owner.events.append(event)
+
+    def _owner(self) -> CompileRun:
+        """The innermost open compile; what happens between compiles belongs to the run "process"."""
+        if self._open:
+            return self._open[-1]
+        if not self.compiles or self.compiles[0].id != "process":
+            self.compiles.insert(0, CompileRun("process", "outside any compile", self.started))
+        return self.compiles[0]
+
+
+def recorder() -> Recorder | None:
+    """The current recorder, or None when nobody records."""
+    return _current.get()
+
+
+@contextmanager
+def recording(into: Recorder) -> Iterator[Recorder]:
+    """Make `into` the current recorder inside the block."""
+    token = _current.set(into)
+    try:
+        yield into
+    finally:
+        _current.reset(token)
+
+
+def note(event: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> None:
+    """Record `event(*args, **kwargs)`, an attempt that leaves no trace in a result; one lookup when nobody records."""
+    current = _current.get()
+    if current is not None:
+        current.event(event(*args, **kwargs))

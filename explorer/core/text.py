@@ -1,0 +1,68 @@
+"""Text whose every line knows what caused it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from explorer.core.origin import Origins, origins
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line: its own id ("k1:17", or "" when nothing refers to it) and the ids one level up."""
+
+    text: str
+    id: str = ""
+    origins: Origins = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """What an artifact prints. `language` names a Pygments lexer ("python", "cpp", "ptx", "text")."""
+
+    lines: tuple[Line, ...]
+    language: str = "text"
+
+    def __str__(self) -> str:
+        return "\n".join(line.text for line in self.lines)
+
+
+class LineWriter:
+    """Collects lines of generated code; each takes its origins from the ambient origin.
+
+    A line written outside any `origin` block is refused: generated code without a cause is a bug.
+    `name` prefixes the line ids: the 17th line of "k1" is "k1:17".
+    """
+
+    def __init__(self, name: str, language: str, *, indent: str = "    ") -> None:
+        self.name = name
+        self.language = language
+        self._unit = indent
+        self._depth = 0
+        self._lines: list[Line] = []
+
+    def line(self, text: str = "") -> None:
+        """Write one or more lines (split at newlines) at the current depth. Raises AssertionError without an origin."""
+        causes = origins()
+        assert causes, f"line without an origin in {self.name}: {text!r}"
+        for part in text.split("\n"):
+            number = len(self._lines) + 1
+            self._lines.append(Line((self._unit * self._depth + part).rstrip(), f"{self.name}:{number}", causes))
+
+    @contextmanager
+    def indented(self, opening: str = "", closing: str = "") -> Iterator[None]:
+        """Write `opening`, the block's lines one step deeper, then `closing`."""
+        if opening:
+            self.line(opening)
+        self._depth += 1
+        try:
+            yield
+        finally:
+            self._depth -= 1
+        if closing:
+            self.line(closing)
+
+    def finish(self) -> Text:
+        return Text(tuple(self._lines), self.language)

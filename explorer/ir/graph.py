@@ -1,0 +1,171 @@
+"""An FX graph with typed facts about each node: what capture, the trace and every graph pass make and take."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch import fx
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from explorer.core.origin import Origins, origins, union
+from explorer.core.text import Line, Text
+from explorer.ir.bytecode import Span
+
+INFO = "info"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeInfo:
+    """The one entry of `node.meta` that this project reads.
+
+    `id` is "fx.add_1" in a captured graph and "aten.mul_2" in a traced one. `value` is what the node yields under fake
+    tensors: a FakeTensor, a SymInt, a number, None, or a tuple of them. `module` is the path of the module whose
+    forward made the node ("transformer.h.0.mlp"). `about` is one phrase for a person ("gradient of l_x_",
+    "saved: cheap to keep").
+    """
+
+    id: str
+    value: Any
+    origins: Origins = ()
+    span: Span | None = None
+    module: str = ""
+    about: str = ""
+
+
+def info(node: fx.Node) -> NodeInfo:
+    """The facts about `node`. Raises KeyError for a node that was added without `stamp`."""
+    found: NodeInfo = node.meta[INFO]
+    return found
+
+
+def stamp(
+    node: fx.Node, id: str, value: Any, *, span: Span | None = None, module: str = "", about: str = ""
+) -> fx.Node:
+    """Attach a NodeInfo whose origins are the ambient ones. `val` and `example_value` are torch's own keys."""
+    node.meta[INFO] = NodeInfo(id, value, origins(), span, module, about)
+    node.meta["val"] = node.meta["example_value"] = value
+    return node
+
+
+def restamp(node: fx.Node, **changes: Any) -> fx.Node:
+    """Replace fields of the node's NodeInfo."""
+    node.meta[INFO] = replace(info(node), **changes)
+    if "value" in changes:
+        node.meta["val"] = node.meta["example_value"] = changes["value"]
+    return node
+
+
+def merge_origins(into: fx.Node, *others: fx.Node) -> None:
+    """Give `into` the origins of `others` as well: what CSE and pattern rewrites do before they drop a node."""
+    restamp(into, origins=union(info(into).origins, *(info(other).origins for other in others)))
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A graph that nobody mutates: a pass works on `copy()` and returns a new Graph.
+
+    `constants` holds the tensors that `get_attr` nodes name. `grad_enabled` is the grad mode at entry.
+    The single output node returns a flat tuple of nodes, numbers and None.
+    """
+
+    name: str
+    graph: fx.Graph
+    fake_mode: FakeTensorMode
+    constants: Mapping[str, torch.Tensor | torch.nn.Module | Any] = field(default_factory=dict)
+    grad_enabled: bool = False
+
+    @property
+    def inputs(self) -> tuple[fx.Node, ...]:
+        return tuple(node for node in self.graph.nodes if node.op == "placeholder")
+
+    @property
+    def outputs(self) -> tuple[Any, ...]:
+        (node,) = (node for node in reversed(self.graph.nodes) if node.op == "output")
+        returned: tuple[Any, ...] = tuple(node.args[0])
+        return returned
+
+    def copy(self) -> fx.Graph:
+        """A graph to mutate; nodes keep their NodeInfo."""
+        made = fx.Graph()
+        returned = made.graph_copy(self.graph, val_map := {})
+        for old, new in val_map.items():
+            new.meta = dict(old.meta)
+        made.output(returned)
+        return made
+
+    def module(self) -> fx.GraphModule:
+        """As a GraphModule over a copy, for FX passes and for other compilers' back ends."""
+        return fx.GraphModule(dict(self.constants), self.copy(), class_name=self.name)
+
+    def text(self) -> Text:
+        lines = [Line(f"graph {self.name}({', '.join(node.name for node in self.inputs)}):")]
+        for node in self.graph.nodes:
+            if node.op == "output":
+                lines.append(Line(f"  return ({', '.join(map(str, self.outputs))}{',' if self.outputs else ''})"))
+                continue
+            facts = info(node)
+            text = f"  {node.name}: {describe(facts.value)} = {_call(node)}{_aside(facts)}"
+            lines.append(Line(text, facts.id, facts.origins))
+        return Text(tuple(lines), "python")
+
+
+def describe(value: Any) -> str:
+    """A value's type as one reads it: f32[4, 8] (strides shown when not contiguous), i64, (f32[2], f32[2])."""
+    if isinstance(value, torch.Tensor):
+        shape = ", ".join(map(str, value.shape))
+        strided = value.layout is torch.strided and not value.is_contiguous()
+        strides = f" strides ({', '.join(map(str, value.stride()))})" if strided else ""
+        place = "" if value.device.type == "cpu" else f" {value.device}"
+        grad = " grad" if value.requires_grad else ""
+        return f"{DTYPE_NAMES.get(value.dtype, str(value.dtype))}[{shape}]{strides}{place}{grad}"
+    if isinstance(value, (tuple, list)):
+        return f"({', '.join(map(describe, value))})"
+    if isinstance(value, torch.SymInt):
+        return f"size {value}"
+    return "None" if value is None else type(value).__name__
+
+
+DTYPE_NAMES: dict[torch.dtype, str] = {
+    torch.float32: "f32", torch.float64: "f64", torch.float16: "f16", torch.bfloat16: "bf16",
+    torch.int64: "i64", torch.int32: "i32", torch.int16: "i16", torch.int8: "i8", torch.uint8: "u8", torch.bool: "b8",
+    torch.complex64: "c64", torch.complex128: "c128",
+}  # fmt: skip
+
+
+def target_name(node: fx.Node) -> str:
+    """The node's target as a person names it: aten.add.Tensor, torch.relu, the attribute or method name."""
+    target = node.target
+    if isinstance(target, torch._ops.OpOverload):
+        return str(target)
+    if isinstance(target, str):
+        return target
+    module = getattr(target, "__module__", "") or ""
+    name = getattr(target, "__name__", repr(target))
+    return f"{module.replace('_operator', 'operator')}.{name}" if module not in ("", "builtins") else name
+
+
+def _call(node: fx.Node) -> str:
+    if node.op == "placeholder":
+        return "input"
+    if node.op == "get_attr":
+        return f"constant {node.target}"
+    positional = [_argument(value) for value in node.args]
+    keyword = [f"{name}={_argument(value)}" for name, value in node.kwargs.items()]
+    if node.op == "call_method":
+        return f"{positional[0]}.{node.target}({', '.join(positional[1:] + keyword)})"
+    return f"{target_name(node)}({', '.join(positional + keyword)})"
+
+
+def _argument(value: Any) -> str:
+    if isinstance(value, (tuple, list)):
+        return f"[{', '.join(map(_argument, value))}]"
+    return str(value)
+
+
+def _aside(facts: NodeInfo) -> str:
+    place = facts.span.id.rpartition("/")[2] if facts.span else ""
+    aside = " | ".join(part for part in (facts.about, place, facts.module) if part)
+    return f"  # {aside}" if aside else ""

@@ -1,0 +1,117 @@
+"""Generated and built programs: kernels, the wrapper that calls them, and what a compile finally yields, a callable."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from explorer.core.origin import Origins
+from explorer.core.reasons import Why
+from explorer.core.text import Line, Text
+from explorer.ir.loops import Size
+
+Language = Literal["cpp", "triton"]
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """A parameter of a kernel: the pointer to `buffer` (its storage start), or the value of a size symbol."""
+
+    name: str
+    buffer: str | None = None
+    size: Size | None = None
+    written: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """One generated kernel. `function` is the symbol, equal for kernels with equal bodies; `id` is "k1".
+
+    `bytes` and `flops` are what one call moves and computes at least, as size expressions.
+    """
+
+    id: str
+    function: str
+    language: Language
+    source: Text
+    arguments: tuple[Argument, ...]
+    bytes: Size
+    flops: Size
+    origins: Origins
+    constants: Mapping[str, Any] = field(default_factory=dict)
+    """What the launcher needs beside the arguments: for Triton the block sizes, warps and the grid's numel."""
+
+
+@dataclass(frozen=True)
+class Generated:
+    """The sources of one half: kernels, and the Python wrapper `call(inputs) -> tuple` that allocates and launches."""
+
+    name: str
+    target: str
+    kernels: tuple[Kernel, ...]
+    wrapper: Text
+    constants: Mapping[str, Any]
+    """Objects the wrapper names and does not create: operators, captured tensors."""
+
+    def text(self) -> Text:
+        lines: list[Line] = []
+        printed: set[str] = set()
+        for kernel in self.kernels:
+            if kernel.function not in printed:
+                printed.add(kernel.function)
+                lines += [*kernel.source.lines, Line("")]
+        return Text((*lines, *self.wrapper.lines), "cpp" if self.target == "cpu" else "python")
+
+
+@dataclass(frozen=True, slots=True)
+class BuildStep:
+    """One tool invocation: its full command, where the result went, seconds, and whether a cache held it already."""
+
+    tool: str
+    command: tuple[str, ...]
+    version: str
+    output: str
+    seconds: float
+    cached: bool
+
+
+@dataclass(frozen=True)
+class Program:
+    """A half that is built. `call` takes the flat inputs and returns the flat outputs; None where the target is absent.
+
+    `lowered` holds per kernel function the machine's texts by kind: "asm", or "ttir", "ttgir", "llir", "ptx", "sass".
+    """
+
+    generated: Generated
+    call: Callable[[Sequence[Any]], tuple[Any, ...]] | None
+    steps: tuple[BuildStep, ...]
+    lowered: Callable[[], Mapping[str, Mapping[str, Text]]]
+    profile: Callable[[Sequence[Any]], Mapping[str, float]] | None = None
+    """Runs once and returns seconds by id of kernel or extern call."""
+
+    def text(self) -> Text:
+        lines = []
+        for step in self.steps:
+            cached = " (cached)" if step.cached else ""
+            lines.append(Line(f"{step.tool} {step.version}  {step.seconds:.3f} s{cached}  -> {step.output}"))
+            lines.append(Line(f"  $ {' '.join(step.command)}"))
+        if self.call is None:
+            lines.append(Line(f"never run: target {self.generated.target} is not on this machine"))
+        return Text(tuple(lines), "text")
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A compiled graph: `call` has the calling convention of the captured graph (flat inputs to flat tuple), with
+    mutations written back, aliased outputs rebuilt and autograd connected."""
+
+    name: str
+    call: Callable[..., tuple[Any, ...]]
+    halves: tuple[Program, ...]
+    description: Text
+    fallback: Why | None = None
+    """Why the graph runs eagerly instead, where it does."""
+
+    def text(self) -> Text:
+        return self.description

@@ -1,0 +1,137 @@
+"""Dependencies, fused kernels and their order: what becomes one kernel, and why operations are or are not together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from explorer.core.origin import Origins
+from explorer.core.reasons import Verdict
+from explorer.core.text import Line, Text
+from explorer.ir.loops import Axis, Extern, Loop, Loops, Size, print_operation
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """One read or write: the elements `index` of `buffer` for all points of `axes`. `index` None: all of it, in an
+    order not known (a library call, an index from data)."""
+
+    buffer: str
+    index: Size | None
+    axes: tuple[Axis, ...]
+
+
+@dataclass(frozen=True)
+class Dependencies:
+    """`reads` and `writes` by operation id; `after[b]` are the operations that must run before b, each with the buffer
+    through which (a read after a write, a write after a read, the order of random draws)."""
+
+    loops: Loops
+    reads: dict[str, tuple[Access, ...]]
+    writes: dict[str, tuple[Access, ...]]
+    after: dict[str, dict[str, str]]
+    users: dict[str, tuple[str, ...]]
+    """Operations that read each buffer."""
+
+    def text(self) -> Text:
+        lines = [Line(f"dependencies {self.loops.name}")]
+        for operation in self.loops.operations:
+            needs = ", ".join(f"{id} ({through})" for id, through in self.after[operation.id].items())
+            lines.append(Line(f"  {operation.id} after {needs or 'nothing'}", operation.id, operation.origins))
+            for read in self.reads[operation.id]:
+                lines.append(Line(f"    reads {read.buffer}[{'*' if read.index is None else read.index}]"))
+        return Text(tuple(lines), "text")
+
+
+@dataclass(frozen=True, slots=True)
+class Fusion:
+    """What was decided for two operations (ids of the operations, not of the kernels that they were in by then)."""
+
+    first: str
+    second: str
+    verdict: Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A loop inside a kernel, its axes renamed to the kernel's.
+
+    `inner` says that it runs at each point of outer x inner axes (a reduction runs there and yields one value for each
+    outer point); else once for each outer point.
+    """
+
+    loop: Loop
+    inner: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FusedKernel:
+    """Loops that run as one kernel: for each point of `outer`, the steps in order.
+
+    Where a step reads, at its own point, what an earlier step wrote at that point, it takes the value. `internal` are
+    the buffers that nobody outside the kernel reads: they need no memory (a code generator may keep a row of one in a
+    scratch array where a later pass over `inner` reads it).
+    """
+
+    id: str
+    outer: tuple[Axis, ...]
+    inner: tuple[Axis, ...]
+    steps: tuple[Step, ...]
+    internal: frozenset[str]
+    origins: Origins
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        return tuple(step.loop.id for step in self.steps)
+
+
+@dataclass(frozen=True)
+class Fused:
+    """Kernels and library calls, not yet ordered, and every verdict that was reached on the way."""
+
+    dependencies: Dependencies
+    items: tuple[FusedKernel | Extern, ...]
+    verdicts: tuple[Fusion, ...]
+
+    def text(self) -> Text:
+        lines = [Line(f"fused {self.dependencies.loops.name}: {len(self.items)} items")]
+        lines += _print_items(self.items)
+        lines.append(Line("  verdicts"))
+        for fusion in self.verdicts:
+            mark = "+" if fusion.verdict.ok else "-"
+            cause = (fusion.first, fusion.second)
+            lines.append(Line(f"    {mark} {fusion.first} with {fusion.second}: {fusion.verdict.why}", "", cause))
+        return Text(tuple(lines), "text")
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """The items in the order in which they run. `live[buffer]` is the first and last position that touches it, -1 for
+    inputs and len(items) for what is returned."""
+
+    fused: Fused
+    items: tuple[FusedKernel | Extern, ...]
+    live: dict[str, tuple[int, int]]
+
+    @property
+    def loops(self) -> Loops:
+        return self.fused.dependencies.loops
+
+    def text(self) -> Text:
+        return Text((Line(f"schedule {self.loops.name}: {len(self.items)} items"), *_print_items(self.items)), "python")
+
+
+def _print_items(items: tuple[FusedKernel | Extern, ...]) -> list[Line]:
+    lines: list[Line] = []
+    for item in items:
+        if isinstance(item, Extern):
+            lines += print_operation(item)
+            continue
+        outer = "".join(f"[{axis.symbol}<{axis.size}]" for axis in item.outer)
+        inner = "".join(f"[{axis.symbol}<{axis.size}]" for axis in item.inner)
+        head = f"  kernel {item.id}: for {outer or '[]'}{' inner ' + inner if inner else ''}"
+        lines.append(Line(head, item.id, item.origins))
+        for step in item.steps:
+            lines += print_operation(step.loop, "    ")
+        if item.internal:
+            lines.append(Line(f"    never in memory: {', '.join(sorted(item.internal))}"))
+    return lines

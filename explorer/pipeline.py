@@ -1,0 +1,1 @@
+"""THE page: which stage makes which artifact."""
