@@ -1,0 +1,377 @@
+"""The record: plain data, versioned JSON, everything a view needs and nothing that can run.
+
+Ids are unique within one compile. An element's `origins` are ids one level up in the same compile; a source line's id is
+"FILE:LINE". What no source line caused has the origin "synthetic:REASON".
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+VERSION = 1
+MIME = "application/vnd.explorer.record+json"
+
+
+class Data(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Base of every structure of the record."""
+
+
+class LineData(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True):
+    """[text, id, origins]"""
+
+    text: str
+    id: str = ""
+    origins: tuple[str, ...] = ()
+
+
+class TextData(Data, frozen=True):
+    """`language` is a Pygments lexer's name."""
+
+    lines: tuple[LineData, ...]
+    language: str = "text"
+
+
+class SpanData(Data, frozen=True):
+    file: str
+    line: int
+    end_line: int
+    column: int = -1
+    end_column: int = -1
+
+
+class SourceData(Data, frozen=True):
+    """A stretch of a source file: its lines from `first_line` (1-based)."""
+
+    file: str
+    first_line: int
+    text: str
+
+
+class WhyData(Data, frozen=True):
+    """A catalogue code, its title, and the particulars."""
+
+    code: str
+    title: str
+    detail: str = ""
+
+
+class NodeData(Data, frozen=True):
+    """A graph node. `inputs` are node ids; `type` reads like "f32[4, 8]"; `bytes` by size hints; `about` is one phrase."""
+
+    id: str
+    name: str
+    op: str
+    target: str
+    type: str
+    inputs: tuple[str, ...]
+    origins: tuple[str, ...]
+    module: str = ""
+    about: str = ""
+    bytes: int = 0
+    span: SpanData | None = None
+
+
+class GraphData(Data, frozen=True):
+    name: str
+    nodes: tuple[NodeData, ...]
+    outputs: tuple[str, ...]
+
+
+class GradNodeData(Data, frozen=True):
+    """A node of eager's autograd graph; `inputs` are the nodes its gradients flow to."""
+
+    id: str
+    name: str
+    origins: tuple[str, ...]
+    inputs: tuple[str, ...]
+
+
+class InstructionData(Data, frozen=True):
+    id: str
+    op: str
+    arg: str
+    target: str = ""
+    origins: tuple[str, ...] = ()
+    span: SpanData | None = None
+    stack: tuple[int, int] = (0, 0)
+    """Values popped and pushed."""
+
+
+class CodeData(Data, frozen=True):
+    """`role` is "original", "rewritten", "continuation" or "inlined"."""
+
+    name: str
+    role: str
+    file: str
+    line: int
+    instructions: tuple[InstructionData, ...]
+
+
+class GuardData(Data, frozen=True):
+    """`source` is Python text of what is checked; `property`, `relation`, `value` what is asked of it."""
+
+    id: str
+    source: str
+    property: str
+    relation: str
+    value: str
+    text: str
+    why: str
+    cause: str = ""
+    span: SpanData | None = None
+
+
+class BreakData(Data, frozen=True):
+    why: WhyData
+    instruction: str
+    span: SpanData | None
+    stack: tuple[str, ...]
+    hints: tuple[str, ...]
+    continuation: str = ""
+
+
+class EffectData(Data, frozen=True):
+    kind: str
+    text: str
+    origins: tuple[str, ...]
+
+
+class SymbolData(Data, frozen=True):
+    """A symbolic size. `status` is "dynamic" or "specialised"; `why` says what made it so."""
+
+    name: str
+    hint: int | None
+    source: str
+    range: str
+    status: str
+    why: str
+
+
+class SavedData(Data, frozen=True):
+    """A value the backward needs: kept from the forward or computed again."""
+
+    id: str
+    kept: bool
+    bytes: int
+    why: WhyData
+
+
+class BufferData(Data, frozen=True):
+    """`why` says why it is in memory at all; `where` is the memory plan's place, `first` and `last` its life in the
+    schedule."""
+
+    name: str
+    type: str
+    kind: str
+    origins: tuple[str, ...]
+    why: WhyData | None = None
+    where: str = ""
+    where_why: WhyData | None = None
+    offset: int = 0
+    of: str = ""
+    bytes: int = 0
+    first: int = 0
+    last: int = 0
+
+
+class OperationData(Data, frozen=True):
+    """A loop or a library call."""
+
+    id: str
+    kind: str
+    target: str
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+    origins: tuple[str, ...]
+    why: WhyData | None = None
+
+
+class FusionData(Data, frozen=True):
+    first: str
+    second: str
+    ok: bool
+    why: WhyData
+    score: float = 0.0
+
+
+class ItemData(Data, frozen=True):
+    """One entry of the schedule: a kernel with its operations, or a library call."""
+
+    id: str
+    kind: str
+    operations: tuple[str, ...]
+    outer: str = ""
+    inner: str = ""
+    internal: tuple[str, ...] = ()
+
+
+class ScheduleData(Data, frozen=True):
+    items: tuple[ItemData, ...]
+    fusions: tuple[FusionData, ...]
+
+
+class MemoryData(Data, frozen=True):
+    pool: int
+    peak_before: int
+    peak_after: int
+
+
+class KernelData(Data, frozen=True):
+    """`seconds` is the median of one launch, where it was timed. `lowered` gives the machine's texts by kind ("asm",
+    "ttir", "ttgir", "llir", "ptx", "sass")."""
+
+    id: str
+    function: str
+    language: str
+    source: TextData
+    origins: tuple[str, ...]
+    bytes: int
+    flops: int
+    seconds: float | None = None
+    lowered: dict[str, TextData] = {}
+
+
+class BuildData(Data, frozen=True):
+    tool: str
+    command: tuple[str, ...]
+    version: str
+    output: str
+    seconds: float
+    cached: bool
+
+
+class HalfData(Data, frozen=True):
+    """One half (inference, forward or backward) from lowering to the built program."""
+
+    name: str
+    target: str
+    buffers: tuple[BufferData, ...] = ()
+    operations: tuple[OperationData, ...] = ()
+    schedule: ScheduleData | None = None
+    memory: MemoryData | None = None
+    kernels: tuple[KernelData, ...] = ()
+    wrapper: TextData | None = None
+    builds: tuple[BuildData, ...] = ()
+    extern_seconds: dict[str, float] = {}
+    runs: bool = True
+
+
+class StageData(Data, frozen=True):
+    """One call of a stage. `half` names the half it belongs to. `error` is what ended it."""
+
+    id: str
+    name: str
+    started: float
+    seconds: float
+    depth: int
+    half: str = ""
+    text: TextData | None = None
+    graph: GraphData | None = None
+    error: str = ""
+    same_as: str = ""
+    """The id of the stage whose text this one left unchanged; its own `text` is then absent."""
+
+
+class EventData(Data, frozen=True):
+    """An attempt: its type's name and its fields as text."""
+
+    kind: str
+    fields: dict[str, str]
+
+
+class CompileData(Data, frozen=True):
+    """Everything of one compile of a frame ("f0"), a recompile of it ("f0.1") or a graph ("g0")."""
+
+    id: str
+    title: str
+    started: float
+    seconds: float
+    stages: tuple[StageData, ...] = ()
+    codes: tuple[CodeData, ...] = ()
+    guards: tuple[GuardData, ...] = ()
+    breaks: tuple[BreakData, ...] = ()
+    effects: tuple[EffectData, ...] = ()
+    symbols: tuple[SymbolData, ...] = ()
+    saved: tuple[SavedData, ...] = ()
+    eager_backward: tuple[GradNodeData, ...] = ()
+    halves: tuple[HalfData, ...] = ()
+    nodes: dict[str, tuple[str, tuple[str, ...]]] = {}
+    """What became of each ATen node: ("kernel" | "extern" | "view" | "constant", operation ids)."""
+    events: tuple[EventData, ...] = ()
+    left_out: dict[str, int] = {}
+    error: str = ""
+    fallback: WhyData | None = None
+
+
+class SamplesData(Data, frozen=True):
+    """Seconds of one contestant: "eager", "explorer" or "stock". Spread is the interquartile range."""
+
+    name: str
+    median: float
+    spread: float
+    samples: tuple[float, ...]
+    compile_seconds: float | None = None
+    note: str = ""
+
+
+class AccuracyData(Data, frozen=True):
+    """Against eager: the largest absolute and relative error over outputs and gradients, and where the first node parts
+    from eager beyond tolerance ("" where none does)."""
+
+    largest_absolute: float
+    largest_relative: float
+    where: str
+    first_parting: str = ""
+    compared: int = 0
+
+
+class MachineData(Data, frozen=True):
+    """Measured peaks: bytes and floating-point operations a second."""
+
+    name: str
+    bytes_per_second: float
+    flops_per_second: float
+
+
+class TimingData(Data, frozen=True):
+    contestants: tuple[SamplesData, ...]
+    overhead: float | None = None
+    """Seconds of a call outside the kernels."""
+    machine: MachineData | None = None
+    accuracy: AccuracyData | None = None
+    method: str = ""
+
+
+class CoverageData(Data, frozen=True):
+    """ATen calls by where they run, and frames that ran in the interpreter outside graphs."""
+
+    kernel: int = 0
+    extern: int = 0
+    view: int = 0
+    fallback: int = 0
+    python: tuple[str, ...] = ()
+
+
+class ReasonData(Data, frozen=True):
+    code: str
+    title: str
+    meaning: str
+    hint: str
+
+
+class RecordData(Data, frozen=True):
+    version: int
+    title: str
+    engine: str
+    target: str
+    created: str
+    environment: dict[str, str]
+    config: dict[str, str]
+    sources: tuple[SourceData, ...]
+    compiles: tuple[CompileData, ...]
+    coverage: CoverageData
+    timing: TimingData | None = None
+    result: str = ""
+    error: str = ""
+    reasons: tuple[ReasonData, ...] = ()
+    """The catalogue entries that this record names."""
