@@ -1,4 +1,4 @@
-"""Makes tests/ importable (`from programs import ZOO`), seeds every test, and registers the markers."""
+"""Makes tests/ importable (`from programs import ZOO`), seeds every test, and skips `gpu` tests where there is none."""
 
 import os
 import sys
@@ -10,9 +10,7 @@ import torch
 sys.path.insert(0, str(Path(__file__).parent))
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "gpu: needs a GPU")
-    config.addinivalue_line("markers", "slow: takes more than a few seconds")
+def pytest_configure() -> None:
     if "PYTEST_XDIST_WORKER" in os.environ:
         torch.set_num_threads(1)
 

@@ -16,8 +16,8 @@ from zoo.program import REGISTERED, TAGS, Program, call
 
 FILES = (pointwise, numerics, reductions, views, indexing, layers, randomness, python, modules, effects, breaks)
 
-NAMED: dict[str, Program] = dict(REGISTERED)
-ZOO: tuple[Program, ...] = tuple(NAMED.values())
+ZOO: tuple[Program, ...] = tuple(p for file in FILES for p in REGISTERED.values() if p.fn.__module__ == file.__name__)
+NAMED: dict[str, Program] = {program.name: program for program in ZOO}
 
 
 def tagged(*tags: str, without: str = "") -> tuple[Program, ...]:

@@ -3,7 +3,6 @@
 import zlib
 
 import torch
-
 from zoo.program import call, program
 
 
@@ -37,7 +36,13 @@ def branch_on_data(x):
     return y.cos() - 1
 
 
-@program("break", inputs=lambda: call(torch.tensor([1.0, 2.0])), other_inputs=(lambda: call(torch.tensor([3.0, 4.0])),), breaks=1, grad=True)
+@program(
+    "break",
+    inputs=lambda: call(torch.tensor([1.0, 2.0])),
+    other_inputs=(lambda: call(torch.tensor([3.0, 4.0])),),
+    breaks=1,
+    grad=True,
+)
 def item_as_scale(x):
     scale = x.detach().sum().item()
     return x * scale + 1
@@ -50,7 +55,12 @@ def tolist_as_sizes(sizes, x):
     return y[:first].sum() + y[first : first + second].mean()
 
 
-@program("break index", inputs=lambda: call(torch.tensor([0.0, 1.0, 0.0, 2.0])), other_inputs=(lambda: call(torch.zeros(4)),), breaks=1)
+@program(
+    "break index",
+    inputs=lambda: call(torch.tensor([0.0, 1.0, 0.0, 2.0])),
+    other_inputs=(lambda: call(torch.zeros(4)),),
+    breaks=1,
+)
 def nonzero_positions(x):
     y = x * 2
     positions = y.nonzero()
@@ -66,7 +76,7 @@ def boolean_mask_select(x):
 @program("break sort", inputs=lambda: call(torch.tensor([3, 1, 3, 2])), breaks=1)
 def unique_values(x):
     values, counts = torch.unique(x + 1, return_counts=True)
-    return values * 2, counts
+    return values * 2, counts + 1
 
 
 @program("break stdlib", inputs=lambda: call(torch.randn(3), b"key"), breaks=1, grad=True)

@@ -102,7 +102,12 @@ def mutates_strided_inputs(x, y):
     return x.sum(0)
 
 
-@program("effects container", inputs=lambda: call(torch.randn(3), [torch.zeros(3)], {"old": torch.ones(3), "gone": 1}), frozen=(1, 2), grad=True)
+@program(
+    "effects container mutation",
+    inputs=lambda: call(torch.randn(3), [torch.zeros(3)], {"old": torch.ones(3), "gone": 1}),
+    frozen=(1, 2),
+    grad=True,
+)
 def mutates_containers(x, items, table):
     y = x + 1
     items.append(y)
@@ -130,7 +135,9 @@ def sets_attributes(x, holder):
     return holder.value * 2
 
 
-@program("effects global", inputs=lambda: call(torch.randn(3)), factory=True, state=lambda fn: (COUNTER, CACHE), grad=True)
+@program(
+    "effects global", inputs=lambda: call(torch.randn(3)), factory=True, state=lambda fn: (COUNTER, CACHE), grad=True
+)
 def mutates_globals():
     global COUNTER
     COUNTER = 0

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-
 from zoo.program import Inputs, call, seeded
 
 
@@ -44,7 +43,12 @@ REDUCTIONS = "fused: reductions over the same input"
 
 
 def pair(
-    obstacle: str, blocked: Callable[..., Any], free: Callable[..., Any], fused: str, inputs: Inputs, free_inputs: Inputs | None = None
+    obstacle: str,
+    blocked: Callable[..., Any],
+    free: Callable[..., Any],
+    fused: str,
+    inputs: Inputs,
+    free_inputs: Inputs | None = None,
 ) -> FusionPair:
     return FusionPair(
         obstacle,
@@ -78,13 +82,13 @@ def pointwise_between(x, w):
 def cycle(x, w):
     a = torch.relu(x)
     product = a @ w
-    return a, a + product
+    return a, a * product
 
 
 def no_cycle(x, w):
     a = torch.relu(x)
     product = x @ w
-    return a, a + product
+    return a, a * product
 
 
 def reduces_the_other_dim(x):
@@ -142,13 +146,13 @@ def many_inputs(*xs):
 
 
 def mutation_of_what_was_read(x):
-    flipped = x.flip(0) + 1.0
+    flipped = x.flip(0) + x
     x.mul_(2.0)
     return flipped
 
 
 def no_mutation_of_what_was_read(x):
-    flipped = x.flip(0) + 1.0
+    flipped = x.flip(0) + x
     return flipped, x * 2.0
 
 
@@ -164,12 +168,12 @@ def gather_then_pointwise(x, rows):
 
 def indirect_read_of_producer(x, rows):
     y = x.exp()
-    return y, y[rows] + 1.0
+    return y, y + y[rows]
 
 
 def indirect_read_of_input(x, rows):
     y = x.exp()
-    return y, x[rows] + 1.0
+    return y, y + x[rows]
 
 
 def other_loop_order(x, w):
@@ -233,7 +237,13 @@ FUSION_PAIRS: tuple[FusionPair, ...] = (
         lambda: call(torch.randn(8, 16), torch.randn(8, 16)),
     ),
     pair("would create a cycle", cycle, no_cycle, VERTICAL, lambda: call(torch.randn(16, 16), torch.randn(16, 16))),
-    pair("reduction result needed before a reduction over other dims", reduces_the_other_dim, reduces_the_same_dim, EPILOGUE, matrix),
+    pair(
+        "reduction result needed before a reduction over other dims",
+        reduces_the_other_dim,
+        reduces_the_same_dim,
+        EPILOGUE,
+        matrix,
+    ),
     pair(
         "reduction result needed before pointwise over other dims",
         needs_the_whole_reduction,
@@ -277,7 +287,7 @@ FUSION_PAIRS: tuple[FusionPair, ...] = (
         "indirect read of the producer",
         indirect_read_of_producer,
         indirect_read_of_input,
-        HORIZONTAL,
+        VERTICAL,
         lambda: call(torch.randn(8, 16), torch.tensor([0, 3, 3, 7, 1, 0, 2, 6])),
     ),
     pair(

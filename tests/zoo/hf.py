@@ -13,7 +13,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-
 from zoo.models import Model, classification_loss, model, squared_loss
 from zoo.program import Inputs, call
 
@@ -152,8 +151,17 @@ def resnet() -> nn.Module:
 TRANSFORMERS: tuple[Model, ...] = (
     model("hf_gpt2", gpt2, tokens(use_cache=False), logits_loss, available=AVAILABLE, note="causal, tied weights"),
     model("hf_bert", bert, masked_tokens(), logits_loss, available=AVAILABLE, note="padding mask, tied weights"),
-    model("hf_llama", llama, tokens(use_cache=False), logits_loss, available=AVAILABLE, note="rotary, grouped query, RMS norm"),
-    model("hf_t5_encoder", t5_encoder, masked_tokens(), hidden_loss, available=AVAILABLE, note="relative position bias"),
+    model(
+        "hf_llama",
+        llama,
+        tokens(use_cache=False),
+        logits_loss,
+        available=AVAILABLE,
+        note="rotary, grouped query, RMS norm",
+    ),
+    model(
+        "hf_t5_encoder", t5_encoder, masked_tokens(), hidden_loss, available=AVAILABLE, note="relative position bias"
+    ),
     model("hf_vit", vit, image(), logits_loss, available=AVAILABLE, note="patches by convolution"),
     model("hf_resnet", resnet, image(), logits_loss, available=AVAILABLE, note="batch norm, no attention"),
 )

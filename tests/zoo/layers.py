@@ -5,7 +5,6 @@ import math
 import torch
 import torch.nn.functional as F
 from torch import nn
-
 from zoo.program import call, program
 
 WEIGHTY = {"grad": True, "rtol": 1e-4, "atol": 1e-5}
@@ -22,12 +21,24 @@ def linear_gelu(x, weight, bias):
     return F.gelu(F.linear(x, weight, bias))
 
 
-@program("matmul multi_output", inputs=lambda: call(torch.randn(2, 3, 4), torch.randn(2, 4, 5), torch.randn(2, 3, 5)), **WEIGHTY)
+@program(
+    "matmul multi_output",
+    inputs=lambda: call(torch.randn(2, 3, 4), torch.randn(2, 4, 5), torch.randn(2, 3, 5)),
+    **WEIGHTY,
+)
 def batched_matmuls(a, b, c):
-    return torch.bmm(a, b), torch.baddbmm(c, a, b, beta=0.5, alpha=2.0), a @ b[0], torch.matmul(a[0], b[0, :, 0]), c.mT @ a
+    return (
+        torch.bmm(a, b),
+        torch.baddbmm(c, a, b, beta=0.5, alpha=2.0),
+        a @ b[0],
+        torch.matmul(a[0], b[0, :, 0]),
+        c.mT @ a,
+    )
 
 
-@program("matmul", inputs=lambda: call(torch.randn(3, 4), torch.randn(4, 5), torch.randn(5), torch.randn(3, 5)), **WEIGHTY)
+@program(
+    "matmul", inputs=lambda: call(torch.randn(3, 4), torch.randn(4, 5), torch.randn(5), torch.randn(3, 5)), **WEIGHTY
+)
 def matmul_variants(a, b, v, c):
     return torch.addmm(c, a, b) + (a @ b).relu() + (b @ v).sum() + torch.dot(v, v) + torch.addmm(v, a, b, alpha=0.5)
 
@@ -40,7 +51,9 @@ def integer_matmul(a, b):
 @program(
     "matmul pointwise reduction",
     inputs=lambda: call(torch.randn(4, 8), torch.randn(16, 8), torch.randn(16), torch.randn(8, 16), torch.randn(8)),
-    large=lambda: call(torch.randn(256, 512), torch.randn(1024, 512), torch.randn(1024), torch.randn(512, 1024), torch.randn(512)),
+    large=lambda: call(
+        torch.randn(256, 512), torch.randn(1024, 512), torch.randn(1024), torch.randn(512, 1024), torch.randn(512)
+    ),
     **WEIGHTY,
 )
 def residual_mlp(x, w1, b1, w2, b2):
@@ -48,7 +61,9 @@ def residual_mlp(x, w1, b1, w2, b2):
     return x + F.linear(hidden, w2, b2)
 
 
-@program("conv multi_output", inputs=lambda: call(torch.randn(2, 3, 10), torch.randn(4, 3, 3), torch.randn(4)), **WEIGHTY)
+@program(
+    "conv multi_output", inputs=lambda: call(torch.randn(2, 3, 10), torch.randn(4, 3, 3), torch.randn(4)), **WEIGHTY
+)
 def conv1ds(x, weight, bias):
     return F.conv1d(x, weight, bias, padding=1).relu(), F.conv1d(x, weight, stride=2, dilation=2)
 
@@ -193,13 +208,21 @@ def attention_causal(q, k, v):
     return F.scaled_dot_product_attention(q, k, v, is_causal=True)
 
 
-@program("attention multi_output", inputs=lambda: call(*qkv(1, 2, 5, 4), torch.rand(5, 5) > 0.2, torch.randn(2, 5, 5)), **WEIGHTY)
+@program(
+    "attention multi_output",
+    inputs=lambda: call(*qkv(1, 2, 5, 4), torch.rand(5, 5) > 0.2, torch.randn(2, 5, 5)),
+    **WEIGHTY,
+)
 def attention_masked(q, k, v, mask, bias):
     mask = mask | torch.eye(5, dtype=torch.bool)
     return F.scaled_dot_product_attention(q, k, v, mask), F.scaled_dot_product_attention(q, k, v, bias, scale=0.3)
 
 
-@program("attention", inputs=lambda: call(torch.randn(1, 4, 5, 4), torch.randn(1, 2, 5, 4), torch.randn(1, 2, 5, 4)), **WEIGHTY)
+@program(
+    "attention",
+    inputs=lambda: call(torch.randn(1, 4, 5, 4), torch.randn(1, 2, 5, 4), torch.randn(1, 2, 5, 4)),
+    **WEIGHTY,
+)
 def attention_grouped_query(q, k, v):
     k, v = (t.repeat_interleave(2, dim=1) for t in (k, v))
     return F.scaled_dot_product_attention(q, k, v)

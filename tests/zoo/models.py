@@ -10,7 +10,6 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-
 from zoo.program import Inputs, call, seeded
 
 
@@ -290,7 +289,9 @@ class TiedLanguageModel(nn.Module):
         return self.score(self.norm(torch.tanh(self.mix(past))))
 
 
-def model(name: str, make: Callable[[], nn.Module], inputs: Inputs, loss: Callable[[Any], Tensor], **facts: Any) -> Model:
+def model(
+    name: str, make: Callable[[], nn.Module], inputs: Inputs, loss: Callable[[Any], Tensor], **facts: Any
+) -> Model:
     return Model(name, make, seeded(inputs), loss, **facts)
 
 

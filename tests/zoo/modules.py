@@ -5,7 +5,6 @@ import contextlib
 import torch
 import torch.nn.functional as F
 from torch import nn
-
 from zoo.program import call, program
 
 WEIGHTY = {"grad": True, "rtol": 1e-4, "atol": 1e-5}
@@ -61,7 +60,9 @@ class RunningMean(nn.Module):
         return (x - self.mean) * self.weight / self.steps
 
 
-@program("module effects class", inputs=lambda: call(torch.randn(3)), state=lambda m: (m.calls, m.last, m.log), **WEIGHTY)
+@program(
+    "module effects class", inputs=lambda: call(torch.randn(3)), state=lambda m: (m.calls, m.last, m.log), **WEIGHTY
+)
 class AttributeSideEffects(nn.Module):
     def __init__(self):
         super().__init__()
@@ -153,7 +154,13 @@ def context_manager_class(x):
     return x, manager.events
 
 
-@program("autocast matmul bfloat16", inputs=lambda: call(torch.randn(3, 4), torch.randn(4, 5)), grad=True, rtol=3e-2, atol=3e-2)
+@program(
+    "autocast matmul bfloat16",
+    inputs=lambda: call(torch.randn(3, 4), torch.randn(4, 5)),
+    grad=True,
+    rtol=3e-2,
+    atol=3e-2,
+)
 def autocast_region(x, w):
     with torch.autocast("cpu", dtype=torch.bfloat16):
         low = x @ w

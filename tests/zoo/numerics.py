@@ -2,7 +2,6 @@
 
 import torch
 import torch.nn.functional as F
-
 from zoo.program import call, program
 
 NAN, INF = float("nan"), float("inf")
@@ -76,7 +75,9 @@ def signed_division(a, b):
 
 @program(
     "pointwise multi_output",
-    inputs=lambda: call(torch.tensor([7.5, -7.5, 7.5, -7.5, 0.0, 1.0]), torch.tensor([2.0, 2.0, -2.0, -2.0, 5.0, -0.3])),
+    inputs=lambda: call(
+        torch.tensor([7.5, -7.5, 7.5, -7.5, 0.0, 1.0]), torch.tensor([2.0, 2.0, -2.0, -2.0, 5.0, -0.3])
+    ),
 )
 def float_division(a, b):
     return a // b, a % b, torch.fmod(a, b), torch.div(a, b, rounding_mode="trunc"), a % 3
@@ -105,7 +106,17 @@ def casts(x):
 
 @program("pointwise bool int multi_output", inputs=lambda: call(torch.rand(3, 4) > 0.5, torch.randint(-3, 4, (3, 4))))
 def bools_and_ints(mask, i):
-    return mask.sum(), mask.any(1), mask.all(0), (~mask).float().mean(), mask * i, i.sum(0), i.prod(1), i.amax(), i.clamp(0)
+    return (
+        mask.sum(),
+        mask.any(1),
+        mask.all(0),
+        (~mask).float().mean(),
+        mask * i,
+        i.sum(0),
+        i.prod(1),
+        i.amax(),
+        i.clamp(0),
+    )
 
 
 @program("pointwise nan multi_output", inputs=lambda: call(awkward_floats(), awkward_floats().flip(0)))
@@ -128,7 +139,18 @@ def nan_predicates(x):
     inputs=lambda: call(torch.tensor([[NAN, 1.0, 2.0], [INF, -INF, 0.0], [-INF, -INF, -INF], [3.0, 3.0, 1.0]])),
 )
 def nan_in_reductions(x):
-    return x.amax(1), x.amin(1), x.sum(1), x.mean(1), x.max(1), x.argmax(1), x.argmin(1), x.nansum(1), x.prod(1), x.any(1)
+    return (
+        x.amax(1),
+        x.amin(1),
+        x.sum(1),
+        x.mean(1),
+        x.max(1),
+        x.argmax(1),
+        x.argmin(1),
+        x.nansum(1),
+        x.prod(1),
+        x.any(1),
+    )
 
 
 @program(
@@ -147,7 +169,10 @@ def argmax_ties(x):
     return x.argmax(1), x.argmin(1), x.argmax(), x.max(1).indices, x.min(0).indices
 
 
-@program("pointwise nan multi_output", inputs=lambda: call(awkward_floats(), torch.tensor([0.0, 2.0, -1.0, 0.5]).repeat(3)[:9]))
+@program(
+    "pointwise nan multi_output",
+    inputs=lambda: call(awkward_floats(), torch.tensor([0.0, 2.0, -1.0, 0.5]).repeat(3)[:9]),
+)
 def division_by_zero(x, y):
     return x / y, 1.0 / x, x % y, torch.log(x), torch.sqrt(x), x**y, torch.rsqrt(x)
 

@@ -4,7 +4,6 @@ import math
 
 import torch
 import torch.nn.functional as F
-
 from zoo.program import call, program
 
 

@@ -27,8 +27,8 @@ TAGS = frozenset(
     # what it does to memory
     "mutation inplace alias multi_output "
     # what Python it uses
-    "control_flow loop closure container comprehension generator context_manager kwargs dataclass namedtuple dict_output "
-    "isinstance fstring exception nested_function class global constant_output stdlib effects "
+    "control_flow loop closure container comprehension generator context_manager kwargs dataclass namedtuple "
+    "dict_output isinstance fstring exception nested_function class global constant_output stdlib effects "
     # how it is run
     "module hooks buffers tied_weights no_grad autocast training dynamic break print autograd_function".split()
 )

@@ -11,7 +11,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-
 from zoo.program import call, program
 
 SCALE = 3.0
@@ -47,7 +46,9 @@ def branch_on_argument(x, mode="plain"):
     return x * 2 if mode == "double" else x + 1
 
 
-@program("control_flow", inputs=lambda: call(torch.randn(3), 2), other_inputs=(lambda: call(torch.randn(3), 7),), grad=True)
+@program(
+    "control_flow", inputs=lambda: call(torch.randn(3), 2), other_inputs=(lambda: call(torch.randn(3), 7),), grad=True
+)
 def match_statement(x, n):
     match n:
         case 0 | 1:
@@ -77,7 +78,7 @@ def enumerate_zip_range(xs):
     total = torch.zeros(3)
     for i, (a, b) in enumerate(zip(xs, reversed(xs), strict=True), start=1):
         total = total + a * b * i
-    return total + sum(x * k for k, x in zip(range(0, 10, 2), xs)) + max(len(xs), 2)
+    return total + sum(x * k for k, x in zip(range(0, 10, 2), xs, strict=False)) + max(len(xs), 2)
 
 
 @program("comprehension container", inputs=one_matrix, grad=True)
@@ -127,7 +128,11 @@ def scaled_sum(*xs, scale=1.0, **rest):
     return sum(xs) * scale + sum(rest.values())
 
 
-@program("kwargs nested_function", inputs=lambda: call(torch.randn(3), torch.randn(3), scale=2.0, bias=torch.randn(3)), grad=True)
+@program(
+    "kwargs nested_function",
+    inputs=lambda: call(torch.randn(3), torch.randn(3), scale=2.0, bias=torch.randn(3)),
+    grad=True,
+)
 def star_arguments(*args, scale, **kwargs):
     first, *others = args
     return scaled_sum(first, *others, scale=scale, **kwargs) + scaled_sum(*args[::-1])
@@ -209,7 +214,11 @@ def lists_dicts_sets(x):
     return sum(item for values in merged.values() for item in values) * len(seen) + (3 in seen)
 
 
-@program("container dict_output", inputs=lambda: call({"a": torch.randn(3), "b": [torch.randn(3), (torch.randn(3), 2)]}), grad=True)
+@program(
+    "container dict_output",
+    inputs=lambda: call({"a": torch.randn(3), "b": [torch.randn(3), (torch.randn(3), 2)]}),
+    grad=True,
+)
 def nested_containers(tree):
     b, (c, n) = tree["b"]
     return {"sum": tree["a"] + b + c, "parts": [b * n, (c, {"n": n, "again": c * n})]}
@@ -301,7 +310,12 @@ class Mode(Enum):
     MEAN = "mean"
 
 
-@program("class control_flow", inputs=lambda: call(torch.randn(3, 4), Mode.SUM), other_inputs=(lambda: call(torch.randn(3, 4), Mode.MEAN),), grad=True)
+@program(
+    "class control_flow",
+    inputs=lambda: call(torch.randn(3, 4), Mode.SUM),
+    other_inputs=(lambda: call(torch.randn(3, 4), Mode.MEAN),),
+    grad=True,
+)
 def enums(x, mode):
     return x.sum(0) if mode is Mode.SUM else getattr(x, mode.value)(1)
 
@@ -322,7 +336,9 @@ def reads_globals(x):
     return x * SCALE + math.e
 
 
-@program("control_flow", inputs=lambda: call(torch.randn(3), 5), other_inputs=(lambda: call(torch.randn(3), 50),), grad=True)
+@program(
+    "control_flow", inputs=lambda: call(torch.randn(3), 5), other_inputs=(lambda: call(torch.randn(3), 50),), grad=True
+)
 def expressions(x, n):
     small = 0 < n < 10
     y = x * (2 if small else 3)
@@ -336,7 +352,11 @@ def expressions(x, n):
 @program(
     "dynamic loop",
     inputs=lambda: call(torch.randn(4, 6), 2),
-    other_inputs=(lambda: call(torch.randn(6, 6), 3), lambda: call(torch.randn(5, 3), 1), lambda: call(torch.randn(1, 6), 2)),
+    other_inputs=(
+        lambda: call(torch.randn(6, 6), 3),
+        lambda: call(torch.randn(5, 3), 1),
+        lambda: call(torch.randn(1, 6), 2),
+    ),
     grad=True,
 )
 def dynamic_sizes(x, heads):
@@ -345,7 +365,12 @@ def dynamic_sizes(x, heads):
     return split.sum(-1) * rows + torch.arange(rows)[:, None] + x.numel() / columns
 
 
-@program("dynamic cat", inputs=lambda: call(torch.randn(4, 3)), other_inputs=(lambda: call(torch.randn(7, 3)), lambda: call(torch.randn(0, 3))), grad=True)
+@program(
+    "dynamic cat",
+    inputs=lambda: call(torch.randn(4, 3)),
+    other_inputs=(lambda: call(torch.randn(7, 3)), lambda: call(torch.randn(0, 3))),
+    grad=True,
+)
 def dynamic_padding(x):
     padded = torch.cat([x, x.new_zeros(8 - x.shape[0], 3)])
     return padded.softmax(0), x.shape[0] * 2

@@ -3,7 +3,6 @@
 import torch
 import torch.nn.functional as F
 from torch import nn
-
 from zoo.program import call, program
 
 
@@ -29,7 +28,13 @@ def dropout_evaluates():
 
 @program("random factory multi_output", inputs=lambda: call(torch.randn(3, 4)), grad=True)
 def draws(x):
-    return x + torch.randn_like(x), torch.rand(2, 3), torch.randint(0, 9, (4,)), torch.bernoulli(torch.full((5,), 0.5)), torch.randperm(5)
+    return (
+        x + torch.randn_like(x),
+        torch.rand(2, 3),
+        torch.randint(0, 9, (4,)),
+        torch.bernoulli(torch.full((5,), 0.5)),
+        torch.randperm(5),
+    )
 
 
 @program("random", inputs=lambda: call(torch.randn(3, 4)), grad=True)

@@ -2,7 +2,6 @@
 
 import torch
 import torch.nn.functional as F
-
 from zoo.program import call, program
 
 
@@ -108,7 +107,12 @@ def pairwise_distances(a, b):
     return torch.cdist(a, b) + ((a[:, None] - b[None]) ** 2).sum(-1)
 
 
-@program("reduction dynamic", inputs=lambda: call(torch.randn(1, 17)), other_inputs=(lambda: call(torch.randn(5, 1)),), grad=True)
+@program(
+    "reduction dynamic",
+    inputs=lambda: call(torch.randn(1, 17)),
+    other_inputs=(lambda: call(torch.randn(5, 1)),),
+    grad=True,
+)
 def reductions_of_size_one(x):
     return x.sum(0) + x.mean(1, keepdim=True).sum() + x.amax(0)
 

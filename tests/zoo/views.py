@@ -2,7 +2,6 @@
 
 import torch
 import torch.nn.functional as F
-
 from zoo.program import call, program
 
 
@@ -106,7 +105,12 @@ def squeeze_to_scalar(x, s):
     return x[0] + s, s.view(1, 1).expand(2, 2) * x[1], x[2].unsqueeze(0).squeeze()
 
 
-@program("view einsum matmul multi_output", inputs=lambda: call(torch.randn(2, 3, 4), torch.randn(4, 5)), grad=True, rtol=1e-4)
+@program(
+    "view einsum matmul multi_output",
+    inputs=lambda: call(torch.randn(2, 3, 4), torch.randn(4, 5)),
+    grad=True,
+    rtol=1e-4,
+)
 def einsums(x, w):
     return torch.einsum("bsd,de->bse", x, w), torch.einsum("bsd->bd", x), torch.einsum("bsd,btd->bst", x, x)
 

@@ -1,0 +1,1 @@
+"""The programs behind tests/programs.py, one file per subject."""
