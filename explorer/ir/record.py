@@ -1,7 +1,7 @@
 """The record: plain data, versioned JSON, everything a view needs and nothing that can run.
 
-Ids are unique within one compile. An element's `origins` are ids one level up in the same compile; a source line's id is
-"FILE:LINE". What no source line caused has the origin "synthetic:REASON".
+Ids are unique within one compile. An element's `origins` are ids one level up in the same compile; a source line's id
+is "FILE:LINE". What no source line caused has the origin "synthetic:REASON".
 """
 
 from __future__ import annotations
@@ -30,6 +30,9 @@ class TextData(Data, frozen=True):
     lines: tuple[LineData, ...]
     language: str = "text"
 
+    def __str__(self) -> str:
+        return "\n".join(line.text for line in self.lines)
+
 
 class SpanData(Data, frozen=True):
     file: str
@@ -56,7 +59,7 @@ class WhyData(Data, frozen=True):
 
 
 class NodeData(Data, frozen=True):
-    """A graph node. `inputs` are node ids; `type` reads like "f32[4, 8]"; `bytes` by size hints; `about` is one phrase."""
+    """A graph node. `inputs` are node ids; `type` reads like "f32[4, 8]"; `bytes` by size hints."""
 
     id: str
     name: str
@@ -115,7 +118,7 @@ class GuardData(Data, frozen=True):
     property: str
     relation: str
     value: str
-    text: str
+    expression: str
     why: str
     cause: str = ""
     span: SpanData | None = None
@@ -132,7 +135,7 @@ class BreakData(Data, frozen=True):
 
 class EffectData(Data, frozen=True):
     kind: str
-    text: str
+    expression: str
     origins: tuple[str, ...]
 
 
@@ -148,10 +151,10 @@ class SymbolData(Data, frozen=True):
 
 
 class SavedData(Data, frozen=True):
-    """A value the backward needs: kept from the forward or computed again."""
+    """A value the backward needs. `fate` is "kept", "input" (alive anyway) or "recomputed"."""
 
     id: str
-    kept: bool
+    fate: str
     bytes: int
     why: WhyData
 
@@ -257,7 +260,10 @@ class HalfData(Data, frozen=True):
 
 
 class StageData(Data, frozen=True):
-    """One call of a stage. `half` names the half it belongs to. `error` is what ended it."""
+    """One call of a stage. `half` names the half it belongs to; `error` is what ended it.
+
+    `same_as` is the id of the earlier stage whose artifact this one left as it was; `body` and `graph` are then absent.
+    """
 
     id: str
     name: str
@@ -265,11 +271,18 @@ class StageData(Data, frozen=True):
     seconds: float
     depth: int
     half: str = ""
-    text: TextData | None = None
+    body: TextData | None = None
     graph: GraphData | None = None
     error: str = ""
     same_as: str = ""
-    """The id of the stage whose text this one left unchanged; its own `text` is then absent."""
+
+    def text(self) -> str:
+        """What the stage made, as one reads it in a terminal."""
+        if self.same_as:
+            return f"(unchanged since {self.same_as})"
+        if self.error:
+            return f"(failed: {self.error})"
+        return "" if self.body is None else str(self.body)
 
 
 class EventData(Data, frozen=True):

@@ -1,0 +1,245 @@
+"""Record: what `explore` gives back. The pure data of ir/record.py with ways to look at it, keep it and compare it."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import tempfile
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from explorer.ir import record as data
+from explorer.view import html, text
+
+T = TypeVar("T")
+
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(data.RecordData)
+
+
+class RecordError(ValueError):
+    """A file is not a record, or not one that this version reads."""
+
+
+class Listing(Sequence[T], Generic[T]):
+    """Some part of a record: a sequence that prints as text."""
+
+    def __init__(self, items: Iterable[T], printed: Iterable[str]) -> None:
+        self._items = tuple(items)
+        self._printed = tuple(printed)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._items[index]
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self._items)
+
+    def text(self) -> str:
+        return "\n".join(self._printed)
+
+    def __repr__(self) -> str:
+        return self.text() or "(none)"
+
+
+class Record:
+    """One exploration. Holds no live object: what it shows is in `data`."""
+
+    def __init__(self, contents: data.RecordData) -> None:
+        self.data = contents
+
+    @property
+    def stages(self) -> Listing[data.StageData]:
+        """Every stage of every compile, in the order in which they ran."""
+        found = [stage for compile in self.data.compiles for stage in compile.stages]
+        return Listing(found, (f"{s.id:<8} {s.name:<14} {s.half:<10} {text.duration(s.seconds)}" for s in found))
+
+    @property
+    def graphs(self) -> Listing[data.StageData]:
+        """The stages that made or changed a graph; their `graph` has the nodes, `text()` the code."""
+        found = [stage for stage in self.stages if stage.graph is not None]
+        return Listing(found, (f"{s.id} {s.name}\n{s.text()}\n" for s in found))
+
+    @property
+    def guards(self) -> Listing[data.GuardData]:
+        found = [guard for compile in self.data.compiles for guard in compile.guards]
+        return Listing(found, (f"{g.id:<8} {g.expression}  # {g.why}" for g in found))
+
+    @property
+    def breaks(self) -> Listing[data.BreakData]:
+        found = [b for compile in self.data.compiles for b in compile.breaks]
+        return Listing(found, (_break_text(b) for b in found))
+
+    @property
+    def schedule(self) -> Listing[data.ScheduleData]:
+        """What became one kernel, and the verdict on each pair tried; one entry a half."""
+        halves = [half for compile in self.data.compiles for half in compile.halves if half.schedule]
+        return Listing((half.schedule for half in halves if half.schedule), (_schedule_text(half) for half in halves))
+
+    @property
+    def kernels(self) -> Listing[data.KernelData]:
+        found = [kernel for compile in self.data.compiles for half in compile.halves for kernel in half.kernels]
+        return Listing(found, (f"{k.id} {k.function}\n{k.source}\n" for k in found))
+
+    @property
+    def timing(self) -> data.TimingData | None:
+        return self.data.timing
+
+    @property
+    def coverage(self) -> data.CoverageData:
+        return self.data.coverage
+
+    def text(self) -> str:
+        """Every stage in full."""
+        return text.full(self.data)
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the record as JSON, compressed where the name ends in .gz. The file appears whole or not at all, a full
+        disk included. Raises OSError naming the path."""
+        target = Path(path)
+        packed = _encoder.encode(self.data)
+        if target.suffix == ".gz":
+            packed = gzip.compress(packed)
+        _write(target, packed)
+        return target
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Record:
+        """Read a record. Runs nothing. Raises RecordError naming the file where it is not a record of this version."""
+        target = Path(path)
+        packed = target.read_bytes()
+        if packed[:2] == b"\x1f\x8b":
+            try:
+                packed = gzip.decompress(packed)
+            except (OSError, EOFError, zlib.error) as error:
+                raise RecordError(f"{target} is damaged: {error}") from error
+        return cls(decode(packed, str(target)))
+
+    def to_html(self, path: str | os.PathLike[str]) -> Path:
+        """Write one self-contained page that needs no network. Raises OSError naming the path."""
+        target = Path(path)
+        _write(target, html.page(self.data).encode())
+        return target
+
+    def diff(self, other: Record) -> Difference:
+        """Stage by stage, from this record to `other`."""
+        return Difference.between(self.data, other.data)
+
+    def __repr__(self) -> str:
+        return text.summary(self.data)
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        """The record as JSON for a viewer, a page without scripts, and text."""
+        return {
+            data.MIME: msgspec.to_builtins(self.data),
+            "text/html": html.fragment(self.data),
+            "text/plain": repr(self),
+        }
+
+
+def decode(packed: bytes, name: str) -> data.RecordData:
+    """Record data from JSON bytes; `name` is how an error calls them. Raises RecordError."""
+    try:
+        version = msgspec.json.decode(packed, type=_Versioned).version
+    except msgspec.DecodeError as error:
+        raise RecordError(f"{name} is not a record: {error}; expected a file written by Record.save") from None
+    if version > data.VERSION:
+        raise RecordError(
+            f"{name} is a record of version {version}, and this explorer reads up to {data.VERSION}; "
+            "upgrade torch-explorer to open it"
+        )
+    try:
+        return _decoder.decode(packed)
+    except msgspec.ValidationError as error:
+        raise RecordError(f"{name} is not a valid record of version {version}: {error}") from None
+
+
+class _Versioned(msgspec.Struct):
+    version: int
+    compiles: msgspec.Raw
+
+
+def _write(target: Path, contents: bytes) -> None:
+    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(contents)
+        os.chmod(temporary, 0o666 & ~_umask())
+        os.replace(temporary, target)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _break_text(b: data.BreakData) -> str:
+    place = f"{b.span.file}:{b.span.line}" if b.span else b.instruction
+    detail = f": {b.why.detail}" if b.why.detail else ""
+    hints = "".join(f"\n  hint: {hint}" for hint in b.hints)
+    return f"{place}  {b.why.title}{detail} [{b.why.code}]{hints}"
+
+
+def _schedule_text(half: data.HalfData) -> str:
+    assert half.schedule is not None
+    lines = [half.name, *("  " + line for line in text.half_lines(half))]
+    for fusion in half.schedule.fusions:
+        detail = f": {fusion.why.detail}" if fusion.why.detail else ""
+        lines.append(f"  {'+' if fusion.ok else '-'} {fusion.first} with {fusion.second}: {fusion.why.title}{detail}")
+    return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Two records compared: for each stage that both or one of them have, the unified diff of its texts."""
+
+    before: str
+    after: str
+    stages: tuple[tuple[str, tuple[str, ...]], ...]
+    """(stage, diff lines); a stage without a difference has no lines."""
+
+    @classmethod
+    def between(cls, before: data.RecordData, after: data.RecordData) -> Difference:
+        old, new = _keyed(before), _keyed(after)
+        keys = list(dict.fromkeys([*old, *new]))
+        compared = ((" ".join(key).rstrip(), tuple(text.stage_diff(old.get(key), new.get(key)))) for key in keys)
+        return cls(before.title, after.title, tuple(compared))
+
+    @property
+    def changed(self) -> tuple[str, ...]:
+        """The stages whose texts differ."""
+        return tuple(name for name, lines in self.stages if lines)
+
+    def text(self) -> str:
+        parts = [f"{self.before} -> {self.after}: {len(self.changed)} of {len(self.stages)} stages differ"]
+        for name, lines in self.stages:
+            parts += [f"\n=== {name}", *lines] if lines else [f"    {name}: same"]
+        return "\n".join(parts)
+
+    def __repr__(self) -> str:
+        return self.text()
+
+
+def _keyed(record: data.RecordData) -> dict[tuple[str, ...], data.StageData]:
+    """Stages by what they are in both records: the compile, the stage, the half, and which of several."""
+    found: dict[tuple[str, ...], data.StageData] = {}
+    for compile in record.compiles:
+        for stage in compile.stages:
+            key = (compile.id, stage.name, stage.half)
+            number = 2
+            while key in found:
+                key = (compile.id, f"{stage.name}#{number}", stage.half)
+                number += 1
+            found[key] = stage
+    return found

@@ -1,0 +1,1 @@
+"""What a person sees, made from record data alone."""

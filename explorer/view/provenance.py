@@ -1,0 +1,130 @@
+"""The chain of causes in a compile: source line -> instruction -> FX node -> ATen node -> buffer -> generated line."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from explorer.core.origin import synthetic_reason
+from explorer.ir.record import CompileData, LineData
+
+Edges = Mapping[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """`up[id]` are the causes of an element, `down[id]` what it caused, both one level away."""
+
+    up: Edges
+    down: Edges
+
+    def causes(self, *ids: str) -> frozenset[str]:
+        """Everything that led to `ids`, themselves included."""
+        return _closure(self.up, ids)
+
+    def effects(self, *ids: str) -> frozenset[str]:
+        """Everything that `ids` led to, themselves included."""
+        return _closure(self.down, ids)
+
+    def chain(self, id: str) -> frozenset[str]:
+        """What a view highlights for one element: its causes and its effects."""
+        return self.causes(id) | self.effects(id)
+
+    def source_lines(self, id: str) -> frozenset[str]:
+        """The source lines ("FILE:LINE") at the top of an element's chain."""
+        return frozenset(c for c in self.causes(id) if not self.up.get(c) and is_source_line(c))
+
+
+def is_source_line(id: str) -> bool:
+    """Whether an id is a place in a file: "FILE:LINE" with a line number, and a file name with a path or a suffix."""
+    file, colon, line = id.rpartition(":")
+    return bool(colon) and line.isdigit() and ("/" in file or "\\" in file or "." in file or file.startswith("<"))
+
+
+def provenance(compile: CompileData) -> Provenance:
+    """The edges of one compile, from every element of it that has an id."""
+    up: dict[str, dict[str, None]] = defaultdict(dict)
+    for id, causes in _elements(compile):
+        up[id].update(dict.fromkeys(cause for cause in causes if cause != id))
+    down: dict[str, dict[str, None]] = defaultdict(dict)
+    for id, causes in up.items():
+        for cause in causes:
+            down[cause][id] = None
+    return Provenance({k: tuple(v) for k, v in up.items()}, {k: tuple(v) for k, v in down.items()})
+
+
+def lines(compile: CompileData) -> Iterator[LineData]:
+    """Every printed line of a compile."""
+    for stage in compile.stages:
+        if stage.body is not None:
+            yield from stage.body.lines
+    for half in compile.halves:
+        for kernel in half.kernels:
+            yield from kernel.source.lines
+            for lowered in kernel.lowered.values():
+                yield from lowered.lines
+        if half.wrapper is not None:
+            yield from half.wrapper.lines
+
+
+def generated_lines(compile: CompileData) -> Iterator[LineData]:
+    """The lines of generated code: kernels, each function once, and wrappers."""
+    for half in compile.halves:
+        printed: set[str] = set()
+        for kernel in half.kernels:
+            if kernel.function not in printed:
+                printed.add(kernel.function)
+                yield from (line for line in kernel.source.lines if line.text.strip())
+        if half.wrapper is not None:
+            yield from (line for line in half.wrapper.lines if line.text.strip())
+
+
+def unsourced(compile: CompileData) -> tuple[int, Counter[str]]:
+    """The number of generated lines, and those that no source line caused, counted by the reason given.
+
+    A line that reaches neither is counted under "no cause": a defect.
+    """
+    links = provenance(compile)
+    total, reasons = 0, Counter[str]()
+    for line in generated_lines(compile):
+        total += 1
+        causes = frozenset(line.origins).union(*(links.causes(origin) for origin in line.origins))
+        if any(is_source_line(cause) for cause in causes):
+            continue
+        said = sorted(reason for cause in causes if (reason := synthetic_reason(cause)))
+        reasons[said[0] if said else "no cause"] += 1
+    return total, reasons
+
+
+def _elements(compile: CompileData) -> Iterator[tuple[str, tuple[str, ...]]]:
+    for line in lines(compile):
+        if line.id:
+            yield line.id, line.origins
+    for code in compile.codes:
+        for instruction in code.instructions:
+            source = (f"{instruction.span.file}:{instruction.span.line}",) if instruction.span else ()
+            yield instruction.id, instruction.origins + source
+    for stage in compile.stages:
+        for node in stage.graph.nodes if stage.graph else ():
+            yield node.id, node.origins
+    for grad_node in compile.eager_backward:
+        yield grad_node.id, grad_node.origins
+    for half in compile.halves:
+        for buffer in half.buffers:
+            yield buffer.name, buffer.origins
+        for operation in half.operations:
+            yield operation.id, operation.origins
+        for kernel in half.kernels:
+            yield kernel.id, kernel.origins
+
+
+def _closure(edges: Edges, ids: tuple[str, ...]) -> frozenset[str]:
+    seen = set(ids)
+    stack = list(ids)
+    while stack:
+        for next in edges.get(stack.pop(), ()):
+            if next not in seen:
+                seen.add(next)
+                stack.append(next)
+    return frozenset(seen)
