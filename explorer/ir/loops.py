@@ -44,12 +44,13 @@ class Layout:
     def __str__(self) -> str:
         shape = ", ".join(map(str, self.size))
         offset = f" + {self.offset}" if self.offset != 0 else ""
-        return f"{DTYPE_NAMES[self.dtype]}[{shape}] strides ({', '.join(map(str, self.stride))}){offset}"
+        return f"{DTYPE_NAMES.get(self.dtype, str(self.dtype))}[{shape}] strides ({', '.join(map(str, self.stride))}){offset}"
 
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """A tensor in memory. `alias_of` names the buffer whose storage it is (a mutated input, an in-place scatter).
+    """A tensor in memory. Position 0 is where its memory starts; of an input, its first element (`data_ptr()`), so that
+    a view of an input at offset n has the storage offset of the input plus n. `alias_of` names the buffer whose storage it is (a mutated input, an in-place scatter).
 
     `why` says why the value is in memory rather than inlined into its readers ("lower.output", "lower.reduction").
     """
@@ -133,11 +134,12 @@ class Masked(Expr):
 @dataclass(frozen=True, slots=True, eq=False)
 class Check(Expr):
     """An index from data: negative values wrapped by `size`, others outside [-size, size) end the program with an
-    IndexError naming `what`."""
+    IndexError naming `what`. Without `wrap` (gather, embedding) negative values are outside as well."""
 
     value: Expr
     size: Size
     what: str
+    wrap: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +217,7 @@ class Loops:
     buffer of kind "constant" for each captured tensor.
     `outputs`, one for each output: a view of a buffer, a size expression or constant, or None.
     `constants` are the tensors behind buffers of kind "constant". `nodes` says what became of each ATen node:
-    id -> ("kernel" | "extern" | "view" | "constant", ids of the operations it went into).
+    id -> ("kernel" | "extern" | "view" | "constant" | "unused", ids of the operations it went into).
     `hints` gives an example value for each size symbol.
     """
 
@@ -294,8 +296,8 @@ def print_expr(expr: Expr, names: dict[Expr, str]) -> str:
             return f"{op}({', '.join(names[a] for a in args)})"
         case Masked(condition=condition, value=value, other=other):
             return f"{names[value]} where {names[condition]} else {names[other]}"
-        case Check(value=value, size=size, what=what):
-            return f"check {names[value]} < {size} ({what})"
+        case Check(value=value, size=size, what=what, wrap=wrap):
+            return f"check {names[value]} in [{-size if wrap else 0}, {size}) ({what})"
     raise AssertionError(f"unknown expression {type(expr).__name__}")
 
 
@@ -333,11 +335,16 @@ def walk(*roots: Expr) -> Iterator[Expr]:
 
 def rewrite(root: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
     """A copy of the tree in which `change` replaced what it does not return None for; operands are rewritten first."""
+    return rewrite_all((root,), change)[0]
+
+
+def rewrite_all(roots: tuple[Expr, ...], change: Callable[[Expr], Expr | None]) -> tuple[Expr, ...]:
+    """`rewrite` of several trees; what they share stays shared."""
     done: dict[Expr, Expr] = {}
-    for expr in walk(root):
+    for expr in walk(*roots):
         rebuilt = _with_children(expr, tuple(done[child] for child in children(expr)))
         done[expr] = change(rebuilt) or rebuilt
-    return done[root]
+    return tuple(done[root] for root in roots)
 
 
 def _with_children(expr: Expr, new: tuple[Expr, ...]) -> Expr:
@@ -349,8 +356,8 @@ def _with_children(expr: Expr, new: tuple[Expr, ...]) -> Expr:
             return Load(expr.dtype, expr.origins, expr.buffer, expr.index, pairs)
         case Cast(to=to):
             return Cast(expr.dtype, expr.origins, new[0], to)
-        case Check(size=size, what=what):
-            return Check(expr.dtype, expr.origins, new[0], size, what)
+        case Check(size=size, what=what, wrap=wrap):
+            return Check(expr.dtype, expr.origins, new[0], size, what, wrap)
         case Apply(op=op):
             return Apply(expr.dtype, expr.origins, op, new)
         case Masked():
