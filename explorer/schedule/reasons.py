@@ -1,0 +1,186 @@
+"""Why operations do or do not become one kernel, and why a buffer lives where it does."""
+
+from explorer.core.reasons import reason
+
+# Why two operations are one kernel.
+
+PRODUCER_CONSUMER = reason(
+    "fuse.producer_consumer",
+    "The second uses the value just computed by the first",
+    "Each element that the first operation writes is read by the second at the same point of the loop, so it stays in "
+    "a register: one trip to memory is saved, two when nobody else reads it.",
+)
+SAME_READS = reason(
+    "fuse.same_reads",
+    "Both read the same elements",
+    "The two operations walk over the same points and read the same elements of a buffer there, so these are loaded "
+    "once for both.",
+)
+REDUCTION_PROLOGUE = reason(
+    "fuse.reduction_prologue",
+    "A pointwise operation feeds a reduction",
+    "The reduction takes each element as it is computed, so the elements need no trip through memory on the way.",
+)
+REDUCTION_EPILOGUE = reason(
+    "fuse.reduction_epilogue",
+    "An operation uses a reduction's result for the same row",
+    "Once a row is reduced, the operation uses the result before the kernel goes on to the next row.",
+)
+SAME_ROWS = reason(
+    "fuse.same_rows",
+    "Both work through the same rows",
+    "Both operations go over the same rows and read the same elements of them, as the reductions of a softmax or of a "
+    "layer norm do: a row is fetched once and is in cache for both.",
+)
+BROADCAST = reason(
+    "fuse.broadcast",
+    "The first computes one value for each row of the second",
+    "The value is computed once for each row and used along the row from a register.",
+)
+CHAIN = reason(
+    "fuse.chain",
+    "They are in one kernel through other operations",
+    "Neither operation needs the other, but each was fused with operations that the other was fused with.",
+)
+
+# Why two operations stay apart.
+
+LIBRARY_CALL = reason(
+    "refuse.library_call",
+    "A library call runs as it is",
+    "One of the two is a call of a library operator (a matrix product, a convolution, an operator with no lowering "
+    "rule). Its loops are inside the library, where nothing can be added.",
+    "Write the operation with pointwise and reduction operators, or accept the call: libraries win on large products.",
+)
+ITERATION_SPACE = reason(
+    "refuse.iteration_space",
+    "They loop over different points",
+    "A kernel has one set of loops. The two operations have loops of other sizes, or reduce over other axes, so no "
+    "point of one belongs to a point of the other.",
+    "Give both the same shape (and reduce over the same axes).",
+)
+DIFFERENT_POINT = reason(
+    "refuse.different_point",
+    "The second reads another element than the first just wrote",
+    "At each point of the loop the second operation needs an element that the first writes at another point (a shift, "
+    "a flip, a transpose of the same buffer), which another thread may not have written yet.",
+    "Read the element at the same position: drop the shift, flip or roll, or move it to the kernel's inputs.",
+)
+REDUCTION_FIRST = reason(
+    "refuse.reduction_first",
+    "The whole reduction must be finished first",
+    "The second operation needs results of the reduction for rows other than its own, and these are complete only "
+    "when the first kernel has ended.",
+    "Use the reduction's result only in its own row (keepdim=True and broadcasting along the reduced axes).",
+)
+CYCLE = reason(
+    "refuse.cycle",
+    "A third operation must run between the two",
+    "The third needs the first and is needed by the second, so a kernel holding both would have to run before and "
+    "after it.",
+    "Remove one of the two dependencies on the operation in between, or make that operation one that can be fused too.",
+)
+DEVICE = reason(
+    "refuse.device",
+    "They run on different devices",
+    "A kernel runs on one device.",
+    "Move the tensors to one device before these operations.",
+)
+NOTHING_SHARED = reason(
+    "refuse.nothing_shared",
+    "They share no data",
+    "Neither reads what the other writes and they read nothing in common, so one kernel would move as many bytes as "
+    "two do.",
+    "Nothing is lost. If they should share, let both read the same tensor.",
+)
+SCATTER = reason(
+    "refuse.scatter",
+    "Elements are updated at positions found in data",
+    "The first operation writes at positions known only when it runs, and several points may update one element: no "
+    "element is final until the whole loop has ended.",
+    "Where the positions are regular, write with slices or torch.where.",
+)
+INDIRECT = reason(
+    "refuse.indirect",
+    "The second reads at positions found in data",
+    "Which elements of the first operation's result are read (an embedding, a gather) is known only when the kernel "
+    "runs, so they must all be in memory before.",
+    "Gather first and compute on what was gathered, where that means the same.",
+)
+MUTATION = reason(
+    "refuse.mutation",
+    "One overwrites memory that the other reads",
+    "Both touch one storage and one changes it in place. In one kernel a point could read an element already "
+    "overwritten at another point.",
+    "Use the out-of-place form of the operation, or clone before it.",
+)
+TOO_LARGE = reason(
+    "refuse.too_large",
+    "The kernel would hold too much",
+    "With more operations or buffers the kernel would run out of registers and spill, which costs more than it saves.",
+    "None is needed; the limit only splits very large groups.",
+)
+SERIAL = reason(
+    "refuse.serial",
+    "Too few rows would share the work",
+    "In one kernel each row is reduced and then read again by one thread, and there are too few long rows to keep all "
+    "threads busy; two kernels each spread their work evenly.",
+    "Reduce over fewer axes, so that there are more and shorter rows.",
+)
+DISABLED = reason(
+    "refuse.disabled",
+    "Fusion is switched off",
+    "The configuration asks for one kernel for each operation.",
+    "Set Config.fuse to True.",
+)
+KERNELS = reason(
+    "refuse.kernels",
+    "The two would fit, but the kernels that they are in do not",
+    "Each was fused with others first, because that saved more, and these stand in the way.",
+    "Look at the named obstacle between the two kernels.",
+)
+
+# Where a buffer lives.
+
+NEVER = reason(
+    "memory.never",
+    "Never in memory",
+    "All its readers are in the kernel that computes it, so its elements live in registers.",
+)
+RETURNED = reason(
+    "memory.returned",
+    "The caller gets it",
+    "What is returned outlives the call, so it has a tensor of its own.",
+)
+UNKNOWN_SIZE = reason(
+    "memory.unknown_size",
+    "Its size is not known ahead",
+    "The size depends on a size of the inputs that may change from call to call, so its place cannot be fixed ahead.",
+    "Compile with dynamic=False to have one plan for each size.",
+)
+LIBRARY = reason(
+    "memory.library",
+    "The library operator allocates it",
+    "The operator returns a new tensor and takes no place to write to.",
+)
+POOL = reason(
+    "memory.pool",
+    "It has a place in the pool",
+    "Buffers that are never alive at the same time share bytes of one allocation.",
+)
+IN_PLACE = reason(
+    "memory.in_place",
+    "It overwrites a buffer that is not needed again",
+    "The kernel reads each element of the other buffer only at the point where it writes this one, and nobody reads "
+    "the other buffer later.",
+)
+ALIAS = reason(
+    "memory.alias",
+    "It is a new value in the same storage",
+    "The operation updates an existing tensor in place.",
+)
+OTHER_DEVICE = reason(
+    "memory.other_device",
+    "The pool is on another device",
+    "The pool is one allocation on the device that most buffers are on.",
+)
