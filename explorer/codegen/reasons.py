@@ -1,0 +1,21 @@
+"""Why code cannot be generated for something."""
+
+from explorer.core.reasons import reason
+
+INDEX = reason(
+    "codegen.index",
+    "index that has no integer form",
+    "A size or index uses a function that is not made of integer operations.",
+    "Mark the dimension static, or compute the size outside the compiled function.",
+)
+DTYPE = reason(
+    "codegen.dtype",
+    "dtype that generated code does not compute in",
+    "Kernels are generated for floats of 16, 32 and 64 bits, integers and bool.",
+    "Complex and 8-bit float tensors go through library operators.",
+)
+OPERATION = reason(
+    "codegen.operation",
+    "scalar operation without a form for this dtype or target",
+    "The code generator has no text for this operation on these operands.",
+)
