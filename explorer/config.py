@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from torch import fx
 
-from explorer.ir.target import CPU, Target
+from explorer.ir.target import Target
 
 GraphPass = Callable[[fx.GraphModule], fx.GraphModule | None]
 
@@ -18,11 +18,12 @@ GraphPass = Callable[[fx.GraphModule], fx.GraphModule | None]
 class Config:
     """What a compile may depend on besides its input.
 
+    `target`: None is the machine of the graph's tensors.
     `dynamic`: None makes a size dynamic once it was seen to change, True from the start, False never.
     `passes`: the user's FX passes over the captured graph, each a stage of its own.
     """
 
-    target: Target = CPU
+    target: Target | None = None
     fullgraph: bool = False
     dynamic: bool | None = None
     backend: str | Callable[..., Any] = "explorer"

@@ -44,10 +44,16 @@ class CompileRun:
     error: BaseException | None = None
 
 
+OnStage = Callable[[CompileRun, StageRun], None]
+
+TOTALS: Counter[str] = Counter()
+"""What this process compiled so far, recorded or not: compiles, breaks, ATen calls by where they run."""
+
+
 class Recorder:
     """Collects what happens while it is current. `on_stage` is told of each finished stage run (live views)."""
 
-    def __init__(self, on_stage: Callable[[CompileRun, StageRun], None] | None = None) -> None:
+    def __init__(self, on_stage: OnStage | None = None) -> None:
         self.started = time.perf_counter()
         self.compiles: list[CompileRun] = []
         self._open: list[CompileRun] = []

@@ -1,0 +1,112 @@
+"""The public functions: compile, a drop-in for torch.compile, and explore, which compiles and keeps a record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, replace
+from typing import Any, TypeVar, overload
+
+from torch import fx
+
+from explorer.capture import optimize
+from explorer.check.trial import Trial
+from explorer.config import Config, GraphPass
+from explorer.core.recorder import TOTALS, OnStage
+from explorer.exploration import exploration, title
+from explorer.ir.target import Target
+from explorer.pipeline import compile_bare_graph, compile_frame
+from explorer.session import Record
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@overload
+def compile(fn: F, **settings: Any) -> F: ...
+@overload
+def compile(fn: None = None, **settings: Any) -> Callable[[F], F]: ...
+
+
+def compile(
+    fn: Any = None,
+    *,
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    backend: str | Callable[..., Any] = "explorer",
+    target: str | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> Any:
+    """Compile a function, method or module; use it as `torch.compile` is used, also as a decorator.
+
+    `fullgraph`: raise instead of breaking the graph. `dynamic`: None makes a size symbolic once it was seen to change,
+    True from the start, False never. `backend`: "explorer", "eager", the name of one of torch's back ends, or a
+    callable that takes (fx.GraphModule, example inputs). `target`: "cpu", "cuda:sm_90", "hip:gfx942", ...; by default
+    that of the tensors. `options`: other fields of `explorer.Config` by name.
+
+    Whatever cannot be compiled runs eagerly. Raises ValueError for an option or target that does not exist.
+    """
+    config = configure(fullgraph=fullgraph, dynamic=dynamic, backend=backend, target=target, options=options)
+    if fn is None:
+        return lambda decorated: optimize(decorated, config, compile_frame)
+    return optimize(fn, config, compile_frame)
+
+
+def configure(
+    *,
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    backend: str | Callable[..., Any] = "explorer",
+    target: str | None = None,
+    passes: Sequence[GraphPass] = (),
+    options: Mapping[str, Any] | None = None,
+) -> Config:
+    """A Config from the arguments of `compile`. Raises ValueError naming what does not exist and what does."""
+    known = {field.name for field in fields(Config)}
+    if unknown := sorted(set(options or {}) - known):
+        raise ValueError(f"no option {', '.join(unknown)}; there are: {', '.join(sorted(known))}")
+    chosen = None if target is None else Target.parse(target)
+    base = Config(target=chosen, fullgraph=fullgraph, dynamic=dynamic, backend=backend, passes=tuple(passes))
+    return replace(base, **dict(options or {}))
+
+
+def stock_backend(module: fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+    """The back end that `torch.compile(fn, backend="explorer")` calls with what stock Dynamo captured."""
+    return compile_bare_graph(module, example_inputs, Config())
+
+
+def explore(
+    fn: Callable[..., Any],
+    *,
+    engine: str = "explorer",
+    grad: bool | None = None,
+    dynamic: bool | None = None,
+    target: str | None = None,
+    passes: Sequence[GraphPass] = (),
+    fullgraph: bool = False,
+    time: bool = True,
+    name: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    on_stage: OnStage | None = None,
+) -> Callable[..., Record]:
+    """A function that takes `fn`'s arguments, compiles and runs `fn` on copies of them, and returns the Record.
+
+    `grad`: also run the backward of the (summed, where not a single number) output; by default where something
+    requires grad. `time`: time ours and eager in turn. `target`: generate code for that machine; where it is not this
+    one the code is compiled and shown but never run. `passes`: FX passes (GraphModule -> GraphModule or None) over each
+    captured graph. `on_stage` is called after each stage.
+
+    A failed compile does not raise: the record says what failed. An exception of `fn` itself propagates.
+    """
+    if engine != "explorer":
+        raise ValueError(f'no engine {engine!r}; expected "explorer"')
+    config = configure(fullgraph=fullgraph, dynamic=dynamic, target=target, passes=passes, options=options)
+
+    def run(*args: Any, **kwargs: Any) -> Record:
+        trial = Trial(fn, args, kwargs, grad)
+        return exploration(trial, config, time=time, name=name or title(fn), on_stage=on_stage)
+
+    return run
+
+
+def counters() -> dict[str, int]:
+    """Totals of this process: compiles, breaks, frames run eagerly, ATen calls by where they run."""
+    return dict(TOTALS)

@@ -1,0 +1,107 @@
+"""How far compiled results are from eager's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_flatten_with_path
+
+TOLERANCE: Mapping[torch.dtype, float] = {
+    torch.float64: 1e-10,
+    torch.complex128: 1e-10,
+    torch.float32: 3e-5,
+    torch.complex64: 3e-5,
+    torch.float16: 4e-3,
+    torch.bfloat16: 3e-2,
+}
+"""The error allowed, relative to an element and again to the tensor's largest magnitude (sums are taken in another
+order, so that an element near zero may be off by rounding of large terms). Other dtypes must be equal."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The largest errors over all tensors compared, and the name of the tensor where the worst one lies.
+
+    `parted` names the first tensor beyond its tolerance ("" where none is).
+    """
+
+    largest_absolute: float
+    largest_relative: float
+    where: str
+    parted: str
+    compared: int
+
+    @property
+    def ok(self) -> bool:
+        return not self.parted
+
+
+def compare(actual: Mapping[str, Any], expected: Mapping[str, Any]) -> Comparison:
+    """Compare nested values by name: tensors by tolerance, shape, dtype and NaN positions, others by equality."""
+    worst_absolute = worst_relative = 0.0
+    where = parted = ""
+    compared = 0
+    ours, theirs = _leaves(actual), _leaves(expected)
+    for name in dict.fromkeys([*theirs, *ours]):
+        if name not in ours or name not in theirs:
+            parted = parted or f"{name} is in one of the results only"
+            continue
+        a, b = ours[name], theirs[name]
+        if not isinstance(b, torch.Tensor):
+            if not isinstance(a, torch.Tensor) and _same(a, b):
+                continue
+            parted = parted or f"{name}: {a!r} in place of {b!r}"
+            continue
+        compared += 1
+        if not isinstance(a, torch.Tensor) or a.shape != b.shape or a.dtype != b.dtype:
+            parted = parted or f"{name}: {_kind(a)} in place of {_kind(b)}"
+            continue
+        absolute, relative, close = tensor_error(a, b)
+        if absolute > worst_absolute:
+            worst_absolute, where = absolute, name
+        worst_relative = max(worst_relative, relative)
+        if not close:
+            parted = parted or name
+    return Comparison(worst_absolute, worst_relative, where, parted, compared)
+
+
+def tensor_error(a: torch.Tensor, b: torch.Tensor) -> tuple[float, float, bool]:
+    """(largest absolute error, that over the largest magnitude of `b`, whether all elements are within tolerance)."""
+    a, b = a.detach(), b.detach()
+    if b.numel() == 0:
+        return 0.0, 0.0, True
+    if not (b.is_floating_point() or b.is_complex()):
+        wrong = (a != b).sum().item()
+        return float(wrong), wrong / b.numel(), wrong == 0
+    allowed = TOLERANCE[b.dtype]
+    floor = 8 * torch.finfo(b.dtype).eps * allowed
+    close = torch.allclose(a, b, rtol=allowed, atol=allowed * _scale(b) + floor, equal_nan=True)
+    wide = torch.complex128 if b.is_complex() else torch.float64
+    difference = (a.to(wide) - b.to(wide)).abs()
+    finite = difference[torch.isfinite(difference)]
+    largest = finite.max().item() if finite.numel() else 0.0
+    return largest, largest / (_scale(b) or 1.0), close
+
+
+def _scale(b: torch.Tensor) -> float:
+    finite = b[torch.isfinite(b)]
+    return finite.abs().max().item() if finite.numel() else 0.0
+
+
+def _leaves(values: Mapping[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in values.items():
+        for path, leaf in tree_flatten_with_path(value)[0]:
+            found[name + "".join(map(str, path))] = leaf
+    return found
+
+
+def _same(a: Any, b: Any) -> bool:
+    return type(a) is type(b) and (a is b or not isinstance(b, (int, float, str, bool, type(None))) or a == b or a != a)
+
+
+def _kind(value: Any) -> str:
+    return f"{value.dtype} of shape {tuple(value.shape)}" if isinstance(value, torch.Tensor) else repr(value)

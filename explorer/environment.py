@@ -1,0 +1,54 @@
+"""What this machine and this process are: shown in every record, so that a reader knows where its figures come from."""
+
+from __future__ import annotations
+
+import platform
+import shutil
+import subprocess
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import torch
+
+
+@cache
+def describe() -> dict[str, str]:
+    """Versions, processor and cards, by name."""
+    found = {
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "triton": _version("triton"),
+        "explorer": _version("torch-explorer"),
+        "g++": _compiler(),
+        "cpu": processor(),
+        "threads": str(torch.get_num_threads()),
+        "system": f"{platform.system()} {platform.machine()}",
+    }
+    for number in range(torch.cuda.device_count()):
+        found[f"gpu {number}"] = torch.cuda.get_device_name(number)
+    return found
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def _compiler() -> str:
+    if (path := shutil.which("g++")) is None:
+        return "not found"
+    asked = subprocess.run([path, "-dumpfullversion"], capture_output=True, text=True, check=False)
+    return asked.stdout.strip() or "unknown"
+
+
+def processor() -> str:
+    """The processor's model name."""
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        for line in info.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()

@@ -1,0 +1,151 @@
+"""One exploration: compile and run a call, compare it with eager, time both, and make the record."""
+
+from __future__ import annotations
+
+import datetime
+import linecache
+import time as clock
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields
+from typing import Any
+
+from explorer import export
+from explorer.capture import optimize
+from explorer.check.accuracy import Comparison, compare
+from explorer.check.trial import Contestant, Trial
+from explorer.config import Config
+from explorer.core.recorder import OnStage, Recorder, recording
+from explorer.environment import describe
+from explorer.ir import record as data
+from explorer.pipeline import compile_frame
+from explorer.runtime.machine import peaks
+from explorer.runtime.timing import METHOD, Samples, interleave
+from explorer.session import Record
+
+
+def title(fn: Callable[..., Any]) -> str:
+    """What a function or module is called in a record."""
+    return getattr(fn, "__qualname__", type(fn).__name__)
+
+
+def exploration(trial: Trial, config: Config, *, time: bool, name: str, on_stage: OnStage | None = None) -> Record:
+    """The record of compiling and running `trial` with `config`. The user's own exceptions propagate."""
+    recorder = Recorder(on_stage)
+    ours = trial.contestant(lambda fn: optimize(fn, config, compile_frame))
+    with recording(recorder):
+        started = clock.perf_counter()
+        outcome = ours.observe()
+        compile_seconds = clock.perf_counter() - started
+    eager = trial.contestant()
+    accuracy = compare(outcome.values(), eager.observe().values())
+    timing = measure({"eager": eager, "explorer": ours}, {"explorer": compile_seconds}, accuracy) if time else None
+    return Record(contents(recorder, config, name, timing))
+
+
+def contents(recorder: Recorder, config: Config, name: str, timing: data.TimingData | None) -> data.RecordData:
+    """Record data of everything that `recorder` saw."""
+    compiles = tuple(export.compile(run) for run in recorder.compiles)
+    return data.RecordData(
+        data.VERSION,
+        name,
+        "explorer",
+        "" if config.target is None else str(config.target),
+        datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        describe(),
+        {field.name: str(getattr(config, field.name)) for field in fields(config)},
+        sources(compiles),
+        compiles,
+        coverage(compiles),
+        timing,
+        reasons=export.reasons(named_reasons(compiles)),
+    )
+
+
+def measure(
+    contestants: Mapping[str, Contestant], compile_seconds: Mapping[str, float], accuracy: Comparison
+) -> data.TimingData:
+    """Time the contestants in turn in one run."""
+    samples = interleave({name: contestant.call for name, contestant in contestants.items()})
+    return data.TimingData(
+        tuple(samples_data(name, found, compile_seconds.get(name)) for name, found in samples.items()),
+        machine=data.MachineData(*peaks()),
+        accuracy=data.AccuracyData(
+            accuracy.largest_absolute, accuracy.largest_relative, accuracy.where, accuracy.parted, accuracy.compared
+        ),
+        method=METHOD,
+    )
+
+
+def samples_data(name: str, found: Samples, compile_seconds: float | None) -> data.SamplesData:
+    return data.SamplesData(name, found.median, found.spread, tuple(found.seconds), compile_seconds)
+
+
+def coverage(compiles: Iterable[data.CompileData]) -> data.CoverageData:
+    """Where the ATen calls of all compiles run, and what ran in Python outside graphs."""
+    fates: Counter[str] = Counter()
+    python: dict[str, None] = {}
+    for compile in compiles:
+        fates.update(fate for fate, _ in compile.nodes.values())
+        if compile.fallback is not None:
+            graph = next((stage.graph for stage in compile.stages if stage.graph is not None), None)
+            calls = [node for node in graph.nodes if node.op.startswith("call")] if graph else []
+            fates["fallback"] += len(calls)
+        for b in compile.breaks:
+            place = f"{b.span.file}:{b.span.line}" if b.span else b.instruction
+            python[f"{place} ({b.why.title})"] = None
+        for happened in compile.events:
+            if happened.kind == "FrameSkipped":
+                python[f"{happened.fields['where']} ({happened.fields['why']})"] = None
+    return data.CoverageData(fates["kernel"], fates["extern"], fates["view"], fates["fallback"], tuple(python))
+
+
+def sources(compiles: Iterable[data.CompileData]) -> tuple[data.SourceData, ...]:
+    """The stretches of source that the compiles name: from the first to the last line used of each function."""
+    used: dict[str, set[int]] = {}
+    for compile in compiles:
+        for code in compile.codes:
+            for instruction in code.instructions:
+                if (at := instruction.span) is not None:
+                    used.setdefault(at.file, set()).update((code.line, at.line, at.end_line))
+        for stage in compile.stages:
+            for node in stage.graph.nodes if stage.graph else ():
+                if (at := node.span) is not None:
+                    used.setdefault(at.file, set()).update((at.line, at.end_line))
+    found = []
+    for file, numbers in used.items():
+        lines = source_lines(file)
+        for first, last in stretches(sorted(number for number in numbers if 0 < number <= len(lines))):
+            found.append(data.SourceData(file, first, "\n".join(lines[first - 1 : last])))
+    return tuple(found)
+
+
+def source_lines(file: str) -> list[str]:
+    """The lines of a file or notebook cell; none where the source is not known."""
+    return [line.rstrip("\n") for line in linecache.getlines(file)]
+
+
+def stretches(numbers: list[int], gap: int = 6) -> list[tuple[int, int]]:
+    """Runs of line numbers, (first, last), joined where at most `gap` lines lie between."""
+    found: list[tuple[int, int]] = []
+    for number in numbers:
+        if found and number - found[-1][1] <= gap:
+            found[-1] = (found[-1][0], number)
+        else:
+            found.append((number, number))
+    return found
+
+
+def named_reasons(compiles: Iterable[data.CompileData]) -> set[str]:
+    """The catalogue codes that the compiles name."""
+    found: set[str] = set()
+    for compile in compiles:
+        named = [b.why for b in compile.breaks] + [s.why for s in compile.saved]
+        for half in compile.halves:
+            named += [f.why for f in half.schedule.fusions] if half.schedule else []
+            named += [why for b in half.buffers for why in (b.why, b.where_why) if why is not None]
+            named += [o.why for o in half.operations if o.why is not None]
+        if compile.fallback is not None:
+            named.append(compile.fallback)
+        found.update(why.code for why in named)
+    return found
