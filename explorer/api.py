@@ -14,7 +14,7 @@ from explorer.config import Config, GraphPass
 from explorer.core.recorder import TOTALS, OnStage
 from explorer.exploration import exploration, title
 from explorer.ir.target import Target
-from explorer.pipeline import compile_bare_graph, compile_frame
+from explorer.pipeline import compile_frame, compile_module
 from explorer.session import Record
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -70,7 +70,7 @@ def configure(
 
 def stock_backend(module: fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
     """The back end that `torch.compile(fn, backend="explorer")` calls with what stock Dynamo captured."""
-    return compile_bare_graph(module, example_inputs, Config())
+    return compile_module(module, example_inputs, Config())
 
 
 def explore(

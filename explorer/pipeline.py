@@ -9,6 +9,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import torch
 from torch import fx
 
 from explorer.autograd import CLEANUP, PARTITION, REJOIN, TRACE, user_pass
@@ -16,11 +17,14 @@ from explorer.capture import CAPTURE, DECODE, LINK
 from explorer.codegen import GENERATE
 from explorer.config import Config
 from explorer.core.reasons import Unsupported, Why, reason
+from explorer.core.recorder import compile_scope, note
+from explorer.core.stage import Stage
 from explorer.core.text import Line, Text
-from explorer.ir.capture import CaptureInput, Frame, GuardedCode, Linking
+from explorer.ir.capture import CaptureInput, CompilerBug, Frame, GuardedCode, Linking
 from explorer.ir.graph import Graph, info
 from explorer.ir.joint import Halves
 from explorer.ir.program import Compiled, Generation, Program
+from explorer.ir.target import CPU, Target
 from explorer.lower import LOWER
 from explorer.runtime import BUILD
 from explorer.schedule import DEPENDENCIES, FUSE, ORDER, PLAN_MEMORY
@@ -61,4 +65,60 @@ def compile_graph(graph: Graph, config: Config) -> Compiled:
 
 def compile_half(graph: Graph, config: Config) -> Program:
     schedule = ORDER(FUSE(DEPENDENCIES(LOWER(graph))))
-    return BUILD(GENERATE(Generation(schedule, PLAN_MEMORY(schedule), config.target)))
+    return BUILD(GENERATE(Generation(schedule, PLAN_MEMORY(schedule), config.target or native(graph))))
+
+
+# What surrounds the page: other back ends, and what happens when a stage refuses.
+
+
+def compile_or_run_eagerly(graph: Graph, config: Config) -> Compiled:
+    """The graph compiled by `config.backend`; run by eager kernels, with the reason kept, where that cannot be."""
+    if config.backend == "eager":
+        return RUN_EAGERLY((graph, None))
+    if callable(config.backend):
+        return HAND_OVER((graph, config.backend))
+    try:
+        compiled = compile_graph(graph, config)
+    except Unsupported as refusal:
+        return RUN_EAGERLY((graph, refusal.why))
+    except Exception as bug:
+        note(CompilerBug, graph.name, traceback.format_exc())
+        return RUN_EAGERLY((graph, Why(COMPILER_BUG, f"{type(bug).__name__}: {bug}")))
+    if any(half.call is None for half in compiled.halves):
+        return RUN_EAGERLY((graph, Why(TARGET_ABSENT, str(config.target))))
+    return compiled
+
+
+def compile_module(module: fx.GraphModule, example_inputs: Sequence[Any], config: Config) -> Callable[..., Any]:
+    """Compile what another front end captured: the calling convention of a torch.compile back end."""
+    with compile_scope("graph", "captured by another front end"):
+        return compile_or_run_eagerly(adopt(module, example_inputs), config).call
+
+
+def native(graph: Graph) -> Target:
+    """The machine of the graph's tensors."""
+    for node in graph.graph.nodes:
+        value = info(node).value if node.op != "output" else None
+        if isinstance(value, torch.Tensor) and value.device.type == "cuda":
+            if torch.version.hip:
+                return Target("hip", torch.cuda.get_device_properties(value.device).gcnArchName.partition(":")[0])
+            major, minor = torch.cuda.get_device_capability(value.device)
+            return Target("cuda", f"{major}{minor}")
+    return CPU
+
+
+def _run_eagerly(given: tuple[Graph, Why | None]) -> Compiled:
+    graph, why = given
+    said = f"runs eagerly: {why} [{why.code}]" if why else "runs eagerly, as asked"
+    return Compiled(graph.name, graph.module(), (), Text((Line(said),)), why)
+
+
+def _hand_over(given: tuple[Graph, Callable[..., Any]]) -> Compiled:
+    graph, backend = given
+    call = backend(graph.module(), [info(node).value for node in graph.inputs])
+    name = getattr(backend, "__name__", type(backend).__name__)
+    return Compiled(graph.name, call, (), Text((Line(f"compiled by {name}"),)))
+
+
+RUN_EAGERLY = Stage("run eagerly", _run_eagerly)
+HAND_OVER = Stage("hand over", _hand_over)

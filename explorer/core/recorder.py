@@ -126,6 +126,17 @@ def recording(into: Recorder) -> Iterator[Recorder]:
         _current.reset(token)
 
 
+@contextmanager
+def compile_scope(id: str, title: str) -> Iterator[None]:
+    """What is recorded inside belongs to the compile `id`; nothing happens when nobody records."""
+    current = _current.get()
+    if current is None:
+        yield
+        return
+    with current.compile(id, title):
+        yield
+
+
 def note(event: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> None:
     """Record `event(*args, **kwargs)`, an attempt that leaves no trace in a result; one lookup when nobody records."""
     current = _current.get()
