@@ -24,8 +24,8 @@ def decode(code: types.CodeType, frame: str = "f0") -> Code:
     its name with a free variable (a comprehension inlined by 3.12) is called "name@local". Raises Unsupported for
     an opcode that the rules of `explorer.bytecode.normal` do not name.
     """
-    tables = _tables(code)
     body = _without_prologue(_read(code))
+    tables = _tables(code, body)
     marks = {raw.target: MARKS[raw.name] for raw in body if raw.name in MARKS}
     steps: list[tuple[Step, Raw]] = []
     starts: list[int] = []  # offset of the run that each step comes from
@@ -101,12 +101,14 @@ def written_name(name: str) -> str:
     return name.removesuffix(_OWN)
 
 
-def _tables(code: types.CodeType) -> Tables:
+def _tables(code: types.CodeType, body: list[Raw]) -> Tables:
     """Slots are the locals, the cells that are not locals too, and the free variables."""
     frees = code.co_freevars
     variables = dict.fromkeys(own_name(name, frees) for name in code.co_varnames + code.co_cellvars)
     captured = {own_name(name, frees) for name in code.co_cellvars} | set(frees)
-    return Tables(code.co_consts, code.co_names, (*variables, *frees), frozenset(captured))
+    slots = (*variables, *frees)
+    cleared = {slots[raw.arg] for raw in body if raw.name == "LOAD_FAST_AND_CLEAR"}
+    return Tables(code.co_consts, code.co_names, slots, frozenset(captured), frozenset(cleared))
 
 
 def _read(code: types.CodeType) -> list[Raw]:

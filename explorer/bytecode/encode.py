@@ -80,7 +80,8 @@ class _Writer:
         self.names: list[str] = []
         cells = tuple(name for name in code.cells if name not in code.locals)
         self._slots = {name: slot for slot, name in enumerate((*code.locals, *cells, *code.frees))}
-        self._captured = frozenset(code.cells + code.frees)
+        cleared = {i.arg for i in code.instructions if i.op == "LOAD_FAST_AND_CLEAR"}
+        self._only_cells = {*code.cells, *code.frees} - cleared
         self._const_index = {_const_key(value): i for i, value in enumerate(self.consts)}
         self._name_index: dict[str, int] = {}
         self._index = code.index
@@ -111,34 +112,36 @@ class _Writer:
 
     def body(self) -> None:
         """The reachable instructions in order, then the ways back for jumps that can only go forward."""
-        landings: dict[str, str] = {}
-        backward: dict[str, str] = {}
+        landings: dict[str, int] = {}  # target -> position of a jump there
+        backward: dict[str, int] = {}
         for position in self._order:
             jump = self.code.instructions[position]
             if jump.op in _FORWARD_ONLY and jump.target is not None:
                 ways = backward if self._index[jump.target] <= position else landings
-                ways[jump.target] = jump.op
+                ways[jump.target] = position
+        above_falls = False
         work = list(self._order)
         while work:
             self._at = work[0]
             instruction = self.code.instructions[self._at]
-            if LANDINGS.get(landings.get(instruction.id, "")):
-                previous = self.code.instructions[self._at - 1]
-                if OPS[previous.op].falls and self._at - 1 in self._order:
-                    self._add("JUMP_FORWARD", target=instruction.id)
-                self._land(landings[instruction.id], instruction.id, "landing")
+            if instruction.id in landings:
+                self._land(landings[instruction.id], instruction.id, above_falls)
             self.labels[instruction.id] = len(self.items)
             run, emits = self._written(work)
-            last = self.code.instructions[work[run - 1]]
+            written = [self.code.instructions[position] for position in work[:run]]
+            last = written[-1]
             handler = self._handlers[self._at]
             del work[:run]
-            for emit in emits:
+            for back, emit in enumerate(emits, run - len(emits)):  # the last opcode is what the last instruction does
                 # Where a frame resumes it is past the suspension, whose handler is for what is thrown into it.
                 here = self._handlers[work[0]] if emit.name == "RESUME" and work else handler
-                self._add(emit.name, emit.arg, self._label(emit, last.id), last.span, here)
+                self._add(emit.name, emit.arg, self._label(emit, last.id), written[max(0, back)].span, here)
             self.labels[f"after {last.id}"] = len(self.items)
-        for target, op in backward.items():
-            self._land(op, target, "way back")
+            above_falls = OPS[last.op].falls
+        for target, position in backward.items():
+            self.labels[f"way back {target}"] = len(self.items)
+            for name in LANDINGS.get(self.code.instructions[position].op, ()):
+                self._add(name)
             self._add("JUMP_BACKWARD", target=target)
 
     def const(self, value: Any) -> int:
@@ -162,9 +165,8 @@ class _Writer:
     def backward(self, target: str | None) -> bool:
         return target is not None and self._index[target] <= self._at
 
-    def bound(self) -> bool:
-        instruction = self.code.instructions[self._at]
-        return instruction.arg in self._bound[instruction.id][0]
+    def bound(self, load: Instruction) -> bool:
+        return load.arg in self._bound[load.id][0]
 
     def nesting(self) -> int:
         return sum(1 for _ in self._enclosing(self._at))
@@ -181,7 +183,8 @@ class _Writer:
         """The longest run at the head of `work` that a rule takes: nothing jumps into it, and one handler covers it."""
         instructions = self.code.instructions
         first = work[0]
-        self._check(instructions[first])
+        if instructions[first].op == "LOAD_FAST" and instructions[first].arg in self._only_cells:
+            raise ValueError(f"{self.code.qualname}: LOAD_FAST of {instructions[first].arg!r}, which is a cell")
         ops = [instructions[position].op for position in work[:5]]
         for run in runs(ops, 0):
             rest = work[1 : len(run)]
@@ -194,10 +197,6 @@ class _Writer:
                 return len(run), emits
         raise Unsupported(Why(VERSION, ops[0]))
 
-    def _check(self, instruction: Instruction) -> None:
-        if instruction.op == "LOAD_FAST" and instruction.arg in self._captured:
-            raise ValueError(f"{self.code.qualname}: LOAD_FAST of {instruction.arg!r}, which is a cell")
-
     def _label(self, emit: Emit, last: str) -> str | None:
         if emit.target is None:
             return None
@@ -207,12 +206,16 @@ class _Writer:
             return emit.target
         if self.backward(emit.target):
             return f"way back {emit.target}"
-        return f"landing {emit.target}" if LANDINGS.get(emit.name) else emit.target
+        return f"landing {emit.target}"
 
-    def _land(self, op: str, target: str, label: str) -> None:
-        self.labels[f"{label} {target}"] = len(self.items)
-        for name in LANDINGS.get(op, ()):
-            self._add(name)
+    def _land(self, jump: int, target: str, above_falls: bool) -> None:
+        """What must lie before `target`, which is about to be written; what comes from above passes it by."""
+        names = LANDINGS.get(self.code.instructions[jump].op, ())
+        if names and above_falls:
+            self._add("JUMP_FORWARD", target=target, handler=self._handlers[jump])
+        self.labels[f"landing {target}"] = len(self.items)
+        for name in names:
+            self._add(name, handler=self._handlers[jump])
 
     def _add(
         self,

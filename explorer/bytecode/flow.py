@@ -1,18 +1,22 @@
-"""What is true before each instruction of a body: stack depth, reached or not, which names are bound, which are live."""
+"""What holds before each instruction of a body: stack depth, reached or not, which names are bound, which live."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from explorer.bytecode.ops import OPS
 from explorer.ir.bytecode import Code, Handler, Instruction
+
+T = TypeVar("T")
 
 _CELL_OPS = frozenset(
     {"LOAD_DEREF", "STORE_DEREF", "DELETE_DEREF", "LOAD_CLOSURE", "LOAD_FROM_DICT_OR_DEREF", "MAKE_CELL"}
 )
 _READS = frozenset({"LOAD_FAST", "LOAD_FAST_AND_CLEAR", "DELETE_FAST"}) | _CELL_OPS
+_BINDS = frozenset({"STORE_FAST", "MAKE_CELL", "LOAD_FAST"})  # past a load the name is bound, or the load has raised
 _UNBINDS = frozenset({"DELETE_FAST", "LOAD_FAST_AND_CLEAR"})
 
 
@@ -59,7 +63,7 @@ def handlers_by_position(code: Code) -> tuple[Handler | None, ...]:
 def stack_depths(code: Code) -> dict[str, int]:
     """Values on the stack before each instruction that can be reached.
 
-    Raises ValueError where two ways lead to an instruction with different depths, or a value is popped that is not there.
+    Raises ValueError where two ways lead to an instruction with different depths, or a value popped is not there.
     """
     depths = _depths(flow(code))
     return {code.instructions[position].id: depth for position, depth in depths.items()}
@@ -125,31 +129,62 @@ def bound(code: Code) -> dict[str, tuple[frozenset[str], frozenset[str]]]:
 
 def _bound(edges: Flow) -> tuple[dict[int, frozenset[str]], dict[int, frozenset[str]]]:
     code = edges.code
-    cells = frozenset(code.cells + code.frees)
-    start = frozenset(code.locals[: argument_count(code)]) | cells
+    start = frozenset(code.locals[: argument_count(code)] + code.cells + code.frees)
+    restores = _null_stores(edges)
 
-    def across(position: int, names: frozenset[str]) -> frozenset[str]:
+    def certain(position: int, names: frozenset[str]) -> frozenset[str]:
         instruction = code.instructions[position]
-        if instruction.op == "STORE_FAST":
-            return names | {instruction.arg}
-        return names - {instruction.arg} if instruction.op in _UNBINDS and instruction.arg not in cells else names
+        if instruction.op in _UNBINDS or position in restores:
+            return names - {instruction.arg}
+        return names | {instruction.arg} if instruction.op in _BINDS else names
 
-    certain = _forward(edges, start, across, frozenset.intersection)
-    return certain, _forward(edges, start, across, frozenset.union)
+    def possible(position: int, names: frozenset[str]) -> frozenset[str]:
+        instruction = code.instructions[position]
+        if instruction.op in _UNBINDS:
+            return names - {instruction.arg}
+        return names | {instruction.arg} if instruction.op in _BINDS else names
+
+    return _forward(edges, start, certain, frozenset.intersection), _forward(edges, start, possible, frozenset.union)
+
+
+def _null_stores(edges: Flow) -> frozenset[int]:
+    """Positions of the STORE_FASTs that may unbind: they put back what a LOAD_FAST_AND_CLEAR took away."""
+    instructions = edges.code.instructions
+    if all(i.op != "LOAD_FAST_AND_CLEAR" for i in instructions):
+        return frozenset()
+    depths = _depths(edges)
+
+    def across(position: int, nulls: frozenset[int]) -> frozenset[int]:
+        """`nulls` are the places on the stack, from the bottom, that may hold a null so taken."""
+        instruction, depth = instructions[position], depths[position]
+        if instruction.op == "LOAD_FAST_AND_CLEAR":
+            return nulls | {depth}
+        if instruction.op == "SWAP":
+            swapped = {depth - 1: depth - instruction.arg, depth - instruction.arg: depth - 1}
+            return frozenset(swapped.get(place, place) for place in nulls)
+        return frozenset(place for place in nulls if place < depth + _effect(instruction, False))
+
+    none: frozenset[int] = frozenset()
+    before = _forward(edges, none, across, frozenset.union)
+    return frozenset(
+        position
+        for position, nulls in before.items()
+        if instructions[position].op == "STORE_FAST" and depths[position] - 1 in nulls
+    )
 
 
 def _forward(
     edges: Flow,
-    start: frozenset[str],
-    across: Callable[[int, frozenset[str]], frozenset[str]],
-    merge: Callable[[frozenset[str], frozenset[str]], frozenset[str]],
-) -> dict[int, frozenset[str]]:
+    start: frozenset[T],
+    across: Callable[[int, frozenset[T]], frozenset[T]],
+    merge: Callable[[frozenset[T], frozenset[T]], frozenset[T]],
+) -> dict[int, frozenset[T]]:
     """A handler is entered with what held before any instruction it covers: none changes a name and then raises."""
-    before: dict[int, frozenset[str]] = {}
-    work = [(0, start)]
+    before: dict[int, frozenset[T]] = {}
+    work = [(0, start)] if edges.code.instructions else []
     while work:
-        position, names = work.pop()
-        merged = merge(before[position], names) if position in before else names
+        position, facts = work.pop()
+        merged = merge(before[position], facts) if position in before else facts
         if before.get(position) == merged:
             continue
         before[position] = merged

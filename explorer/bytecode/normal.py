@@ -81,6 +81,11 @@ def _listed(name: str, values: Sequence[str]) -> None:
     WRITING.rule((name,))(lambda run, place: [Emit(name, values.index(run[0].arg))])
 
 
+def _alias(name: str, op: str, arg: str) -> None:
+    """The opcode is the normalised `op` with `arg`."""
+    READING.rule((name,))(lambda raws, tables: [Step(op, arg, raws[0].target)])
+
+
 for _name in (
     "NOP POP_TOP PUSH_NULL BINARY_SUBSCR STORE_SUBSCR DELETE_SUBSCR GET_LEN MATCH_MAPPING MATCH_SEQUENCE MATCH_KEYS "
     "PUSH_EXC_INFO CHECK_EXC_MATCH CHECK_EG_MATCH WITH_EXCEPT_START GET_AITER GET_ANEXT BEFORE_ASYNC_WITH BEFORE_WITH "
@@ -190,8 +195,9 @@ else:
     _slotted("LOAD_FAST_AND_CLEAR")
 
     def _load(slot: int, tables: Tables) -> Step:
+        """3.13 loads a cell by LOAD_FAST as well; where a comprehension takes over the slot it may hold a value."""
         name = tables.slots[slot]
-        return Step("LOAD_CLOSURE" if name in tables.captured else "LOAD_FAST", name)
+        return Step("LOAD_CLOSURE" if PY313 and name in tables.captured - tables.cleared else "LOAD_FAST", name)
 
     @READING.rule(("LOAD_FAST",), ("LOAD_FAST_CHECK",))
     def _(raws: Sequence[Raw], tables: Tables) -> list[Step]:
@@ -199,7 +205,7 @@ else:
 
     @WRITING.rule(("LOAD_FAST",))
     def _(run: Sequence[Instruction], place: Place) -> list[Emit]:
-        return [Emit("LOAD_FAST" if place.bound() else "LOAD_FAST_CHECK", place.slot(run[0].arg))]
+        return [Emit("LOAD_FAST" if place.bound(run[0]) else "LOAD_FAST_CHECK", place.slot(run[0].arg))]
 
     @READING.rule(("LOAD_ATTR",))
     def _(raws: Sequence[Raw], tables: Tables) -> list[Step]:
@@ -238,6 +244,14 @@ if PY313:
     def _(raws: Sequence[Raw], tables: Tables) -> list[Step]:
         return [Step("STORE_FAST", tables.slots[slot]) for slot in (raws[0].arg >> 4, raws[0].arg & 15)]
 
+    @WRITING.rule(("LOAD_FAST", "LOAD_FAST"), ("STORE_FAST", "LOAD_FAST"), ("STORE_FAST", "STORE_FAST"))
+    def _(run: Sequence[Instruction], place: Place) -> list[Emit] | None:
+        first, second = (place.slot(i.arg) for i in run)
+        unbound = any(i.op == "LOAD_FAST" and not place.bound(i) for i in run)
+        if unbound or first > 15 or second > 15 or run[0].span != run[1].span:
+            return None
+        return [Emit(f"{run[0].op}_{run[1].op}", first << 4 | second)]
+
 elif PY312:
     _slotted("LOAD_CLOSURE")
 
@@ -268,7 +282,7 @@ _COMPARE_MASK = {"<": 2, "<=": 10, "==": 8, "!=": 7, ">": 4, ">=": 12}
 _UNARY = {"-": "UNARY_NEGATIVE", "~": "UNARY_INVERT", "not": "UNARY_NOT"}
 
 for _sign, _name in _UNARY.items():
-    READING.rule((_name,))(lambda raws, tables, sign=_sign: [Step("UNARY_OP", sign)])
+    _alias(_name, "UNARY_OP", _sign)
 
 
 @WRITING.rule(("UNARY_OP",))
@@ -348,12 +362,10 @@ if PY312:
         return [Step("UNARY_OP", "+") if name == "UNARY_POSITIVE" else Step(op, name)]
 
 else:
-    READING.rule(("UNARY_POSITIVE",))(lambda raws, tables: [Step("UNARY_OP", "+")])
-    READING.rule(("PREP_RERAISE_STAR",))(lambda raws, tables: [Step("CALL_INTRINSIC_2", "PREP_RERAISE_STAR")])
-
-    @READING.rule(("ASYNC_GEN_WRAP",), ("LIST_TO_TUPLE",))
-    def _(raws: Sequence[Raw], tables: Tables) -> list[Step]:
-        return [Step("CALL_INTRINSIC_1", raws[0].name)]
+    _alias("UNARY_POSITIVE", "UNARY_OP", "+")
+    _alias("PREP_RERAISE_STAR", "CALL_INTRINSIC_2", "PREP_RERAISE_STAR")
+    _alias("ASYNC_GEN_WRAP", "CALL_INTRINSIC_1", "ASYNC_GEN_WRAP")
+    _alias("LIST_TO_TUPLE", "CALL_INTRINSIC_1", "LIST_TO_TUPLE")
 
     @WRITING.rule(("CALL_INTRINSIC_1", "POP_TOP"))
     def _(run: Sequence[Instruction], place: Place) -> list[Emit] | None:
@@ -420,17 +432,11 @@ _ATTRIBUTES = ("defaults", "kwdefaults", "annotations", "closure")
 _CALL = ("CALL",) if PY312 else ("PRECALL", "CALL")
 
 READING.rule(_CALL)(lambda raws, tables: [Step("CALL", (raws[0].arg, ()))])
-if PY313:
 
-    @READING.rule(("LOAD_CONST", "CALL_KW"))
-    def _(raws: Sequence[Raw], tables: Tables) -> list[Step]:
-        return [Step("CALL", (raws[1].arg, tables.consts[raws[0].arg]))]
 
-else:
-
-    @READING.rule(("KW_NAMES", *_CALL))
-    def _(raws: Sequence[Raw], tables: Tables) -> list[Step]:
-        return [Step("CALL", (raws[1].arg, tables.consts[raws[0].arg]))]
+@READING.rule(("LOAD_CONST", "CALL_KW") if PY313 else ("KW_NAMES", *_CALL))
+def _(raws: Sequence[Raw], tables: Tables) -> list[Step]:
+    return [Step("CALL", (raws[1].arg, tables.consts[raws[0].arg]))]
 
 
 @WRITING.rule(("CALL",))
@@ -470,8 +476,8 @@ if PY312:
         return [Step("LOAD_CONST", tables.consts[raws[0].arg]), Step("RETURN_VALUE")]
 
     @WRITING.rule(("LOAD_CONST", "RETURN_VALUE"))
-    def _(run: Sequence[Instruction], place: Place) -> list[Emit]:
-        return [Emit("RETURN_CONST", place.const(run[0].arg))]
+    def _(run: Sequence[Instruction], place: Place) -> list[Emit] | None:
+        return [Emit("RETURN_CONST", place.const(run[0].arg))] if run[0].span == run[1].span else None
 
 
 # Jumps: conditional jumps go backward in 3.11 alone, and test the truth of any value until 3.13.
@@ -495,10 +501,7 @@ def _(run: Sequence[Instruction], place: Place) -> list[Emit]:
 
 if PY312:
     for _suffix, _condition in _CONDITIONS.items():
-        _name = f"POP_JUMP_IF_{_suffix}"
-        READING.rule((_name,), *([("TO_BOOL", _name)] if PY313 else []))(
-            lambda raws, tables, condition=_condition: [Step("POP_JUMP_IF", condition, raws[-1].target)]
-        )
+        _alias(f"POP_JUMP_IF_{_suffix}", "POP_JUMP_IF", _condition)
 
     @WRITING.rule(("POP_JUMP_IF",))
     def _(run: Sequence[Instruction], place: Place) -> list[Emit]:
@@ -510,9 +513,8 @@ if PY312:
 
 else:
     for _suffix, _condition in _CONDITIONS.items():
-        READING.rule((f"POP_JUMP_FORWARD_IF_{_suffix}",), (f"POP_JUMP_BACKWARD_IF_{_suffix}",))(
-            lambda raws, tables, condition=_condition: [Step("POP_JUMP_IF", condition, raws[0].target)]
-        )
+        _alias(f"POP_JUMP_FORWARD_IF_{_suffix}", "POP_JUMP_IF", _condition)
+        _alias(f"POP_JUMP_BACKWARD_IF_{_suffix}", "POP_JUMP_IF", _condition)
 
     @WRITING.rule(("POP_JUMP_IF",))
     def _(run: Sequence[Instruction], place: Place) -> list[Emit]:
@@ -535,13 +537,14 @@ else:
 if PY313:
     _GIVE_BOOL = ("COMPARE_OP", "IS_OP", "CONTAINS_OP", "CHECK_EXC_MATCH", "MATCH_MAPPING", "MATCH_SEQUENCE")
 
-    for _suffix, _condition in _CONDITIONS.items():
-        READING.rule(("COMPARE_OP", f"POP_JUMP_IF_{_suffix}"))(
-            lambda raws, tables, condition=_condition: [
-                Step("COMPARE_OP", _COMPARE[raws[0].arg >> _COMPARE_SHIFT]),
-                Step("POP_JUMP_IF", condition, raws[1].target),
-            ]
-        )
+    @READING.rule(("TO_BOOL", "POP_JUMP_IF_TRUE"), ("TO_BOOL", "POP_JUMP_IF_FALSE"))
+    def _(raws: Sequence[Raw], tables: Tables) -> list[Step]:
+        return READING[(raws[1].name,)](raws[1:], tables)
+
+    @READING.rule(("COMPARE_OP", "POP_JUMP_IF_TRUE"), ("COMPARE_OP", "POP_JUMP_IF_FALSE"), ("COMPARE_OP", "UNARY_NOT"))
+    def _(raws: Sequence[Raw], tables: Tables) -> list[Step]:
+        compare = READING[("COMPARE_OP",)](raws[:1], tables)
+        return [*compare[:1], *READING[(raws[1].name,)](raws[1:], tables)]
 
     @WRITING.rule(*((op, "POP_JUMP_IF") for op in _GIVE_BOOL))
     def _(run: Sequence[Instruction], place: Place) -> list[Emit] | None:

@@ -1,6 +1,11 @@
 """The normalised instruction set: for each op what its argument means, its effect on the stack depth, and what it does.
 
-Written `below, top -> result`. `null` is CPython's empty slot beside a callable; see `explorer.ir.bytecode`.
+Meanings read `below, top -> result`, the top of the stack last; `null` is CPython's empty place beside a callable, in
+the version's order (see `explorer.ir.bytecode`).
+
+Locals, cells and free variables are slots, and a captured name's slot holds its cell. LOAD_FAST_AND_CLEAR, STORE_FAST,
+MAKE_CELL and LOAD_FAST work on the slot as it is: a comprehension inlined by 3.12 takes a slot over, puts its own value
+or cell there, and gives back what was there, be that a value, a null or the cell.
 """
 
 from __future__ import annotations
@@ -52,7 +57,7 @@ _TABLE = (
     # Names and constants
     _op("LOAD_CONST", "the value", 1, "push a constant"),
     _op("LOAD_FAST", "local name", 1, "push a local; UnboundLocalError when unbound"),
-    _op("LOAD_FAST_AND_CLEAR", "local name", 1, "push a local, null when unbound, and unbind it (inlined comprehensions)"),
+    _op("LOAD_FAST_AND_CLEAR", "local name", 1, "push a local, or null when unbound, and unbind it"),
     _op("STORE_FAST", "local name", -1, "bind a local; a null unbinds it"),
     _op("DELETE_FAST", "local name", 0, "unbind a local; UnboundLocalError when unbound"),
     _op("LOAD_DEREF", "cell or free name", 1, "push what the cell holds; NameError when empty"),
@@ -67,8 +72,8 @@ _TABLE = (
     _op("STORE_NAME", "name", -1, "bind a name in the local namespace"),
     _op("DELETE_NAME", "name", 0, "unbind a name in the local namespace"),
     _op("LOAD_LOCALS", "", 1, "push the local namespace of a class body"),
-    _op("LOAD_FROM_DICT_OR_DEREF", "cell or free name", 0, "namespace -> its value of that name, else what the cell holds"),
-    _op("LOAD_FROM_DICT_OR_GLOBALS", "name", 0, "namespace -> its value of that name, else the global or builtin"),
+    _op("LOAD_FROM_DICT_OR_DEREF", "cell or free name", 0, "namespace -> its value of that name, or the cell's"),
+    _op("LOAD_FROM_DICT_OR_GLOBALS", "name", 0, "namespace -> its value of that name, or the global"),
     _op("LOAD_BUILD_CLASS", "", 1, "push builtins.__build_class__"),
     _op("LOAD_ASSERTION_ERROR", "", 1, "push AssertionError"),
     _op("SETUP_ANNOTATIONS", "", 0, "make __annotations__ in the local namespace"),
@@ -79,8 +84,8 @@ _TABLE = (
     _op("LOAD_METHOD", "name", 1, "object -> method, object; or null and the attribute, in the version's order"),
     _op("STORE_ATTR", "name", -2, "value, object -> ; set the attribute"),
     _op("DELETE_ATTR", "name", -1, "object -> ; delete the attribute"),
-    _op("LOAD_SUPER_ATTR", "(name, written with arguments)", -2, "super, class, self -> attribute of super(class, self)"),
-    _op("LOAD_SUPER_METHOD", "(name, written with arguments)", -1, "super, class, self -> as LOAD_METHOD of super(...)"),
+    _op("LOAD_SUPER_ATTR", "(name, arguments given)", -2, "super, class, self -> attribute of super(class, self)"),
+    _op("LOAD_SUPER_METHOD", "(name, arguments given)", -1, "super, class, self -> as LOAD_METHOD of super(...)"),
     _op("BINARY_SUBSCR", "", -1, "container, key -> container[key]"),
     _op("STORE_SUBSCR", "", -3, "value, container, key -> ; container[key] = value"),
     _op("DELETE_SUBSCR", "", -2, "container, key -> ; del container[key]"),
@@ -105,14 +110,14 @@ _TABLE = (
     _op("LIST_EXTEND", "depth of the list, after the pop", -1, "extend the list by the iterable on top"),
     _op("SET_UPDATE", "depth of the set, after the pop", -1, "update the set by the iterable on top"),
     _op("DICT_UPDATE", "depth of the dict, after the pop", -1, "update the dict by the mapping on top"),
-    _op("DICT_MERGE", "depth of the dict, after the pop", -1, "as DICT_UPDATE; TypeError for a key given twice (f(**a, **b))"),
+    _op("DICT_MERGE", "depth of the dict, after the pop", -1, "as DICT_UPDATE, for f(**a, **b): no key twice"),
     _op("UNPACK_SEQUENCE", "count", lambda n: n - 1, "iterable -> its count items, the first on top"),
-    _op("UNPACK_EX", "(count before, count after the star)", lambda n: n[0] + n[1], "iterable -> items, the first on top"),
+    _op("UNPACK_EX", "(before, after the star)", lambda n: n[0] + n[1], "iterable -> items, the first on top"),
     _op("CONVERT_VALUE", "str, repr or ascii", 0, "value -> its string, for !s, !r, !a"),
     _op("FORMAT_SIMPLE", "", 0, "value -> format(value)"),
     _op("FORMAT_WITH_SPEC", "", -1, "value, spec -> format(value, spec)"),
     # Calls and functions
-    _op("CALL", "(count of arguments, keyword names)", lambda n: -n[0] - 1, "two of callable/null/self, arguments -> result"),
+    _op("CALL", "(count, keyword names)", lambda n: -n[0] - 1, "callable and null or self, arguments -> result"),
     _op("CALL_FUNCTION_EX", "whether a dict is given", lambda d: -2 - d, "callable and null, tuple (, dict) -> result"),
     _op("CALL_INTRINSIC_1", "name of the intrinsic", 0, "value -> result of an interpreter helper"),
     _op("CALL_INTRINSIC_2", "name of the intrinsic", -1, "two values -> result of an interpreter helper"),
@@ -121,8 +126,8 @@ _TABLE = (
     _op("RETURN_VALUE", "", -1, "return the top", falls=False),
     # Jumps
     _op("JUMP", "None, or 'no interrupt' to skip the check for signals", 0, "go to the target", jump=0, falls=False),
-    _op("POP_JUMP_IF", "true, false, none, not none", -1, "value -> ; go to the target when its truth, or it, is so", jump=-1),
-    _op("FOR_ITER", "", 1, "iterator -> iterator, next item; when exhausted pop the iterator and go to the target", jump=-1),
+    _op("POP_JUMP_IF", "true, false, none, not none", -1, "value -> ; go to the target when so", jump=-1),
+    _op("FOR_ITER", "", 1, "iterator -> iterator, item; at the target: nothing left of it", jump=-1),
     # Generators and coroutines
     _op("GET_ITER", "", 0, "iterable -> iterator"),
     _op("GET_YIELD_FROM_ITER", "", 0, "iterable -> iterator for yield from; a generator or coroutine stays itself"),

@@ -51,12 +51,16 @@ class Emit(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """What the arguments of a code object's opcodes index. `captured` names the slots that hold cells."""
+    """What the arguments of a code object's opcodes index.
+
+    `captured` names the slots that hold cells, `cleared` those that inlined comprehensions take over.
+    """
 
     consts: tuple[Any, ...]
     names: tuple[str, ...]
     slots: tuple[str, ...]
     captured: frozenset[str]
+    cleared: frozenset[str]
 
 
 class Place(Protocol):
@@ -71,8 +75,8 @@ class Place(Protocol):
     def backward(self, target: str | None) -> bool:
         """Whether the target lies before the run."""
 
-    def bound(self) -> bool:
-        """Whether the local that the run begins by loading is bound for certain."""
+    def bound(self, load: Instruction) -> bool:
+        """Whether the local that `load` names is bound for certain before it."""
 
     def nesting(self) -> int:
         """How many exception handlers enclose the run."""

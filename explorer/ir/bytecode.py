@@ -10,6 +10,7 @@ neither is, the second is the first argument.
 
 from __future__ import annotations
 
+import inspect
 import types
 from dataclasses import dataclass, field
 from typing import Any
@@ -37,8 +38,8 @@ class Instruction:
     """One normalised instruction. Compared by identity, so that `target` can point at another instruction.
 
     `op` is a name of `explorer.bytecode.normal.OPS`; `arg` is its semantic argument: a name, a constant, a count, an
-    operator symbol ("+", "+=", "<", "is not"), a tuple of keyword names. Jumps name the id of the instruction they go to
-    in `target`. `id` is "f0@14": the frame and the offset in units of instructions of the normalised code.
+    operator symbol ("+", "+=", "<", "is not"), a tuple of keyword names. Jumps name the id of the instruction that they
+    go to in `target`. `id` is "f0@14": the frame and the offset in units of instructions of the normalised code.
     """
 
     op: str
@@ -51,7 +52,12 @@ class Instruction:
 
 @dataclass(frozen=True, slots=True)
 class Handler:
-    """An exception-table entry: instructions `start` to `end` (ids, inclusive) go to `target` with `depth` values kept."""
+    """An exception-table entry.
+
+    What instructions `start` to `end` (ids, inclusive) raise goes to `target`: the stack is cut to `depth` values, then
+    the offset of the instruction that raised is pushed where `push_offset`, and then the exception. Where ranges nest,
+    the shortest counts.
+    """
 
     start: str
     end: str
@@ -85,17 +91,67 @@ class Code:
         return {instruction.id: position for position, instruction in enumerate(self.instructions)}
 
     def text(self) -> Text:
+        """Line of source, `>>` before what is jumped to, number, instruction; then the exception table."""
         targets = {i.target for i in self.instructions} | {h.target for h in self.handlers}
-        lines = [Line(f"# {self.qualname}({', '.join(self.locals[: self.arg_count + self.keyword_only])})")]
+        lines = [Line(f"# {self.qualname}({', '.join(_parameters(self))})")]
+        for kind, names in (("cells", self.cells), ("free", self.frees)):
+            if names:
+                lines.append(Line(f"# {kind}: {', '.join(names)}"))
         last: int | None = None
         for i in self.instructions:
             here = i.span.line if i.span else None
-            mark = f"{here:>5}" if here is not None and here != last else " " * 5
-            last = here if here is not None else last
-            arrow = ">>" if i.id in targets else "  "
-            argument = "" if i.arg is None and i.target is None else f" {i.target or ''}" if i.arg is None else f" {i.arg!r}"
-            cause = i.origins or ((i.span.id,) if i.span else ())
-            lines.append(Line(f"{mark} {arrow} {i.id.rpartition('@')[2]:>4}  {i.op:<24}{argument}".rstrip(), i.id, cause))
+            mark = "" if here is None or here == last else str(here)
+            last = last if here is None else here
+            arrow = ">>" if i.id in targets else ""
+            row = f"{mark:>5} {arrow:2} {_number(i.id):>4}  {i.op:<22} {_operand(i)}"
+            lines.append(Line(row.rstrip(), i.id, i.origins))
         for h in self.handlers:
-            lines.append(Line(f"      except {h.start}..{h.end} -> {h.target} depth {h.depth}"))
+            offset = " with offset" if h.push_offset else ""
+            covered = f"{_number(h.start)} to {_number(h.end)}"
+            lines.append(Line(f"# exceptions of {covered} go to {_number(h.target)}, stack depth {h.depth}{offset}"))
         return Text(tuple(lines), "text")
+
+
+_LONGEST_CONSTANT = 70
+
+
+def _parameters(code: Code) -> list[str]:
+    """As a `def` lists them; the locals hold *args and **kwargs last."""
+    rest = list(code.locals[code.arg_count + code.keyword_only :])
+    star = ["*" + rest.pop(0)] if code.flags & inspect.CO_VARARGS else ["*"] if code.keyword_only else []
+    double = ["**" + rest.pop(0)] if code.flags & inspect.CO_VARKEYWORDS else []
+    slash = ["/"] if code.positional_only else []
+    return [
+        *code.locals[: code.positional_only],
+        *slash,
+        *code.locals[code.positional_only : code.arg_count],
+        *star,
+        *code.locals[code.arg_count : code.arg_count + code.keyword_only],
+        *double,
+    ]
+
+
+def _number(id: str) -> str:
+    return id.rpartition("@")[2]
+
+
+def _operand(instruction: Instruction) -> str:
+    arg = instruction.arg
+    if instruction.op == "LOAD_CONST":
+        shown = _constant(arg)
+        return shown if len(shown) <= _LONGEST_CONSTANT else shown[: _LONGEST_CONSTANT - 3] + "..."
+    parts = arg if isinstance(arg, tuple) else () if arg is None else (arg,)
+    words = [", ".join(map(str, part)) if isinstance(part, tuple) else str(part) for part in parts]
+    if instruction.target is not None:
+        words.append(f"-> {_number(instruction.target)}")
+    return " ".join(word for word in words if word)
+
+
+def _constant(value: object) -> str:
+    """A body that a compiler wrote holds live objects, whose own repr may be long, costly or raise."""
+    if isinstance(value, (int, float, complex, str, bytes, type(None), type(...))):
+        return repr(value)
+    if isinstance(value, tuple) and type(value) is tuple:
+        return f"({', '.join(map(_constant, value))}{',' * (len(value) == 1)})"
+    name = value.co_qualname if isinstance(value, types.CodeType) else getattr(value, "__qualname__", None)
+    return f"<{type(value).__name__} {name}>" if isinstance(name, str) else f"<{type(value).__name__}>"
