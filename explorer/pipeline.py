@@ -1,6 +1,6 @@
 """THE page: which stage makes which artifact.
 
-A stage is a pure function from one typed artifact to the next; calling it times it, verifies what it made and records it.
+A stage is a pure function from one typed artifact to the next; calling it times, verifies and records what it makes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import torch
 from torch import fx
 
 from explorer.autograd import CLEANUP, PARTITION, REJOIN, TRACE, user_pass
-from explorer.capture import CAPTURE, DECODE, LINK
+from explorer.capture import CAPTURE, DECODE, LINK, adopt
 from explorer.codegen import GENERATE
 from explorer.config import Config
 from explorer.core.reasons import Unsupported, Why, reason
