@@ -1,0 +1,231 @@
+"""What rules write to: it makes buffers, loops and library calls, and puts values in memory.
+
+Inductor: graph.py (GraphLowering) and ir.py (StorageBox.realize).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Literal
+
+import sympy
+import torch
+
+from explorer.core.origin import Origins, origin, origins, union
+from explorer.core.reasons import Why
+from explorer.ir.loops import (
+    Buffer,
+    Expr,
+    Extern,
+    Layout,
+    Load,
+    Loop,
+    Operation,
+    Size,
+    View,
+    all_origins,
+    computing_dtype,
+)
+from explorer.ir.ops import Combine
+from explorer.lower import reasons
+from explorer.lower.indexing import ZERO, Indexing, Point, contiguous, equal, integer
+from explorer.lower.split import joined, split_axes
+from explorer.lower.tensors import Element, Restride, Tensor
+
+Body = Callable[[Point, Point], Expr]
+"""The value at a point of the outer and a point of the reduced axes."""
+
+
+class Lowering:
+    """What one graph has been lowered to so far. `hints` are example values of size symbols, `taken` names in use."""
+
+    def __init__(self, hints: dict[sympy.Symbol, int], taken: Iterable[str] = ()) -> None:
+        self.indexing = Indexing()
+        self.hints = hints
+        self.operations: list[Operation] = []
+        self.buffers: dict[str, Buffer] = {}
+        self.indirect: dict[sympy.Symbol, Expr] = {}
+        self._taken = set(taken)
+        self._numbers: dict[str, int] = {}
+
+    def name(self, prefix: str) -> str:
+        """A name that nothing in this graph has: "buf3"."""
+        while True:
+            number = self._numbers.get(prefix, 0)
+            self._numbers[prefix] = number + 1
+            if (made := f"{prefix}{number}") not in self._taken:
+                return made
+
+    def hint(self, size: Size) -> int:
+        """The size for the example values of its symbols (4096 for a symbol that has none)."""
+        if size.is_Integer:
+            return int(size)
+        return int(size.xreplace({symbol: sympy.Integer(self.hints.get(symbol, 4096)) for symbol in size.free_symbols}))
+
+    # Tensors
+
+    def computed(self, like: torch.Tensor, element: Element, *operands: Tensor) -> Tensor:
+        """A tensor with the dtype, shape and strides of the fake tensor `like`, computed from `operands`."""
+        return self.value(
+            like.dtype, like.device, shape(like), element, *operands, stride=tuple(map(integer, like.stride()))
+        )
+
+    def value(
+        self,
+        dtype: torch.dtype,
+        device: torch.device,
+        size: Point,
+        element: Element,
+        *operands: Tensor,
+        stride: Point | None = None,
+    ) -> Tensor:
+        """A tensor that is computed from `operands`, element by element."""
+        reads = operands[0].reads if len(operands) == 1 else frozenset().union(*(t.reads for t in operands))
+        return Tensor(dtype, device, size, element, reads, 1 + sum(t.weight for t in operands), stride)
+
+    def view(self, of: Tensor, size: Point, reindex: Callable[[Point], Point], restride: Restride | None) -> Tensor:
+        """A view: `reindex` maps its points to those of `of`, `restride` the layout of `of` to its own."""
+        return Tensor(
+            of.dtype, of.device, size, lambda point: of.at(reindex(point)), of.reads, of.weight,
+            base=of, restride=restride,
+        )  # fmt: skip
+
+    def stored(self, buffer: Buffer) -> Tensor:
+        """A tensor that is all of `buffer`."""
+        self.buffers[buffer.name] = buffer
+        layout = buffer.layout
+        tensor = Tensor(layout.dtype, layout.device, layout.size, _no_element, stride=layout.stride)
+        tensor.put(View(buffer.name, layout), self.load)
+        return tensor
+
+    def load(self, place: View, point: Point) -> Expr:
+        """The element of a tensor in memory."""
+        index = self.indexing.linear(point, place.layout.stride, place.layout.offset)
+        return Load(computing_dtype(place.layout.dtype), origins(), place.buffer, index, self.values_behind(index))
+
+    def values_behind(self, index: Size) -> tuple[tuple[sympy.Symbol, Expr], ...]:
+        """(symbol, value) for each symbol of the index that is computed from data, in the order of their making."""
+        if not self.indirect:
+            return ()
+        used = index.free_symbols
+        return tuple((symbol, value) for symbol, value in self.indirect.items() if symbol in used)
+
+    # Memory
+
+    def realize(self, tensor: Tensor, why: str, detail: str = "") -> View:
+        """Put the tensor in memory, with the strides it has in eager where those are dense."""
+        if not tensor.in_memory():
+            stride = self.dense(tensor.size, tensor.stride)
+            layout = Layout(tensor.dtype, tensor.device, tensor.size, stride)
+            made = self.loop(layout, lambda outer, _: tensor.at(outer), Why(why, detail), cause=tensor.origins)
+            tensor.put(View(made.name, layout), self.load)
+        assert tensor.place is not None
+        return tensor.place
+
+    def dense(self, size: Point, wanted: Point | None) -> Point:
+        """The wanted strides where they are those of a permuted contiguous tensor, else contiguous ones."""
+        if wanted is None:
+            return contiguous(size)
+        expected: Size = integer(1)
+        for place in sorted(range(len(size)), key=lambda d: (self.hint(wanted[d]), self.hint(size[d]))):
+            if size[place] == 0:
+                return wanted
+            if size[place] != 1:
+                if not equal(wanted[place], expected):
+                    return contiguous(size)
+                expected = expected * size[place]
+        return wanted
+
+    def memory(self, tensor: Tensor, why: str, *, exact: bool = False) -> View:
+        """Where the tensor is in memory, putting it there first. A view of a computed value is taken of the value's
+        memory, unless the view is much smaller. `exact`: with eager's strides."""
+        if not tensor.in_memory():
+            base = tensor.base
+            if base is not None and tensor.restride is not None:
+                if exact or 2 * self.hint(tensor.numel) > self.hint(base.numel):
+                    self.memory(base, why, exact=exact)
+            if not tensor.in_memory():
+                self.realize(tensor, why if base is None or tensor.restride is not None else reasons.LAYOUT)
+        assert tensor.place is not None
+        if not exact or tensor.stride is None or same_strides(tensor.size, tensor.place.layout.stride, tensor.stride):
+            return tensor.place
+        copy = Tensor(tensor.dtype, tensor.device, tensor.size, tensor.at, tensor.reads, stride=tensor.stride)
+        return self.realize(copy, reasons.LAYOUT, "eager's strides")
+
+    # Operations
+
+    def loop(
+        self,
+        layout: Layout,
+        body: Body,
+        why: Why,
+        *,
+        over: Point | None = None,
+        reduced: Point = (),
+        combine: Combine | None = None,
+        index: Callable[[Point], Size] | None = None,
+        store: Literal["set", "add", "max", "min", "prod"] = "set",
+        alias_of: str | None = None,
+        cause: Origins = (),
+    ) -> Buffer:
+        """Write a loop over the points of `over` (the buffer's own, unless it scatters) and return its new buffer.
+
+        Axes go from the largest stride to the smallest, without those of size 1, split where a view takes them apart.
+        """
+        over = layout.size if over is None else over
+        order = range(len(over))
+        if index is None:
+            order = sorted(order, key=lambda d: -self.hint(layout.stride[d]))  # type: ignore[assignment]
+        outer = {d: self.indexing.axis("i", d, over[d]) for d in order if over[d] != 1}
+        inner = {d: self.indexing.axis("r", d, n) for d, n in enumerate(reduced) if n != 1}
+        point = tuple(outer[d].symbol if d in outer else ZERO for d in range(len(over)))
+        within = tuple(inner[d].symbol if d in inner else ZERO for d in range(len(reduced)))
+        axes, reduced_axes = tuple(outer.values()), tuple(inner.values())
+        with origin(*(cause or origins())):
+            value = body(point, within)
+            if parts := split_axes((*axes, *reduced_axes), value, self.indexing):
+                join = {symbol: joined(split) for symbol, split in parts.items()}
+                point, within = (tuple(join.get(i, i) for i in each) for each in (point, within))
+                axes, reduced_axes = (
+                    tuple(part for axis in each for part in parts.get(axis.symbol, (axis,)))
+                    for each in (axes, reduced_axes)
+                )
+                value = body(point, within)
+            where = self.indexing.linear(point, layout.stride, layout.offset) if index is None else index(point)
+            indirect = self.values_behind(where)
+            causes = union(origins(), all_origins(value, *(behind for _, behind in indirect)))
+            buffer = Buffer(self.name("buf"), layout, "loop", origins(), alias_of, why)
+        self.buffers[buffer.name] = buffer
+        self.operations.append(
+            Loop(buffer, axes, value, where, reduced_axes, combine, store, indirect, causes)
+        )  # fmt: skip
+        return buffer
+
+    def extern(
+        self,
+        target: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: tuple[tuple[str, Any], ...],
+        outputs: tuple[Buffer | None, ...],
+        why: Why,
+        **facts: Any,
+    ) -> Extern:
+        """Write a library call; the args hold Views."""
+        made = Extern(self.name("call"), target, args, kwargs, outputs, why=why, origins=origins(), **facts)
+        self.operations.append(made)
+        return made
+
+
+def shape(like: torch.Tensor) -> Point:
+    return tuple(map(integer, like.shape))
+
+
+def same_strides(size: Point, one: Point, other: Point) -> bool:
+    """Whether two strides place the elements of `size` equally."""
+    if any(n == 0 for n in size):
+        return True
+    return all(n == 1 or equal(a, b) for n, a, b in zip(size, one, other, strict=True))
+
+
+def _no_element(point: Point) -> Expr:
+    raise AssertionError("a tensor in memory is loaded")

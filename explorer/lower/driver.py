@@ -1,0 +1,292 @@
+"""The walk over the graph: each node through its rule, or through a library call where it has none.
+
+Inductor: graph.py, GraphLowering.run_node.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator
+from typing import Any
+
+import sympy
+import torch
+from torch import fx
+
+from explorer.core.origin import origin
+from explorer.core.reasons import Unsupported, Why
+from explorer.ir.graph import Graph, NodeInfo, info
+from explorer.ir.loops import Buffer, Extern, Layout, Load, Loops, Operation, Size, View, walk
+from explorer.lower import pointwise, reasons, reduce, view  # noqa: F401  (the rules enter the tables)
+from explorer.lower.builder import Lowering, shape
+from explorer.lower.dtypes import LOOP_DTYPES
+from explorer.lower.extern import library, mutated, symbols_of, why_library
+from explorer.lower.indexing import integers
+from explorer.lower.mutation import compute_before, write_back
+from explorer.lower.policy import settle
+from explorer.lower.table import LOWERINGS, VIEWS
+from explorer.lower.tensors import Tensor
+
+aten = torch.ops.aten
+
+
+def lower_graph(graph: Graph) -> Loops:
+    """Lower a functional graph of ATen calls. Raises Unsupported for calls that are no operators and for shapes that
+    depend on data."""
+    return _Walk(graph).run()
+
+
+class _Walk:
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.nodes = list(graph.graph.nodes)
+        self.lower = Lowering(_hints(graph), [node.name for node in self.nodes])
+        self.env: dict[fx.Node, Any] = {}
+        self.kinds: dict[str, str] = {}
+        self.inputs: list[Buffer | Size] = []
+        self.captured: list[Buffer] = []
+        self.constants: dict[str, torch.Tensor] = {}
+        self.symbols: set[sympy.Symbol] = set()
+        self.readers = _readers(self.nodes)
+        self.returned = _returned(graph)
+        self.left = {node: len(node.users) for node in self.nodes}
+
+    def run(self) -> Loops:
+        for node in self.nodes:
+            if node.op == "output":
+                break
+            with origin(info(node).id):
+                self.env[node] = self._node(node)
+            for used in node.all_input_nodes:
+                self.left[used] -= 1
+        outputs = tuple(self._output(value) for value in self.graph.outputs)
+        operations = _needed(self.lower.operations, outputs)
+        return Loops(
+            self.graph.name,
+            (*self.inputs, *self.captured),
+            operations,
+            outputs,
+            self.constants,
+            self._accounts(operations),
+            {symbol: n for symbol, n in self.lower.hints.items()},
+        )
+
+    def _node(self, node: fx.Node) -> Any:
+        facts = info(node)
+        if node.op == "placeholder":
+            return self._placeholder(node, facts)
+        if node.op == "get_attr":
+            return self._constant(node, facts)
+        if node.op != "call_function":
+            raise Unsupported(Why(reasons.UNKNOWN_CALL, f"{node.op} {node.target}"))
+        if node.target is operator.getitem:
+            self.kinds[facts.id] = "view"
+            return self.env[node.args[0]][node.args[1]]  # type: ignore[index]
+        if isinstance(facts.value, (torch.SymInt, torch.SymFloat, torch.SymBool, int, float, bool)):
+            return self._number(node, facts)
+        if not isinstance(node.target, torch._ops.OpOverload):
+            raise Unsupported(Why(reasons.UNKNOWN_CALL, str(node.target)))
+        if not node.users and not node.target._schema.is_mutable and not _is_random(node.target):
+            self.kinds[facts.id] = "unused"
+            return None
+        return self._call(node, node.target, facts)
+
+    def _placeholder(self, node: fx.Node, facts: NodeInfo) -> Any:
+        value = facts.value
+        if isinstance(value, torch.Tensor):
+            tensor = self._captured(node, value, "input")
+            self.inputs.append(self.lower.buffers[node.name])
+            return tensor
+        if isinstance(value, (torch.SymInt, torch.SymFloat, int, float)):
+            size = sympy.sympify(value if isinstance(value, (int, float)) else value.node.expr)
+            self.symbols |= size.free_symbols
+            self.inputs.append(size)
+            return size
+        raise Unsupported(Why(reasons.UNKNOWN_CALL, f"an input of type {type(value).__name__}"))
+
+    def _constant(self, node: fx.Node, facts: NodeInfo) -> Tensor:
+        value = self.graph.constants[str(node.target)]
+        if not isinstance(value, torch.Tensor):
+            raise Unsupported(Why(reasons.UNKNOWN_CALL, f"a constant of type {type(value).__name__}"))
+        self.kinds[facts.id] = "constant"
+        tensor = self._captured(node, facts.value, "constant")
+        self.captured.append(self.lower.buffers[node.name])
+        self.constants[node.name] = value
+        return tensor
+
+    def _captured(self, node: fx.Node, value: torch.Tensor, kind: Any) -> Tensor:
+        if value.layout is not torch.strided or not hasattr(value, "fake_mode"):
+            raise Unsupported(Why(reasons.UNKNOWN_LAYOUT, f"{node.name} is {value.layout}"))
+        self.symbols |= symbols_of(value)
+        layout = Layout(value.dtype, value.device, shape(value), integers(value.stride()))
+        return self.lower.stored(Buffer(node.name, layout, kind, (info(node).id,)))
+
+    def _number(self, node: fx.Node, facts: NodeInfo) -> Any:
+        """A size or a number: what the fake run computed, as an expression over the inputs' size symbols."""
+        value = facts.value
+        if isinstance(value, (bool, int, float)):
+            found = value
+        else:
+            found = value.node.expr
+            if not found.free_symbols <= self.symbols:
+                raise Unsupported(Why(reasons.DATA_DEPENDENT, f"{node.name} = {node.target}"))
+        self.kinds[facts.id] = "constant"
+        return found
+
+    def _call(self, node: fx.Node, target: Any, facts: NodeInfo) -> Any:
+        args = fx.node.map_aggregate(node.args, self._argument)
+        kwargs = fx.node.map_aggregate(node.kwargs, self._argument)
+        if not symbols_of(facts.value) <= self.symbols:
+            raise Unsupported(Why(reasons.DATA_DEPENDENT, f"the shape of {node.name} = {target}"))
+        refusal = self._refusal(target, facts.value, args, kwargs)
+        if target is aten.copy_.default and refusal is None and args[0].in_memory() and isinstance(args[1], Tensor):
+            self.kinds[facts.id] = "kernel"
+            return write_back(self.lower, args[0], args[1], self._alive())
+        if target in VIEWS:
+            made = VIEWS[target](self.lower, facts.value, *args, **kwargs)
+            if made is not None and (refusal is None or all(each.in_memory() for each in _tensors(made))):
+                self.kinds[facts.id] = "view"
+                return self._settled(node, facts, made)
+        elif refusal is None and target in LOWERINGS:
+            made = LOWERINGS[target](self.lower, facts.value, *args, **kwargs)
+            if made is not None:
+                self.kinds[facts.id] = "kernel"
+                return self._settled(node, facts, made)
+        self.kinds[facts.id] = "extern"
+        if target._schema.is_mutable:
+            compute_before(self.lower, set(mutated(target, args, kwargs)), self._alive())
+        return library(self.lower, target, facts.value, args, kwargs, refusal or Why(why_library(target)))
+
+    def _argument(self, value: Any) -> Any:
+        if isinstance(value, fx.Node):
+            return self.env[value]
+        if isinstance(value, (torch.SymInt, torch.SymFloat)):
+            return value.node.expr
+        return value
+
+    def _refusal(self, target: Any, value: Any, args: Any, kwargs: Any) -> Why | None:
+        """Why no loop can do this call, whatever its rule says."""
+        of_args = [item for arg in (*args, *kwargs.values()) for item in _tensors(arg)]
+        fakes = [item for item in (value if isinstance(value, (tuple, list)) else [value])]
+        made = [(item.dtype, item.device) for item in fakes if isinstance(item, torch.Tensor)]
+        both = [(tensor.dtype, tensor.device) for tensor in of_args] + made
+        strange = [dtype for dtype, _ in both if dtype not in LOOP_DTYPES]
+        if strange:
+            return Why(reasons.DTYPE, str(strange[0]).removeprefix("torch."))
+        devices = {str(device) for _, device in both}
+        return Why(reasons.MIXED_DEVICES, " and ".join(sorted(devices))) if len(devices) > 1 else None
+
+    def _settled(self, node: fx.Node, facts: NodeInfo, made: Any) -> Any:
+        """Give the results eager's strides, and decide whether they go to memory."""
+        fakes = facts.value if isinstance(facts.value, (tuple, list)) else [facts.value]
+        for tensor, fake in zip(made if isinstance(made, (tuple, list)) else [made], fakes, strict=True):
+            if not isinstance(tensor, Tensor):
+                continue
+            if tensor.stride is None:
+                tensor.stride = integers(fake.stride())
+            if node in self.returned and tensor.base is None:
+                self.lower.memory(tensor, reasons.OUTPUT, exact=True)
+            settle(self.lower, tensor, self.readers[node])
+        return made
+
+    def _alive(self) -> Iterator[Tensor]:
+        """Tensors that a later node, this one included, still uses."""
+        for node, value in self.env.items():
+            if self.left[node] > 0:
+                yield from _tensors(value)
+
+    def _output(self, value: Any) -> Any:
+        found = self.env[value] if isinstance(value, fx.Node) else self._argument(value)
+        if not isinstance(found, Tensor):
+            return found
+        with origin(*found.origins):
+            return self.lower.memory(found, reasons.OUTPUT, exact=True)
+
+    def _accounts(self, operations: tuple[Operation, ...]) -> dict[str, tuple[str, tuple[str, ...]]]:
+        """What became of each node: its kind, and the operations that have a part from it."""
+        into: dict[str, list[str]] = {id: [] for id in self.kinds}
+        for operation in operations:
+            for id in operation.origins:
+                if id in into:
+                    into[id].append(operation.id)
+        found = {}
+        for id, kind in self.kinds.items():
+            unused = kind in ("kernel", "extern") and not into[id]
+            found[id] = ("unused" if unused else kind, tuple(into[id]))
+        return found
+
+
+def _tensors(value: Any) -> Iterator[Tensor]:
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, (tuple, list)):
+        for item in value:
+            yield from _tensors(item)
+
+
+def _is_random(target: Any) -> bool:
+    return torch.Tag.nondeterministic_seeded in target.tags
+
+
+def _hints(graph: Graph) -> dict[sympy.Symbol, int]:
+    """An example value of each size symbol."""
+    shapes = graph.fake_mode.shape_env
+    if shapes is None:
+        return {}
+    known = shapes.backed_var_to_val if hasattr(shapes, "backed_var_to_val") else shapes.var_to_val
+    return {symbol: int(value) for symbol, value in known.items() if value.is_Integer}
+
+
+def _readers(nodes: list[fx.Node]) -> dict[fx.Node, int]:
+    """How many operations read each node's elements; those that read a view of it count."""
+    readers: dict[fx.Node, int] = {}
+    for node in reversed(nodes):
+        readers[node] = sum(readers[user] if _is_view_of(user, node) else 1 for user in node.users)
+    return readers
+
+
+def _is_view_of(user: fx.Node, node: fx.Node) -> bool:
+    return user.target is operator.getitem or (user.target in VIEWS and user.args[0] is node)
+
+
+def _returned(graph: Graph) -> set[fx.Node]:
+    """The nodes that the graph returns, and those that it returns views of."""
+    found: set[fx.Node] = set()
+    for value in graph.outputs:
+        node = value
+        while isinstance(node, fx.Node) and node not in found:
+            found.add(node)
+            views = node.op == "call_function" and (node.target in VIEWS or node.target is operator.getitem)
+            node = node.args[0] if views else None
+    return found
+
+
+def _needed(operations: list[Operation], outputs: tuple[Any, ...]) -> tuple[Operation, ...]:
+    """The operations without those that nobody reads (the values of a max of which only the positions are used)."""
+    read = {value.buffer for value in outputs if isinstance(value, View)}
+    kept: list[Operation] = []
+    for operation in reversed(operations):
+        if any(made.name in read or made.alias_of for made in operation.writes) or _has_effect(operation):
+            kept.append(operation)
+            read |= _reads(operation)
+    return tuple(reversed(kept))
+
+
+def _has_effect(operation: Operation) -> bool:
+    return isinstance(operation, Extern) and (operation.random or bool(operation.mutates) or not operation.writes)
+
+
+def _reads(operation: Operation) -> set[str]:
+    if isinstance(operation, Extern):
+        return {view.buffer for view in views_in((operation.args, tuple(v for _, v in operation.kwargs)))}
+    roots = (operation.value, *(value for _, value in operation.indirect))
+    return {expr.buffer for expr in walk(*roots) if isinstance(expr, Load)}
+
+
+def views_in(value: Any) -> Iterator[View]:
+    """The tensor arguments in the arguments of a library call."""
+    if isinstance(value, View):
+        yield value
+    elif isinstance(value, tuple):
+        for item in value:
+            yield from views_in(item)

@@ -1,0 +1,131 @@
+"""Library calls: products, convolutions, attention, sorts, and every operator that has no rule.
+
+Inductor: ir.py (ExternKernelOut, ExternKernelAlloc, FallbackKernel) and kernel/mm.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import sympy
+import torch
+
+from explorer.core.origin import origins
+from explorer.core.reasons import Unsupported, Why
+from explorer.ir.loops import Buffer, Layout
+from explorer.lower import reasons
+from explorer.lower.builder import Lowering, shape
+from explorer.lower.indexing import integers
+from explorer.lower.tensors import Tensor
+
+aten = torch.ops.aten
+
+PRODUCTS = frozenset({aten.mm.default, aten.addmm.default, aten.bmm.default, aten.baddbmm.default})
+"""Products take operands with any strides and write into a given buffer."""
+
+LIBRARY: dict[Any, str] = {
+    **dict.fromkeys(PRODUCTS, reasons.LIBRARY_MATMUL),
+    **dict.fromkeys((aten.addmv.default, aten.mv.default, aten.dot.default, aten.addr.default), reasons.LIBRARY_MATMUL),
+    aten.convolution.default: reasons.LIBRARY_CONVOLUTION,
+    aten.convolution_backward.default: reasons.LIBRARY_CONVOLUTION,
+    **{
+        getattr(aten, name).default: reasons.LIBRARY_ATTENTION
+        for name in dir(aten)
+        if name.startswith(("_scaled_dot_product", "_flash_attention", "_efficient_attention"))
+        and "default" in getattr(aten, name).overloads()
+    },
+    **{
+        getattr(getattr(aten, name), overload): reasons.LIBRARY_SORT
+        for name in ("sort", "topk", "cumsum", "cumprod", "kthvalue", "median", "mode", "logcumsumexp", "cummax",
+                     "cummin", "searchsorted", "bucketize")
+        for overload in getattr(aten, name).overloads()
+    },
+    aten.cat.default: reasons.LIBRARY_CAT,
+}  # fmt: skip
+
+
+def out_overload(target: Any) -> Any:
+    """The overload of `target` that writes into the tensor given as `out`: what to call for an Extern with `out`."""
+    packet = target.overloadpacket
+    name = "out" if target._overloadname == "default" else f"{target._overloadname}_out"
+    return getattr(packet, name if name in packet.overloads() else "out")
+
+
+def why_library(target: Any) -> str:
+    if torch.Tag.nondeterministic_seeded in target.tags:
+        return reasons.RANDOM
+    return LIBRARY.get(target, reasons.NO_RULE)
+
+
+def library(
+    lower: Lowering, target: Any, out: Any, args: Sequence[Any], kwargs: Mapping[str, Any], why: Why
+) -> Tensor | tuple[Any, ...] | Any:
+    """Call `target` as it is. The arguments have eager's strides, but for products, which take any."""
+    into = target in PRODUCTS or target == aten.cat.default
+    exact = target not in PRODUCTS
+    given = tuple(_argument(lower, arg, exact) for arg in args)
+    named = tuple((name, _argument(lower, arg, exact)) for name, arg in kwargs.items())
+    many = isinstance(out, (tuple, list))
+    results = list(out) if many else [out]
+    buffers = tuple(_buffer(lower, target, value, place, args, why) for place, value in enumerate(results))
+    lower.extern(
+        target, given, named, buffers, why, returns_tuple=many, out=into,
+        mutates=tuple(mutated(target, args, kwargs)),
+        random=torch.Tag.nondeterministic_seeded in target.tags,
+    )  # fmt: skip
+    made = tuple(
+        value if buffer is None else lower.stored(buffer) for buffer, value in zip(buffers, results, strict=True)
+    )
+    return made if many else made[0]
+
+
+def _argument(lower: Lowering, value: Any, exact: bool) -> Any:
+    if isinstance(value, Tensor):
+        return lower.memory(value, reasons.LIBRARY_ARGUMENT, exact=exact)
+    if isinstance(value, (list, tuple)):
+        return tuple(_argument(lower, item, exact) for item in value)
+    return value
+
+
+def _buffer(
+    lower: Lowering, target: Any, value: Any, place: int, args: Sequence[Any], why: Why
+) -> Buffer | None:
+    if isinstance(value, (list, tuple)):
+        raise Unsupported(Why(reasons.UNKNOWN_CALL, f"{target} returns tensors in nested lists"))
+    if not isinstance(value, torch.Tensor):
+        return None
+    layout = Layout(value.dtype, value.device, shape(value), integers(value.stride()))
+    return Buffer(lower.name("buf"), layout, "extern", origins(), _aliased(target, place, args), why)
+
+
+def _aliased(target: Any, place: int, args: Sequence[Any]) -> str | None:
+    """The buffer whose storage result `place` shares, by the operator's schema."""
+    returns = target._schema.returns
+    alias = returns[place].alias_info if place < len(returns) else None
+    if alias is None:
+        return None
+    for parameter, arg in zip(target._schema.arguments, args, strict=False):
+        if parameter.alias_info is not None and parameter.alias_info.before_set & alias.before_set:
+            if isinstance(arg, Tensor) and arg.place is not None:
+                return arg.place.buffer
+    return None
+
+
+def mutated(target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[str]:
+    """The buffers that the call updates, by the operator's schema."""
+    for place, parameter in enumerate(target._schema.arguments):
+        if parameter.alias_info is not None and parameter.alias_info.is_write:
+            value = args[place] if place < len(args) else kwargs.get(parameter.name)
+            for item in value if isinstance(value, (list, tuple)) else [value]:
+                if isinstance(item, Tensor) and item.place is not None:
+                    yield item.place.buffer
+
+
+def symbols_of(value: Any) -> set[sympy.Symbol]:
+    """The size symbols in the shapes of a fake value."""
+    if isinstance(value, (tuple, list)):
+        return set().union(*map(symbols_of, value))
+    if isinstance(value, torch.Tensor):
+        return {symbol for n in shape(value) for symbol in n.free_symbols}
+    return set()

@@ -1,0 +1,247 @@
+"""Index arithmetic: floor division and remainder that use the ranges of the axes, so that views stay simple.
+
+Inductor: sizevars.py, SizeVarAllocator.simplify_with_ranges. Sympy is slow: results are kept, and only what is needed
+is simplified, when an index is made.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import sympy
+from torch.utils._sympy.functions import FloorDiv, ModularIndexing
+
+from explorer.ir.loops import Axis, Size
+
+Point = tuple[Size, ...]
+ZERO, ONE = sympy.S.Zero, sympy.S.One
+
+
+def integer(value: Any) -> Size:
+    """A size or index as sympy: from an int, a SymInt or an expression."""
+    if isinstance(value, int):
+        return sympy.Integer(value)
+    if isinstance(value, sympy.Basic):
+        return value
+    return sympy.sympify(value.node.expr)
+
+
+def integers(values: Sequence[Any]) -> Point:
+    return tuple(integer(value) for value in values)
+
+
+def equal(a: Size, b: Size) -> bool:
+    """Whether two sizes are equal for all values of their symbols, as far as can be seen."""
+    return bool(a == b or (not (a.is_number and b.is_number) and sympy.expand(a - b) == 0))
+
+
+def product(sizes: Sequence[Size]) -> Size:
+    return sympy.Mul(*sizes)
+
+
+def contiguous(size: Sequence[Size]) -> Point:
+    """The strides of a contiguous tensor, as torch computes them (a dimension of size 0 counts as 1)."""
+    strides: list[Size] = []
+    step: Size = ONE
+    for n in reversed(size):
+        strides.append(step)
+        if n != 0:
+            step = step * n
+    return tuple(reversed(strides))
+
+
+class Indexing:
+    """Makes axis symbols and simplifies indices over them. An axis symbol is made once for each place and size, so that
+    equal loops have equal indices and `ranges` holds for all of them."""
+
+    def __init__(self) -> None:
+        self.ranges: dict[sympy.Symbol, Size] = {}
+        self._axes: dict[tuple[str, object, Size], Axis] = {}
+        self._counts: dict[str, int] = {}
+        self._memo: dict[tuple[Any, ...], Size] = {}
+
+    def symbol(self, prefix: str, size: Size) -> sympy.Symbol:
+        """A new symbol that runs from 0 to `size` - 1."""
+        number = self._counts.get(prefix, 0)
+        self._counts[prefix] = number + 1
+        made = sympy.Symbol(f"{prefix}{number}", integer=True, nonnegative=True)
+        self.ranges[made] = size
+        return made
+
+    def axis(self, prefix: str, place: object, size: Size) -> Axis:
+        key = (prefix, place, size)
+        if key not in self._axes:
+            self._axes[key] = Axis(self.symbol(prefix, size), size)
+        return self._axes[key]
+
+    def linear(self, point: Point, stride: Point, offset: Size = ZERO) -> Size:
+        """offset + sum(point * stride)."""
+        key = ("linear", point, stride, offset)
+        if key not in self._memo:
+            terms = [i if s == 1 else i * s for i, s in zip(point, stride, strict=True) if i != 0 and s != 0]
+            self._memo[key] = sympy.Add(offset, *terms) if offset != 0 or len(terms) != 1 else terms[0]
+        return self._memo[key]
+
+    def unravel(self, position: Size, size: Point) -> Point:
+        """The point of a contiguous tensor of `size` at linear `position`."""
+        point: list[Size] = []
+        for place, (n, stride) in enumerate(zip(size, contiguous(size), strict=True)):
+            if n == 1:
+                point.append(ZERO)
+                continue
+            i = self.floordiv(position, stride)
+            outermost = all(m == 1 for m in size[:place])
+            point.append(i if outermost else self.modulo(i, n))
+        return tuple(point)
+
+    def floordiv(self, a: Size, b: Size) -> Size:
+        """a // b for a >= 0 and b > 0."""
+        if b == 1 or a == 0:
+            return a
+        key = ("floordiv", a, b)
+        if key not in self._memo:
+            self._memo[key] = self._floordiv(a, b)
+        return self._memo[key]
+
+    def modulo(self, a: Size, b: Size) -> Size:
+        """a % b for a >= 0 and b > 0."""
+        if b == 1 or a == 0:
+            return ZERO
+        key = ("modulo", a, b)
+        if key not in self._memo:
+            self._memo[key] = self._modulo(a, b)
+        return self._memo[key]
+
+    def _floordiv(self, a: Size, b: Size) -> Size:
+        if a.is_Integer and b.is_Integer:
+            return sympy.Integer(int(a) // int(b))
+        quotient, rest = self._split(a, b)
+        if self._below(rest, b):
+            return quotient
+        if b.is_Integer:
+            rest, b = self._reduce(rest, int(b))
+        if b == 1:
+            return quotient + rest
+        if isinstance(rest, FloorDiv) and rest.args[1].is_Integer and b.is_Integer:
+            return quotient + self.floordiv(rest.args[0], rest.args[1] * b)
+        if isinstance(rest, ModularIndexing):
+            base, divisor, modulus = rest.args
+            if modulus.is_Integer and b.is_Integer and int(modulus) % int(b) == 0:
+                return quotient + ModularIndexing(base, divisor * b, sympy.Integer(int(modulus) // int(b)))
+        return quotient + FloorDiv(rest, b, evaluate=False)
+
+    def _modulo(self, a: Size, b: Size) -> Size:
+        if a.is_Integer and b.is_Integer:
+            return sympy.Integer(int(a) % int(b))
+        _, rest = self._split(a, b)
+        if self._below(rest, b):
+            return rest
+        if isinstance(rest, FloorDiv):
+            return ModularIndexing(*rest.args, b, evaluate=False)
+        if isinstance(rest, ModularIndexing):
+            base, divisor, modulus = rest.args
+            if modulus.is_Integer and b.is_Integer and int(modulus) % int(b) == 0:
+                return ModularIndexing(base, divisor, b, evaluate=False)
+        if b.is_Integer and rest.is_Add:
+            # c * (x % (b / c)) for a common factor c that small terms stay under.
+            factor = math.gcd(int(b), *(int(_coefficient(term)) for term in _large(rest, int(b))))
+            small = sympy.Add(*(t for t in rest.args if int(_coefficient(t)) % factor))
+            if factor > 1 and self._below(small, sympy.Integer(factor)):
+                large = sympy.Add(*(t / factor for t in rest.args if int(_coefficient(t)) % factor == 0))
+                return factor * self.modulo(large, sympy.Integer(int(b) // factor)) + small
+        return ModularIndexing(rest, ONE, b, evaluate=False)
+
+    def _split(self, a: Size, b: Size) -> tuple[Size, Size]:
+        """(q, r) with a == q * b + r, where q takes each term that b divides."""
+        quotient: list[Size] = []
+        rest: list[Size] = []
+        for term in sympy.Add.make_args(a):
+            divided = _divide(term, b)
+            if divided is None:
+                rest.append(term)
+            else:
+                quotient.append(divided)
+        return sympy.Add(*quotient), sympy.Add(*rest)
+
+    def _reduce(self, a: Size, b: int) -> tuple[Size, Size]:
+        """(a', b') with a // b == a' // b', divided by a common factor that the left-out terms stay under."""
+        terms = sympy.Add.make_args(a)
+        factor = math.gcd(b, *(int(_coefficient(term)) for term in _large(a, b)))
+        if factor > 1:
+            small = sympy.Add(*(t for t in terms if int(_coefficient(t)) % factor))
+            if self._below(small, sympy.Integer(factor)):
+                large = sympy.Add(*(t / factor for t in terms if int(_coefficient(t)) % factor == 0))
+                return large, sympy.Integer(b // factor)
+        return a, sympy.Integer(b)
+
+    def _below(self, a: Size, limit: Size) -> bool:
+        """Whether 0 <= a < limit is certain."""
+        bounds = self.bounds(a)
+        return bounds is not None and _nonnegative(bounds[0]) and _nonnegative(limit - 1 - bounds[1])
+
+    def bounds(self, a: Size) -> tuple[Size, Size] | None:
+        """Smallest and largest value of an index, in size symbols; None where unknown."""
+        if a.is_Integer:
+            return a, a
+        if a.is_Symbol:
+            size = self.ranges.get(a)
+            return (a, a) if size is None else (ZERO, size - 1)
+        if a.is_Add:
+            parts = [self.bounds(term) for term in a.args]
+            if any(part is None for part in parts):
+                return None
+            return sympy.Add(*(p[0] for p in parts if p)), sympy.Add(*(p[1] for p in parts if p))
+        if a.is_Mul:
+            factor, others = a.as_coeff_Mul()
+            if factor.is_Integer and factor != 1:
+                part = self.bounds(others)
+                if part is None:
+                    return None
+                ends = (factor * part[0], factor * part[1])
+                return ends if factor > 0 else (ends[1], ends[0])
+            parts = [self.bounds(f) for f in a.args]
+            if any(part is None or not _nonnegative(part[0]) for part in parts):
+                return None
+            return sympy.Mul(*(p[0] for p in parts if p)), sympy.Mul(*(p[1] for p in parts if p))
+        if isinstance(a, ModularIndexing):
+            return ZERO, a.args[2] - 1
+        if isinstance(a, FloorDiv):
+            part = self.bounds(a.args[0])
+            if part is None or not a.args[1].is_Integer or not part[1].is_Integer or not _nonnegative(part[0]):
+                return None
+            return part[0] // a.args[1] if part[0].is_Integer else ZERO, part[1] // a.args[1]
+        return None if a.free_symbols & self.ranges.keys() else (a, a)
+
+
+def _nonnegative(a: Size) -> bool:
+    return bool(a >= 0) if a.is_Integer else bool(a.is_nonnegative)
+
+
+def _coefficient(term: Size) -> Size:
+    """The integer factor of a term (1 where it has none)."""
+    factor = term.as_coeff_Mul()[0]
+    return factor if factor.is_Integer else ONE
+
+
+def _large(a: Size, b: int) -> list[Size]:
+    """Terms of `a` whose factor shares one with b."""
+    return [term for term in sympy.Add.make_args(a) if math.gcd(int(_coefficient(term)), b) > 1]
+
+
+def _divide(term: Size, b: Size) -> Size | None:
+    """term / b where that is exact, else None."""
+    if term == b:
+        return ONE
+    if b.is_Integer:
+        factor, others = term.as_coeff_Mul()
+        return others * (factor // b) if factor.is_Integer and int(factor) % int(b) == 0 else None
+    have = list(sympy.Mul.make_args(term))
+    number, needed = b.as_coeff_Mul()
+    for factor in sympy.Mul.make_args(needed):
+        if factor not in have:
+            return None
+        have.remove(factor)
+    left = sympy.Mul(*have)
+    return _divide(left, number) if number != 1 else left

@@ -1,0 +1,342 @@
+"""Elementwise operators: each element of the result from the elements of the operands at the same point."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import sympy
+import torch
+
+from explorer.core.origin import origins
+from explorer.ir.loops import Const, Expr, apply, computing_dtype
+from explorer.lower.builder import Lowering, shape
+from explorer.lower.dtypes import cast, promoted, rounded
+from explorer.lower.indexing import ZERO, Point
+from explorer.lower.policy import settle_broadcast
+from explorer.lower.sizes import number
+from explorer.lower.table import LOWERINGS
+from explorer.lower.tensors import Element, Tensor
+
+aten, prims = torch.ops.aten, torch.ops.prims
+
+Operand = Tensor | int | float | bool | sympy.Expr
+
+
+def pointwise(
+    lower: Lowering,
+    out: torch.Tensor,
+    operation: Callable[..., Expr],
+    *operands: Operand,
+    dtype: torch.dtype | None = None,
+    exact: bool = False,
+    wide: bool = False,
+) -> Tensor:
+    """operation(*elements), each element converted to `dtype` (by default the operands' promoted dtype, or that of the
+    result where it is a float and they are not), the result to that of `out`.
+
+    Where `out` is a 16-bit float: `exact` says that the result needs no rounding (it is one of the operands, perhaps
+    with another sign), `wide` that Python numbers are not rounded before.
+    """
+    common = dtype or common_dtype(out, *operands)
+    size = shape(out)
+    elements = [broadcast(lower, operand, size, common, wide) for operand in operands]
+
+    def element(point: Point) -> Expr:
+        value = operation(*(each(point) for each in elements))
+        return value if exact and common == out.dtype else rounded(value, out.dtype)
+
+    return lower.computed(out, element, *(operand for operand in operands if isinstance(operand, Tensor)))
+
+
+def common_dtype(out: torch.Tensor, *operands: Operand) -> torch.dtype:
+    """The dtype that ATen converts the operands to: promoted, and to float for an operator with float results."""
+    common = promoted(*(
+        (operand.dtype, not operand.size) if isinstance(operand, Tensor) else (_python_type(operand), True)
+        for operand in operands
+    ))  # fmt: skip
+    return out.dtype if out.dtype.is_floating_point and not common.is_floating_point else common
+
+
+def _python_type(value: Any) -> type:
+    return type(value) if isinstance(value, (bool, int, float)) else int if value.is_integer else float
+
+
+def broadcast(lower: Lowering, operand: Operand, size: Point, dtype: torch.dtype, wide: bool = False) -> Element:
+    """The operand's element at a point of `size`, converted to `dtype`."""
+    if not isinstance(operand, Tensor):
+        return lambda point: number(lower, operand, computing_dtype(dtype) if wide else dtype)
+    if operand.size == size:
+        return lambda point: cast(operand.at(point), operand.dtype, dtype)
+    settle_broadcast(lower, operand, size)
+    skipped = len(size) - len(operand.size)
+    fixed = tuple(have == 1 != want for have, want in zip(operand.size, size[skipped:], strict=True))
+
+    def element(point: Point) -> Expr:
+        of_operand = tuple(ZERO if one else i for i, one in zip(point[skipped:], fixed, strict=True))
+        return cast(operand.at(of_operand), operand.dtype, dtype)
+
+    return element
+
+
+# One scalar operation each.
+
+_ROUNDED: dict[str, tuple[Any, ...]] = {
+    **{name: (getattr(aten, name).default,) for name in (
+        "reciprocal", "sqrt", "rsqrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan",
+        "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "erfinv", "lgamma",
+        "digamma", "sigmoid", "signbit", "logical_not", "logical_and", "logical_or", "logical_xor", "atan2", "hypot",
+        "nextafter", "bitwise_not",
+    )},
+    **{name: (getattr(aten, name).Tensor, getattr(aten, name).Scalar) for name in ("eq", "ne", "lt", "le", "gt", "ge")},
+    **{name: (getattr(aten, name).Tensor, getattr(aten, name).Scalar, getattr(aten, name).Scalar_Tensor)
+       for name in ("bitwise_and", "bitwise_or", "bitwise_xor")},
+    "mod": (aten.remainder.Tensor, aten.remainder.Scalar, aten.remainder.Scalar_Tensor),
+    "fmod": (aten.fmod.Tensor, aten.fmod.Scalar),
+    "shl": (aten.bitwise_left_shift.Tensor, aten.bitwise_left_shift.Tensor_Scalar,
+            aten.__lshift__.Tensor, aten.__lshift__.Scalar),
+    "shr": (aten.bitwise_right_shift.Tensor, aten.bitwise_right_shift.Tensor_Scalar,
+            aten.__rshift__.Tensor, aten.__rshift__.Scalar),
+    "pow": (aten.pow.Tensor_Tensor, aten.pow.Scalar),
+    "floordiv": (aten.floor_divide.default,),
+}  # fmt: skip
+_EXACT: dict[str, tuple[Any, ...]] = {
+    "neg": (aten.neg.default,),
+    "abs": (aten.abs.default,),
+    "relu": (aten.relu.default,),
+    "sign": (aten.sign.default, aten.sgn.default),
+    "copysign": (aten.copysign.Tensor, aten.copysign.Scalar),
+    "minimum": (aten.minimum.default,),
+    "maximum": (aten.maximum.default,),
+}
+
+
+def _direct(name: str, exact: bool) -> Callable[..., Any]:
+    def lower_directly(lower: Lowering, out: torch.Tensor, *operands: Operand) -> Tensor:
+        return pointwise(lower, out, lambda *args: apply(name, *args), *operands, exact=exact)
+
+    lower_directly.__doc__ = f"Elementwise {name}."
+    return lower_directly
+
+
+for _names, _is_exact in ((_ROUNDED, False), (_EXACT, True)):
+    for _name, _keys in _names.items():
+        LOWERINGS.rule(*_keys)(_direct(_name, _is_exact))
+
+
+# Arithmetic with particulars.
+
+
+
+@LOWERINGS.rule(aten.add.Tensor, aten.add.Scalar)
+def add(lower: Lowering, out: torch.Tensor, x: Operand, y: Operand, alpha: Any = 1) -> Tensor:
+    """x + alpha * y"""
+    if alpha == 1:
+        name = "bitwise_or" if out.dtype == torch.bool else "add"
+        return pointwise(lower, out, lambda a, b: apply(name, a, b), x, y, wide=True)
+    return pointwise(lower, out, lambda a, b, c: apply("add", a, apply("mul", b, c)), x, y, alpha, wide=True,
+                     dtype=common_dtype(out, x, y))  # fmt: skip
+
+
+@LOWERINGS.rule(aten.sub.Tensor, aten.sub.Scalar)
+def sub(lower: Lowering, out: torch.Tensor, x: Operand, y: Operand, alpha: Any = 1) -> Tensor:
+    """x - alpha * y"""
+    if alpha == 1:
+        return pointwise(lower, out, lambda a, b: apply("sub", a, b), x, y, wide=True)
+    return pointwise(lower, out, lambda a, b, c: apply("sub", a, apply("mul", b, c)), x, y, alpha, wide=True,
+                     dtype=common_dtype(out, x, y))  # fmt: skip
+
+
+@LOWERINGS.rule(aten.rsub.Tensor, aten.rsub.Scalar)
+def rsub(lower: Lowering, out: torch.Tensor, x: Operand, y: Operand, alpha: Any = 1) -> Tensor:
+    """y - alpha * x"""
+    return sub(lower, out, y, x, alpha)
+
+
+@LOWERINGS.rule(aten.mul.Tensor, aten.mul.Scalar)
+def mul(lower: Lowering, out: torch.Tensor, x: Operand, y: Operand) -> Tensor:
+    """x * y"""
+    name = "bitwise_and" if out.dtype == torch.bool else "mul"
+    return pointwise(lower, out, lambda a, b: apply(name, a, b), x, y, wide=True)
+
+
+_DIVISIONS = {None: "div", "trunc": "truncdiv", "floor": "floordiv"}
+
+
+@LOWERINGS.rule(
+    aten.div.Tensor, aten.div.Scalar, aten.div.Tensor_mode, aten.div.Scalar_mode,
+)  # fmt: skip
+def div(lower: Lowering, out: torch.Tensor, x: Operand, y: Operand, rounding_mode: str | None = None) -> Tensor:
+    """x / y, rounded to an integer where a mode says so."""
+    return pointwise(lower, out, lambda a, b: apply(_DIVISIONS[rounding_mode], a, b), x, y, wide=True)
+
+
+@LOWERINGS.rule(aten.pow.Tensor_Scalar)
+def pow_scalar(lower: Lowering, out: torch.Tensor, x: Tensor, exponent: Operand) -> Tensor:
+    """x ** exponent; small fixed exponents as ATen computes them."""
+
+    def operation(a: Expr) -> Expr:
+        if isinstance(exponent, (int, float)) and not isinstance(exponent, bool):
+            if exponent == 2:
+                return apply("mul", a, a)
+            if exponent == 3:
+                return apply("mul", apply("mul", a, a), a)
+            if a.dtype.is_floating_point and exponent in _POWERS:
+                return _POWERS[exponent](a)
+        return apply("pow", a, number(lower, exponent, a.dtype))
+
+    return pointwise(lower, out, operation, x, dtype=common_dtype(out, x, exponent))
+
+
+_POWERS: dict[float, Callable[[Expr], Expr]] = {
+    0.5: lambda a: apply("sqrt", a),
+    -0.5: lambda a: apply("rsqrt", a),
+    1: lambda a: a,
+    -1: lambda a: apply("reciprocal", a),
+    -2: lambda a: apply("reciprocal", apply("mul", a, a)),
+}
+
+
+@LOWERINGS.rule(aten.floor.default)
+def floor(lower: Lowering, out: torch.Tensor, x: Tensor) -> Tensor:
+    """The largest integer that is not larger."""
+    return _to_integer(lower, out, x, "floor")
+
+
+@LOWERINGS.rule(aten.ceil.default)
+def ceil(lower: Lowering, out: torch.Tensor, x: Tensor) -> Tensor:
+    """The smallest integer that is not smaller."""
+    return _to_integer(lower, out, x, "ceil")
+
+
+@LOWERINGS.rule(aten.trunc.default)
+def trunc(lower: Lowering, out: torch.Tensor, x: Tensor) -> Tensor:
+    """The integer part."""
+    return _to_integer(lower, out, x, "trunc")
+
+
+@LOWERINGS.rule(aten.round.default)
+def round_half_even(lower: Lowering, out: torch.Tensor, x: Tensor) -> Tensor:
+    """The nearest integer, the even one of two."""
+    return _to_integer(lower, out, x, "round")
+
+
+def _to_integer(lower: Lowering, out: torch.Tensor, x: Tensor, name: str) -> Tensor:
+    return pointwise(
+        lower, out, lambda a: apply(name, a) if a.dtype.is_floating_point else a, x, exact=out.dtype != torch.bfloat16
+    )
+
+
+@LOWERINGS.rule(aten.isnan.default)
+def isnan(lower: Lowering, out: torch.Tensor, x: Tensor) -> Tensor:
+    """Whether it is not a number; never so for integers."""
+    return pointwise(lower, out, lambda a: apply("isnan", a) if a.dtype.is_floating_point else _false(), x)
+
+
+@LOWERINGS.rule(aten.isinf.default)
+def isinf(lower: Lowering, out: torch.Tensor, x: Tensor) -> Tensor:
+    """Whether it is an infinity; never so for integers."""
+    return pointwise(lower, out, lambda a: apply("isinf", a) if a.dtype.is_floating_point else _false(), x)
+
+
+def _false() -> Expr:
+    return Const(torch.bool, origins(), False)
+
+
+@LOWERINGS.rule(aten.fmin.default)
+def fmin(lower: Lowering, out: torch.Tensor, x: Operand, y: Operand) -> Tensor:
+    """The smaller, or the one that is a number."""
+    return _ignoring_nan(lower, out, "minimum", x, y)
+
+
+@LOWERINGS.rule(aten.fmax.default)
+def fmax(lower: Lowering, out: torch.Tensor, x: Operand, y: Operand) -> Tensor:
+    """The larger, or the one that is a number."""
+    return _ignoring_nan(lower, out, "maximum", x, y)
+
+
+def _ignoring_nan(lower: Lowering, out: torch.Tensor, name: str, x: Operand, y: Operand) -> Tensor:
+    def operation(a: Expr, b: Expr) -> Expr:
+        if not a.dtype.is_floating_point:
+            return apply(name, a, b)
+        number_or_b = apply("where", apply("isnan", b), a, apply(name, a, b))
+        return apply("where", apply("isnan", a), b, number_or_b)
+
+    return pointwise(lower, out, operation, x, y, exact=True)
+
+
+@LOWERINGS.rule(aten.clamp.default, aten.clamp.Tensor)
+def clamp(lower: Lowering, out: torch.Tensor, x: Tensor, min: Any = None, max: Any = None) -> Tensor:
+    """min(max(x, lower bound), upper bound); either may be absent."""
+
+    def operation(a: Expr, *bounds: Expr) -> Expr:
+        rest = list(bounds)
+        if min is not None:
+            a = apply("maximum", a, rest.pop(0))
+        return apply("minimum", a, rest.pop(0)) if max is not None else a
+
+    given = [bound for bound in (min, max) if bound is not None]
+    return pointwise(lower, out, operation, x, *given, dtype=out.dtype, exact=True)
+
+
+@LOWERINGS.rule(aten.clamp_min.default, aten.clamp_min.Tensor)
+def clamp_min(lower: Lowering, out: torch.Tensor, x: Tensor, min: Any) -> Tensor:
+    """max(x, bound)"""
+    return clamp(lower, out, x, min)
+
+
+@LOWERINGS.rule(aten.clamp_max.default, aten.clamp_max.Tensor)
+def clamp_max(lower: Lowering, out: torch.Tensor, x: Tensor, max: Any) -> Tensor:
+    """min(x, bound)"""
+    return clamp(lower, out, x, None, max)
+
+
+@LOWERINGS.rule(aten.where.self, aten.where.ScalarSelf, aten.where.ScalarOther, aten.where.Scalar)
+def where(lower: Lowering, out: torch.Tensor, condition: Tensor, x: Operand, y: Operand) -> Tensor:
+    """x where the condition holds, else y."""
+    size = shape(out)
+    holds = broadcast(lower, condition, size, torch.bool)
+    yes, no = (broadcast(lower, each, size, out.dtype) for each in (x, y))
+    operands = [operand for operand in (condition, x, y) if isinstance(operand, Tensor)]
+    return lower.computed(out, lambda point: apply("where", holds(point), yes(point), no(point)), *operands)
+
+
+@LOWERINGS.rule(aten.masked_fill.Scalar, aten.masked_fill.Tensor)
+def masked_fill(lower: Lowering, out: torch.Tensor, x: Tensor, mask: Tensor, value: Operand) -> Tensor:
+    """value where the mask holds, else x."""
+    return where(lower, out, mask, value, x)
+
+
+@LOWERINGS.rule(
+    aten._to_copy.default, prims.convert_element_type.default, aten.clone.default, aten.lift_fresh_copy.default
+)
+def convert(lower: Lowering, out: torch.Tensor, x: Tensor, *unused: Any, **facts: Any) -> Tensor | None:
+    """A copy, of another dtype perhaps; to another device by the library."""
+    if out.device != x.device:
+        return None
+    return lower.computed(out, lambda point: cast(x.at(point), x.dtype, out.dtype), x)
+
+
+@LOWERINGS.rule(aten.copy.default)
+def copy(lower: Lowering, out: torch.Tensor, x: Tensor, source: Operand, non_blocking: bool = False) -> Tensor:
+    """The source broadcast and converted to what `x` is."""
+    element = broadcast(lower, source, shape(out), out.dtype)
+    return lower.computed(out, element, *([source] if isinstance(source, Tensor) else []))
+
+
+@LOWERINGS.rule(aten.addcmul.default)
+def addcmul(lower: Lowering, out: torch.Tensor, x: Tensor, a: Tensor, b: Tensor, value: Any = 1) -> Tensor:
+    """x + value * a * b"""
+    product = lambda v, a, b: apply("mul", apply("mul", v, a), b)  # noqa: E731
+    return pointwise(
+        lower, out, lambda x, a, b, v: apply("add", x, product(v, a, b)), x, a, b, value, wide=True, dtype=out.dtype
+    )
+
+
+@LOWERINGS.rule(aten.addcdiv.default)
+def addcdiv(lower: Lowering, out: torch.Tensor, x: Tensor, a: Tensor, b: Tensor, value: Any = 1) -> Tensor:
+    """x + value * a / b"""
+    quotient = lambda v, a, b: apply("div", apply("mul", v, a), b)  # noqa: E731
+    return pointwise(
+        lower, out, lambda x, a, b, v: apply("add", x, quotient(v, a, b)), x, a, b, value, wide=True, dtype=out.dtype
+    )

@@ -1,0 +1,146 @@
+"""Why a value is in memory, and why an operation is a library call."""
+
+from explorer.core.reasons import reason
+
+# Why a value is in memory rather than computed inside its readers.
+
+OUTPUT = reason(
+    "lower.output",
+    "The graph returns it",
+    "The caller gets this tensor, so it has to be in memory whoever else reads it.",
+    "Return fewer tensors; in training, what backward needs is returned by forward as well.",
+)
+REDUCTION = reason(
+    "lower.reduction",
+    "It is the result of a reduction",
+    "A reduction visits many points for one result, so its readers take the finished result and never repeat it.",
+    "",
+)
+LIBRARY_ARGUMENT = reason(
+    "lower.library_argument",
+    "A library call reads it",
+    "A library operator takes tensors in memory; what computes its argument cannot be put inside it.",
+    "Replace the library operation by pointwise and reduction operations where that is no slower.",
+)
+MANY_READERS = reason(
+    "lower.many_readers",
+    "Storing it once moves fewer bytes than computing it for each reader",
+    "Several operations read the value, and each would load all its operands again. Where the readers become one kernel "
+    "with it, the store disappears again.",
+    "Use the value once, or bring its readers together.",
+)
+HEAVY_AND_REUSED = reason(
+    "lower.heavy_and_reused",
+    "It is costly to compute and used more than once",
+    "The value takes a transcendental function or the like, and several operations (or several elements of one, by "
+    "broadcasting) would compute it again.",
+    "Use the value once.",
+)
+LARGE = reason(
+    "lower.large",
+    "Its expression has grown too large for one loop body",
+    "Inlining everything would give one very long loop body with many loads, slow to compile and short of registers.",
+    "",
+)
+MUTATION = reason(
+    "lower.mutation",
+    "A tensor that it reads, or that it is, is about to be overwritten",
+    "The value uses a tensor that the program updates in place, so it is computed before the update; or it is that "
+    "tensor's new content.",
+    "Update out of place, or use the value before the update only.",
+)
+SCATTER = reason(
+    "lower.scatter",
+    "It is written at positions that come from data",
+    "Each value goes to a position that an index tensor gives, several perhaps to the same one, so the result exists "
+    "only in memory.",
+    "Use a mask (torch.where) where the positions are known.",
+)
+LAYOUT = reason(
+    "lower.layout",
+    "Its elements must be in this order in memory",
+    "The value is a view that no strides can describe, or its reader needs other strides than it has; it is copied.",
+    "Keep the layout with which the value is produced.",
+)
+GATHERED = reason(
+    "lower.gathered",
+    "It is read at positions that come from data",
+    "An index tensor says which elements are read, the same one perhaps many times, so they are computed once, before.",
+    "Index first and compute afterwards.",
+)
+
+# Why an operation is a library call.
+
+LIBRARY_MATMUL = reason(
+    "lower.library_matmul",
+    "The library's matrix product is used",
+    "Matrix products are left to the tuned library (MKL, cuBLAS), which generated loops do not beat.",
+    "",
+)
+LIBRARY_CONVOLUTION = reason(
+    "lower.library_convolution",
+    "The library's convolution is used",
+    "Convolutions are left to the tuned library (oneDNN, cuDNN).",
+    "",
+)
+LIBRARY_ATTENTION = reason(
+    "lower.library_attention",
+    "The library's fused attention is used",
+    "Scaled dot-product attention is left to the library's fused kernel, which never stores the score matrix.",
+    "",
+)
+LIBRARY_SORT = reason(
+    "lower.library_sort",
+    "The library's sort or scan is used",
+    "Sorting, selecting the largest and cumulative sums are not loops with independent points.",
+    "",
+)
+LIBRARY_CAT = reason(
+    "lower.library_cat",
+    "The library's concatenation is used",
+    "Many tensors are joined: as one loop each point would test them one after another, so they are copied instead.",
+    "",
+)
+RANDOM = reason(
+    "lower.random",
+    "It draws random numbers",
+    "The library draws from the generator exactly as the eager program does, so seeds give the same numbers.",
+    "",
+)
+NO_RULE = reason(
+    "lower.no_rule",
+    "There is no lowering rule for it",
+    "The compiler does not know this operator as loops, so it is called as it is.",
+    "Write it with known operators, or register a rule (README, how to add a lowering).",
+)
+DTYPE = reason(
+    "lower.dtype",
+    "Loops do not compute in this dtype",
+    "Loop bodies know floating point (16, 32, 64 bits), signed integers, uint8 and bool; the operator is called as it "
+    "is for complex, quantised and 8-bit floating-point tensors.",
+    "",
+)
+MIXED_DEVICES = reason(
+    "lower.mixed_devices",
+    "Its tensors are on several devices",
+    "One kernel runs on one device; the operator is called as it is.",
+    "Move the tensors to one device first.",
+)
+DATA_DEPENDENT = reason(
+    "lower.data_dependent",
+    "A size or number depends on the values of a tensor",
+    "The result's shape, or a Python number that is used as one, is known only after the tensor is computed.",
+    "Avoid .item(), nonzero and boolean indexing inside the compiled region, or use torch.where.",
+)
+UNKNOWN_LAYOUT = reason(
+    "lower.unknown_layout",
+    "The tensor is not an array with strides",
+    "Sparse tensors, nested tensors and tensor subclasses have no strides that loops could use.",
+    "",
+)
+UNKNOWN_CALL = reason(
+    "lower.unknown_call",
+    "The graph calls something that is no ATen operator",
+    "Lowering knows calls of operators on tensors; this is a higher-order operator or a Python function.",
+    "",
+)
