@@ -52,6 +52,15 @@ class Fusion:
 
 
 @dataclass(frozen=True, slots=True)
+class FusionTried:
+    """An event: `can_fuse` was asked about two groups, for which these two operations speak."""
+
+    first: str
+    second: str
+    verdict: Verdict
+
+
+@dataclass(frozen=True, slots=True)
 class Step:
     """A loop inside a kernel, its axes renamed to the kernel's.
 

@@ -32,9 +32,9 @@ class Affine:
     tangled: Size | None = None
 
     @property
-    def axes(self) -> set[sympy.Symbol]:
-        used = set(self.terms)
-        return used if self.tangled is None else used | self.tangled.free_symbols
+    def key(self) -> tuple[frozenset[tuple[sympy.Symbol, Size]], Size, Size | None]:
+        """Hashable, and equal for equal indices."""
+        return frozenset(self.terms.items()), self.offset, self.tangled
 
     def expr(self) -> Size:
         """Back as a sympy expression."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import count
 
 import sympy
@@ -25,9 +26,10 @@ class Touch:
 @dataclass(frozen=True, slots=True)
 class Placed:
     """A loop with the group's axes for its own: `at` gives each index expression of the loop over the group's axes.
-    `inner` as in Step."""
+    `inner` as in Step; `position` is the loop's place in program order."""
 
     loop: Loop
+    position: int
     inner: bool
     reads: tuple[Touch, ...]
     write: Touch
@@ -39,6 +41,15 @@ class Placed:
 
 
 @dataclass(frozen=True, slots=True)
+class Touched:
+    """A touch by the loop at place `by` of a group."""
+
+    by: int
+    touch: Touch
+    written: bool
+
+
+@dataclass(frozen=True)
 class Group:
     """Loops that will be one kernel, in program order."""
 
@@ -54,9 +65,28 @@ class Group:
     def ids(self) -> tuple[str, ...]:
         return tuple(p.loop.id for p in self.placed)
 
+    @cached_property
+    def touches(self) -> dict[str, list[Touched]]:
+        """Every touch of each buffer."""
+        found: dict[str, list[Touched]] = {}
+        for by, placed in enumerate(self.placed):
+            found.setdefault(placed.write.buffer, []).append(Touched(by, placed.write, True))
+            for read in placed.reads:
+                found.setdefault(read.buffer, []).append(Touched(by, read, False))
+        return found
+
+    def at(self, touched: Touched) -> Affine:
+        """Where a touch is, over the group's axes."""
+        return self.placed[touched.by].at[touched.touch.index]
+
     @property
     def reduces(self) -> bool:
         return any(p.loop.combine is not None for p in self.placed)
+
+    @property
+    def ordered(self) -> bool:
+        """Whether the order of the inner axes is part of a result (which of equal elements comes first)."""
+        return any(p.loop.combine in ("argmax", "argmin") for p in self.placed)
 
     def moved(self, outer: tuple[Axis, ...], inner: tuple[Axis, ...], images: Mapping[sympy.Symbol, Affine]) -> Group:
         """The same loops over other axes; `images` gives each old axis in terms of the new ones."""
@@ -76,7 +106,7 @@ class Names:
         return Axis(symbol, number(size))
 
 
-def single(loop: Loop, names: Names) -> Group:
+def single(loop: Loop, position: int, names: Names) -> Group:
     """The group of one loop; axes of size 1 are gone, but a reduction keeps one reduced axis."""
     place: dict[sympy.Symbol, Affine] = {}
 
@@ -93,10 +123,10 @@ def single(loop: Loop, names: Names) -> Group:
     outer, inner = fresh(loop.axes), fresh(loop.reduced)
     if loop.combine is not None and not inner:
         inner = (names.axis(1),)
-    return Group(outer, inner, (put(loop, place, outer + inner, bool(inner)),))
+    return Group(outer, inner, (put(loop, position, place, outer + inner, bool(inner)),))
 
 
-def put(loop: Loop, place: Mapping[sympy.Symbol, Affine], axes: tuple[Axis, ...], inner: bool) -> Placed:
+def put(loop: Loop, position: int, place: Mapping[sympy.Symbol, Affine], axes: tuple[Axis, ...], inner: bool) -> Placed:
     """Place `loop` in the group's `axes`: `place` gives each of its own axes over these."""
     sizes = bounds(axes)
     own = bounds(loop.axes + loop.reduced)
@@ -109,7 +139,8 @@ def put(loop: Loop, place: Mapping[sympy.Symbol, Affine], axes: tuple[Axis, ...]
         elif isinstance(expr, IndexValue):
             indices[expr.index] = None
     at = {index: substitute(affine(index, own), place, sizes) for index in indices}
-    return Placed(loop, inner, tuple(reads), Touch(loop.buffer.name, loop.index, not loop.indirect), at)
+    write = Touch(loop.buffer.name, loop.index, not loop.indirect)
+    return Placed(loop, position, inner, tuple(reads), write, at)
 
 
 def expressions(loop: Loop) -> Iterator[Expr]:

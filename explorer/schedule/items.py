@@ -24,7 +24,7 @@ def collect(dependencies: Dependencies, groups: Sequence[Group], verdicts: Mappi
     """The Fused artifact of `groups` and the library calls, in program order where dependencies allow."""
     loops = dependencies.loops
     position = {operation.id: at for at, operation in enumerate(loops.operations)}
-    private = _private(dependencies)
+    hidden = private(dependencies)
     parts: list[Group | Extern] = [*groups, *(op for op in loops.operations if isinstance(op, Extern))]
     ids = [(part.id,) if isinstance(part, Extern) else part.ids for part in parts]
     items: list[Item] = []
@@ -36,7 +36,7 @@ def collect(dependencies: Dependencies, groups: Sequence[Group], verdicts: Mappi
             continue
         members = set(part.ids)
         internal = frozenset(
-            id for id in part.ids if id in private and members.issuperset(dependencies.users.get(id, ()))
+            id for id in part.ids if id in hidden and members.issuperset(dependencies.users.get(id, ()))
         )
         items.append(kernel(f"k{kernels}", part, internal, loops.hints))
         kernels += 1
@@ -73,7 +73,7 @@ def before(groups: Sequence[Sequence[str]], dependencies: Dependencies) -> list[
     return [{home[need] for id in ids for need in dependencies.after[id]} - {at} for at, ids in enumerate(groups)]
 
 
-def _private(dependencies: Dependencies) -> set[str]:
+def private(dependencies: Dependencies) -> set[str]:
     """Buffers that neither the caller nor another name for their storage can see."""
     loops = dependencies.loops
     buffers = loops.buffers

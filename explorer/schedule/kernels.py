@@ -15,9 +15,6 @@ from explorer.ir.schedule import FusedKernel, Step
 from explorer.schedule.affine import Affine, number
 from explorer.schedule.group import Group, Names, Placed, put
 
-ORDERED = {"argmax", "argmin"}
-"""Reductions whose result depends on the order of the reduced axes."""
-
 
 def kernel(id: str, group: Group, internal: frozenset[str], hints: Mapping[sympy.Symbol, int]) -> FusedKernel:
     """The finished kernel over axes x0, ... and r0, ..., as few as its accesses allow.
@@ -32,19 +29,14 @@ def kernel(id: str, group: Group, internal: frozenset[str], hints: Mapping[sympy
     return FusedKernel(id, outer, inner, steps, internal, union(*(step.loop.origins for step in steps)))
 
 
-def placed_again(fused: FusedKernel, names: Names) -> Group:
+def placed_again(fused: FusedKernel, position: Mapping[str, int], names: Names) -> Group:
     """The group that a finished kernel stands for, over fresh axes."""
     from_kernel = {axis.symbol: names.axis(axis.size) for axis in fused.outer + fused.inner}
     outer = tuple(from_kernel[axis.symbol] for axis in fused.outer)
     inner = tuple(from_kernel[axis.symbol] for axis in fused.inner)
     place = {old: Affine({new.symbol: 1}) for old, new in from_kernel.items()}
-    placed = tuple(put(step.loop, place, outer + inner, step.inner) for step in fused.steps)
+    placed = tuple(put(step.loop, position[step.loop.id], place, outer + inner, step.inner) for step in fused.steps)
     return Group(outer, inner, placed)
-
-
-def ordered_reduction(group: Group) -> bool:
-    """Whether the order of the inner axes is part of a result."""
-    return any(placed.loop.combine in ORDERED for placed in group.placed)
 
 
 def size_hint(size: Any, hints: Mapping[sympy.Symbol, int]) -> int:
@@ -71,7 +63,7 @@ def _ordered(group: Group, internal: frozenset[str], hints: Mapping[sympy.Symbol
         return vote
 
     by_memory = cmp_to_key(compare)
-    inner = group.inner if ordered_reduction(group) else tuple(sorted(group.inner, key=by_memory))
+    inner = group.inner if group.ordered else tuple(sorted(group.inner, key=by_memory))
     return replace(group, outer=tuple(sorted(group.outer, key=by_memory)), inner=inner)
 
 
