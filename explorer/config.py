@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Any
 
 from torch import fx
 
+from explorer.ir.program import BuildOptions
 from explorer.ir.target import Target
 
 GraphPass = Callable[[fx.GraphModule], fx.GraphModule | None]
@@ -30,10 +30,5 @@ class Config:
     passes: tuple[GraphPass, ...] = ()
     recompile_limit: int = 8
     inline_depth: int = 64
-    cache_dir: Path | None = None
-    """Where built kernels are kept; None is the user's own cache folder (0700)."""
-    threads: int | None = None
-    """OpenMP threads of generated CPU code; None takes torch.get_num_threads() at call time."""
     fuse: bool = True
-    cpp_flags: tuple[str, ...] = field(default=("-O3", "-march=native"))
-    grad: Literal["auto", "never"] = "auto"
+    build: BuildOptions = BuildOptions()

@@ -86,7 +86,8 @@ def coverage(compiles: Iterable[data.CompileData]) -> data.CoverageData:
     fates: Counter[str] = Counter()
     python: dict[str, None] = {}
     for compile in compiles:
-        fates.update(fate for fate, _ in compile.nodes.values())
+        for half in compile.halves:
+            fates.update(fate for fate, _ in half.nodes.values())
         if compile.fallback is not None:
             graph = next((stage.graph for stage in compile.stages if stage.graph is not None), None)
             calls = [node for node in graph.nodes if node.op.startswith("call")] if graph else []

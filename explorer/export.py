@@ -105,6 +105,7 @@ class HalfParts:
             kernels=self._kernels(hints),
             wrapper=None if self.generated is None else text(self.generated.wrapper),
             builds=() if self.program is None else tuple(data.BuildData(*_fields(s)) for s in self.program.steps),
+            nodes={} if self.loops is None else dict(self.loops.nodes),
             runs=self.program is not None and self.program.call is not None,
         )
 
@@ -287,7 +288,6 @@ def compile(run: CompileRun) -> data.CompileData:
     linked = next((a for a in artifacts if isinstance(a, GuardedCode)), None)
     traced = next((a for a in artifacts if isinstance(a, Traced)), None)
     parts = next((a for a in artifacts if isinstance(a, Partitioned)), None)
-    nodes = {id: fate for half in halves.values() if half.loops for id, fate in half.loops.nodes.items()}
     return data.CompileData(
         run.id,
         run.title,
@@ -302,7 +302,6 @@ def compile(run: CompileRun) -> data.CompileData:
         saved=() if parts is None else _saved(parts),
         eager_backward=() if traced is None else _eager_backward(traced),
         halves=tuple(half.data() for half in halves.values()),
-        nodes=nodes,
         events=tuple(map(event, run.events)),
         left_out=dict(run.left_out),
         error=error(run.error),

@@ -27,7 +27,7 @@ from explorer.ir.program import Compiled, Generation, Program
 from explorer.ir.target import CPU, Target
 from explorer.lower import LOWER
 from explorer.runtime import BUILD
-from explorer.schedule import DEPENDENCIES, FUSE, ORDER, PLAN_MEMORY
+from explorer.schedule import DEPENDENCIES, FUSE, ORDER, PLAN_MEMORY, SEPARATE
 
 COMPILER_BUG = reason(
     "pipeline.compiler_bug",
@@ -64,8 +64,10 @@ def compile_graph(graph: Graph, config: Config) -> Compiled:
 
 
 def compile_half(graph: Graph, config: Config) -> Program:
-    schedule = ORDER(FUSE(DEPENDENCIES(LOWER(graph))))
-    return BUILD(GENERATE(Generation(schedule, PLAN_MEMORY(schedule), config.target or native(graph))))
+    fuse = FUSE if config.fuse else SEPARATE
+    schedule = ORDER(fuse(DEPENDENCIES(LOWER(graph))))
+    target = config.target or native(graph)
+    return BUILD(GENERATE(Generation(schedule, PLAN_MEMORY(schedule), target, config.build)))
 
 
 # What surrounds the page: other back ends, and what happens when a stage refuses.

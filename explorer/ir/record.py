@@ -256,6 +256,8 @@ class HalfData(Data, frozen=True):
     wrapper: TextData | None = None
     builds: tuple[BuildData, ...] = ()
     extern_seconds: dict[str, float] = {}
+    nodes: dict[str, tuple[str, tuple[str, ...]]] = {}
+    """What became of each ATen node: ("kernel" | "extern" | "view" | "constant", operation ids)."""
     runs: bool = True
 
 
@@ -308,8 +310,6 @@ class CompileData(Data, frozen=True):
     saved: tuple[SavedData, ...] = ()
     eager_backward: tuple[GradNodeData, ...] = ()
     halves: tuple[HalfData, ...] = ()
-    nodes: dict[str, tuple[str, tuple[str, ...]]] = {}
-    """What became of each ATen node: ("kernel" | "extern" | "view" | "constant", operation ids)."""
     events: tuple[EventData, ...] = ()
     left_out: dict[str, int] = {}
     error: str = ""
