@@ -100,6 +100,8 @@ class Fused:
     dependencies: Dependencies
     items: tuple[FusedKernel | Extern, ...]
     verdicts: tuple[Fusion, ...]
+    enabled: bool = True
+    """False where the configuration asked for one kernel for each loop."""
 
     def text(self) -> Text:
         lines = [Line(f"fused {self.dependencies.loops.name}: {len(self.items)} items")]

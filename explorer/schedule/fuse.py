@@ -43,7 +43,7 @@ def separate(dependencies: Dependencies) -> Fused:
     for a, b in fusion.pairs():
         first, second = fusion.groups[a], fusion.groups[b]
         verdicts[spokesmen(first, second, linked(first, second, fusion.facts))] = disabled
-    return collect(dependencies, list(fusion.groups.values()), verdicts)
+    return collect(dependencies, list(fusion.groups.values()), verdicts, enabled=False)
 
 
 class Fusion:

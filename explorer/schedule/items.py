@@ -20,7 +20,13 @@ def ids_of(item: Item) -> tuple[str, ...]:
     return (item.id,) if isinstance(item, Extern) else item.ids
 
 
-def collect(dependencies: Dependencies, groups: Sequence[Group], verdicts: Mapping[tuple[str, str], Verdict]) -> Fused:
+def collect(
+    dependencies: Dependencies,
+    groups: Sequence[Group],
+    verdicts: Mapping[tuple[str, str], Verdict],
+    *,
+    enabled: bool = True,
+) -> Fused:
     """The Fused artifact of `groups` and the library calls, in program order where dependencies allow."""
     loops = dependencies.loops
     position = {operation.id: at for at, operation in enumerate(loops.operations)}
@@ -41,7 +47,7 @@ def collect(dependencies: Dependencies, groups: Sequence[Group], verdicts: Mappi
         items.append(kernel(f"k{kernels}", part, internal, loops.hints))
         kernels += 1
     fusions = tuple(Fusion(first, second, verdict) for (first, second), verdict in verdicts.items())
-    return Fused(dependencies, tuple(items), fusions)
+    return Fused(dependencies, tuple(items), fusions, enabled)
 
 
 def topological(groups: Sequence[Sequence[str]], dependencies: Dependencies, priority: Sequence[int]) -> list[int]:

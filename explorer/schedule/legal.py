@@ -157,13 +157,14 @@ def _judge(whole: Group, a: Group, b: Group, links: Sequence[Link], facts: Facts
             return Why(reasons.SERIAL, f"{few} rows of {long} elements")
         best = Why(_relation(writer, reader, along), link.buffer) if best is None else best
     for (one, x), (other, y) in _same_storage(a, b, facts):
+        names = f"{x.touch.buffer} and {y.touch.buffer}"
         if one.at[x.touch.index].key != other.at[y.touch.index].key or not (x.touch.exact and y.touch.exact):
-            return Why(reasons.MUTATION, f"{x.touch.buffer} and {y.touch.buffer} at different points")
+            return Why(reasons.MUTATION, f"{names} at different points")
+        if x.written == (one.position < other.position):
+            return Why(reasons.MUTATION, f"{names}: the update is read under the other name")
         best = best or Why(reasons.SAME_READS, facts.storage[x.touch.buffer])
-    if whole.inner:
-        for (one, x), (other, y) in _same_storage(whole, whole, facts):
-            if one is not other:
-                return Why(reasons.MUTATION, f"{x.touch.buffer} and {y.touch.buffer} in passes over a row")
+    if whole.inner and any(one is not other for (one, _), (other, _) in _same_storage(whole, whole, facts)):
+        return Why(reasons.MUTATION, "an update in a kernel that walks over a row several times")
     if best is None:
         link = links[0]
         return Why(reasons.DIFFERENT_POINT, f"{link.buffer} at {link.a.touch.index} and at {link.b.touch.index}")

@@ -1,20 +1,21 @@
 """Where each intermediate lives: offsets in one pool, reuse in place, and what that saves.
 
-Inductor: codegen/memory_planning.py.
+Inductor: codegen/memory_planning.py (the pool) and codegen/wrapper.py (can_reuse, in place).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 import sympy
 
 from explorer.core.reasons import Why
-from explorer.ir.loops import Buffer, Extern, Layout
+from explorer.ir.loops import Buffer, Extern, Layout, Load, Size, walk
 from explorer.ir.memory import Allocation, MemoryPlan
-from explorer.ir.schedule import FusedKernel, Schedule
+from explorer.ir.schedule import FusedKernel, Schedule, Step
 from explorer.schedule import reasons
+from explorer.schedule.deps import storages
 from explorer.schedule.kernels import size_hint
 
 ALIGNMENT = 64
@@ -23,36 +24,36 @@ ALIGNMENT = 64
 
 def plan_memory(schedule: Schedule) -> MemoryPlan:
     """Place every buffer that the program makes."""
-    allocations = [_decide(schedule, buffer) for buffer in _made(schedule)]
-    placed, pool = _pack(allocations)
-    hints = schedule.loops.hints
-    return MemoryPlan(
-        schedule.loops.name, tuple(placed), pool, peak(placed, hints, naive=True), peak(placed, hints) + pool
-    )
+    loops = schedule.loops
+    made = _made(schedule)
+    device = made[0][0].layout.device if made else None
+    plan = {buffer.name: _decide(schedule, buffer, item) for buffer, item in made}
+    for name, a in plan.items():
+        if a.where == "pool" and loops.buffers[name].layout.device != device:
+            plan[name] = replace(a, where="own", why=Why(reasons.OTHER_DEVICE))
+    before = _peak(plan.values(), ("own", "library", "pool"), loops.hints)
+    _reuse(schedule, plan)
+    pool = _pack(plan)
+    after = pool + _peak(plan.values(), ("own", "library"), loops.hints)
+    return MemoryPlan(loops.name, tuple(plan.values()), pool, before, after)
 
 
-def extent(layout: Layout) -> sympy.Expr:
+def extent(layout: Layout) -> Size:
     """Elements from the start of the buffer's memory to its last element."""
     if any(size == 0 for size in layout.size):
         return sympy.S.Zero
     reach = (stride * (size - 1) for size, stride in zip(layout.size, layout.stride, strict=True))
-    return sympy.Add(layout.offset, 1, *reach)
+    return sympy.expand(sympy.Add(layout.offset, 1, *reach))
 
 
-def peak(allocations: list[Allocation], hints: Mapping[sympy.Symbol, int], *, naive: bool = False) -> int:
-    """Most bytes alive at one position in tensors of their own; with `naive`, as if each buffer had one."""
-    separate = ("own", "library", "pool") if naive else ("own", "library")
-    change: dict[int, int] = {}
-    for a in allocations:
-        if a.where in separate or (naive and a.where == "reuse" and a.why.code == reasons.IN_PLACE):
-            size = size_hint(a.bytes, hints)
-            change[a.first] = change.get(a.first, 0) + size
-            change[a.last + 1] = change.get(a.last + 1, 0) - size
-    most = now = 0
-    for at in sorted(change):
-        now += change[at]
-        most = max(most, now)
-    return most
+def held(plan: Mapping[str, Allocation]) -> dict[str, tuple[int, int]]:
+    """First and last position at which each buffer's memory is in use, by itself or by buffers that reuse it."""
+    found = {name: (a.first, a.last) for name, a in plan.items()}
+    for name, a in reversed(list(plan.items())):
+        if a.where == "reuse" and a.of is not None and a.of in plan:
+            first, last = found[a.of]
+            found[a.of] = first, max(last, found[name][1])
+    return found
 
 
 def _made(schedule: Schedule) -> list[tuple[Buffer, FusedKernel | Extern]]:
@@ -66,11 +67,10 @@ def _made(schedule: Schedule) -> list[tuple[Buffer, FusedKernel | Extern]]:
     return made
 
 
-def _decide(schedule: Schedule, made: tuple[Buffer, FusedKernel | Extern]) -> Allocation:
-    """Where a buffer goes; offsets in the pool come later."""
-    buffer, item = made
+def _decide(schedule: Schedule, buffer: Buffer, item: FusedKernel | Extern) -> Allocation:
+    """Where a buffer goes, before places are shared."""
     first, last = schedule.live[buffer.name]
-    size = sympy.sympify(extent(buffer.layout) * buffer.layout.dtype.itemsize)
+    size = sympy.expand(extent(buffer.layout) * buffer.layout.dtype.itemsize)
     allocation = Allocation(buffer.name, "pool", size, first, last, Why(reasons.POOL))
     if buffer.alias_of is not None:
         return replace(allocation, where="reuse", why=Why(reasons.ALIAS), of=buffer.alias_of)
@@ -85,23 +85,84 @@ def _decide(schedule: Schedule, made: tuple[Buffer, FusedKernel | Extern]) -> Al
     return allocation
 
 
-def _pack(allocations: list[Allocation]) -> tuple[list[Allocation], int]:
-    """Offsets in the pool: the largest buffers first, each in the tightest gap between those alive at the same time."""
-    slots: list[Allocation] = []
-    for wanted in sorted((a for a in allocations if a.where == "pool"), key=lambda a: (-a.bytes, a.first)):
-        rivals = sorted((a for a in slots if a.first <= wanted.last and wanted.first <= a.last), key=lambda a: a.offset)
-        need = _aligned(int(wanted.bytes))
-        best, end = None, 0
-        for rival in rivals:
-            gap = rival.offset - end
+def _reuse(schedule: Schedule, plan: dict[str, Allocation]) -> None:
+    """Let buffers overwrite, element by element, what their kernel reads last."""
+    buffers = schedule.loops.buffers
+    named = {each for pair in storages(buffers).items() if pair[0] != pair[1] for each in pair}
+    taken = set(named)
+    root: dict[str, str] = {}
+    for at, item in enumerate(schedule.items):
+        if isinstance(item, Extern):
+            continue
+        for position, step in enumerate(item.steps):
+            wanted = plan[step.loop.id]
+            if wanted.where not in ("pool", "own") or wanted.buffer in named or wanted.last == len(schedule.items):
+                continue
+            for name in _own_point_reads(item.steps, position):
+                dying = plan.get(name)
+                if dying is None or name in taken or dying.last != at or dying.first == at:
+                    continue
+                place = plan[root.get(name, name)]
+                fits = dying.bytes == wanted.bytes and buffers[name].layout.dtype == step.loop.buffer.layout.dtype
+                if fits and place.where == wanted.where:
+                    taken.add(name)
+                    root[wanted.buffer] = place.buffer
+                    why = Why(reasons.IN_PLACE, name)
+                    plan[wanted.buffer] = replace(wanted, where="reuse", why=why, of=name)
+                    break
+
+
+def _own_point_reads(steps: tuple[Step, ...], position: int) -> list[str]:
+    """Buffers that a kernel reads only where the step at `position` writes, and not after it."""
+    writer = steps[position].loop
+    if writer.store != "set" or writer.indirect:
+        return []
+    found: dict[str, bool] = {}
+    for at, step in enumerate(steps):
+        for expr in walk(step.loop.value, *(value for _, value in step.loop.indirect)):
+            if isinstance(expr, Load):
+                own = at <= position and not expr.indirect and bool(expr.index == writer.index)
+                found[expr.buffer] = found.get(expr.buffer, True) and own
+    return [name for name, own in found.items() if own]
+
+
+def _pack(plan: dict[str, Allocation]) -> int:
+    """Give offsets in the pool, the largest buffers first, each in the tightest gap between those alive at the same
+    time. Returns the pool's size in bytes."""
+    slots: list[tuple[Allocation, tuple[int, int]]] = []
+    spans = held(plan)
+    wanted = [(a, spans[name]) for name, a in plan.items() if a.where == "pool"]
+    for a, (first, last) in sorted(wanted, key=lambda pair: (-int(pair[0].bytes), pair[1])):
+        need = _aligned(a)
+        best: tuple[int, int] | None = None
+        top = 0
+        for rival in sorted((b for b, (start, end) in slots if start <= last and first <= end), key=lambda b: b.offset):
+            gap = rival.offset - top
             if gap >= need and (best is None or gap < best[1]):
-                best = end, gap
-            end = max(end, rival.offset + _aligned(int(rival.bytes)))
-        slots.append(replace(wanted, offset=end if best is None else best[0]))
-    offsets = {a.buffer: a for a in slots}
-    pool = max((a.offset + _aligned(int(a.bytes)) for a in slots), default=0)
-    return [offsets.get(a.buffer, a) for a in allocations], pool
+                best = top, gap
+            top = max(top, rival.offset + _aligned(rival))
+        plan[a.buffer] = replace(a, offset=top if best is None else best[0])
+        slots.append((plan[a.buffer], (first, last)))
+    return max((a.offset + _aligned(a) for a, _ in slots), default=0)
 
 
-def _aligned(size: int) -> int:
-    return -(-size // ALIGNMENT) * ALIGNMENT
+def _aligned(a: Allocation) -> int:
+    return -(-int(a.bytes) // ALIGNMENT) * ALIGNMENT
+
+
+def _peak(allocations: Iterable[Allocation], places: tuple[str, ...], hints: Mapping[sympy.Symbol, int]) -> int:
+    """Most bytes alive at one position in `places`."""
+    plan = {a.buffer: a for a in allocations}
+    spans = held(plan)
+    change: dict[int, int] = {}
+    for name, a in plan.items():
+        if a.where in places:
+            first, last = spans[name]
+            size = size_hint(a.bytes, hints)
+            change[first] = change.get(first, 0) + size
+            change[last + 1] = change.get(last + 1, 0) - size
+    most = now = 0
+    for at in sorted(change):
+        now += change[at]
+        most = max(most, now)
+    return most

@@ -1,21 +1,95 @@
 """The order in which items run, and how long each buffer lives.
 
-Inductor: memory.py (reorder_for_peak_memory), which tries several orders and keeps the best.
+Inductor: memory.py (reorder_for_peak_memory), which also tries several orders and keeps the best.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from explorer.ir.loops import Buffer, Extern, View
 from explorer.ir.schedule import Dependencies, Fused, Schedule
 from explorer.schedule.deps import storages
-from explorer.schedule.items import Item, ids_of
+from explorer.schedule.items import Item, before, ids_of
+from explorer.schedule.kernels import size_hint
+from explorer.schedule.memory import extent
 
 
 def order(fused: Fused) -> Schedule:
     """The items so that fewer bytes are alive at once, in program order where that makes no difference."""
-    return Schedule(fused, fused.items, intervals(fused.dependencies, fused.items))
+    weights = Weights(fused)
+    candidates = [
+        range(len(fused.items)),
+        weights.listed(lambda at, change: (change, at)),
+        weights.listed(lambda at, change: (min(change, 0), at)),
+    ]
+    best = min(candidates, key=weights.peak)
+    items = tuple(fused.items[at] for at in best)
+    return Schedule(fused, items, intervals(fused.dependencies, items))
+
+
+class Weights:
+    """What each item allocates, and what it lets go when it is the last to use it."""
+
+    def __init__(self, fused: Fused) -> None:
+        self._needs = before([ids_of(item) for item in fused.items], fused.dependencies)
+        self._users: list[list[int]] = [[] for _ in fused.items]
+        for at, needs in enumerate(self._needs):
+            for need in needs:
+                self._users[need].append(at)
+        loops = fused.dependencies.loops
+        owner = storages(loops.buffers)
+        made = {buffer.name: at for at, item in enumerate(fused.items) for buffer in allocated(item)}
+        self._bytes = {name: _bytes(loops.buffers[name], fused) for name in made}
+        self._makes = [[name for name, maker in made.items() if maker == at] for at in range(len(fused.items))]
+        returned = {owner[output.buffer] for output in loops.outputs if isinstance(output, View)}
+        self._touches: list[set[str]] = []
+        for item in fused.items:
+            used = {owner[buffer] for id in ids_of(item) for buffer in touched(fused.dependencies, id)}
+            self._touches.append({name for name in used if name in made and name not in returned})
+
+    def listed(self, key: Callable[[int, int], tuple[int, int]]) -> list[int]:
+        """List scheduling: of the items that are ready, the one with the least `key(position, change in bytes)`."""
+        missing = [len(needs) for needs in self._needs]
+        left = self._uses()
+        ready = [at for at, count in enumerate(missing) if not count]
+        chosen: list[int] = []
+        while ready:
+            at = min(ready, key=lambda at: key(at, self._made(at) - self._freed(at, left)))
+            ready.remove(at)
+            chosen.append(at)
+            for name in self._touches[at]:
+                left[name] -= 1
+            for user in self._users[at]:
+                missing[user] -= 1
+                if not missing[user]:
+                    ready.append(user)
+        return chosen
+
+    def peak(self, order: Iterable[int]) -> int:
+        """Most bytes alive at once in this order."""
+        left = self._uses()
+        now = most = 0
+        for at in order:
+            now += self._made(at)
+            most = max(most, now)
+            now -= self._freed(at, left)
+            for name in self._touches[at]:
+                left[name] -= 1
+        return most
+
+    def _uses(self) -> dict[str, int]:
+        left: dict[str, int] = {}
+        for touches in self._touches:
+            for name in touches:
+                left[name] = left.get(name, 0) + 1
+        return left
+
+    def _made(self, at: int) -> int:
+        return sum(self._bytes[name] for name in self._makes[at])
+
+    def _freed(self, at: int, left: dict[str, int]) -> int:
+        return sum(self._bytes[name] for name in self._touches[at] if left[name] == 1)
 
 
 def intervals(dependencies: Dependencies, items: Sequence[Item]) -> dict[str, tuple[int, int]]:
@@ -34,12 +108,17 @@ def intervals(dependencies: Dependencies, items: Sequence[Item]) -> dict[str, tu
 
     for at, item in enumerate(items):
         for id in ids_of(item):
-            for access in (*dependencies.reads[id], *dependencies.writes[id]):
-                touch(access.buffer, at)
+            for buffer in touched(dependencies, id):
+                touch(buffer, at)
     for output in loops.outputs:
         if isinstance(output, View):
             touch(output.buffer, len(items))
     return live
+
+
+def touched(dependencies: Dependencies, id: str) -> Iterable[str]:
+    """Buffers that an operation reads or writes."""
+    return (access.buffer for access in (*dependencies.reads[id], *dependencies.writes[id]))
 
 
 def allocated(item: Item) -> list[Buffer]:
@@ -49,3 +128,8 @@ def allocated(item: Item) -> list[Buffer]:
     else:
         made = [step.loop.buffer for step in item.steps if step.loop.id not in item.internal]
     return [buffer for buffer in made if buffer.alias_of is None]
+
+
+def _bytes(buffer: Buffer, fused: Fused) -> int:
+    size = size_hint(extent(buffer.layout), fused.dependencies.loops.hints)
+    return size * buffer.layout.dtype.itemsize
