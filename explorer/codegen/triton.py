@@ -1,0 +1,127 @@
+"""Triton kernels for a schedule.
+
+Inductor: codegen/triton.py, TritonScheduling.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import sympy
+
+from explorer.codegen.cpp import work
+from explorer.codegen.kernel import Body, body
+from explorer.codegen.storage import Storage
+from explorer.codegen.triton_kernel import Function, Workspace, functions, needs_serial
+from explorer.codegen.triton_tiling import tiling
+from explorer.core.origin import Origins, origin, synthetic, union
+from explorer.core.text import LineWriter, Text
+from explorer.ir.loops import Buffer, Layout, Load, Size, walk
+from explorer.ir.memory import MemoryPlan
+from explorer.ir.program import Kernel
+from explorer.ir.schedule import FusedKernel, Schedule
+from explorer.ir.target import Target
+
+INT32 = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class Launches:
+    """The kernels of a schedule, the launches that each item takes, in order, and the workspaces they need."""
+
+    kernels: tuple[Kernel, ...]
+    of_item: Mapping[str, tuple[Kernel, ...]]
+    workspaces: Mapping[str, tuple[Workspace, ...]]
+
+
+def prelude() -> Text:
+    """What stands before the kernels of a module."""
+    writer = LineWriter("prelude", "python")
+    with origin(synthetic("imports")):
+        writer.line("import triton")
+        writer.line("import triton.language as tl")
+        writer.line("from triton.language.extra import libdevice")
+        writer.line("from explorer.runtime import triton_ops as ops")
+    return writer.finish()
+
+
+def triton_kernels(schedule: Schedule, plan: MemoryPlan, target: Target) -> Launches:
+    """One or more functions for each fused kernel; equal ones are one. Raises Unsupported for what Triton lacks."""
+    buffers = schedule.loops.buffers
+    storage = Storage(plan, buffers)
+    made: list[tuple[FusedKernel, Body, list[Function], list[Workspace]]] = []
+    for item in schedule.items:
+        if isinstance(item, FusedKernel):
+            arranged = body(item, storage.root)
+            cut = tiling(arranged, schedule.loops.hints, target, needs_serial(arranged))
+            dtypes = {name: buffer.layout.dtype for name, buffer in buffers.items()}
+            made.append((item, arranged, *functions(arranged, cut, dtypes, wide(arranged, buffers))))
+    names = _names(made)
+    causes: dict[object, list[Origins]] = {}
+    for _, _, parts, _ in made:
+        for part in parts:
+            key = part.key()
+            mine = [line.origins for line in part.source]
+            theirs = causes.setdefault(key, mine)
+            causes[key] = [union(a, b) for a, b in zip(theirs, mine, strict=True)]
+    of_item: dict[str, tuple[Kernel, ...]] = {}
+    sources: dict[object, Text] = {}
+    for item, arranged, parts, _ in made:
+        kernels = []
+        for number, part in enumerate(parts):
+            key = part.key()
+            id = item.id if len(parts) == 1 else f"{item.id}.{number}"
+            if key not in sources:
+                lines = [replace(line, origins=all) for line, all in zip(part.source, causes[key], strict=True)]
+                sources[key] = replace(part, source=tuple(lines)).text(id, names[key])
+            kernels.append(_kernel(id, names[key], sources[key], part, item, arranged, buffers))
+        of_item[item.id] = tuple(kernels)
+    workspaces = {item.id: tuple(spaces) for item, _, _, spaces in made}
+    return Launches(tuple(k for kernels in of_item.values() for k in kernels), of_item, workspaces)
+
+
+def wide(arranged: Body, buffers: Mapping[str, Buffer]) -> bool:
+    """Whether a position may not fit in 32 bits; sizes that are symbolic may be anything."""
+    touched = {write.loop.buffer.name for current in arranged.passes for write in (*current.once, *current.writes)}
+    for current in arranged.passes:
+        touched |= {v.buffer for v in walk(*current.once_roots, *current.sweep_roots) if isinstance(v, Load)}
+    reach = [extent(buffers[name].layout) for name in touched]
+    reach.append(sympy.Mul(*(axis.size for axis in arranged.kernel.outer + arranged.kernel.inner)))
+    return any(not sympy.sympify(size).is_Integer or int(size) > INT32 for size in reach)
+
+
+def extent(layout: Layout) -> Size:
+    """Elements from position 0 of the buffer to its last one."""
+    if any(size == 0 for size in layout.size):
+        return sympy.S.Zero
+    reach = (stride * (size - 1) for size, stride in zip(layout.size, layout.stride, strict=True))
+    return sympy.Add(layout.offset, 1, *reach)
+
+
+def _kernel(
+    id: str, name: str, source: Text, part: Function, item: FusedKernel, arranged: Body, buffers: Mapping[str, Buffer]
+) -> Kernel:
+    moved, computed = work(arranged, buffers)
+    constants: dict[str, Any] = {
+        "types": part.types,
+        "blocks": dict(part.blocks),
+        "warps": part.warps,
+        "programs": part.programs,
+        "asserts": part.asserts,
+    }
+    return Kernel(id, name, "triton", source, part.arguments, moved, computed, item.origins, constants)
+
+
+def _names(made: Iterable[tuple[FusedKernel, Body, list[Function], list[Workspace]]]) -> dict[object, str]:
+    """A name for each distinct function: the first kernel that it serves, and what that computes."""
+    names: dict[object, str] = {}
+    for item, _, parts, _ in made:
+        for number, part in enumerate(parts):
+            words = [re.sub(r"_\d+$", "", cause.rpartition(".")[2]) for cause in item.origins]
+            words = [re.sub(r"\W", "_", word) for word in dict.fromkeys(words) if word and ":" not in word]
+            suffix = f"_part{number}" if len(parts) > 1 else ""
+            names.setdefault(part.key(), "_".join([item.id, *words[:4]]) + suffix)
+    return names

@@ -1,0 +1,168 @@
+"""Compile Triton kernels ahead of time, for a card that need not be here.
+
+Generated modules are files in a cache named by their content, since Triton reads a kernel's source from its file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import triton
+from triton import knobs
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+
+from explorer.core.reasons import Unsupported, Why, reason
+from explorer.core.text import Text
+from explorer.ir.program import BuildStep, Generated, Kernel
+from explorer.ir.target import Target
+from explorer.runtime.triton_texts import steady_locations, texts
+from explorer.runtime.triton_version import assembler
+
+COMPILE = reason(
+    "build.triton",
+    "Triton could not compile a kernel",
+    "The Triton compiler or the assembler behind it refused the generated source.",
+    "Save the record; the message names the line of the generated kernel.",
+)
+TOOL = reason(
+    "build.triton_tool",
+    "a tool of the Triton compiler is missing",
+    "The assembler and the disassembler come with the triton package; one of them is not there or does not run.",
+    "Install triton from its wheel, or set TRITON_PTXAS_PATH.",
+)
+
+
+@dataclass(frozen=True)
+class Built:
+    """A compiled function: its module's file, the number of lines above the kernel, and Triton's result."""
+
+    kernel: Kernel
+    path: Path
+    above: int
+    compiled: Any
+    step: BuildStep
+
+    def texts(self) -> dict[str, Text]:
+        """The compiler's levels by kind, "ttir" to "sass"."""
+        asm = dict(self.compiled.asm)
+        if "cubin" in asm:
+            asm["sass"] = disassemble(asm["ptx"], self.compiled.metadata.target.arch)
+        ids = {number: line.id for number, line in enumerate(self.kernel.source.lines, self.above + 1)}
+        return texts(asm, lambda file, line: ids.get(line) if file == str(self.path) else None)
+
+
+def compile_kernels(generated: Generated, folder: Path, *, aligned: bool = True) -> dict[str, Built]:
+    """Compile each distinct function of `generated` for its target, by name. `aligned` says that all pointers are
+    multiples of 16 bytes, which lets loads be wide. Raises Unsupported with the tool's message."""
+    target = gpu_target(Target.parse(generated.target))
+    distinct = {kernel.function: kernel for kernel in generated.kernels}
+
+    def compile_one(kernel: Kernel) -> Built:
+        return compile_kernel(kernel, str(generated.prelude), folder, target, aligned=aligned)
+
+    with knobs.cache.scope(), ThreadPoolExecutor(os.cpu_count()) as pool:
+        knobs.cache.dir = str(folder / "triton")
+        return dict(zip(distinct, pool.map(compile_one, distinct.values()), strict=True))
+
+
+def gpu_target(target: Target) -> GPUTarget:
+    """Triton's name for a target. AMD's data-centre cards (gfx9) run 64 threads in step, others 32."""
+    if target.kind == "cuda":
+        return GPUTarget("cuda", int(target.arch), 32)
+    return GPUTarget("hip", target.arch, 64 if target.arch.startswith("gfx9") else 32)
+
+
+def compile_kernel(kernel: Kernel, prelude: str, folder: Path, target: GPUTarget, *, aligned: bool) -> Built:
+    """Compile one function. The product of mul and add is rounded as eager rounds it: no contraction to fma."""
+    above = f"{prelude}\n\n\n"
+    path = write_module(f"{above}{kernel.source}\n", kernel.function, folder)
+    signature, constants, attributes = specialised(kernel, aligned=aligned)
+    options: dict[str, Any] = {"num_warps": kernel.constants["warps"], "enable_fp_fusion": False}
+    if kernel.constants["asserts"]:
+        options |= {"debug": True, "sanitize_overflow": False}
+    started = time.perf_counter()
+    before = set((folder / "triton").glob("*")) if (folder / "triton").is_dir() else set()
+    try:
+        source = ASTSource(getattr(module(path), kernel.function), signature, constants, attributes)
+        compiled = triton.compile(source, target=target, options=options)
+    except Exception as error:
+        raise Unsupported(Why(COMPILE, f"{kernel.function}: {first_lines(error)}")) from error
+    seconds = time.perf_counter() - started
+    output = next(iter(compiled.metadata_group.values()))
+    shown = [f"{name}={value}" for name, value in {**constants, **options}.items()]
+    command = ("triton.compile", f"{path.name}:{kernel.function}", f"{target.backend}:{target.arch}", *shown)
+    step = BuildStep("triton", command, triton.__version__, output, seconds, Path(output).parent in before)
+    return Built(kernel, path, above.count("\n"), compiled, step)
+
+
+def specialised(kernel: Kernel, *, aligned: bool) -> tuple[dict[str, str], dict[str, Any], dict[Any, Any]]:
+    """Triton's signature, constants and attributes of a kernel's parameters."""
+    types = kernel.constants["types"]
+    signature = {argument.name: type for argument, type in zip(kernel.arguments, types, strict=True)}
+    signature |= dict.fromkeys(kernel.constants["blocks"], "constexpr")
+    pointers = [position for position, argument in enumerate(kernel.arguments) if argument.buffer is not None]
+    attributes = {(position,): [["tt.divisibility", 16]] for position in pointers} if aligned else {}
+    return signature, dict(kernel.constants["blocks"]), attributes
+
+
+def first_lines(error: BaseException, most: int = 6) -> str:
+    lines = [line for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+    return "\n".join(lines[:most])
+
+
+def write_module(text: str, name: str, folder: Path) -> Path:
+    """The file of a generated module, named by its content; written whole or not at all."""
+    key = hashlib.sha256(text.encode()).hexdigest()[:32]
+    path = folder / "kernels" / key / f"{name}.py"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        handle, draft = tempfile.mkstemp(dir=path.parent, suffix=".part")
+        with os.fdopen(handle, "w") as file:
+            file.write(text)
+        os.replace(draft, path)
+    return path
+
+
+def module(path: Path) -> ModuleType:
+    """The module in a file of `write_module`, imported once."""
+    name = f"explorer_kernels_{path.parent.name}"
+    if name not in sys.modules:
+        spec = importlib.util.spec_from_file_location(name, path)
+        assert spec is not None and spec.loader is not None
+        made = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(made)
+        sys.modules[name] = made
+    return sys.modules[name]
+
+
+def disassemble(ptx: str, arch: int) -> str:
+    """SASS with source lines: the PTX assembled again, its positions steadied (`steady_locations`), and disassembled.
+    Raises Unsupported where a tool is missing."""
+    gpu = f"sm_{arch}{'a' if arch >= 90 else ''}"
+    with tempfile.TemporaryDirectory() as folder:
+        source, binary = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
+        source.write_text(steady_locations(ptx))
+        tool(assembler(arch), "-lineinfo", "--fmad=false", f"--gpu-name={gpu}", str(source), "-o", str(binary))
+        return tool(knobs.nvidia.nvdisasm.path, "-g", "-c", str(binary))
+
+
+def tool(*command: str) -> str:
+    """What a tool prints. Raises Unsupported with its message where it fails."""
+    try:
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    except subprocess.CalledProcessError as error:
+        raise Unsupported(Why(COMPILE, f"{Path(command[0]).name}: {error.stderr.strip()[:500]}")) from error
+    except OSError as error:
+        raise Unsupported(Why(TOOL, str(error))) from error

@@ -1,0 +1,145 @@
+"""What the Triton compiler made of a kernel, each line with the generated lines that caused it.
+
+Every level carries source positions in its own notation: MLIR `loc(...)`, LLVM `!DILocation`, `.loc` in PTX and AMD
+assembly, `//## File` in SASS. A position inside a helper function counts as the place that called it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from explorer.core.text import Line, Text
+
+Cause = Callable[[str, int], str | None]
+"""(file, line) -> the id of a generated line, or None for a place outside the kernel."""
+
+
+def texts(asm: Mapping[str, Any], cause: Cause) -> dict[str, Text]:
+    """The printable levels of `asm` (Triton's dict of compiler outputs by kind)."""
+    readers = {"ttir": mlir, "ttgir": mlir, "llir": llvm, "ptx": assembly, "amdgcn": assembly, "sass": sass}
+    return {kind: read(asm[kind], kind, cause) for kind, read in readers.items() if kind in asm}
+
+
+def mlir(text: str, kind: str, cause: Cause) -> Text:
+    """TTIR and TTGIR: a reference `loc(#loc12)` at the end of each operation, defined anywhere in the file."""
+    named = dict(re.findall(r"^(#loc\d*) = loc\((.*)\)$", text, re.M))
+    known: dict[str, tuple[str, ...]] = {}
+
+    def places(body: str) -> tuple[str, ...]:
+        found = [id for file, line in re.findall(r'"([^"]+)":(\d+):\d+', body) if (id := cause(file, int(line)))]
+        for reference in re.findall(r"#loc\d*", body):
+            found += of(reference)
+        return tuple(dict.fromkeys(found))
+
+    def of(reference: str) -> tuple[str, ...]:
+        if reference not in known:
+            known[reference] = ()
+            known[reference] = places(named.get(reference, ""))
+        return known[reference]
+
+    lines = []
+    for line in text.splitlines():
+        if not line.startswith("#loc"):
+            body = re.search(r"loc\(([^()]*(?:\([^()]*\))?[^()]*)\)\s*$", line)
+            shown = line[: body.start()].rstrip() if body else re.sub(r" loc\([^()]*(?:\([^()]*\))?[^()]*\)", "", line)
+            lines.append(Line(shown, origins=places(body[1]) if body else ()))
+    return Text(tuple(lines), "llvm")
+
+
+def llvm(text: str, kind: str, cause: Cause) -> Text:
+    """LLVM IR: `!dbg !12`, where !12 is a DILocation that may be inlined at another."""
+    locations = {
+        number: (int(line), scope, inlined)
+        for number, line, scope, inlined in re.findall(
+            r"^!(\d+) = !DILocation\(line: (\d+), column: \d+, scope: !(\d+)(?:, inlinedAt: !(\d+))?\)", text, re.M
+        )
+    }
+    scopes = dict(re.findall(r"^!(\d+) = (?:distinct )?!DI(?:Subprogram|LexicalBlock\w*)\(.*?file: !(\d+)", text, re.M))
+    files = {
+        number: f"{folder}/{name}"
+        for number, name, folder in re.findall(
+            r'^!(\d+) = !DIFile\(filename: "([^"]+)", directory: "([^"]+)"\)', text, re.M
+        )
+    }
+
+    def place(number: str) -> str | None:
+        while number in locations:
+            line, scope, inlined = locations[number]
+            if found := cause(files.get(scopes.get(scope, ""), ""), line):
+                return found
+            number = inlined
+        return None
+
+    lines = []
+    for line in text.splitlines():
+        found = re.search(r"!dbg !(\d+)", line)
+        id = place(found[1]) if found and "define" not in line else None
+        lines.append(Line(line, origins=(id,) if id else ()))
+    return Text(tuple(lines), "llvm")
+
+
+def assembly(text: str, kind: str, cause: Cause) -> Text:
+    """PTX and AMD assembly: `.loc file line column` holds until the next one."""
+    files = {
+        number: f"{folder}/{name}" if folder else name
+        for number, folder, name in re.findall(r'^\s*\.file\s+(\d+)\s+"([^"]*)"(?: "([^"]*)")?', text, re.M)
+    }
+    files |= {number: path.rstrip("/") for number, path in files.items()}
+    current: tuple[str, ...] = ()
+    lines = []
+    for line in steady_locations(text).splitlines():
+        if found := re.match(r"\s*\.loc\s+(\d+) (\d+) \d+(.*)", line):
+            places = [(found[1], found[2]), *re.findall(r"inlined_at (\d+) (\d+)", found[3])]
+            if inlined := re.search(r"@\[ (\S+?):(\d+):\d+", found[3]):
+                places.append((_file_number(files, inlined[1]), inlined[2]))
+            causes = [id for number, at in places if (id := cause(files.get(number, ""), int(at)))]
+            current = tuple(causes[-1:])
+        elif line.rstrip().endswith(":") and line.startswith("$L__func_end"):
+            current = ()
+        else:
+            is_code = bool(re.match(r"\s*[@a-z{]", line)) and not line.strip().startswith(".")
+            lines.append(Line(line, origins=current if is_code else ()))
+    return Text(tuple(lines), "ptx" if kind == "ptx" else "gas")
+
+
+def _file_number(files: Mapping[str, str], name: str) -> str:
+    return next((number for number, path in files.items() if path.endswith(name)), "")
+
+
+def steady_locations(ptx: str) -> str:
+    """PTX without the positions that the assembler makes up inside inline assembly, where each line of the asm string
+    counts as one line further in the source."""
+    kept, inside, seen = [], False, False
+    for line in ptx.splitlines():
+        if "begin inline asm" in line:
+            inside, seen = True, False
+        elif "end inline asm" in line:
+            inside = False
+        elif inside and re.match(r"\s*\.loc\s", line):
+            if seen:
+                continue
+            seen = True
+        kept.append(line)
+    return "\n".join(kept) + "\n"
+
+
+def sass(text: str, kind: str, cause: Cause) -> Text:
+    """SASS as nvdisasm -g prints it: `//## File "f", line n` before the instructions of a place."""
+    current: tuple[str, ...] = ()
+    fresh = True
+    lines = []
+    for line in text.splitlines():
+        if found := re.search(r'//## File "([^"]+)", line (\d+)', line):
+            id = cause(found[1], int(found[2]))
+            current = ((id,) if id else ()) if fresh else current or ((id,) if id else ())
+            fresh = False
+        elif re.match(r"\s*/\*[0-9a-f]+\*/", line):
+            lines.append(Line(re.sub(r"^\s+", "    ", line), origins=current))
+            fresh = True
+        elif line.strip() and not line.strip().startswith("."):
+            lines.append(Line(line))
+        elif line.startswith(".L"):
+            lines.append(Line(line))
+    return Text(tuple(lines), "sass")
