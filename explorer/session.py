@@ -18,6 +18,9 @@ from explorer.view import html, text
 
 T = TypeVar("T")
 
+LARGEST = 1 << 28
+"""Bytes of JSON that a record may have; a file that unpacks to more is refused before it fills the memory."""
+
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(data.RecordData)
 
@@ -112,15 +115,13 @@ class Record:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Record:
-        """Read a record. Runs nothing. Raises RecordError naming the file where it is not a record of this version."""
+        """Read a record. Runs nothing. Raises RecordError naming the file where it is not a record of this version,
+        OSError where it cannot be read."""
         target = Path(path)
+        if target.is_file() and target.stat().st_size > LARGEST:
+            raise RecordError(f"{target} {TOO_LARGE}")
         packed = target.read_bytes()
-        if packed[:2] == b"\x1f\x8b":
-            try:
-                packed = gzip.decompress(packed)
-            except (OSError, EOFError, zlib.error) as error:
-                raise RecordError(f"{target} is damaged: {error}") from error
-        return cls(decode(packed, str(target)))
+        return cls(decode(_unpacked(packed, str(target)), str(target)))
 
     def to_html(self, path: str | os.PathLike[str]) -> Path:
         """Write one self-contained page that needs no network. Raises OSError naming the path."""
@@ -144,21 +145,44 @@ class Record:
         }
 
 
+TOO_LARGE = f"holds more than {LARGEST >> 20} MiB of JSON; expected a file written by Record.save"
+
+
 def decode(packed: bytes, name: str) -> data.RecordData:
     """Record data from JSON bytes; `name` is how an error calls them. Raises RecordError."""
+    if len(packed) > LARGEST:
+        raise RecordError(f"{name} {TOO_LARGE}")
     try:
         version = msgspec.json.decode(packed, type=_Versioned).version
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise RecordError(f"{name} is not a record: {error}; expected a file written by Record.save") from None
     if version > data.VERSION:
         raise RecordError(
             f"{name} is a record of version {version}, and this explorer reads up to {data.VERSION}; "
             "upgrade torch-explorer to open it"
         )
+    if version < 1:
+        raise RecordError(f"{name} is not a record: it says version {version}, and the first was 1")
     try:
         return _decoder.decode(packed)
-    except msgspec.ValidationError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise RecordError(f"{name} is not a valid record of version {version}: {error}") from None
+
+
+def _unpacked(packed: bytes, name: str) -> bytes:
+    """The JSON of a file that may be compressed, no more than LARGEST bytes of it."""
+    if packed[:2] != b"\x1f\x8b":
+        return packed
+    stream = zlib.decompressobj(wbits=31)
+    try:
+        unpacked = stream.decompress(packed, LARGEST + 1)
+    except zlib.error as error:
+        raise RecordError(f"{name} is damaged: {error}; save the record again") from None
+    if len(unpacked) > LARGEST:
+        raise RecordError(f"{name} {TOO_LARGE}")
+    if not stream.eof:
+        raise RecordError(f"{name} is damaged: it ends in the middle; save the record again")
+    return unpacked
 
 
 class _Versioned(msgspec.Struct):
@@ -167,14 +191,19 @@ class _Versioned(msgspec.Struct):
 
 
 def _write(target: Path, contents: bytes) -> None:
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    """Put a file in place whole. Raises OSError with the path of the file that was wanted."""
+    temporary = ""
     try:
+        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
         with os.fdopen(handle, "wb") as file:
             file.write(contents)
         os.chmod(temporary, 0o666 & ~_umask())
         os.replace(temporary, target)
-    except BaseException:
-        os.unlink(temporary)
+    except BaseException as error:
+        if temporary:
+            os.unlink(temporary)
+        if isinstance(error, OSError):
+            raise type(error)(error.errno, error.strerror, str(target)) from None
         raise
 
 

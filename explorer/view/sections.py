@@ -1,0 +1,309 @@
+"""The parts of a page that show one compile: source, bytecode, guards, breaks, stages, code."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from html import escape
+
+from explorer.ir.record import (
+    CompileData,
+    HalfData,
+    KernelData,
+    LineData,
+    MachineData,
+    RecordData,
+    StageData,
+    TextData,
+    WhyData,
+)
+from explorer.view import text
+from explorer.view.code import Links, changed, changes, code
+
+EVENTS_SHOWN = 200
+"""Events of one kind in a page; the record holds more."""
+
+
+def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """A table of cells that are HTML already."""
+    top = "".join(f"<th scope=col>{cell}</th>" for cell in head)
+    body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
+    return f"<div class=wide><table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>"
+
+
+def folded(heading: str, inner: str, open: bool = False) -> str:
+    return f"<details{' open' if open else ''}><summary>{escape(heading)}</summary>{inner}</details>"
+
+
+def anchor(*parts: str) -> str:
+    """An id inside the page; prefixed, so that no record can name the page's own elements."""
+    return escape("r-" + "-".join(parts).replace(" ", "_"))
+
+
+def why(reason: WhyData) -> str:
+    """A reason with its particulars; its title leads to the catalogue entry."""
+    detail = f": {escape(reason.detail)}" if reason.detail else ""
+    return f"<a class=why href='#{anchor('reason', reason.code)}'>{escape(reason.title)}</a>{detail}"
+
+
+def stage_name(stage: StageData) -> str:
+    return f"{stage.name} {stage.half}".strip()
+
+
+def compile_section(record: RecordData, compile: CompileData, links: Links) -> str:
+    """All of one compile: the source at the left, what was made of it at the right."""
+    failed = f"<p class=failed>Failed: {escape(compile.error)}</p>" if compile.error else ""
+    eager = f"<p class=failed>Runs eagerly: {why(compile.fallback)}</p>" if compile.fallback else ""
+    machine = record.timing.machine if record.timing else None
+    id = anchor(compile.id)
+    parts = [
+        f"<section class=compile id='{id}' data-compile='{escape(compile.id)}'>",
+        f"<h2>{escape(compile.id)} <small>{escape(compile.title)}</small></h2>{failed}{eager}",
+        "<div class=columns><div class=left>",
+        _source(record, compile, links),
+        "</div><div class=right>",
+        _codes(compile, links),
+        _guards(compile, links),
+        _breaks(compile),
+        _symbols(compile),
+        _effects(compile),
+        *_stages(compile, links),
+        _saved(compile),
+        _eager_backward(compile, links),
+        *(_half(compile, half, machine, links) for half in compile.halves),
+        _events(compile),
+        "</div></div></section>",
+    ]
+    return "\n".join(parts)
+
+
+def _section(compile: CompileData, part: str, heading: str, *inner: str) -> str:
+    return f"<section id='{anchor(compile.id, part)}'><h3>{escape(heading)}</h3>{''.join(inner)}</section>"
+
+
+def _source(record: RecordData, compile: CompileData, links: Links) -> str:
+    used = {span.file for each in compile.codes for i in each.instructions if (span := i.span)}
+    used |= {node.span.file for stage in compile.stages if stage.graph for node in stage.graph.nodes if node.span}
+    parts = []
+    for source in record.sources:
+        if used and source.file not in used:
+            continue
+        numbered = tuple(
+            LineData(line, f"{source.file}:{source.first_line + offset}")
+            for offset, line in enumerate(source.text.splitlines())
+        )
+        parts.append(f"<h4>{escape(source.file)}</h4>")
+        parts.append(code(TextData(numbered, "python"), links, first=source.first_line))
+    return _section(compile, "source", "Source", *(parts or ["<p>The source of this function is not known.</p>"]))
+
+
+def _codes(compile: CompileData, links: Links) -> str:
+    if not compile.codes:
+        return ""
+    parts = []
+    for each in compile.codes:
+        listing = tuple(
+            LineData(f"{i.id.rpartition('@')[2]:>4}  {i.op:<22} {i.target or i.arg}".rstrip(), i.id, i.origins)
+            for i in each.instructions
+        )
+        heading = f"{each.name} ({each.role}, {_place(each.file, each.line)})"
+        parts.append(folded(heading, code(TextData(listing), links), open=each.role == "original"))
+    return _section(compile, "codes", "Bytecode", *parts)
+
+
+def _place(file: str, line: int) -> str:
+    """A place as short as it can be told: the file's own name and the line."""
+    return f"{file.rpartition('/')[2]}:{line}"
+
+
+def _guards(compile: CompileData, links: Links) -> str:
+    if not compile.guards:
+        return ""
+    rows = [
+        (
+            f"<code{links.attribute('', (guard.cause,) if guard.cause else ())}>{escape(guard.expression)}</code>",
+            escape(guard.why),
+            escape(_place(guard.span.file, guard.span.line) if guard.span else guard.cause),
+        )
+        for guard in compile.guards
+    ]
+    shown = table(("guard", "because", "from"), rows)
+    return _section(compile, "guards", "Guards", folded(f"{len(rows)} guards", shown, open=len(rows) < 20))
+
+
+def _breaks(compile: CompileData) -> str:
+    if not compile.breaks:
+        return ""
+    parts = []
+    for b in compile.breaks:
+        place = _place(b.span.file, b.span.line) if b.span else b.instruction
+        parts.append(f"<article><p>{why(b.why)} at <code>{escape(place)}</code></p>")
+        parts.append("".join(f"<p>Hint: {escape(hint)}</p>" for hint in b.hints))
+        parts.append(f"<pre>{escape(chr(10).join(b.stack))}</pre>" if b.stack else "")
+        parts.append(f"<p>Goes on in <code>{escape(b.continuation)}</code>.</p>" if b.continuation else "")
+        parts.append("</article>")
+    return _section(compile, "breaks", "Graph breaks", *parts)
+
+
+def _symbols(compile: CompileData) -> str:
+    if not compile.symbols:
+        return ""
+    head = ("size", "seen", "source", "range", "status", "because")
+    cells = ((s.name, str(s.hint), s.source, s.range, s.status, s.why) for s in compile.symbols)
+    return _section(compile, "symbols", "Sizes", table(head, (map(escape, row) for row in cells)))
+
+
+def _effects(compile: CompileData) -> str:
+    if not compile.effects:
+        return ""
+    rows = ((escape(e.kind), f"<code>{escape(e.expression)}</code>") for e in compile.effects)
+    return _section(compile, "effects", "Side effects, replayed after the graph", table(("", ""), rows))
+
+
+def _stages(compile: CompileData, links: Links) -> Iterable[str]:
+    """Every stage; one that changed a graph shows its changes to the graph before."""
+    before: dict[str, StageData] = {}
+    for stage in compile.stages:
+        previous = before.get(stage.half) if stage.graph is not None else None
+        yield _stage(stage, previous, links)
+        if stage.graph is not None and stage.body is not None:
+            before[stage.half] = stage
+
+
+def _stage(stage: StageData, previous: StageData | None, links: Links) -> str:
+    heading = f"{stage_name(stage)}  {text.duration(stage.seconds)}"
+    quiet = stage.depth > 0
+    if stage.error:
+        inner = f"<p class=failed>{escape(stage.error)}</p>"
+    elif stage.same_as:
+        quiet = True
+        inner = f"<p>Unchanged since <a href='#{anchor(stage.same_as)}'>{escape(stage.same_as)}</a>.</p>"
+    elif stage.body is None:
+        quiet = True
+        inner = "<p>Made nothing that prints.</p>"
+    elif previous is not None and previous.body is not None and (found := changes(previous.body, stage.body)):
+        heading += f"  (changes to {stage_name(previous)})"
+        inner = changed(previous.body, stage.body, found, links)
+    else:
+        inner = code(stage.body, links)
+    return f"<section class=stage id='{anchor(stage.id)}'>{folded(heading, inner, open=not quiet)}</section>"
+
+
+def _saved(compile: CompileData) -> str:
+    if not compile.saved:
+        return ""
+    rows = [(escape(s.id), escape(s.fate), text.amount(s.bytes, "B"), why(s.why)) for s in compile.saved]
+    shown = table(("value", "", "size", "because"), rows)
+    heading = f"{len(rows)} values"
+    return _section(compile, "saved", "What the backward needs", folded(heading, shown, open=len(rows) < 20))
+
+
+def _eager_backward(compile: CompileData, links: Links) -> str:
+    if not compile.eager_backward:
+        return ""
+    lines = tuple(
+        LineData(f"{node.name:<28} -> {', '.join(id.rpartition('.')[2] for id in node.inputs)}", node.id, node.origins)
+        for node in compile.eager_backward
+    )
+    shown = folded(f"{len(lines)} nodes", code(TextData(lines), links))
+    return _section(compile, "eager", "Eager's own backward, for comparison", shown)
+
+
+def _half(compile: CompileData, half: HalfData, machine: MachineData | None, links: Links) -> str:
+    parts = []
+    if not half.runs:
+        parts.append(f"<p class=failed>Made for {escape(half.target)}, which is not here: never run.</p>")
+    if half.memory:
+        before, after = text.amount(half.memory.peak_before, "B"), text.amount(half.memory.peak_after, "B")
+        parts.append(f"<p>Memory peak {before} before planning, {after} after.</p>")
+    if half.schedule:
+        parts.append(folded(f"{len(half.schedule.items)} steps", _steps(half, machine, links), open=True))
+    printed: set[str] = set()
+    for kernel in half.kernels:
+        heading = f"{kernel.id} {kernel.function}"
+        if kernel.function in printed:
+            parts.append(f"<p>{escape(heading)}: the same code as above</p>")
+            continue
+        printed.add(kernel.function)
+        parts.append(folded(heading, code(kernel.source, links), open=True))
+        for kind, lowered in kernel.lowered.items():
+            parts.append(folded(f"{kernel.function} {kind} ({len(lowered.lines)} lines)", code(lowered, links)))
+    if half.wrapper:
+        parts.append(folded("wrapper", code(half.wrapper, links)))
+    if half.schedule and half.schedule.fusions:
+        rows = [
+            ("yes" if f.ok else "no", escape(f.first), escape(f.second), why(f.why)) for f in half.schedule.fusions
+        ]
+        fused = sum(f.ok for f in half.schedule.fusions)
+        heading = f"{len(rows)} fusions tried, {fused} made"
+        parts.append(folded(heading, table(("fused", "operation", "with", "because"), rows)))
+    if half.buffers:
+        parts.append(folded(f"{len(half.buffers)} buffers", _buffers(half)))
+    for build in half.builds:
+        cached = ", from the cache" if build.cached else ""
+        heading = f"{build.tool} {build.version}: {text.duration(build.seconds)}{cached}"
+        parts.append(folded(heading, f"<pre>{escape(' '.join(build.command))}</pre>"))
+    return _section(compile, f"code-{half.name}", f"Code: {half.name}", *parts)
+
+
+def _steps(half: HalfData, machine: MachineData | None, links: Links) -> str:
+    """The schedule as a table: what runs, what it moves, and how near to the machine's peak."""
+    assert half.schedule is not None
+    kernels = {kernel.id: kernel for kernel in half.kernels}
+    operations = {operation.id: operation for operation in half.operations}
+    rows = []
+    for item in half.schedule.items:
+        kernel = kernels.get(item.id)
+        called = operations.get(item.id)
+        what = called.target if item.kind == "extern" and called else ", ".join(item.operations)
+        seconds = kernel.seconds if kernel else half.extern_seconds.get(item.id)
+        axes = " x ".join(part for part in (item.outer, item.inner) if part)
+        rows.append(
+            (
+                f"<code{links.attribute(item.id)}>{escape(item.id)}</code>",
+                escape(what),
+                escape(axes),
+                text.amount(kernel.bytes, "B") if kernel else "",
+                text.duration(seconds) if seconds is not None else "",
+                _of_peak(kernel, machine) if kernel else "",
+            )
+        )
+    return table(("", "runs", "over", "moves", "takes", "of peak"), rows)
+
+
+def _of_peak(kernel: KernelData, machine: MachineData | None) -> str:
+    """The roofline: the share of the machine's bandwidth or arithmetic, whichever bounds the kernel."""
+    if machine is None or not kernel.seconds or machine.bytes_per_second <= 0 or machine.flops_per_second <= 0:
+        return ""
+    moving, computing = kernel.bytes / machine.bytes_per_second, kernel.flops / machine.flops_per_second
+    bound = "bandwidth" if moving >= computing else "arithmetic"
+    return f"{100 * max(moving, computing) / kernel.seconds:.0f} % of {bound}"
+
+
+def _buffers(half: HalfData) -> str:
+    rows = [
+        (
+            f"<code>{escape(b.name)}</code>",
+            escape(b.type),
+            escape(f"in the place of {b.of}" if b.of else b.where or b.kind),
+            text.amount(b.bytes, "B") if b.bytes else "",
+            why(b.why) if b.why else "",
+            why(b.where_why) if b.where_why else "",
+        )
+        for b in half.buffers
+    ]
+    return table(("buffer", "type", "where", "size", "in memory because", "there because"), rows)
+
+
+def _events(compile: CompileData) -> str:
+    """Attempts that left no other trace, by kind."""
+    if not compile.events:
+        return ""
+    parts = []
+    for kind, count in Counter(event.kind for event in compile.events).items():
+        of_kind = [event for event in compile.events if event.kind == kind]
+        rows = (map(escape, event.fields.values()) for event in of_kind[:EVENTS_SHOWN])
+        left = compile.left_out.get(kind, 0) + max(0, count - EVENTS_SHOWN)
+        heading = f"{count} {kind}" + (f", {left} more left out" if left else "")
+        parts.append(folded(heading, table(map(escape, of_kind[0].fields), rows)))
+    return _section(compile, "events", "What was tried", *parts)

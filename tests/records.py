@@ -1,0 +1,170 @@
+"""A hand-made record in which every field of every structure is filled: what the views are tested on."""
+
+from __future__ import annotations
+
+from explorer.ir.record import (
+    VERSION,
+    AccuracyData,
+    BreakData,
+    BufferData,
+    BuildData,
+    CodeData,
+    CompileData,
+    CoverageData,
+    EffectData,
+    EventData,
+    FusionData,
+    GradNodeData,
+    GraphData,
+    GuardData,
+    HalfData,
+    InstructionData,
+    ItemData,
+    KernelData,
+    LineData,
+    MachineData,
+    MemoryData,
+    NodeData,
+    OperationData,
+    ReasonData,
+    RecordData,
+    SamplesData,
+    SavedData,
+    ScheduleData,
+    SourceData,
+    SpanData,
+    StageData,
+    SymbolData,
+    TextData,
+    TimingData,
+    WhyData,
+)
+
+FILE = "/home/someone/programs/scaled.py"
+SOURCE = """\
+def scaled(x, scale):
+    y = x * scale
+    print(y.shape)
+    return torch.relu(y).sum(-1)
+"""
+
+
+def at(line: int) -> SpanData:
+    return SpanData(FILE, line, line, 4, 20)
+
+
+def lines(language: str, *rows: tuple[str, str, tuple[str, ...]]) -> TextData:
+    return TextData(tuple(LineData(*row) for row in rows), language)
+
+
+def capture_graph() -> GraphData:
+    return GraphData(
+        "capture",
+        (
+            NodeData("fx.x", "x", "placeholder", "x", "f32[8, 16]", (), ("f0@4",), bytes=512, span=at(1)),
+            NodeData("fx.mul", "mul", "call_function", "operator.mul", "f32[8, 16]", ("fx.x",), ("f0@6",), "net",
+                     "the product", 512, at(2)),
+        ),
+        ("fx.mul",),
+    )  # fmt: skip
+
+
+def aten_graph() -> GraphData:
+    nodes = (NodeData("aten.mul", "mul", "call_function", "aten.mul.Tensor", "f32[8, 16]", ("fx.x",), ("fx.mul",)),)
+    return GraphData("forward", nodes, ("aten.mul",))
+
+
+def stages() -> tuple[StageData, ...]:
+    captured = lines("python", ("def forward(x):", "", ("f0@4",)), ("    mul = x * scale", "fx.mul", ("f0@6",)))
+    traced = lines("python", ("def forward(x):", "", ("synthetic:signature",)),
+                   ("    dead = aten.neg(x)", "aten.dead", ("fx.x",)),
+                   ("    mul = aten.mul(x, scale)", "aten.mul", ("fx.mul",)))  # fmt: skip
+    cleaned = TextData((traced.lines[0], traced.lines[2]), "python")
+    loops = lines("python", ("buf0[i0, i1] = x[i0, i1] * scale", "buf0", ("aten.mul",)))
+    return (
+        StageData("f0/0", "capture", 0.0, 0.0123, 0, body=captured, graph=capture_graph()),
+        StageData("f0/1", "trace", 0.02, 0.05, 0, body=traced, graph=aten_graph()),
+        StageData("f0/2", "dead code", 0.07, 0.001, 0, body=cleaned, graph=aten_graph()),
+        StageData("f0/3", "common subexpressions", 0.071, 0.001, 0, same_as="f0/2"),
+        StageData("f0/4", "lower", 0.08, 0.002, 0, "forward", body=loops),
+        StageData("f0/5", "fuse", 0.09, 0.002, 0, "forward", error="ValueError: it went wrong"),
+        StageData("f0/6", "verify", 0.092, 0.0, 1, "forward"),
+    )
+
+
+def half() -> HalfData:
+    fused = WhyData("fusion.shared_reads", "they read the same buffer", "x, 512 bytes")
+    source = lines("cpp", ("extern \"C\" void k1(const float* x, float* buf0) {", "k1:1", ("synthetic:signature",)),
+                   ("  for (long i0 = 0; i0 < 8; ++i0)", "k1:2", ("buf0",)),
+                   ("    buf0[i0] = x[i0] * 2.0f;", "k1:3", ("buf0",)), ("}", "k1:4", ("buf0",)))  # fmt: skip
+    return HalfData(
+        "forward", "cpu",
+        buffers=(BufferData("buf0", "f32[8, 16]", "temporary", ("aten.mul",), fused, "pool", fused, 64, "buf1", 512,
+                            1, 2),),
+        operations=(OperationData("op0", "loop", "pointwise", ("x",), ("buf0",), ("aten.mul",), fused),
+                    OperationData("op1", "extern", "aten.mm", ("buf0",), ("buf2",), ("aten.mul",))),
+        schedule=ScheduleData((ItemData("k1", "kernel", ("op0",), "i0<8", "i1<16", ("buf0",)),
+                               ItemData("op1", "extern", ("op1",))),
+                              (FusionData("op0", "op1", False, fused, 3.0), FusionData("op0", "op2", True, fused))),
+        memory=MemoryData(1024, 2048, 1024),
+        kernels=(KernelData("k1", "k_mul", "cpp", source, ("buf0",), 1024, 128, 1e-6,
+                            {"asm": lines("gas", ("vmulps ymm0, ymm1", "k1.asm:1", ("k1:3",)))}),),
+        wrapper=lines("python", ("def call(inputs):", "w:1", ("synthetic:wrapper",)),
+                      ("    k1(inputs[0])", "w:2", ("k1",))),
+        builds=(BuildData("g++", ("g++", "-O3", "k.cpp"), "12.2", "/tmp/k.so", 0.5, True),),
+        extern_seconds={"op1": 2e-6},
+        nodes={"aten.mul": ("kernel", ("op0",))},
+        runs=False,
+    )  # fmt: skip
+
+
+def compiled() -> CompileData:
+    why = WhyData("break.print", "a call that prints", "print(y.shape)")
+    code = CodeData(
+        "scaled", "original", FILE, 1,
+        (InstructionData("f0@4", "LOAD", "x", "", (), at(2), (0, 1)),
+         InstructionData("f0@6", "BINARY", "*", "L1", ("f0@4",), at(2), (2, 1))),
+    )  # fmt: skip
+    rewritten = CodeData("scaled", "rewritten", FILE, 1, (InstructionData("r0@0", "CALL", "graph", "", ("f0@6",)),))
+    return CompileData(
+        "f0", "scaled", 0.0, 0.3,
+        stages=stages(),
+        codes=(code, rewritten),
+        guards=(GuardData("g0", "x", "dtype", "is", "torch.float32", "x.dtype is torch.float32", "read at *", "f0@6",
+                          at(2)),),
+        breaks=(BreakData(why, "f0@9", at(3), ("scaled at scaled.py:3",), ("print after the call",), "resume_at_3"),),
+        effects=(EffectData("append", "log.append(y)", ("f0@9",)),),
+        symbols=(SymbolData("s0", 8, "x.size(0)", "2 to 64", "dynamic", "seen 8 and 9"),),
+        saved=(SavedData("aten.mul", "kept", 512, WhyData("partition.kept", "cheap to keep", "512 bytes")),),
+        eager_backward=(GradNodeData("grad.MulBackward0", "MulBackward0", ("fx.mul",), ("grad.AccumulateGrad",)),),
+        halves=(half(),),
+        events=(EventData("FusionTried", {"first": "op0", "second": "op1"}),),
+        left_out={"FusionTried": 7},
+        error="ValueError: it went wrong",
+        fallback=WhyData("pipeline.compiler_bug", "a bug in this compiler", "in fuse"),
+    )  # fmt: skip
+
+
+def sample() -> RecordData:
+    """A record of one compile, broken, failed, timed: nothing in it is empty."""
+    return RecordData(
+        VERSION, "scaled", "explorer", "cpu", "2026-01-02T03:04:05+00:00",
+        {"python": "3.11.9", "torch": "2.13.0"}, {"fullgraph": "False"},
+        (SourceData(FILE, 1, SOURCE),),
+        (compiled(),),
+        CoverageData(3, 2, 1, 0, (f"{FILE}:3 (a call that prints)",)),
+        TimingData(
+            (SamplesData("eager", 2e-5, 1e-6, (2e-5, 2.1e-5)),
+             SamplesData("explorer", 1e-5, 1e-6, (1e-5, 1.1e-5), 0.4),
+             SamplesData("stock", 1.5e-5, 1e-6, (1.5e-5,), 31.0, "warm 0.2 s")),
+            3e-6, MachineData("a processor", 2e10, 1e11),
+            AccuracyData(1e-6, 1e-7, "output", "aten.mul", 3), "rounds of each in turn",
+        ),
+        "ok", "ValueError: it went wrong",
+        (ReasonData("break.print", "a call that prints", "Printing cannot be part of a graph.", "print later"),),
+    )  # fmt: skip
+
+
+def empty() -> RecordData:
+    """A record of nothing."""
+    return RecordData(VERSION, "nothing", "explorer", "", "", {}, {}, (), (), CoverageData())

@@ -1,0 +1,241 @@
+"""The page: whole without scripts, linked with them, and never a way for a record to run anything."""
+
+import json
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+from pathlib import Path
+
+import msgspec
+import pytest
+from records import FILE, empty, lines, sample
+
+from explorer.ir import record as data
+from explorer.view import html
+from explorer.view.code import changes
+from explorer.view.html import _hash
+from explorer.view.provenance import lines as printed_lines
+from explorer.view.summary import COLUMNS, Entry, cells
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+browser = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
+
+HOSTILE = (
+    "</pre></script><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
+    "<a href=\"javascript:document.title='owned'\">' onmouseover=document.title='owned' x='\"><!--<svg onload=1>&lt;"
+)
+
+
+class Parsed(HTMLParser):
+    """Elements with their attributes, the text shown, and the text of each script."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.shown: list[str] = []
+        self.scripts: list[str] = []
+        self._inside = ""
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        self._inside = tag
+        if tag == "script":
+            self.scripts.append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        self._inside = ""
+
+    def handle_data(self, text: str) -> None:
+        if self._inside == "script":
+            self.scripts[-1] += text
+        elif self._inside != "style":
+            self.shown.append(text)
+
+    @property
+    def text(self) -> str:
+        return "".join(self.shown)
+
+
+def poisoned(value: object) -> object:
+    """Every string of a record, the keys of its tables too, with a piece of hostile HTML before it."""
+    if isinstance(value, str):
+        return HOSTILE + value
+    if isinstance(value, dict):
+        return {poisoned(key): poisoned(inner) for key, inner in value.items()}
+    return [poisoned(inner) for inner in value] if isinstance(value, (list, tuple)) else value
+
+
+def poisoned_record() -> data.RecordData:
+    def structure(value: object) -> object:
+        if isinstance(value, (data.Data, data.LineData)):
+            return type(value)(*(structure(getattr(value, name)) for name in value.__struct_fields__))
+        if isinstance(value, tuple):
+            return tuple(map(structure, value))
+        if isinstance(value, dict):
+            return {structure(key): structure(inner) for key, inner in value.items()}
+        return poisoned(value)
+
+    made = structure(sample())
+    assert isinstance(made, data.RecordData)
+    return made
+
+
+def test_every_line_is_on_the_page_without_scripts() -> None:
+    shown = Parsed(html.page(sample())).text
+    for line in printed_lines(sample().compiles[0]):
+        assert line.text.strip() in shown
+    for said in SAID:
+        assert said in shown
+
+
+SAID = (
+    "x.dtype is torch.float32", "a call that prints", "Hint: print after the call", "resume_at_3", "seen 8 and 9",
+    "log.append(y)", "cheap to keep", "MulBackward0", "they read the same buffer", "-O3", "FusionTried", "7 more",
+    "Beyond tolerance first at aten.mul", "Printing cannot be part of a graph.", "2.00 x eager", "aten.mm",
+    "% of bandwidth", "Runs eagerly", "warm 0.2 s", "torch 2.13.0", "in the place of buf1", "never run",
+)  # fmt: skip
+
+
+def test_a_pass_shows_what_it_changed() -> None:
+    page = html.page(sample())
+    [shown] = re.findall(r"changes to trace\).*?</details>", page, re.S)
+    assert "l gone" in shown and "dead = aten.neg(x)" in Parsed(shown).text
+    assert "Unchanged since" in page
+
+
+def test_texts_with_little_in_common_are_shown_whole() -> None:
+    one = lines("python", *((f"a{n}", "", ()) for n in range(9)))
+    other = lines("python", *((f"b{n}", "", ()) for n in range(9)))
+    assert changes(one, other) is None
+    assert changes(one, one) is not None
+
+
+def test_long_unchanged_runs_are_counted() -> None:
+    rows = [(f"node {n}", f"n{n}", ()) for n in range(100)]
+    before, after = lines("python", *rows), lines("python", *rows[:50], ("new", "new", ()), *rows[50:])
+    graph = data.GraphData("g", (), ())
+    stages = tuple(
+        data.StageData(f"f0/{n}", name, 0, 0, 0, body=body, graph=graph)
+        for n, (name, body) in enumerate([("before", before), ("after", after)])
+    )
+    record = msgspec.structs.replace(empty(), compiles=(data.CompileData("f0", "f", 0, 0, stages),))
+    shown = Parsed(html.page(record)).text
+    assert shown.count("48 lines unchanged") == 2
+    assert "+ new" in shown
+
+
+def test_an_empty_record_has_a_page() -> None:
+    shown = Parsed(html.page(empty())).text
+    assert "Nothing was compiled." in shown
+    assert "nothing" in html.fragment(empty())
+
+
+@pytest.mark.parametrize("made", [html.page, html.fragment, lambda r: html.index("t", [Entry(r, "page.html")] * 2)])
+def test_nothing_in_a_record_becomes_markup(made) -> None:
+    clean, hostile = Parsed(made(sample())), Parsed(made(poisoned_record()))
+    assert {tag for tag, _ in hostile.elements} <= {tag for tag, _ in clean.elements}
+    assert [tag for tag, _ in hostile.elements].count("script") == [tag for tag, _ in clean.elements].count("script")
+    for _, attributes in hostile.elements:
+        assert not [name for name in attributes if name.startswith("on") or name in ("src", "srcset", "action")]
+        assert (attributes.get("href") or "#").startswith(("#", "page.html"))
+    assert "owned" in hostile.text or made is html.index
+
+
+def test_the_links_are_data_and_the_only_code_is_the_page_s_own() -> None:
+    page = html.page(poisoned_record())
+    links, script = Parsed(page).scripts
+    assert "<" not in links
+    assert set(json.loads(links)) == {HOSTILE + "f0"}
+    assert "owned" not in script
+    assert f"script-src '{_hash(script)}'" in page
+
+
+def test_the_page_asks_the_network_for_nothing() -> None:
+    page = html.page(sample())
+    assert "default-src 'none'" in page
+    assert not re.search(r"https?://|url\(|@import", page)
+
+
+def test_edges_lead_from_code_to_source() -> None:
+    parsed = Parsed(html.page(sample()))
+    links = json.loads(parsed.scripts[0])["f0"]
+    names, up = links["names"], links["up"]
+    assert len(names) == len(up)
+    n = names.index("k1:3")
+    seen = {n}
+    while more := {cause for each in seen for cause in up[each]} - seen:
+        seen |= more
+    assert f"{FILE}:2" in {names[each] for each in seen}
+    shown = {int(attributes["data-n"] or -1) for _, attributes in parsed.elements if "data-n" in attributes}
+    assert shown <= set(range(len(names)))
+
+
+def test_columns_and_cells_agree() -> None:
+    row = dict(zip(COLUMNS, cells(Entry(sample(), "a.html")), strict=True))
+    assert row["breaks"] == "1" and row["kernels"] == "1"
+    assert row["stock compiles"] == "31 s (warm 0.2 s)"
+    assert cells(Entry(empty(), ""))[-1] == ""
+
+
+def dom(page: str, folder: Path) -> str:
+    """The page's document after its scripts ran, as Chromium prints it."""
+    file = folder / "page.html"
+    file.write_text(page, encoding="utf-8")
+    assert CHROMIUM is not None
+    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=3000", "--enable-logging=stderr"]
+    ran = subprocess.run(
+        [CHROMIUM, *flags, f"--user-data-dir={folder}/profile", "--dump-dom", file.as_uri()],
+        capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    complaints = [line for line in ran.stderr.splitlines() if "CONSOLE" in line]
+    assert not complaints, complaints
+    return ran.stdout
+
+
+def with_driver(page: str, driver: str) -> str:
+    """The page with a script of the test's own, which the page's policy is extended to allow."""
+    allowed = page.replace("script-src '", f"script-src '{_hash(driver)}' '", 1)
+    return allowed.replace("</body>", f"<script>{driver}</script></body>")
+
+
+DRIVER = """
+const row = [...document.querySelectorAll("[data-n]")].find((each) => each.textContent.includes("buf0[i0] = x[i0]"));
+const found = {};
+const lit = (style) => [...document.querySelectorAll("." + style)].map((each) => each.textContent.trim());
+row.dispatchEvent(new MouseEvent("mouseover", { bubbles: true }));
+found.hot = lit("hot");
+found.told = document.querySelector("body > footer").textContent;
+row.dispatchEvent(new MouseEvent("click", { bubbles: true }));
+found.pin = lit("pin");
+document.dispatchEvent(new KeyboardEvent("keydown", { key: "Escape" }));
+found.after = lit("pin");
+document.body.dataset.found = JSON.stringify(found);
+"""
+
+
+@browser
+def test_pointing_at_a_kernel_line_lights_its_chain(tmp_path: Path) -> None:
+    shown = Parsed(dom(with_driver(html.page(sample()), DRIVER), tmp_path))
+    [body] = [attributes for tag, attributes in shown.elements if tag == "body"]
+    found = json.loads(body["data-found"] or "")
+    for part in ("y = x * scale", "BINARY", "mul = x * scale", "mul = aten.mul(x, scale)", "vmulps"):
+        assert any(part in line for line in found["hot"]), part
+    assert not any("print(y.shape)" in line for line in found["hot"])
+    assert found["told"].startswith("k1:3") and f"{FILE}:2" in found["told"]
+    assert found["pin"] == found["hot"]
+    assert found["after"] == []
+
+
+@browser
+@pytest.mark.parametrize("policy", [True, False], ids=["with_policy", "escaping_alone"])
+def test_a_hostile_record_runs_nothing_in_a_browser(tmp_path: Path, policy: bool) -> None:
+    page = html.page(poisoned_record())
+    if not policy:
+        page = re.sub(r"<meta http-equiv=Content-Security-Policy[^>]*>", "", page)
+    shown = Parsed(dom(page, tmp_path))
+    assert [tag for tag, _ in shown.elements].count("script") == 2
+    assert not [tag for tag, _ in shown.elements if tag in ("img", "iframe", "object")]
+    [title] = re.findall(r"<title>(.*?)</title>", dom(page, tmp_path), re.S)
+    assert title != "owned" and title.endswith("scaled")

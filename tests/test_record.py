@@ -1,0 +1,180 @@
+"""The record on disk: round trips, and every kind of file that is not one."""
+
+import gzip
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+from records import empty, sample
+
+from explorer import session
+from explorer.ir import record as data
+from explorer.session import Record, RecordError, decode
+from explorer.view import provenance
+
+ENCODED = msgspec.json.encode(sample())
+
+
+def structures(value: object) -> set[type]:
+    if isinstance(value, (data.Data, data.LineData)):
+        return {type(value)}.union(*(structures(getattr(value, name)) for name in value.__struct_fields__))
+    if isinstance(value, (tuple, list)):
+        return set().union(*map(structures, value))
+    return set().union(*map(structures, value.values())) if isinstance(value, dict) else set()
+
+
+def test_the_sample_has_every_structure() -> None:
+    """What the tests of the views rest on."""
+    declared = {kind for kind in vars(data).values() if isinstance(kind, type) and issubclass(kind, msgspec.Struct)}
+    assert declared - {data.Data} == structures(sample())
+
+
+@pytest.mark.parametrize("name", ["r.explore.json", "r.explore.json.gz"])
+@pytest.mark.parametrize("made", [sample, empty])
+def test_round_trip(tmp_path: Path, name: str, made) -> None:
+    saved = Record(made()).save(tmp_path / name)
+    assert Record.load(saved).data == made()
+    assert [file.name for file in tmp_path.iterdir()] == [name]
+
+
+def test_saving_follows_the_umask(tmp_path: Path) -> None:
+    assert (Record(empty()).save(tmp_path / "r.json").stat().st_mode & 0o777) == 0o666 & ~session._umask()
+
+
+BROKEN = {
+    "empty": (b"", "not a record"),
+    "text": (b"hello\n", "not a record"),
+    "binary": (bytes(range(256)), "not a record"),
+    "another_json": (b'{"cells": []}', "not a record"),
+    "array": (b"[1, 2]", "not a record"),
+    "truncated": (ENCODED[: len(ENCODED) // 2], "not a record"),
+    "truncated_gz": (gzip.compress(ENCODED)[:-20], "damaged"),
+    "corrupt_gz": (gzip.compress(ENCODED)[:40] + b"\0" * 40, "damaged"),
+    "deep": (b'{"version": 1, "compiles": ' + b"[" * 100_000, "not a record"),
+    "not_utf8": (ENCODED.replace(b'"scaled"', b'"\xff\xfe"', 1), "valid record"),
+    "wrong_type": (ENCODED.replace(b'"guards":[', b'"guards":[7,', 1), r"guards"),
+    "missing_field": (b'{"version": 1, "compiles": []}', "title"),
+    "newer": (ENCODED.replace(b'"version":1', b'"version":99', 1), "version 99.*upgrade"),
+    "older_than_the_first": (ENCODED.replace(b'"version":1', b'"version":0', 1), "version 0"),
+    "version_of_wrong_type": (b'{"version": "1", "compiles": []}', "not a record"),
+}
+
+
+@pytest.mark.parametrize("kind", BROKEN)
+def test_what_is_not_a_record_is_refused_by_name(tmp_path: Path, kind: str) -> None:
+    contents, said = BROKEN[kind]
+    file = tmp_path / f"{kind}.explore.json"
+    file.write_bytes(contents)
+    with pytest.raises(RecordError, match=said) as refused:
+        Record.load(file)
+    assert str(file) in str(refused.value)
+
+
+def test_a_newer_record_is_refused_although_its_fields_are_unknown() -> None:
+    with pytest.raises(RecordError, match="upgrade"):
+        decode(b'{"version": 2, "compiles": {"of": "another kind"}}', "file")
+
+
+def test_unknown_fields_of_this_version_are_ignored() -> None:
+    assert decode(ENCODED.replace(b'"version":1', b'"version":1,"seen":[{}]', 1), "file") == sample()
+
+
+def test_a_bomb_is_refused_before_it_goes_off(tmp_path: Path) -> None:
+    file = tmp_path / "bomb.json.gz"
+    with gzip.open(file, "wb", compresslevel=1) as packed:
+        for _ in range((session.LARGEST >> 24) + 1):
+            packed.write(bytes(1 << 24))
+    assert file.stat().st_size < session.LARGEST >> 6
+    with pytest.raises(RecordError, match="MiB"):
+        Record.load(file)
+
+
+def test_a_large_file_is_refused_unread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "large.json"
+    with file.open("wb") as sparse:
+        sparse.truncate(session.LARGEST + 1)
+    monkeypatch.setattr(Path, "read_bytes", lambda self: pytest.fail("it was read"))
+    with pytest.raises(RecordError, match="MiB"):
+        Record.load(file)
+
+
+def test_a_missing_folder_is_named(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError) as refused:
+        Record(empty()).save(tmp_path / "absent" / "r.json")
+    assert refused.value.filename == str(tmp_path / "absent" / "r.json")
+
+
+FULL_DISK = """
+import resource, sys
+sys.path[:0] = sys.argv[2:]
+from records import sample
+from explorer.session import Record
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+import signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+for write in (Record(sample()).save, Record(sample()).to_html):
+    try:
+        write(sys.argv[1])
+    except OSError as error:
+        print(error.filename)
+"""
+
+
+def test_a_full_disk_leaves_the_old_file_alone(tmp_path: Path) -> None:
+    """A file size limit stands in for a disk without room: the write fails in the middle either way."""
+    old = tmp_path / "r.json"
+    old.write_text("old")
+    assert resource.getrlimit(resource.RLIMIT_FSIZE)
+    here = Path(__file__).parent
+    command = [sys.executable, "-c", FULL_DISK, str(old), str(here), str(here.parent)]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert ran.stdout.split() == [str(old)] * 2, ran.stderr
+    assert old.read_text() == "old"
+    assert os.listdir(tmp_path) == ["r.json"]
+
+
+def test_the_whole_chain_is_reached_from_both_ends() -> None:
+    links = provenance.provenance(sample().compiles[0])
+    source = "/home/someone/programs/scaled.py:2"
+    assert {"k1:3", "k1.asm:1", "w:2", "buf0", "aten.mul", "fx.mul", "f0@6"} <= links.effects(source)
+    assert links.source_lines("k1.asm:1") == {source}
+
+
+def test_lines_without_a_source_are_counted_by_their_reason() -> None:
+    total, reasons = provenance.unsourced(sample().compiles[0])
+    assert total == 6
+    assert reasons == {"signature": 1, "wrapper": 1}
+
+
+def test_diff_names_the_stages_that_differ() -> None:
+    before = sample()
+    line = data.LineData("buf0[i0, i1] = x[i0, i1] * 3", "buf0", ("aten.mul",))
+    [compile] = before.compiles
+    changed = tuple(
+        msgspec.structs.replace(s, body=data.TextData((line,))) if s.name == "lower" else s for s in compile.stages
+    )
+    after = msgspec.structs.replace(before, compiles=(msgspec.structs.replace(compile, stages=changed),))
+    found = Record(before).diff(Record(after))
+    assert found.changed == ("f0 lower forward",)
+    assert "+buf0[i0, i1] = x[i0, i1] * 3" in found.text()
+
+
+def test_the_mime_bundle_is_the_record_itself() -> None:
+    bundle = Record(sample())._repr_mimebundle_()
+    assert msgspec.convert(bundle[data.MIME], data.RecordData) == sample()
+    assert "<script" not in bundle["text/html"]
+    assert bundle["text/plain"] == repr(Record(sample()))
+
+
+def test_listings_print_and_index() -> None:
+    record = Record(sample())
+    assert [stage.name for stage in record.stages][:2] == ["capture", "trace"]
+    assert "aten.mul(x, scale)" in repr(record.graphs)
+    assert "x.dtype is torch.float32" in repr(record.guards)
+    assert "print after the call" in repr(record.breaks)
+    assert "they read the same buffer" in repr(record.schedule)
+    assert "vmulps" in str(record.kernels[0].lowered["asm"])
+    assert repr(Record(empty()).kernels) == "(none)"
