@@ -131,6 +131,28 @@ static double erfinv_double(double y) {
     "erfinv_float": "static inline float erfinv_float(float y) { return erfinv_double(y); }",
 }
 
+HELPERS["PYTHON_ENTRY"] = """\
+// What Python calls, with pointers, then sizes, then the number of threads: METH_FASTCALL, without Python.h.
+extern "C" {
+void* PyLong_AsVoidPtr(void*);
+long PyLong_AsLong(void*);
+void* PyLong_FromLong(long);
+void* PyEval_SaveThread();
+void PyEval_RestoreThread(void*);
+}
+#define PYTHON_ENTRY(run, pointers, sizes)                                            \\
+    extern "C" void* run##_entry(void*, void* const* args, long) {                    \\
+        char* p[pointers + 1];                                                        \\
+        long n[sizes + 1];                                                            \\
+        for (int i = 0; i < pointers; ++i) p[i] = (char*)PyLong_AsVoidPtr(args[i]);   \\
+        for (int i = 0; i < sizes; ++i) n[i] = PyLong_AsLong(args[pointers + i]);     \\
+        int threads = PyLong_AsLong(args[pointers + sizes]);                          \\
+        void* state = PyEval_SaveThread();                                            \\
+        long failed = run(p, n, threads);                                             \\
+        PyEval_RestoreThread(state);                                                  \\
+        return PyLong_FromLong(failed);                                               \\
+    }"""
+
 _TWO_OPERANDS = frozenset({"pow", "atan2", "hypot", "nextafter", "fmod"})
 _SCALAR_ONLY = frozenset({"nextafter", "fmod"})
 

@@ -4,14 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 from explorer.core.origin import Origins
 from explorer.core.reasons import Why
 from explorer.core.text import Line, Text
 from explorer.ir.loops import Size
+from explorer.ir.memory import MemoryPlan
+from explorer.ir.schedule import Schedule
+from explorer.ir.target import CPU, Target
 
 Language = Literal["cpp", "triton"]
+
+
+@dataclass(frozen=True)
+class BuildOptions:
+    """How generated code is built and run. `cpp_flags` are the compiler's optimisation flags; `cache_dir` is where
+    built kernels are kept (None: the user's own cache folder); `threads` of CPU code, None for torch.get_num_threads()
+    at call time."""
+
+    cpp_flags: tuple[str, ...] = ("-O3", "-march=native")
+    cache_dir: Path | None = None
+    threads: int | None = None
+
+
+@dataclass(frozen=True)
+class Generation:
+    """What code generation takes: what runs, where it lives, for which machine."""
+
+    schedule: Schedule
+    plan: MemoryPlan
+    target: Target = CPU
+    options: BuildOptions = BuildOptions()
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +68,20 @@ class Kernel:
     """What the launcher needs beside the arguments: for Triton the block sizes, warps and the grid's numel."""
 
 
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A C function that runs consecutive kernels in one call from Python: `long function(void** p, const long* n, int
+    threads)`, with the pointers `buffers` in `p` and the sizes `sizes` in `n`. It returns 0, or 1 + the position in
+    `errors` of the message that a failed check raises, with the exception's class."""
+
+    function: str
+    source: Text
+    kernels: tuple[str, ...]
+    buffers: tuple[str, ...]
+    sizes: tuple[Size, ...]
+    errors: tuple[tuple[type[Exception], str], ...] = ()
+
+
 @dataclass(frozen=True)
 class Generated:
     """The sources of one half: kernels, and the Python wrapper `call(inputs) -> tuple` that allocates and launches."""
@@ -53,14 +92,20 @@ class Generated:
     wrapper: Text
     constants: Mapping[str, Any]
     """Objects the wrapper names and does not create: operators, captured tensors."""
+    prelude: Text = Text(())
+    """What the kernels name besides the language, written before them in each translation unit."""
+    entries: tuple[Entry, ...] = ()
+    options: BuildOptions = BuildOptions()
 
     def text(self) -> Text:
-        lines: list[Line] = []
+        lines: list[Line] = [*self.prelude.lines]
         printed: set[str] = set()
         for kernel in self.kernels:
             if kernel.function not in printed:
                 printed.add(kernel.function)
                 lines += [*kernel.source.lines, Line("")]
+        for entry in self.entries:
+            lines += [*entry.source.lines, Line("")]
         return Text((*lines, *self.wrapper.lines), "cpp" if self.target == "cpu" else "python")
 
 
