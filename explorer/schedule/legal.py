@@ -86,10 +86,10 @@ def linked(a: Group, b: Group, facts: Facts) -> list[Link]:
 
 
 def spokesmen(a: Group, b: Group, links: Sequence[Link]) -> tuple[str, str]:
-    """The two operations that a verdict on two groups is about: those that share most."""
-    if not links:
-        return a.placed[-1].loop.id, b.placed[0].loop.id
-    return a.placed[links[0].a.by].loop.id, b.placed[links[0].b.by].loop.id
+    """The two operations that a verdict on two groups is about: those that share most, the earlier first."""
+    by_a, by_b = (links[0].a.by, links[0].b.by) if links else (-1, 0)
+    first, second = sorted((a.placed[by_a], b.placed[by_b]), key=lambda placed: placed.position)
+    return first.loop.id, second.loop.id
 
 
 def _storages(group: Group, facts: Facts) -> set[str]:
