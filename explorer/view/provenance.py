@@ -48,8 +48,8 @@ def provenance(compile: CompileData) -> Provenance:
     for id, causes in _elements(compile):
         up[id].update(dict.fromkeys(cause for cause in causes if cause != id))
     down: dict[str, dict[str, None]] = defaultdict(dict)
-    for id, causes in up.items():
-        for cause in causes:
+    for id, found in up.items():
+        for cause in found:
             down[cause][id] = None
     return Provenance({k: tuple(v) for k, v in up.items()}, {k: tuple(v) for k, v in down.items()})
 

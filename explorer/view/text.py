@@ -99,5 +99,5 @@ def stage_diff(before: StageData | None, after: StageData | None, context: int =
     """A unified diff of two stages' texts; empty where they agree."""
     old = before.text().splitlines() if before else []
     new = after.text().splitlines() if after else []
-    names = [stage.id if stage else "(absent)" for stage in (before, after)]
-    return list(difflib.unified_diff(old, new, *names, lineterm="", n=context))
+    first, second = (stage.id if stage else "(absent)" for stage in (before, after))
+    return list(difflib.unified_diff(old, new, first, second, lineterm="", n=context))
