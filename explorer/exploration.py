@@ -6,8 +6,8 @@ import datetime
 import linecache
 import time as clock
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import fields
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, fields
 from typing import Any
 
 from explorer import export
@@ -20,8 +20,10 @@ from explorer.environment import describe
 from explorer.ir import record as data
 from explorer.pipeline import compile_frame
 from explorer.runtime.machine import peaks
-from explorer.runtime.timing import METHOD, Samples, interleave
+from explorer.runtime.timing import METHOD, interleave
 from explorer.session import Record
+from explorer.stock.contestant import Stock
+from explorer.view.text import duration
 
 
 def title(fn: Callable[..., Any]) -> str:
@@ -31,6 +33,36 @@ def title(fn: Callable[..., Any]) -> str:
 
 def exploration(trial: Trial, config: Config, *, time: bool, name: str, on_stage: OnStage | None = None) -> Record:
     """The record of compiling and running `trial` with `config`. The user's own exceptions propagate."""
+    run = explored(trial, config, name=name, on_stage=on_stage)
+    return run.record(run.time() if time else None)
+
+
+@dataclass(frozen=True)
+class Explored:
+    """A trial that was compiled and observed, with its contestants alive, so that they can be timed beside others."""
+
+    trial: Trial
+    config: Config
+    name: str
+    recorder: Recorder
+    ours: Contestant
+    eager: Contestant
+    compile_seconds: float
+    accuracy: Comparison
+
+    def time(self, stock: Stock | None = None) -> data.TimingData:
+        """Eager, ours and perhaps stock in turn, in one run."""
+        entrants = [Entrant("eager", self.eager), Entrant("explorer", self.ours, self.compile_seconds)]
+        if stock is not None:
+            entrants.append(Entrant("stock", stock.contestant, stock.cold_seconds, _note(stock)))
+        return measure(entrants, self.accuracy)
+
+    def record(self, timing: data.TimingData | None) -> Record:
+        return Record(contents(self.recorder, self.config, self.name, timing))
+
+
+def explored(trial: Trial, config: Config, *, name: str, on_stage: OnStage | None = None) -> Explored:
+    """Compile and run `trial` with `config`, and compare what it leaves behind with eager's."""
     recorder = Recorder(on_stage)
     ours = trial.contestant(lambda fn: optimize(fn, config, compile_frame))
     with recording(recorder):
@@ -39,8 +71,12 @@ def exploration(trial: Trial, config: Config, *, time: bool, name: str, on_stage
         compile_seconds = clock.perf_counter() - started
     eager = trial.contestant()
     accuracy = compare(outcome.values(), eager.observe().values())
-    timing = measure({"eager": eager, "explorer": ours}, {"explorer": compile_seconds}, accuracy) if time else None
-    return Record(contents(recorder, config, name, timing))
+    return Explored(trial, config, name, recorder, ours, eager, compile_seconds, accuracy)
+
+
+def _note(stock: Stock) -> str:
+    breaks = "1 break" if stock.breaks == 1 else f"{stock.breaks} breaks"
+    return f"{breaks}, {duration(stock.warm_seconds)} with full caches"
 
 
 def contents(recorder: Recorder, config: Config, name: str, timing: data.TimingData | None) -> data.RecordData:
@@ -62,23 +98,30 @@ def contents(recorder: Recorder, config: Config, name: str, timing: data.TimingD
     )
 
 
-def measure(
-    contestants: Mapping[str, Contestant], compile_seconds: Mapping[str, float], accuracy: Comparison
-) -> data.TimingData:
-    """Time the contestants in turn in one run."""
-    samples = interleave({name: contestant.call for name, contestant in contestants.items()})
+@dataclass(frozen=True)
+class Entrant:
+    """One that is timed, with what its compile took."""
+
+    name: str
+    contestant: Contestant
+    compile_seconds: float | None = None
+    note: str = ""
+
+
+def measure(entrants: Sequence[Entrant], accuracy: Comparison) -> data.TimingData:
+    """Time the entrants in turn in one run."""
+    samples = interleave({entrant.name: entrant.contestant.call for entrant in entrants})
+    found = ((entrant, samples[entrant.name]) for entrant in entrants)
     return data.TimingData(
-        tuple(samples_data(name, found, compile_seconds.get(name)) for name, found in samples.items()),
+        tuple(
+            data.SamplesData(e.name, s.median, s.spread, tuple(s.seconds), e.compile_seconds, e.note) for e, s in found
+        ),
         machine=data.MachineData(*peaks()),
         accuracy=data.AccuracyData(
             accuracy.largest_absolute, accuracy.largest_relative, accuracy.where, accuracy.parted, accuracy.compared
         ),
         method=METHOD,
     )
-
-
-def samples_data(name: str, found: Samples, compile_seconds: float | None) -> data.SamplesData:
-    return data.SamplesData(name, found.median, found.spread, tuple(found.seconds), compile_seconds)
 
 
 def coverage(compiles: Iterable[data.CompileData]) -> data.CoverageData:

@@ -110,7 +110,7 @@ class Record:
         packed = _encoder.encode(self.data)
         if target.suffix == ".gz":
             packed = gzip.compress(packed)
-        _write(target, packed)
+        write_whole(target, packed)
         return target
 
     @classmethod
@@ -126,7 +126,7 @@ class Record:
     def to_html(self, path: str | os.PathLike[str]) -> Path:
         """Write one self-contained page that needs no network. Raises OSError naming the path."""
         target = Path(path)
-        _write(target, html.page(self.data).encode())
+        write_whole(target, html.page(self.data).encode())
         return target
 
     def diff(self, other: Record) -> Difference:
@@ -190,7 +190,7 @@ class _Versioned(msgspec.Struct):
     compiles: msgspec.Raw
 
 
-def _write(target: Path, contents: bytes) -> None:
+def write_whole(target: Path, contents: bytes) -> None:
     """Put a file in place whole. Raises OSError with the path of the file that was wanted."""
     temporary = ""
     try:

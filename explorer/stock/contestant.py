@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -9,9 +10,7 @@ from dataclasses import dataclass
 
 import torch
 import torch._dynamo
-import torch._inductor.compile_fx  # imported here, so that no compile is charged for it
 from torch._dynamo.utils import counters
-from torch._inductor.utils import fresh_cache
 
 from explorer.check.trial import Contestant, Outcome, Trial
 
@@ -38,8 +37,10 @@ def stock(
     Dynamo is reset before and after: nothing of this compile outlives the block. `on_phase` hears "cold" and "warm".
     """
     tell = on_phase or (lambda phase: None)
+    importlib.import_module("torch._inductor.compile_fx")  # a second, which no compile is charged for
+    caches = importlib.import_module("torch._inductor.utils")
     torch._dynamo.reset()
-    with fresh_cache():
+    with caches.fresh_cache():
         try:
             tell("cold")
             before = _counts()

@@ -1,0 +1,193 @@
+"""The command line: explorer demo | run | report | diff."""
+
+from __future__ import annotations
+
+import webbrowser
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.syntax import Syntax
+from rich.table import Table
+from rich.text import Text
+
+from explorer.api import configure
+from explorer.cli.progress import Terminal
+from explorer.cli.script import run as run_script
+from explorer.core.recorder import Recorder
+from explorer.demo import NO_TRANSFORMERS, cases, demo
+from explorer.exploration import contents
+from explorer.session import Record, RecordError
+
+SUFFIXES = (".explore.json.gz", ".explore.json", ".json.gz", ".json")
+
+
+class Refused(click.ClickException):
+    """Input that a command cannot work with."""
+
+    exit_code = 2
+
+
+class Failed(click.ClickException):
+    """Something that should have worked."""
+
+    exit_code = 1
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(package_name="torch-explorer", prog_name="explorer")
+def main() -> None:
+    """See what a compiler for PyTorch does with a program, stage by stage.
+
+    Exit codes: 0 all is well, 1 something failed, 2 wrong usage or input.
+    """
+
+
+@main.command("demo")
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), default="demo", show_default=True,
+              help="Folder for the records and pages.")  # fmt: skip
+@click.option("--no-stock", is_flag=True, help="Leave out stock torch.compile, whose cold compiles take minutes.")
+@click.option("--open", "open_page", is_flag=True, help="Open the report in a browser.")
+def demo_command(out: Path, no_stock: bool, open_page: bool) -> None:
+    """Compile a GPT-2 and a small CNN, in inference and training, beside eager and stock torch.compile.
+
+    \b
+    Examples:
+      explorer demo
+      explorer demo --no-stock --open
+      explorer demo --out /tmp/demo
+    """
+    terminal = Terminal(Console())
+    if len(cases()) < 4:
+        terminal.say(NO_TRANSFORMERS)
+    try:
+        report = demo(out, terminal, with_stock=not no_stock)
+    except OSError as error:
+        raise Failed(f"no files can be written under {out}: {_told(error)}; name another folder with --out") from error
+    terminal.say(f"Report: {report}")
+    if open_page:
+        webbrowser.open(report.resolve().as_uri())
+
+
+@main.command("run", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=".", help="Folder for the record.")
+@click.argument("script", type=click.Path(path_type=Path))
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+@click.pass_context
+def run_command(context: click.Context, out: Path, script: Path, arguments: Sequence[str]) -> None:
+    """Run SCRIPT as python would and record every compile in it.
+
+    What it compiles with explorer.compile or torch.compile(backend="explorer") is in SCRIPT.explore.json.gz and
+    SCRIPT.html afterwards, also where the script fails. The exit code is the script's own.
+
+    \b
+    Examples:
+      explorer run train.py
+      explorer run --out records train.py --steps 10
+    """
+    recorder = Recorder()
+    try:
+        ended = run_script(script, arguments, recorder)
+    except OSError as error:
+        raise Refused(f"{script} cannot be read: {_told(error)}; expected a Python script") from error
+    except SyntaxError as error:
+        raise Refused(f"{script} is not a Python script: {error}") from error
+    code = ended.code
+    terminal = Terminal(Console(stderr=True))
+    if recorder.compiles:
+        record = Record(contents(recorder, configure(), script.name, None))
+        _put(record, out, script.stem, terminal)
+    else:
+        terminal.say(
+            f"{script} compiled nothing, so there is no record. "
+            'Call explorer.compile(fn) in it, or torch.compile(fn, backend="explorer").'
+        )
+    context.exit(code)
+
+
+def _put(record: Record, out: Path, name: str, terminal: Terminal) -> None:
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        with terminal.phase("writing the record"):
+            saved = record.save(out / f"{name}.explore.json.gz")
+            page = record.to_html(out / f"{name}.html")
+    except OSError as error:
+        raise Failed(f"no record can be written under {out}: {_told(error)}; name another folder with --out") from error
+    terminal.console.print(Text(repr(record)), soft_wrap=True)
+    terminal.say(f"Record: {saved}\nPage: {page}")
+
+
+@main.command("report")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False),
+              help="The page to write; by default beside FILE, with the suffix .html.")  # fmt: skip
+@click.option("--text", "as_text", is_flag=True, help="Print every stage here instead of writing a page.")
+def report_command(file: Path, output: Path | None, as_text: bool) -> None:
+    """Make an HTML page of a record FILE.
+
+    \b
+    Examples:
+      explorer report demo/gpt2-training.explore.json.gz
+      explorer report train.explore.json.gz -o out.html
+      explorer report train.explore.json.gz --text | less
+    """
+    terminal = Terminal(Console())
+    record = _load(file)
+    if as_text:
+        click.echo(record.text())
+        return
+    target = output or file.with_name(_stem(file) + ".html")
+    try:
+        page = record.to_html(target)
+    except OSError as error:
+        raise Failed(f"no page can be written to {target}: {_told(error)}; name another place with -o") from error
+    terminal.say(repr(record))
+    terminal.say(f"Page: {page}")
+
+
+@main.command("diff")
+@click.argument("before", type=click.Path(path_type=Path))
+@click.argument("after", type=click.Path(path_type=Path))
+@click.option("--exit-code", is_flag=True, help="Exit with 1 where the records differ.")
+@click.pass_context
+def diff_command(context: click.Context, before: Path, after: Path, exit_code: bool) -> None:
+    """Compare two records stage by stage: what changed in which stage's text.
+
+    \b
+    Examples:
+      explorer diff before.explore.json.gz after.explore.json.gz
+      explorer diff --exit-code expected.explore.json now.explore.json
+    """
+    found = _load(before).diff(_load(after))
+    console = Console()
+    shown = Table(header_style="bold")
+    for heading in ("stage", "lines added", "lines removed"):
+        shown.add_column(heading)
+    for name, lines in found.stages:
+        added, removed = (sum(line.startswith(sign) for line in lines[2:]) for sign in "+-")
+        shown.add_row(Text(name), *(str(count or "") for count in (added, removed)))
+    console.print(shown)
+    for name, lines in found.stages:
+        if lines:
+            console.print(Text(f"\n{name}", style="bold"))
+            console.print(Syntax("\n".join(lines), "diff", background_color="default"))
+    console.print(Text(f"{len(found.changed)} of {len(found.stages)} stages differ"))
+    context.exit(1 if exit_code and found.changed else 0)
+
+
+def _load(file: Path) -> Record:
+    try:
+        return Record.load(file)
+    except RecordError as error:
+        raise Refused(str(error)) from error
+    except OSError as error:
+        raise Refused(f"{file} cannot be read: {_told(error)}; expected a record (*.explore.json.gz)") from error
+
+
+def _told(error: OSError) -> str:
+    return (error.strerror or str(error)).lower()
+
+
+def _stem(file: Path) -> str:
+    return next((file.name.removesuffix(suffix) for suffix in SUFFIXES if file.name.endswith(suffix)), file.stem)

@@ -1,0 +1,52 @@
+"""What the terminal shows while something takes long: what it is at, and for how long already."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+from explorer.view.summary import COLUMNS, Entry, cells
+from explorer.view.text import duration
+
+FIELDS = ("description", "fields[step]")
+
+
+class Terminal:
+    """Tells a person at a terminal, by a line that keeps moving; where there is none (a log), by a line a phase."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[Callable[[str], None]]:
+        started = time.perf_counter()
+        if self.console.is_terminal:
+            name_column, step_column = (TextColumn(f"{{task.{field}}}", markup=False) for field in FIELDS)
+            columns = (SpinnerColumn(), name_column, TimeElapsedColumn(), step_column)
+            with Progress(*columns, console=self.console, transient=True) as progress:
+                task = progress.add_task(name, total=None, step="")
+                yield lambda step: progress.update(task, step=step)
+        else:
+            self.say(f"{name} ...")
+            yield lambda step: None
+        self.say(f"{name}: {duration(time.perf_counter() - started)}")
+
+    def table(self, entries: Sequence[Entry]) -> None:
+        """One column an entry: there are more facts than entries, and lines are short."""
+        shown = Table(show_header=True, header_style="bold")
+        rows = zip(COLUMNS, *map(cells, entries), strict=True)
+        for heading in next(rows):
+            shown.add_column(Text(heading), overflow="fold")
+        for name, *row in rows:
+            if any(row):
+                shown.add_row(Text(name), *map(Text, row))
+        self.console.print(shown)
+
+    def say(self, line: str) -> None:
+        self.console.print(Text(line), soft_wrap=True)
