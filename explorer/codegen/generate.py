@@ -5,6 +5,7 @@ from __future__ import annotations
 from explorer.codegen.cpp import CppSources
 from explorer.codegen.cpp_prelude import prelude
 from explorer.codegen.storage import Storage
+from explorer.codegen.triton import generate_triton
 from explorer.codegen.wrapper import Wrapper
 from explorer.ir.loops import Extern
 from explorer.ir.program import Generated, Generation, Kernel
@@ -12,6 +13,8 @@ from explorer.ir.program import Generated, Generation, Kernel
 
 def generate(generation: Generation) -> Generated:
     """Write every kernel and the wrapper. Raises Unsupported where an element has no form on the target."""
+    if generation.target.kind != "cpu":
+        return generate_triton(generation)
     schedule, plan = generation.schedule, generation.plan
     loops = schedule.loops
     storage = Storage(plan, loops.buffers)
@@ -44,5 +47,6 @@ def generate(generation: Generation) -> Generated:
         wrapper.constants,
         prelude(every),
         tuple(sources.entries),
+        tuple(wrapper.externs),
         generation.options,
     )

@@ -17,11 +17,12 @@ from explorer.codegen.kernel import Body, body
 from explorer.codegen.storage import Storage
 from explorer.codegen.triton_kernel import Function, Workspace, functions, needs_serial
 from explorer.codegen.triton_tiling import tiling
+from explorer.codegen.triton_wrapper import TritonWrapper
 from explorer.core.origin import Origins, origin, synthetic, union
 from explorer.core.text import LineWriter, Text
-from explorer.ir.loops import Buffer, Layout, Load, Size, walk
+from explorer.ir.loops import Buffer, Extern, Layout, Load, Size, walk
 from explorer.ir.memory import MemoryPlan
-from explorer.ir.program import Kernel
+from explorer.ir.program import Generated, Generation, Kernel
 from explorer.ir.schedule import FusedKernel, Schedule
 from explorer.ir.target import Target
 
@@ -46,6 +47,32 @@ def prelude() -> Text:
         writer.line("from triton.language.extra import libdevice")
         writer.line("from explorer.runtime import triton_ops as ops")
     return writer.finish()
+
+
+def generate_triton(generation: Generation) -> Generated:
+    """The kernels and the wrapper of one half. Raises Unsupported where an element has no form on the target."""
+    schedule, plan = generation.schedule, generation.plan
+    launches = triton_kernels(schedule, plan, generation.target)
+    wrapper = TritonWrapper(schedule.loops, plan, Storage(plan, schedule.loops.buffers))
+    wrapper.begin()
+    wrapper.prepare(launches.kernels)
+    for item in schedule.items:
+        if isinstance(item, Extern):
+            wrapper.call(item)
+            continue
+        for workspace in launches.workspaces[item.id]:
+            wrapper.workspace(workspace, item.ids)
+        for kernel in launches.of_item[item.id]:
+            wrapper.start(kernel, item.ids)
+    return Generated(
+        schedule.loops.name,
+        str(generation.target),
+        launches.kernels,
+        wrapper.finish(),
+        wrapper.constants,
+        prelude(),
+        options=generation.options,
+    )
 
 
 def triton_kernels(schedule: Schedule, plan: MemoryPlan, target: Target) -> Launches:
@@ -111,8 +138,18 @@ def _kernel(
         "warps": part.warps,
         "programs": part.programs,
         "asserts": part.asserts,
+        "unaligned": [
+            argument.name
+            for argument in part.arguments
+            if argument.buffer in buffers and _inside_another(buffers[argument.buffer])
+        ],
     }
     return Kernel(id, name, "triton", source, part.arguments, moved, computed, item.origins, constants)
+
+
+def _inside_another(buffer: Buffer) -> bool:
+    """Whether a library call made the buffer as a view, which may start anywhere in its storage."""
+    return buffer.kind == "extern" and buffer.alias_of is not None
 
 
 def _names(made: Iterable[tuple[FusedKernel, Body, list[Function], list[Workspace]]]) -> dict[object, str]:

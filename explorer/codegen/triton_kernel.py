@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 import sympy
 import torch
+from torch.utils._sympy.functions import FloorDiv
 
 from explorer.codegen.kernel import Body, Pass, Reduce, Reduced, Write
 from explorer.codegen.reasons import OPERATION
@@ -92,7 +93,7 @@ def functions(
     parts: list[Function] = []
     partials: dict[Reduced, tuple[Workspace, ...]] = {}
     for number in range(len(body.passes)):
-        writer = _Writer(body, tiling, dtypes, wide, dict(partials))
+        writer = _Writer(body, tiling, dtypes, wide, partials=dict(partials))
         partials |= writer.part(number)
         parts.append(writer.finish())
     return parts, [workspace for group in partials.values() for workspace in group]
@@ -401,4 +402,4 @@ def _neutral(reduction: Reduce) -> int | float | bool:
 
 def _blocks(numel: Size, block: int) -> Size:
     numel = sympy.sympify(numel)
-    return -(-int(numel) // block) if numel.is_Integer else (numel + block - 1) // block
+    return -(-int(numel) // block) if numel.is_Integer else FloorDiv(numel + (block - 1), block)

@@ -37,8 +37,11 @@ class Wrapper:
     storage: Storage
     constants: dict[str, Any] = field(default_factory=dict)
     body: LineWriter = field(default_factory=lambda: LineWriter("call", "python"))
+    pools: tuple[str, str] = ("POOLS", "[]")
+    """Where idle pools are kept, as an expression inside `call`, and what POOLS starts as."""
     views: dict[tuple[str, Layout], str] = field(default_factory=dict)
     made: set[str] = field(default_factory=set)
+    externs: list[tuple[str, str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.buffers = self.loops.buffers
@@ -121,20 +124,22 @@ class Wrapper:
         """Call a library operator, into given memory or into its own."""
         given = [self._argument(arg) for arg in extern.args]
         given += [f"{name}={self._argument(value)}" for name, value in extern.kwargs]
+        function = self._function(extern.target, extern.out)
+        self.externs.append((extern.id, function))
         with origin(extern.id):
             if extern.out:
                 (buffer,) = (b for b in extern.outputs if b is not None)
-                self._allocate(self.storage.root(buffer.name))
+                self._allocate(self.storage.tensor(buffer.name))
                 target = self.tensor(View(buffer.name, buffer.layout))
-                self.body.line(f"{self._function(extern.target, out=True)}({', '.join([*given, f'out={target}'])})")
+                self.body.line(f"{function}({', '.join([*given, f'out={target}'])})")
                 return
             names = [buffer.name if buffer else "_" for buffer in extern.outputs]
             made = f"{names[0]}" if not extern.returns_tuple else f"{', '.join(names)}{',' if len(names) == 1 else ''}"
-            call = f"{self._function(extern.target)}({', '.join(given)})"
+            call = f"{function}({', '.join(given)})"
             self.body.line(f"{made} = {call}" if any(b is not None for b in extern.outputs) else call)
         self.made |= {name for name in names if name != "_"}
 
-    def _function(self, target: Any, out: bool = False) -> str:
+    def _function(self, target: Any, out: bool) -> str:
         name = str(target).replace(".", "_")
         packet = getattr(target, "overloadpacket", None)
         short = packet.__name__ if packet is not None else ""
@@ -171,7 +176,7 @@ class Wrapper:
 
     def tensor(self, view: View) -> str:
         """The name of a tensor with the view's layout, after writing the line that makes it."""
-        root = self.storage.root(view.buffer)
+        root = self.storage.tensor(view.buffer)
         if self.storage.in_pool(root):
             return self._pool_view(view)
         if self._same(root, view.layout):
@@ -213,7 +218,7 @@ class Wrapper:
         texts = []
         for output in self.loops.outputs:
             if isinstance(output, View):
-                self._allocate(self.storage.root(output.buffer))
+                self._allocate(self.storage.tensor(output.buffer))
                 texts.append(self.tensor(output))
             elif isinstance(output, sympy.Basic):
                 texts.append(self._text(output))
@@ -224,7 +229,7 @@ class Wrapper:
         with origin(*(returned or (synthetic("wrapper"),))):
             kept = self.plan.pool_bytes and self.plan.pool_bytes <= POOL_KEPT
             if kept:
-                self.body.line("POOLS.append(lent)")
+                self.body.line(f"{self.pools[0]}.append(lent)")
             self.body.line(f"return ({', '.join(texts)}{',' if len(texts) == 1 else ''})")
         return self._with_pool(pooled)
 
@@ -239,7 +244,7 @@ class Wrapper:
         kept = self.plan.pool_bytes <= POOL_KEPT
         if kept:
             with origin(*everything):
-                writer.line("POOLS = []")
+                writer.line(f"POOLS = {self.pools[1]}")
         with origin(*everything), writer.indented("def new_pool():"):
             writer.line(f"memory = empty_strided(({self.plan.pool_bytes + 64},), (1,), torch.uint8)")
             writer.line("start = -memory.data_ptr() % 64")
@@ -258,7 +263,7 @@ class Wrapper:
         with origin(*everything), writer.indented():
             if kept:
                 with writer.indented("try:"):
-                    writer.line("lent = POOLS.pop()")
+                    writer.line(f"lent = {self.pools[0]}.pop()")
                 with writer.indented("except IndexError:"):
                     writer.line("lent = new_pool()")
             else:

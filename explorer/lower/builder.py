@@ -45,6 +45,7 @@ class Lowering:
         self.operations: list[Operation] = []
         self.buffers: dict[str, Buffer] = {}
         self.indirect: dict[sympy.Symbol, Expr] = {}
+        self._symbols: dict[Expr, sympy.Symbol] = {}
         self._taken = set(taken)
         self._numbers: dict[str, int] = {}
 
@@ -109,6 +110,13 @@ class Lowering:
             return ()
         used = index.free_symbols
         return tuple((symbol, value) for symbol, value in self.indirect.items() if symbol in used)
+
+    def behind(self, value: Expr, size: Size) -> sympy.Symbol:
+        """A symbol for an index into `size` that is computed from data; the same for the same value."""
+        if value not in self._symbols:
+            self._symbols[value] = symbol = self.indexing.symbol("at", size)
+            self.indirect[symbol] = value
+        return self._symbols[value]
 
     # Memory
 

@@ -2,6 +2,6 @@
 
 from explorer.core.stage import Stage
 from explorer.ir.program import Generated, Program
-from explorer.runtime.build import build_cpp
+from explorer.runtime.targets import build
 
-BUILD: Stage[Generated, Program] = Stage("BUILD", build_cpp)
+BUILD: Stage[Generated, Program] = Stage("BUILD", build)

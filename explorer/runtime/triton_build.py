@@ -23,25 +23,35 @@ from triton import knobs
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from explorer.core.reasons import Unsupported, Why, reason
+from explorer.core.reasons import Unsupported, Why
 from explorer.core.text import Text
-from explorer.ir.program import BuildStep, Generated, Kernel
+from explorer.ir.program import BuildStep, Generated, Kernel, Program
 from explorer.ir.target import Target
+from explorer.runtime.cache import cache_folder, put
+from explorer.runtime.triton_call import ALIGNMENT, load, present, profile
+from explorer.runtime.triton_reasons import NO_TOOL, TRITON_FAILED
 from explorer.runtime.triton_texts import steady_locations, texts
 from explorer.runtime.triton_version import assembler
 
-COMPILE = reason(
-    "build.triton",
-    "Triton could not compile a kernel",
-    "The Triton compiler or the assembler behind it refused the generated source.",
-    "Save the record; the message names the line of the generated kernel.",
-)
-TOOL = reason(
-    "build.triton_tool",
-    "a tool of the Triton compiler is missing",
-    "The assembler and the disassembler come with the triton package; one of them is not there or does not run.",
-    "Install triton from its wheel, or set TRITON_PTXAS_PATH.",
-)
+def build_triton(generated: Generated) -> Program:
+    """Compile the kernels, and make the callable where the card is here. Raises Unsupported with the tool's message."""
+    target = Target.parse(generated.target)
+    folder = cache_folder(generated.options.cache_dir)
+    built = compile_kernels(generated, folder)
+    kernels = {name: one.compiled for name, one in built.items()}
+    steps = tuple(one.step for one in built.values())
+
+    def lowered() -> dict[str, dict[str, Text]]:
+        return {name: one.texts() for name, one in built.items()}
+
+    if not present(target):
+        return Program(generated, None, steps, lowered)
+
+    def compile_unaligned() -> dict[str, Any]:
+        return {name: one.compiled for name, one in compile_kernels(generated, folder, aligned=False).items()}
+
+    call = load(generated, kernels, compile_unaligned)
+    return Program(generated, call, steps, lowered, lambda inputs: profile(generated, kernels, inputs))
 
 
 @dataclass(frozen=True)
@@ -98,7 +108,7 @@ def compile_kernel(kernel: Kernel, prelude: str, folder: Path, target: GPUTarget
         source = ASTSource(getattr(module(path), kernel.function), signature, constants, attributes)
         compiled = triton.compile(source, target=target, options=options)
     except Exception as error:
-        raise Unsupported(Why(COMPILE, f"{kernel.function}: {first_lines(error)}")) from error
+        raise Unsupported(Why(TRITON_FAILED, f"{kernel.function}: {first_lines(error)}")) from error
     seconds = time.perf_counter() - started
     output = next(iter(compiled.metadata_group.values()))
     shown = [f"{name}={value}" for name, value in {**constants, **options}.items()]
@@ -112,8 +122,12 @@ def specialised(kernel: Kernel, *, aligned: bool) -> tuple[dict[str, str], dict[
     types = kernel.constants["types"]
     signature = {argument.name: type for argument, type in zip(kernel.arguments, types, strict=True)}
     signature |= dict.fromkeys(kernel.constants["blocks"], "constexpr")
-    pointers = [position for position, argument in enumerate(kernel.arguments) if argument.buffer is not None]
-    attributes = {(position,): [["tt.divisibility", 16]] for position in pointers} if aligned else {}
+    whole = [
+        position
+        for position, argument in enumerate(kernel.arguments)
+        if argument.buffer is not None and argument.name not in kernel.constants["unaligned"]
+    ]
+    attributes = {(position,): [["tt.divisibility", ALIGNMENT]] for position in whole} if aligned else {}
     return signature, dict(kernel.constants["blocks"]), attributes
 
 
@@ -123,21 +137,14 @@ def first_lines(error: BaseException, most: int = 6) -> str:
 
 
 def write_module(text: str, name: str, folder: Path) -> Path:
-    """The file of a generated module, named by its content; written whole or not at all."""
-    key = hashlib.sha256(text.encode()).hexdigest()[:32]
-    path = folder / "kernels" / key / f"{name}.py"
-    if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        handle, draft = tempfile.mkstemp(dir=path.parent, suffix=".part")
-        with os.fdopen(handle, "w") as file:
-            file.write(text)
-        os.replace(draft, path)
-    return path
+    """The file of a generated module, named by its content."""
+    key = hashlib.sha256(text.encode()).hexdigest()[:16]
+    return put(folder, f"{name}_{key}.py", text)
 
 
 def module(path: Path) -> ModuleType:
     """The module in a file of `write_module`, imported once."""
-    name = f"explorer_kernels_{path.parent.name}"
+    name = f"explorer_kernels.{path.stem}"
     if name not in sys.modules:
         spec = importlib.util.spec_from_file_location(name, path)
         assert spec is not None and spec.loader is not None
@@ -163,6 +170,6 @@ def tool(*command: str) -> str:
     try:
         return subprocess.run(command, check=True, capture_output=True, text=True).stdout
     except subprocess.CalledProcessError as error:
-        raise Unsupported(Why(COMPILE, f"{Path(command[0]).name}: {error.stderr.strip()[:500]}")) from error
+        raise Unsupported(Why(TRITON_FAILED, f"{Path(command[0]).name}: {error.stderr.strip()[:500]}")) from error
     except OSError as error:
-        raise Unsupported(Why(TOOL, str(error))) from error
+        raise Unsupported(Why(NO_TOOL, str(error))) from error

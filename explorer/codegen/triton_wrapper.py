@@ -1,0 +1,74 @@
+"""The Python function that runs one half on a card: as the CPU's wrapper, but kernels are launched on a stream.
+
+Names that the runtime supplies: each kernel function (programs, stream, *arguments), `current_stream`, `empty_strided`,
+`device`, and for inputs that do not start at a multiple of 16 bytes, `UNALIGNED` and `unaligned`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from explorer.codegen.storage import POOL
+from explorer.codegen.triton_kernel import Workspace
+from explorer.codegen.wrapper import Wrapper
+from explorer.core.origin import origin
+from explorer.ir.loops import Buffer
+from explorer.ir.program import Kernel
+
+
+@dataclass
+class TritonWrapper(Wrapper):
+    """Writes `call(inputs) -> tuple`."""
+
+    pools: tuple[str, str] = ("POOLS[current_stream()]", "defaultdict(list)")
+    pointers: dict[str, str] = field(default_factory=dict)
+    """The variable that holds the address of an input."""
+
+    def prepare(self, kernels: Iterable[Kernel]) -> None:
+        """The stream, and the addresses of the inputs that kernels touch."""
+        self.constants["defaultdict"] = defaultdict
+        kernels = list(kernels)
+        if not kernels:
+            return
+        touched = {a.buffer for kernel in kernels for a in kernel.arguments if a.buffer is not None}
+        roots = {self.storage.root(name) for name in touched if name in self.buffers}
+        inputs = [e.name for e in self.loops.inputs if isinstance(e, Buffer) and e.name in roots]
+        with origin(*(inputs or [a.buffer for a in kernels[0].arguments if a.buffer])):
+            self.body.line("stream = current_stream()")
+        devices = {buffer.layout.device.type for buffer in self.buffers.values()}
+        for name in inputs:
+            with origin(name):
+                if len(devices) > 1 and self.buffers[name].layout.device.type == "cpu":
+                    self.body.line(f"{name} = {name}.to(device)")
+                self.pointers[name] = f"{name}_at"
+                self.body.line(f"{name}_at = {name}.data_ptr()")
+        if inputs:
+            with origin(*inputs), self.body.indented(f"if ({' | '.join(self.pointers.values())}) & UNALIGNED:"):
+                self.body.line("return unaligned(inputs)")
+
+    def workspace(self, workspace: Workspace, ids: tuple[str, ...]) -> None:
+        """Memory for the partial results of the next launches."""
+        with origin(*ids):
+            self.body.line(
+                f"{workspace.name} = empty_strided(({self._text(workspace.numel)},), (1,), {workspace.dtype})"
+            )
+
+    def start(self, kernel: Kernel, ids: tuple[str, ...]) -> None:
+        """Launch one kernel."""
+        given = [self._text(kernel.constants["programs"]), "stream"]
+        for argument in kernel.arguments:
+            given.append(self._text(argument.size) if argument.buffer is None else self._address(argument.buffer))
+        with origin(*ids):
+            self.body.line(f"{kernel.function}({', '.join(given)})")
+
+    def _address(self, buffer: str) -> str:
+        if buffer not in self.buffers:
+            return f"{buffer}.data_ptr()"
+        base = self.storage.base(buffer)
+        if base == POOL:
+            offset = self.storage.offset(buffer)
+            return f"{POOL} + {offset}" if offset else POOL
+        self._allocate(base)
+        return self.pointers.get(base, f"{base}.data_ptr()")

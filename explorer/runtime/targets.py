@@ -1,0 +1,24 @@
+"""BUILD for either kind of target."""
+
+from __future__ import annotations
+
+import importlib
+
+from explorer.core.reasons import Unsupported, Why
+from explorer.ir.program import Generated, Program
+from explorer.runtime.build import build_cpp
+from explorer.runtime.triton_reasons import NO_TRITON
+
+
+def build(generated: Generated) -> Program:
+    """Build for the target of `generated`. Triton is imported only for a card: it takes a while, and is not everywhere.
+
+    Raises Unsupported where a tool is missing or refuses the code."""
+    if generated.target == "cpu":
+        return build_cpp(generated)
+    try:
+        triton_build = importlib.import_module("explorer.runtime.triton_build")
+    except ImportError as error:
+        raise Unsupported(Why(NO_TRITON, str(error))) from error
+    program: Program = triton_build.build_triton(generated)
+    return program

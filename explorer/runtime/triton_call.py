@@ -1,0 +1,106 @@
+"""Calls a program on the card: launches go straight to the compiled kernels' launchers.
+
+Inductor: runtime/static_cuda_launcher.py and async_compile.py.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from explorer.ir.program import Generated
+from explorer.ir.target import Target
+from explorer.runtime.call import execute
+from explorer.runtime.triton_version import launcher
+
+Call = Callable[[Sequence[Any]], tuple[Any, ...]]
+Kernels = Mapping[str, Any]
+"""Compiled kernels by function name."""
+
+ALIGNMENT = 16
+"""Bytes: what kernels expect pointers to be multiples of, and the widest load."""
+
+
+def present(target: Target) -> bool:
+    """Whether a card of this target is on this machine."""
+    if not torch.cuda.is_available():
+        return False
+    if target.kind == "hip":
+        name = str(getattr(torch.cuda.get_device_properties(0), "gcnArchName", ""))
+        return torch.version.hip is not None and name.partition(":")[0] == target.arch
+    major, minor = torch.cuda.get_device_capability()
+    return torch.version.hip is None and target.arch == f"{major}{minor}"
+
+
+def load(generated: Generated, aligned: Kernels, compile_unaligned: Callable[[], Kernels]) -> Call:
+    """The program's `call`. Kernels for pointers of any alignment are compiled when an input first needs them."""
+    index = torch.cuda.current_device()
+
+    @functools.cache
+    def unaligned() -> Call:
+        return _call(generated, compile_unaligned(), index, 0, None)
+
+    call = _call(generated, aligned, index, ALIGNMENT - 1, lambda inputs: unaligned()(inputs))
+
+    def on_device(inputs: Sequence[Any]) -> tuple[Any, ...]:
+        if torch.cuda.current_device() == index:
+            return call(inputs)
+        with torch.cuda.device(index):
+            return call(inputs)
+
+    return on_device
+
+
+def profile(generated: Generated, kernels: Kernels, inputs: Sequence[Any], repeats: int = 5) -> dict[str, float]:
+    """Seconds that each kernel takes on the card, by id: the least of `repeats` runs."""
+    index = torch.cuda.current_device()
+    best: dict[str, float] = {}
+    for _ in range(repeats):
+        marks: list[tuple[torch.cuda.Event, torch.cuda.Event]] = []
+        timed = {name: _timed(launcher(compiled), marks) for name, compiled in kernels.items()}
+        _run(generated, timed, index, 0, None)(inputs)
+        torch.cuda.synchronize()
+        for kernel, (start, end) in zip(generated.kernels, marks, strict=True):
+            seconds = start.elapsed_time(end) / 1000
+            best[kernel.id] = min(best.get(kernel.id, seconds), seconds)
+    return best
+
+
+def _timed(launch: Callable[..., None], marks: list[tuple[torch.cuda.Event, torch.cuda.Event]]) -> Callable[..., None]:
+    def run(*args: Any) -> None:
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record()
+        launch(*args)
+        end.record()
+        marks.append((start, end))
+
+    return run
+
+
+def _call(generated: Generated, kernels: Kernels, index: int, mask: int, unaligned: Call | None) -> Call:
+    return _run(generated, {name: launcher(compiled) for name, compiled in kernels.items()}, index, mask, unaligned)
+
+
+def _run(
+    generated: Generated, launchers: Mapping[str, Callable[..., None]], index: int, mask: int, unaligned: Call | None
+) -> Call:
+    device = torch.device("cuda", index)
+    names: dict[str, Any] = {
+        **generated.constants,
+        **launchers,
+        "device": device,
+        "current_stream": functools.partial(torch._C._cuda_getCurrentRawStream, index),
+        "empty_strided": functools.partial(_empty_strided, device),
+        "UNALIGNED": mask,
+        "unaligned": unaligned,
+    }
+    return execute(generated.wrapper, generated.name, names)
+
+
+def _empty_strided(
+    device: torch.device, size: tuple[int, ...], stride: tuple[int, ...], dtype: torch.dtype
+) -> torch.Tensor:
+    return torch.empty_strided(size, stride, dtype=dtype, device=device)

@@ -1,0 +1,108 @@
+"""Runs generated Triton kernels on the CPU in Triton's interpreter, for tests and for looking inside a kernel.
+
+The process has to be started with TRITON_INTERPRET=1, which makes `triton.jit` yield interpreted functions.
+The interpreter has no libdevice, and rounds to bfloat16 by cutting off: torch stands in for both.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import triton
+import triton.language as tl
+from triton.language.extra import libdevice
+from triton.runtime.interpreter import TensorHandle, interpreter_builder
+
+from explorer.ir.program import Generated, Kernel
+from explorer.runtime.call import execute
+from explorer.runtime.triton_build import module, write_module
+
+SUBSTITUTES: dict[str, Callable[..., torch.Tensor]] = {
+    name: getattr(torch, name)
+    for name in (
+        "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan", "sinh",
+        "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "erfinv", "lgamma", "rsqrt", "trunc", "copysign",
+        "fmod", "pow", "atan2", "hypot", "nextafter",
+    )
+} | {"rint": torch.round}  # fmt: skip
+"""What computes each libdevice function that generated code calls."""
+
+
+def install() -> None:
+    """Put the substitutes in place. Raises RuntimeError in a process that was not started for interpreting."""
+    if not triton.knobs.runtime.interpret:
+        raise RuntimeError("start the process with TRITON_INTERPRET=1 to interpret Triton kernels")
+    for name, function in SUBSTITUTES.items():
+        setattr(libdevice, name, _elementwise(function))
+    interpreter_builder.create_fp_trunc = _truncate
+
+
+def _elementwise(function: Callable[..., torch.Tensor]) -> Callable[..., Any]:
+    def run(*operands: Any) -> Any:
+        tensors = [torch.from_numpy(np.ascontiguousarray(operand.handle.data)) for operand in operands]
+        widest = max(operands, key=lambda operand: operand.handle.data.size)
+        data = function(*tensors).numpy()
+        return tl.tensor(TensorHandle(data, widest.dtype.scalar), _block(widest.dtype.scalar, data.shape, widest))
+
+    return run
+
+
+def _block(scalar: Any, shape: tuple[int, ...], like: Any) -> Any:
+    return tl.block_type(scalar, list(shape)) if like.type.is_block() else scalar
+
+
+def _truncate(source: Any, target: Any) -> Any:
+    """A narrower float, rounded to nearest even."""
+    if target.scalar != tl.bfloat16:
+        return interpreter_builder.cast_impl(source, target)
+    rounded = torch.from_numpy(np.ascontiguousarray(source.data)).to(torch.bfloat16)
+    return TensorHandle(rounded.view(torch.uint16).numpy(), target.scalar)
+
+
+def interpreted(generated: Generated, folder: Path) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
+    """The program's `call` on CPU tensors, its kernels interpreted. Modules are written under `folder`."""
+    install()
+    names: dict[str, Any] = {
+        **generated.constants,
+        "device": torch.device("cpu"),
+        "current_stream": int,
+        "UNALIGNED": 0,
+    }
+    for kernel in generated.kernels:
+        names[kernel.function] = _launcher(kernel, str(generated.prelude), folder)
+    return execute(generated.wrapper, generated.name, names)
+
+
+def _launcher(kernel: Kernel, prelude: str, folder: Path) -> Callable[..., None]:
+    function = getattr(
+        module(write_module(f"{prelude}\n\n\n{kernel.source}\n", kernel.function, folder)), kernel.function
+    )
+    blocks = kernel.constants["blocks"]
+    dtypes = [kernel.constants["types"][n] if a.buffer else None for n, a in enumerate(kernel.arguments)]
+
+    def launch(programs: int, stream: int, *arguments: int) -> None:
+        given = [_tensor_at(a, dtype) if dtype else a for a, dtype in zip(arguments, dtypes, strict=True)]
+        with np.errstate(all="ignore"):
+            function[(programs,)](*given, **blocks)
+
+    return launch
+
+
+_DTYPES = {
+    "*i1": torch.bool, "*u8": torch.uint8, "*i8": torch.int8, "*i16": torch.int16, "*i32": torch.int32,
+    "*i64": torch.int64, "*u16": torch.uint16, "*u32": torch.uint32, "*u64": torch.uint64, "*fp16": torch.float16,
+    "*bf16": torch.bfloat16, "*fp32": torch.float32, "*fp64": torch.float64,
+}  # fmt: skip
+
+
+def _tensor_at(address: int, type: str) -> torch.Tensor:
+    """One element at an address: the interpreter takes tensors and looks at where they start."""
+    dtype = _DTYPES[type]
+    memory = (ctypes.c_char * max(1, math.ceil(dtype.itemsize))).from_address(address)
+    return torch.frombuffer(memory, dtype=dtype)
