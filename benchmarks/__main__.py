@@ -1,0 +1,64 @@
+"""`python -m benchmarks [NAME...]`: run benchmarks, print their tables and the figures they must reach."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from benchmarks import cold, correctness, provenance, record_size, recording, speed
+from benchmarks.report import Report, Selection
+from explorer.environment import describe
+
+BENCHMARKS = {
+    "cold": cold.run,
+    "record_size": record_size.run,
+    "recording": recording.run,
+    "correctness": correctness.run,
+    "provenance": provenance.run,
+    "speed": speed.run,
+}
+
+
+@click.command()
+@click.argument("names", nargs=-1, type=click.Choice(list(BENCHMARKS)))
+@click.option("-k", "part", default="", help="Only programs whose name holds this.")
+def main(names: tuple[str, ...], part: str) -> None:
+    """Measure the project's figures; all of them where no NAME is given. Exits with 1 where one is missed.
+
+    \b
+    Examples:
+      python -m benchmarks cold record_size
+      python -m benchmarks speed -k softmax
+    """
+    console = Console()
+    progress = Console(stderr=True)
+    console.print(Text(", ".join(f"{name} {value}" for name, value in describe().items())))
+    missed = False
+    for name in names or BENCHMARKS:
+        with progress.status(name) as status:
+            report = BENCHMARKS[name](Selection(part, lambda at, name=name: status.update(f"{name}: {at}")))
+        show(console, report)
+        missed = missed or not all(aim.met for aim in report.aims)
+    sys.exit(missed)
+
+
+def show(console: Console, report: Report) -> None:
+    table = Table(title=report.title, title_justify="left", header_style="bold")
+    for heading in report.head:
+        table.add_column(Text(heading), overflow="fold")
+    for row in report.rows:
+        table.add_row(*map(Text, row))
+    console.print(table)
+    for note in report.notes:
+        console.print(Text(note), soft_wrap=True)
+    for aim in report.aims:
+        console.print(Text(f"{'reached' if aim.met else 'MISSED '}  {aim.what}: {aim.measured}"), soft_wrap=True)
+    console.print()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,37 @@
+"""Figure 4: the generated lines that no source line caused, by the reason given, over the zoo."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from benchmarks.programs import ZOO, of_program
+from benchmarks.report import Aim, Report, Selection, percent
+from explorer.api import configure
+from explorer.exploration import explored
+from explorer.view.provenance import unsourced
+
+SHARE = 0.15
+
+
+def run(selection: Selection) -> Report:
+    total, reasons = 0, Counter[str]()
+    programs = 0
+    for program in ZOO:
+        if not selection.of(program.name):
+            continue
+        programs += 1
+        record = explored(of_program(program), configure(), name=program.name).record(None)
+        for compile in record.data.compiles:
+            lines, found = unsourced(compile)
+            total += lines
+            reasons.update(found)
+    without = sum(reasons.values())
+    unknown = reasons["no cause"]
+    rows = [(reason, str(count), percent(count, total)) for reason, count in reasons.most_common() if count]
+    rows.append(("all without a source line", str(without), percent(without, total)))
+    rows.append(("generated lines", str(total), ""))
+    aims = (
+        Aim("every line reaches a source line or says why not", f"{unknown} of {total} do not", not unknown),
+        Aim("at most 15 % without a source line", percent(without, total), 0 < total and without <= SHARE * total),
+    )
+    return Report(f"Provenance over {programs} zoo programs", ("reason", "lines", "share"), tuple(rows), aims)

@@ -1,0 +1,49 @@
+"""What a benchmark hands back: a table, and the figures it must reach beside those it reached."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Aim:
+    """A figure that must be reached, and what was measured."""
+
+    what: str
+    measured: str
+    met: bool
+
+
+@dataclass(frozen=True)
+class Report:
+    title: str
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    aims: tuple[Aim, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which programs of a benchmark to run: those whose name holds `part`; and whom to tell of each."""
+
+    part: str = ""
+    tell: Callable[[str], None] = print
+
+    def of(self, name: str) -> bool:
+        if self.part not in name:
+            return False
+        self.tell(name)
+        return True
+
+
+def geometric_mean(ratios: Iterable[float]) -> float:
+    """Of positive ratios; NaN where there are none."""
+    found = list(ratios)
+    return statistics.geometric_mean(found) if found else float("nan")
+
+
+def percent(part: float, whole: float) -> str:
+    return f"{100 * part / whole:.1f} %" if whole else "-"
