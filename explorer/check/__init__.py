@@ -1,0 +1,1 @@
+"""Oracles: any artifact run eagerly, verifiers, replay."""

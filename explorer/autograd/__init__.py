@@ -1,0 +1,17 @@
+"""AOTAutograd's counterpart: TRACE, CLEANUP, PARTITION, REJOIN, and stages for the user's own passes."""
+
+from explorer.autograd.cleanup import CLEANUP
+from explorer.autograd.partition import partition
+from explorer.autograd.rejoin import rejoin
+from explorer.autograd.trace import trace
+from explorer.autograd.verify import verify_partitioned, verify_traced
+from explorer.core.stage import Stage
+from explorer.ir.graph import Graph
+from explorer.ir.joint import Halves, Partitioned, Traced
+from explorer.ir.program import Compiled
+
+TRACE: Stage[Graph, Traced] = Stage("trace", trace, verify_traced)
+PARTITION: Stage[Traced, Partitioned] = Stage("partition", partition, verify_partitioned)
+REJOIN: Stage[Halves, Compiled] = Stage("rejoin", rejoin)
+
+__all__ = ["CLEANUP", "PARTITION", "REJOIN", "TRACE"]

@@ -1,0 +1,517 @@
+"""Which ATen operators are broken into simpler ones while tracing, and which stay whole.
+
+What stays whole is either a scalar operation or a reduction that loops express directly, or a library call (mm, addmm,
+bmm, baddbmm, convolution and its backward, attention and its backward, pooling, sort, scan). Random operators stay
+whole so that they draw from torch's generator in eager's order. Everything is dispatched below autograd.
+
+Inductor: decomposition.py. Most decompositions are torch's own (torch._decomp); those below replace or add to them.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._decomp import get_decompositions
+from torch._prims_common import is_non_overlapping_and_dense_or_false
+
+from explorer.core.rules import RuleTable
+
+Decomposition = Callable[..., Any]
+aten = torch.ops.aten
+
+TORCHS: tuple[str, ...] = tuple(
+    # activations, with their backwards
+    "celu elu elu_backward gelu gelu_backward glu glu_backward hardshrink hardsigmoid hardsigmoid_backward hardswish "
+    "hardswish_backward hardtanh hardtanh_backward leaky_relu leaky_relu_backward log_sigmoid_forward "
+    "log_sigmoid_backward mish mish_backward _prelu_kernel _prelu_kernel_backward sigmoid_backward silu silu_backward "
+    "softplus softplus_backward softshrink tanh_backward threshold threshold_backward rrelu_with_noise_backward "
+    # softmax and norms
+    "_softmax _softmax_backward_data _log_softmax _log_softmax_backward_data _safe_softmax logsumexp "
+    "native_layer_norm native_layer_norm_backward native_group_norm native_group_norm_backward "
+    "_native_batch_norm_legit _native_batch_norm_legit_functional _native_batch_norm_legit_no_training "
+    "_batch_norm_with_update _batch_norm_with_update_functional _batch_norm_no_update native_batch_norm "
+    "native_batch_norm_backward batch_norm_backward cudnn_batch_norm cudnn_batch_norm_backward "
+    "_fused_rms_norm _fused_rms_norm_backward linalg_vector_norm norm renorm "
+    # losses
+    "binary_cross_entropy binary_cross_entropy_backward binary_cross_entropy_with_logits huber_loss "
+    "huber_loss_backward l1_loss mse_loss mse_loss_backward multi_margin_loss multilabel_margin_loss_forward "
+    "nll_loss_forward nll_loss2d_forward smooth_l1_loss smooth_l1_loss_backward soft_margin_loss "
+    "soft_margin_loss_backward "
+    # scalar functions
+    "addcdiv addcmul addr clamp_max clamp_min deg2rad rad2deg floor_divide frac heaviside lerp logaddexp logaddexp2 "
+    "logit logit_backward mvlgamma nan_to_num rsub sgn sinc special_entr special_log_ndtr special_xlog1py xlogy "
+    "isneginf isposinf dist "
+    # small products and reductions
+    "addmv mv dot vdot aminmax count_nonzero nansum std std_mean trace _euclidean_dist "
+    # indexing and scattering
+    "embedding_dense_backward index_add index_copy index_fill index_select isin masked_fill take unfold_backward "
+    "diagonal_backward select_backward slice_backward diag_embed "
+    "reflection_pad1d reflection_pad1d_backward reflection_pad2d reflection_pad2d_backward reflection_pad3d "
+    "reflection_pad3d_backward replication_pad1d replication_pad2d replication_pad3d im2col col2im "
+    "upsample_nearest1d upsample_nearest2d upsample_nearest3d _upsample_nearest_exact1d _upsample_nearest_exact2d "
+    "_upsample_nearest_exact3d upsample_linear1d upsample_bilinear2d upsample_trilinear3d upsample_bicubic2d "
+    # views, copies and factories
+    "_reshape_alias t transpose stack block_diag channel_shuffle pixel_shuffle pixel_unshuffle roll rot90 "
+    "narrow narrow_copy tril triu tril_indices triu_indices eye linspace logspace fill affine_grid_generator "
+    "alias_copy diagonal_copy expand_copy permute_copy split_with_sizes_copy squeeze_copy t_copy transpose_copy "
+    "unbind_copy unfold_copy unsqueeze_copy view_copy native_dropout_backward".split()
+)
+"""ATen names whose decompositions are taken from torch as they are, all overloads."""
+
+DECOMPOSITIONS: RuleTable[torch._ops.OpOverload, Decomposition] = RuleTable("decomposition")
+"""Our own. A rule may return NotImplemented to leave the call whole."""
+
+
+@functools.cache
+def decompositions() -> dict[torch._ops.OpOverload, Decomposition]:
+    """What TRACE applies: torch's decompositions named above, overridden by ours."""
+    named = [getattr(aten, name) for name in TORCHS if hasattr(aten, name)]
+    found: dict[Any, Decomposition] = {**get_decompositions(named), **DECOMPOSITIONS}
+    return found
+
+
+def reference_of_prim(operator: torch._ops.OpOverload) -> Decomposition | None:
+    """The ATen body of a `prims` operator: torch's decompositions may call prims, a traced graph holds none."""
+    packet = operator._overloadpacket
+    body: Decomposition | None = getattr(packet, "impl_aten", None) if operator.namespace == "prims" else None
+    return body
+
+
+# Reductions: everything from sums and extrema, in the precision that eager accumulates in.
+
+
+@DECOMPOSITIONS.rule(aten.sum.default)
+def sum_all(x: Tensor, *, dtype: torch.dtype | None = None) -> Tensor:
+    """sum(x) -> sum(x, all dimensions)"""
+    return aten.sum.dim_IntList(x, list(range(x.dim())), False, dtype=dtype)
+
+
+@DECOMPOSITIONS.rule(aten.mean.default, aten.mean.dim)
+def mean(x: Tensor, dim: Sequence[int] | None = None, keepdim: bool = False, *, dtype: torch.dtype | None = None) -> Any:
+    """mean(x) -> sum(x) / count"""
+    if x.is_complex():
+        return NotImplemented
+    result = dtype or x.dtype
+    compute = computing_dtype(result)
+    dims = reduced_dims(x, dim)
+    total = aten.sum.dim_IntList(to(x, compute), dims, keepdim)
+    return to(total / count_of(x, dims), result)
+
+
+@DECOMPOSITIONS.rule(aten.var_mean.correction)
+def var_mean(x: Tensor, dim: Sequence[int] | None = None, *, correction: float | None = None, keepdim: bool = False) -> Any:
+    """var_mean(x) -> (sum((x - mean)^2) / (count - correction), mean), in two passes as the deviation is small"""
+    if x.is_complex():
+        return NotImplemented
+    compute = computing_dtype(x.dtype)
+    dims = reduced_dims(x, dim)
+    wide = to(x, compute)
+    count = count_of(x, dims)
+    average = aten.sum.dim_IntList(wide, dims, True) / count
+    deviation = wide - average
+    degrees = count - (1 if correction is None else correction)
+    spread = aten.sum.dim_IntList(deviation * deviation, dims, keepdim) / at_least_zero(degrees)
+    kept = average if keepdim else aten.squeeze.dims(average, dims)
+    return to(spread, x.dtype), to(kept, x.dtype)
+
+
+@DECOMPOSITIONS.rule(aten.var.correction)
+def var(x: Tensor, dim: Sequence[int] | None = None, *, correction: float | None = None, keepdim: bool = False) -> Any:
+    """var(x) -> var_mean(x)[0]"""
+    if x.is_complex():
+        return NotImplemented
+    return var_mean(x, dim, correction=correction, keepdim=keepdim)[0]
+
+
+@DECOMPOSITIONS.rule(aten.max.dim)
+def max_dim(x: Tensor, dim: int, keepdim: bool = False) -> Any:
+    """max(x, dim) -> (amax(x, dim), argmax(x, dim))"""
+    if x.dim() == 0:
+        return NotImplemented
+    return aten.amax.default(x, [dim], keepdim), aten.argmax.default(comparable(x), dim, keepdim)
+
+
+@DECOMPOSITIONS.rule(aten.min.dim)
+def min_dim(x: Tensor, dim: int, keepdim: bool = False) -> Any:
+    """min(x, dim) -> (amin(x, dim), argmin(x, dim))"""
+    if x.dim() == 0:
+        return NotImplemented
+    return aten.amin.default(x, [dim], keepdim), aten.argmin.default(comparable(x), dim, keepdim)
+
+
+@DECOMPOSITIONS.rule(aten.max.default)
+def max_all(x: Tensor) -> Tensor:
+    """max(x) -> amax(x, all dimensions)"""
+    return aten.amax.default(x, list(range(x.dim())))
+
+
+@DECOMPOSITIONS.rule(aten.min.default)
+def min_all(x: Tensor) -> Tensor:
+    """min(x) -> amin(x, all dimensions)"""
+    return aten.amin.default(x, list(range(x.dim())))
+
+
+def comparable(x: Tensor) -> Tensor:
+    """argmax and argmin take no booleans."""
+    return to(x, torch.uint8) if x.dtype is torch.bool else x
+
+
+def reduced_dims(x: Tensor, dim: Sequence[int] | None) -> list[int]:
+    """The dimensions that `dim` means, non-negative: none given means all."""
+    if not dim:
+        return list(range(x.dim()))
+    return sorted(d % max(x.dim(), 1) for d in dim) if x.dim() else []
+
+
+def count_of(x: Tensor, dims: Sequence[int]) -> Any:
+    return math.prod(x.shape[d] for d in dims)
+
+
+def at_least_zero(count: Any) -> Any:
+    """max(count, 0): a correction above the count divides by zero, as in eager."""
+    if isinstance(count, (torch.SymInt, torch.SymFloat)):
+        return torch.sym_max(count, 0)
+    return max(count, 0)
+
+
+def computing_dtype(dtype: torch.dtype) -> torch.dtype:
+    """The dtype that eager's CPU and GPU kernels accumulate `dtype` in."""
+    return torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
+
+
+def to(x: Tensor, dtype: torch.dtype) -> Tensor:
+    return x if x.dtype == dtype else aten._to_copy.default(x, dtype=dtype)
+
+
+# Losses: a comparison with the class number instead of a scatter, so that the gradient is elementwise.
+
+
+@DECOMPOSITIONS.rule(aten.nll_loss_backward.default, aten.nll_loss2d_backward.default)
+def nll_loss_backward(
+    grad: Tensor, scores: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignore: int, total: Tensor
+) -> Tensor:
+    """nll_loss_backward(g, x, t) -> where(arange(classes) == t, -g, 0)"""
+    axis = 0 if scores.dim() < 2 else 1
+    shape = [1] * scores.dim()
+    shape[axis] = -1
+    classes = torch.arange(scores.shape[axis], device=scores.device).view(shape)
+    wanted = target.unsqueeze(axis) if scores.dim() else target
+    flow = grad / total if reduction == 1 else grad
+    if reduction == 0 and scores.dim() > 1:
+        flow = flow.unsqueeze(axis)
+    scaled = -flow if weight is None else -flow * weight.view(shape)
+    hit = (classes == wanted) & (wanted != ignore)
+    return torch.where(hit, scaled, 0.0).to(scores.dtype).expand(scores.shape)
+
+
+# Powers with a small exponent, the way eager's kernels compute them.
+
+
+@DECOMPOSITIONS.rule(aten.pow.Tensor_Scalar)
+def power(x: Tensor, exponent: Any) -> Any:
+    """pow(x, 2) -> x * x, and so for 0.5, 3, -0.5, -1"""
+    if isinstance(exponent, (torch.SymInt, torch.SymFloat)) or not (x.is_floating_point() or exponent in (1, 2, 3)):
+        return NotImplemented
+    if isinstance(exponent, float) and not x.is_floating_point():
+        return NotImplemented
+    match exponent:
+        case 2:
+            return x * x
+        case 3:
+            return x * x * x
+        case 0.5:
+            return x.sqrt()
+        case -0.5:
+            return x.rsqrt()
+        case -1:
+            return x.reciprocal()
+    return NotImplemented
+
+
+# Factories: one fill, one range, one uninitialised allocation, each contiguous and then permuted.
+
+
+@DECOMPOSITIONS.rule(aten.full_like.default)
+def full_like(x: Tensor, value: Any, **facts: Any) -> Any:
+    """full_like(x, v) -> full(x.shape, v), in x's layout"""
+    return fill_in_layout(x, value, **facts)
+
+
+@DECOMPOSITIONS.rule(aten.zeros_like.default)
+def zeros_like(x: Tensor, **facts: Any) -> Any:
+    """zeros_like(x) -> full(x.shape, 0), in x's layout"""
+    return fill_in_layout(x, 0, **facts)
+
+
+@DECOMPOSITIONS.rule(aten.ones_like.default)
+def ones_like(x: Tensor, **facts: Any) -> Any:
+    """ones_like(x) -> full(x.shape, 1), in x's layout"""
+    return fill_in_layout(x, 1, **facts)
+
+
+@DECOMPOSITIONS.rule(aten.empty_like.default)
+def empty_like(x: Tensor, **facts: Any) -> Any:
+    """empty_like(x) -> empty(x.shape), in x's layout"""
+    return fill_in_layout(x, None, **facts)
+
+
+def fill_in_layout(
+    x: Tensor,
+    value: Any,
+    *,
+    dtype: torch.dtype | None = None,
+    layout: torch.layout | None = None,
+    device: torch.device | None = None,
+    pin_memory: bool | None = None,
+    memory_format: torch.memory_format | None = None,
+) -> Any:
+    """A tensor of x's shape, strided as eager's `*_like` strides it; `value` None leaves it uninitialised."""
+    if layout not in (None, torch.strided) or pin_memory or memory_format in CHANNELS_LAST:
+        return NotImplemented
+    keep = memory_format in (None, torch.preserve_format)
+    order = stride_order(x) if keep else list(range(x.dim()))
+    return filled(x.shape, order, value, dtype or x.dtype, device or x.device)
+
+
+CHANNELS_LAST = (torch.channels_last, torch.channels_last_3d)
+
+
+def filled(shape: Sequence[Any], order: list[int], value: Any, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Allocate `shape` with its dimensions laid out in `order`, slowest first."""
+    ordered = [shape[d] for d in order]
+    if value is None:
+        made = aten.empty.memory_format(ordered, dtype=dtype, device=device)
+    else:
+        typed = value if isinstance(value, (torch.SymInt, torch.SymFloat)) else number_of(value, dtype)
+        made = aten.full.default(ordered, typed, dtype=dtype, device=device, pin_memory=False)
+    return made if order == sorted(order) else made.permute(inverse(order))
+
+
+def number_of(value: Any, dtype: torch.dtype) -> Any:
+    """`value` as a Python number of the kind that `dtype` holds."""
+    if dtype is torch.bool:
+        return bool(value)
+    if dtype.is_floating_point:
+        return float(value)
+    return complex(value) if dtype.is_complex else int(value)
+
+
+def stride_order(x: Tensor) -> list[int]:
+    """Dimensions from the slowest to the fastest where x is dense; the natural order where it overlaps or has gaps."""
+    natural = list(range(x.dim()))
+    if x.is_contiguous() or not is_non_overlapping_and_dense_or_false(x):
+        return natural
+    strides, sizes = x.stride(), x.shape
+    return sorted(natural, key=lambda d: (-strides[d], -sizes[d]))
+
+
+def inverse(order: Sequence[int]) -> list[int]:
+    return [order.index(position) for position in range(len(order))]
+
+
+@DECOMPOSITIONS.rule(aten.zeros.default)
+def zeros(size: Sequence[Any], **facts: Any) -> Any:
+    """zeros(size) -> full(size, 0)"""
+    return contiguous_fill(size, 0, **facts)
+
+
+@DECOMPOSITIONS.rule(aten.ones.default)
+def ones(size: Sequence[Any], **facts: Any) -> Any:
+    """ones(size) -> full(size, 1)"""
+    return contiguous_fill(size, 1, **facts)
+
+
+@DECOMPOSITIONS.rule(aten.scalar_tensor.default)
+def scalar_tensor(value: Any, **facts: Any) -> Any:
+    """scalar_tensor(v) -> full([], v)"""
+    return contiguous_fill([], value, **facts)
+
+
+@DECOMPOSITIONS.rule(aten.new_zeros.default)
+def new_zeros(x: Tensor, size: Sequence[Any], **facts: Any) -> Any:
+    """x.new_zeros(size) -> full(size, 0)"""
+    return contiguous_fill(size, 0, like=x, **facts)
+
+
+@DECOMPOSITIONS.rule(aten.new_ones.default)
+def new_ones(x: Tensor, size: Sequence[Any], **facts: Any) -> Any:
+    """x.new_ones(size) -> full(size, 1)"""
+    return contiguous_fill(size, 1, like=x, **facts)
+
+
+@DECOMPOSITIONS.rule(aten.new_full.default)
+def new_full(x: Tensor, size: Sequence[Any], value: Any, **facts: Any) -> Any:
+    """x.new_full(size, v) -> full(size, v)"""
+    return contiguous_fill(size, value, like=x, **facts)
+
+
+@DECOMPOSITIONS.rule(aten.new_empty.default)
+def new_empty(x: Tensor, size: Sequence[Any], **facts: Any) -> Any:
+    """x.new_empty(size) -> empty(size)"""
+    return contiguous_fill(size, None, like=x, **facts)
+
+
+@DECOMPOSITIONS.rule(aten.new_empty_strided.default)
+def new_empty_strided(x: Tensor, size: Sequence[Any], stride: Sequence[Any], **facts: Any) -> Any:
+    """x.new_empty_strided(size, stride) -> empty(size), permuted"""
+    return strided_empty(size, stride, like=x, **facts)
+
+
+@DECOMPOSITIONS.rule(aten.empty_strided.default)
+def empty_strided(size: Sequence[Any], stride: Sequence[Any], **facts: Any) -> Any:
+    """empty_strided(size, stride) -> empty(size), permuted"""
+    return strided_empty(size, stride, **facts)
+
+
+def contiguous_fill(size: Sequence[Any], value: Any, **facts: Any) -> Any:
+    plain = plain_facts(**facts)
+    return plain if plain is NotImplemented else filled(size, list(range(len(size))), value, *plain)
+
+
+def strided_empty(size: Sequence[Any], stride: Sequence[Any], **facts: Any) -> Any:
+    plain = plain_facts(**facts)
+    if plain is NotImplemented:
+        return plain
+    made = filled(size, sorted(range(len(size)), key=lambda d: (-stride[d], -size[d])), None, *plain)
+    reached = all(n == 1 or s == t for n, s, t in zip(size, stride, made.stride(), strict=True))
+    return made if reached else NotImplemented
+
+
+def plain_facts(
+    *, like: Tensor | None = None, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = None
+) -> Any:
+    """(dtype, device) of a plain strided tensor with these options, or NotImplemented for another kind."""
+    if layout not in (None, torch.strided) or pin_memory:
+        return NotImplemented
+    if like is not None:
+        return dtype or like.dtype, device or like.device
+    return dtype or torch.get_default_dtype(), device or torch.get_default_device()
+
+
+@DECOMPOSITIONS.rule(aten.arange.default)
+def arange_to(end: Any, **facts: Any) -> Tensor:
+    """arange(end) -> arange(0, end, 1)"""
+    return aten.arange.start_step(0, end, 1, **facts)
+
+
+@DECOMPOSITIONS.rule(aten.arange.start)
+def arange_between(start: Any, end: Any, **facts: Any) -> Tensor:
+    """arange(start, end) -> arange(start, end, 1)"""
+    return aten.arange.start_step(start, end, 1, **facts)
+
+
+# Copies and casts.
+
+
+@DECOMPOSITIONS.rule(aten.lift_fresh_copy.default)
+def lift_fresh_copy(x: Tensor) -> Tensor:
+    """lift_fresh_copy(x) -> clone(x)"""
+    return aten.clone.default(x)
+
+
+@DECOMPOSITIONS.rule(aten.copy.default)
+def copy(target: Tensor, source: Tensor, non_blocking: bool = False) -> Any:
+    """copy(target, source) -> source, cast and expanded to target's dtype and shape, in target's layout"""
+    if target.device != source.device:
+        return NotImplemented
+    cast = to(source, target.dtype)
+    return in_layout_of(target, cast if list(cast.shape) == list(target.shape) else cast.expand(target.shape))
+
+
+@DECOMPOSITIONS.rule(aten._to_copy.default)
+def to_copy(x: Tensor, **facts: Any) -> Any:
+    """_to_copy(x, dtype, memory_format) -> clone(_to_copy(x, dtype), memory_format)"""
+    wanted = facts.pop("memory_format", None)
+    given = {name: value for name, value in facts.items() if value is not None and value is not False}
+    if wanted in (None, torch.preserve_format) or set(given) - {"dtype"}:
+        return NotImplemented
+    return aten.clone.default(to(x, given.get("dtype", x.dtype)), memory_format=wanted)
+
+
+def in_layout_of(like: Tensor, value: Tensor) -> Tensor:
+    """`value` with the strides of `like` (same shape), copied only where they differ."""
+    if same_strides(like, value):
+        return value
+    order = stride_order(like)
+    if order == sorted(order):
+        return aten.clone.default(value, memory_format=torch.contiguous_format)
+    dense = aten.clone.default(value.permute(order), memory_format=torch.contiguous_format)
+    return dense.permute(inverse(order))
+
+
+def same_strides(a: Tensor, b: Tensor) -> bool:
+    """Equal strides wherever they say where an element lies (sizes above 1)."""
+    return all(n == 1 or s == t for n, s, t in zip(a.shape, a.stride(), b.stride(), strict=True))
+
+
+# Views: every one a single-result operator.
+
+
+@DECOMPOSITIONS.rule(aten.split.Tensor)
+def split(x: Tensor, size: Any, dim: int = 0) -> Any:
+    """split(x, n) -> [slice(x, 0, n), slice(x, n, 2n), ...]"""
+    extent = x.shape[dim]
+    if extent == 0 or size == 0:
+        return NotImplemented
+    return [aten.slice.Tensor(x, dim, at, min(at + size, extent)) for at in range(0, int(extent), int(size))]
+
+
+@DECOMPOSITIONS.rule(aten.split_with_sizes.default)
+def split_with_sizes(x: Tensor, sizes: Sequence[Any], dim: int = 0) -> list[Tensor]:
+    """split(x, sizes) -> [slice(x, 0, sizes[0]), ...]"""
+    parts, at = [], 0
+    for size in sizes:
+        parts.append(aten.slice.Tensor(x, dim, at, at + size))
+        at = at + size
+    return parts
+
+
+@DECOMPOSITIONS.rule(aten.unsafe_split.Tensor)
+def unsafe_split(x: Tensor, size: Any, dim: int = 0) -> Any:
+    """unsafe_split(x, n) -> split(x, n)"""
+    return split(x, size, dim)
+
+
+@DECOMPOSITIONS.rule(aten.unsafe_split_with_sizes.default)
+def unsafe_split_with_sizes(x: Tensor, sizes: Sequence[Any], dim: int = 0) -> list[Tensor]:
+    """unsafe_split_with_sizes(x, sizes) -> split(x, sizes)"""
+    return split_with_sizes(x, sizes, dim)
+
+
+@DECOMPOSITIONS.rule(aten.unbind.int)
+def unbind(x: Tensor, dim: int = 0) -> list[Tensor]:
+    """unbind(x) -> [select(x, 0), select(x, 1), ...]"""
+    return [aten.select.int(x, dim, position) for position in range(int(x.shape[dim]))]
+
+
+@DECOMPOSITIONS.rule(aten.squeeze.default)
+def squeeze(x: Tensor) -> Tensor:
+    """squeeze(x) -> squeeze(x, dimensions of size 1)"""
+    return aten.squeeze.dims(x, [d for d in range(x.dim()) if x.shape[d] == 1])
+
+
+@DECOMPOSITIONS.rule(aten.squeeze.dim)
+def squeeze_dim(x: Tensor, dim: int) -> Tensor:
+    """squeeze(x, dim) -> squeeze(x, [dim])"""
+    return aten.squeeze.dims(x, [dim])
+
+
+@DECOMPOSITIONS.rule(aten._unsafe_view.default)
+def unsafe_view(x: Tensor, size: Sequence[Any]) -> Tensor:
+    """_unsafe_view(x, size) -> view(x, size)"""
+    return aten.view.default(x, size)
+
+
+@DECOMPOSITIONS.rule(aten.repeat.default)
+def repeat(x: Tensor, repeats: Sequence[Any]) -> Tensor:
+    """repeat(x, [2, 3]) -> view(clone(expand(view(x, [1, a, 1, b]), [2, a, 3, b])), [2a, 3b])"""
+    shape = [1] * (len(repeats) - x.dim()) + list(x.shape)
+    apart = [part for n in shape for part in (1, n)]
+    spread = [part for times, n in zip(repeats, shape, strict=True) for part in (times, n)]
+    joined = [times * n for times, n in zip(repeats, shape, strict=True)]
+    return x.reshape(apart).expand(spread).reshape(joined)

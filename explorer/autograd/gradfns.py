@@ -1,0 +1,75 @@
+"""Eager's autograd graph: who made each grad_fn, so that backward operations name the forward call that caused them.
+
+AOTAutograd: traced_function_transforms.py and graph_compile's use of `seq_nr`; here the origin itself travels.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
+from typing import Any
+
+import torch
+
+from explorer.core.origin import Origins, origin, origins, synthetic
+from explorer.ir.joint import GradFn, GradFnGraph
+
+ORIGIN = "origin"
+ACCUMULATION = synthetic("gradient accumulation")
+
+
+class Attribution:
+    """Tells each grad_fn its origin right after the forward operation that made it, and enters that origin whenever
+    the grad_fn runs. Between two grad_fns the engine adds gradients up: the ambient origin there is ACCUMULATION.
+    """
+
+    def __init__(self) -> None:
+        self._seen: dict[int, Any] = {}
+        self._running: list[AbstractContextManager[None]] = []
+
+    def attribute(self, values: Iterable[Any]) -> None:
+        """Give the ambient origin to every grad_fn behind `values` that has none yet."""
+        pending = [value.grad_fn for value in values if value.grad_fn is not None]
+        while pending:
+            grad_fn = pending.pop()
+            if id(grad_fn) in self._seen:
+                continue
+            self._seen[id(grad_fn)] = grad_fn
+            grad_fn.metadata[ORIGIN] = origins()
+            grad_fn.register_prehook(lambda _, ids=origins(): self._enter(ids))
+            grad_fn.register_hook(lambda *_: self._leave())
+            pending += [following for following, _ in grad_fn.next_functions if following is not None]
+
+    def _enter(self, ids: Origins) -> None:
+        entered = origin(*ids)
+        entered.__enter__()
+        self._running.append(entered)
+
+    def _leave(self) -> None:
+        self._running.pop().__exit__(None, None, None)
+
+
+def record(outputs: Iterable[torch.Tensor]) -> GradFnGraph:
+    """The autograd graph behind `outputs` as data, in the order in which a breadth-first walk meets it."""
+    named: dict[int, str] = {}
+    counts: Counter[str] = Counter()
+    order: list[Any] = []
+
+    def name(grad_fn: Any) -> str:
+        if id(grad_fn) not in named:
+            kind = grad_fn.name().rpartition("::")[2]
+            counts[kind] += 1
+            named[id(grad_fn)] = f"grad.{kind}" if counts[kind] == 1 else f"grad.{kind}_{counts[kind] - 1}"
+            order.append(grad_fn)
+        return named[id(grad_fn)]
+
+    for output in outputs:
+        if output.grad_fn is not None:
+            name(output.grad_fn)
+    nodes = []
+    for grad_fn in order:
+        inputs = tuple(name(following) for following, _ in grad_fn.next_functions if following is not None)
+        kind = grad_fn.name().rpartition("::")[2]
+        nodes.append(GradFn(named[id(grad_fn)], kind, grad_fn.metadata.get(ORIGIN, ()), inputs))
+    return GradFnGraph(tuple(nodes))

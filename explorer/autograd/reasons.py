@@ -1,0 +1,149 @@
+"""Why a graph is not traced ahead of time, and why a forward value is saved for the backward or computed again."""
+
+from explorer.core.reasons import reason
+
+NO_DECOMPOSITION_HINT = "Write the computation with ordinary tensor operations, or keep it outside the compiled function."
+
+HIGHER_ORDER = reason(
+    "autograd.higher_order",
+    "an operator that takes a graph",
+    "Higher-order operators (checkpoint, cond, flex_attention, a custom autograd.Function) carry subgraphs that the "
+    "joint trace does not enter.",
+    NO_DECOMPOSITION_HINT,
+)
+DATA_DEPENDENT = reason(
+    "autograd.data_dependent",
+    "a size or value that depends on tensor data",
+    "The trace runs without data, so an operator whose result's size or Python value depends on data cannot be traced.",
+    "Keep calls such as item(), nonzero() and boolean indexing outside the compiled function.",
+)
+ALIASED_MUTATION = reason(
+    "autograd.aliased_mutation",
+    "an input that shares memory with another one is written",
+    "Writing one input changes the other as well; compiled code would read the old value of the other.",
+    "Pass a clone, or pass the base tensor once and take views of it inside.",
+)
+STORAGE_CHANGED = reason(
+    "autograd.storage_changed",
+    "an input's storage is replaced or resized",
+    "set_() and resize_() on an input change which memory it owns; that cannot be replayed on the caller's tensor.",
+    "Return the new tensor instead of changing the input's storage.",
+)
+RESTRIDED_ALIAS = reason(
+    "autograd.restrided_alias",
+    "a view of an input whose own shape changes in place",
+    "A result is a view of an input that t_(), unsqueeze_() or the like also changes; the order of the two matters.",
+    "Use the out-of-place form (t, unsqueeze).",
+)
+NEW_LEAF = reason(
+    "autograd.new_leaf",
+    "a new leaf tensor that requires grad is returned",
+    "requires_grad_() on a tensor made inside the function gives a leaf whose .grad the caller may read.",
+    "Create the leaf outside the compiled function.",
+)
+CONSTANT_GRAD = reason(
+    "autograd.constant_grad",
+    "a captured constant requires grad",
+    "Gradients flow only to the inputs of a captured graph; a parameter held as a constant would get none.",
+    "Pass the parameter as an input of the graph.",
+)
+CONSTANT_MUTATION = reason(
+    "autograd.constant_mutation",
+    "a captured constant is written",
+    "Constants are part of the compiled program and shared between calls; writing one would leak between them.",
+    "Pass the tensor as an input of the graph.",
+)
+REQUIRES_GRAD_CHANGED = reason(
+    "autograd.requires_grad_changed",
+    "requires_grad of an input is changed",
+    "requires_grad_() on an input changes the caller's tensor in a way that the traced graph does not replay.",
+    "Call requires_grad_() outside the compiled function.",
+)
+ALIAS_UNKNOWN = reason(
+    "autograd.alias_unknown",
+    "results share memory in a way that cannot be replayed",
+    "Several results are views of one tensor made inside, and autograd knows no common base for them.",
+    "Return the base tensor too, or clone one of the results.",
+)
+MUTABLE_OPERATOR = reason(
+    "autograd.mutable_operator",
+    "an operator writes its arguments and has no functional form",
+    "The trace replaces in-place operators by functional ones; this operator has no such form.",
+    "Register a functional variant of the operator, or keep it outside the compiled function.",
+)
+TENSOR_KIND = reason(
+    "autograd.tensor_kind",
+    "a tensor that is not a plain strided one",
+    "Sparse, nested and quantized tensors and tensor subclasses are not traced.",
+    "Convert to a plain tensor before the compiled function.",
+)
+TRACE_FAILED = reason(
+    "autograd.trace_failed",
+    "the operators raise an error on these inputs",
+    "Running the captured operators without data raised an error; eager execution is expected to raise it as well, at "
+    "the place it belongs.",
+    "Read the error of the eager run.",
+)
+
+KEPT_CUT = reason(
+    "autograd.kept.cut",
+    "kept: the cheapest place to cut",
+    "Among the values from which everything that the backward needs can be computed cheaply, this set has the fewest "
+    "bytes.",
+)
+KEPT_LIBRARY = reason(
+    "autograd.kept.library",
+    "kept: costly to compute again",
+    "The value comes from a matrix product, a convolution, attention or another library call.",
+)
+KEPT_RANDOM = reason(
+    "autograd.kept.random",
+    "kept: random",
+    "Computing it again would draw other numbers.",
+)
+KEPT_REDUCTION = reason(
+    "autograd.kept.reduction",
+    "kept: a small result of a large reduction",
+    "The result is at most a quarter of what it is reduced from: reading it is cheaper than reducing again.",
+)
+KEPT_SIZE = reason(
+    "autograd.kept.size",
+    "kept: a size",
+    "A number, kept beside the tensors.",
+)
+KEPT_WRITTEN = reason(
+    "autograd.kept.written",
+    "kept: a copy of an input that is written",
+    "The backward needs the value that the input had before the call wrote it.",
+)
+KEPT_INPUT = reason(
+    "autograd.kept.input",
+    "an input: alive anyway",
+    "The backward reads the input itself; only a reference is kept.",
+)
+KEPT_IN_MEMORY = reason(
+    "autograd.kept.in_memory",
+    "kept: in memory anyway",
+    "A later kernel of the forward reads the value after a library call, so it is written to memory in any case; "
+    "starting from it avoids redoing the chain that led to it.",
+)
+KEPT_OPERAND = reason(
+    "autograd.kept.operand",
+    "kept: operand of a library call in the backward",
+    "A library call needs the value in memory; computing it again would write it as well.",
+)
+RECOMPUTED_CHEAP = reason(
+    "autograd.recomputed.cheap",
+    "computed again: cheap",
+    "Elementwise work that joins the backward kernels costs less than writing and reading the value.",
+)
+RECOMPUTED_VIEW = reason(
+    "autograd.recomputed.view",
+    "taken again: a view",
+    "A view of something that is there anyway costs nothing.",
+)
+RECOMPUTED_CONSTANT = reason(
+    "autograd.recomputed.constant",
+    "made again: no inputs",
+    "The value depends on no input (a fill, a range), so making it again needs no memory traffic.",
+)

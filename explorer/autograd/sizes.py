@@ -1,0 +1,128 @@
+"""Size expressions: as graph nodes while tracing, and as Python functions of the inputs at run time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import sympy
+import torch
+from torch import fx
+from torch.utils._sympy.interp import sympy_interp
+from torch.utils._sympy.reference import PythonReferenceAnalysis
+
+from explorer.core.reasons import Unsupported, Why
+from explorer.autograd.reasons import DATA_DEPENDENT
+from explorer.ir.graph import INFO, info, stamp
+
+Symbolic = (torch.SymInt, torch.SymFloat, torch.SymBool)
+Place = tuple[int, int | None]
+"""Where a symbol is read: (input, dimension), or (input, None) where the input is the size itself."""
+
+
+def expression(value: Any) -> Any:
+    """`value` as a number where it is one, else its sympy expression."""
+    if not isinstance(value, Symbolic):
+        return value
+    if isinstance(value, torch.SymInt):
+        known = value.node.maybe_as_int()
+        if known is not None:
+            return known
+    return value.node.expr
+
+
+def hint(value: Any) -> int:
+    """A size as a number, by the example that was traced; used to weigh, never to decide correctness."""
+    if isinstance(value, torch.SymInt):
+        return int(value.node.hint) if value.node.has_hint() else 64
+    return int(value)
+
+
+def places(inputs: Sequence[Any]) -> dict[Any, Place]:
+    """Where each size symbol of the inputs (fake tensors and SymInts) can be read, sizes passed as such first."""
+    found: dict[Any, Place] = {}
+    for index, value in enumerate(inputs):
+        if isinstance(value, Symbolic) and isinstance(value.node.expr, sympy.Symbol):
+            found.setdefault(value.node.expr, (index, None))
+    for index, value in enumerate(inputs):
+        if isinstance(value, torch.Tensor):
+            for dimension, size in enumerate(value.shape):
+                if isinstance(size, torch.SymInt) and isinstance(size.node.expr, sympy.Symbol):
+                    found.setdefault(size.node.expr, (index, dimension))
+    return found
+
+
+class SizeNodes:
+    """Size expressions as nodes of the graph under construction, each made once, where it is first needed."""
+
+    def __init__(self, graph: fx.Graph, inputs: Sequence[fx.Node]) -> None:
+        self._graph = graph
+        self._inputs = inputs
+        self._places = places([info(node).value for node in inputs])
+        self._nodes: dict[Any, fx.Node] = {}
+
+    def node(self, value: Any) -> fx.Node | int | float | bool:
+        """The node that computes `value`, or the number it is known to be."""
+        wanted = expression(value)
+        if not isinstance(wanted, sympy.Basic):
+            number: int | float | bool = wanted
+            return number
+        if wanted not in self._nodes:
+            symbols = {symbol: fx.Proxy(self._symbol(symbol, value)) for symbol in wanted.free_symbols}
+            made = sympy_interp(PythonReferenceAnalysis, symbols, wanted)
+            if not isinstance(made, fx.Proxy):
+                return made  # type: ignore[no-any-return]
+            self._stamp_new(made.node, value)
+            self._nodes[wanted] = made.node
+        return self._nodes[wanted]
+
+    def _symbol(self, symbol: Any, value: Any) -> fx.Node:
+        if symbol in self._nodes:
+            return self._nodes[symbol]
+        if symbol not in self._places:
+            raise Unsupported(Why(DATA_DEPENDENT, f"{symbol} is the size of no input"))
+        index, dimension = self._places[symbol]
+        made = self._inputs[index]
+        if dimension is not None:
+            made = self._graph.call_function(torch.ops.aten.sym_size.int, (self._inputs[index], dimension))
+            stamp(made, f"aten.{made.name}", info(self._inputs[index]).value.shape[dimension], about=str(symbol))
+        self._nodes[symbol] = made
+        return made
+
+    def _stamp_new(self, last: fx.Node, value: Any) -> None:
+        """Stamp what `sympy_interp` added: every unstamped node before and including `last`."""
+        for node in unstamped(last):
+            stamp(node, f"aten.{node.name}", value if node is last else compute(node))
+
+
+def unstamped(last: fx.Node) -> Iterator[fx.Node]:
+    """The nodes without a NodeInfo that `last` depends on, and itself, in order."""
+    if INFO not in last.meta:
+        for needed in last.all_input_nodes:
+            yield from unstamped(needed)
+        if INFO not in last.meta:
+            yield last
+
+
+def compute(node: fx.Node) -> Any:
+    """What a size node yields, from what its arguments yield."""
+    args = fx.map_arg(node.args, lambda argument: info(argument).value)
+    return node.target(*args)  # type: ignore[operator]
+
+
+def evaluator(wanted: Sequence[Any], symbols: Mapping[Any, Place]) -> Callable[[Sequence[Any]], list[Any]]:
+    """A function from the captured graph's inputs to the values of `wanted` (numbers and sympy expressions)."""
+    if not any(isinstance(value, sympy.Basic) for value in wanted):
+        constants = list(wanted)
+        return lambda inputs: constants
+
+    def evaluate(inputs: Sequence[Any]) -> list[Any]:
+        known: dict[Any, Any] = {}
+        for symbol, (index, dimension) in symbols.items():
+            known[symbol] = inputs[index] if dimension is None else inputs[index].shape[dimension]
+        return [
+            sympy_interp(PythonReferenceAnalysis, known, value) if isinstance(value, sympy.Basic) else value
+            for value in wanted
+        ]
+
+    return evaluate

@@ -1,0 +1,411 @@
+"""TRACE: the captured graph run once without data, forward and backward, written down as functional ATen operations.
+
+Each captured node runs on tensors that functionalisation (torch's, in C++) strips of mutation and that autograd records;
+the tape below them writes what reaches it. AOTAutograd: graph_capture.py and collect_metadata_analysis.py, which trace
+twice; here one run yields the facts and the graph.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, fx
+from torch._dispatch.python import enable_python_dispatcher
+from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensor
+from torch.utils._python_dispatch import _disable_current_modes
+
+from explorer.autograd import aliases
+from explorer.autograd.aliases import Live, place
+from explorer.autograd.decomps import in_layout_of, same_strides
+from explorer.autograd.gradfns import ACCUMULATION, Attribution, record
+from explorer.autograd.reasons import (
+    ALIASED_MUTATION,
+    CONSTANT_GRAD,
+    CONSTANT_MUTATION,
+    DATA_DEPENDENT,
+    HIGHER_ORDER,
+    REQUIRES_GRAD_CHANGED,
+    STORAGE_CHANGED,
+    TENSOR_KIND,
+    TRACE_FAILED,
+)
+from explorer.autograd.sizes import SizeNodes, Symbolic, expression, hint, places
+from explorer.autograd.tape import Tape, storage_of
+from explorer.core.origin import origin, synthetic
+from explorer.core.reasons import Unsupported, Why
+from explorer.ir.graph import Graph, NodeInfo, info
+from explorer.ir.joint import (
+    GradFnGraph,
+    GradientOf,
+    GraphInput,
+    GraphOutput,
+    Mutation,
+    NewValue,
+    Primal,
+    Restride,
+    Result,
+    Signature,
+    Tangent,
+    Traced,
+)
+
+aten = torch.ops.aten
+NO_DATA = (DataDependentOutputException, DynamicOutputShapeException)
+
+
+def trace(captured: Graph) -> Traced:
+    """Trace `captured` to ATen: the joint graph where a result or a written input requires grad, else the forward.
+
+    Raises Unsupported for what cannot be traced; the graph then runs eagerly.
+    """
+    refuse(captured)
+    tracer = Tracer(captured)
+    with tracer.functional():
+        results = tracer.forward()
+        return tracer.finish(results)
+
+
+def refuse(captured: Graph) -> None:
+    """Raise Unsupported for graphs that the walk cannot run."""
+    for node in captured.graph.nodes:
+        if isinstance(node.target, torch._ops.HigherOrderOperator) or node.op == "call_module":
+            raise Unsupported(Why(HIGHER_ORDER, str(node.target)))
+        if node.op == "placeholder" and isinstance(value := info(node).value, Tensor):
+            if type(value) is not FakeTensor or value.layout is not torch.strided or value.is_quantized:
+                raise Unsupported(Why(TENSOR_KIND, f"{node.name} is a {type(value).__name__}, {value.layout}"))
+
+
+class Tracer:
+    """The state of one trace. `inputs` and `constants` are functional tensors, updated in place by the walk."""
+
+    def __init__(self, captured: Graph) -> None:
+        self.captured = captured
+        self.graph = fx.Graph()
+        facts: Mapping[str, NodeInfo] = {info(n).id: info(n) for n in captured.graph.nodes if n.op != "output"}
+        self.tape = Tape(self.graph, captured.fake_mode, facts)
+        self.attribution = Attribution()
+        self.values: dict[fx.Node, Any] = {}
+        self.placeholders: list[fx.Node] = []
+        self.inputs: dict[int, Tensor] = {}
+        self.edges: dict[int, Any] = {}
+        self.first_grad_fn: dict[int, Any] = {}
+        self.repeats: dict[int, int] = {}
+        self.constants: dict[str, Tensor] = {}
+        self.autocasts: list[torch.autocast] = []
+
+    @contextlib.contextmanager
+    def functional(self) -> Iterator[None]:
+        """Fake tensors, the tape and functionalisation on; the caller's grad, autocast and inference modes restored."""
+        grad_before = torch.is_grad_enabled()
+        with contextlib.ExitStack() as stack:
+            if torch.is_inference_mode_enabled():
+                stack.enter_context(torch.inference_mode(False))
+            stack.enter_context(kept_autocast())
+            stack.enter_context(self.captured.fake_mode)
+            self.place_inputs()
+            stack.enter_context(self.tape)
+            stack.enter_context(enable_python_dispatcher())
+            torch._enable_functionalization(reapply_views=True)
+            stack.callback(torch._disable_functionalization)
+            torch._C._set_grad_enabled(self.captured.grad_enabled)
+            stack.callback(torch._C._set_grad_enabled, grad_before)
+            stack.callback(self.leave_autocasts)
+            yield
+
+    def leave_autocasts(self) -> None:
+        """Exit what a failed walk had entered: a nesting count left too high would keep autocast's cache for good."""
+        for entered in reversed(self.autocasts):
+            entered.__exit__(None, None, None)
+
+    # The forward.
+
+    def place_inputs(self) -> None:
+        """A placeholder and a functional tensor for each captured input; the very same tensor twice is one."""
+        first: dict[int, int] = {}
+        for index, node in enumerate(self.captured.inputs):
+            value = info(node).value
+            with origin(info(node).id):
+                placeholder = self.graph.placeholder(node.name)
+                inner = value.detach() if isinstance(value, Tensor) else value
+                self.tape.stamp(placeholder, inner)
+            self.placeholders.append(placeholder)
+            if isinstance(value, Tensor):
+                if id(value) in first:
+                    self.repeats[index] = first[id(value)]
+                    self.values[node] = self.inputs[first[id(value)]]
+                    continue
+                first[id(value)] = index
+                self.tape.bind(inner, placeholder)
+                self.values[node] = self.inputs[index] = self.input(index, value, inner)
+            else:
+                self.values[node] = value
+        self.tape.sizes = SizeNodes(self.graph, self.placeholders)
+
+    def input(self, index: int, value: Tensor, inner: Tensor) -> Tensor:
+        """`inner` as a functional tensor with the autograd state of `value`, and the edge its gradient arrives at."""
+        made = torch._to_functional_tensor(inner)
+        if value.requires_grad:
+            if value.is_leaf:
+                made.requires_grad_()
+            else:
+                torch._mirror_autograd_meta_to(value, made)
+            self.edges[index] = torch.autograd.graph.get_gradient_edge(made)
+        self.first_grad_fn[index] = made.grad_fn
+        return made
+
+    def forward(self) -> list[Any]:
+        """Run the captured nodes in order; the values that the graph returns."""
+        for node in self.captured.graph.nodes:
+            if node.op == "placeholder" or node.op == "output":
+                continue
+            with origin(info(node).id):
+                self.values[node] = self.constant(node) if node.op == "get_attr" else self.run(node)
+        return [self.result(v) if isinstance(v, fx.Node) else v for v in self.captured.outputs]
+
+    def result(self, node: fx.Node) -> Any:
+        """What `node` yields, brought up to date with writes through its aliases."""
+        value = self.values[node]
+        with origin(info(node).id):
+            if isinstance(value, Tensor):
+                self.live(value)
+        return value
+
+    def run(self, node: fx.Node) -> Any:
+        args, kwargs = fx.map_arg((node.args, node.kwargs), self.values.__getitem__)
+        try:
+            if node.op == "call_method":
+                result = getattr(args[0], node.target)(*args[1:], **kwargs)  # type: ignore[arg-type]
+            else:
+                result = node.target(*args, **kwargs)  # type: ignore[operator]
+        except Unsupported:
+            raise
+        except NO_DATA as error:
+            raise Unsupported(Why(DATA_DEPENDENT, f"{node.name}: {error}")) from error
+        except Exception as error:  # whatever the operators raise, eager raises for the user
+            raise Unsupported(Why(TRACE_FAILED, f"{node.name}: {type(error).__name__}: {error}")) from error
+        if isinstance(result, torch.autocast):
+            self.autocasts.append(result)
+        elif args and isinstance(args[0], torch.autocast):
+            self.autocasts.remove(args[0])
+        if torch.is_grad_enabled():
+            self.attribution.attribute(tensors_with_bases((result, args, kwargs)))
+        return result
+
+    def constant(self, node: fx.Node) -> Any:
+        value: Any = self.captured.constants[str(node.target)]
+        if not isinstance(value, Tensor):
+            return value
+        if value.requires_grad and self.captured.grad_enabled:
+            raise Unsupported(Why(CONSTANT_GRAD, str(node.target)))
+        name = str(node.target)
+        if name not in self.constants:
+            made = self.tape.constant(value.detach(), name)
+            self.constants[name] = torch._to_functional_tensor(info(made).value)
+        return self.constants[name]
+
+    # What became of inputs and results.
+
+    def finish(self, results: list[Any]) -> Traced:
+        inputs = {}
+        for index, value in self.inputs.items():
+            with origin(info(self.captured.inputs[index]).id):
+                inputs[index] = self.live(value)
+        self.check_constants()
+        self.check_inputs(inputs)
+        restrides = tuple(self.restride(i) for i in inputs if torch._functionalize_has_metadata_mutation(self.inputs[i]))
+        restrided = frozenset(restride.index for restride in restrides)
+        written = [i for i, value in inputs.items() if aliases.root(value.node) is not self.placeholders[i]]
+        self.check_overlap(written)
+        after = [i for i in written if i in restrided or self.autograd_saw(i)]
+        outputs: list[tuple[GraphOutput, fx.Node, Tensor | None]] = []
+        outputs += [(NewValue(i), inputs[i].node, inputs[i].seen) for i in after]
+        numbers = {i: self.size_node(v) for i, v in enumerate(results) if isinstance(v, Symbolic)}
+        placed = place(
+            results, inputs, restrided, numbers, self.live, frozenset(self.tape.grad_off), first=len(outputs)
+        )
+        outputs += placed.outputs
+        outputs = [(what, self.as_captured(what, node), seen) for what, node, seen in outputs]
+        differentiable = tuple(seen is not None and seen.requires_grad for _, _, seen in outputs)
+        eager = GradFnGraph()
+        nodes: list[Any] = [node for _, node, _ in outputs]
+        kinds: list[GraphOutput] = [what for what, _, _ in outputs]
+        sources: list[GraphInput] = [Primal(i) for i in range(len(self.placeholders))]
+        if any(differentiable):
+            heads = [(i, seen) for i, (_, _, seen) in enumerate(outputs) if seen is not None and seen.requires_grad]
+            eager = record([seen for _, seen in heads])
+            sources += [Tangent(i) for i, _ in heads]
+            gradients = self.backward([(nodes[i], seen) for i, seen in heads])
+            nodes += [gradients.get(i) for i in range(len(self.placeholders))]
+            kinds += [GradientOf(i) for i in range(len(self.placeholders))]
+        self.write_inputs([i for i in written if i not in after], inputs)
+        self.graph.output(tuple(nodes))
+        mutations = tuple(Mutation(i, "after", after.index(i)) if i in after else Mutation(i, "inside") for i in written)
+        signature = Signature(
+            inputs=tuple(sources),
+            outputs=tuple(kinds),
+            returned=placed.returned,
+            mutations=mutations,
+            restrides=restrides,
+            repeats=dict(self.repeats),
+            differentiable=differentiable,
+            symbols=places([info(node).value for node in self.placeholders]),
+        )
+        made = Graph(
+            self.captured.name, self.graph, self.captured.fake_mode, dict(self.tape.constants), self.captured.grad_enabled
+        )
+        return Traced(made, not any(differentiable), signature, self.captured, eager)
+
+    def live(self, value: Tensor) -> Live:
+        """`value` brought up to date with what was written through its aliases, and the node that yields it."""
+        if not torch._is_functional_tensor(value):
+            return Live(value, self.tape.node(value))
+        torch._sync(value)
+        return Live(value, self.tape.node(torch._from_functional_tensor(value)))
+
+    def size_node(self, value: Any) -> Any:
+        assert self.tape.sizes is not None
+        return self.tape.sizes.node(value)
+
+    def autograd_saw(self, index: int) -> bool:
+        """Whether autograd recorded a write of this input; a write under no_grad or through detach it did not."""
+        value = self.inputs[index]
+        return value.requires_grad and value.grad_fn is not self.first_grad_fn[index]
+
+    def restride(self, index: int) -> Restride:
+        value = self.inputs[index]
+        size, stride = tuple(map(expression, value.shape)), tuple(map(expression, value.stride()))
+        return Restride(index, size, stride, expression(value.storage_offset()), self.autograd_saw(index))
+
+    def as_captured(self, what: GraphOutput, node: fx.Node) -> fx.Node:
+        """`node` in the strides that capture saw for this result, which a decomposition may not have kept."""
+        value = info(node).value
+        captured = self.captured.outputs[what.index] if isinstance(what, Result) else None
+        wanted = info(captured).value if isinstance(captured, fx.Node) else None
+        if not isinstance(value, Tensor) or not isinstance(wanted, Tensor) or same_strides(wanted, value):
+            return node
+        with origin(*info(node).origins), not_functional():
+            return self.tape.node(in_layout_of(wanted, value))
+
+    def write_inputs(self, indices: list[int], inputs: dict[int, Live]) -> None:
+        """The trailing copies into inputs whose change autograd does not see."""
+        for index in indices:
+            source, target = inputs[index].node, self.placeholders[index]
+            with origin(*info(source).origins):
+                copied = self.graph.call_function(aten.copy_.default, (target, source))
+                self.tape.stamp(copied, info(target).value, about=f"input {target.name} takes its new value")
+
+    # Refusals.
+
+    def check_inputs(self, inputs: dict[int, Live]) -> None:
+        for index, value in inputs.items():
+            name = self.placeholders[index].name
+            if torch._functionalize_was_storage_changed(value.seen):
+                raise Unsupported(Why(STORAGE_CHANGED, name))
+            before = index in self.edges
+            leaf_now = value.seen.requires_grad and value.seen.grad_fn is None
+            if (before and not value.seen.requires_grad) or (not before and leaf_now):
+                raise Unsupported(Why(REQUIRES_GRAD_CHANGED, name))
+
+    def check_constants(self) -> None:
+        for name, value in self.constants.items():
+            if aliases.root(self.live(value).node).op != "get_attr":
+                raise Unsupported(Why(CONSTANT_MUTATION, name))
+
+    def check_overlap(self, written: list[int]) -> None:
+        """Raise Unsupported where a written input may share memory with another."""
+        fakes = {index: info(self.captured.inputs[index]).value for index in self.inputs}
+        for index in written:
+            for other, fake in fakes.items():
+                if other != index and overlap(fakes[index], fake):
+                    pair = f"{self.placeholders[index].name} and {self.placeholders[other].name}"
+                    raise Unsupported(Why(ALIASED_MUTATION, pair))
+
+    # The backward.
+
+    def backward(self, heads: list[tuple[fx.Node, Tensor]]) -> dict[int, fx.Node]:
+        """Trace the backward from `heads`; the node of each input's gradient, for inputs that get one."""
+        tangents = [self.tangent(number, node) for number, (node, _) in enumerate(heads)]
+        wanted = dict(self.edges)
+        outputs = [seen for _, seen in heads]
+        with origin(ACCUMULATION), torch.autograd.set_multithreading_enabled(False), torch.enable_grad():
+            try:
+                found = torch.autograd.grad(outputs, list(wanted.values()), tangents, allow_unused=True)
+            except Unsupported:
+                raise
+            except Exception as error:  # eager raises it when backward() is called
+                raise Unsupported(Why(TRACE_FAILED, f"backward: {type(error).__name__}: {error}")) from error
+        with origin(synthetic("gradient of an input")):
+            return {i: self.live(value).node for i, value in zip(wanted, found, strict=True) if value is not None}
+
+    def tangent(self, number: int, node: fx.Node) -> Tensor:
+        """A placeholder for the gradient of a forward output, dense and in the output's own layout."""
+        value = info(node).value
+        with _disable_current_modes(), self.captured.fake_mode, not_functional():
+            inner = torch.empty_like(value.detach())
+        anchor = next((n for n in self.graph.nodes if n.op != "placeholder"), None)
+        with self.graph.inserting_before(anchor), origin(*info(node).origins):
+            placeholder = self.graph.placeholder(f"tangent_{number}")
+            self.tape.stamp(placeholder, inner, about=f"gradient of {info(node).id}")
+        self.tape.bind(inner, placeholder)
+        return torch._to_functional_tensor(inner)
+
+
+@contextlib.contextmanager
+def not_functional() -> Iterator[None]:
+    """Functionalisation off inside a block of a functional trace."""
+    torch._disable_functionalization()
+    try:
+        yield
+    finally:
+        torch._enable_functionalization(reapply_views=True)
+
+
+def tensors_with_bases(values: Any) -> list[Tensor]:
+    """The tensors among `values`, and those they are views of: writing a view changes the grad_fn of its base."""
+    found: list[Tensor] = []
+    pending = [values]
+    while pending:
+        value = pending.pop()
+        if isinstance(value, Tensor):
+            found.append(value)
+            if value._is_view() and value._base is not None:
+                found.append(value._base)
+        elif isinstance(value, (tuple, list)):
+            pending += value
+        elif isinstance(value, dict):
+            pending += value.values()
+    return found
+
+
+def overlap(a: Tensor, b: Tensor) -> bool:
+    """Whether two inputs may share memory: same storage, and ranges of it that meet."""
+    if storage_of(a) != storage_of(b):
+        return False
+    (first, last), (start, end) = extent(a), extent(b)
+    return not (last < start or end < first)
+
+
+def extent(value: Tensor) -> tuple[int, int]:
+    """The first and last byte of a tensor in its storage, by size hints."""
+    at = hint(value.storage_offset())
+    reach = sum((hint(n) - 1) * hint(s) for n, s in zip(value.shape, value.stride(), strict=True))
+    return at * value.element_size(), (at + reach + 1) * value.element_size() - 1
+
+
+@contextlib.contextmanager
+def kept_autocast() -> Iterator[None]:
+    """Restore the ambient autocast state on exit, and keep its cache of casts out of the trace."""
+    devices = ("cpu", "cuda")
+    before = [(d, torch.is_autocast_enabled(d), torch.get_autocast_dtype(d)) for d in devices]
+    cached = torch.is_autocast_cache_enabled()
+    torch.set_autocast_cache_enabled(False)
+    try:
+        yield
+    finally:
+        torch.set_autocast_cache_enabled(cached)
+        for device, enabled, dtype in before:
+            torch.set_autocast_enabled(device, enabled)
+            torch.set_autocast_dtype(device, dtype)

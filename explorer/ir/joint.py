@@ -1,0 +1,343 @@
+"""The traced graph and its halves, and typed facts about what each of their inputs and outputs is.
+
+AOTAutograd: descriptors.py and schemas.py (ViewAndMutationMeta, OutputAliasInfo).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import torch
+
+from explorer.core.origin import Origins
+from explorer.core.reasons import Why
+from explorer.core.text import Line, Text
+from explorer.ir.graph import Graph, describe, info
+from explorer.ir.program import Program
+
+# What a graph input is.
+
+
+@dataclass(frozen=True, slots=True)
+class Primal:
+    """Input number `index` of the captured graph."""
+
+    index: int
+
+    def __str__(self) -> str:
+        return f"input {self.index}"
+
+
+@dataclass(frozen=True, slots=True)
+class Tangent:
+    """The gradient that flows into forward output number `output`, laid out as the traced placeholder says."""
+
+    output: int
+
+    def __str__(self) -> str:
+        return f"gradient of forward output {self.output}"
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A value that the forward half left for the backward half: the node `id` of the joint graph."""
+
+    id: str
+
+    def __str__(self) -> str:
+        return f"saved {self.id}"
+
+
+GraphInput = Primal | Tangent | Kept
+
+# What a graph output is.
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What the captured graph returns at `index`."""
+
+    index: int
+
+    def __str__(self) -> str:
+        return f"result {self.index}"
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """A tensor that several results are views of; they are rebuilt from it so that they share its memory."""
+
+    results: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f"base of results {', '.join(map(str, self.results))}"
+
+
+@dataclass(frozen=True, slots=True)
+class NewValue:
+    """What input `index` holds after the call; copied into it outside the graph, where autograd sees the copy."""
+
+    index: int
+
+    def __str__(self) -> str:
+        return f"new value of input {self.index}"
+
+
+@dataclass(frozen=True, slots=True)
+class GradientOf:
+    """The gradient of input `index`."""
+
+    index: int
+
+    def __str__(self) -> str:
+        return f"gradient of input {self.index}"
+
+
+GraphOutput = Result | Base | NewValue | GradientOf | Kept
+
+# How the caller gets what the captured graph returns.
+
+
+@dataclass(frozen=True, slots=True)
+class FromGraph:
+    """Output number `output` of the forward graph."""
+
+    output: int
+
+    def __str__(self) -> str:
+        return f"forward output {self.output}"
+
+
+@dataclass(frozen=True, slots=True)
+class FromInput:
+    """Input number `index` itself."""
+
+    index: int
+
+    def __str__(self) -> str:
+        return f"input {self.index}"
+
+
+@dataclass(frozen=True, slots=True)
+class ViewStep:
+    """One recorded view operation. Sizes among the arguments are numbers or sympy expressions.
+
+    `item` picks one of several results (split). `grad_enabled` is the grad mode it ran under.
+    """
+
+    target: torch._ops.OpOverload
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    item: int | None
+    grad_enabled: bool
+
+    def __str__(self) -> str:
+        arguments = [*map(str, self.args), *(f"{name}={value}" for name, value in self.kwargs.items())]
+        item = "" if self.item is None else f"[{self.item}]"
+        return f"{self.target.__name__.partition('.')[0]}({', '.join(arguments)}){item}"
+
+
+@dataclass(frozen=True, slots=True)
+class FromView:
+    """A view, replayed on `base` so that it shares the base's memory and autograd sees a view."""
+
+    base: FromGraph | FromInput
+    steps: tuple[ViewStep, ...]
+
+    def __str__(self) -> str:
+        return ".".join([str(self.base), *map(str, self.steps)])
+
+
+@dataclass(frozen=True, slots=True)
+class SameAs:
+    """The very object returned at an earlier `index`."""
+
+    index: int
+
+    def __str__(self) -> str:
+        return f"result {self.index} again"
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A number, string or None known when compiling."""
+
+    value: Any
+
+    def __str__(self) -> str:
+        return repr(self.value)
+
+
+Returned = FromGraph | FromInput | FromView | SameAs | Constant
+
+# What the call does to its inputs.
+
+
+@dataclass(frozen=True, slots=True)
+class Mutation:
+    """Input `index` is written. "inside": by a trailing `aten.copy_` of the graph, unseen by autograd.
+    "after": from the NewValue at forward output `output`, by a copy that autograd sees."""
+
+    index: int
+    how: Literal["inside", "after"]
+    output: int | None = None
+
+    def __str__(self) -> str:
+        where = "inside the graph" if self.how == "inside" else f"after the graph, from forward output {self.output}"
+        return f"input {self.index} is written {where}"
+
+
+@dataclass(frozen=True, slots=True)
+class Restride:
+    """Input `index` changes its size or strides in place (`t_`, `unsqueeze_`); numbers or sympy expressions.
+
+    `seen` says whether autograd records the change.
+    """
+
+    index: int
+    size: tuple[Any, ...]
+    stride: tuple[Any, ...]
+    offset: Any
+    seen: bool
+
+    def __str__(self) -> str:
+        return f"input {self.index} becomes size {self.size} strides {self.stride}"
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What each input and output of the traced graph is, and how the captured graph's calling convention comes back.
+
+    `inputs` and `outputs` go with the traced graph's placeholders and outputs, one for one. Forward outputs come
+    before gradients.
+    """
+
+    inputs: tuple[GraphInput, ...]
+    outputs: tuple[GraphOutput, ...]
+    returned: tuple[Returned, ...]
+    mutations: tuple[Mutation, ...] = ()
+    restrides: tuple[Restride, ...] = ()
+    repeats: Mapping[int, int] = field(default_factory=dict)
+    """Inputs that are the very tensor of an earlier input."""
+    differentiable: tuple[bool, ...] = ()
+    """Per forward output: whether gradients flow into it."""
+    symbols: Mapping[Any, tuple[int, int | None]] = field(default_factory=dict)
+    """Where each size symbol is read at run time: (input, dimension), or (input, None) for an input that is a size."""
+
+    @property
+    def forward_outputs(self) -> tuple[GraphOutput, ...]:
+        return tuple(output for output in self.outputs if not isinstance(output, GradientOf))
+
+    @property
+    def written(self) -> frozenset[int]:
+        """Indices of the inputs that the call writes."""
+        return frozenset(mutation.index for mutation in self.mutations)
+
+    def lines(self) -> list[Line]:
+        made = [Line(f"  {mutation}") for mutation in self.mutations]
+        made += [Line(f"  {restride}") for restride in self.restrides]
+        made += [Line(f"  input {again} is input {first}") for again, first in self.repeats.items()]
+        made += [Line(f"  returns {index}: {returned}") for index, returned in enumerate(self.returned)]
+        return made
+
+
+@dataclass(frozen=True, slots=True)
+class GradFn:
+    """A node of eager's autograd graph: `name` is its class, `inputs` the ids its gradients flow to.
+
+    `origins` are the captured nodes whose forward made it.
+    """
+
+    id: str
+    name: str
+    origins: Origins
+    inputs: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class GradFnGraph:
+    """Eager's autograd graph as it stood before the backward was traced, outputs first; empty in inference."""
+
+    nodes: tuple[GradFn, ...] = ()
+
+    def text(self) -> Text:
+        lines = [
+            Line(f"  {node.id}: {node.name} -> {', '.join(node.inputs) or 'nothing'}", node.id, node.origins)
+            for node in self.nodes
+        ]
+        return Text((Line("eager's autograd graph:"), *lines))
+
+
+@dataclass(frozen=True)
+class Traced:
+    """The captured graph as functional ATen operations. `forward` is the inference graph, or the joint one.
+
+    `captured` is what it was traced from: the rejoined call runs it where inputs overlap in memory unexpectedly.
+    """
+
+    forward: Graph
+    is_inference: bool
+    signature: Signature
+    captured: Graph
+    eager_backward: GradFnGraph = GradFnGraph()
+
+    def text(self) -> Text:
+        kind = "inference" if self.is_inference else "joint forward and backward"
+        return Text((Line(f"# {kind}"), *self.forward.text().lines, *self.signature.lines()), "python")
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """What became of a forward value that the backward needs. `bytes` by size hints.
+
+    "kept": the forward half stores it; "input": it is an input and is alive anyway; "recomputed": the backward
+    half computes it again.
+    """
+
+    id: str
+    fate: Literal["kept", "input", "recomputed"]
+    bytes: int
+    why: Why
+    origins: Origins = ()
+
+
+@dataclass(frozen=True)
+class Partitioned:
+    """The halves of a joint graph. The forward half's outputs are the signature's forward outputs, then what is kept
+    and is no output already. The backward half's inputs are what `backward_inputs` says (tensors of the forward, its
+    sizes, gradients); its outputs are the gradients that `signature.outputs` ends with.
+    """
+
+    forward: Graph
+    backward: Graph
+    saved: tuple[Saved, ...]
+    signature: Signature
+    backward_inputs: tuple[GraphInput, ...]
+    kept_at: Mapping[str, int]
+    """For each Kept id the forward half's output that holds it."""
+    captured: Graph
+
+    def text(self) -> Text:
+        groups = {fate: [s for s in self.saved if s.fate == fate] for fate in ("input", "kept", "recomputed")}
+        lines = []
+        for fate, members in groups.items():
+            lines.append(Line(f"{fate}: {len(members)} values, {sum(s.bytes for s in members):,} bytes"))
+            lines += [Line(f"  {s.id} ({s.bytes:,} bytes): {s.why}", "", (s.id,)) for s in members]
+        return Text((*lines, *self.forward.text().lines, *self.backward.text().lines), "python")
+
+
+@dataclass(frozen=True)
+class Halves:
+    """A traced or partitioned graph with its halves built: what REJOIN takes. `backward` is None in inference."""
+
+    plan: Traced | Partitioned
+    forward: Program
+    backward: Program | None
+
+
+def placeholder_line(graph: Graph, index: int) -> str:
+    """One input as a person reads it: its name and type."""
+    node = graph.inputs[index]
+    return f"{node.name}: {describe(info(node).value)}"
