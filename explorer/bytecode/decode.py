@@ -114,7 +114,7 @@ def _tables(code: types.CodeType, body: list[Raw]) -> Tables:
 def _read(code: types.CodeType) -> list[Raw]:
     """The instructions of `code` with their EXTENDED_ARGs and caches gathered."""
     packed = code.co_code
-    spans = list(code.co_positions())
+    spans = [*code.co_positions(), *[(None,) * 4] * (len(packed) // 2)]  # a table may stop short
     raws: list[Raw] = []
     offset = start = high = 0
     while offset < len(packed):

@@ -14,7 +14,7 @@ from explorer.bytecode.flow import bound, handlers_by_position, reachable, stack
 from explorer.bytecode.normal import CHECKED_LOADS, HEADROOM, LANDINGS, caches
 from explorer.bytecode.ops import OPS
 from explorer.bytecode.reasons import VERSION
-from explorer.bytecode.rules import NEXT, WRITING, Emit, runs
+from explorer.bytecode.rules import LONGEST, NEXT, WRITING, Emit, runs
 from explorer.bytecode.tables import Entry, write_exceptions, write_locations
 from explorer.core.reasons import Unsupported, Why
 from explorer.ir.bytecode import Code, Handler, Instruction, Span
@@ -120,24 +120,24 @@ class _Writer:
                 ways = backward if self._index[jump.target] <= position else landings
                 ways[jump.target] = position
         above_falls = False
-        work = list(self._order)
-        while work:
-            self._at = work[0]
+        done = 0
+        while done < len(self._order):
+            self._at = self._order[done]
             instruction = self.code.instructions[self._at]
             if instruction.id in landings:
                 self._land(landings[instruction.id], instruction.id, above_falls)
             self.labels[instruction.id] = len(self.items)
-            run, emits = self._written(work)
-            written = [self.code.instructions[position] for position in work[:run]]
-            last = written[-1]
+            count, emits = self._written(done)
+            run = [self.code.instructions[position] for position in self._order[done : done + count]]
+            done += count
             handler = self._handlers[self._at]
-            del work[:run]
-            for back, emit in enumerate(emits, run - len(emits)):  # the last opcode is what the last instruction does
+            for back, emit in enumerate(emits, count - len(emits)):  # the last opcode is what the last instruction does
                 # Where a frame resumes it is past the suspension, whose handler is for what is thrown into it.
-                here = self._handlers[work[0]] if emit.name == "RESUME" and work else handler
-                self._add(emit.name, emit.arg, self._label(emit, last.id), written[max(0, back)].span, here)
-            self.labels[f"after {last.id}"] = len(self.items)
-            above_falls = OPS[last.op].falls
+                resumed = emit.name == "RESUME" and done < len(self._order)
+                here = self._handlers[self._order[done]] if resumed else handler
+                self._add(emit.name, emit.arg, self._label(emit, run[-1].id), run[max(0, back)].span, here)
+            self.labels[f"after {run[-1].id}"] = len(self.items)
+            above_falls = OPS[run[-1].op].falls
         for target, position in backward.items():
             self.labels[f"way back {target}"] = len(self.items)
             for name in LANDINGS.get(self.code.instructions[position].op, ()):
@@ -179,23 +179,23 @@ class _Writer:
             yield handler
             position = self._index[handler.target]
 
-    def _written(self, work: Sequence[int]) -> tuple[int, list[Emit]]:
-        """The longest run at the head of `work` that a rule takes: nothing jumps into it, and one handler covers it."""
-        instructions = self.code.instructions
-        first = work[0]
-        if instructions[first].op == "LOAD_FAST" and instructions[first].arg in self._only_cells:
-            raise ValueError(f"{self.code.qualname}: LOAD_FAST of {instructions[first].arg!r}, which is a cell")
-        ops = [instructions[position].op for position in work[:5]]
-        for run in runs(ops, 0):
-            rest = work[1 : len(run)]
-            if run not in WRITING or any(
-                instructions[p].id in self._targets or self._handlers[p] is not self._handlers[first] for p in rest
-            ):
-                continue
-            emits = WRITING[run]([instructions[position] for position in work[: len(run)]], self)
+    def _written(self, done: int) -> tuple[int, list[Emit]]:
+        """The longest run from `done` on that a rule takes: nothing jumps into it, and one handler covers it."""
+        positions = self._order[done : done + LONGEST]
+        instructions = [self.code.instructions[position] for position in positions]
+        first = instructions[0]
+        if first.op == "LOAD_FAST" and first.arg in self._only_cells:
+            raise ValueError(f"{self.code.qualname}: LOAD_FAST of {first.arg!r}, which is a cell")
+        whole = 1
+        while whole < len(positions) and not (
+            instructions[whole].id in self._targets or self._handlers[positions[whole]] is not self._handlers[self._at]
+        ):
+            whole += 1
+        for run in runs([i.op for i in instructions[:whole]], 0):
+            emits = WRITING[run](instructions[: len(run)], self) if run in WRITING else None
             if emits is not None:
                 return len(run), emits
-        raise Unsupported(Why(VERSION, ops[0]))
+        raise Unsupported(Why(VERSION, first.op))
 
     def _label(self, emit: Emit, last: str) -> str | None:
         if emit.target is None:

@@ -200,7 +200,7 @@ def liveness(code: Code) -> dict[str, frozenset[str]]:
     """The locals, cells and free variables that something from this instruction on may read, and that may be bound.
 
     Given for each instruction that can be reached. A cell is live while anything names it: storing into it does not
-    end its life, as closures share it. `super` reads the first argument and `__class__` without naming them.
+    end its life, as closures share it. Calling `super()` reads the first argument and `__class__` of the frame unnamed.
     """
     edges = flow(code)
     _, possible = _bound(edges)
@@ -228,8 +228,10 @@ def liveness(code: Code) -> dict[str, frozenset[str]]:
 def _read(code: Code, instruction: Instruction) -> Iterable[str]:
     if instruction.op in _READS:
         return (instruction.arg,)
-    if instruction.op in ("LOAD_GLOBAL", "LOAD_NAME") and instruction.arg == "super":
-        return (*code.locals[: min(1, code.arg_count)], *(name for name in code.frees if name == "__class__"))
+    no_arguments = (instruction.op, instruction.arg) == ("CALL", (0, ()))
+    implicit = instruction.op in ("LOAD_SUPER_ATTR", "LOAD_SUPER_METHOD") and not instruction.arg[1]
+    if (no_arguments or implicit) and "__class__" in code.frees:
+        return ("__class__", *code.locals[: min(1, code.arg_count)])
     return ()
 
 
