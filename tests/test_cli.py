@@ -1,0 +1,209 @@
+"""The command line: what it prints, what it writes, and how it ends, with good input and bad."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from records import sample
+
+from explorer import demo
+from explorer.cli import main
+from explorer.session import Record
+
+ROOT = Path(__file__).parent.parent
+
+
+def invoke(*arguments: object) -> Result:
+    result = CliRunner().invoke(main, list(map(str, arguments)))
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+def told(result: Result) -> str:
+    """What the error says, on one line."""
+    return " ".join(result.stderr.split())
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    return Record(sample()).save(tmp_path / "sample.explore.json.gz")
+
+
+@pytest.mark.parametrize("command", ["demo", "run", "report", "diff"])
+def test_help_has_examples(command: str) -> None:
+    result = invoke(command, "--help")
+    assert result.exit_code == 0
+    assert f"explorer {command}" in result.stdout.partition("Examples:")[2]
+
+
+def test_report_writes_a_page_beside_the_record(saved: Path) -> None:
+    result = invoke("report", saved)
+    assert result.exit_code == 0, result.output
+    page = saved.with_name("sample.html")
+    assert str(page) in result.stdout.replace("\n", "")
+    assert "scaled" in page.read_text()
+
+
+def test_report_writes_where_it_is_told(saved: Path, tmp_path: Path) -> None:
+    assert invoke("report", saved, "-o", tmp_path / "out.html").exit_code == 0
+    assert (tmp_path / "out.html").exists()
+
+
+def test_report_prints_every_stage(saved: Path) -> None:
+    result = invoke("report", saved, "--text")
+    assert "=== f0 dead code" in result.stdout and "aten.mul(x, scale)" in result.stdout
+
+
+@pytest.mark.parametrize("command", ["report", "diff"])
+@pytest.mark.parametrize(
+    ("contents", "said"),
+    [(None, "no such file"), (b"hello", "is not a record"), (b"\x1f\x8bhello", "damaged"),
+     (b'{"version": 99, "compiles": []}', "upgrade torch-explorer")],
+    ids=["absent", "text", "damaged", "newer"],
+)  # fmt: skip
+def test_what_is_not_a_record_is_wrong_input(tmp_path: Path, command: str, contents: bytes | None, said: str) -> None:
+    file = tmp_path / "file.json"
+    if contents is not None:
+        file.write_bytes(contents)
+    result = invoke(command, file, *([file] if command == "diff" else []))
+    assert result.exit_code == 2
+    assert said in told(result) and "file.json" in told(result)
+    assert "Traceback" not in result.output
+
+
+def test_a_folder_is_not_a_record(tmp_path: Path) -> None:
+    result = invoke("report", tmp_path)
+    assert result.exit_code == 2 and "expected a record" in told(result)
+
+
+def test_a_page_that_cannot_be_written(saved: Path, tmp_path: Path) -> None:
+    result = invoke("report", saved, "-o", tmp_path / "absent" / "out.html")
+    assert result.exit_code == 1
+    assert "no page can be written" in told(result) and "name another place with -o" in told(result)
+
+
+def test_diff_of_equal_records(saved: Path) -> None:
+    result = invoke("diff", "--exit-code", saved, saved)
+    assert result.exit_code == 0
+    assert "0 of 7 stages differ" in result.stdout
+
+
+def test_diff_shows_the_lines(saved: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.explore.json"
+    Record(sample()).save(other)
+    other.write_text(other.read_text().replace("* scale\",\"buf0\"", "* 3\",\"buf0\""))
+    assert invoke("diff", saved, other).exit_code == 0
+    result = invoke("diff", "--exit-code", saved, other)
+    assert result.exit_code == 1
+    assert "+buf0[i0, i1] = x[i0, i1] * 3" in result.stdout and "1 of 7 stages differ" in result.stdout
+
+
+SCRIPT = """
+import sys
+import torch
+import explorer
+
+@explorer.compile
+def f(x):
+    return torch.relu(x) * 2 + 1
+
+print(f(torch.ones(8)).sum().item(), __name__, sys.argv[1:])
+"""
+
+
+def run_script(tmp_path: Path, source: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    script = tmp_path / "script.py"
+    script.write_text(source)
+    command = [sys.executable, "-m", "explorer", "run", "--out", str(tmp_path / "out"), str(script), *arguments]
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300, check=False)
+
+
+def test_run_records_a_script(tmp_path: Path) -> None:
+    ran = run_script(tmp_path, SCRIPT, "--steps", "3")
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout == "24.0 __main__ ['--steps', '3']\n"
+    record = Record.load(tmp_path / "out" / "script.explore.json.gz")
+    assert record.kernels and record.title == "script.py"
+    assert (tmp_path / "out" / "script.html").exists()
+
+
+def test_run_records_a_script_that_uses_torch_compile(tmp_path: Path) -> None:
+    ran = run_script(tmp_path, SCRIPT.replace("@explorer.compile", '@torch.compile(backend="explorer")'))
+    assert ran.returncode == 0, ran.stderr
+    assert Record.load(tmp_path / "out" / "script.explore.json.gz").kernels
+
+
+def test_run_ends_as_the_script_does(tmp_path: Path) -> None:
+    ran = run_script(tmp_path, SCRIPT + "sys.exit(7)\n")
+    assert ran.returncode == 7
+    assert Record.load(tmp_path / "out" / "script.explore.json.gz").kernels
+
+
+def test_run_shows_the_script_s_own_traceback(tmp_path: Path) -> None:
+    ran = run_script(tmp_path, SCRIPT + "def g():\n    raise KeyError('mine')\ng()\n")
+    assert ran.returncode == 1
+    assert "KeyError: 'mine'" in ran.stderr and "in g" in ran.stderr
+    assert "explorer/cli" not in ran.stderr
+    assert (tmp_path / "out" / "script.explore.json.gz").exists()
+
+
+def test_run_of_a_script_without_a_compile_says_so(tmp_path: Path) -> None:
+    ran = run_script(tmp_path, "print('nothing')\n")
+    assert ran.returncode == 0
+    assert "compiled nothing" in ran.stderr and "explorer.compile(fn)" in ran.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_run_of_what_is_not_a_script(tmp_path: Path) -> None:
+    absent = invoke("run", tmp_path / "absent.py")
+    assert absent.exit_code == 2 and "absent.py cannot be read" in told(absent)
+    wrong = tmp_path / "wrong.py"
+    wrong.write_text("def f(:\n")
+    result = invoke("run", wrong)
+    assert result.exit_code == 2 and "is not a Python script" in told(result)
+
+
+def test_run_puts_back_what_it_replaced(tmp_path: Path) -> None:
+    before = sys.modules["__main__"], sys.argv, list(sys.path)
+    script = tmp_path / "script.py"
+    script.write_text("import sys; assert sys.path[0] == sys.argv[1]\n")
+    assert invoke("run", script, str(tmp_path)).exit_code == 0
+    assert (sys.modules["__main__"], sys.argv, sys.path) == before
+
+
+def test_demo_without_transformers_runs_the_convolutional_network(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(demo, "find_spec", lambda name: None)
+    result = invoke("demo", "--no-stock", "--out", tmp_path / "demo")
+    assert result.exit_code == 0, result.output
+    assert "pip install 'torch-explorer[models]'" in " ".join(result.stdout.split())
+    assert {file.name for file in (tmp_path / "demo").iterdir()} == {
+        "index.html", "cnn-inference.html", "cnn-inference.explore.json.gz", "cnn-training.html",
+        "cnn-training.explore.json.gz",
+    }  # fmt: skip
+    for name in ("cnn-inference", "cnn-training"):
+        record = Record.load(tmp_path / "demo" / f"{name}.explore.json.gz")
+        assert record.kernels and not record.breaks and not record.coverage.fallback
+        assert record.timing and record.timing.accuracy and not record.timing.accuracy.first_parting
+        assert [c.name for c in record.timing.contestants] == ["eager", "explorer"]
+        assert f"{name}.html" in (tmp_path / "demo" / "index.html").read_text()
+
+
+@pytest.mark.slow
+def test_demo_with_a_gpt2(tmp_path: Path) -> None:
+    pytest.importorskip("transformers")
+    result = invoke("demo", "--no-stock", "--out", tmp_path)
+    assert result.exit_code == 0, result.output
+    for name in ("gpt2-inference", "gpt2-training"):
+        record = Record.load(tmp_path / f"{name}.explore.json.gz")
+        assert len(record.breaks) <= 2 and not record.coverage.fallback
+        assert record.timing and record.timing.accuracy and not record.timing.accuracy.first_parting
+
+
+def test_demo_into_a_place_that_cannot_be(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    result = invoke("demo", "--out", tmp_path / "file" / "demo")
+    assert result.exit_code == 1 and "name another folder with --out" in told(result)

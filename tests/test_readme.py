@@ -1,0 +1,33 @@
+"""The README's examples run, and what it names exists."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
+
+
+def test_the_examples_run_in_order(tmp_path: Path) -> None:
+    blocks = re.findall(r"^```python\n(.*?)^```$", README, re.S | re.M)
+    assert len(blocks) >= 5
+    script = tmp_path / "readme.py"
+    script.write_text("\n".join(blocks))
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    ran = subprocess.run(
+        [sys.executable, str(script)], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert (tmp_path / "scaled.explore.json.gz").exists() and (tmp_path / "scaled.html").exists()
+
+
+def test_the_paths_it_names_exist() -> None:
+    named = set(re.findall(r"(?:explorer|notebooks|docs|tests)/[\w/]+(?:\.\w+)?", README))
+    assert not sorted(path for path in named if not (ROOT / path).exists())
+
+
+def test_its_benchmarks_exist() -> None:
+    for name in re.findall(r"python -m benchmarks (\w+)", README):
+        assert (ROOT / "benchmarks" / f"{name}.py").exists()
