@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from lowering import lowered
+from torch.utils._pytree import tree_leaves
 
 from explorer.codegen import GENERATE
 from explorer.ir.program import BuildOptions, Generation, Program
@@ -44,13 +45,14 @@ def compile_fx(fn: Callable[..., Any], *inputs: Any, **how: Any) -> Callable[...
 
 def flat(value: Any) -> tuple[Any, ...]:
     """A function's result as a compiled one returns it."""
-    return tuple(value) if isinstance(value, (tuple, list)) else (value,)
+    return tuple(tree_leaves(value))
 
 
 def assert_like_eager(fn: Callable[..., Any], *inputs: Any, rtol: float = 2e-5, atol: float = 1e-5, **how: Any) -> None:
     """Values, dtypes, shapes and strides of the compiled function are eager's."""
     copies = [value.clone() if isinstance(value, torch.Tensor) else value for value in inputs]
-    wanted = flat(fn(*copies))
+    with torch.no_grad():
+        wanted = flat(fn(*copies))
     got = compile_fx(fn, *inputs, **how)(*inputs)
     assert len(got) == len(wanted)
     for mine, theirs in zip(got, wanted, strict=True):

@@ -41,11 +41,19 @@ class CppSources:
         self.ids[kernel.id] = kernel.ids
         moved, computed = work(passes, self.buffers)
         arguments = (
-            *(Argument(f"arg{n}", buffer, written=written) for n, (buffer, written) in enumerate(made.buffers)),
+            *(self._pointer(n, buffer, written) for n, (buffer, written) in enumerate(made.buffers)),
             *(Argument(str(symbol), size=symbol) for symbol in made.sizes),
         )
         finished = Kernel(
-            kernel.id, name, "cpp", _named(made, name), arguments, moved, computed, kernel.origins, {"mode": made.mode}
+            kernel.id,
+            name,
+            "cpp",
+            _named(made, name),
+            arguments,
+            moved,
+            computed,
+            kernel.origins,
+            {"mode": made.mode, "errors": len(made.errors)},
         )
         self.kernels.append(finished)
         return finished
@@ -58,8 +66,8 @@ class CppSources:
         sizes: dict[sympy.Symbol, None] = {}
         for kernel in kernels:
             for argument in kernel.arguments:
-                if argument.buffer is not None:
-                    bases[self.storage.base(argument.buffer)] = None
+                if argument.base is not None:
+                    bases[argument.base] = None
                 else:
                     sizes[argument.size] = None
         writer = LineWriter(name, "cpp")
@@ -87,6 +95,10 @@ class CppSources:
         self.entries.append(entry)
         return entry
 
+    def _pointer(self, number: int, buffer: str, written: bool) -> Argument:
+        base, offset = self.storage.base(buffer), self.storage.offset(buffer)
+        return Argument(f"arg{number}", buffer, written=written, base=base, offset=offset)
+
     def _passed(self, kernel: Kernel, bases: list[str], sizes: list[Size]) -> list[str]:
         texts = []
         for argument in kernel.arguments:
@@ -94,9 +106,9 @@ class CppSources:
                 texts.append(f"n[{sizes.index(argument.size)}]")
                 continue
             const = "" if argument.written else "const "
-            place = f"p[{bases.index(self.storage.base(argument.buffer))}]"
-            if offset := self.storage.offset(argument.buffer):
-                place = f"({place} + {offset})"
+            place = f"p[{bases.index(str(argument.base))}]"
+            if argument.offset:
+                place = f"({place} + {argument.offset})"
             texts.append(f"({const}{cpp_type(self.buffers[argument.buffer].layout.dtype)}*){place}")
         return [*texts, "threads"]
 

@@ -39,10 +39,48 @@ static inline bf16 float_to_bf16(float x) {
     "index_max": "static inline long index_max(long a, long b) { return a > b ? a : b; }",
     "floor_div": "static inline long floor_div(long a, long b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); }",
     "floor_mod": "static inline long floor_mod(long a, long b) { return a - b * floor_div(a, b); }",
+    "fused": """\
+static inline float fused(float a, float b, float c) {
+#ifdef __FMA__
+    return __builtin_fmaf(a, b, c);
+#else
+    return a * b + c;
+#endif
+}""",
+    "exp_float": """\
+static inline float exp_float(float x) {
+    // 2^n * e^r with |r| <= ln(2) / 2 and a minimax polynomial; 2^n in two factors, for subnormal results.
+    x = x < -104.0f ? -104.0f : x > 89.0f ? 89.0f : x;
+    float n = __builtin_rintf(x * 1.442695041f);
+    float r = fused(n, 2.12194440e-4f, fused(n, -0.693359375f, x));
+    float p = fused(fused(fused(fused(0.0013813089f, r, 0.0083694234f), r, 0.04166846f), r, 0.16666515f), r, 0.49999994f);
+    p = fused(p * r, r, r) + 1;
+    int whole = x != x ? 0 : (int)n, low = whole >> 1;
+    float scale = __builtin_bit_cast(float, (low + 127) << 23);
+    return p * scale * __builtin_bit_cast(float, (whole - low + 127) << 23);
+}""",
+    "tanh_float": """\
+static inline float tanh_float(float x) {
+    // An odd minimax polynomial near 0, else from exp(2 |x|).
+    float size = __builtin_fabsf(x), s = x * x;
+    float p = fused(fused(fused(fused(-0.0055149463f, s, 0.020469189f), s, -0.053687938f), s, 0.13330829f), s, -0.3333326f);
+    float far = 1 - 2 / (exp_float(2 * size) + 1);
+    return __builtin_copysignf(size < 0.65f ? fused(p * s, size, size) : far, x);
+}""",
+    "erf_float": """\
+static inline float erf_float(float x) {
+    // An odd minimax polynomial up to 1, beyond it 1 - exp(-q(|x|)).
+    float size = __builtin_fabsf(x), t = size > 4 ? 4 : size, s = x * x;
+    float p = fused(fused(fused(7.8537763e-05f, s, -0.000801016809f), s, 0.00518832495f), s, -0.026853811f);
+    p = fused(fused(fused(p, s, 0.112835854f), s, -0.37612626f), s, 0.128379166f);
+    float q = fused(fused(fused(-0.000211632134f, t, 0.00319530629f), t, -0.0228260309f), t, 0.105160505f);
+    q = fused(fused(q, t, 0.635796607f), t, 1.12849069f) * t;
+    return size < 1 ? fused(p, x, x) : __builtin_copysignf(1 - exp_float(-q), x);
+}""",
     "trunc_div": """\
 template <class T> static inline T trunc_div(T a, T b, int& bad, int zero) {
     bad |= (b == 0) << zero;
-    return b == 0 ? 0 : b == T(-1) ? -a : a / b;
+    return b == 0 ? 0 : T(-1) < 0 && b == T(-1) ? -a : a / b;
 }""",
     "trunc_mod": """\
 template <class T> static inline T trunc_mod(T a, T b, int& bad, int zero) {
@@ -68,10 +106,14 @@ static inline double floor_mod_float(double a, double b) {
     return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
 }""",
     "floor_div_float": """\
+static inline float float_rest(float a, float b) { return fmodf(a, b); }
+static inline double float_rest(double a, double b) { return fmod(a, b); }
 template <class T> static inline T floor_div_float(T a, T b) {
-    T rest = floor_mod_float(a, b), quotient = (a - rest) / b, whole = __builtin_floor(quotient);
-    T near = quotient - whole > T(0.5) ? whole + 1 : whole;
-    return b == 0 ? a / b : near == 0 ? T(__builtin_copysign(0.0, a / b)) : near;
+    T rest = float_rest(a, b), quotient = (a - rest) / b;
+    if (rest != 0 && (rest < 0) != (b < 0)) quotient -= 1;
+    T whole = __builtin_floor(quotient);
+    if (quotient - whole > T(0.5)) whole += 1;
+    return b == 0 ? a / b : quotient == 0 ? T(__builtin_copysign(0.0, a / b)) : whole;
 }""",
     "int_pow": """\
 template <class T> static inline T int_pow(T base, T exponent) {
@@ -122,8 +164,8 @@ static double erfinv_double(double y) {
     double tail = __builtin_log1p(-y * y), half = 4.330746750799873 + 0.5 * tail;
     double x = __builtin_copysign(__builtin_sqrt(__builtin_sqrt(half * half - tail / 0.147) - half), y);
     for (int step = 0; step < 4; ++step) {
-        double error = (size < 0.5 ? __builtin_erf(x) - y
-                                   : __builtin_copysign((1 - size) - __builtin_erfc(__builtin_fabs(x)), y));
+        double far = (1 - size) - __builtin_erfc(__builtin_fabs(x));
+        double error = size < 0.5 ? __builtin_erf(x) - y : y < 0 ? -far : far;
         x -= error / (1.1283791670955126 * __builtin_exp(-x * x));
     }
     return x;

@@ -118,6 +118,14 @@ _FLOAT = {
     "lgamma": "lgamma_{T}({0})",
 }
 
+_FLOAT32 = {
+    "exp": "exp_float({0})",
+    "tanh": "tanh_float({0})",
+    "erf": "erf_float({0})",
+    "sigmoid": "1 / (1 + exp_float(-{0}))",
+}
+"""Inline forms of the prelude: quicker than a call, which would spill every vector register."""
+
 _INLINED = {"abs": "fabs", "floor": "floor", "ceil": "ceil", "trunc": "trunc", "round": "rint", "sqrt": "sqrt"}
 _INLINED |= {"copysign": "copysign"}
 
@@ -165,6 +173,8 @@ def apply_text(op: str, dtype: torch.dtype, args: list[str], zero: int = 0) -> s
     if op in _EITHER:
         return _EITHER[op].format(*args)
     if dtype.is_floating_point:
+        if dtype is torch.float32 and op in _FLOAT32:
+            return _FLOAT32[op].format(*args)
         if op in _FLOAT:
             return _FLOAT[op].format(*args, T=type_name, f=suffix)
         if op in _INLINED:

@@ -22,21 +22,29 @@ class Storage:
         """The buffer whose memory `buffer` was given: itself, or where reuse and aliases lead."""
         while True:
             allocation = self.allocations.get(buffer)
-            if allocation is not None and allocation.where == "reuse" and allocation.of is not None:
-                buffer = allocation.of
-            elif allocation is None and (alias := self.buffers[buffer].alias_of) is not None:
-                buffer = alias
-            else:
+            if allocation is None or allocation.where != "reuse" or allocation.of is None:
                 return buffer
+            buffer = allocation.of
+
+    def tensor(self, buffer: str) -> str:
+        """The buffer whose tensor to use for `buffer`: as `root`, but a view that an operator returned is a tensor of
+        its own, with its own first element."""
+        while True:
+            if self.buffers[buffer].kind == "extern" and self.buffers[buffer].alias_of is not None:
+                return buffer
+            allocation = self.allocations.get(buffer)
+            if allocation is None or allocation.where != "reuse" or allocation.of is None:
+                return buffer
+            buffer = allocation.of
 
     def in_pool(self, buffer: str) -> bool:
-        allocation = self.allocations.get(self.root(buffer))
+        allocation = self.allocations.get(self.tensor(buffer))
         return allocation is not None and allocation.where == "pool"
 
     def base(self, buffer: str) -> str:
-        """The name of the tensor to take a pointer of: the pool, or the root buffer."""
-        return POOL if self.in_pool(buffer) else self.root(buffer)
+        """The name of the tensor to take a pointer of: the pool, or a buffer with a tensor of its own."""
+        return POOL if self.in_pool(buffer) else self.tensor(buffer)
 
     def offset(self, buffer: str) -> int:
         """Bytes from the base's pointer to the start of the buffer."""
-        return self.allocations[self.root(buffer)].offset if self.in_pool(buffer) else 0
+        return self.allocations[self.tensor(buffer)].offset if self.in_pool(buffer) else 0

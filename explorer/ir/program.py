@@ -41,12 +41,17 @@ class Generation:
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """A parameter of a kernel: the pointer to `buffer` (its storage start), or the value of a size symbol."""
+    """A parameter of a kernel: the pointer to `buffer` (its storage start), or the value of a size symbol.
+
+    For C++ `base` names the tensor (or "pool") that the buffer lies in, `offset` bytes after its start.
+    """
 
     name: str
     buffer: str | None = None
     size: Size | None = None
     written: bool = False
+    base: str | None = None
+    offset: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +100,8 @@ class Generated:
     prelude: Text = Text(())
     """What the kernels name besides the language, written before them in each translation unit."""
     entries: tuple[Entry, ...] = ()
+    externs: tuple[tuple[str, str], ...] = ()
+    """The calls of library operators in the order in which `call` makes them: id, and name in `constants`."""
     options: BuildOptions = BuildOptions()
 
     def text(self) -> Text:

@@ -6,10 +6,12 @@ import hashlib
 import os
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 from explorer.core.text import Line, Text
 from explorer.ir.program import BuildStep, Generated, Program
+from explorer.runtime.assembly import listing
 from explorer.runtime.cache import cache_folder, put, temporary_folder
 from explorer.runtime.call import load
 from explorer.runtime.compiler import (
@@ -32,12 +34,19 @@ def build_cpp(generated: Generated) -> Program:
 
     Raises Unsupported without a compiler, without room for its output, or where it refuses the code."""
     if not generated.kernels:
-        return load(generated, None, ())
+        return load(generated, None, (), dict)
     try:
-        step = _built(generated, cache_folder(generated.options.cache_dir))
+        built = _built(generated, cache_folder(generated.options.cache_dir))
     except OSError:
-        step = _built(generated, temporary_folder())
-    return load(generated, Path(step.output), (step,))
+        built = _built(generated, temporary_folder())
+    show = listing(generated, built.units, (built.step.command[0], *_flags(generated), "-g1", "-S", "-o", "-"))
+    return load(generated, Path(built.step.output), (built.step,), show)
+
+
+@dataclass(frozen=True)
+class _Built:
+    step: BuildStep
+    units: tuple[tuple[Path, Text], ...]
 
 
 def units(generated: Generated) -> list[Text]:
@@ -60,10 +69,15 @@ def units(generated: Generated) -> list[Text]:
     return [Text(tuple(lines), "cpp") for lines in texts]
 
 
-def _built(generated: Generated, folder: Path) -> BuildStep:
+def _flags(generated: Generated) -> tuple[str, ...]:
+    return (*generated.options.cpp_flags, *machine_flags(), *FLAGS)
+
+
+def _built(generated: Generated, folder: Path) -> _Built:
     path, version = chosen_compiler()
-    sources = [str(text) + "\n" for text in units(generated)]
-    flags = (*generated.options.cpp_flags, *machine_flags(), *FLAGS)
+    texts = units(generated)
+    sources = [str(text) + "\n" for text in texts]
+    flags = _flags(generated)
     key = hashlib.sha256("\0".join((path, version, processor(), *flags, *openmp_library(), *sources)).encode())
     name = key.hexdigest()[:32]
     target = folder / f"{name}.so"
@@ -73,11 +87,13 @@ def _built(generated: Generated, folder: Path) -> BuildStep:
     cached = target.exists()
     if not cached:
         _compile(path, flags, files, target)
-    return BuildStep(Path(path).name, command, version, str(target), time.perf_counter() - started, cached)
+    step = BuildStep(Path(path).name, command, version, str(target), time.perf_counter() - started, cached)
+    return _Built(step, tuple(zip(files, texts, strict=True)))
 
 
 def _compile(path: str, flags: tuple[str, ...], files: list[Path], target: Path) -> None:
-    """One run for a single unit; objects side by side and a link for several. The result appears whole or not at all."""
+    """One run for a single unit; objects side by side and a link for several. The result appears whole or not at all.
+    """
     libraries = (*openmp_library(), "-lmvec", "-lm")
     with tempfile.TemporaryDirectory(dir=target.parent, prefix="build-") as scratch:
         made = f"{scratch}/made.so"

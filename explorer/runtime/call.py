@@ -1,12 +1,10 @@
-"""Loads a built program: entries as Python functions without ctypes on the way, and the wrapper as a module."""
+"""Loads a built library: its entries as Python functions, without ctypes on the way of a call."""
 
 from __future__ import annotations
 
 import ctypes
 import functools
-import itertools
-import linecache
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +12,10 @@ import torch
 
 from explorer.core.text import Text
 from explorer.ir.program import BuildStep, Generated, Program
+from explorer.runtime.profile import profiler
+from explorer.runtime.wrapper import execute
 
 METH_FASTCALL = 0x80
-
-_numbers = itertools.count()
 
 
 class _MethodDef(ctypes.Structure):
@@ -46,25 +44,18 @@ def entry_function(library: ctypes.CDLL, name: str) -> Callable[..., int]:
     return made
 
 
-def load(generated: Generated, library_path: Path | None, steps: tuple[BuildStep, ...]) -> Program:
+def load(
+    generated: Generated,
+    library_path: Path | None,
+    steps: tuple[BuildStep, ...],
+    lowered: Callable[[], Mapping[str, Mapping[str, Text]]],
+) -> Program:
     """Load the library and run the wrapper's text, which defines `call`."""
     names: dict[str, Any] = dict(generated.constants)
     threads = generated.options.threads
     names["threads"] = torch.get_num_threads if threads is None else functools.partial(int, threads)
-    if library_path is not None:
-        library = ctypes.CDLL(str(library_path))
-        for entry in generated.entries:
-            names[entry.function] = entry_function(library, entry.function)
+    library = ctypes.CDLL(None if library_path is None else str(library_path))
+    for entry in generated.entries:
+        names[entry.function] = entry_function(library, entry.function)
     call = execute(generated.wrapper, generated.name, names)
-    return Program(generated, call, steps, lambda: {})
-
-
-def execute(text: Text, name: str, names: Mapping[str, Any]) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
-    """Run the wrapper's text under a file name that tracebacks can show lines of; returns its `call`."""
-    source = str(text) + "\n"
-    file = f"<explorer {name} {next(_numbers)}>"
-    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
-    namespace = dict(names)
-    exec(compile(source, file, "exec"), namespace)
-    call: Callable[[Sequence[Any]], tuple[Any, ...]] = namespace["call"]
-    return call
+    return Program(generated, call, steps, lowered, profiler(generated, library, names))

@@ -75,7 +75,17 @@ def openmp_library() -> tuple[str, ...]:
 
 def run(command: tuple[str, ...]) -> subprocess.Popen[str]:
     """Start the compiler; `finish` waits for it."""
-    return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
+
+
+def assemble(command: tuple[str, ...]) -> str:
+    """The output of a compiler that was told to write assembly to standard output. Raises Unsupported as `finish`."""
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise Unsupported(Why(reasons.COMPILER_FAILED, done.stderr.strip()[:2000]))
+    return done.stdout
 
 
 def finish(process: subprocess.Popen[str]) -> None:
