@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
@@ -141,11 +142,12 @@ class Run:
     def compute(self, grid: Grid) -> None:
         """Compute and store the elements of a loop at the points of a grid."""
         loop = grid.loop
+        outer, reduced = grid.shape[: len(loop.axes)], grid.shape[len(loop.axes) :]
         value = grid.value(loop.value, None).expand(grid.shape)
         if loop.combine is not None:
-            value = _COMBINE[loop.combine](value.reshape(*grid.shape[: len(loop.axes)], -1))
-        index = grid.index(loop.index, loop.indirect, None).expand(grid.shape)
-        index = index.reshape(*grid.shape[: len(loop.axes)], -1)[..., 0] if loop.reduced else index
+            value = _COMBINE[loop.combine](value.reshape(*outer, math.prod(reduced)))
+        index = grid.index(loop.index, loop.indirect, None)
+        index = index.expand((*outer, *(1 for _ in reduced))).reshape(outer)
         flat, start = self.memory[loop.id].flat, self.memory[loop.id].start
         position, new = (index + start).reshape(-1), value.to(flat.dtype).reshape(-1)
         if loop.store == "set":

@@ -119,7 +119,32 @@ def simplify(expr: Size, sizes: Mapping[sympy.Symbol, Size]) -> Size:
         if _within(base, divisor * modulus, sizes):
             return simplify(FloorDiv(base, divisor), sizes)
         return ModularIndexing(base, divisor, modulus)
-    return expr.func(*args)
+    return _recombined(expr.func(*args))
+
+
+def _recombined(expr: Size) -> Size:
+    """Digits of one number put together again: (i % 6) + 6 * (i // 6) is i, and so for digits in between."""
+    if not isinstance(expr, sympy.Add):
+        return expr
+    digits = {}
+    for part in expr.args:
+        coefficient, digit = part.as_coeff_Mul()
+        if isinstance(digit, (FloorDiv, ModularIndexing)):
+            digits[digit.args[0], digit.args[1], coefficient] = part
+    for (base, divisor, coefficient), part in digits.items():
+        digit = part / coefficient
+        if isinstance(digit, ModularIndexing):
+            modulus = digit.args[2]
+            above = digits.get((base, divisor * modulus, coefficient * modulus))
+            if above is not None:
+                higher = above / (coefficient * modulus)
+                joined = (
+                    ModularIndexing(base, divisor, modulus * higher.args[2])
+                    if isinstance(higher, ModularIndexing)
+                    else FloorDiv(base, divisor)
+                )
+                return _recombined(expr - part - above + coefficient * joined)
+    return expr
 
 
 def _split(expr: Size, divisor: Size) -> tuple[Size, Size]:

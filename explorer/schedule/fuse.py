@@ -28,11 +28,7 @@ def fuse(dependencies: Dependencies) -> Fused:
     """Kernels of as many loops as are worth joining."""
     fusion = Fusion(dependencies)
     fusion.run()
-    home = {id: key for key, group in fusion.groups.items() for id in group.ids}
-    final = {
-        pair: verdict for pair, verdict in fusion.verdicts.items() if verdict.ok == (home[pair[0]] == home[pair[1]])
-    }
-    return collect(dependencies, list(fusion.groups.values()), final)
+    return collect(dependencies, list(fusion.groups.values()), fusion.decided())
 
 
 def separate(dependencies: Dependencies) -> Fused:
@@ -44,6 +40,11 @@ def separate(dependencies: Dependencies) -> Fused:
         first, second = fusion.groups[a], fusion.groups[b]
         verdicts[spokesmen(first, second, linked(first, second, fusion.facts))] = disabled
     return collect(dependencies, list(fusion.groups.values()), verdicts, enabled=False)
+
+
+def refused_for_company(why: Why) -> Verdict:
+    """The verdict on two loops that would fit, in kernels that do not for the reason `why`."""
+    return Verdict(False, why if why.code == reasons.TOO_LARGE else Why(reasons.KERNELS, str(why)))
 
 
 class Fusion:
@@ -58,6 +59,7 @@ class Fusion:
             if isinstance(operation, Loop)
         }
         self.reach = Reach(dependencies, {key: group.ids for key, group in self.groups.items()})
+        self._alone = dict(self.groups), self.reach.copy()
         self.verdicts: dict[tuple[str, str], Verdict] = {}
         self._next = len(dependencies.loops.operations)
         self._touching: dict[str, dict[int, None]] = {}
@@ -76,6 +78,24 @@ class Fusion:
             if made is not None:
                 for pair in self._pairs_of(made):
                     heapq.heappush(queue, (*self._promise(*pair), *pair))
+
+    def decided(self) -> dict[tuple[str, str], Verdict]:
+        """The last verdict on each pair that was tried. Where only the company that the two are in forbids what they
+        could do alone, it says so."""
+        home = {id: key for key, group in self.groups.items() for id in group.ids}
+        found: dict[tuple[str, str], Verdict] = {}
+        for (first, second), verdict in self.verdicts.items():
+            together = home[first] == home[second]
+            if verdict.ok == together:
+                apart = not together and self.alone(first, second).ok
+                found[first, second] = refused_for_company(verdict.why) if apart else verdict
+        return found
+
+    def alone(self, first: str, second: str) -> Verdict:
+        """The verdict on two loops, were every loop still a kernel of its own."""
+        groups, reach = self._alone
+        a, b = self.facts.position[first], self.facts.position[second]
+        return can_fuse(groups[a], groups[b], self.facts, reach.between(a, b), self.names).verdict
 
     def pairs(self) -> list[tuple[int, int]]:
         """Pairs of groups that touch one storage: each with each, or with those near by where they are many."""

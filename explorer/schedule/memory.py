@@ -5,7 +5,7 @@ Inductor: codegen/memory_planning.py (the pool) and codegen/wrapper.py (can_reus
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 import sympy
@@ -31,11 +31,13 @@ def plan_memory(schedule: Schedule) -> MemoryPlan:
     for name, a in plan.items():
         if a.where == "pool" and loops.buffers[name].layout.device != device:
             plan[name] = replace(a, where="own", why=Why(reasons.OTHER_DEVICE))
-    before = _peak(plan.values(), ("own", "library", "pool"), loops.hints)
+    before = _peak(plan, ("own", "library", "pool"), loops.hints)
     _reuse(schedule, plan)
-    pool = _pack(plan)
-    after = pool + _peak(plan.values(), ("own", "library"), loops.hints)
-    return MemoryPlan(loops.name, tuple(plan.values()), pool, before, after)
+    candidates = [_packed(plan, alone) for alone in _large_first(plan)]
+    peaks = [pool + _peak(packed, ("own", "library"), loops.hints) for packed, pool in candidates]
+    after = min(peaks)
+    packed, pool = candidates[peaks.index(after)]
+    return MemoryPlan(loops.name, tuple(packed.values()), pool, before, after)
 
 
 def extent(layout: Layout) -> Size:
@@ -126,39 +128,59 @@ def _own_point_reads(steps: tuple[Step, ...], position: int) -> list[str]:
     return [name for name, own in found.items() if own]
 
 
-def _pack(plan: dict[str, Allocation]) -> int:
-    """Give offsets in the pool, the largest buffers first, each in the tightest gap between those alive at the same
-    time. Returns the pool's size in bytes."""
-    slots: list[tuple[Allocation, tuple[int, int]]] = []
+def _large_first(plan: Mapping[str, Allocation]) -> list[set[str]]:
+    """Sets of buffers to keep out of the pool: none, the largest, the two largest, four ... all.
+
+    The pool is held for the whole call, so a large buffer of short life may do better in a tensor that is freed.
+    """
+    by_size = sorted((a.buffer for a in plan.values() if a.where == "pool"), key=lambda name: -int(plan[name].bytes))
+    counts = [0, *(1 << power for power in range(len(by_size).bit_length())), len(by_size)]
+    return [set(by_size[:count]) for count in counts]
+
+
+def _packed(plan: Mapping[str, Allocation], alone: set[str]) -> tuple[dict[str, Allocation], int]:
+    """The plan with offsets in the pool, and the pool's size in bytes: the largest buffers first, each in the tightest
+    gap between those alive at the same time. Those in `alone` get tensors of their own."""
+    made = dict(plan)
+    for name in alone:
+        made[name] = replace(plan[name], where="own", why=Why(reasons.SHORT_LIVED))
     spans = held(plan)
-    wanted = [(a, spans[name]) for name, a in plan.items() if a.where == "pool"]
+    wanted = [(a, spans[name]) for name, a in made.items() if a.where == "pool"]
+    slots: list[tuple[Allocation, tuple[int, int]]] = []
     for a, (first, last) in sorted(wanted, key=lambda pair: (-int(pair[0].bytes), pair[1])):
-        need = _aligned(a)
-        best: tuple[int, int] | None = None
-        top = 0
-        for rival in sorted((b for b, (start, end) in slots if start <= last and first <= end), key=lambda b: b.offset):
-            gap = rival.offset - top
-            if gap >= need and (best is None or gap < best[1]):
-                best = top, gap
-            top = max(top, rival.offset + _aligned(rival))
-        plan[a.buffer] = replace(a, offset=top if best is None else best[0])
-        slots.append((plan[a.buffer], (first, last)))
-    return max((a.offset + _aligned(a) for a, _ in slots), default=0)
+        rivals = sorted((b for b, (start, end) in slots if start <= last and first <= end), key=lambda b: b.offset)
+        made[a.buffer] = replace(a, offset=_tightest_gap(_aligned(int(a.bytes)), rivals))
+        slots.append((made[a.buffer], (first, last)))
+    return made, max((_end(a) for a, _ in slots), default=0)
 
 
-def _aligned(a: Allocation) -> int:
-    return -(-int(a.bytes) // ALIGNMENT) * ALIGNMENT
+def _tightest_gap(need: int, rivals: list[Allocation]) -> int:
+    """Where `need` bytes fit best between slots sorted by offset; above them all where no gap is wide enough."""
+    gaps: list[tuple[int, int]] = []
+    top = 0
+    for rival in rivals:
+        if rival.offset - top >= need:
+            gaps.append((rival.offset - top, top))
+        top = max(top, _end(rival))
+    return min(gaps)[1] if gaps else top
 
 
-def _peak(allocations: Iterable[Allocation], places: tuple[str, ...], hints: Mapping[sympy.Symbol, int]) -> int:
-    """Most bytes alive at one position in `places`."""
-    plan = {a.buffer: a for a in allocations}
+def _end(a: Allocation) -> int:
+    return a.offset + _aligned(int(a.bytes))
+
+
+def _aligned(size: int) -> int:
+    return -(-size // ALIGNMENT) * ALIGNMENT
+
+
+def _peak(plan: Mapping[str, Allocation], places: tuple[str, ...], hints: Mapping[sympy.Symbol, int]) -> int:
+    """Most bytes alive at one position in `places`, as an allocator rounds them."""
     spans = held(plan)
     change: dict[int, int] = {}
     for name, a in plan.items():
         if a.where in places:
             first, last = spans[name]
-            size = size_hint(a.bytes, hints)
+            size = _aligned(size_hint(a.bytes, hints))
             change[first] = change.get(first, 0) + size
             change[last + 1] = change.get(last + 1, 0) - size
     most = now = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 
 from explorer.ir.loops import Extern
 from explorer.ir.schedule import Dependencies
@@ -32,6 +33,12 @@ class Reach:
         self._members = dict(zip(keys, bits, strict=False))
         self._before = dict(zip(keys, ancestors, strict=False))
         self._after = dict(zip(keys, descendants, strict=False))
+
+    def copy(self) -> Reach:
+        """As it is now, to be asked after groups were joined."""
+        made = copy(self)
+        made._members, made._before, made._after = dict(self._members), dict(self._before), dict(self._after)
+        return made
 
     def between(self, a: int, b: int) -> str | None:
         """An operation outside both groups that needs one of them and that the other needs, if there is one."""

@@ -179,6 +179,12 @@ ALIAS = reason(
     "It is a new value in the same storage",
     "The operation updates an existing tensor in place.",
 )
+SHORT_LIVED = reason(
+    "memory.short_lived",
+    "It is large and lives for a short time",
+    "The pool is held for the whole call. This buffer would make it larger than what a tensor that is freed after its "
+    "last use costs.",
+)
 OTHER_DEVICE = reason(
     "memory.other_device",
     "The pool is on another device",
