@@ -1,7 +1,7 @@
 """Each Python version's opcodes against the normalised instruction set: the only file that knows the version.
 
-`OPS` is the set itself. What follows are the rules that read each opcode and write each normalised instruction; those
-shared by all versions first, then one section for each subject on which they differ.
+`OPS` is the set itself, and `explorer.bytecode.same` has the rules that all versions share. What follows are those on
+which they differ, a section for each subject.
 """
 
 from __future__ import annotations
@@ -11,9 +11,24 @@ import opcode
 import sys
 from collections.abc import Sequence
 
+import explorer.bytecode.same  # noqa: F401  (fills the tables)
 from explorer.bytecode.ops import OPS as OPS
 from explorer.bytecode.reasons import OPCODE, VERSION
-from explorer.bytecode.rules import NEXT, READING, WRITING, Emit, Place, Raw, Step, Tables
+from explorer.bytecode.rules import (
+    NEXT,
+    READING,
+    WRITING,
+    Emit,
+    Place,
+    Raw,
+    Step,
+    Tables,
+    alias,
+    listed,
+    named,
+    plain,
+    slotted,
+)
 from explorer.core.reasons import Unsupported, Why
 from explorer.ir.bytecode import Instruction
 
@@ -47,102 +62,6 @@ def caches(name: str) -> int:
     return int(entries.get(name, 0) if isinstance(entries, dict) else entries[dis.opmap[name]])
 
 
-# Opcodes that are one normalised instruction of the same name, by what their argument is.
-
-
-def _plain(name: str) -> None:
-    READING.rule((name,))(lambda raws, tables: [Step(name)])
-    WRITING.rule((name,))(lambda run, place: [Emit(name)])
-
-
-def _counted(name: str) -> None:
-    READING.rule((name,))(lambda raws, tables: [Step(name, raws[0].arg)])
-    WRITING.rule((name,))(lambda run, place: [Emit(name, run[0].arg)])
-
-
-def _named(name: str) -> None:
-    READING.rule((name,))(lambda raws, tables: [Step(name, tables.names[raws[0].arg])])
-    WRITING.rule((name,))(lambda run, place: [Emit(name, place.name(run[0].arg))])
-
-
-def _slotted(name: str) -> None:
-    READING.rule((name,))(lambda raws, tables: [Step(name, tables.slots[raws[0].arg])])
-    WRITING.rule((name,))(lambda run, place: [Emit(name, place.slot(run[0].arg))])
-
-
-def _targeted(name: str) -> None:
-    READING.rule((name,))(lambda raws, tables: [Step(name, None, raws[0].target)])
-    WRITING.rule((name,))(lambda run, place: [Emit(name, target=run[0].target)])
-
-
-def _listed(name: str, values: Sequence[str]) -> None:
-    """The argument counts into `values`."""
-    READING.rule((name,))(lambda raws, tables: [Step(name, values[raws[0].arg])])
-    WRITING.rule((name,))(lambda run, place: [Emit(name, values.index(run[0].arg))])
-
-
-def _alias(name: str, op: str, arg: str) -> None:
-    """The opcode is the normalised `op` with `arg`."""
-    READING.rule((name,))(lambda raws, tables: [Step(op, arg, raws[0].target)])
-
-
-for _name in (
-    "NOP POP_TOP PUSH_NULL BINARY_SUBSCR STORE_SUBSCR DELETE_SUBSCR GET_LEN MATCH_MAPPING MATCH_SEQUENCE MATCH_KEYS "
-    "PUSH_EXC_INFO CHECK_EXC_MATCH CHECK_EG_MATCH WITH_EXCEPT_START GET_AITER GET_ANEXT BEFORE_ASYNC_WITH BEFORE_WITH "
-    "END_ASYNC_FOR GET_ITER GET_YIELD_FROM_ITER LOAD_BUILD_CLASS LOAD_ASSERTION_ERROR SETUP_ANNOTATIONS POP_EXCEPT "
-    "RETURN_VALUE"
-).split():
-    _plain(_name)
-for _name in (
-    "COPY SWAP BUILD_TUPLE BUILD_LIST BUILD_SET BUILD_MAP BUILD_CONST_KEY_MAP BUILD_STRING BUILD_SLICE UNPACK_SEQUENCE "
-    "LIST_APPEND SET_ADD MAP_ADD LIST_EXTEND SET_UPDATE DICT_MERGE DICT_UPDATE RAISE_VARARGS RERAISE GET_AWAITABLE "
-    "MATCH_CLASS"
-).split():
-    _counted(_name)
-for _name in "STORE_ATTR DELETE_ATTR STORE_GLOBAL DELETE_GLOBAL LOAD_NAME STORE_NAME DELETE_NAME".split():
-    _named(_name)
-for _name in "IMPORT_NAME IMPORT_FROM".split():
-    _named(_name)
-for _name in "STORE_FAST DELETE_FAST LOAD_DEREF STORE_DEREF DELETE_DEREF MAKE_CELL".split():
-    _slotted(_name)
-for _name in "FOR_ITER SEND".split():
-    _targeted(_name)
-_listed("BINARY_OP", "+ & // << @ * % | ** >> - / ^ += &= //= <<= @= *= %= |= **= >>= -= /= ^=".split())
-_listed("IS_OP", ("is", "is not"))
-_listed("CONTAINS_OP", ("in", "not in"))
-
-
-@READING.rule(("LOAD_CONST",))
-def _(raws: Sequence[Raw], tables: Tables) -> list[Step]:
-    return [Step("LOAD_CONST", tables.consts[raws[0].arg])]
-
-
-@WRITING.rule(("LOAD_CONST",))
-def _(run: Sequence[Instruction], place: Place) -> list[Emit]:
-    return [Emit("LOAD_CONST", place.const(run[0].arg))]
-
-
-@READING.rule(("UNPACK_EX",))
-def _(raws: Sequence[Raw], tables: Tables) -> list[Step]:
-    return [Step("UNPACK_EX", (raws[0].arg & 0xFF, raws[0].arg >> 8))]
-
-
-@WRITING.rule(("UNPACK_EX",))
-def _(run: Sequence[Instruction], place: Place) -> list[Emit]:
-    before, after = run[0].arg
-    return [Emit("UNPACK_EX", before | after << 8)]
-
-
-@READING.rule(("CALL_FUNCTION_EX",))
-def _(raws: Sequence[Raw], tables: Tables) -> list[Step]:
-    return [Step("CALL_FUNCTION_EX", bool(raws[0].arg & 1))]
-
-
-@WRITING.rule(("CALL_FUNCTION_EX",))
-def _(run: Sequence[Instruction], place: Place) -> list[Emit]:
-    return [Emit("CALL_FUNCTION_EX", int(run[0].arg))]
-
-
 # Suspending: the RESUME after a YIELD_VALUE says for what the frame waits.
 
 _WAITS = ("", "yield", "from", "await")
@@ -163,8 +82,8 @@ def _(run: Sequence[Instruction], place: Place) -> list[Emit]:
 
 
 if PY312:
-    _plain("CLEANUP_THROW")
-    _plain("END_SEND")
+    plain("CLEANUP_THROW")
+    plain("END_SEND")
 else:  # SEND drops the receiver itself when it jumps
 
     @WRITING.rule(("END_SEND",))
@@ -175,10 +94,10 @@ else:  # SEND drops the receiver itself when it jumps
 # Locals, globals, cells and attributes
 
 if not PY312:
-    _slotted("LOAD_FAST")
-    _slotted("LOAD_CLOSURE")
-    _named("LOAD_ATTR")
-    _named("LOAD_METHOD")
+    slotted("LOAD_FAST")
+    slotted("LOAD_CLOSURE")
+    named("LOAD_ATTR")
+    named("LOAD_METHOD")
 
     @READING.rule(("LOAD_CLASSDEREF",))
     def _(raws: Sequence[Raw], tables: Tables) -> list[Step]:
@@ -189,10 +108,10 @@ if not PY312:
         return [Emit("LOAD_CLASSDEREF", place.slot(run[1].arg))]
 
 else:
-    _plain("LOAD_LOCALS")
-    _slotted("LOAD_FROM_DICT_OR_DEREF")
-    _named("LOAD_FROM_DICT_OR_GLOBALS")
-    _slotted("LOAD_FAST_AND_CLEAR")
+    plain("LOAD_LOCALS")
+    slotted("LOAD_FROM_DICT_OR_DEREF")
+    named("LOAD_FROM_DICT_OR_GLOBALS")
+    slotted("LOAD_FAST_AND_CLEAR")
 
     def _load(slot: int, tables: Tables) -> Step:
         """3.13 loads a cell by LOAD_FAST as well; where a comprehension takes over the slot it may hold a value."""
@@ -253,7 +172,7 @@ if PY313:
         return [Emit(f"{run[0].op}_{run[1].op}", first << 4 | second)]
 
 elif PY312:
-    _slotted("LOAD_CLOSURE")
+    slotted("LOAD_CLOSURE")
 
 _GLOBAL_RUN = ("PUSH_NULL", "LOAD_GLOBAL") if NULL_FIRST else ("LOAD_GLOBAL", "PUSH_NULL")
 
@@ -282,7 +201,7 @@ _COMPARE_MASK = {"<": 2, "<=": 10, "==": 8, "!=": 7, ">": 4, ">=": 12}
 _UNARY = {"-": "UNARY_NEGATIVE", "~": "UNARY_INVERT", "not": "UNARY_NOT"}
 
 for _sign, _name in _UNARY.items():
-    _alias(_name, "UNARY_OP", _sign)
+    alias(_name, "UNARY_OP", _sign)
 
 
 @WRITING.rule(("UNARY_OP",))
@@ -306,7 +225,7 @@ def _(run: Sequence[Instruction], place: Place) -> list[Emit]:
 
 
 if PY313:
-    _plain("TO_BOOL")
+    plain("TO_BOOL")
 
     @READING.rule(("TO_BOOL", "UNARY_NOT"))
     def _(raws: Sequence[Raw], tables: Tables) -> list[Step]:
@@ -362,10 +281,10 @@ if PY312:
         return [Step("UNARY_OP", "+") if name == "UNARY_POSITIVE" else Step(op, name)]
 
 else:
-    _alias("UNARY_POSITIVE", "UNARY_OP", "+")
-    _alias("PREP_RERAISE_STAR", "CALL_INTRINSIC_2", "PREP_RERAISE_STAR")
-    _alias("ASYNC_GEN_WRAP", "CALL_INTRINSIC_1", "ASYNC_GEN_WRAP")
-    _alias("LIST_TO_TUPLE", "CALL_INTRINSIC_1", "LIST_TO_TUPLE")
+    alias("UNARY_POSITIVE", "UNARY_OP", "+")
+    alias("PREP_RERAISE_STAR", "CALL_INTRINSIC_2", "PREP_RERAISE_STAR")
+    alias("ASYNC_GEN_WRAP", "CALL_INTRINSIC_1", "ASYNC_GEN_WRAP")
+    alias("LIST_TO_TUPLE", "CALL_INTRINSIC_1", "LIST_TO_TUPLE")
 
     @WRITING.rule(("CALL_INTRINSIC_1", "POP_TOP"))
     def _(run: Sequence[Instruction], place: Place) -> list[Emit] | None:
@@ -398,9 +317,9 @@ if PY312:
 _CONVERSIONS = ("", "str", "repr", "ascii")
 
 if PY313:
-    _plain("FORMAT_SIMPLE")
-    _plain("FORMAT_WITH_SPEC")
-    _listed("CONVERT_VALUE", _CONVERSIONS)
+    plain("FORMAT_SIMPLE")
+    plain("FORMAT_WITH_SPEC")
+    listed("CONVERT_VALUE", _CONVERSIONS)
 else:
 
     @READING.rule(("FORMAT_VALUE",))
@@ -501,7 +420,7 @@ def _(run: Sequence[Instruction], place: Place) -> list[Emit]:
 
 if PY312:
     for _suffix, _condition in _CONDITIONS.items():
-        _alias(f"POP_JUMP_IF_{_suffix}", "POP_JUMP_IF", _condition)
+        alias(f"POP_JUMP_IF_{_suffix}", "POP_JUMP_IF", _condition)
 
     @WRITING.rule(("POP_JUMP_IF",))
     def _(run: Sequence[Instruction], place: Place) -> list[Emit]:
@@ -513,8 +432,8 @@ if PY312:
 
 else:
     for _suffix, _condition in _CONDITIONS.items():
-        _alias(f"POP_JUMP_FORWARD_IF_{_suffix}", "POP_JUMP_IF", _condition)
-        _alias(f"POP_JUMP_BACKWARD_IF_{_suffix}", "POP_JUMP_IF", _condition)
+        alias(f"POP_JUMP_FORWARD_IF_{_suffix}", "POP_JUMP_IF", _condition)
+        alias(f"POP_JUMP_BACKWARD_IF_{_suffix}", "POP_JUMP_IF", _condition)
 
     @WRITING.rule(("POP_JUMP_IF",))
     def _(run: Sequence[Instruction], place: Place) -> list[Emit]:

@@ -93,3 +93,44 @@ def runs(names: Sequence[str], position: int) -> Iterator[tuple[str, ...]]:
     """The keys that may fit at `position`, longest first."""
     for end in range(min(position + LONGEST, len(names)), position, -1):
         yield tuple(names[position:end])
+
+
+def plain(name: str) -> None:
+    """The opcode is the normalised instruction of the same name, without argument."""
+    READING.rule((name,))(lambda raws, tables: [Step(name)])
+    WRITING.rule((name,))(lambda run, place: [Emit(name)])
+
+
+def counted(name: str) -> None:
+    """As `plain`, but the argument is a number that means the same."""
+    READING.rule((name,))(lambda raws, tables: [Step(name, raws[0].arg)])
+    WRITING.rule((name,))(lambda run, place: [Emit(name, run[0].arg)])
+
+
+def named(name: str) -> None:
+    """As `plain`, but the argument counts into the names."""
+    READING.rule((name,))(lambda raws, tables: [Step(name, tables.names[raws[0].arg])])
+    WRITING.rule((name,))(lambda run, place: [Emit(name, place.name(run[0].arg))])
+
+
+def slotted(name: str) -> None:
+    """As `plain`, but the argument is a local, a cell or a free variable."""
+    READING.rule((name,))(lambda raws, tables: [Step(name, tables.slots[raws[0].arg])])
+    WRITING.rule((name,))(lambda run, place: [Emit(name, place.slot(run[0].arg))])
+
+
+def targeted(name: str) -> None:
+    """As `plain`, but the opcode jumps."""
+    READING.rule((name,))(lambda raws, tables: [Step(name, None, raws[0].target)])
+    WRITING.rule((name,))(lambda run, place: [Emit(name, target=run[0].target)])
+
+
+def listed(name: str, values: Sequence[str]) -> None:
+    """As `plain`, but the argument counts into `values`."""
+    READING.rule((name,))(lambda raws, tables: [Step(name, values[raws[0].arg])])
+    WRITING.rule((name,))(lambda run, place: [Emit(name, values.index(run[0].arg))])
+
+
+def alias(name: str, op: str, arg: str) -> None:
+    """The opcode is the normalised `op` with `arg`."""
+    READING.rule((name,))(lambda raws, tables: [Step(op, arg, raws[0].target)])
