@@ -17,7 +17,7 @@ def run(selection: Selection) -> Report:
         if not selection.of(named.name):
             continue
         done = explored(named.trial, configure(), name=named.name)
-        record = done.record(None)
+        record = done.record()
         cover, accuracy = record.coverage, done.accuracy
         calls = cover.kernel + cover.extern + cover.fallback
         fallback += cover.fallback

@@ -20,7 +20,7 @@ def run(selection: Selection) -> Report:
         if not selection.of(program.name):
             continue
         programs += 1
-        record = explored(of_program(program), configure(), name=program.name).record(None)
+        record = explored(of_program(program), configure(), name=program.name).record()
         for compile in record.data.compiles:
             lines, found = unsourced(compile)
             total += lines

@@ -6,13 +6,14 @@ import datetime
 import linecache
 import time as clock
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
 from explorer import export
 from explorer.capture import optimize
 from explorer.check.accuracy import Comparison, compare
+from explorer.check.profile import profile
 from explorer.check.trial import Contestant, Trial
 from explorer.config import Config
 from explorer.core.recorder import OnStage, Recorder, recording
@@ -50,15 +51,15 @@ class Explored:
     compile_seconds: float
     accuracy: Comparison
 
-    def time(self, stock: Stock | None = None) -> data.TimingData:
-        """Eager, ours and perhaps stock in turn, in one run."""
+    def time(self, stock: Stock | None = None) -> Measured:
+        """Eager, ours and perhaps stock in turn, in one run; then each kernel by itself."""
         entrants = [Entrant("eager", self.eager), Entrant("explorer", self.ours, self.compile_seconds)]
         if stock is not None:
             entrants.append(Entrant("stock", stock.contestant, stock.cold_seconds, _note(stock)))
-        return measure(entrants, self.accuracy)
+        return measure(entrants, self.accuracy, self.recorder)
 
-    def record(self, timing: data.TimingData | None) -> Record:
-        return Record(contents(self.recorder, self.config, self.name, timing))
+    def record(self, measured: Measured | None = None) -> Record:
+        return Record(contents(self.recorder, self.config, self.name, measured))
 
 
 def explored(trial: Trial, config: Config, *, name: str, on_stage: OnStage | None = None) -> Explored:
@@ -79,9 +80,18 @@ def _note(stock: Stock) -> str:
     return f"{breaks}, {duration(stock.warm_seconds)} with full caches"
 
 
-def contents(recorder: Recorder, config: Config, name: str, timing: data.TimingData | None) -> data.RecordData:
+@dataclass(frozen=True)
+class Measured:
+    """What timing gave: whole calls, and the kernels of each compile by its id."""
+
+    timing: data.TimingData
+    kernels: Mapping[str, export.Seconds]
+
+
+def contents(recorder: Recorder, config: Config, name: str, measured: Measured | None = None) -> data.RecordData:
     """Record data of everything that `recorder` saw."""
-    compiles = tuple(export.compile(run) for run in recorder.compiles)
+    seconds = measured.kernels if measured else {}
+    compiles = tuple(export.compile(run, seconds.get(run.id, {})) for run in recorder.compiles)
     return data.RecordData(
         data.VERSION,
         name,
@@ -93,7 +103,7 @@ def contents(recorder: Recorder, config: Config, name: str, timing: data.TimingD
         sources(compiles),
         compiles,
         coverage(compiles),
-        timing,
+        None if measured is None else measured.timing,
         reasons=export.reasons(named_reasons(compiles)),
     )
 
@@ -108,20 +118,42 @@ class Entrant:
     note: str = ""
 
 
-def measure(entrants: Sequence[Entrant], accuracy: Comparison) -> data.TimingData:
-    """Time the entrants in turn in one run."""
+def measure(entrants: Sequence[Entrant], accuracy: Comparison, recorder: Recorder) -> Measured:
+    """Time the entrants in turn in one run, and the kernels of all that `recorder` saw compiled."""
     samples = interleave({entrant.name: entrant.contestant.call for entrant in entrants})
     found = ((entrant, samples[entrant.name]) for entrant in entrants)
-    return data.TimingData(
+    kernels, failures = profiles(recorder)
+    spent = sum(sum(half.values()) for halves in kernels.values() for half in halves.values())
+    timing = data.TimingData(
         tuple(
             data.SamplesData(e.name, s.median, s.spread, tuple(s.seconds), e.compile_seconds, e.note) for e, s in found
         ),
+        overhead=None if failures or not kernels else max(0.0, samples["explorer"].median - spent),
         machine=data.MachineData(*peaks()),
         accuracy=data.AccuracyData(
             accuracy.largest_absolute, accuracy.largest_relative, accuracy.where, accuracy.parted, accuracy.compared
         ),
-        method=METHOD,
+        method="; ".join((METHOD, *failures)),
     )
+    return Measured(timing, kernels)
+
+
+def profiles(recorder: Recorder) -> tuple[dict[str, export.Seconds], list[str]]:
+    """Seconds of each kernel and library call of each compile, and what could not be measured with the reason."""
+    found: dict[str, export.Seconds] = {}
+    failures = []
+    for run in recorder.compiles:
+        halves: dict[str, Mapping[str, float]] = {}
+        for name, half in export.stages(run)[1].items():
+            if half.loops is None or half.program is None or half.program.call is None:
+                continue
+            try:
+                halves[name] = profile(half.loops, half.program)
+            except Exception as error:  # made-up inputs may be outside what an operator takes
+                failures.append(f"no times of single kernels in {run.id} {name}: {export.error(error)}")
+        if halves:
+            found[run.id] = halves
+    return found, failures
 
 
 def coverage(compiles: Iterable[data.CompileData]) -> data.CoverageData:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import sympy
@@ -91,7 +92,8 @@ class HalfParts:
     generated: Generated | None = None
     program: Program | None = None
 
-    def data(self) -> data.HalfData:
+    def exported(self, seconds: Mapping[str, float]) -> data.HalfData:
+        """`seconds` are the measured times of kernels and library calls, by id."""
         hints = self.loops.hints if self.loops else {}
         return data.HalfData(
             self.name,
@@ -102,9 +104,10 @@ class HalfParts:
             memory=None
             if self.memory is None
             else data.MemoryData(self.memory.pool_bytes, self.memory.peak_before, self.memory.peak_after),
-            kernels=self._kernels(hints),
+            kernels=self._kernels(hints, seconds),
             wrapper=None if self.generated is None else text(self.generated.wrapper),
             builds=() if self.program is None else tuple(data.BuildData(*_fields(s)) for s in self.program.steps),
+            extern_seconds={id: spent for id, spent in seconds.items() if id not in self._kernel_ids()},
             nodes={} if self.loops is None else dict(self.loops.nodes),
             runs=self.program is not None and self.program.call is not None,
         )
@@ -129,6 +132,7 @@ class HalfParts:
         if self.dependencies is None:
             return ()
         found = []
+        target: str
         for op in self.dependencies.loops.operations:
             reads = tuple(dict.fromkeys(access.buffer for access in self.dependencies.reads[op.id]))
             writes = tuple(buffer.name for buffer in op.writes)
@@ -140,14 +144,19 @@ class HalfParts:
             found.append(data.OperationData(op.id, kind, target, reads, writes, op.origins, reason))
         return tuple(found)
 
-    def _kernels(self, hints: Mapping[sympy.Symbol, int]) -> tuple[data.KernelData, ...]:
+    def _kernel_ids(self) -> frozenset[str]:
+        return frozenset(kernel.id for kernel in self.generated.kernels) if self.generated else frozenset()
+
+    def _kernels(
+        self, hints: Mapping[sympy.Symbol, int], seconds: Mapping[str, float]
+    ) -> tuple[data.KernelData, ...]:
         if self.generated is None:
             return ()
         lowered = self.program.lowered() if self.program is not None else {}
         return tuple(
             data.KernelData(
                 kernel.id, kernel.function, kernel.language, text(kernel.source), kernel.origins,
-                evaluate(kernel.bytes, hints), evaluate(kernel.flops, hints),
+                evaluate(kernel.bytes, hints), evaluate(kernel.flops, hints), seconds.get(kernel.id),
                 lowered={kind: text(made) for kind, made in lowered.get(kernel.function, {}).items()},
             )
             for kernel in self.generated.kernels
@@ -280,8 +289,12 @@ def guards(artifact: Capture | GuardedCode) -> tuple[data.GuardData, ...]:
     )  # fmt: skip
 
 
-def compile(run: CompileRun) -> data.CompileData:
-    """One compile with all that its stages made."""
+Seconds = Mapping[str, Mapping[str, float]]
+"""Measured times by half, then by id of kernel or library call."""
+
+
+def compile(run: CompileRun, seconds: Seconds = MappingProxyType({})) -> data.CompileData:
+    """One compile with all that its stages made, and what was measured of it."""
     made, halves = stages(run)
     artifacts = [stage.artifact for stage in run.stages]
     capture = next((a for a in artifacts if isinstance(a, Capture)), None)
@@ -301,7 +314,7 @@ def compile(run: CompileRun) -> data.CompileData:
         symbols=() if capture is None else _symbols(capture),
         saved=() if parts is None else _saved(parts),
         eager_backward=() if traced is None else _eager_backward(traced),
-        halves=tuple(half.data() for half in halves.values()),
+        halves=tuple(half.exported(seconds.get(name, {})) for name, half in halves.items()),
         events=tuple(map(event, run.events)),
         left_out=dict(run.left_out),
         error=error(run.error),

@@ -96,7 +96,7 @@ def run_command(context: click.Context, out: Path, script: Path, arguments: Sequ
     code = ended.code
     terminal = Terminal(Console(stderr=True))
     if recorder.compiles:
-        record = Record(contents(recorder, configure(), script.name, None))
+        record = Record(contents(recorder, configure(), script.name))
         _put(record, out, script.stem, terminal)
     else:
         terminal.say(

@@ -1,0 +1,61 @@
+"""Seconds of each kernel and library call of a half, on made-up inputs of the right layout."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import sympy
+import torch
+
+from explorer.ir.loops import Buffer, Loops, Size
+from explorer.ir.program import Program
+
+LONGEST = 0.25
+"""Seconds that profiling one half may take; one run is always made."""
+
+RUNS = 20
+
+
+def profile(loops: Loops, program: Program) -> dict[str, float]:
+    """The median seconds by id of kernel or library call; empty where the program cannot be profiled.
+
+    Floating-point inputs are drawn from a normal distribution and others are zero, so that an index is in range.
+    """
+    if program.profile is None:
+        return {}
+    inputs = example_inputs(loops)
+    found: dict[str, list[float]] = defaultdict(list)
+    program.profile(inputs)
+    started = time.perf_counter()
+    for _ in range(RUNS):
+        for id, seconds in program.profile(inputs).items():
+            found[id].append(seconds)
+        if time.perf_counter() - started > LONGEST:
+            break
+    return {id: statistics.median(seconds) for id, seconds in found.items()}
+
+
+def example_inputs(loops: Loops) -> Sequence[Any]:
+    """A value for each placeholder of a half: tensors of its layout, sizes at their hints."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return [
+            _tensor(entry, loops.hints) if isinstance(entry, Buffer) else _number(entry, loops.hints)
+            for entry in loops.inputs
+            if not (isinstance(entry, Buffer) and entry.kind == "constant")
+        ]
+
+
+def _tensor(buffer: Buffer, hints: Mapping[sympy.Symbol, int]) -> torch.Tensor:
+    layout = buffer.layout
+    size, stride = ([_number(n, hints) for n in numbers] for numbers in (layout.size, layout.stride))
+    made = torch.empty_strided(size, stride, dtype=layout.dtype, device=layout.device)
+    return made.normal_() if made.is_floating_point() else made.zero_()
+
+
+def _number(size: Size, hints: Mapping[sympy.Symbol, int]) -> int:
+    return int(size.subs(hints)) if isinstance(size, sympy.Expr) else int(size)
