@@ -1,0 +1,21 @@
+"""Capture: a Python frame to a graph, by symbolic evaluation of its bytecode. Stock counterpart: torch/_dynamo."""
+
+from explorer.bytecode.decode import decode
+from explorer.capture.adopt import adopt
+from explorer.capture.capture import FullGraphError, capture
+from explorer.capture.entry import optimize
+from explorer.capture.link import link
+from explorer.core.stage import Stage
+from explorer.ir.bytecode import Code
+from explorer.ir.capture import Capture, CaptureInput, Frame, GuardedCode, Linking
+
+
+def _decode(frame: Frame) -> Code:
+    return decode(frame.code, frame.id)
+
+
+DECODE: Stage[Frame, Code] = Stage("decode", _decode)
+CAPTURE: Stage[CaptureInput, Capture] = Stage("capture", capture)
+LINK: Stage[Linking, GuardedCode] = Stage("link", link)
+
+__all__ = ["CAPTURE", "DECODE", "LINK", "FullGraphError", "adopt", "optimize"]

@@ -1,0 +1,371 @@
+"""Calls: binding arguments, inlining Python functions, torch functions, making instances. Stock: symbolic_convert.py."""
+
+from __future__ import annotations
+
+import enum
+import functools
+import inspect
+import os
+import sysconfig
+import types
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from explorer.capture import reasons
+from explorer.capture.rules import CALLS, Rule
+from explorer.capture.values.base import NotConstant, Raised, Value, unsupported
+from explorer.capture.values.constant import Constant, is_plain
+from explorer.capture.values.containers import DictValue, TupleValue
+from explorer.capture.values.functions import BoundMethod, BuiltinMethod, CellValue, FunctionValue
+from explorer.capture.values.iterators import GeneratorValue
+from explorer.capture.values.objects import ClassValue, ExceptionValue, ObjectValue, type_attribute
+from explorer.capture.values.size import SizeValue
+from explorer.capture.values.tensor import TensorValue, graph_call
+from explorer.capture.wrap import instance_of_class
+from explorer.core.recorder import note, recorder
+from explorer.ir.capture import Attr, Inlined
+
+if TYPE_CHECKING:
+    from explorer.capture.tracer import Tracer
+
+TORCH_DIR = os.path.dirname(torch.__file__) + os.sep
+STDLIB_DIR = sysconfig.get_paths()["stdlib"] + os.sep
+
+GRAPH_MODULES = frozenset(
+    "torch.nn.functional torch.functional torch._jit_internal torch.special torch.fft torch.linalg torch._tensor".split()
+)
+"""Python functions of these modules are recorded as they are, not inlined."""
+NOT_GRAPH = frozenset(
+    "has_torch_function handle_torch_function boolean_dispatch _overload annotate is_scripting is_tensor is_storage "
+    "isinstance refine get_default_dtype __len__ __iter__ __contains__".split()
+)
+PURE_MODULES = frozenset("math cmath _operator operator _struct _string _bisect zlib_ unicodedata _functools _collections".split())
+PURE_BUILTINS = frozenset(
+    {abs, ascii, bin, chr, divmod, format, hex, oct, ord, pow, repr, round, hash, callable, len, min, max, sum}
+)
+FOLDED_MODULES = (
+    "inspect", "typing", "types", "packaging", "importlib", "re", "textwrap", "dataclasses", "abc", "os.path", "posixpath",
+    "enum", "keyword", "string", "torch.utils._python_dispatch", "torch._utils", "torch.overrides", "torch.version", "string.templatelib",
+    "transformers.utils.import_utils", "transformers.utils.generic_", "torch.jit", "torch._jit_internal", "warnings", "platform",
+)  # fmt: skip
+"""Functions of these modules, given things that are known, are called while tracing."""
+
+
+class Calls:
+    """A part of the tracer: everything that a call can mean."""
+
+    def call(self: Tracer, function: Value, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        return function.call(self, args, kwargs)
+
+    def call_method(self: Tracer, value: Value, name: str, args: list[Value], kwargs: dict[str, Value] | None = None) -> Value:
+        return self.call(self.get_attr(value, name), args, kwargs or {})
+
+    # ----------------------------------------------------------------------------------------------- Python functions
+
+    def call_function(self: Tracer, function: FunctionValue, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        given = function.given
+        if given is not None:
+            rule = self.rule_for(given)
+            if rule is not None:
+                return rule(self, args, kwargs)
+            if is_graph_function(given):
+                return graph_call(self, "call_function", given, args, kwargs)
+            module = getattr(given, "__module__", None) or ""
+            if module.startswith(FOLDED_MODULES) and not function.code.co_flags & inspect.CO_GENERATOR:
+                folded = self.fold(given, args, kwargs)
+                if folded is not None:
+                    return folded
+        return self.inline(function, args, kwargs)
+
+    def fold(self: Tracer, function: Any, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
+        """Call for real, where every argument is a real object; None where one is not."""
+        try:
+            plain = [a.real() for a in args]
+            named = {k: v.real() for k, v in kwargs.items()}
+        except NotConstant:
+            return None
+        return self.from_python(self.python(function, *plain, **named))
+
+    def inline(self: Tracer, function: FunctionValue, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        """Evaluate the body in a frame of its own; a generator function yields its generator."""
+        flags = function.code.co_flags
+        if flags & (inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
+            unsupported(reasons.FRAME_KIND, f"coroutine {function.name}")
+        if len(self.frames) > self.config.inline_depth:
+            unsupported(reasons.INLINE_DEPTH, function.name)
+        if function.code.co_filename.startswith("<frozen importlib"):
+            unsupported(reasons.UNTRACEABLE_CALL, function.name)
+        bound = self.bind_arguments(function, args, kwargs)
+        code = self.decode(function.code)
+        if recorder() is not None:
+            note(Inlined, self.name, function.name, self.here())
+        frame = self.make_frame(code, function.globals, dict(bound))
+        for name in code.cells:
+            frame.cells[name] = CellValue(frame.locals.pop(name, None))
+        for name, cell in zip(code.frees, function.cells(self), strict=True):
+            frame.cells[name] = cell
+        if flags & inspect.CO_GENERATOR:
+            return GeneratorValue(frame)
+        self.resume(frame)
+        assert frame.result is not None
+        return frame.result
+
+    def bind_arguments(self: Tracer, function: FunctionValue, args: list[Value], kwargs: dict[str, Value]) -> dict[str, Value]:
+        """Arguments to parameters, as Python does. Raises TypeError in the traced program."""
+        code = function.code
+        names = code.co_varnames
+        count, keyword_only = code.co_argcount, code.co_kwonlyargcount
+        bound: dict[str, Value] = dict(zip(names[:count], args, strict=False))
+        rest = dict(kwargs)
+        for name in (*names[code.co_posonlyargcount : count], *names[count : count + keyword_only]):
+            if name in rest:
+                if name in bound:
+                    self.raise_(TypeError, f"{function.name}() got multiple values for argument '{name}'")
+                bound[name] = rest.pop(name)
+        if any(name not in bound for name in names[:count]):
+            defaults = function.defaults(self)
+            for name, value in zip(names[count - len(defaults) : count], defaults, strict=True):
+                bound.setdefault(name, value)
+        if any(name not in bound for name in names[count : count + keyword_only]):
+            for name, value in function.kwdefaults(self).items():
+                bound.setdefault(name, value)
+        missing = [name for name in names[: count + keyword_only] if name not in bound]
+        if missing:
+            self.raise_(TypeError, f"{function.name}() missing required arguments: {', '.join(map(repr, missing))}")
+        after = count + keyword_only
+        if code.co_flags & inspect.CO_VARARGS:
+            bound[names[after]] = TupleValue(args[count:])
+            after += 1
+        elif len(args) > count:
+            self.raise_(TypeError, f"{function.name}() takes {count} positional arguments but {len(args)} were given")
+        if code.co_flags & inspect.CO_VARKEYWORDS:
+            bound[names[after]] = self.new_dict(rest)
+        elif rest:
+            self.raise_(TypeError, f"{function.name}() got an unexpected keyword argument '{next(iter(rest))}'")
+        return bound
+
+    # ------------------------------------------------------------------------------------------------------ builtins
+
+    def rule_for(self: Tracer, function: Any) -> Rule | None:
+        try:
+            return CALLS.get(function)
+        except TypeError:
+            return None
+
+    def call_builtin(self: Tracer, function: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        """Call something that is not written in Python."""
+        rule = self.rule_for(function)
+        if rule is not None:
+            return rule(self, args, kwargs)
+        if isinstance(function, functools._lru_cache_wrapper):
+            return self.call(self.from_python(function.__wrapped__), args, kwargs)
+        if is_graph_function(function):
+            return graph_call(self, "call_function", function, args, kwargs)
+        owner = getattr(function, "__objclass__", None)
+        if owner is not None and args:
+            return self._unbound(function, owner, args, kwargs)
+        bound = getattr(function, "__self__", None)
+        if isinstance(bound, type):
+            return self._class_builtin(function, bound, args, kwargs)
+        module = getattr(function, "__module__", None) or ""
+        if bound is not None and not isinstance(bound, types.ModuleType):
+            if is_plain(bound):
+                return Constant(bound).method(self, function.__name__, args, kwargs)
+            unsupported(reasons.UNTRACEABLE_CALL, f"{type(bound).__name__}.{function.__name__}")
+        if module in PURE_MODULES or function in PURE_BUILTINS:
+            if any(isinstance(a, SizeValue) for a in args) and not kwargs:
+                return self.from_sym(self.on_sizes(function, *args))
+            if not any(isinstance(a, TensorValue) for a in args):
+                return self.from_python(
+                    self.python(function, *map(self.constant_of, args), **{k: self.constant_of(v) for k, v in kwargs.items()})
+                )
+        name = getattr(function, "__qualname__", None) or getattr(function, "__name__", None) or repr(function)
+        unsupported(reasons.UNTRACEABLE_CALL, f"{module}.{name}" if module not in ("", "builtins") else str(name))
+
+    def _unbound(self: Tracer, function: Any, owner: type, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        """dict.update(x, ...), object.__setattr__(x, ...): the method of C, whatever a subclass overrides."""
+        first, *rest = args
+        if isinstance(function, (types.GetSetDescriptorType, types.MemberDescriptorType)):
+            unsupported(reasons.UNTRACEABLE_CALL, f"{owner.__name__}.{function.__name__}")
+        return first.method(self, function.__name__, rest, kwargs)
+
+    def _class_builtin(self: Tracer, function: Any, cls: type, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        """dict.fromkeys, str.maketrans, object.__new__ and their like."""
+        if function.__name__ == "__new__":
+            return self.new_instance(args, kwargs)
+        if function.__name__ == "fromkeys":
+            made = DictValue(cls)
+            for key in self.items(args[0]):
+                made.put(key, args[1] if len(args) > 1 else Constant(None))
+            return made
+        if cls in (int, float, str, bytes, object, type):
+            return self.from_python(self.python(function, *map(self.constant_of, args), **{k: self.constant_of(v) for k, v in kwargs.items()}))
+        if function.__name__ == "from_iterable":
+            rule = CALLS["chain.from_iterable"]
+            return rule(self, args, kwargs)
+        unsupported(reasons.UNTRACEABLE_CALL, f"{cls.__name__}.{function.__name__}")
+
+    # ----------------------------------------------------------------------------------------------------- instances
+
+    def instantiate(self: Tracer, cls: type, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        """Call a class."""
+        rule = self.rule_for(cls)
+        if rule is not None:
+            return rule(self, args, kwargs)
+        meta_call = type_attribute(type(cls), "__call__")
+        if issubclass(cls, enum.Enum):
+            return self.from_python(self.python(cls, *map(self.constant_of, args)))
+        if isinstance(meta_call, types.FunctionType) and not issubclass(cls, torch.autograd.Function):
+            return self.call(self.known_function(meta_call), [ClassValue(cls), *args], kwargs)
+        return self.make(cls, args, kwargs)
+
+    def make(self: Tracer, cls: type, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        """type.__call__: __new__, then __init__."""
+        if issubclass(cls, (torch.nn.Module, torch.Tensor)):
+            unsupported(reasons.UNTRACEABLE_CALL, f"making a {cls.__name__}")
+        if issubclass(cls, tuple) and hasattr(cls, "_fields"):
+            return self._namedtuple(cls, args, kwargs)
+        new = type_attribute(cls, "__new__")
+        new = getattr(new, "__func__", new)
+        if isinstance(new, types.FunctionType):
+            made = self.call(self.from_python(new), [ClassValue(cls), *args], kwargs)
+            if not issubclass(made.python_type(), cls):
+                return made
+        else:
+            made = self.new_instance([ClassValue(cls), *args], kwargs)
+        init = type_attribute(cls, "__init__")
+        if isinstance(made, ObjectValue):
+            if isinstance(init, types.FunctionType):
+                self.call(self.class_attribute(_owner(cls, "__init__"), "__init__", init), [made, *args], kwargs)
+            elif init is not object.__init__:
+                made.method(self, "__init__", args, kwargs)
+        return made
+
+    def new_instance(self: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        """object.__new__, dict.__new__ and so on."""
+        kind, *rest = args
+        if not isinstance(kind, ClassValue):
+            unsupported(reasons.UNTRACEABLE_CALL, "__new__ of something that is no class")
+        cls = kind.cls
+        base = next(b for b in cls.__mro__ if not b.__flags__ & (1 << 9))
+        if base.__module__ not in ("builtins", "collections", "typing", "abc", "contextlib") and base is not object:
+            folded = self.fold(cls, rest, kwargs) if base is cls and cls.__module__.startswith("torch") else None
+            if folded is not None:
+                return folded
+            unsupported(reasons.UNTRACEABLE_CALL, f"making a {cls.__name__}, whose base {base.__name__} is written in C")
+        if issubclass(cls, tuple):
+            return TupleValue(self.items(rest[0]) if rest else [], cls)
+        if issubclass(cls, frozenset):
+            made = instance_of_class(self, cls)
+            made.method(self, "update", rest, {})
+            return made
+        if issubclass(cls, (int, float, str, bytes, complex)):
+            unsupported(reasons.UNTRACEABLE_CALL, f"making a {cls.__name__}")
+        made = instance_of_class(self, cls)
+        if isinstance(made, ExceptionValue):
+            made.args = rest
+        return made
+
+    def _namedtuple(self: Tracer, cls: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        new = type_attribute(cls, "__new__")
+        generated = cls.__mro__[cls.__mro__.index(tuple) - 1] if tuple in cls.__mro__ else cls
+        if isinstance(new, types.FunctionType) and new is not generated.__dict__.get("__new__"):
+            return self.call(self.from_python(new), [ClassValue(cls), *args], kwargs)
+        given = dict(zip(cls._fields, args, strict=False)) | kwargs
+        for name in cls._fields:
+            if name not in given:
+                if name not in cls._field_defaults:
+                    self.raise_(TypeError, f"{cls.__name__}.__new__() missing required argument: '{name}'")
+                given[name] = self.from_python(cls._field_defaults[name])
+        if len(args) > len(cls._fields) or given.keys() - set(cls._fields):
+            self.raise_(TypeError, f"{cls.__name__}.__new__() got an unexpected argument")
+        return TupleValue([given[name] for name in cls._fields], cls)
+
+    # ----------------------------------------------------------------------------------------------------- exceptions
+
+    def exception(self: Tracer, cls: type, args: list[Value]) -> Value:
+        return ExceptionValue(cls, args)
+
+    def as_exception(self: Tracer, value: Value) -> Value:
+        """What `raise value` raises: an instance."""
+        if isinstance(value, ClassValue):
+            return self.instantiate(value.cls, [], {})
+        return value
+
+    def raise_value(self: Tracer, cls: type, args: list[Value]) -> Any:
+        raise Raised(ExceptionValue(cls, args))
+
+    def raise_(self: Tracer, cls: type, message: str) -> Any:
+        raise Raised(ExceptionValue(cls, [Constant(message)]))
+
+    # --------------------------------------------------------------------------------------------------------- binding
+
+    def bind(self: Tracer, function: Value, bound: Value) -> Value:
+        return BoundMethod(function, bound)
+
+    def builtin_method(self: Tracer, bound: Value, name: str, descriptor: Any = None) -> Value:
+        return BuiltinMethod(bound, name, descriptor)
+
+    def known_function(self: Tracer, function: Any) -> Value:
+        """A function found on a class or module: guarded by identity where it is not a library's."""
+        return self.from_python(function)
+
+    def class_attribute(self: Tracer, owner: type, name: str, found: Any) -> Value:
+        """What `owner.__dict__[name]` holds, guarded where it is not a library's."""
+        if owner.__module__.partition(".")[0] in _LIBRARIES and not isinstance(found, (list, dict, set)):
+            return self.from_python(found) if not isinstance(found, types.FunctionType) else self.known_function(found)
+        return self.wrap(Attr(self.known_source(owner), name), found)
+
+
+_LIBRARIES = frozenset("builtins torch collections contextlib functools abc typing enum dataclasses types logging warnings".split())
+
+
+def _owner(cls: type, name: str) -> type:
+    return next(base for base in cls.__mro__ if name in base.__dict__)
+
+
+@functools.cache
+def _torch_builtins() -> frozenset[int]:
+    """Ids of the functions written in C that are graph functions."""
+    found: set[int] = set()
+    spaces: list[Any] = [torch, torch._C._VariableFunctions, torch._C._nn, torch._C._special, torch._C._fft, torch._C._linalg]
+    for space in spaces:
+        for name in dir(space):
+            member = getattr(space, name)
+            if isinstance(member, types.BuiltinFunctionType) and (name not in _NOT_OPERATORS):
+                module = getattr(member, "__module__", None)
+                if space is not torch or module in (None, "torch", "torch._C._VariableFunctions") or isinstance(
+                    getattr(member, "__self__", None), type(torch._C._VariableFunctions)
+                ):
+                    found.add(id(member))
+    return frozenset(found)
+
+
+_NOT_OPERATORS = frozenset(
+    "is_grad_enabled is_inference_mode_enabled get_default_dtype is_autocast_enabled typename numel_ set_grad_enabled "
+    "get_num_threads set_num_threads get_num_interop_threads set_num_interop_threads initial_seed _C seed "
+    "is_autocast_cpu_enabled get_autocast_dtype set_autocast_enabled set_autocast_dtype autocast_increment_nesting "
+    "autocast_decrement_nesting clear_autocast_cache set_autocast_cache_enabled is_autocast_cache_enabled "
+    "get_autocast_cpu_dtype get_autocast_gpu_dtype is_autocast_xla_enabled from_numpy frombuffer __init__ __new__ "
+    "__dir__ __reduce__ __reduce_ex__ __format__ __sizeof__ __subclasshook__ __init_subclass__ "
+    "_is_functional_tensor _has_storage from_dlpack fork wait init_num_threads".split()
+)
+
+
+def is_graph_function(function: Any) -> bool:
+    """Whether a call of it is one node of the graph."""
+    if isinstance(function, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
+        return True
+    if isinstance(function, types.BuiltinFunctionType):
+        return id(function) in _torch_builtins() or isinstance(
+            getattr(function, "__self__", None), type(torch._C._VariableFunctions)
+        ) and function.__name__ not in _NOT_OPERATORS
+    if isinstance(function, types.FunctionType):
+        return (
+            (function.__module__ or "") in GRAPH_MODULES
+            and function.__name__ not in NOT_GRAPH
+            and function.__code__.co_filename.startswith(TORCH_DIR)
+        )
+    return False
+

@@ -1,0 +1,144 @@
+"""CAPTURE: a frame to graph, guards and residual code. Stock counterpart: torch/_dynamo/convert_frame.py."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from explorer.capture import reasons, torch_rules
+from explorer.capture.breaks import not_captured, not_splittable
+from explorer.capture.frame import Frame
+from explorer.capture.residual import Residual, breaking, returning
+from explorer.capture.shapes import symbols
+from explorer.capture.tracer import BreakAt, Tracer
+from explorer.core.reasons import Unsupported, Why
+from explorer.core.recorder import note
+from explorer.ir.capture import Break, Capture, CaptureInput, Restarted
+
+RULES = torch_rules.CALLS
+"""Importing the rules fills the table of calls."""
+
+
+class FullGraphError(Unsupported):
+    """fullgraph=True met a break."""
+
+    def __init__(self, broken: Break) -> None:
+        place = f" at {broken.where.id}" if broken.where else ""
+        super().__init__(Why(reasons.FULLGRAPH, f"{broken.why}{place}"))
+        self.broken = broken
+
+
+def capture(given: CaptureInput) -> Capture:
+    """Evaluate the frame symbolically. A frame that cannot be captured comes back with `fallback` and no residual code.
+
+    Raises FullGraphError where the configuration forbids the break that is needed.
+    """
+    refused = not_captured(given.code)
+    if refused is not None:
+        return _eager(given, refused)
+    known: BreakAt | None = None
+    with preserved_state() as restore:
+        while True:
+            tracer = Tracer(given.code, given.frame, given.config, known.step if known else 0)
+            frame = tracer.start()
+            try:
+                tracer.run(frame)
+            except BreakAt as found:
+                if not found.clean and known is None:
+                    note(Restarted, given.frame.id, given.code.instructions[frame.position - 1].id, found.why)
+                    known = found
+                    restore()
+                    continue
+                known = found
+            return _finish(given, tracer, frame, known)
+
+
+@contextmanager
+def preserved_state() -> Iterator[Any]:
+    """Put back what tracing switches: grad mode, autocast, the random generator."""
+    grad = torch.is_grad_enabled()
+    autocast = [(kind, torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind)) for kind in ("cpu", "cuda")]
+    cached = torch.is_autocast_cache_enabled()
+
+    def restore() -> None:
+        torch._C._set_grad_enabled(grad)
+        for kind, enabled, dtype in autocast:
+            torch.set_autocast_enabled(kind, enabled)
+            torch.set_autocast_dtype(kind, dtype)
+        torch.set_autocast_cache_enabled(cached)
+
+    with torch.random.fork_rng(devices=[]):
+        try:
+            yield restore
+        finally:
+            restore()
+
+
+def _finish(given: CaptureInput, t: Tracer, frame: Frame, known: BreakAt | None) -> Capture:
+    broken: tuple[Break, ...] = ()
+    if known is None:
+        try:
+            residual = returning(t, frame)
+        except Unsupported as problem:
+            return _fallback(given, t, _break(t, frame, problem.why, ()))
+    else:
+        place = _break(t, frame, known.why, known.stack)
+        if given.config.fullgraph and known.why.code != reasons.RAISES:
+            raise FullGraphError(place)
+        nothing_done = t.tape.calls == 0 and not t.effects.changes
+        if nothing_done and known.why.code == reasons.RAISES:
+            return _result(given, t, None, (place,))
+        refused = not_splittable(t.code, frame)
+        if refused is not None:
+            return _fallback(given, t, place, refused)
+        try:
+            residual = breaking(t, frame)
+        except Unsupported as problem:
+            return _fallback(given, t, place, problem.why)
+        names = ", ".join(dict.fromkeys(c.code.name for c in residual.continuations))
+        broken = (replace(place, continuation=names),)
+    if known is None and not residual.calls_graph and not t.effects.changes:
+        made = _result(given, t, None, ())
+    else:
+        made = _result(given, t, residual, broken)
+    return made
+
+
+def _break(t: Tracer, frame: Frame, why: Why, stack: tuple[str, ...]) -> Break:
+    position = min(frame.position, len(t.code.instructions) - 1)
+    instruction = t.code.instructions[position]
+    return Break(why, instruction.id, instruction.span, stack or t.user_stack())
+
+
+def _fallback(given: CaptureInput, t: Tracer, place: Break, why: Why | None = None) -> Capture:
+    if given.config.fullgraph:
+        raise FullGraphError(place)
+    return replace(_eager(given, why or place.why), breaks=(place,), inlined=tuple(t.decoded.values()))
+
+
+def _eager(given: CaptureInput, why: Why) -> Capture:
+    return Capture(given.frame.id, given.code, None, (), (), (), (), None, fallback=why, frame=given.frame)
+
+
+def _result(given: CaptureInput, t: Tracer, residual: Residual | None, broken: tuple[Break, ...]) -> Capture:
+    from_sizes, guards = symbols(t)
+    calls_graph = residual is not None and residual.calls_graph
+    return Capture(
+        name=given.frame.id,
+        code=given.code,
+        graph=t.tape.finish(residual.outputs) if residual is not None and calls_graph else None,
+        inputs=tuple(residual.inputs) if residual is not None and calls_graph else (),
+        guards=(*t.guards.values(), *guards),
+        breaks=broken,
+        effects=t.effects.described(),
+        residual=residual.code if residual is not None else None,
+        continuations=tuple(c.code for c in residual.continuations) if residual is not None else (),
+        symbols=from_sizes,
+        specialised=tuple(t.specialised),
+        inlined=tuple(t.decoded.values()),
+        frame=replace(given.frame),
+    )

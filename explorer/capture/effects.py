@@ -1,0 +1,82 @@
+"""Side effects of the traced code on objects that were there before: kept in order, replayed by the residual code.
+
+Stock counterpart: torch/_dynamo/side_effects.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from explorer.capture.values.base import Value
+from explorer.capture.values.objects import DELETED
+from explorer.core.origin import Origins, origins
+from explorer.ir.capture import Effect
+
+if TYPE_CHECKING:
+    from explorer.capture.values.functions import CellValue
+
+
+@dataclass
+class Change:
+    """One thing that changed: the object's value, and the attribute for an attribute write."""
+
+    kind: str
+    value: Any
+    name: str
+    origins: Origins
+
+
+class Effects:
+    """`version` grows with every change, of new objects too: a step that left it alone changed nothing."""
+
+    def __init__(self) -> None:
+        self.changes: dict[Any, Change] = {}
+        self.globals: dict[tuple[int, str], Value] = {}
+        self.version = 0
+
+    def _log(self, key: Any, change: Change) -> None:
+        self.changes.pop(key, None)
+        self.changes[key] = change
+
+    def set_attr(self, target: Any, name: str, value: Value) -> None:
+        """`target.overlay` takes the value; logged where the object was there before."""
+        self.version += 1
+        if not hasattr(target, "overlay"):
+            target.overlay = {}
+        target.overlay[name] = value
+        if target.source is not None:
+            self._log((id(target), name), Change("attribute", target, name, origins()))
+
+    def change(self, target: Any) -> None:
+        """A container is about to change."""
+        self.version += 1
+        target.read_all()
+        if target.source is not None and (id(target), "") not in self.changes:
+            self._log((id(target), ""), Change("container", target, "", origins()))
+
+    def cell(self, target: CellValue) -> None:
+        self.version += 1
+        if target.source is not None or target.root_name:
+            self._log((id(target), "cell"), Change("cell", target, "", origins()))
+
+    def set_global(self, namespace: dict[str, Any], name: str, value: Value) -> None:
+        self.version += 1
+        self.globals[id(namespace), name] = value
+        self._log((id(namespace), name, "global"), Change("global", namespace, name, origins()))
+
+    def described(self) -> tuple[Effect, ...]:
+        return tuple(_describe(change) for change in self.changes.values())
+
+
+def _describe(change: Change) -> Effect:
+    if change.kind == "global":
+        return Effect("global", change.name, "is set", change.origins)
+    if change.kind == "cell":
+        return Effect("cell", change.value.root_name or change.value.source.name, "is set", change.origins)
+    name = change.value.source.name
+    if change.kind == "attribute":
+        verb = "is deleted" if change.value.overlay[change.name] is DELETED else "is set"
+        return Effect("attribute", f"{name}.{change.name}", verb, change.origins)
+    kind = next((k for k in ("list", "dict", "set", "deque") if k in {b.__name__.lower() for b in change.value.cls.__mro__}), "list")
+    return Effect(kind, name, "is refilled", change.origins)  # type: ignore[arg-type]

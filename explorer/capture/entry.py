@@ -1,0 +1,292 @@
+"""The way in: wrap a function or module so that its frames are compiled when it is called. Stock: eval_frame.py."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import inspect
+import itertools
+import os
+import traceback
+import types
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from explorer.capture import hook, reasons
+from explorer.capture.calls import STDLIB_DIR, TORCH_DIR
+from explorer.capture.capture import FullGraphError
+from explorer.capture.wrap import ORIGINAL
+from explorer.config import Config
+from explorer.core.reasons import Why
+from explorer.core.recorder import TOTALS, compile_scope, note
+from explorer.ir.capture import CompilerBug, Frame, FrameHistory, FrameSkipped, GuardFailed, GuardedCode, Recompiled
+
+CompileFrame = Callable[[Frame, Config], GuardedCode]
+
+_MODULES_DIR = os.path.join(TORCH_DIR, "nn", "modules") + os.sep
+_NEVER = (os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep, "<frozen", "<string>", "<__array_function__")
+_numbers = itertools.count()
+
+
+class Engine:
+    """The compiler of one wrapped function: the callback that sees its frames, and what it remembers of their code.
+
+    Frames nest: what the function calls for real, after a break, is seen too.
+    """
+
+    def __init__(self, config: Config, compile_frame: CompileFrame) -> None:
+        self.config = config
+        self.compile_frame = compile_frame
+        self.root_code: types.CodeType | None = None
+        self._histories: dict[types.CodeType, FrameHistory] = {}
+        self._numbers: dict[types.CodeType, int] = {}
+        self._managers: dict[types.CodeType, list[hook.Manager]] = {}
+
+    def __call__(self, frame: Any, entry: Any, state: Any) -> Any:
+        """The callback: no compiled code of this frame accepts its locals. Nobody watches while it runs."""
+        code = frame.f_code
+        if not self.wanted(code):
+            return hook.AS_IT_IS
+        history = self._histories.setdefault(code, FrameHistory())
+        if history.gave_up is not None:
+            return hook.AS_IT_IS
+        number = self._numbers.setdefault(code, next(_numbers) if code not in self._numbers else 0)
+        given = self._frame(frame, code, number, history)
+        title = getattr(code, "co_qualname", code.co_name)
+        if history.compiles >= self.config.recompile_limit:
+            return self._give_up(given, Why(reasons.RECOMPILE_LIMIT, f"{history.compiles} times"))
+        try:
+            with compile_scope(f"f{number}", title):
+                self._note_recompile(given)
+                guarded = self.compile_frame(given, self.config)
+        except FullGraphError:
+            raise
+        except Exception as bug:
+            note(CompilerBug, given.id, traceback.format_exc())
+            return self._give_up(given, Why(reasons.COMPILER_BUG, f"{type(bug).__name__}: {bug}"))
+        return self._accept(given, guarded, number)
+
+    def _frame(self, frame: Any, code: types.CodeType, number: int, history: FrameHistory) -> Frame:
+        locals = dict(frame.f_locals)
+        cells = dict(zip(code.co_freevars, frame.closure, strict=False))
+        for name, cell in cells.items():
+            try:
+                locals[name] = cell.cell_contents
+            except ValueError:
+                locals.pop(name, None)
+        suffix = f".{history.compiles}" if history.compiles else ""
+        return Frame(f"f{number}{suffix}", code, locals, frame.f_globals, frame.f_builtins, cells, history)
+
+    def _accept(self, given: Frame, guarded: GuardedCode, number: int) -> Any:
+        if guarded.code is None:
+            assert guarded.fallback is not None
+            return self._give_up(given, guarded.fallback)
+        given.history.compiles += 1
+        TOTALS["compiles"] += 1
+        self._managers.setdefault(given.code, []).append(guarded.manager)
+        return hook.run_instead(guarded.code, guarded.manager, number, given.history.compiles)
+
+    def _give_up(self, given: Frame, why: Why) -> Any:
+        given.history.gave_up = why
+        TOTALS["frames run eagerly"] += 1
+        note(FrameSkipped, given.id, f"{given.code.co_filename}:{given.code.co_firstlineno}", why)
+        if self.config.fullgraph and why.code == reasons.COMPILER_BUG and given.code is self.root_code:
+            raise RuntimeError(f"fullgraph=True, and the compiler failed: {why}")
+        return hook.AS_IT_IS
+
+    def _note_recompile(self, given: Frame) -> None:
+        failed = []
+        for manager in self._managers.get(given.code, ()):
+            why = manager.failure(dict(given.locals))
+            if why:
+                failed.append(why)
+                note(GuardFailed, given.id, why, _seen(given, why))
+        if failed:
+            note(Recompiled, given.id, tuple(failed))
+
+    def wanted(self, code: types.CodeType) -> bool:
+        """Whether frames of this code are worth capturing: not torch's own, the standard library's or this package's."""
+        if code is self.root_code:
+            return True
+        file = code.co_filename
+        if code.co_name == "<module>" or file.startswith(_NEVER) or file.startswith(STDLIB_DIR) and "site-packages" not in file:
+            return False
+        if file.startswith(TORCH_DIR):
+            return file.startswith(_MODULES_DIR) and code.co_name == "forward"
+        return True
+
+    @property
+    def histories(self) -> dict[types.CodeType, FrameHistory]:
+        return self._histories
+
+
+def _seen(given: Frame, why: str) -> str:
+    """The values of the locals that a failed guard names, briefly."""
+    shown = []
+    for name, value in given.locals.items():
+        if f"L[{name!r}]" in why or f"'{name}'" in why or f" {name}" in why:
+            described = f"{tuple(value.shape)} {value.dtype}" if isinstance(value, torch.Tensor) else repr(value)[:80]
+            shown.append(f"{name} = {described}")
+    return ", ".join(shown)
+
+
+def _watched(engine: Engine, function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that calls `function` with the engine watching."""
+
+    @functools.wraps(function)
+    def compiled(*args: Any, **kwargs: Any) -> Any:
+        previous = hook.set_callback(engine)
+        try:
+            return function(*args, **kwargs)
+        finally:
+            hook.set_callback(previous)
+
+    return compiled
+
+
+def _clone(function: types.FunctionType) -> types.FunctionType:
+    """The same function over a code object of its own, so that no other engine's entries are on it."""
+    made = types.FunctionType(
+        function.__code__.replace(), function.__globals__, function.__name__, function.__defaults__, function.__closure__
+    )
+    made.__kwdefaults__ = function.__kwdefaults__
+    made.__dict__.update(function.__dict__)
+    made.__qualname__ = function.__qualname__
+    return made
+
+
+def optimize(target: Any, config: Config, compile_frame: CompileFrame) -> Any:
+    """`target`, a function, method, class instance with __call__, or module, compiled at its calls by `compile_frame`.
+
+    A module comes back as a module that shares everything with the original. Raises TypeError for what cannot be called.
+    """
+    if isinstance(target, torch.nn.Module):
+        return OptimizedModule(target, config, compile_frame)
+    if isinstance(target, type) and issubclass(target, torch.nn.Module):
+        return _module_class(target, config, compile_frame)
+    if not callable(target):
+        raise TypeError(f"cannot compile a {type(target).__name__}: it is not callable")
+    if getattr(target, ORIGINAL, None) is not None:
+        return target
+    engine = Engine(config, compile_frame)
+    compiled: Any
+    if isinstance(target, types.MethodType) and isinstance(target.__func__, types.FunctionType):
+        clone = _clone(target.__func__)
+        engine.root_code = clone.__code__
+        compiled = _watched(engine, types.MethodType(clone, target.__self__))
+    elif isinstance(target, types.FunctionType):
+        clone = _clone(target)
+        engine.root_code = clone.__code__
+        compiled = _watched(engine, clone)
+        functools.update_wrapper(compiled, target)
+    else:
+        compiled = _watched(engine, _calling(target))
+        if hasattr(target, "__name__"):
+            functools.update_wrapper(compiled, target)
+    compiled.__wrapped__ = target
+    compiled.__explorer_engine__ = engine
+    setattr(compiled, ORIGINAL, target)
+    return compiled
+
+
+def _calling(target: Callable[..., Any]) -> types.FunctionType:
+    """A Python function that calls something which is not one."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return target(*args, **kwargs)
+
+    return call
+
+
+def _module_class(target: Any, config: Config, compile_frame: CompileFrame) -> Any:
+    """A class whose instances come back compiled."""
+
+    @functools.wraps(target, updated=())
+    def make(*args: Any, **kwargs: Any) -> OptimizedModule:
+        return OptimizedModule(target(*args, **kwargs), config, compile_frame)
+
+    return make
+
+
+class OptimizedModule(torch.nn.Module):
+    """A module whose calls are compiled. Attributes, parameters, hooks, state_dict keys and modes are the original's."""
+
+    def __init__(self, module: torch.nn.Module, config: Config, compile_frame: CompileFrame) -> None:
+        object.__setattr__(self, "_orig_mod", module)
+        object.__setattr__(self, "_settings", (config, compile_frame))
+        engine = Engine(config, compile_frame)
+        object.__setattr__(self, "__explorer_engine__", engine)
+        object.__setattr__(self, "_call", _watched(engine, _module_call(module, engine)))
+        object.__setattr__(self, ORIGINAL, module)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._call(*args, **kwargs)
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        return self._call(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(object.__getattribute__(self, "_orig_mod"), name)
+
+    def __getattribute__(self, name: str) -> Any:
+        if name in _OWN:
+            return object.__getattribute__(self, name)
+        return getattr(object.__getattribute__(self, "_orig_mod"), name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(self._orig_mod, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        delattr(self._orig_mod, name)
+
+    def __dir__(self) -> list[str]:
+        return dir(self._orig_mod)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._orig_mod!r})"
+
+    def __len__(self) -> int:
+        return len(self._orig_mod)
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._orig_mod[key]
+
+    def __iter__(self) -> Any:
+        return iter(self._orig_mod)
+
+    def __copy__(self) -> OptimizedModule:
+        return OptimizedModule(copy.copy(self._orig_mod), *self._settings)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> OptimizedModule:
+        return OptimizedModule(copy.deepcopy(self._orig_mod, memo), *self._settings)
+
+    def __reduce__(self) -> Any:
+        return (_same, (self._orig_mod,))
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        return inspect.signature(self._orig_mod.forward)
+
+
+_OWN = frozenset(
+    "_orig_mod _settings _call forward __call__ __class__ __copy__ __deepcopy__ __reduce__ __reduce_ex__ __repr__ __dir__ "
+    "__len__ __getitem__ __iter__ __setattr__ __delattr__ __signature__ __explorer_engine__ __init__ __new__".split()
+) | {ORIGINAL}
+
+
+def _same(module: torch.nn.Module) -> torch.nn.Module:
+    """Unpickling gives the original: what compiled it does not travel."""
+    return module
+
+
+def _module_call(module: torch.nn.Module, engine: Engine) -> Callable[..., Any]:
+    """A root frame that calls the module, hooks and all."""
+
+    def call_module(*args: Any, **kwargs: Any) -> Any:
+        return module(*args, **kwargs)
+
+    engine.root_code = call_module.__code__
+    return call_module
+

@@ -1,0 +1,60 @@
+"""A frame of the evaluator: the body, where it stands, its names and its stack."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from explorer.capture.values.base import Raised, Value
+from explorer.capture.values.functions import CellValue
+from explorer.ir.bytecode import Code, Handler
+
+
+class Null(Value):
+    """CPython's empty slot beside a callable, or an unbound local that is put aside."""
+
+    def python_type(self) -> type:
+        return type(None)
+
+    def describe(self) -> str:
+        return "null"
+
+
+NULL = Null()
+
+
+class Frame:
+    """`position` is the next instruction's. `yielded` and `result` are set by the instructions that leave the frame."""
+
+    def __init__(
+        self,
+        code: Code,
+        globals: dict[str, Any],
+        locals: dict[str, Value],
+        index: dict[str, int],
+        handlers: tuple[Handler | None, ...],
+    ) -> None:
+        self.code = code
+        self.globals = globals
+        self.locals = locals
+        self.cells: dict[str, CellValue] = {}
+        self.stack: list[Value] = []
+        self.position = 0
+        self.index = index
+        self.handlers = handlers
+        self.handled: list[Value] = []
+        self.pending: Raised | None = None
+        self.result: Value | None = None
+        self.yielded: Value | None = None
+
+    def push(self, value: Value) -> None:
+        self.stack.append(value)
+
+    def pop(self) -> Value:
+        return self.stack.pop()
+
+    def pop_many(self, count: int) -> list[Value]:
+        if count == 0:
+            return []
+        found = self.stack[-count:]
+        del self.stack[-count:]
+        return found

@@ -1,0 +1,221 @@
+"""The only file that touches torch's frame-evaluation shim (PEP 523) and its C++ guard primitives.
+
+Entries made here live on code objects that stock Dynamo may use too, so each guard manager carries every attribute that
+Dynamo reads of its own; SKIP is never set on a code object. torch 2.11 and 2.13 differ in what each guard takes; that
+difference is `_verbose`.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from enum import Enum
+from typing import Any
+
+import torch
+from torch._C._dynamo import eval_frame
+from torch._C._dynamo import guards as primitives
+from torch._guards import CompileId
+
+_TAKES_STACK = "arg2" in (primitives.GuardManager.add_type_match_guard.__doc__ or "")
+"""Whether guards take a user stack after the verbose parts (2.13), or the verbose parts alone (2.11)."""
+
+
+class Kind(Enum):
+    """Which class of guard manager a child gets; C++ reads the name."""
+
+    GUARD_MANAGER = 1
+    DICT_GUARD_MANAGER = 2
+
+
+class Manager:
+    """A root guard manager, in the wrapper that frame evaluation and stock Dynamo expect. `kept` lives as long."""
+
+    def __init__(self, root: Any, namespace: dict[str, Any], kept: Sequence[Any]) -> None:
+        self.root = root
+        self.kept = kept
+        self.diff_guard_root = None
+        self.closure_vars: dict[str, Any] = {}
+        self.args: list[str] = []
+        self.code_parts: list[str] = []
+        self.verbose_code_parts: list[str] = []
+        self.global_scope: dict[str, Any] = {"G": namespace}
+        self.guard_fail_fn = None
+        self.cache_entry: Any = None
+        self.extra_state: Any = None
+        self.id_matched_objs: dict[str, Any] = {}
+        self.no_tensor_aliasing_sources: list[str] = []
+        self.printed_relational_guards: set[Any] = set()
+        self.diff_guard_sources: set[str] = set()
+
+    def check(self, locals: dict[str, Any]) -> bool:
+        return bool(self.root.check(locals))
+
+    def check_verbose(self, locals: dict[str, Any]) -> Any:
+        """The first guard that fails, as C++ reports it: `.result`, `.verbose_code_parts`."""
+        return self.root.check_verbose(locals)
+
+    def failure(self, locals: dict[str, Any]) -> str:
+        """The first guard that fails, as text; empty where all hold."""
+        found = self.root.check_verbose(locals)
+        return "" if found.result else "; ".join(map(str, found.verbose_code_parts))
+
+
+class Guards:
+    """Builds a root guard manager. Each `add_*` takes a manager of this tree, and the guard's text."""
+
+    def __init__(self, code: types.CodeType) -> None:
+        self.root = primitives.RootGuardManager()
+        self._slots = {name: slot for slot, name in enumerate(eval_frame.code_framelocals_names(code))}
+
+    # Where values are
+
+    def local(self, name: str, example: Any) -> Any:
+        return self.root.framelocals_manager((name, self._slots[name]), f"L[{name!r}]", example, Kind.GUARD_MANAGER)
+
+    def namespace(self, label: str, held: dict[str, Any]) -> Any:
+        return self.root.globals_dict_manager(held, label, held, Kind.GUARD_MANAGER)
+
+    def attribute(self, base: Any, name: str, text: str, example: Any) -> Any:
+        return base.getattr_manager(name, text, example, Kind.GUARD_MANAGER)
+
+    def instance_dict(self, base: Any, text: str, example: Any) -> Any:
+        return base.get_generic_dict_manager(text, example, Kind.GUARD_MANAGER)
+
+    def dict_item(self, base: Any, key: Any, text: str, example: Any) -> Any:
+        return base.dict_getitem_manager(key, text, example, Kind.GUARD_MANAGER)
+
+    def list_item(self, base: Any, index: int, text: str, example: Any) -> Any:
+        return base.list_getitem_manager(index, text, example, Kind.GUARD_MANAGER)
+
+    def tuple_item(self, base: Any, index: int, text: str, example: Any) -> Any:
+        return base.tuple_getitem_manager(index, text, example, Kind.GUARD_MANAGER)
+
+    def item(self, base: Any, key: Any, text: str, example: Any) -> Any:
+        return base.getitem_manager(key, text, example, Kind.GUARD_MANAGER)
+
+    def type_of(self, base: Any, text: str, example: Any) -> Any:
+        return base.type_manager(text, example, Kind.GUARD_MANAGER)
+
+    def computed(self, base: Any, function: Callable[[Any], Any], text: str, example: Any) -> Any:
+        return base.lambda_manager(function, text, example, Kind.GUARD_MANAGER)
+
+    # What is asked of them
+
+    def type(self, manager: Any, kind: type, text: str) -> None:
+        manager.add_type_match_guard(id(kind), *_verbose(text))
+
+    def identity(self, manager: Any, value: Any, text: str) -> None:
+        manager.add_id_match_guard(id(value), *_verbose(text))
+
+    def equals(self, manager: Any, value: Any, text: str) -> None:
+        manager.add_equals_match_guard(value, *_verbose(text))
+
+    def length(self, manager: Any, count: int, text: str) -> None:
+        manager.add_length_check_guard(count, *_verbose(text))
+
+    def dict_length(self, manager: Any, count: int, text: str) -> None:
+        manager.add_dict_length_check_guard(count, *_verbose(text))
+
+    def dict_contains(self, manager: Any, present: bool, key: Any, text: str) -> None:
+        manager.add_dict_contains_guard(present, key, *_verbose(text))
+
+    def check(self, manager: Any, function: Callable[[Any], bool], text: str) -> None:
+        manager.add_lambda_guard(function, *_verbose(text))
+
+    def tensor(self, manager: Any, example: Any, facts: Any, name: str, text: str) -> None:
+        parts = _verbose(text)
+        stride = list(facts.stride) if facts.stride is not None else None
+        manager.add_tensor_match_guard(example, list(facts.size), stride, name, *parts, facts.type, facts.keys)
+
+    def same_object(self, first: Any, second: Any, text: str) -> None:
+        primitives.install_object_aliasing_guard(first, second, *_verbose(text))
+
+    def different_tensors(self, managers: Sequence[Any], names: Sequence[str]) -> None:
+        text = f"no two of these are the same tensor: {', '.join(names)}"
+        primitives.install_no_tensor_aliasing_guard(list(managers), list(names), *_verbose(text))
+
+    def global_state(self, text: str) -> None:
+        """Grad mode, autocast, default dtype, deterministic mode and threads as they are now, and no function modes."""
+        self.root.add_global_state_guard(primitives.GlobalStateGuard(), *_verbose(text))
+        modes = torch.overrides._get_current_function_mode_stack()
+        self.root.add_torch_function_mode_stack_guard(list(modes), *_verbose("torch function modes"))
+
+    def last(self, function: Callable[[dict[str, Any]], bool], text: str) -> None:
+        """A check of all locals that runs after everything else."""
+        self.root.add_epilogue_lambda_guard(function, *_verbose(text))
+
+
+def _verbose(text: str) -> tuple[Any, ...]:
+    return ([text], None) if _TAKES_STACK else ([text],)
+
+
+# --------------------------------------------------------------------------------------------------- frame evaluation
+
+
+class _Entry:
+    """What the shim takes as guarded code."""
+
+    def __init__(self, code: types.CodeType, manager: Manager, number: int, compile: int) -> None:
+        self.code = code
+        self.guard_manager = manager
+        self.compile_id = CompileId(frame_id=number, frame_compile_id=compile)
+        self.trace_annotation = f"explorer {number}/{compile}"
+        self.isolate_recompiles_id = -1
+
+
+class _Answer:
+    """What the shim takes from a callback: run this code, or (None) the frame as it is, this time."""
+
+    def __init__(self, entry: _Entry | None) -> None:
+        action = eval_frame._FrameAction
+        self.frame_exec_strategy = eval_frame._FrameExecStrategy(action.DEFAULT, action.DEFAULT)
+        self.apply_to_code = False
+        self.guarded_code = entry
+        self.skip_reason = None
+
+
+AS_IT_IS = _Answer(None)
+
+
+def run_instead(code: types.CodeType, manager: Manager, number: int, compile: int) -> Any:
+    """A callback's answer: run `code` in the frame's place now, and whenever the guards hold."""
+    return _Answer(_Entry(code, manager, number, compile))
+
+
+Callback = Callable[[Any, Any, Any], Any]
+
+
+def set_callback(callback: Callback | None | bool) -> Any:
+    """Have `callback` see each new Python frame of this thread; None for nobody. Returns the previous one."""
+    return eval_frame.set_eval_frame(callback)  # type: ignore[arg-type]
+
+
+@contextmanager
+def nobody_watching() -> Iterator[None]:
+    """No callback inside the block, whoever's it is."""
+    previous = set_callback(None)
+    try:
+        yield
+    finally:
+        set_callback(previous)
+
+
+def unwatched(call: Callable[..., Any]) -> Callable[..., Any]:
+    """`call`, with no callback while it runs. On the path of every compiled call, hence no context manager."""
+    switch: Callable[[Any], Any] = eval_frame.set_eval_frame
+
+    def run(*args: Any) -> Any:
+        previous = switch(None)
+        try:
+            return call(*args)
+        finally:
+            switch(previous)
+
+    return run
+
+
+def entries(code: types.CodeType) -> list[Any]:
+    """The compiled entries on a code object, ours and others'."""
+    return list(eval_frame._debug_get_cache_entry_list(code))

@@ -1,0 +1,412 @@
+"""Python's data model over symbolic values: operators, truth, items, iteration.
+
+What a class defines in Python is inlined; what a type defines in C is the value's own method. Stock: variables/builtin.py.
+"""
+
+from __future__ import annotations
+
+import collections
+import operator
+import types
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from explorer.capture import reasons
+from explorer.capture.values.base import NotConstant, Raised, Value, unsupported
+from explorer.capture.values.constant import Constant
+from explorer.capture.values.containers import DictValue, DictView, ListValue, SequenceValue, SetValue, TupleValue
+from explorer.capture.values.iterators import IndexingIterator, IteratorValue, SequenceIterator
+from explorer.capture.values.objects import MISSING, ClassValue, ObjectValue, type_attribute
+from explorer.capture.values.size import SizeValue
+from explorer.capture.values.tensor import TensorValue, graph_call
+
+if TYPE_CHECKING:
+    from explorer.capture.tracer import Tracer
+
+BINARY: dict[str, tuple[Callable[[Any, Any], Any], str, str]] = {
+    "+": (operator.add, "__add__", "__radd__"),
+    "-": (operator.sub, "__sub__", "__rsub__"),
+    "*": (operator.mul, "__mul__", "__rmul__"),
+    "/": (operator.truediv, "__truediv__", "__rtruediv__"),
+    "//": (operator.floordiv, "__floordiv__", "__rfloordiv__"),
+    "%": (operator.mod, "__mod__", "__rmod__"),
+    "**": (operator.pow, "__pow__", "__rpow__"),
+    "@": (operator.matmul, "__matmul__", "__rmatmul__"),
+    "&": (operator.and_, "__and__", "__rand__"),
+    "|": (operator.or_, "__or__", "__ror__"),
+    "^": (operator.xor, "__xor__", "__rxor__"),
+    "<<": (operator.lshift, "__lshift__", "__rlshift__"),
+    ">>": (operator.rshift, "__rshift__", "__rrshift__"),
+}
+INPLACE: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
+    "+": (operator.iadd, "__iadd__"),
+    "-": (operator.isub, "__isub__"),
+    "*": (operator.imul, "__imul__"),
+    "/": (operator.itruediv, "__itruediv__"),
+    "//": (operator.ifloordiv, "__ifloordiv__"),
+    "%": (operator.imod, "__imod__"),
+    "**": (operator.ipow, "__ipow__"),
+    "@": (operator.imatmul, "__imatmul__"),
+    "&": (operator.iand, "__iand__"),
+    "|": (operator.ior, "__ior__"),
+    "^": (operator.ixor, "__ixor__"),
+    "<<": (operator.ilshift, "__ilshift__"),
+    ">>": (operator.irshift, "__irshift__"),
+}
+COMPARE: dict[str, tuple[Callable[[Any, Any], Any], str, str]] = {
+    "<": (operator.lt, "__lt__", "__gt__"),
+    "<=": (operator.le, "__le__", "__ge__"),
+    "==": (operator.eq, "__eq__", "__eq__"),
+    "!=": (operator.ne, "__ne__", "__ne__"),
+    ">": (operator.gt, "__gt__", "__lt__"),
+    ">=": (operator.ge, "__ge__", "__le__"),
+}
+UNARY: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "-": (operator.neg, "__neg__"),
+    "+": (operator.pos, "__pos__"),
+    "~": (operator.invert, "__invert__"),
+}
+
+
+def is_number(value: Value) -> bool:
+    return isinstance(value, SizeValue) or (isinstance(value, Constant) and isinstance(value.value, (int, float)))
+
+
+class DataModel:
+    """A part of the tracer: one method for each operation."""
+
+    # ----------------------------------------------------------------------------------------------------- operators
+
+    def unary(self: Tracer, symbol: str, value: Value) -> Value:
+        if symbol == "not":
+            return Constant(not self.truth(value))
+        function, name = UNARY[symbol]
+        if isinstance(value, TensorValue):
+            return graph_call(self, "call_function", function, [value], {})
+        if isinstance(value, SizeValue):
+            return self.from_sym(function(value.sym))
+        if isinstance(value, ObjectValue):
+            return value.special(self, name, [])
+        return self.from_python(self.python(function, self.constant_of(value)))
+
+    def binary(self: Tracer, symbol: str, left: Value, right: Value) -> Value:
+        if symbol.endswith("=") and symbol[:-1] in INPLACE:
+            return self._inplace(symbol[:-1], left, right)
+        function, name, reflected = BINARY[symbol]
+        return self._operate(function, name, reflected, left, right, symbol)
+
+    def _inplace(self: Tracer, symbol: str, left: Value, right: Value) -> Value:
+        function, name = INPLACE[symbol]
+        if isinstance(left, TensorValue):
+            return graph_call(self, "call_function", function, [left, right], {})
+        if isinstance(left, (ListValue, SetValue, DictValue)) and symbol in ("+", "|", "&", "-") and not self.overrides(left.cls, name):
+            if type_attribute(left.cls, name) is not MISSING:
+                return left.method(self, name, [right], {})
+        elif isinstance(left, ObjectValue) and type_attribute(left.cls, name) is not MISSING:
+            found = left.special(self, name, [right])
+            if not (isinstance(found, Constant) and found.value is NotImplemented):
+                return found
+        return self.binary(symbol, left, right)
+
+    def _operate(
+        self: Tracer, function: Callable[[Any, Any], Any], name: str, reflected: str, left: Value, right: Value, symbol: str
+    ) -> Value:
+        if isinstance(left, Constant) and isinstance(right, Constant):
+            return self.from_python(self.python(function, left.value, right.value))
+        if isinstance(left, TensorValue) or isinstance(right, TensorValue):
+            other = right if isinstance(left, TensorValue) else left
+            if not isinstance(other, ObjectValue) or isinstance(other, SequenceValue):
+                return graph_call(self, "call_function", function, [left, right], {})
+        if is_number(left) and is_number(right):
+            return self.from_sym(self.on_sizes(function, left, right))
+        if symbol == "%" and isinstance(left, Constant) and isinstance(left.value, str):
+            given = tuple(self.constant_of(i) for i in self.items(right)) if isinstance(right, TupleValue) else self.constant_of(right)
+            return Constant(self.python(function, left.value, given))
+        if symbol == "*" and isinstance(left, (Constant, SizeValue)) and isinstance(right, SequenceValue):
+            return right.method(self, "__rmul__", [left], {})
+        for value, other, method in ((left, right, name), (right, left, reflected)):
+            owner = value.python_type()
+            if isinstance(value, ClassValue) and symbol == "|":
+                return self.from_python(self.python(function, self.real_of(left), self.real_of(right)))
+            if isinstance(value, DictView) and value.kind != "values":
+                return value.method(self, method, [other], {})
+            if isinstance(value, (ObjectValue,)) and type_attribute(owner, method) is not MISSING:
+                found = value.special(self, method, [other])
+                if not (isinstance(found, Constant) and found.value is NotImplemented):
+                    return found
+        try:
+            plain = left.constant(), right.constant()
+        except NotConstant:
+            if not isinstance(left, TensorValue) and not isinstance(right, TensorValue):
+                names = f"'{left.python_type().__name__}' and '{right.python_type().__name__}'"
+                self.raise_(TypeError, f"unsupported operand type(s) for {symbol}: {names}")
+            unsupported(reasons.OPERATION, f"{left.describe()} {symbol} {right.describe()}")
+        return self.from_python(self.python(function, *plain))
+
+    def on_sizes(self: Tracer, function: Callable[..., Any], *values: Value) -> Any:
+        """A Python function of numbers, of which some are symbolic."""
+        plain = [v.sym if isinstance(v, SizeValue) else self.constant_of(v) for v in values]
+        before = len(self.tape.shape_env.guards)
+        found = self.python(function, *plain)
+        self.tape.note_shape_guards(before)
+        return found
+
+    def compare(self: Tracer, symbol: str, left: Value, right: Value) -> Value:
+        function, name, reflected = COMPARE[symbol]
+        if isinstance(left, Constant) and isinstance(right, Constant):
+            return Constant(self.python(function, left.value, right.value))
+        if isinstance(left, TensorValue) or isinstance(right, TensorValue):
+            other = right if isinstance(left, TensorValue) else left
+            if symbol in ("==", "!=") and isinstance(other, Constant) and not isinstance(other.value, (int, float, complex)):
+                return Constant(symbol == "!=")
+            if isinstance(other, (TensorValue, Constant, SizeValue)):
+                return graph_call(self, "call_function", function, [left, right], {})
+        if is_number(left) and is_number(right):
+            return self.from_sym(self.on_sizes(function, left, right))
+        if isinstance(left, DictView) or isinstance(right, DictView):
+            sets = [SetValue.of(self.items(v)) if isinstance(v, (DictView, SetValue)) else v for v in (left, right)]
+            return sets[0].method(self, name, [sets[1]], {})
+        for value, other, method in ((left, right, name), (right, left, reflected)):
+            if isinstance(value, ObjectValue) and type_attribute(value.cls, method) is not MISSING:
+                found = value.special(self, method, [other])
+                if not (isinstance(found, Constant) and found.value is NotImplemented):
+                    return found
+        if symbol in ("==", "!="):
+            return Constant(self._same(left, right) == (symbol == "=="))
+        try:
+            plain = left.constant(), right.constant()
+        except NotConstant:
+            self.raise_(TypeError, f"'{symbol}' not supported between these")
+        return Constant(self.python(function, *plain))
+
+    def _same(self: Tracer, left: Value, right: Value) -> bool:
+        if left is right:
+            return True
+        try:
+            return bool(left.constant() == right.constant())
+        except NotConstant:
+            pass
+        try:
+            return bool(left.key() == right.key())
+        except NotConstant:
+            return False
+
+    def is_same(self: Tracer, left: Value, right: Value) -> bool:
+        """The `is` operator."""
+        if left is right:
+            return True
+        if isinstance(left, (TensorValue, SizeValue, IteratorValue)) or isinstance(right, (TensorValue, SizeValue, IteratorValue)):
+            return False
+        if isinstance(left, ObjectValue) or isinstance(right, ObjectValue):
+            if isinstance(left, ObjectValue) and isinstance(right, ObjectValue):
+                return left.given is not MISSING and left.given is right.given
+            return False
+        try:
+            return left.real() is right.real()
+        except NotConstant:
+            return False
+
+    def same_or_equal(self: Tracer, left: Value, right: Value) -> bool:
+        """What `in` and list.index ask of two items."""
+        if left is right:
+            return True
+        if isinstance(left, TensorValue) != isinstance(right, TensorValue):
+            other = right if isinstance(left, TensorValue) else left
+            if isinstance(other, Constant) and not isinstance(other.value, (int, float, complex)):
+                return False
+        return self.truth(self.compare("==", left, right))
+
+    def sequence_operation(self: Tracer, left: SequenceValue, name: str, right: Value) -> Value:
+        """+, * and the comparisons of lists and tuples."""
+        if name in ("__mul__", "__rmul__"):
+            return left.like(list(left.items) * self.index(right))
+        kinds = (ListValue, TupleValue)
+        if not isinstance(right, SequenceValue) or not any(isinstance(left, k) and isinstance(right, k) for k in kinds):
+            return Constant(NotImplemented)
+        if name == "__add__":
+            items = [*left.items, *right.items]
+            return TupleValue(items) if isinstance(left, TupleValue) else ListValue(items)
+        if name in ("__eq__", "__ne__"):
+            equal = len(left.items) == len(right.items) and all(
+                self.same_or_equal(left.at(self, i), right.at(self, i)) for i in range(len(left.items))
+            )
+            return Constant(equal == (name == "__eq__"))
+        symbol = {"__lt__": "<", "__le__": "<=", "__gt__": ">", "__ge__": ">="}[name]
+        for i in range(min(len(left.items), len(right.items))):
+            if not self.same_or_equal(left.at(self, i), right.at(self, i)):
+                return self.compare(symbol, left.at(self, i), right.at(self, i))
+        return self.compare(symbol, Constant(len(left.items)), Constant(len(right.items)))
+
+    # ------------------------------------------------------------------------------------------------- truth, numbers
+
+    def truth(self: Tracer, value: Value) -> bool:
+        return value.truth(self)
+
+    def index(self: Tracer, value: Value) -> int:
+        """The value as a Python int; a symbolic size is made a number."""
+        if isinstance(value, SizeValue):
+            return int(self.specialise(value, int))
+        if isinstance(value, TensorValue):
+            unsupported(reasons.ITEM, f"{value.describe()} as an index")
+        if isinstance(value, ObjectValue) and type_attribute(value.cls, "__index__") is not MISSING:
+            return self.index(value.special(self, "__index__", []))
+        found = self.constant_of(value)
+        return int(self.python(operator.index, found))
+
+    def index_or_none(self: Tracer, value: Value) -> int | None:
+        return None if isinstance(value, Constant) and value.value is None else self.index(value)
+
+    def specialise(self: Tracer, value: SizeValue, kind: type) -> Any:
+        """The number that a symbolic one is for these inputs; guards on it."""
+        before = len(self.tape.shape_env.guards)
+        found = kind(value.sym)
+        self.tape.note_shape_guards(before)
+        return found
+
+    def from_sym(self: Tracer, found: Any) -> Value:
+        if not isinstance(found, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+            return self.from_python(found)
+        expr = found.node.expr
+        if expr.is_number or expr in (True, False):
+            kind = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}[type(found)]
+            return Constant(kind(expr))
+        return SizeValue(found)
+
+    # ---------------------------------------------------------------------------------------------- items, iteration
+
+    def overrides(self: Tracer, cls: type, *names: str) -> bool:
+        """Whether the class defines one of these methods in Python."""
+        return any(isinstance(type_attribute(cls, name), types.FunctionType) for name in names)
+
+    def get_item(self: Tracer, base: Value, key: Value) -> Value:
+        if isinstance(base, ObjectValue) and self.overrides(base.cls, "__getitem__"):
+            return base.special(self, "__getitem__", [key]) if not hasattr(base, "is_plain") else base.get_item(self, key)
+        if isinstance(key, TensorValue) and not isinstance(base, (TensorValue, DictValue)):
+            unsupported(reasons.ITEM, "a tensor as the index of a Python sequence")
+        if isinstance(base, Constant) and isinstance(key, SizeValue):
+            key = Constant(self.index(key))
+        return base.get_item(self, key)
+
+    def set_item(self: Tracer, base: Value, key: Value, value: Value | None) -> None:
+        name = "__setitem__" if value is not None else "__delitem__"
+        if isinstance(base, ObjectValue) and self.overrides(base.cls, name):
+            base.special(self, name, [key, value] if value is not None else [key])
+            return
+        base.set_item(self, key, value)
+
+    def contains(self: Tracer, base: Value, item: Value) -> bool:
+        if isinstance(base, ObjectValue) and self.overrides(base.cls, "__contains__"):
+            return self.truth(base.special(self, "__contains__", [item]))
+        return base.contains(self, item)
+
+    def length(self: Tracer, value: Value) -> Value:
+        if isinstance(value, ObjectValue) and self.overrides(value.cls, "__len__"):
+            return value.special(self, "__len__", [])
+        return value.length(self)
+
+    def iterate(self: Tracer, value: Value) -> Value:
+        if isinstance(value, ObjectValue) and self.overrides(value.cls, "__iter__"):
+            return value.special(self, "__iter__", [])
+        return value.iterate(self)
+
+    def items(self: Tracer, value: Value) -> list[Value]:
+        """All items of an iterable, in order."""
+        if isinstance(value, SequenceValue) and not self.overrides(value.cls, "__iter__"):
+            return [value.at(self, i) for i in range(len(value.items))]
+        if isinstance(value, DictView):
+            return value.as_items(self)
+        iterator = self.iterate(value)
+        found: list[Value] = []
+        while (item := iterator.next(self)) is not None:
+            found.append(item)
+            self.check_length(len(found))
+        return found
+
+    def text_items(self: Tracer, value: Value) -> Value:
+        """An iterable of strings as one constant, for str.join."""
+        made = Constant([self.constant_of(item) for item in self.items(value)])
+        return made
+
+    def mapping_pairs(self: Tracer, value: Value) -> list[tuple[Value, Value]]:
+        if isinstance(value, DictValue) and not self.overrides(value.cls, "keys", "__getitem__"):
+            return value.pairs(self)
+        if type_attribute(value.python_type(), "keys") is not MISSING:
+            keys = self.items(self.call_method(value, "keys", []))
+            return [(key, self.get_item(value, key)) for key in keys]
+        pairs = []
+        for pair in self.items(value):
+            key, item = self.items(pair)
+            pairs.append((key, item))
+        return pairs
+
+    def sequence_iterator(self: Tracer, base: Value) -> Value:
+        return SequenceIterator(base)
+
+    def indexing_iterator(self: Tracer, base: Value) -> Value:
+        return IndexingIterator(base)
+
+    def sorted(self: Tracer, items: list[Value], key: Value | None, reverse: Value | None) -> list[Value]:
+        by = [item if key is None or self.is_none(key) else self.call(key, [item], {}) for item in items]
+        tracer = self
+
+        class Order:
+            def __init__(self, value: Value) -> None:
+                self.value = value
+
+            def __lt__(self, other: Order) -> bool:
+                return tracer.truth(tracer.compare("<", self.value, other.value))
+
+        order = sorted(range(len(items)), key=lambda i: Order(by[i]), reverse=reverse is not None and self.truth(reverse))
+        return [items[i] for i in order]
+
+    def is_none(self: Tracer, value: Value) -> bool:
+        return isinstance(value, Constant) and value.value is None
+
+    # --------------------------------------------------------------------------------------------------- attributes
+
+    def get_attr(self: Tracer, value: Value, name: str) -> Value:
+        return value.get_attr(self, name)
+
+    def attr_or_none(self: Tracer, value: Value, name: str) -> Value | None:
+        """None where reading the attribute raises AttributeError."""
+        try:
+            return self.get_attr(value, name)
+        except Raised as raised:
+            if issubclass(raised.value.python_type(), AttributeError):
+                return None
+            raise
+
+    # --------------------------------------------------------------------------------------------- constants, errors
+
+    def constant_of(self: Tracer, value: Value) -> Any:
+        """The Python object of a constant; a symbolic size is made a number. Breaks the graph for anything else."""
+        if isinstance(value, SizeValue):
+            return self.specialise(value, value.python_type())
+        try:
+            if isinstance(value, (TupleValue, ListValue)) and value.cls in (tuple, list, torch.Size):
+                return value.cls(self.constant_of(item) for item in self.items(value))
+            if isinstance(value, DictValue) and value.cls in (dict, collections.OrderedDict):
+                return value.cls((self.constant_of(k), self.constant_of(v)) for k, v in value.pairs(self))
+            if isinstance(value, SetValue):
+                return value.cls(self.constant_of(item) for item in value.ordered())
+            return value.constant()
+        except NotConstant:
+            unsupported(reasons.OPERATION, f"{value.describe()} where a constant is needed")
+
+    def real_of(self: Tracer, value: Value) -> Any:
+        """The live Python object behind a value, mutable or not."""
+        try:
+            return value.real()
+        except NotConstant:
+            return self.constant_of(value)
+
+    def python(self: Tracer, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Call a pure Python function now; what it raises is raised in the traced program."""
+        try:
+            return function(*args, **kwargs)
+        except (Raised, NotConstant):
+            raise
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, StopIteration, AssertionError) as error:
+            raise Raised(self.exception(type(error), [self.from_python(a) if not isinstance(a, BaseException) else Constant(str(a)) for a in error.args])) from None

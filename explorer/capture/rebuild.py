@@ -1,0 +1,277 @@
+"""Symbolic values back to Python objects: the instructions that push them. Stock counterpart: torch/_dynamo/codegen.py."""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import sympy
+import torch
+from torch import fx
+
+from explorer.bytecode import build
+from explorer.capture import reasons
+from explorer.capture.frame import NULL
+from explorer.capture.tape import size_function
+from explorer.capture.values.base import Value, unsupported
+from explorer.capture.values.constant import Constant
+from explorer.capture.values.containers import DictValue, Lazy, ListValue, SliceValue, TupleValue
+from explorer.capture.values.objects import DELETED, ClassValue, ObjectValue, PyModuleValue
+from explorer.capture.values.tensor import TensorValue
+from explorer.ir.bytecode import Instruction
+from explorer.ir.capture import Attr, Global, Item, Known, Local, Returned, Size, Source, Stride, TypeOf
+
+if TYPE_CHECKING:
+    from explorer.capture.tracer import Tracer
+    from explorer.capture.values.functions import CellValue, FunctionValue
+
+TEMP = "___t"
+
+
+class Rebuilder:
+    """Collects instructions in two runs: `loads` reads what was there at entry, before anything changes; `body` follows.
+
+    Objects that are pushed twice are made once: identity is kept.
+    """
+
+    def __init__(self, t: Tracer) -> None:
+        self.t = t
+        self.loads: list[Instruction] = []
+        self.body: list[Instruction] = []
+        self.outputs: dict[fx.Node, str] = {}
+        self._sources: dict[Source, str] = {}
+        self._made: dict[int, str] = {}
+        self._temps = 0
+        self._kept: list[Any] = []
+        self._deferred: list[Callable[[], None]] = []
+
+    def temp(self) -> str:
+        self._temps += 1
+        return f"{TEMP}{self._temps}"
+
+    def emit(self, op: str, arg: Any = None) -> None:
+        self.body.append(build.instruction(op, arg))
+
+    def build(self, op: str, count: int) -> None:
+        self.emit(op, count)
+
+    # ------------------------------------------------------------------------------------------------------- values
+
+    def value(self, value: Any) -> None:
+        """Push the object of a value."""
+        if isinstance(value, Lazy):
+            self.source(value.source)
+            return
+        if value is NULL:
+            self.emit("PUSH_NULL")
+            return
+        if isinstance(value, (Constant, ClassValue, PyModuleValue)):
+            self.constant(value.constant())
+            return
+        if value.source is not None and not isinstance(value, SliceValue):
+            self.source(value.source)
+            return
+        if id(value) in self._made:
+            self.emit("LOAD_FAST", self._made[id(value)])
+            return
+        value.rebuild(self)
+        if not isinstance(value, (TensorValue, SliceValue)) and id(value) not in self._made:
+            self.emit("COPY", 1)
+            self.store_new(value)
+
+    def store_new(self, value: Value) -> str:
+        """Pop the object of a value that was just made, and remember where it is."""
+        name = self.temp()
+        self._made[id(value)] = name
+        self._kept.append(value)
+        self.emit("STORE_FAST", name)
+        return name
+
+    def constant(self, value: Any) -> None:
+        self.emit("LOAD_CONST", value)
+
+    def output(self, node: fx.Node) -> None:
+        """Push what the graph returned for a node."""
+        if node not in self.outputs:
+            self.outputs[node] = self.temp()
+        self.emit("LOAD_FAST", self.outputs[node])
+
+    def finish_deferred(self) -> None:
+        """What could only be filled in after everything was made (a function in its own closure)."""
+        while self._deferred:
+            self._deferred.pop(0)()
+
+    # ------------------------------------------------------------------------------------------------------ sources
+
+    def source(self, source: Source) -> None:
+        """Push what the frame found at a source when it was entered."""
+        self.body += self.load(source)
+
+    def load(self, source: Source) -> list[Instruction]:
+        """Read a source once, at the beginning, into a temporary; the instruction that loads that."""
+        if isinstance(source, Known):
+            return [build.load_const(source.object)]
+        if source not in self._sources:
+            read = self._read(source)
+            self._sources[source] = self.temp()
+            self.loads += [*read, build.store_fast(self._sources[source])]
+        return [build.load_fast(self._sources[source])]
+
+    def _read(self, source: Source) -> list[Instruction]:
+        match source:
+            case Local(variable):
+                is_cell = variable in self.t.code.cells or variable in self.t.code.frees
+                return [build.load_deref(variable) if is_cell else build.load_fast(variable)]
+            case Global(variable, ""):
+                return [build.load_global(variable)]
+            case Global(variable, module):
+                return [build.load_const(_namespace(module)), build.load_const(variable), build.binary_subscr()]
+            case Attr(base, attribute):
+                return [*self.load(base), build.load_attr(attribute)]
+            case Item(base, key):
+                return [*self.load(base), build.load_const(key), build.binary_subscr()]
+            case TypeOf(base):
+                return build.call([build.load_const(type)], [self.load(base)])
+            case Size(base, dim):
+                return build.call_method(self.load(base), "size", [[build.load_const(dim)]])
+            case Stride(base, dim):
+                return build.call_method(self.load(base), "stride", [[build.load_const(dim)]])
+            case Returned(base, method):
+                return build.call_method(self.load(base), method)
+        raise AssertionError(source)
+
+    # ------------------------------------------------------------------------------------------------ kinds of values
+
+    def call(self, function: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None = None) -> None:
+        """Push the result of calling a Python object."""
+        named = kwargs or {}
+        if any(not name.isidentifier() for name in named):
+            unsupported(reasons.NOT_REBUILT, "keywords that are no names")
+        self.constant(function)
+        for argument in (*args, *named.values()):
+            self.value(argument)
+        self.body += build.call_stacked(len(args) + len(named), tuple(named))
+
+    def method(self, base: Value, name: str) -> None:
+        """Push base.name()."""
+        self.value(base)
+        self.emit("LOAD_ATTR", name)
+        self.body += build.call_stacked(0)
+
+    def discard_method(self, load: Callable[[], None], name: str, args: Sequence[Any]) -> None:
+        """Call a method of what `load` pushes, for its effect."""
+        load()
+        self.emit("LOAD_ATTR", name)
+        for argument in args:
+            self.value(argument)
+        self.body += build.call_stacked(len(args))
+        self.emit("POP_TOP")
+
+    def discard_call(self, function: Any, load: Callable[[], None], args: Sequence[Any]) -> None:
+        """Call function(what `load` pushes, *args), for its effect."""
+        self.constant(function)
+        load()
+        for argument in args:
+            self.value(argument)
+        self.body += build.call_stacked(1 + len(args))
+        self.emit("POP_TOP")
+
+    def instance(self, value: ObjectValue) -> None:
+        """Push an instance made while tracing: an empty one, filled without calling what its class overrides."""
+        cls = value.cls
+        found = (base.__dict__.get("__new__") for base in cls.__mro__)
+        maker = next(new for new in found if isinstance(new, types.BuiltinFunctionType))
+        self.call(maker, [ClassValue(cls)])
+        name = self.store_new(value)
+
+        def load() -> None:
+            self.emit("LOAD_FAST", name)
+
+        if isinstance(value, (DictValue, ListValue)):
+            value.refill(self, load)
+        for attribute, held in value.overlay.items():
+            if held is not DELETED:
+                self.discard_call(object.__setattr__, load, [Constant(attribute), held])
+        load()
+
+    def size(self, sym: Any) -> None:
+        """Push the number that a symbolic size is for this call's inputs."""
+        self._size(sym.node.expr)
+        if isinstance(sym, torch.SymBool):
+            unsupported(reasons.NOT_REBUILT, "a symbolic condition")
+
+    def _size(self, expr: sympy.Expr) -> None:
+        if expr.is_Integer:
+            self.constant(int(expr))
+            return
+        if isinstance(expr, sympy.Symbol):
+            if expr not in self.t.tape.symbol_sources:
+                unsupported(reasons.NOT_REBUILT, f"the size {expr}")
+            self.source(self.t.tape.symbol_sources[expr])
+            return
+        function = size_function(expr)
+        if function is None:
+            unsupported(reasons.NOT_REBUILT, f"the size {expr}")
+        self._size(expr.args[0])
+        for argument in expr.args[1:]:
+            name = self.temp()
+            self.emit("STORE_FAST", name)
+            self.constant(function)
+            self.emit("LOAD_FAST", name)
+            self._size(argument)
+            self.body += build.call_stacked(2)
+
+    def cell(self, cell: CellValue) -> None:
+        """Push a closure cell: the frame's own, or a new one."""
+        if cell.root_name:
+            self.emit("LOAD_CLOSURE", cell.root_name)
+            return
+        self.call(types.CellType, [])
+        name = self.store_new(cell)
+
+        def fill() -> None:
+            contents = cell.load(self.t)
+            if contents is not None:
+                self.value(contents)
+                self.emit("LOAD_FAST", name)
+                self.emit("STORE_ATTR", "cell_contents")
+
+        self._deferred.append(fill)
+        self.emit("LOAD_FAST", name)
+
+    def function(self, function: FunctionValue) -> None:
+        """Push a function made while tracing."""
+        code = function.code
+        defaults = TupleValue(function.made_defaults) if function.made_defaults else Constant(None)
+        closure = TupleValue(function.made_closure) if function.made_closure else Constant(None)
+        self.constant(types.FunctionType)
+        self.constant(code)
+        self.constant(function.globals)
+        self.constant(code.co_name)
+        self.value(defaults)
+        if function.made_closure:
+            for cell in function.made_closure:
+                self.value(cell)
+            self.build("BUILD_TUPLE", len(function.made_closure))
+        else:
+            self.value(closure)
+        self.body += build.call_stacked(5)
+        name = self.store_new(function)
+        extra: dict[str, Value] = dict(function.overlay)
+        if function.name != code.co_name:
+            extra.setdefault("__qualname__", Constant(function.name))
+        if function.made_kwdefaults:
+            extra["__kwdefaults__"] = self.t.new_dict(function.made_kwdefaults)
+        if function.annotations is not None:
+            extra["__annotations__"] = function.annotations
+        for attribute, held in extra.items():
+            self.value(held)
+            self.emit("LOAD_FAST", name)
+            self.emit("STORE_ATTR", attribute)
+        self.emit("LOAD_FAST", name)
+
+
+def _namespace(module: str) -> dict[str, Any]:
+    return vars(sys.modules[module])

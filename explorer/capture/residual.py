@@ -1,0 +1,336 @@
+"""Residual code: what runs in the frame's place. It calls the graph, rebuilds values, replays effects and goes on.
+
+Stock counterpart: torch/_dynamo/output_graph.py, compile_subgraph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import fx
+
+from explorer.bytecode import build
+from explorer.bytecode.flow import liveness, stack_depths
+from explorer.capture import reasons
+from explorer.capture.effects import Change
+from explorer.capture.frame import NULL, Frame
+from explorer.capture.rebuild import TEMP, Rebuilder
+from explorer.capture.resume import Continuation, after, continuation
+from explorer.capture.values.base import Value, unsupported
+from explorer.capture.values.objects import DELETED
+from explorer.core.origin import origin, synthetic
+from explorer.ir.bytecode import Code, Instruction
+from explorer.ir.capture import Hole, Input
+
+if TYPE_CHECKING:
+    from explorer.capture.tracer import Tracer
+
+COMPILED = "compiled"
+
+
+class Residual:
+    """The code, the graph's outputs and inputs, and the continuations it names. `calls_graph` says whether it has a hole."""
+
+    def __init__(
+        self, code: Code, outputs: list[fx.Node], inputs: list[Input], continuations: list[Continuation], calls_graph: bool
+    ) -> None:
+        self.code = code
+        self.outputs = outputs
+        self.inputs = inputs
+        self.continuations = continuations
+        self.calls_graph = calls_graph
+
+
+def returning(t: Tracer, frame: Frame) -> Residual:
+    """For a frame that was evaluated to its end."""
+    r = Rebuilder(t)
+    with origin(synthetic("result")):
+        assert frame.result is not None
+        r.value(frame.result)
+        result = r.temp()
+        r.body.append(build.store_fast(result))
+    _replay(t, r)
+    with origin(synthetic("result")):
+        r.body += [build.load_fast(result), build.return_value()]
+    return _assemble(t, r, r.body, [], ())
+
+
+def breaking(t: Tracer, frame: Frame) -> Residual:
+    """For a frame that ends before the instruction it stands at: that instruction is run as it is, then a continuation."""
+    code = t.code
+    position = frame.position
+    instruction = code.instructions[position]
+    live = liveness(code)
+    cells = {*code.cells, *code.frees}
+    needed = [name for name in code.locals if name in live[instruction.id] and name not in cells]
+    bound = [name for name in needed if _is_bound(t, frame, name)]
+    r = Rebuilder(t)
+    placed: list[str | None] = []
+    with origin(synthetic("values at the break")):
+        for value in frame.stack:
+            if value is NULL:
+                placed.append(None)
+                continue
+            r.value(value)
+            placed.append(r.temp())
+            r.emit("STORE_FAST", placed[-1])
+        held: list[tuple[str, str]] = []
+        for name in bound:
+            r.value(t.load_local(frame, name))
+            held.append((name, r.temp()))
+            r.emit("STORE_FAST", held[-1][1])
+    _replay(t, r)
+    with origin(synthetic("values at the break")):
+        for name, temp in held:
+            r.body += [build.load_fast(temp), build.store_fast(name)]
+        for name in needed:
+            if name not in bound and name in t.given.locals:
+                r.body.append(build.delete_fast(name))
+        r.finish_deferred()
+        for slot in placed:
+            r.body.append(build.instruction("PUSH_NULL") if slot is None else build.load_fast(slot))
+        temps = sorted({i.arg for i in (*r.loads, *r.body) if i.op == "STORE_FAST" and str(i.arg).startswith(TEMP)})
+        for temp in temps:
+            r.body += [build.load_const(None), build.store_fast(temp)]
+    tail, continuations = _onward(t, frame, live, bound)
+    return _assemble(t, r, r.body, tail, tuple(continuations))
+
+
+def _is_bound(t: Tracer, frame: Frame, name: str) -> bool:
+    return name in frame.locals or (name in t.given.locals and not t.is_unbound(name))
+
+
+def _onward(
+    t: Tracer, frame: Frame, live: dict[str, frozenset[str]], bound: Sequence[str]
+) -> tuple[list[Instruction], list[Continuation]]:
+    """The original body, with the breaking instruction followed by calls of continuations, one for each way it may go."""
+    code = t.code
+    position = frame.position
+    instruction = code.instructions[position]
+    depths = stack_depths(code)
+    calls: list[Instruction] = []
+    continuations: list[Continuation] = []
+    labels: dict[bool, str] = {}
+    for target, jumps in after(code, position):
+        depth = depths[target]
+        present = [value is not NULL for value in frame.stack[:depth]]
+        present += [True] * (depth - len(present))
+        if instruction.op in ("LOAD_METHOD", "LOAD_SUPER_METHOD"):
+            unsupported(reasons.FRAME_BREAK, "at a method load")
+        popped = _kept(code, position, jumps, len(frame.stack), depth)
+        present[popped:] = [True] * (depth - popped)
+        names = [name for name in bound if name in live[target]]
+        stored = instruction.arg if instruction.op == "STORE_FAST" else None
+        if stored is not None and stored in live[target] and stored not in names:
+            names.append(stored)
+        made = continuation(code, target, present, names, t.name)
+        continuations.append(made)
+        label = f"{t.name}/onward{'_jump' if jumps else ''}"
+        labels[jumps] = label
+        calls += _call_continuation(made, label, depth, present)
+    body = list(code.instructions)
+    placed: list[Instruction] = []
+    if True in labels:
+        body[position] = replace(instruction, target=labels[True])
+    if False in labels:
+        with origin(synthetic("to the continuation")):
+            placed = [build.jump(labels[False])]
+    return [*body[: position + 1], *placed, *body[position + 1 :], *calls], continuations
+
+
+def _kept(code: Code, position: int, jumps: bool, before: int, after: int) -> int:
+    """How many values from the bottom of the stack the instruction leaves alone."""
+    consumed = {
+        "CALL": lambda arg: arg[0] + 2, "CALL_FUNCTION_EX": lambda arg: 3 + bool(arg), "FOR_ITER": lambda arg: 0,
+        "BUILD_STRING": lambda arg: arg, "BUILD_SLICE": lambda arg: arg,
+    }  # fmt: skip
+    instruction = code.instructions[position]
+    known = consumed.get(instruction.op)
+    if known is not None:
+        return min(before - known(instruction.arg), after)
+    return min(before, after) - (1 if after == before else 0) if before else 0
+
+
+def _call_continuation(made: Continuation, label: str, depth: int, present: Sequence[bool]) -> list[Instruction]:
+    """At `label`: the stack's values into temporaries, and the call."""
+    with origin(synthetic("to the continuation")):
+        steps = [build.label(label)]
+        names = [f"{TEMP}s{n}" for n in range(depth)]
+        steps += [build.store_fast(name) for name in reversed(names)]
+        attributes: list[tuple[Any, list[Instruction]]] = [("closure", build.closure(made.frees))] if made.frees else []
+        function = build.make_function(Hole(made.code.name), attributes)  # type: ignore[arg-type]
+        stacked = iter([name for name, there in zip(names, present, strict=True) if there])
+        arguments = []
+        for name in made.arguments:
+            is_stack = name.startswith("___stack")
+            arguments.append([build.load_fast(next(stacked) if is_stack else name)])
+        return [*steps, *build.call(function, arguments), build.return_value()]
+
+
+# ------------------------------------------------------------------------------------------------------------- effects
+
+
+def _replay(t: Tracer, r: Rebuilder) -> None:
+    """Everything the traced code did to objects that were there before, in order.
+
+    All values are made first: replaying may overwrite what they are read from.
+    """
+    steps: list[tuple[Change, Any]] = []
+    for change in t.effects.changes.values():
+        with origin(*change.origins):
+            steps.append((change, _prepare(t, r, change)))
+    with origin(synthetic("deferred")):
+        r.finish_deferred()
+    for change, prepared in steps:
+        with origin(*change.origins):
+            _apply(t, r, change, prepared)
+    with origin(synthetic("global state")):
+        if torch.is_grad_enabled() != t.tape.grad_enabled:
+            r.call(torch._C._set_grad_enabled, [t.from_python(torch.is_grad_enabled())])
+            r.emit("POP_TOP")
+        if t.autocasts:
+            unsupported(reasons.FRAME_BREAK, "inside torch.autocast")
+
+
+def _hold(r: Rebuilder, value: Value) -> str:
+    r.value(value)
+    name = r.temp()
+    r.emit("STORE_FAST", name)
+    return name
+
+
+def _prepare(t: Tracer, r: Rebuilder, change: Change) -> Any:
+    target = change.value
+    if change.kind == "attribute":
+        r.value(target)
+        base = r.temp()
+        r.emit("STORE_FAST", base)
+        value = target.overlay[change.name]
+        return base, None if value is DELETED else _hold(r, value)
+    if change.kind == "cell":
+        contents = target.contents
+        base = None if target.root_name else _hold(r, target)
+        return base, None if contents is None else _hold(r, contents)
+    if change.kind == "global":
+        return _hold(r, t.effects.globals[id(target), change.name])
+    base = _hold(r, target)
+    for item in _contents(target):
+        r.value(item)
+        r.emit("POP_TOP")
+    return base
+
+
+def _contents(target: Any) -> list[Any]:
+    if hasattr(target, "items"):
+        return list(target.items)
+    entries = target.entries.values()
+    return [part for entry in entries for part in (entry if isinstance(entry, list) else [entry])]
+
+
+def _apply(t: Tracer, r: Rebuilder, change: Change, prepared: Any) -> None:
+    target = change.value
+    if change.kind == "attribute":
+        base, held = prepared
+        if held is None:
+            r.emit("LOAD_FAST", base)
+            r.emit("DELETE_ATTR", change.name)
+            return
+        if _has_python_setattr(target):
+            r.constant(object.__setattr__)
+            for name in (base,):
+                r.emit("LOAD_FAST", name)
+            r.constant(change.name)
+            r.emit("LOAD_FAST", held)
+            r.body += build.call_stacked(3)
+            r.emit("POP_TOP")
+            return
+        r.emit("LOAD_FAST", held)
+        r.emit("LOAD_FAST", base)
+        r.emit("STORE_ATTR", change.name)
+    elif change.kind == "cell":
+        base, held = prepared
+        if target.root_name:
+            if held is None:
+                r.emit("DELETE_DEREF", target.root_name)
+            else:
+                r.emit("LOAD_FAST", held)
+                r.emit("STORE_DEREF", target.root_name)
+        elif held is not None:
+            r.emit("LOAD_FAST", held)
+            r.emit("LOAD_FAST", base)
+            r.emit("STORE_ATTR", "cell_contents")
+    elif change.kind == "global":
+        r.emit("LOAD_FAST", prepared)
+        if target is t.given.globals:
+            r.emit("STORE_GLOBAL", change.name)
+        else:
+            r.constant(target)
+            r.constant(change.name)
+            r.emit("STORE_SUBSCR")
+    else:
+        target.refill(r, lambda: r.emit("LOAD_FAST", prepared))
+
+
+def _has_python_setattr(target: Any) -> bool:
+    """Whether STORE_ATTR would run a __setattr__ that was inlined already."""
+    cls = target.python_type()
+    return hasattr(cls.__setattr__, "__code__") and not issubclass(cls, torch.nn.Module)
+
+
+# ------------------------------------------------------------------------------------------------------------ assembly
+
+
+def _assemble(
+    t: Tracer, r: Rebuilder, body: list[Instruction], tail: list[Instruction], continuations: Sequence[Continuation]
+) -> Residual:
+    with origin(synthetic("deferred")):
+        r.finish_deferred()
+    outputs = list(r.outputs)
+    _balance(t)
+    inputs = _used_inputs(t, outputs)
+    calls_graph = bool(outputs) or t.tape.calls > 0
+    with origin(synthetic("graph call")):
+        call: list[Instruction] = []
+        if calls_graph:
+            arguments = [r.load(i.source) for i in inputs]
+            call = build.call([build.load_const(Hole(COMPILED))], arguments)
+            if outputs:
+                call += [build.unpack(len(outputs)), *(build.store_fast(r.outputs[node]) for node in outputs)]
+            else:
+                call.append(build.pop_top())
+        prologue = [*r.loads, *call, *body]
+        if tail:
+            prologue.append(build.jump(t.code.instructions[t.frames[0].position].id))
+    instructions = build.number(f"{t.name}/residual", [*prologue, *tail])
+    named = [i.arg for i in instructions if i.op in ("LOAD_FAST", "STORE_FAST", "DELETE_FAST", "LOAD_FAST_AND_CLEAR")]
+    locals = tuple(dict.fromkeys((*t.code.locals, *(n for n in named if n not in t.code.cells))))
+    code = replace(
+        t.code,
+        instructions=instructions,
+        locals=locals,
+        handlers=t.code.handlers if tail else (),
+        original=None,
+    )
+    return Residual(code, outputs, inputs, list(continuations), calls_graph)
+
+
+def _balance(t: Tracer) -> None:
+    """End the graph in the grad mode it began in; the residual code switches where the program did."""
+    if torch.is_grad_enabled() != t.tape.grad_enabled:
+        with origin(synthetic("grad mode at the end")):
+            t.tape.add("call_function", torch._C._set_grad_enabled, (t.tape.grad_enabled,), {}, None)
+
+
+def _used_inputs(t: Tracer, outputs: list[fx.Node]) -> list[Input]:
+    """The inputs that a node or an output uses; placeholders of the others go."""
+    kept: list[Input] = []
+    for node in [n for n in t.tape.graph.nodes if n.op == "placeholder"]:
+        if node.users or node in outputs:
+            kept.append(t.tape.inputs[node])
+        else:
+            t.tape.graph.erase_node(node)
+    return kept
+

@@ -1,0 +1,94 @@
+"""Size symbols and the guards on them, from what ShapeEnv was asked. Stock counterpart: ShapeEnv.produce_guards."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import sympy
+import torch
+from torch.utils._sympy.printers import PythonPrinter
+
+from explorer.ir.capture import Guard, ShapeRelation, Size, Source, Stride, Symbol
+
+if TYPE_CHECKING:
+    from explorer.capture.tracer import Tracer
+
+
+class _Printer(PythonPrinter):
+    """Prints an expression over source names."""
+
+    def __init__(self, names: dict[sympy.Symbol, str]) -> None:
+        super().__init__()
+        self.names = names
+
+    def _print_Symbol(self, expr: sympy.Symbol) -> str:
+        return self.names[expr]
+
+
+def symbols(t: Tracer) -> tuple[tuple[Symbol, ...], tuple[Guard, ...]]:
+    """The symbols in use, and every relation between sizes that the capture relied on."""
+    tape = t.tape
+    env = tape.shape_env
+    sources: dict[sympy.Symbol, Source] = tape.symbol_sources
+    found: list[Symbol] = []
+    guards: list[Guard] = []
+
+    def add(expr: sympy.Expr, extra: tuple[Source, ...], cause: tuple[str, ...], span: Any, why: str) -> None:
+        relation = _relation(expr, sources, extra)
+        if relation is not None:
+            first = relation.sources[0] if relation.sources else None
+            guards.append(
+                Guard(f"{t.name}.shape{len(guards)}", first, "shape", "holds", relation, cause[0] if cause else "", span, why, cause)
+            )
+
+    for symbol, source in sources.items():
+        value = tape.hints.get(symbol)
+        if value is None:
+            continue
+        interval = env.var_to_range.get(symbol)
+        lower = int(interval.lower) if interval is not None and interval.lower.is_Integer else None
+        upper = int(interval.upper) if interval is not None and interval.upper.is_Integer else None
+        reason = "dynamic=True" if t.config.dynamic else "its value was seen to change"
+        found.append(Symbol(str(symbol), int(value), source, lower, upper, reason))
+        if lower is not None:
+            add(sympy.Ge(symbol, lower, evaluate=False), (), (), None, "sizes 0 and 1 are compiled apart")
+    _equalities(t, add)
+    for guard, (cause, span) in zip(env.guards, tape.shape_guard_causes, strict=False):
+        add(guard.expr, (), cause, span, "")
+    return tuple(found), tuple(guards)
+
+
+def _equalities(t: Tracer, add: Callable[..., None]) -> None:
+    """Sizes that share a symbol with another, and sizes and strides that are expressions of symbols."""
+    for source, fake in t.tape.fakes.items():
+        for dim, size in enumerate(fake.shape):
+            if isinstance(size, torch.SymInt):
+                own = Size(source, dim)
+                if t.tape.symbol_sources.get(size.node.expr) != own:
+                    add(sympy.Eq(sympy.Symbol(f"={own.name}", integer=True), size.node.expr, evaluate=False), (own,), (), None,
+                        "sizes that were equal share a symbol")  # fmt: skip
+        for dim, stride in enumerate(fake.stride()):
+            if isinstance(stride, torch.SymInt):
+                step = Stride(source, dim)
+                add(sympy.Eq(sympy.Symbol(f"={step.name}", integer=True), stride.node.expr, evaluate=False), (step,), (), None,
+                    "the layout")  # fmt: skip
+
+
+def _relation(expr: Any, sources: dict[sympy.Symbol, Source], extra: tuple[Source, ...]) -> ShapeRelation | None:
+    """The relation as text and as a function, or None where it holds always."""
+    if expr in (True, sympy.true):
+        return None
+    named: dict[sympy.Symbol, Source] = {sympy.Symbol(f"={source.name}", integer=True): source for source in extra}
+    for symbol in sorted(expr.free_symbols, key=str):
+        if symbol not in named:
+            named[symbol] = sources[symbol]
+    if not named:
+        return None
+    text = _Printer({symbol: source.name for symbol, source in named.items()}).doprint(expr)
+    letters = {symbol: f"s{n}" for n, symbol in enumerate(named)}
+    body = _Printer(letters).doprint(expr)
+    function = eval(f"lambda {', '.join(letters.values())}: {body}", {"math": math})
+    return ShapeRelation(text, tuple(named.values()), function)
+

@@ -1,0 +1,261 @@
+"""The graph being captured: an FX graph whose values are computed under fake tensors as nodes are added.
+
+Stock counterpart: torch/_dynamo/output_graph.py.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sympy
+import torch
+from torch import fx
+from torch._guards import Source as TorchSource
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeTensor,
+    FakeTensorMode,
+    UnsupportedOperatorException,
+)
+from torch.fx.experimental.symbolic_shapes import (
+    DimDynamic,
+    GuardOnDataDependentSymNode,
+    ShapeEnv,
+    StatelessSymbolicContext,
+)
+from torch.utils._sympy.functions import FloorDiv, Mod, PythonMod
+
+from explorer.capture import reasons
+from explorer.capture.values.base import unsupported
+from explorer.core.origin import Origins, origins
+from explorer.ir.bytecode import Span
+from explorer.ir.capture import Input, Size, Source
+from explorer.ir.graph import Graph, stamp
+
+
+class _Name(str):
+    """A source's name both as the property that torch 2.13 reads and as the method that older ones call."""
+
+    def __call__(self) -> str:
+        return str(self)
+
+
+@dataclass(frozen=True)
+class ShapeSource(TorchSource):
+    """Our source in the form that ShapeEnv wants to see; it only prints it."""
+
+    text: str
+
+    @property
+    def name(self) -> _Name:  # type: ignore[override]
+        return _Name(self.text)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the user's program is, for the nodes made there."""
+
+    span: Span | None
+    module: str
+
+
+class Tape:
+    """Adds nodes. `dynamic(source, tensor)` says which dims of an input get a symbol instead of a number."""
+
+    def __init__(
+        self,
+        name: str,
+        dynamic: Callable[[Source, torch.Tensor], Sequence[bool]],
+        place: Callable[[], Place],
+    ) -> None:
+        self.name = name
+        self.graph = fx.Graph()
+        self.shape_env = ShapeEnv(duck_shape=True)
+        self.mode = FakeTensorMode(shape_env=self.shape_env, allow_non_fake_inputs=False)
+        self.inputs: dict[fx.Node, Input] = {}
+        self.fakes: dict[Source, FakeTensor] = {}
+        self.symbol_sources: dict[sympy.Symbol, Source] = {}
+        self.symbol_nodes: dict[sympy.Symbol, fx.Node] = {}
+        self.shape_guard_causes: list[tuple[Origins, Span | None]] = []
+        self.grad_enabled = torch.is_grad_enabled()
+        self.calls = 0
+        self._dynamic = dynamic
+        self._place = place
+        self._names: set[str] = set()
+        self._last_input: fx.Node | None = None
+
+    # ------------------------------------------------------------------------------------------------------ inputs
+
+    def input(self, source: Source, tensor: torch.Tensor) -> tuple[fx.Node, FakeTensor]:
+        """A placeholder for a tensor that the frame can reach."""
+        wanted = self._dynamic(source, tensor)
+        if any(wanted):
+            context = StatelessSymbolicContext([DimDynamic.DUCK if d else DimDynamic.STATIC for d in wanted])
+            fake = self.mode.from_tensor(tensor, symbolic_context=context, source=ShapeSource(source.name))
+            for dim, size in enumerate(fake.shape):
+                if isinstance(size, torch.SymInt) and isinstance(size.node.expr, sympy.Symbol):
+                    self.symbol_sources.setdefault(size.node.expr, Size(source, dim))
+        else:
+            fake = self.mode.from_tensor(tensor, static_shapes=True, source=ShapeSource(source.name))
+        self.fakes[source] = fake
+        about = "parameter" if isinstance(tensor, torch.nn.Parameter) else ""
+        return self._placeholder(source, fake, about), fake
+
+    def size_input(self, source: Source, value: int) -> torch.SymInt:
+        """A symbol for an integer that the frame can reach."""
+        made = self.shape_env.create_unspecified_symint_and_symbol(value, ShapeSource(source.name), DimDynamic.DYNAMIC)
+        self.symbol_sources.setdefault(made.node.expr, source)
+        return made  # type: ignore[no-any-return]
+
+    def _placeholder(self, source: Source, value: Any, about: str) -> fx.Node:
+        with self._at_inputs():
+            node = self.graph.placeholder(self._unique(source.name))
+        stamp(node, f"fx.{node.name}", value, span=self._place().span, about=about or source.name)
+        self.inputs[node] = Input(node.name, source, about)
+        self._last_input = node
+        return node
+
+    def _at_inputs(self) -> Any:
+        if self._last_input is not None:
+            return self.graph.inserting_after(self._last_input)
+        first = next(iter(self.graph.nodes), None)
+        return self.graph.inserting_before(first) if first is not None else self.graph.inserting_before(None)
+
+    def _unique(self, text: str) -> str:
+        text = re.sub(r"_(modules|parameters|buffers)\b", "", text)
+        base = re.sub(r"\W+", "_", text).strip("_").lower() or "input"
+        if base[0].isdigit():
+            base = "_" + base
+        name, count = base, 1
+        while name in self._names:
+            name, count = f"{base}_{count}", count + 1
+        self._names.add(name)
+        return name
+
+    # ------------------------------------------------------------------------------------------------------- nodes
+
+    def call(
+        self,
+        kind: str,
+        target: Any,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        fake_args: tuple[Any, ...],
+        fake_kwargs: Mapping[str, Any],
+    ) -> Any:
+        """What the call yields under fake tensors. Nothing is added yet: `add` does, where the result needs a node."""
+        function = target if kind == "call_function" else _method(target)
+        before = len(self.shape_env.guards)
+        try:
+            with self.mode:
+                result = function(*fake_args, **fake_kwargs)
+        except (DataDependentOutputException, GuardOnDataDependentSymNode) as error:
+            unsupported(reasons.DYNAMIC_OUTPUT, _first_line(error) or str(target))
+        except DynamicOutputShapeException as error:
+            unsupported(reasons.DYNAMIC_OUTPUT, str(error.func))
+        except UnsupportedOperatorException as error:
+            unsupported(reasons.UNTRACEABLE_CALL, f"{error.func} has no rule for fake tensors")
+        except (RuntimeError, TypeError, ValueError, IndexError, AssertionError, NotImplementedError, AttributeError) as error:
+            unsupported(reasons.OP_RAISED, f"{getattr(target, '__name__', target)}: {_first_line(error)}")
+        self.note_shape_guards(before)
+        return result
+
+    def add(self, kind: str, target: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], value: Any) -> fx.Node:
+        """The one place where nodes that compute are added."""
+        node = self.graph.create_node(kind, target, args, dict(kwargs))
+        place = self._place()
+        stamp(node, f"fx.{node.name}", value, span=place.span, module=place.module)
+        self.calls += 1
+        return node
+
+    def element(self, node: fx.Node, index: int, value: Any) -> fx.Node:
+        made = self.graph.call_function(operator.getitem, (node, index))
+        place = self._place()
+        return stamp(made, f"fx.{made.name}", value, span=place.span, module=place.module)
+
+    def note_shape_guards(self, before: int) -> None:
+        """Remember what caused the shape guards that were added since there were `before` of them."""
+        span = self._place().span
+        while len(self.shape_guard_causes) < len(self.shape_env.guards):
+            self.shape_guard_causes.append((origins(), span))
+
+    # ------------------------------------------------------------------------------------------------------- sizes
+
+    def size_argument(self, size: torch.SymInt) -> fx.Node | int:
+        """The graph's form of a symbolic size: a placeholder for a symbol, operator nodes for an expression."""
+        expr = size.node.expr
+        if expr.is_number:
+            return int(expr)
+        return self._size_node(expr)
+
+    def _size_node(self, expr: sympy.Expr) -> fx.Node | int:
+        if expr.is_Integer:
+            return int(expr)
+        if isinstance(expr, sympy.Symbol):
+            if expr not in self.symbol_nodes:
+                if expr not in self.symbol_sources:
+                    unsupported(reasons.DYNAMIC_OUTPUT, f"the size {expr} has no source")
+                value = self.shape_env.create_symintnode(expr, hint=int(self.hint(expr)))
+                self.symbol_nodes[expr] = self._placeholder(self.symbol_sources[expr], value, "size")
+            return self.symbol_nodes[expr]
+        function = size_function(expr)
+        if function is None:
+            unsupported(reasons.OPERATION, f"the size expression {expr}")
+        arguments = [self._size_node(a) for a in expr.args]
+        result = arguments[0]
+        done = expr.args[0]
+        for argument, part in zip(arguments[1:], expr.args[1:], strict=True):
+            done = expr.func(done, part)
+            value = self.shape_env.create_symintnode(done, hint=int(self.hint(done)))
+            node = self.graph.call_function(function, (result, argument))
+            place = self._place()
+            result = stamp(node, f"fx.{node.name}", value, span=place.span, module=place.module, about="size")
+        return result
+
+    def hint(self, expr: sympy.Expr) -> Any:
+        """The value of a size expression for the inputs that were traced."""
+        return expr.xreplace(self.hints)
+
+    @property
+    def hints(self) -> Mapping[sympy.Symbol, Any]:
+        env = self.shape_env
+        return env.backed_var_to_val if hasattr(env, "backed_var_to_val") else env.var_to_val
+
+    def finish(self, outputs: Sequence[fx.Node | int | None]) -> Graph:
+        self.graph.output(tuple(outputs))
+        return Graph(self.name, self.graph, self.mode, {}, self.grad_enabled)
+
+
+def size_function(expr: sympy.Expr) -> Callable[[Any, Any], Any] | None:
+    """The binary Python operator that a sympy node of a size expression stands for."""
+    if isinstance(expr, sympy.Add):
+        return operator.add
+    if isinstance(expr, sympy.Mul):
+        return operator.mul
+    if isinstance(expr, FloorDiv):
+        return operator.floordiv
+    if isinstance(expr, (Mod, PythonMod)):
+        return operator.mod
+    if isinstance(expr, sympy.Pow):
+        return operator.pow
+    if isinstance(expr, sympy.Max) or type(expr).__name__ == "Max":
+        return max
+    if isinstance(expr, sympy.Min) or type(expr).__name__ == "Min":
+        return min
+    return None
+
+
+def _method(name: str) -> Callable[..., Any]:
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return getattr(self, name)(*args, **kwargs)
+
+    return call
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().split("\n")[0][:200]

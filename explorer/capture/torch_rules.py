@@ -1,0 +1,240 @@
+"""Rules for torch's own functions that are not operators: grad mode, autocast, questions about tensors and the compiler.
+
+Stock counterpart: variables/torch.py, variables/ctx_manager.py.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from explorer.capture import reasons
+from explorer.capture.rules import CALLS, Rule, each, existing, positional
+from explorer.capture.values.base import Value, unsupported
+from explorer.capture.values.constant import Constant
+from explorer.capture.values.containers import ListValue, SequenceValue, TupleValue
+from explorer.capture.values.objects import ObjectValue
+from explorer.capture.values.tensor import TensorValue, graph_call
+
+if TYPE_CHECKING:
+    from explorer.capture.tracer import Tracer
+
+# ----------------------------------------------------------------------------------------- what traced code may ask
+
+
+@CALLS.rule(torch.compiler.is_compiling, torch.compiler.is_dynamo_compiling, *existing(torch._utils, "is_compiling"))
+def _is_compiling(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """True."""
+    return Constant(True)
+
+
+@CALLS.rule(
+    torch.compiler.is_exporting, torch.jit.is_scripting, torch.jit.is_tracing, torch._C._get_tracing_state,
+    torch.onnx.is_in_onnx_export, torch.overrides.has_torch_function, torch.overrides.has_torch_function_unary,
+    torch.overrides.has_torch_function_variadic, *existing(torch._C, "_is_torch_function_mode_enabled"),
+)  # fmt: skip
+def _is_something_else(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """False: traced code is neither scripted nor exported, and overrides nothing."""
+    return Constant(False)
+
+
+@each(
+    torch.is_grad_enabled, torch.is_inference_mode_enabled, torch.get_default_dtype, torch.is_autocast_enabled,
+    torch.get_autocast_dtype, torch.is_autocast_cache_enabled, torch.are_deterministic_algorithms_enabled,
+    torch.get_num_threads, torch.is_autocast_cpu_enabled, torch.get_autocast_gpu_dtype, torch.get_autocast_cpu_dtype,
+    torch.cuda.is_available, torch.cuda.device_count, torch.cuda.is_initialized, torch.backends.mps.is_available,
+    torch.amp.is_autocast_available, torch.is_warn_always_enabled, torch.backends.cudnn.is_available,
+    torch.distributed.is_available, torch.distributed.is_initialized, torch.get_default_device,
+    torch.is_deterministic_algorithms_warn_only_enabled,
+    *existing(torch._C, "_is_autocast_available", "_get_deterministic_algorithms", "_get_privateuse1_backend_name"),
+)  # fmt: skip
+def _state(function: Any) -> Rule:
+    def answer(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        """Global state: guarded at entry, and changed by traced code only through the graph."""
+        return t.from_python(function(*map(t.constant_of, args), **{k: t.constant_of(v) for k, v in kwargs.items()}))
+
+    return answer
+
+
+@positional(torch.is_tensor)
+def _is_tensor(t: Tracer, value: Value) -> Value:
+    """Whether it is a tensor."""
+    return Constant(isinstance(value, TensorValue))
+
+
+@positional(torch.is_floating_point)
+def _is_floating_point(t: Tracer, value: Value) -> Value:
+    """Of the dtype."""
+    if not isinstance(value, TensorValue):
+        t.raise_(TypeError, "is_floating_point(): argument 'input' must be Tensor")
+    return Constant(value.fake.is_floating_point())
+
+
+@positional(torch.typename)
+def _typename(t: Tracer, value: Value) -> Value:
+    """The type's name."""
+    return Constant(torch.typename(value.python_type()))
+
+
+class LimitsValue(Value):
+    """torch.finfo or torch.iinfo of a dtype."""
+
+    def __init__(self, limits: Any) -> None:
+        self.limits = limits
+
+    def python_type(self) -> type:
+        return type(self.limits)
+
+    def constant(self) -> Any:
+        return self.limits
+
+    def get_attr(self, t: Tracer, name: str) -> Value:
+        return t.from_python(t.python(getattr, self.limits, name))
+
+
+@each(torch.finfo, torch.iinfo)
+def _limits(function: Any) -> Rule:
+    def limits(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        """Limits of a dtype."""
+        return LimitsValue(function(*map(t.constant_of, args), **{k: t.constant_of(v) for k, v in kwargs.items()}))
+
+    return limits
+
+
+@positional(torch.device)
+def _device(t: Tracer, *args: Value, **kwargs: Value) -> Value:
+    """torch.device(...)."""
+    return t.from_python(t.python(torch.device, *map(t.constant_of, args), **{k: t.constant_of(v) for k, v in kwargs.items()}))
+
+
+# ------------------------------------------------------------------------------------------------ switches as nodes
+
+
+@positional(torch._C._set_grad_enabled)
+def _set_grad_enabled(t: Tracer, enabled: Value) -> Value:
+    """Switched for the rest of the trace, and a node, so that the graph switches too."""
+    wanted = t.constant_of(enabled)
+    if wanted != torch.is_grad_enabled():
+        torch._C._set_grad_enabled(wanted)
+        t.tape.add("call_function", torch._C._set_grad_enabled, (wanted,), {}, None)
+    return Constant(None)
+
+
+class AutocastValue(ObjectValue):
+    """torch.autocast: entering and leaving are nodes. `arguments` are device type, dtype, enabled, cache_enabled."""
+
+    def __init__(self, arguments: tuple[Any, ...]) -> None:
+        super().__init__(torch.autocast)
+        self.arguments = arguments
+        self.node: Any = None
+        self.context: Any = None
+
+    def get_attr(self, t: Tracer, name: str) -> Value:
+        if name == "__enter__":
+            return t.host(lambda args, kwargs: self.enter(t))
+        if name == "__exit__":
+            return t.host(lambda args, kwargs: self.leave(t))
+        return super().get_attr(t, name)
+
+    def enter(self, t: Tracer) -> Value:
+        self.context = torch.amp.autocast_mode._enter_autocast(*self.arguments)
+        t.autocasts.append(self)
+        self.node = t.tape.add("call_function", torch.amp.autocast_mode._enter_autocast, self.arguments, {}, None)
+        return self
+
+    def leave(self, t: Tracer) -> Value:
+        torch.amp.autocast_mode._exit_autocast(self.context)
+        t.autocasts.remove(self)
+        t.tape.add("call_function", torch.amp.autocast_mode._exit_autocast, (self.node,), {}, None)
+        return Constant(False)
+
+
+@each(torch.autocast, torch.cpu.amp.autocast, torch.cuda.amp.autocast)
+def _autocast(cls: Any) -> Rule:
+    def make(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        """The context manager."""
+        made = cls(*map(t.constant_of, args), **{k: t.constant_of(v) for k, v in kwargs.items()})
+        return AutocastValue((made.device, made.fast_dtype, made._enabled, made._cache_enabled))
+
+    return make
+
+
+# ------------------------------------------------------------------------------------------------ library functions
+
+
+@CALLS.rule(torch._C._log_api_usage_once)
+def _nothing(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """No effect on results."""
+    return Constant(None)
+
+
+@positional(torch._check)
+def _check(t: Tracer, condition: Value, message: Value | None = None) -> Value:
+    """A condition on sizes: guarded, and raised when false."""
+    if not t.truth(condition):
+        t.raise_(RuntimeError, "Expected cond to be True, but got False")
+    return Constant(None)
+
+
+@positional(torch._assert)
+def _assert(t: Tracer, condition: Value, message: Value = Constant("")) -> Value:
+    """assert condition, message."""
+    if not t.truth(condition):
+        t.raise_value(AssertionError, [message])
+    return Constant(None)
+
+
+@CALLS.rule(torch.manual_seed, torch.seed, torch.initial_seed, torch.get_rng_state, torch.set_rng_state)
+def _seed(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """Breaks: the generator's state is outside the graph."""
+    unsupported(reasons.UNTRACEABLE_CALL, "the random generator's state")
+
+
+@CALLS.rule(torch.autograd.grad, torch.autograd.backward)
+def _autograd(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """Breaks."""
+    unsupported(reasons.AUTOGRAD_CALL, "torch.autograd")
+
+
+@CALLS.rule(torch.from_numpy, torch.save, torch.load)
+def _outside(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """Breaks."""
+    unsupported(reasons.UNTRACEABLE_CALL, "numpy and files")
+
+
+@each(torch.tensor, torch.as_tensor, torch.asarray)
+def _tensor(function: Any) -> Rule:
+    def make(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        """A node of numbers; torch.tensor of a tensor is a detached copy."""
+        data = args[0] if args else kwargs["data"]
+        if isinstance(data, ObjectValue) and not isinstance(data, SequenceValue):
+            unsupported(reasons.UNTRACEABLE_CALL, f"torch.tensor of a {data.cls.__name__}")
+        if isinstance(data, TensorValue) and function is torch.tensor and len(args) + len(kwargs) == 1:
+            return graph_call(t, "call_method", "clone", [graph_call(t, "call_method", "detach", [data], {})], {})
+        return graph_call(t, "call_function", function, args, kwargs)
+
+    return make
+
+
+@positional(torch.nn.Parameter)
+def _parameter(t: Tracer, *args: Value, **kwargs: Value) -> Value:
+    """Breaks: a parameter made by every call is no input."""
+    unsupported(reasons.UNTRACEABLE_CALL, "making a parameter")
+
+
+@positional(torch.Tensor)
+def _make_tensor(t: Tracer, *args: Value) -> Value:
+    """torch.Tensor(data)."""
+    if len(args) == 1 and isinstance(args[0], (ListValue, TupleValue)):
+        return graph_call(t, "call_function", torch.tensor, [args[0]], {"dtype": Constant(torch.get_default_dtype())})
+    unsupported(reasons.UNTRACEABLE_CALL, "torch.Tensor(sizes)")
+
+
+@each(*existing(torch, "sym_max", "sym_min", "sym_int", "sym_float", "sym_not"))
+def _on_sizes(function: Any) -> Rule:
+    def apply(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        """A function of sizes."""
+        return t.from_sym(t.on_sizes(function, *args))
+
+    return apply

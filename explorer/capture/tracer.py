@@ -1,0 +1,396 @@
+"""The symbolic evaluator: its state, its one step, and the frames it runs. Stock counterpart: symbolic_convert.py."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from explorer.bytecode.decode import decode
+from explorer.bytecode.flow import handlers_by_position
+from explorer.capture import reasons
+from explorer.capture.calls import STDLIB_DIR, TORCH_DIR, Calls
+from explorer.capture.effects import Effects
+from explorer.capture.frame import Frame
+from explorer.capture.library import text_of
+from explorer.capture.model import DataModel
+from explorer.capture.opcodes import OPCODES
+from explorer.capture.tape import Place, Tape
+from explorer.capture.values.base import Raised, Value, unsupported
+from explorer.capture.values.constant import Constant
+from explorer.capture.values.containers import DictValue, InstanceDict, ListValue, TupleValue
+from explorer.capture.values.functions import CellValue, HostValue
+from explorer.capture.values.objects import ModuleValue, ObjectValue, type_attribute
+from explorer.capture.wrap import from_python, wrap
+from explorer.config import Config
+from explorer.core.origin import origin, origins
+from explorer.core.reasons import Unsupported, Why
+from explorer.core.recorder import note, recorder
+from explorer.ir.bytecode import Code, Handler, Span
+from explorer.ir.capture import (
+    Attr,
+    EvaluatorStep,
+    Guard,
+    Item,
+    Known,
+    Local,
+    Property,
+    Returned,
+    Size,
+    Source,
+    Specialised,
+    TypeOf,
+    root,
+)
+from explorer.ir.capture import Frame as GivenFrame
+
+MAX_STEPS = 400_000
+MAX_ITEMS = 20_000
+
+
+class BreakAt(Exception):
+    """The root frame cannot get past a step. `clean` says that the step had changed nothing yet."""
+
+    def __init__(self, step: int, why: Why, clean: bool, stack: tuple[str, ...]) -> None:
+        super().__init__(str(why))
+        self.step = step
+        self.why = why
+        self.clean = clean
+        self.stack = stack
+
+
+class Tracer(Calls, DataModel):
+    """One evaluation of one frame. `stop_at` is the root step before which the graph is to end, if that is known."""
+
+    def __init__(self, code: Code, frame: GivenFrame, config: Config, stop_at: int = 0) -> None:
+        self.name = frame.id
+        self.code = code
+        self.given = frame
+        self.config = config
+        self.stop_at = stop_at
+        self.tape = Tape(frame.id.replace(".", "_"), self._dynamic_dims, self.place)
+        self.guards: dict[Any, Guard] = {}
+        self.effects = Effects()
+        self.wrapped: dict[int, Value] = {}
+        self.tensors: dict[int, Any] = {}
+        self.kept: list[Any] = []
+        self.frames: list[Frame] = []
+        self.modules: list[str] = []
+        self.autocasts: list[Any] = []
+        self.decoded: dict[types.CodeType, Code] = {}
+        self._prepared: dict[int, tuple[dict[str, int], tuple[Handler | None, ...]]] = {}
+        self.sizes: dict[str, tuple[int | None, ...]] = {}
+        self.specialised: list[Specialised] = []
+        self.steps = 0
+        self.root_steps = 0
+        self._unbound: set[str] = set()
+        self._labels: dict[int, Known] = {}
+        self._names: dict[str, int] = {}
+
+    # ------------------------------------------------------------------------------------------------------ the root
+
+    def start(self) -> Frame:
+        """The root frame, its locals not read yet."""
+        frame = self.make_frame(self.code, self.given.globals, {})
+        for name in self.code.cells:
+            contents = self.given.locals.get(name, _UNBOUND)
+            cell = CellValue(root_name=name, source=Local(name))
+            cell.given = types.CellType(contents) if contents is not _UNBOUND else types.CellType()
+            frame.cells[name] = cell
+        for name in self.code.frees:
+            frame.cells[name] = CellValue(root_name=name, source=Local(name), given=self.given.cells[name])
+        self.frames.append(frame)
+        return frame
+
+    def run(self, frame: Frame) -> None:
+        """Evaluate the root frame to its end. Raises BreakAt."""
+        while frame.result is None:
+            self.root_steps += 1
+            before = (list(frame.stack), dict(frame.locals), frame.position, list(frame.handled))
+            mark = (self.tape.calls, self.effects.version, self._state())
+            if self.root_steps == self.stop_at:
+                return
+            try:
+                self._advance(frame)
+            except (Unsupported, Raised) as problem:
+                why = problem.why if isinstance(problem, Unsupported) else Why(reasons.RAISES, problem.value.describe())
+                stack = self.user_stack()
+                del self.frames[1:]
+                clean = mark == (self.tape.calls, self.effects.version, self._state())
+                if clean:
+                    frame.stack[:], frame.locals, frame.position, frame.handled = before
+                raise BreakAt(self.root_steps, why, clean, stack) from problem
+            if frame.yielded is not None:
+                unsupported(reasons.FRAME_KIND, "a generator")
+
+    def _state(self) -> tuple[Any, ...]:
+        return (torch.is_grad_enabled(), torch.is_autocast_enabled("cpu"), torch.is_autocast_enabled("cuda"))
+
+    # ------------------------------------------------------------------------------------------------------ stepping
+
+    def resume(self, frame: Frame) -> Value | None:
+        """Run an inlined frame until it returns (None) or yields (the value)."""
+        self.frames.append(frame)
+        try:
+            while frame.result is None:
+                self._advance(frame)
+                if frame.yielded is not None:
+                    found, frame.yielded = frame.yielded, None
+                    return found
+            return None
+        finally:
+            if self.frames and self.frames[-1] is frame:
+                self.frames.pop()
+
+    def _advance(self, frame: Frame) -> None:
+        """One step, and the jump to a handler where it raises."""
+        depth = len(self.frames)
+        try:
+            if frame.pending is not None:
+                pending, frame.pending = frame.pending, None
+                raise pending
+            self.step(frame)
+        except Raised as raised:
+            del self.frames[depth:]
+            if not self._handle(frame, raised):
+                raise
+
+    def step(self, frame: Frame) -> None:
+        """The choke point: every instruction of every frame is evaluated here."""
+        instruction = frame.code.instructions[frame.position]
+        self.steps += 1
+        if self.steps > MAX_STEPS:
+            unsupported(reasons.STEPS, f"{MAX_STEPS} instructions")
+        with origin(instruction.id):
+            if recorder() is not None:
+                note(
+                    EvaluatorStep,
+                    instruction.id,
+                    instruction.op,
+                    tuple(value.describe() for value in frame.stack),
+                    tuple((name, value.describe()) for name, value in frame.locals.items()),
+                    self.tape.calls,
+                )
+            rule = OPCODES.get(instruction.op)
+            if rule is None:
+                unsupported(reasons.OPCODE, instruction.op)
+            frame.position += 1
+            target = rule(self, frame, instruction)
+            if target is not None:
+                frame.position = frame.index[target]
+
+    def _handle(self, frame: Frame, raised: Raised) -> bool:
+        """Go to the handler of the instruction just run; False where there is none."""
+        position = frame.position - 1
+        handler = frame.handlers[position]
+        if handler is None:
+            return False
+        del frame.stack[handler.depth :]
+        if handler.push_offset:
+            frame.push(Constant(position))
+        frame.push(raised.value)
+        frame.position = frame.index[handler.target]
+        return True
+
+    def check_length(self, count: int) -> None:
+        if count > MAX_ITEMS:
+            unsupported(reasons.STEPS, f"an iterable of more than {MAX_ITEMS} items")
+
+    # ------------------------------------------------------------------------------------------------------- places
+
+    def here(self) -> str:
+        """The id of the instruction being evaluated."""
+        current = origins()
+        return current[0] if current else ""
+
+    def place(self) -> Place:
+        return Place(self.user_span(), self.modules[-1] if self.modules else "")
+
+    def user_span(self) -> Span | None:
+        """The innermost source position that is not inside torch or the standard library."""
+        first: Span | None = None
+        for frame in reversed(self.frames):
+            span = frame.code.instructions[max(0, frame.position - 1)].span
+            if span is not None and first is None:
+                first = span
+            if span is not None and not span.file.startswith((TORCH_DIR, STDLIB_DIR)):
+                return span
+        return first
+
+    def user_stack(self) -> tuple[str, ...]:
+        lines = []
+        for frame in self.frames:
+            span = frame.code.instructions[max(0, frame.position - 1)].span
+            lines.append(f"{span.id if span else frame.code.filename} in {frame.code.name}")
+        return tuple(lines)
+
+    @contextmanager
+    def inside_module(self, module: ModuleValue) -> Iterator[None]:
+        self.modules.append(module_path(module.source))
+        try:
+            yield
+        finally:
+            self.modules.pop()
+
+    def decode(self, code: types.CodeType) -> Code:
+        """The body of a function to inline; each code object is decoded once and has instruction ids of its own."""
+        if code not in self.decoded:
+            prefix = f"{self.name}/{code.co_name}.{len(self.decoded)}"
+            self.decoded[code] = decode(code, prefix)
+        return self.decoded[code]
+
+    def make_frame(self, code: Code, globals: dict[str, Any], locals: dict[str, Value]) -> Frame:
+        if id(code) not in self._prepared:
+            self._prepared[id(code)] = (code.index, handlers_by_position(code))
+        return Frame(code, globals, locals, *self._prepared[id(code)])
+
+    # ------------------------------------------------------------------------------------------------ guards, sources
+
+    def guard(self, source: Source, property: Property, relation: str, value: Any, why: str = "") -> None:
+        base = root(source)
+        if isinstance(base, Known) and (base.fixed or base is source):
+            return
+        key = (source, property, value if property == "has" else None)
+        if key in self.guards:
+            return
+        place = self.user_span()
+        self.guards[key] = Guard(
+            f"{self.name}.guard{len(self.guards)}", source, property, relation, value, self.here(), place, why, origins()
+        )
+
+    def known_source(self, value: Any, fixed: bool = False) -> Known:
+        """A source for an object that is reached without going through the frame."""
+        if id(value) not in self._labels:
+            base = getattr(value, "__qualname__", None) or getattr(value, "__name__", None) or type(value).__name__
+            count = self._names[str(base)] = self._names.get(str(base), 0) + 1
+            self._labels[id(value)] = Known(f"{base}" if count == 1 else f"{base}#{count}", value, fixed)
+            self.kept.append(value)
+        return self._labels[id(value)]
+
+    def is_class_source(self, source: Source) -> bool:
+        return isinstance(source, Known) or (isinstance(source, Attr) and isinstance(source.base, (Known, TypeOf)))
+
+    def wrap(self, source: Source, given: Any) -> Value:
+        return wrap(self, source, given)
+
+    def from_python(self, value: Any) -> Value:
+        return from_python(self, value)
+
+    def key_of_python(self, key: Any) -> Value:
+        """A dictionary key found in a real dictionary, as a value."""
+        return self.from_python(key)
+
+    def load_local(self, frame: Frame, name: str) -> Value:
+        """A local of a frame; one of the root frame is read when it is first needed."""
+        found = frame.locals.get(name)
+        if found is None and frame is self.frames[0] and name in self.given.locals and name not in self._unbound:
+            found = frame.locals[name] = self.wrap(Local(name), self.given.locals[name])
+        if found is None:
+            self.raise_(UnboundLocalError, f"cannot access local variable '{name}' where it is not associated with a value")
+        return found
+
+    def unbind(self, frame: Frame, name: str) -> None:
+        frame.locals.pop(name, None)
+        if frame is self.frames[0]:
+            self._unbound.add(name)
+
+    def is_unbound(self, name: str) -> bool:
+        return name in self._unbound
+
+    # ----------------------------------------------------------------------------------------------- dynamic numbers
+
+    def _dynamic_dims(self, source: Source, tensor: torch.Tensor) -> Sequence[bool]:
+        """Which sizes of an input get a symbol: those that changed since, or all with dynamic=True; never parameters."""
+        sizes = tuple(tensor.shape)
+        never = isinstance(tensor, torch.nn.Parameter) or self.config.dynamic is False
+        if never:
+            return [False] * len(sizes)
+        seen = self.given.history.sizes.get(source.name)
+        wanted = []
+        for dim, size in enumerate(sizes):
+            changed = seen is not None and len(seen) == len(sizes) and seen[dim] is None
+            ask = self.config.dynamic is True or changed
+            if ask and size in (0, 1):
+                self.specialised.append(Specialised(Size(source, dim), size, "0 and 1 are always constants: they broadcast"))
+                ask = False
+            wanted.append(ask)
+        return wanted
+
+    def is_dynamic_number(self, source: Source, value: int) -> bool:
+        """Whether an integer gets a symbol: one whose value was seen to change."""
+        name = source.name
+        self.sizes[name] = (value,)
+        if self.config.dynamic is False or value in (0, 1) or isinstance(root(source), Known):
+            return False
+        seen = self.given.history.sizes.get(name)
+        return seen is not None and seen == (None,)
+
+    def note_sizes(self, source: Source, tensor: torch.Tensor) -> None:
+        self.sizes[source.name] = tuple(tensor.shape)
+
+    # ------------------------------------------------------------------------------------------------ small services
+
+    def host(self, function: Callable[[list[Value], dict[str, Value]], Value]) -> Value:
+        return HostValue(function)
+
+    def new_tuple(self, items: Sequence[Value]) -> Value:
+        return TupleValue(items)
+
+    def new_list(self, items: Sequence[Value]) -> ListValue:
+        return ListValue(items)
+
+    def new_dict(self, items: dict[str, Value]) -> DictValue:
+        made = DictValue()
+        for name, value in items.items():
+            made.put(Constant(name), value)
+        return made
+
+    def instance_dict(self, value: ObjectValue) -> Value:
+        return InstanceDict(value, self)
+
+    def cell(self, source: Source, given: types.CellType) -> CellValue:
+        """The value of a real cell: one for each, whoever names it."""
+        found = self.wrapped.get(id(given))
+        if not isinstance(found, CellValue):
+            found = self.wrapped[id(given)] = CellValue(given=given, source=source)
+            for name, real in self.given.cells.items():
+                if real is given:
+                    found = self.wrapped[id(given)] = self.frames[0].cells[name]
+            self.kept.append(given)
+        return found
+
+    def overlay_or(self, value: Any, name: str, otherwise: Callable[[], Value]) -> Value:
+        overlay = getattr(value, "overlay", {})
+        return overlay[name] if name in overlay else otherwise()
+
+    def returned(self, source: Source, method: str) -> Source:
+        return Returned(source, method)
+
+    def text_of(self, value: Value, how: str) -> Value:
+        return text_of(self, value, how)
+
+    def type_attribute(self, cls: type, name: str) -> Any:
+        return type_attribute(cls, name)
+
+
+_UNBOUND = object()
+
+
+def module_path(source: Source | None) -> str:
+    """ "transformer.h.0.mlp" for L['self']._modules['transformer']...: the path as state_dict has it."""
+    parts: list[str] = []
+    while source is not None:
+        if isinstance(source, Item):
+            if isinstance(source.base, Attr) and source.base.attribute == "_modules":
+                parts.append(str(source.key))
+                source = source.base.base
+                continue
+            source = source.base
+        elif isinstance(source, Attr):
+            source = source.base
+        else:
+            break
+    return ".".join(reversed(parts))

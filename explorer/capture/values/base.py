@@ -1,0 +1,104 @@
+"""The base of all symbolic values, and how the evaluator signals a Python exception."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from explorer.capture import reasons
+from explorer.core.reasons import Unsupported, Why
+from explorer.ir.capture import Source
+
+if TYPE_CHECKING:
+    from explorer.capture.rebuild import Rebuilder
+    from explorer.capture.tracer import Tracer
+
+
+class NotConstant(Exception):
+    """The value has no Python object that is known while tracing."""
+
+
+class Raised(Exception):
+    """Traced code raised: `value` is the symbolic exception. Python's own exceptions are not used for this."""
+
+    def __init__(self, value: Value) -> None:
+        super().__init__(value)
+        self.value = value
+
+
+def unsupported(code: str, detail: str = "") -> NoReturn:
+    raise Unsupported(Why(code, detail))
+
+
+class Value:
+    """A value of the traced program. `source` says where to find it at entry; None for values made while tracing.
+
+    Each method is one operation of Python's data model with `t`, the tracer, beside it; the default is a refusal, which
+    breaks the graph. Stock counterpart: VariableTracker.
+    """
+
+    source: Source | None = None
+
+    def python_type(self) -> type:
+        raise NotImplementedError(type(self).__name__)
+
+    def constant(self) -> Any:
+        """The Python object, where it is known and immutable (containers of such: rebuilt). Raises NotConstant."""
+        raise NotConstant(self)
+
+    def real(self) -> Any:
+        """The live Python object behind the value, mutable or not. Raises NotConstant where there is none."""
+        return self.constant()
+
+    def key(self) -> Any:
+        """A Python object that stands for the value as a dictionary key: equal where the values would be."""
+        try:
+            return self.constant()
+        except NotConstant:
+            unsupported(reasons.OPERATION, f"hash of {self.describe()}")
+
+    def get_attr(self, t: Tracer, name: str) -> Value:
+        unsupported(reasons.ATTRIBUTE, f"{self.describe()}.{name}")
+
+    def set_attr(self, t: Tracer, name: str, value: Value | None) -> None:
+        """Set, or with None delete, an attribute."""
+        unsupported(reasons.ATTRIBUTE, f"setting {self.describe()}.{name}")
+
+    def call(self, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        unsupported(reasons.UNTRACEABLE_CALL, self.describe())
+
+    def method(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        """Call a method that the type implements in C (one written in Python is looked up and inlined instead)."""
+        unsupported(reasons.OPERATION, f"{self.describe()}.{name}()")
+
+    def truth(self, t: Tracer) -> bool:
+        return True
+
+    def iterate(self, t: Tracer) -> Value:
+        """The iterator over the value: a value with `next`."""
+        unsupported(reasons.OPERATION, f"iteration over {self.describe()}")
+
+    def next(self, t: Tracer) -> Value | None:
+        """The next item of an iterator, None when it is exhausted."""
+        unsupported(reasons.OPERATION, f"next() of {self.describe()}")
+
+    def get_item(self, t: Tracer, key: Value) -> Value:
+        unsupported(reasons.OPERATION, f"{self.describe()}[...]")
+
+    def set_item(self, t: Tracer, key: Value, value: Value | None) -> None:
+        """Set, or with None delete, an item."""
+        unsupported(reasons.OPERATION, f"setting an item of {self.describe()}")
+
+    def contains(self, t: Tracer, item: Value) -> bool:
+        return any(t.same_or_equal(other, item) for other in t.items(self))
+
+    def length(self, t: Tracer) -> Value:
+        unsupported(reasons.OPERATION, f"len of {self.describe()}")
+
+    def rebuild(self, r: Rebuilder) -> None:
+        """Emit instructions that push the Python object this value stands for. `source` has been tried already."""
+        unsupported(reasons.NOT_REBUILT, self.describe())
+
+    def describe(self) -> str:
+        """The value in a message or a step's stack: short."""
+        name = self.source.name if self.source is not None else ""
+        return f"{self.python_type().__name__} {name}".rstrip()

@@ -1,0 +1,81 @@
+"""Values that are known while tracing: numbers, strings, dtypes, enum members, ranges."""
+
+from __future__ import annotations
+
+import enum
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from explorer.capture import reasons
+from explorer.capture.values.base import Value, unsupported
+from explorer.ir.capture import Source
+
+if TYPE_CHECKING:
+    from explorer.capture.rebuild import Rebuilder
+    from explorer.capture.tracer import Tracer
+
+PLAIN = (
+    type(None), bool, int, float, complex, str, bytes, type(Ellipsis), type(NotImplemented), range,
+    torch.dtype, torch.device, torch.layout, torch.memory_format, torch.qscheme,
+)  # fmt: skip
+
+
+def is_plain(value: object) -> bool:
+    """Whether Python treats the object as an immutable piece of data, so that equality is all there is to it."""
+    return type(value) in PLAIN or isinstance(value, enum.Enum)
+
+
+class Constant(Value):
+    """An immutable Python object."""
+
+    def __init__(self, value: Any, source: Source | None = None) -> None:
+        self.value = value
+        self.source = source
+
+    def python_type(self) -> type:
+        return type(self.value)
+
+    def constant(self) -> Any:
+        return self.value
+
+    def truth(self, t: Tracer) -> bool:
+        return t.python(bool, self.value)
+
+    def get_attr(self, t: Tracer, name: str) -> Value:
+        found = t.python(getattr, self.value, name)
+        if callable(found) and not isinstance(found, type) and not is_plain(found):
+            if hasattr(found, "__code__") or hasattr(found, "__func__"):
+                if isinstance(self.value, enum.Enum):
+                    return t.bind(t.known_function(getattr(found, "__func__", found)), self)
+                unsupported(reasons.ATTRIBUTE, f"{self.value!r}.{name}")
+            return t.builtin_method(self, name)
+        return t.from_python(found)
+
+    def method(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        """Methods of immutable objects are pure: call them."""
+        if isinstance(self.value, str) and name in ("join", "format"):
+            args = [t.text_items(a) if name == "join" else a for a in args]
+        plain = [t.constant_of(a) for a in args]
+        named = {k: t.constant_of(v) for k, v in kwargs.items()}
+        return t.from_python(t.python(getattr(self.value, name), *plain, **named))
+
+    def get_item(self, t: Tracer, key: Value) -> Value:
+        return t.from_python(t.python(lambda: self.value[t.constant_of(key)]))
+
+    def contains(self, t: Tracer, item: Value) -> bool:
+        return bool(t.python(lambda: t.constant_of(item) in self.value))
+
+    def length(self, t: Tracer) -> Value:
+        return Constant(t.python(len, self.value))
+
+    def iterate(self, t: Tracer) -> Value:
+        t.python(iter, self.value)
+        return t.sequence_iterator(self)
+
+    def rebuild(self, r: Rebuilder) -> None:
+        r.constant(self.value)
+
+    def describe(self) -> str:
+        text = repr(self.value)
+        return text if len(text) < 60 else text[:57] + "..."

@@ -1,0 +1,46 @@
+"""Symbolic sizes and what is computed from them. Stock counterpart: variables/tensor.py, SymNodeVariable."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from explorer.capture import reasons
+from explorer.capture.values.base import Value, unsupported
+from explorer.ir.capture import Source
+
+if TYPE_CHECKING:
+    from explorer.capture.rebuild import Rebuilder
+    from explorer.capture.tracer import Tracer
+
+_TYPES = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}
+
+
+class SizeValue(Value):
+    """A number, known for the traced inputs, that the graph keeps symbolic. Asking for its value adds a shape guard."""
+
+    def __init__(self, sym: torch.SymInt | torch.SymFloat | torch.SymBool, source: Source | None = None) -> None:
+        self.sym = sym
+        self.source = source
+
+    def python_type(self) -> type:
+        return _TYPES[type(self.sym)]
+
+    def truth(self, t: Tracer) -> bool:
+        return bool(t.specialise(self, bool))
+
+    def key(self) -> Any:
+        unsupported(reasons.OPERATION, "a symbolic size as a dictionary key")
+
+    def get_attr(self, t: Tracer, name: str) -> Value:
+        return t.builtin_method(self, name)
+
+    def method(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        return t.from_python(t.specialise(self, self.python_type())).method(t, name, args, kwargs)
+
+    def rebuild(self, r: Rebuilder) -> None:
+        r.size(self.sym)
+
+    def describe(self) -> str:
+        return f"size {self.sym}"

@@ -1,0 +1,245 @@
+"""Tensors of the traced program, and calls that go into the graph. Stock counterpart: variables/tensor.py."""
+
+from __future__ import annotations
+
+import operator
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import fx
+from torch._subclasses.fake_tensor import FakeTensor
+
+from explorer.capture import reasons
+from explorer.capture.values.base import NotConstant, Value, unsupported
+from explorer.capture.values.constant import Constant
+from explorer.capture.values.containers import DictValue, ListValue, SliceValue, TupleValue
+from explorer.capture.values.size import SizeValue
+from explorer.ir.capture import Attr, Source
+
+if TYPE_CHECKING:
+    from explorer.capture.rebuild import Rebuilder
+    from explorer.capture.tracer import Tracer
+
+READS_VALUE = frozenset(
+    "item tolist numpy __bool__ __int__ __float__ __index__ __complex__ __array__ cpu_item __format__ __repr__ __str__".split()
+)
+AUTOGRAD = frozenset("backward register_hook register_post_accumulate_grad_hook retain_grad".split())
+STORAGE = frozenset(
+    "data_ptr untyped_storage storage _typed_storage set_ resize_ resize_as_ share_memory_ pin_memory is_shared "
+    "apply_ map_ map2_ __dlpack__ __deepcopy__ __reduce_ex__ as_subclass _make_subclass to_sparse to_mkldnn".split()
+)
+TENSOR_ATTRIBUTES = frozenset("T mT H mH real imag data".split())
+PLAIN_ATTRIBUTES = frozenset(
+    "dtype device layout ndim requires_grad is_leaf is_cuda is_cpu is_mps is_xpu is_meta is_sparse is_sparse_csr "
+    "is_quantized is_mkldnn is_nested is_ipu is_maia is_vulkan is_mtia itemsize nbytes names output_nr".split()
+)
+
+
+class TensorKey:
+    """A tensor as a dictionary key or set member: by identity, as in eager."""
+
+    def __init__(self, value: TensorValue) -> None:
+        self.value = value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TensorKey) and other.value is self.value
+
+
+class TensorValue(Value):
+    """A tensor: the node that makes it and the fake tensor that stands for it.
+
+    One tensor object of the program is one TensorValue, so `is` on tensors is `is` on these. `given` is the real tensor
+    for an input.
+    """
+
+    def __init__(
+        self, node: fx.Node, fake: FakeTensor, source: Source | None = None, given: torch.Tensor | None = None
+    ) -> None:
+        self.node = node
+        self.fake = fake
+        self.source = source
+        self.given = given
+
+    def python_type(self) -> type:
+        if self.given is not None:
+            return type(self.given)
+        return torch.Tensor
+
+    def key(self) -> Any:
+        return TensorKey(self)
+
+    def truth(self, t: Tracer) -> bool:
+        unsupported(reasons.DATA_DEPENDENT_BRANCH, f"bool of {self.describe()}")
+
+    def get_attr(self, t: Tracer, name: str) -> Value:
+        if name == "shape":
+            return self.method(t, "size", [], {})
+        if name in PLAIN_ATTRIBUTES:
+            return t.from_python(getattr(self.fake, name))
+        if name in TENSOR_ATTRIBUTES:
+            return graph_call(t, "call_function", getattr, [self, Constant(name)], {})
+        if name == "grad":
+            return self._grad(t)
+        if name == "__class__":
+            return t.from_python(self.python_type())
+        if self.given is not None and name in vars(self.given):
+            assert self.source is not None
+            return t.wrap(Attr(self.source, name), vars(self.given)[name])
+        if name == "grad_fn" and not self.fake.requires_grad:
+            return Constant(None)
+        found = getattr(torch.Tensor, name, None)
+        if found is None:
+            if hasattr(torch.Tensor, name) and name not in ("grad_fn", "_base", "_grad", "__hash__"):
+                return Constant(None)
+            if hasattr(torch.Tensor, name):
+                unsupported(reasons.ATTRIBUTE, f"tensor.{name}")
+            t.raise_(AttributeError, f"'{self.python_type().__name__}' object has no attribute '{name}'")
+        if isinstance(found, property) or not callable(found):
+            unsupported(reasons.ATTRIBUTE, f"tensor.{name}")
+        return t.builtin_method(self, name)
+
+    def _grad(self, t: Tracer) -> Value:
+        if self.given is None:
+            if self.fake.requires_grad and self.fake.is_leaf:
+                unsupported(reasons.ATTRIBUTE, "tensor.grad of a tensor made here")
+            return Constant(None)
+        assert self.source is not None
+        return t.overlay_or(self, "grad", lambda: t.wrap(Attr(self.source, "grad"), self.given.grad))  # type: ignore[arg-type, union-attr]
+
+    def set_attr(self, t: Tracer, name: str, value: Value | None) -> None:
+        if name == "grad" and self.given is not None and value is not None:
+            t.effects.set_attr(self, name, value)
+            return
+        if name == "requires_grad" and isinstance(value, Constant) and value.value == self.fake.requires_grad:
+            return
+        unsupported(reasons.ATTRIBUTE, f"setting tensor.{name}")
+
+    def call(self, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        t.raise_(TypeError, f"'{self.python_type().__name__}' object is not callable")
+
+    def method(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        if name in READS_VALUE:
+            unsupported(reasons.ITEM, f"{self.describe()}.{name}()")
+        if name in AUTOGRAD:
+            unsupported(reasons.AUTOGRAD_CALL, f"{self.describe()}.{name}()")
+        if name in STORAGE:
+            unsupported(reasons.UNTRACEABLE_CALL, f"tensor.{name}()")
+        if name == "requires_grad_":
+            wanted = t.constant_of(args[0] if args else kwargs.get("requires_grad", Constant(True)))
+            if wanted == self.fake.requires_grad:
+                return self
+            if self.given is not None:
+                unsupported(reasons.ATTRIBUTE, "requires_grad_() of an input")
+        if name == "__len__":
+            return self.length(t)
+        if name == "__iter__":
+            return self.iterate(t)
+        if name == "__hash__":
+            unsupported(reasons.OPERATION, "hash of a tensor")
+        if name == "__getitem__":
+            return self.get_item(t, args[0])
+        if name == "__setitem__":
+            self.set_item(t, args[0], args[1])
+            return Constant(None)
+        if name == "_is_view" or name == "is_inference":
+            return t.from_python(getattr(self.fake, name)())
+        return graph_call(t, "call_method", name, [self, *args], kwargs)
+
+    def get_item(self, t: Tracer, key: Value) -> Value:
+        return graph_call(t, "call_function", operator.getitem, [self, key], {})
+
+    def set_item(self, t: Tracer, key: Value, value: Value | None) -> None:
+        if value is None:
+            t.raise_(TypeError, "'Tensor' object does not support item deletion")
+        graph_call(t, "call_function", operator.setitem, [self, key, value], {})
+
+    def contains(self, t: Tracer, item: Value) -> bool:
+        unsupported(reasons.DATA_DEPENDENT_BRANCH, "in a tensor")
+
+    def length(self, t: Tracer) -> Value:
+        if self.fake.dim() == 0:
+            t.raise_(TypeError, "len() of a 0-d tensor")
+        return t.from_python(self.fake.shape[0])
+
+    def iterate(self, t: Tracer) -> Value:
+        if self.fake.dim() == 0:
+            t.raise_(TypeError, "iteration over a 0-d tensor")
+        rows = graph_call(t, "call_method", "unbind", [self, Constant(0)], {})
+        return t.sequence_iterator(rows)
+
+    def rebuild(self, r: Rebuilder) -> None:
+        r.output(self.node)
+
+    def describe(self) -> str:
+        return f"tensor {self.node.name}"
+
+
+def to_graph(t: Tracer, value: Value) -> tuple[Any, Any]:
+    """A value as the graph's argument and as the fake call's argument."""
+    if isinstance(value, TensorValue):
+        return value.node, value.fake
+    if isinstance(value, SizeValue):
+        return t.tape.size_argument(value.sym), value.sym
+    if isinstance(value, Constant):
+        return value.value, value.value
+    if isinstance(value, (TupleValue, ListValue)):
+        pairs = [to_graph(t, item) for item in t.items(value)]
+        if isinstance(value, ListValue):
+            return [p[0] for p in pairs], [p[1] for p in pairs]
+        return tuple(p[0] for p in pairs), tuple(p[1] for p in pairs)
+    if isinstance(value, SliceValue):
+        parts = [to_graph(t, part) for part in (value.start, value.stop, value.step)]
+        return slice(*(p[0] for p in parts)), slice(*(p[1] for p in parts))
+    if isinstance(value, DictValue):
+        found = {key: to_graph(t, item) for key, item in value.plain_items(t).items()}
+        return {k: p[0] for k, p in found.items()}, {k: p[1] for k, p in found.items()}
+    try:
+        real = value.constant()
+    except NotConstant:
+        unsupported(reasons.UNTRACEABLE_CALL, f"{value.describe()} as an argument of an operator")
+    return real, real
+
+
+def graph_call(t: Tracer, kind: str, target: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """Call a torch function or tensor method: a node, where a tensor comes of it or changes; else its plain result."""
+    positional = [to_graph(t, a) for a in args]
+    named = {k: to_graph(t, v) for k, v in kwargs.items()}
+    fx_args, fx_kwargs = tuple(p[0] for p in positional), {k: p[0] for k, p in named.items()}
+    result = t.tape.call(
+        kind, target, fx_args, fx_kwargs, tuple(p[1] for p in positional), {k: p[1] for k, p in named.items()}
+    )
+    if result is not None and not has_tensor(result):
+        return t.from_python(result)
+    node = t.tape.add(kind, target, fx_args, fx_kwargs, result)
+    return from_fake(t, node, result)
+
+
+def has_tensor(value: Any) -> bool:
+    if isinstance(value, (tuple, list)):
+        return any(map(has_tensor, value))
+    return isinstance(value, torch.Tensor)
+
+
+def from_fake(t: Tracer, node: fx.Node, result: Any) -> Value:
+    """The value of a node: the tensor that is already known, where the operator returned one of its arguments."""
+    if isinstance(result, torch.Tensor):
+        if not isinstance(result, FakeTensor):
+            unsupported(reasons.TENSOR_SUBCLASS, type(result).__name__)
+        if result.layout is not torch.strided:
+            unsupported(reasons.SPARSE, str(result.layout))
+        known = t.tensors.get(id(result))
+        if known is None:
+            known = t.tensors[id(result)] = TensorValue(node, result)
+        return known
+    if isinstance(result, (tuple, list)):
+        items: list[Any] = []
+        for index, item in enumerate(result):
+            if item is None or not has_tensor(item):
+                items.append(t.from_python(item))
+            else:
+                items.append(from_fake(t, t.tape.element(node, index, item), item))
+        return TupleValue(items, type(result)) if isinstance(result, tuple) else ListValue(items)
+    return t.from_python(result)

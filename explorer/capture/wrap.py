@@ -1,0 +1,262 @@
+"""Real objects to symbolic values, with the guards that make the translation right. Stock: variables/builder.py."""
+
+from __future__ import annotations
+
+import collections
+import enum
+import functools
+import math
+import types
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from explorer.capture import reasons
+from explorer.capture.values.base import Value, unsupported
+from explorer.capture.values.constant import Constant, is_plain
+from explorer.capture.values.containers import DictValue, Lazy, ListValue, SetValue, SliceValue, TupleValue
+from explorer.capture.values.functions import BoundMethod, BuiltinMethod, BuiltinValue, CellValue, FunctionValue, PartialValue
+from explorer.capture.values.iterators import GivenIterator, SequenceIterator
+from explorer.capture.values.objects import ClassValue, ExceptionValue, ModuleValue, ObjectValue, PyModuleValue
+from explorer.capture.values.size import SizeValue
+from explorer.capture.values.tensor import TensorValue
+from explorer.ir.capture import Attr, Item, Local, Returned, Source, TensorFacts
+
+if TYPE_CHECKING:
+    from explorer.capture.tracer import Tracer
+
+TENSOR_TYPES = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
+BUILTIN_CALLABLES = (
+    types.BuiltinFunctionType, types.WrapperDescriptorType, types.MethodDescriptorType, types.MethodWrapperType,
+    types.ClassMethodDescriptorType, types.GetSetDescriptorType, types.MemberDescriptorType,
+    torch._ops.OpOverload, torch._ops.OpOverloadPacket, functools._lru_cache_wrapper,
+)  # fmt: skip
+_ITERATORS = tuple(type(iter(x)) for x in ([], (), {}, {}.items(), {}.values(), set(), "", range(0))) + (
+    enumerate, zip, map, filter, reversed, types.GeneratorType,
+)  # fmt: skip
+
+STACK = "___stack"
+"""How the parameters of a continuation are called that hold what was on the stack."""
+_LOOPS = ("list_iterator", "tuple_iterator", "range_iterator")
+
+ORIGINAL = "__explorer_original__"
+"""The attribute by which a compiled function names what it compiles: calls of it inside traced code inline that."""
+
+
+def wrap(t: Tracer, source: Source, given: Any) -> Value:
+    """The value of a real object that the frame reads at `source`."""
+    if isinstance(given, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+        return t.from_python(given)
+    if is_plain(given):
+        return _plain(t, source, given)
+    if isinstance(given, type):
+        t.guard(source, "id", "is", given)
+        return ClassValue(given, source)
+    found = t.wrapped.get(id(given))
+    if found is not None:
+        if found.source is not None and found.source != source and not isinstance(found, (FunctionValue, BuiltinValue, PyModuleValue)):
+            t.guard(source, "alias", "is", found.source)
+        return found
+    made = _identity(t, source, given)
+    t.wrapped[id(given)] = made
+    t.kept.append(given)
+    return made
+
+
+def _plain(t: Tracer, source: Source, given: Any) -> Value:
+    if type(given) is int and t.is_dynamic_number(source, given):
+        return SizeValue(t.tape.size_input(source, given), source)
+    if isinstance(given, enum.Enum) or given is None or isinstance(given, bool):
+        t.guard(source, "id", "is", given)
+    elif isinstance(given, float) and math.isnan(given):
+        t.guard(source, "value", "is", "nan")
+    else:
+        t.guard(source, "constant", "==", given)
+    return Constant(given, source)
+
+
+def _identity(t: Tracer, source: Source, given: Any) -> Value:
+    """An object whose identity matters. Made once per object."""
+    if isinstance(given, torch.Tensor):
+        return _tensor(t, source, given)
+    original = getattr(given, ORIGINAL, None) if isinstance(given, (types.FunctionType, torch.nn.Module)) else None
+    if original is not None:
+        t.guard(source, "id", "is", given)
+        return t.wrap(t.known_source(original), original)
+    kind = type(given)
+    if isinstance(given, types.FunctionType):
+        return _function(t, source, given)
+    if isinstance(given, types.MethodType):
+        t.guard(source, "type", "is", kind)
+        function = t.wrap(Attr(source, "__func__"), given.__func__)
+        return BoundMethod(function, t.wrap(Attr(source, "__self__"), given.__self__), source)
+    if isinstance(given, types.ModuleType):
+        t.guard(source, "id", "is", given)
+        return PyModuleValue(given, source)
+    if isinstance(given, types.BuiltinFunctionType) and not isinstance(given.__self__, (types.ModuleType, type, type(None))):
+        t.guard(source, "type", "is", kind)
+        if isinstance(given.__self__, torch._C._VariableFunctionsClass) or _is_library(given.__self__):
+            t.guard(source, "id", "is", given)
+            return BuiltinValue(given, source)
+        return BuiltinMethod(t.wrap(Attr(source, "__self__"), given.__self__), given.__name__)
+    if isinstance(given, types.MethodWrapperType):
+        return BuiltinMethod(t.wrap(Attr(source, "__self__"), given.__self__), given.__name__)
+    if isinstance(given, BUILTIN_CALLABLES) or type(given).__module__.startswith("torch._C"):
+        t.guard(source, "id", "is", given)
+        return BuiltinValue(given, source) if callable(given) else ObjectValue(kind, source, given)
+    t.guard(source, "type", "is", kind)
+    if isinstance(given, torch.nn.Module):
+        return ModuleValue(kind, source, given)
+    if isinstance(given, functools.partial):
+        args = [t.wrap(Item(Attr(source, "args"), i), a) for i, a in enumerate(given.args)]
+        t.guard(Attr(source, "args"), "length", "==", len(args))
+        t.guard(Attr(source, "keywords"), "keys", "==", tuple(given.keywords))
+        named = {k: t.wrap(Item(Attr(source, "keywords"), k), v) for k, v in given.keywords.items()}
+        return PartialValue(t.wrap(Attr(source, "func"), given.func), args, named, source, given)
+    if isinstance(given, (list, tuple, collections.deque, dict, set, frozenset, types.MappingProxyType)):
+        return _container(t, source, given)
+    if isinstance(given, slice):
+        parts = (t.wrap(Attr(source, n), getattr(given, n)) for n in ("start", "stop", "step"))
+        return SliceValue(*parts)
+    if isinstance(given, types.CellType):
+        return CellValue(given=given, source=source)
+    if isinstance(given, BaseException):
+        args = [t.wrap(Item(Attr(source, "args"), i), a) for i, a in enumerate(given.args)]
+        return ExceptionValue(kind, args, source, given)
+    if kind in _ITERATORS:
+        return _iterator(t, source, given)
+    return ObjectValue(kind, source, given)
+
+
+def _is_library(owner: Any) -> bool:
+    return type(owner).__module__.startswith("torch")
+
+
+def _function(t: Tracer, source: Source, given: types.FunctionType) -> Value:
+    if t.is_class_source(source):
+        t.guard(source, "id", "is", given)
+    else:
+        t.guard(source, "code", "is", given.__code__)
+    return FunctionValue(given.__code__, given.__globals__, name=given.__qualname__, given=given, source=source)
+
+
+def _tensor(t: Tracer, source: Source, given: torch.Tensor) -> Value:
+    if type(given) not in TENSOR_TYPES:
+        unsupported(reasons.TENSOR_SUBCLASS, f"{source.name} is a {type(given).__name__}")
+    if given.layout is not torch.strided or given.is_quantized or given.is_nested:
+        unsupported(reasons.SPARSE, f"{source.name} is {given.layout}")
+    if torch.is_inference(given) and not torch.is_inference_mode_enabled():
+        unsupported(reasons.SPARSE, f"{source.name} is an inference tensor")
+    node, fake = t.tape.input(source, given)
+    keys = torch._C._dispatch_keys(given) | torch._C._dispatch_tls_local_include_set()
+    keys = keys - torch._C._dispatch_tls_local_exclude_set()
+    described = TensorFacts(
+        given.dtype,
+        given.device,
+        tuple(s if type(s) is int else None for s in fake.shape),
+        tuple(s if type(s) is int else None for s in fake.stride()),
+        given.requires_grad,
+        type(given),
+        keys,
+    )
+    t.guard(source, "tensor", "matches", described)
+    t.note_sizes(source, given)
+    made = TensorValue(node, fake, source, given)
+    t.tensors[id(fake)] = made
+    return made
+
+
+def _container(t: Tracer, source: Source, given: Any) -> Value:
+    kind = type(given)
+    if isinstance(given, torch.Size):
+        t.guard(source, "constant", "==", given)
+        return TupleValue(map(Constant, given), torch.Size, source, given)
+    if isinstance(given, (tuple, list, collections.deque)):
+        t.guard(source, "length", "==", len(given))
+        items = [Lazy(Item(source, i), item) for i, item in enumerate(given)]
+        if isinstance(given, tuple):
+            return TupleValue(items, kind, source, given)
+        made = ListValue(items, kind, source, given)
+        if isinstance(given, collections.deque):
+            made.maxlen = given.maxlen
+        return made
+    if isinstance(given, (set, frozenset)):
+        if not all(is_plain(item) or isinstance(item, (type, types.FunctionType)) for item in given):
+            unsupported(reasons.OPERATION, f"{source.name} is a set of objects")
+        t.guard(source, "value", "==", kind(given))
+        found = SetValue(kind, source, given)
+        found.entries = {item: t.from_python(item) for item in given}
+        return found
+    table = DictValue(kind, source, given)
+    raw = dict(given) if isinstance(given, types.MappingProxyType) else given
+    for position, (key, item) in enumerate(dict.items(raw)):
+        if isinstance(key, torch.Tensor) or not is_hashable_known(key):
+            unsupported(reasons.OPERATION, f"{source.name} has a key of type {type(key).__name__}")
+        k = t.key_of_python(key)
+        table.entries[k.key()] = [k, Lazy(Item(source, key), item)]
+        del position
+    table.unread = lambda: t.guard(source, "keys", "==", tuple(raw))
+    if isinstance(given, collections.defaultdict):
+        table.factory = t.wrap(Attr(source, "default_factory"), given.default_factory)
+    return table
+
+
+def is_hashable_known(key: Any) -> bool:
+    """Whether a dictionary key compares by plain value or by identity."""
+    if isinstance(key, tuple):
+        return all(map(is_hashable_known, key))
+    return is_plain(key) or type(key).__hash__ is object.__hash__ or isinstance(key, (type, types.FunctionType, types.BuiltinFunctionType))
+
+
+def _iterator(t: Tracer, source: Source, given: Any) -> Value:
+    """What a continuation was handed of a for loop tells what it goes over and how far it is; others are left to Python."""
+    is_loop = isinstance(source, Local) and source.variable.startswith(STACK)
+    parts = given.__reduce__() if is_loop and type(given).__name__ in _LOOPS else ()
+    if len(parts) != 3:
+        return GivenIterator(given, source)
+    base, position = parts[1][0], parts[2]
+    t.guard(source, "value", "at", ("iterator", position, len(base)))
+    if isinstance(base, range):
+        t.guard(source, "value", "over", ("range", base))
+        return SequenceIterator(Constant(base), position, source)
+    return SequenceIterator(t.wrap(Item(Item(Returned(source, "__reduce__"), 1), 0), base), position, source)
+
+
+def from_python(t: Tracer, value: Any) -> Value:
+    """The value of an object computed while tracing, or reached through something known: no guards on itself."""
+    if isinstance(value, Value):
+        return value
+    if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+        return t.from_sym(value)
+    if is_plain(value):
+        return Constant(value)
+    if isinstance(value, type):
+        return ClassValue(value)
+    kind = type(value)
+    if kind in (tuple, torch.Size) or (isinstance(value, tuple) and hasattr(kind, "_fields")):
+        return TupleValue([t.from_python(item) for item in value], kind)
+    if kind is list:
+        return ListValue([t.from_python(item) for item in value])
+    if kind in (dict, collections.OrderedDict):
+        made = DictValue(kind)
+        for key, item in value.items():
+            made.put(t.from_python(key), t.from_python(item))
+        return made
+    if kind in (set, frozenset):
+        return SetValue.of([t.from_python(item) for item in value], kind)
+    if kind is slice:
+        return SliceValue(*(t.from_python(part) for part in (value.start, value.stop, value.step)))
+    return wrap(t, t.known_source(value), value)
+
+
+def instance_of_class(t: Tracer, cls: type) -> ObjectValue:
+    """A fresh, empty instance of a class whose __new__ is a builtin type's."""
+    if issubclass(cls, BaseException):
+        return ExceptionValue(cls, [])
+    if issubclass(cls, dict):
+        return DictValue(cls)
+    if issubclass(cls, (list, collections.deque)):
+        return ListValue([], cls)
+    if issubclass(cls, (set, frozenset)):
+        return SetValue(cls)
+    return ObjectValue(cls)

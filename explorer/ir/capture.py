@@ -1,0 +1,657 @@
+"""What capture makes of a frame: where values come from, what was assumed of them, where the graph breaks, what is replayed."""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import torch
+
+from explorer.core.origin import Origins
+from explorer.core.reasons import CATALOGUE, Why
+from explorer.core.text import Line, Text
+from explorer.ir.bytecode import Code, Span
+from explorer.ir.graph import DTYPE_NAMES, Graph
+from explorer.ir.program import Compiled
+
+# ---------------------------------------------------------------------------------------------------------- sources
+
+
+@dataclass(frozen=True, slots=True)
+class Local:
+    """A local, cell or free variable of the captured frame at entry."""
+
+    variable: str
+
+    @property
+    def name(self) -> str:
+        return f"L[{self.variable!r}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Global:
+    """A global of `module`; of the frame's own module where that is empty. Builtins are globals of "builtins"."""
+
+    variable: str
+    module: str = ""
+
+    @property
+    def name(self) -> str:
+        return f"G[{self.variable!r}]" if not self.module else f"G({self.module!r})[{self.variable!r}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """An object that capture holds itself (a class, a library function): always there, so never guarded itself.
+
+    What is read from it is guarded, unless it is `fixed`: a result computed while tracing, which nobody else can change.
+    """
+
+    label: str
+    object: Any = field(compare=False, repr=False)
+    fixed: bool = False
+
+    @property
+    def name(self) -> str:
+        return f"K[{self.label!r}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Attr:
+    base: Source
+    attribute: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.base.name}.{self.attribute}"
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    base: Source
+    key: Any
+
+    @property
+    def name(self) -> str:
+        return f"{self.base.name}[{self.key!r}]"
+
+
+@dataclass(frozen=True, slots=True)
+class TypeOf:
+    base: Source
+
+    @property
+    def name(self) -> str:
+        return f"type({self.base.name})"
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """One size of a tensor input."""
+
+    base: Source
+    dim: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.base.name}.size({self.dim})"
+
+
+@dataclass(frozen=True, slots=True)
+class Stride:
+    """One stride of a tensor input."""
+
+    base: Source
+    dim: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.base.name}.stride({self.dim})"
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """What a method without arguments returns."""
+
+    base: Source
+    method: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.base.name}.{self.method}()"
+
+
+Source = Local | Global | Known | Attr | Item | TypeOf | Size | Stride | Returned
+
+
+def root(source: Source) -> Source:
+    """The local, global or known object that `source` starts from."""
+    while not isinstance(source, (Local, Global, Known)):
+        source = source.base
+    return source
+
+
+def read(source: Source, locals: Mapping[str, Any], globals: Mapping[str, Any]) -> Any:
+    """The value that `source` names in a frame with these locals and globals.
+
+    Raises what the access raises (KeyError, AttributeError, IndexError).
+    """
+    match source:
+        case Local(variable):
+            return locals[variable]
+        case Global(variable, module):
+            return globals[variable] if not module else vars(_module(module))[variable]
+        case Known(_, object, _):
+            return object
+        case Attr(base, attribute):
+            return getattr(read(base, locals, globals), attribute)
+        case Item(base, key):
+            return read(base, locals, globals)[key]
+        case TypeOf(base):
+            return type(read(base, locals, globals))
+        case Size(base, dim):
+            return read(base, locals, globals).size(dim)
+        case Stride(base, dim):
+            return read(base, locals, globals).stride(dim)
+        case Returned(base, method):
+            return getattr(read(base, locals, globals), method)()
+
+
+def _module(name: str) -> types.ModuleType:
+    return sys.modules[name]
+
+
+# ----------------------------------------------------------------------------------------------------------- guards
+
+Property = Literal[
+    "tensor", "type", "id", "constant", "length", "keys", "has", "code", "global_state", "shape", "alias", "empty", "value"
+]
+
+
+@dataclass(frozen=True, slots=True)
+class TensorFacts:
+    """What a graph assumes of a tensor input. `size` and `stride` hold None where any value will do (dynamic)."""
+
+    dtype: torch.dtype
+    device: torch.device
+    size: tuple[int | None, ...]
+    stride: tuple[int | None, ...] | None
+    requires_grad: bool
+    type: type = torch.Tensor
+    keys: Any = field(default=None, compare=False)
+    """The dispatch key set, for the C++ guard; None in a description."""
+
+    def text(self) -> str:
+        sizes = ", ".join("*" if s is None else str(s) for s in self.size)
+        grad = " requires_grad" if self.requires_grad else ""
+        strides = "" if self.stride is None else f" strides ({', '.join('*' if s is None else str(s) for s in self.stride)})"
+        kind = "" if self.type is torch.Tensor else f" {self.type.__name__}"
+        return f"{DTYPE_NAMES.get(self.dtype, str(self.dtype))}[{sizes}]{strides} on {self.device}{grad}{kind}"
+
+    def differences(self, other: TensorFacts) -> list[str]:
+        """How a tensor described by `other` breaks these facts, one phrase each."""
+        found = [
+            f"{name} is {theirs}, expected {ours}"
+            for name, ours, theirs in (
+                ("dtype", self.dtype, other.dtype),
+                ("device", self.device, other.device),
+                ("requires_grad", self.requires_grad, other.requires_grad),
+                ("type", self.type.__name__, other.type.__name__),
+                ("rank", len(self.size), len(other.size)),
+            )
+            if ours != theirs
+        ]
+        if len(self.size) == len(other.size):
+            found += [
+                f"size({dim}) is {theirs}, expected {ours}"
+                for dim, (ours, theirs) in enumerate(zip(self.size, other.size, strict=True))
+                if ours is not None and ours != theirs
+            ]
+            if self.stride is not None and other.stride is not None and not found:
+                found += [
+                    f"stride({dim}) is {theirs}, expected {ours}"
+                    for dim, (ours, theirs) in enumerate(zip(self.stride, other.stride, strict=True))
+                    if ours is not None and ours != theirs and other.size[dim] != 1
+                ]
+        return found
+
+
+def facts(tensor: torch.Tensor) -> TensorFacts:
+    """The description of a real tensor: every size and stride given."""
+    return TensorFacts(
+        tensor.dtype,
+        tensor.device,
+        tuple(map(int, tensor.shape)),
+        tuple(map(int, tensor.stride())) if tensor.layout is torch.strided else None,
+        tensor.requires_grad,
+        type(tensor),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """One assumption: `property` of `source` stands in `relation` to `value`. `id` is "f0.guard3".
+
+    tensor: TensorFacts. type, id: the type or object. constant: equal to the value, of the same type. length: len().
+    keys: the tuple of dictionary keys in order. has: (attribute or key, whether present, where: "attribute" or "key").
+    code: the function's code object. global_state: a snapshot. shape: an expression over sizes as text, true when the
+    guard holds. alias: the other source, "is" or "is not". empty: whether it is empty. value: a named Python check.
+    """
+
+    id: str
+    source: Source | None
+    property: Property
+    relation: str
+    value: Any
+    cause: str
+    span: Span | None = None
+    why: str = ""
+    origins: Origins = ()
+
+    @property
+    def text(self) -> str:
+        name = self.source.name if self.source is not None else ""
+        match self.property:
+            case "tensor":
+                return f"{name}: {self.value.text()}"
+            case "type":
+                return f"type({name}) is {_qualified(self.value)}"
+            case "id" | "code":
+                suffix = ".__code__" if self.property == "code" else ""
+                return f"{name}{suffix} {self.relation} {_short(self.value)}"
+            case "constant":
+                return f"{name} {self.relation} {self.value!r}"
+            case "length":
+                return f"len({name}) == {self.value}"
+            case "keys":
+                return f"tuple({name}) == {self.value!r}"
+            case "has":
+                what, present, where = self.value
+                target = f"vars({name})" if where == "attribute" else name
+                return f"{what!r} {'in' if present else 'not in'} {target}"
+            case "empty":
+                return f"{'not ' if self.value else ''}{name}"
+            case "shape":
+                return str(self.value)
+            case "alias":
+                return f"{name} {self.relation} {self.value.name if hasattr(self.value, 'name') else self.value}"
+            case "global_state":
+                return f"global state {self.relation} {self.value}"
+            case _:
+                return f"{name} {self.relation} {self.value!r}"
+
+
+def _qualified(kind: Any) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}" if isinstance(kind, type) else repr(kind)
+
+
+def _short(value: Any) -> str:
+    name = getattr(value, "__qualname__", None) or getattr(value, "co_qualname", None) or getattr(value, "__name__", None)
+    return str(name) if name else f"<{type(value).__name__}>" if value is not None and not isinstance(value, bool) else repr(value)
+
+
+@dataclass(frozen=True, slots=True)
+class GuardFailure:
+    """A guard that a described input breaks, and how."""
+
+    guard: Guard
+    why: str
+
+
+class _DescribedTensor:
+    """Answers what shape expressions ask of a tensor, from its description alone."""
+
+    def __init__(self, facts: TensorFacts) -> None:
+        self._facts = facts
+
+    def size(self, dim: int) -> int | None:
+        return self._facts.size[dim]
+
+    def stride(self, dim: int) -> int | None:
+        return None if self._facts.stride is None else self._facts.stride[dim]
+
+
+def failing(guards: Iterable[Guard], described: Mapping[str, Any]) -> list[GuardFailure]:
+    """All guards that inputs described by source name ("L['x']": TensorFacts, or a plain value) would break.
+
+    Makes no tensor. Guards about sources that are not described are taken to hold. The C++ guards stop at the first
+    failure and need real values; this lists every one.
+    """
+    failures: list[GuardFailure] = []
+    for guard in guards:
+        if guard.property == "shape":
+            if why := _shape_failure(guard, described):
+                failures.append(GuardFailure(guard, why))
+            continue
+        if guard.source is None or guard.source.name not in described:
+            continue
+        given = described[guard.source.name]
+        match guard.property:
+            case "tensor":
+                if not isinstance(given, TensorFacts):
+                    failures.append(GuardFailure(guard, f"is {type(given).__name__}, expected a tensor"))
+                else:
+                    failures += [GuardFailure(guard, why) for why in guard.value.differences(given)]
+            case "type":
+                kind = given.type if isinstance(given, TensorFacts) else type(given)
+                if kind is not guard.value:
+                    failures.append(GuardFailure(guard, f"type is {kind.__name__}, expected {guard.value.__name__}"))
+            case "constant":
+                if type(given) is not type(guard.value) or given != guard.value:
+                    failures.append(GuardFailure(guard, f"is {given!r}, expected {guard.value!r}"))
+            case "id":
+                if (given is guard.value) != (guard.relation == "is"):
+                    failures.append(GuardFailure(guard, f"is {_short(given)}, expected {guard.relation} {_short(guard.value)}"))
+            case "length":
+                if len(given) != guard.value:
+                    failures.append(GuardFailure(guard, f"length is {len(given)}, expected {guard.value}"))
+            case "keys":
+                if tuple(given) != guard.value:
+                    failures.append(GuardFailure(guard, f"keys are {tuple(given)!r}, expected {guard.value!r}"))
+            case "empty":
+                if bool(given) == guard.value:
+                    failures.append(GuardFailure(guard, "is not empty" if guard.value else "is empty"))
+            case _:
+                pass
+    return failures
+
+
+def _shape_failure(guard: Guard, described: Mapping[str, Any]) -> str:
+    names = {source.name: source for source in guard.value.sources}
+    values: dict[str, Any] = {}
+    for name, source in names.items():
+        if isinstance(source, (Size, Stride)):
+            base = described.get(source.base.name)
+            if not isinstance(base, TensorFacts) or source.dim >= len(base.size):
+                return ""
+            tensor = _DescribedTensor(base)
+            found = tensor.size(source.dim) if isinstance(source, Size) else tensor.stride(source.dim)
+        else:
+            found = described.get(name)
+        if found is None:
+            return ""
+        values[name] = found
+    if guard.value.holds(*(values[name] for name in names)):
+        return ""
+    return "with " + ", ".join(f"{name} = {value}" for name, value in values.items())
+
+
+@dataclass(frozen=True, slots=True)
+class ShapeRelation:
+    """A relation between sizes: its text over source names, the sources, and a pure function of their values."""
+
+    text: str
+    sources: tuple[Source, ...]
+    holds: Callable[..., bool] = field(compare=False, repr=False)
+
+    def __str__(self) -> str:
+        return self.text
+
+
+# ------------------------------------------------------------------------------------- breaks, effects, the artifact
+
+
+@dataclass(frozen=True, slots=True)
+class Break:
+    """Where the graph ends because something cannot be captured. `stack` is the user's call stack, outermost first."""
+
+    why: Why
+    instruction: str
+    where: Span | None
+    stack: tuple[str, ...] = ()
+    continuation: str = ""
+    """Name of the function that goes on after it; empty where the rest of the frame runs as it is."""
+
+    @property
+    def code(self) -> str:
+        return self.why.code
+
+    @property
+    def hint(self) -> str:
+        return CATALOGUE[self.why.code].hint
+
+    @property
+    def text(self) -> str:
+        place = f" at {self.where.id}" if self.where else ""
+        onward = f", continues in {self.continuation}" if self.continuation else ", the rest of the frame runs eagerly"
+        return f"{self.why} [{self.why.code}]{place}{onward}"
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """A side effect replayed after the graph, in order: what is changed ("L['self'].count", "log"), and how."""
+
+    kind: Literal["attribute", "list", "dict", "set", "deque", "cell", "global", "state", "call"]
+    target: str
+    detail: str
+    origins: Origins = ()
+
+    @property
+    def text(self) -> str:
+        return f"{self.kind} {self.target} {self.detail}".rstrip()
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """A graph input: where the residual code finds it, and the placeholder's name."""
+
+    name: str
+    source: Source
+    about: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """A size symbol: its value when traced, where it comes from, its range, and why it is dynamic."""
+
+    name: str
+    hint: int
+    source: Source
+    lower: int | None
+    upper: int | None
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Specialised:
+    """A size or number that was made a constant, and why."""
+
+    source: Source
+    value: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Hole:
+    """A named place in residual code that LINK fills: "compiled" with the compiled graph."""
+
+    name: str
+
+
+@dataclass
+class FrameHistory:
+    """What earlier compiles of a code object leave for later ones: sizes seen, and the continuations it was split into."""
+
+    sizes: dict[str, tuple[int | None, ...]] = field(default_factory=dict)
+    """By source name: the sizes seen, None where they differed (a number counts as one size)."""
+    continuations: dict[str, types.CodeType] = field(default_factory=dict)
+    compiles: int = 0
+    gave_up: Why | None = None
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A frame about to run: `id` is "f0", or "f0.1" for a recompile; `locals` also holds what cells contain."""
+
+    id: str
+    code: types.CodeType
+    locals: Mapping[str, Any] = field(repr=False)
+    globals: dict[str, Any] = field(repr=False)
+    builtins: Mapping[str, Any] = field(repr=False)
+    cells: Mapping[str, types.CellType] = field(repr=False, default_factory=dict)
+    """The cells of free variables."""
+    history: FrameHistory = field(default_factory=FrameHistory, repr=False)
+
+
+@dataclass(frozen=True)
+class CaptureInput:
+    """What CAPTURE takes: the decoded body, the frame it is about to run in, and the configuration."""
+
+    code: Code
+    frame: Frame
+    config: Any
+
+
+@dataclass(frozen=True)
+class Capture:
+    """What became of one frame.
+
+    `graph` is None where there is nothing to compile; `residual` is None where the frame runs as it was, with `fallback`
+    saying why when that is no choice. `inlined` are the bodies of the functions evaluated inside the frame.
+    """
+
+    name: str
+    code: Code
+    graph: Graph | None
+    inputs: tuple[Input, ...]
+    guards: tuple[Guard, ...]
+    breaks: tuple[Break, ...]
+    effects: tuple[Effect, ...]
+    residual: Code | None
+    continuations: tuple[Code, ...] = ()
+    symbols: tuple[Symbol, ...] = ()
+    specialised: tuple[Specialised, ...] = ()
+    inlined: tuple[Code, ...] = ()
+    fallback: Why | None = None
+    frame: Frame | None = field(default=None, compare=False, repr=False)
+    """The frame it was made from, while the process lives: guards are built against its values."""
+
+    def text(self) -> Text:
+        lines: list[Line] = []
+        if self.fallback is not None:
+            lines.append(Line(f"runs eagerly: {self.fallback} [{self.fallback.code}]"))
+        if self.graph is not None:
+            lines += [*self.graph.text().lines, Line("")]
+        if self.inputs:
+            lines.append(Line("inputs"))
+            lines += [Line(f"  {i.name} = {i.source.name}{f'  # {i.about}' if i.about else ''}") for i in self.inputs]
+        if self.symbols:
+            lines.append(Line("sizes"))
+            lines += [Line(f"  {s.name} = {s.source.name} (now {s.hint}, {_range(s)}): {s.why}") for s in self.symbols]
+        if self.specialised:
+            lines += [Line(f"  {s.source.name} = {s.value}: {s.why}") for s in self.specialised]
+        lines.append(Line(f"guards ({len(self.guards)})"))
+        lines += [Line(f"  {g.text}", g.id, g.origins) for g in self.guards]
+        if self.effects:
+            lines.append(Line("effects"))
+            lines += [Line(f"  {e.text}", "", e.origins) for e in self.effects]
+        if self.breaks:
+            lines.append(Line("breaks"))
+            lines += [Line(f"  {b.text}", "", (b.instruction,)) for b in self.breaks]
+        if self.residual is not None:
+            lines += [Line(""), *self.residual.text().lines]
+        for continuation in self.continuations:
+            lines += [Line(""), *continuation.text().lines]
+        return Text(tuple(lines), "text")
+
+
+def _range(symbol: Symbol) -> str:
+    lower = "" if symbol.lower is None else f"{symbol.lower} <= "
+    upper = "" if symbol.upper is None else f" <= {symbol.upper}"
+    return f"{lower}{symbol.name}{upper}"
+
+
+@dataclass(frozen=True)
+class Linking:
+    """What LINK takes: the capture, and its graph compiled (None where there is no graph)."""
+
+    capture: Capture
+    compiled: Compiled | None
+
+
+@dataclass(frozen=True)
+class GuardedCode:
+    """What LINK yields: the code to run in the frame's place while `check` holds. `code` is None to run it as it is."""
+
+    name: str
+    code: types.CodeType | None
+    guards: tuple[Guard, ...]
+    manager: Any = field(compare=False, repr=False, default=None)
+    """The C++ guard manager, in the wrapper that frame evaluation reads."""
+    fallback: Why | None = None
+    """Why the frame runs as it is, with no guards, from now on."""
+
+    def text(self) -> Text:
+        lines = [Line(f"guarded code {self.name}: {len(self.guards)} guards, {'residual code' if self.code else 'runs as it is'}")]
+        lines += [Line(f"  {g.text}", g.id, g.origins) for g in self.guards]
+        return Text(tuple(lines), "text")
+
+
+# ----------------------------------------------------------------------------------------------------------- events
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluatorStep:
+    """One instruction evaluated: what lay on the stack and in the locals before it, and the graph's length."""
+
+    instruction: str
+    op: str
+    stack: tuple[str, ...]
+    locals: tuple[tuple[str, str], ...]
+    graph_length: int
+
+
+@dataclass(frozen=True, slots=True)
+class Restarted:
+    """The evaluation started over, to end the graph before `instruction`."""
+
+    frame: str
+    instruction: str
+    why: Why
+
+
+@dataclass(frozen=True, slots=True)
+class Inlined:
+    """A call was evaluated inside its caller's frame."""
+
+    frame: str
+    function: str
+    at: str
+
+
+@dataclass(frozen=True, slots=True)
+class Recompiled:
+    """No earlier compile of the frame accepted its inputs; `failed` has one failing guard per compile with its values."""
+
+    frame: str
+    failed: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GuardFailed:
+    """A guard of an earlier compile did not hold."""
+
+    frame: str
+    guard: str
+    seen: str
+
+
+@dataclass(frozen=True, slots=True)
+class FrameSkipped:
+    """A frame runs eagerly; the reason stays with it."""
+
+    frame: str
+    where: str
+    why: Why
+
+
+@dataclass(frozen=True, slots=True)
+class CompilerBug:
+    """An exception inside the compiler; the frame runs eagerly."""
+
+    frame: str
+    traceback: str
+
