@@ -6,7 +6,7 @@ AOTAutograd: collect_metadata_analysis.py (OutputType) and functional_utils.py (
 from __future__ import annotations
 
 import operator
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -27,10 +27,15 @@ DETACH = ViewStep(aten.detach.default, (), {}, None, True)
 
 @dataclass(frozen=True)
 class Live:
-    """A tensor at the end of the traced forward: `seen` carries its autograd state, `node` yields its value."""
+    """A tensor at the end of the traced forward: `seen` carries its autograd state (None: it needs no gradient),
+    `node` yields its value."""
 
-    seen: Tensor
+    seen: Tensor | None
     node: fx.Node
+
+    @property
+    def requires_grad(self) -> bool:
+        return self.seen is not None and self.seen.requires_grad
 
 
 @dataclass(frozen=True)
@@ -107,12 +112,12 @@ def place(
 def base_of(members: list[Live], live: Any) -> Live:
     """The tensor that results sharing memory are rebuilt from: the autograd base of those that require grad, else the
     memory's own node."""
-    differentiable = [member for member in members if member.seen.requires_grad]
+    differentiable = [member.seen for member in members if member.seen is not None and member.seen.requires_grad]
     if not differentiable:
         memory = root(members[0].node)
         own = next((member for member in members if member.node is memory), None)
-        return own or Live(members[0].seen, memory)
-    bases = {id(base): base for base in (autograd_base(member.seen) for member in differentiable)}
+        return own or Live(None, memory)
+    bases = {id(base): base for base in map(autograd_base, differentiable)}
     if len(bases) > 1:
         raise Unsupported(Why(ALIAS_UNKNOWN, f"{len(bases)} bases of one memory"))
     base: Live = live(next(iter(bases.values())))
@@ -138,9 +143,9 @@ def rebuilt(value: Live, base: Live, source: FromGraph | FromInput, grad_off: fr
         steps.append(ViewStep(target, tuple(arguments), dict(keywords), item, node not in grad_off))
         node = below
     steps.reverse()
-    if value.seen.requires_grad and not base.seen.requires_grad:
+    if value.requires_grad and not base.requires_grad:
         raise Unsupported(Why(ALIAS_UNKNOWN, f"{info(value.node).id} requires grad and its base does not"))
-    if base.seen.requires_grad and not value.seen.requires_grad and not any(breaks_grad(step) for step in steps):
+    if base.requires_grad and not value.requires_grad and not any(breaks_grad(step) for step in steps):
         steps.append(DETACH)
     return FromView(source, tuple(steps))
 

@@ -121,7 +121,7 @@ def weight(node: fx.Node, results: Container[fx.Node], level: Mapping[fx.Node, i
         return 8.0
     size = float(nbytes(value))
     if node.op == "placeholder":
-        return 1.0 if info(node).value.is_leaf and isinstance(info(node).value, torch.nn.Parameter) else max(size, 1.0)
+        return max(size, 1.0)
     if is_viewing(node):
         return size + 1.0
     in_memory = node in results or is_library(node) or node.target in REDUCTIONS

@@ -22,6 +22,7 @@ from torch._prims_common import is_non_overlapping_and_dense_or_false
 from explorer.core.rules import RuleTable
 
 Decomposition = Callable[..., Any]
+Dims = Sequence[int] | None
 aten = torch.ops.aten
 
 TORCHS: tuple[str, ...] = tuple(
@@ -92,7 +93,7 @@ def sum_all(x: Tensor, *, dtype: torch.dtype | None = None) -> Tensor:
 
 
 @DECOMPOSITIONS.rule(aten.mean.default, aten.mean.dim)
-def mean(x: Tensor, dim: Sequence[int] | None = None, keepdim: bool = False, *, dtype: torch.dtype | None = None) -> Any:
+def mean(x: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: torch.dtype | None = None) -> Any:
     """mean(x) -> sum(x) / count"""
     if x.is_complex():
         return NotImplemented
@@ -104,7 +105,7 @@ def mean(x: Tensor, dim: Sequence[int] | None = None, keepdim: bool = False, *, 
 
 
 @DECOMPOSITIONS.rule(aten.var_mean.correction)
-def var_mean(x: Tensor, dim: Sequence[int] | None = None, *, correction: float | None = None, keepdim: bool = False) -> Any:
+def var_mean(x: Tensor, dim: Dims = None, *, correction: float | None = None, keepdim: bool = False) -> Any:
     """var_mean(x) -> (sum((x - mean)^2) / (count - correction), mean), in two passes as the deviation is small"""
     if x.is_complex():
         return NotImplemented
@@ -121,7 +122,7 @@ def var_mean(x: Tensor, dim: Sequence[int] | None = None, *, correction: float |
 
 
 @DECOMPOSITIONS.rule(aten.var.correction)
-def var(x: Tensor, dim: Sequence[int] | None = None, *, correction: float | None = None, keepdim: bool = False) -> Any:
+def var(x: Tensor, dim: Dims = None, *, correction: float | None = None, keepdim: bool = False) -> Any:
     """var(x) -> var_mean(x)[0]"""
     if x.is_complex():
         return NotImplemented
@@ -161,7 +162,7 @@ def comparable(x: Tensor) -> Tensor:
     return to(x, torch.uint8) if x.dtype is torch.bool else x
 
 
-def reduced_dims(x: Tensor, dim: Sequence[int] | None) -> list[int]:
+def reduced_dims(x: Tensor, dim: Dims) -> list[int]:
     """The dimensions that `dim` means, non-negative: none given means all."""
     if not dim:
         return list(range(x.dim()))

@@ -30,14 +30,15 @@ class Attribution:
 
     def attribute(self, values: Iterable[Any]) -> None:
         """Give the ambient origin to every grad_fn behind `values` that has none yet."""
+        ids = origins()
         pending = [value.grad_fn for value in values if value.grad_fn is not None]
         while pending:
             grad_fn = pending.pop()
             if id(grad_fn) in self._seen:
                 continue
             self._seen[id(grad_fn)] = grad_fn
-            grad_fn.metadata[ORIGIN] = origins()
-            grad_fn.register_prehook(lambda _, ids=origins(): self._enter(ids))
+            grad_fn.metadata[ORIGIN] = ids
+            grad_fn.register_prehook(lambda _: self._enter(ids))
             grad_fn.register_hook(lambda *_: self._leave())
             pending += [following for following, _ in grad_fn.next_functions if following is not None]
 

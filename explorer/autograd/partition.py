@@ -14,7 +14,7 @@ import networkx
 import torch
 from torch import Tensor, fx
 
-from explorer.autograd.costs import banned, is_library, levels, nbytes, recompute_reason, weight
+from explorer.autograd.costs import banned, levels, nbytes, recompute_reason, weight
 from explorer.autograd.passes.rewrite import has_effect, insert
 from explorer.autograd.reasons import KEPT_CUT, KEPT_INPUT, KEPT_SIZE, KEPT_WRITTEN
 from explorer.core.reasons import Why
@@ -104,7 +104,9 @@ def cut(graph: fx.Graph, traced: Traced, sides: Sides, copied: Nodes) -> tuple[l
     """The nodes to keep, in graph order, and why each node of `sides.shared` is kept where it has to be."""
     returned: Any = graph.output_node().args[0]
     results = {n for n in returned if isinstance(n, fx.Node)}
+    gradients = set(returned[len(traced.signature.forward_outputs) :])
     placeholders = graph.find_nodes(op="placeholder")
+    free = {placeholders[i] for i, n in enumerate(traced.captured.inputs) if is_parameter(info(n).value)}
     written = {placeholders[index] for index in traced.signature.written}
     level = levels(n for n in graph.nodes if n not in sides.backward and n.op != "output")
     whys: dict[fx.Node, Why] = {}
@@ -118,16 +120,21 @@ def cut(graph: fx.Graph, traced: Traced, sides: Sides, copied: Nodes) -> tuple[l
         if why is not None:
             whys[node] = why
         if can_keep(node) and node not in written:
-            flow.add_edge((node, "in"), (node, "out"), capacity=weight(node, results, level))
+            flow.add_edge((node, "in"), (node, "out"), capacity=1.0 if node in free else weight(node, results, level))
         else:
             flow.add_edge((node, "in"), (node, "out"))
         for user in node.users:
             if user in sides.shared:
                 flow.add_edge((node, "out"), (user, "in"))
-            elif user in sides.backward or (user.op == "output" and node in returned[len(traced.signature.forward_outputs) :]):
+            elif user in sides.backward or (user.op == "output" and node in gradients):
                 flow.add_edge((node, "out"), "sink")
     _, (near, _) = networkx.minimum_cut(flow, "source", "sink", flow_func=networkx.algorithms.flow.boykov_kolmogorov)
     return [n for n in sides.shared if (n, "in") in near and (n, "out") not in near], whys
+
+
+def is_parameter(value: Any) -> bool:
+    """Whether the caller keeps the tensor alive until the backward in any case: a leaf that gets a gradient."""
+    return isinstance(value, Tensor) and value.requires_grad and value.is_leaf
 
 
 def can_keep(node: fx.Node) -> bool:

@@ -2,14 +2,14 @@
 
 from explorer.core.reasons import reason
 
-NO_DECOMPOSITION_HINT = "Write the computation with ordinary tensor operations, or keep it outside the compiled function."
+ORDINARY = "Write the computation with ordinary tensor operations, or keep it outside the compiled function."
 
 HIGHER_ORDER = reason(
     "autograd.higher_order",
     "an operator that takes a graph",
     "Higher-order operators (checkpoint, cond, flex_attention, a custom autograd.Function) carry subgraphs that the "
     "joint trace does not enter.",
-    NO_DECOMPOSITION_HINT,
+    ORDINARY,
 )
 DATA_DEPENDENT = reason(
     "autograd.data_dependent",
@@ -146,4 +146,10 @@ RECOMPUTED_CONSTANT = reason(
     "autograd.recomputed.constant",
     "made again: no inputs",
     "The value depends on no input (a fill, a range), so making it again needs no memory traffic.",
+)
+USER_PASS = reason(
+    "autograd.user_pass",
+    "a pass made a graph that does not run",
+    "The graph that a user's pass returned raises an error on the example's shapes, or calls a submodule.",
+    "Insert function calls (torch.nn.functional) rather than modules, and check shapes and dtypes.",
 )

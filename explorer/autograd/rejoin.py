@@ -12,10 +12,9 @@ import torch
 from torch import Tensor
 
 from explorer.autograd.replay import Returning, Writing, overlaps
-from explorer.autograd.sizes import hint
 from explorer.core.text import Line, Text
 from explorer.ir.graph import info
-from explorer.ir.joint import GradientOf, Halves, Kept, Partitioned, Primal, Tangent, Traced, placeholder_line
+from explorer.ir.joint import GradientOf, Halves, Partitioned, Primal, Tangent, Traced, placeholder_line
 from explorer.ir.program import Compiled, Program
 
 Call = Callable[..., tuple[Any, ...]]
@@ -203,9 +202,8 @@ def finished(plan: Traced | Partitioned, run: Half) -> Call:
 
 
 def checked(plan: Traced | Partitioned, call: Call) -> Call:
-    """`call`, unless what the trace took for granted about shared memory does not hold: then the captured graph, eagerly.
-
-    Only graphs that write an input, or that were given one tensor twice, need to look.
+    """`call`, unless what the trace took for granted about shared memory does not hold: then the captured graph, run
+    eagerly. Only graphs that write an input, or that were given one tensor twice, need to look.
     """
     signature = plan.signature
     if not signature.written and not signature.repeats:

@@ -20,14 +20,14 @@ class Writing:
 
     def __init__(self, signature: Signature) -> None:
         self._inside = [m.index for m in signature.mutations if m.how == "inside"]
-        self._after = [(m.index, m.output) for m in signature.mutations if m.how == "after"]
+        self._after = [(m.index, m.output) for m in signature.mutations if m.output is not None]
         self._restrides = [
             (r.index, r.seen, len(r.size), evaluator((*r.size, *r.stride, r.offset), signature.symbols))
             for r in signature.restrides
         ]
 
     def __call__(self, inputs: Values, values: Values) -> None:
-        """`values` are the forward outputs. Generated code writes through pointers: the version counters follow here."""
+        """`values` are the forward outputs. Generated code writes through pointers: version counters follow here."""
         numbers = [(index, seen, rank, sizes(inputs)) for index, seen, rank, sizes in self._restrides]
         for index, seen, rank, facts in numbers:
             with torch.set_grad_enabled(seen and torch.is_grad_enabled()):

@@ -11,8 +11,8 @@ from torch import fx
 from torch.utils._sympy.interp import sympy_interp
 from torch.utils._sympy.reference import PythonReferenceAnalysis
 
-from explorer.core.reasons import Unsupported, Why
 from explorer.autograd.reasons import DATA_DEPENDENT
+from explorer.core.reasons import Unsupported, Why
 from explorer.ir.graph import INFO, info, stamp
 
 Symbolic = (torch.SymInt, torch.SymFloat, torch.SymBool)

@@ -1,8 +1,8 @@
-"""TRACE: the captured graph run once without data, forward and backward, written down as functional ATen operations.
+"""TRACE: the captured graph run once without data, forward and backward, and written down as functional ATen.
 
-Each captured node runs on tensors that functionalisation (torch's, in C++) strips of mutation and that autograd records;
-the tape below them writes what reaches it. AOTAutograd: graph_capture.py and collect_metadata_analysis.py, which trace
-twice; here one run yields the facts and the graph.
+Each captured node runs on tensors that functionalisation (torch's, in C++) strips of mutation and that autograd
+records; the tape below them writes what reaches it. AOTAutograd: graph_capture.py and collect_metadata_analysis.py,
+which trace twice; here one run yields the facts and the graph.
 """
 
 from __future__ import annotations
@@ -215,7 +215,7 @@ class Tracer:
                 inputs[index] = self.live(value)
         self.check_constants()
         self.check_inputs(inputs)
-        restrides = tuple(self.restride(i) for i in inputs if torch._functionalize_has_metadata_mutation(self.inputs[i]))
+        restrides = tuple(self.restride(i) for i in inputs if self.is_restrided(i))
         restrided = frozenset(restride.index for restride in restrides)
         written = [i for i, value in inputs.items() if aliases.root(value.node) is not self.placeholders[i]]
         self.check_overlap(written)
@@ -240,22 +240,23 @@ class Tracer:
             gradients = self.backward([(nodes[i], seen) for i, seen in heads])
             nodes += [gradients.get(i) for i in range(len(self.placeholders))]
             kinds += [GradientOf(i) for i in range(len(self.placeholders))]
-        self.write_inputs([i for i in written if i not in after], inputs)
+        inside = [i for i in written if i not in after]
+        self.write_inputs(inside, inputs)
         self.graph.output(tuple(nodes))
-        mutations = tuple(Mutation(i, "after", after.index(i)) if i in after else Mutation(i, "inside") for i in written)
+        mutations = [Mutation(i, "after", output) for output, i in enumerate(after)]
+        mutations += [Mutation(i, "inside") for i in inside]
         signature = Signature(
             inputs=tuple(sources),
             outputs=tuple(kinds),
             returned=placed.returned,
-            mutations=mutations,
+            mutations=tuple(mutations),
             restrides=restrides,
             repeats=dict(self.repeats),
             differentiable=differentiable,
             symbols=places([info(node).value for node in self.placeholders]),
         )
-        made = Graph(
-            self.captured.name, self.graph, self.captured.fake_mode, dict(self.tape.constants), self.captured.grad_enabled
-        )
+        name, constants = self.captured.name, dict(self.tape.constants)
+        made = Graph(name, self.graph, self.captured.fake_mode, constants, self.captured.grad_enabled)
         return Traced(made, not any(differentiable), signature, self.captured, eager)
 
     def live(self, value: Tensor) -> Live:
@@ -273,6 +274,9 @@ class Tracer:
         """Whether autograd recorded a write of this input; a write under no_grad or through detach it did not."""
         value = self.inputs[index]
         return value.requires_grad and value.grad_fn is not self.first_grad_fn[index]
+
+    def is_restrided(self, index: int) -> bool:
+        return bool(torch._functionalize_has_metadata_mutation(self.inputs[index]))
 
     def restride(self, index: int) -> Restride:
         value = self.inputs[index]
@@ -300,13 +304,13 @@ class Tracer:
     # Refusals.
 
     def check_inputs(self, inputs: dict[int, Live]) -> None:
-        for index, value in inputs.items():
-            name = self.placeholders[index].name
-            if torch._functionalize_was_storage_changed(value.seen):
+        for index in inputs:
+            name, value = self.placeholders[index].name, self.inputs[index]
+            if torch._functionalize_was_storage_changed(value):
                 raise Unsupported(Why(STORAGE_CHANGED, name))
             before = index in self.edges
-            leaf_now = value.seen.requires_grad and value.seen.grad_fn is None
-            if (before and not value.seen.requires_grad) or (not before and leaf_now):
+            leaf_now = value.requires_grad and value.grad_fn is None
+            if (before and not value.requires_grad) or (not before and leaf_now):
                 raise Unsupported(Why(REQUIRES_GRAD_CHANGED, name))
 
     def check_constants(self) -> None:

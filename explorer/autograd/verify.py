@@ -31,7 +31,8 @@ def verify_functional(graph: Graph) -> None:
             assert str(node.target) in graph.constants, f"constant {node.target} is missing"
         if node.op == "call_function" and isinstance(node.target, OpOverload):
             if node.target is aten.copy_.default:
-                assert isinstance(node.args[0], fx.Node) and node.args[0].op == "placeholder", f"{facts.id} writes no input"
+                target = node.args[0]
+                assert isinstance(target, fx.Node) and target.op == "placeholder", f"{facts.id} writes no input"
                 wrote = True
                 continue
             assert not node.target._schema.is_mutable, f"{facts.id} writes in place"

@@ -9,7 +9,7 @@ from torch import fx
 
 from explorer.autograd.aliases import root
 from explorer.autograd.passes.rewrite import escaping, has_effect, is_tensor, remove_dead, supersede
-from explorer.ir.graph import info, merge_origins
+from explorer.ir.graph import merge_origins
 
 aten = torch.ops.aten
 

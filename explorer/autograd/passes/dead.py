@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from explorer.autograd.passes.rewrite import remove_dead
 from torch import fx
+
+from explorer.autograd.passes.rewrite import remove_dead
 
 
 def dead_code(graph: fx.Graph) -> None:

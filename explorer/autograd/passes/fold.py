@@ -43,7 +43,7 @@ def fold_constants(graph: fx.Graph) -> None:
             continue
         if is_call(node, aten.full.default) and isinstance(node.args[1], (int, float)):
             known[node] = node.args[1]
-        elif (below := viewed(node)) is not None and below in known and info(below).value.dtype == info(node).value.dtype:
+        elif (below := viewed(node)) in known and info(below).value.dtype == info(node).value.dtype:
             known[node] = known[below]
         elif (same := unit_product(node, known)) is not None and may_share(node, same, outputs):
             outputs[root(same)] += outputs.pop(root(node), 0)

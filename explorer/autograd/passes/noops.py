@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import fx
 
-from explorer.autograd.passes.rewrite import escaping, is_call, may_share, remove_dead, same_layout, supersede
 from explorer.autograd.aliases import root
+from explorer.autograd.passes.rewrite import escaping, is_call, may_share, remove_dead, same_layout, supersede
 from explorer.ir.graph import info
 
 aten = torch.ops.aten
