@@ -80,8 +80,8 @@ REFUSED = [
     ),
     Pair(
         "refuse.different_point",
-        Case(lambda x: (x.exp(), x.flip(0) + 1), ((8, 8),)),
-        Case(lambda x: (x.exp(), x + 1), ((8, 8),)),
+        Case(lambda x: (x[:8].exp(), x[8:].view(16, 8) + 1), ((16, 16),)),
+        Case(lambda x: (x[:8].exp(), x[:8].view(16, 8) + 1), ((16, 16),)),
     ),
     Pair(
         "refuse.reduction_first",
@@ -147,5 +147,6 @@ FUSED = [
     ("fuse.same_rows", Case(lambda x: x / x.sum(1, keepdim=True), (M,))),
     ("fuse.same_rows", Case(lambda x: (x.amax(1), x.sum(1)), (M,))),
     ("fuse.broadcast", Case(lambda r, x: (y := r.exp(), y + x), ((8, 1), M))),
+    ("fuse.same_space", Case(lambda x: (x.exp(), x.flip(0) + 1), (M,))),
     ("fuse.chain", Case(lambda x, z: (x.exp(), z.sin(), x + z), (M, M))),
 ]

@@ -6,7 +6,7 @@ Inductor: scheduler.py (Scheduler.fuse_nodes, can_fuse, score_fusion_memory).
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from explorer.core.reasons import Verdict, Why
 from explorer.core.recorder import note
@@ -16,7 +16,7 @@ from explorer.schedule import reasons
 from explorer.schedule.facts import Facts
 from explorer.schedule.group import Group, Names, single
 from explorer.schedule.items import collect
-from explorer.schedule.legal import can_fuse, linked, spokesmen
+from explorer.schedule.legal import Joined, can_fuse, linked, spokesmen
 from explorer.schedule.reach import Reach
 from explorer.schedule.space import untangled
 
@@ -67,17 +67,28 @@ class Fusion:
             self._register(key)
 
     def run(self) -> None:
-        """Join the pair that promises most, again and again; a group's new pairs join the queue when it is made."""
-        queue = [(*self._promise(a, b), a, b) for a, b in self.pairs()]
+        """Join the pair that promises most, again and again; then those that save a launch and no bytes."""
+        postponed = self._join(self.pairs(), least=1.0)
+        self._join(postponed, least=0.0)
+
+    def _join(self, pairs: Iterable[tuple[int, int]], least: float) -> list[tuple[int, int]]:
+        """Try `pairs`, and the pairs of each group that is made. Returns those that would save less than `least`."""
+        queue = [(*self._promise(a, b), a, b) for a, b in pairs if a in self.groups and b in self.groups]
         heapq.heapify(queue)
+        postponed: list[tuple[int, int]] = []
         while queue:
             *_, a, b = heapq.heappop(queue)
             if a not in self.groups or b not in self.groups:
                 continue
-            made = self._try(a, b)
-            if made is not None:
-                for pair in self._pairs_of(made):
-                    heapq.heappush(queue, (*self._promise(*pair), *pair))
+            joined = self._try(a, b)
+            if joined.group is None:
+                continue
+            if joined.verdict.score < least:
+                postponed.append((a, b))
+                continue
+            for pair in self._pairs_of(self._replace(a, b, joined.group)):
+                heapq.heappush(queue, (*self._promise(*pair), *pair))
+        return postponed
 
     def decided(self) -> dict[tuple[str, str], Verdict]:
         """The last verdict on each pair that was tried. Where only the company that the two are in forbids what they
@@ -112,18 +123,20 @@ class Fusion:
             others.update(dict.fromkeys(near[:CROWD]))
         return ((other, key) for other in others if other != key)
 
-    def _try(self, a: int, b: int) -> int | None:
-        """Ask `can_fuse` about two groups, and join them where it agrees. Returns the new group's key."""
+    def _try(self, a: int, b: int) -> Joined:
+        """Ask `can_fuse` about two groups."""
         joined = can_fuse(self.groups[a], self.groups[b], self.facts, self.reach.between(a, b), self.names)
         self.verdicts[joined.pair] = joined.verdict
         note(FusionTried, *joined.pair, joined.verdict)
-        if joined.group is None:
-            return None
+        return joined
+
+    def _replace(self, a: int, b: int, group: Group) -> int:
+        """Put `group` in the place of the two that it was made from. Returns its key."""
         for key in (a, b):
             for buffer in self.groups.pop(key).touches:
                 self._touching[self.facts.storage[buffer]].pop(key, None)
         key, self._next = self._next, self._next + 1
-        self.groups[key] = joined.group
+        self.groups[key] = group
         self.reach.join(a, b, key)
         self._register(key)
         return key

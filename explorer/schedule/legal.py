@@ -13,7 +13,7 @@ from explorer.core.reasons import Verdict, Why
 from explorer.schedule import reasons
 from explorer.schedule.facts import Facts, scatters
 from explorer.schedule.group import Group, Names, Placed, Touched
-from explorer.schedule.space import Link, align, merge
+from explorer.schedule.space import Link, align, merge, side_by_side
 
 MOST_LOOPS = 64
 MOST_BUFFERS = 48
@@ -70,6 +70,9 @@ def can_fuse(a: Group, b: Group, facts: Facts, between: str | None, names: Names
             obstacle = why
             continue
         return Joined(pair, Verdict(True, why, float(_saved(whole, *aligned, links, facts))), whole)
+    if not needed and (aligned := side_by_side(a, b)) is not None and (whole := merge(*aligned)) is not None:
+        if _judge(whole, *aligned, links, facts).code == reasons.DIFFERENT_POINT:
+            return Joined(pair, Verdict(True, Why(reasons.SAME_SPACE, _space(whole))), whole)
     return Joined(pair, Verdict(False, obstacle))
 
 

@@ -37,6 +37,12 @@ BROADCAST = reason(
     "The first computes one value for each row of the second",
     "The value is computed once for each row and used along the row from a register.",
 )
+SAME_SPACE = reason(
+    "fuse.same_space",
+    "Both have the same loops",
+    "The two read other elements of one tensor, so no bytes are saved, but their loops have the same sizes: one kernel "
+    "is started in the place of two.",
+)
 CHAIN = reason(
     "fuse.chain",
     "They are in one kernel through other operations",

@@ -47,17 +47,30 @@ class _Split:
 def align(a: Group, b: Group, links: Sequence[Link], names: Names) -> tuple[Group, Group] | None:
     """The two groups with equal axes where they walk over the same elements of the linked buffers, axes left over
     matched in order; None where a needed link cannot be matched."""
-    for _ in range(2 * len(a.axes + b.axes) + 8):
+    while True:
         outcome = _pair_axes(a, b, links)
         if outcome is None:
             return _flat(a, b, links, names)
         if isinstance(outcome, _Split):
             a, b = (split(group, outcome, names) for group in (a, b))
             continue
-        new = {axis.symbol: outcome.get(axis.symbol, axis.symbol) for axis in b.axes}
-        outer, inner = (tuple(Axis(new[axis.symbol], axis.size) for axis in axes) for axes in (b.outer, b.inner))
-        return a, b.moved(outer, inner, {old: Affine({symbol: 1}) for old, symbol in new.items()})
-    return None
+        return a, renamed(b, outcome)
+
+
+def side_by_side(a: Group, b: Group) -> tuple[Group, Group] | None:
+    """The two groups over the same axes in order, where their sizes are the same."""
+    if any(len(x) != len(y) for x, y in ((a.outer, b.outer), (a.inner, b.inner))):
+        return None
+    if any(x.size != y.size for x, y in zip(a.axes, b.axes, strict=True)):
+        return None
+    return a, renamed(b, {y.symbol: x.symbol for x, y in zip(a.axes, b.axes, strict=True)})
+
+
+def renamed(group: Group, names: Pairs) -> Group:
+    """The group with other symbols for some axes."""
+    new = {axis.symbol: names.get(axis.symbol, axis.symbol) for axis in group.axes}
+    outer, inner = (tuple(Axis(new[axis.symbol], axis.size) for axis in axes) for axes in (group.outer, group.inner))
+    return group.moved(outer, inner, {old: Affine({symbol: 1}) for old, symbol in new.items()})
 
 
 def merge(a: Group, b: Group) -> Group | None:
@@ -163,30 +176,34 @@ def _match(a: Affine, b: Affine, sizes: Sizes) -> Pairs | _Split | None:
     """Axes of `b` to axes of `a` that make the two indices equal."""
     if a.tangled is not None or b.tangled is not None or a.offset != b.offset:
         return None
-    digits_a, digits_b = _mixed_radix(a, sizes), _mixed_radix(b, sizes)
-    if digits_a is None or digits_b is None:
-        return None
+    digits_a, digits_b = _digits_of(a, sizes), _digits_of(b, sizes)
+    may_split = _mixed_radix(digits_a, sizes) and _mixed_radix(digits_b, sizes)
     pairs: Pairs = {}
     for (axis_a, step_a), (axis_b, step_b) in zip(digits_a, digits_b, strict=False):
+        size_a, size_b = sizes[axis_a], sizes[axis_b]
         if step_a != step_b:
             return None
-        size_a, size_b = sizes[axis_a], sizes[axis_b]
         if size_a == size_b:
             pairs[axis_b] = axis_a
-        elif _quotient(size_b, size_a) is not None:
+        elif may_split and _quotient(size_b, size_a) is not None:
             return _Split(axis_b, size_a)
-        elif _quotient(size_a, size_b) is not None:
+        elif may_split and _quotient(size_a, size_b) is not None:
             return _Split(axis_a, size_b)
         else:
             return None
     return pairs if len(digits_a) == len(digits_b) else None
 
 
-def _mixed_radix(index: Affine, sizes: Sizes) -> list[tuple[sympy.Symbol, Size]] | None:
-    """The terms from the least coefficient up, or None where two points may have one index."""
-    digits = sorted(index.terms.items(), key=lambda digit: (_magnitude(digit[1]), _magnitude(sizes[digit[0]])))
-    fits = all(_fits(step * sizes[axis], above) for (axis, step), (_, above) in zip(digits, digits[1:], strict=False))
-    return digits if fits and not (digits and _magnitude(digits[0][1]) < 0) else None
+def _digits_of(index: Affine, sizes: Sizes) -> list[tuple[sympy.Symbol, Size]]:
+    """The terms, from the least coefficient up."""
+    return sorted(index.terms.items(), key=lambda digit: (_magnitude(digit[1]), _magnitude(sizes[digit[0]])))
+
+
+def _mixed_radix(digits: list[tuple[sympy.Symbol, Size]], sizes: Sizes) -> bool:
+    """Whether no two points have one index: each step is at least as long as the digits below it reach."""
+    if digits and _magnitude(digits[0][1]) < 0:
+        return False
+    return all(_fits(step * sizes[axis], above) for (axis, step), (_, above) in zip(digits, digits[1:], strict=False))
 
 
 def _magnitude(size: Size) -> int:
@@ -224,8 +241,8 @@ def _flat(a: Group, b: Group, links: Sequence[Link], names: Names) -> tuple[Grou
 def _linear(group: Group, index: Affine, axis: Axis) -> Group | None:
     """The group over `axis`, the position in a buffer that `index` walks over densely."""
     sizes = bounds(group.axes)
-    digits = _mixed_radix(index, sizes)
-    if index.tangled is not None or index.offset != 0 or digits is None or len(digits) != len(group.axes):
+    digits = _digits_of(index, sizes)
+    if index.tangled is not None or index.offset != 0 or len(digits) != len(group.axes):
         return None
     images: dict[sympy.Symbol, Affine] = {}
     below: Size = 1
