@@ -7,12 +7,12 @@ from typing import Any
 
 import torch
 from torch import fx
-from torch._decomp import core_aten_decompositions
 from torch._dispatch.python import enable_python_dispatcher
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
 
+from explorer.autograd.decomps import decompositions
 from explorer.core.origin import origin, synthetic
 from explorer.ir.graph import Graph, stamp
 from explorer.ir.loops import Loops
@@ -24,7 +24,7 @@ def traced(fn: Callable[..., Any], *inputs: Any, dynamic: bool = False, decompos
     shapes = ShapeEnv() if dynamic else None
     mode = FakeTensorMode(shape_env=shapes, allow_non_fake_inputs=True)
     fakes = [_fake(mode, value, dynamic) for value in inputs]
-    table = core_aten_decompositions() if decompose else {}
+    table = decompositions() if decompose else {}
     with enable_python_dispatcher(), torch.no_grad():
         made = make_fx(torch.func.functionalize(fn, remove="mutations"), decomposition_table=table,
                        tracing_mode="symbolic" if dynamic else "fake")(*fakes)  # fmt: skip

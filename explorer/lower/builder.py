@@ -45,6 +45,8 @@ class Lowering:
         self.operations: list[Operation] = []
         self.buffers: dict[str, Buffer] = {}
         self.indirect: dict[sympy.Symbol, Expr] = {}
+        self.starts: dict[str, Size] = {}
+        """Where in its storage the first element of an input is, of the example: positions count from there."""
         self._symbols: dict[Expr, sympy.Symbol] = {}
         self._taken = set(taken)
         self._numbers: dict[str, int] = {}
@@ -98,6 +100,10 @@ class Lowering:
         tensor = Tensor(layout.dtype, layout.device, layout.size, _no_element, stride=layout.stride)
         tensor.put(View(buffer.name, layout), self.load)
         return tensor
+
+    def root(self, buffer: str) -> str:
+        """The buffer whose memory this one is in."""
+        return self.buffers[buffer].alias_of or buffer
 
     def load(self, place: View, point: Point) -> Expr:
         """The element of a tensor in memory."""

@@ -17,11 +17,11 @@ from explorer.core.origin import origin
 from explorer.core.reasons import Unsupported, Why
 from explorer.ir.graph import Graph, NodeInfo, info
 from explorer.ir.loops import Buffer, Extern, Layout, Load, Loops, Operation, Size, View, walk
-from explorer.lower import pointwise, reasons, reduce, view  # noqa: F401  (the rules enter the tables)
+from explorer.lower import combine, create, index, pointwise, reasons, reduce, view  # noqa: F401  (rules register)
 from explorer.lower.builder import Lowering, shape
 from explorer.lower.dtypes import LOOP_DTYPES
 from explorer.lower.extern import library, mutated, symbols_of, why_library
-from explorer.lower.indexing import integers
+from explorer.lower.indexing import integer, integers
 from explorer.lower.mutation import compute_before, write_back
 from explorer.lower.policy import settle
 from explorer.lower.table import LOWERINGS, VIEWS
@@ -60,7 +60,8 @@ class _Walk:
             for used in node.all_input_nodes:
                 self.left[used] -= 1
         outputs = tuple(self._output(value) for value in self.graph.outputs)
-        operations = _needed(self.lower.operations, outputs)
+        given = {entry.name for entry in (*self.inputs, *self.captured) if isinstance(entry, Buffer)}
+        operations = _needed(self.lower.operations, outputs, given)
         return Loops(
             self.graph.name,
             (*self.inputs, *self.captured),
@@ -86,7 +87,7 @@ class _Walk:
             return self._number(node, facts)
         if not isinstance(node.target, torch._ops.OpOverload):
             raise Unsupported(Why(reasons.UNKNOWN_CALL, str(node.target)))
-        if not node.users and not node.target._schema.is_mutable and not _is_random(node.target):
+        if not node.users and not _must_run(node.target):
             self.kinds[facts.id] = "unused"
             return None
         return self._call(node, node.target, facts)
@@ -119,6 +120,7 @@ class _Walk:
             raise Unsupported(Why(reasons.UNKNOWN_LAYOUT, f"{node.name} is {value.layout}"))
         self.symbols |= symbols_of(value)
         layout = Layout(value.dtype, value.device, shape(value), integers(value.stride()))
+        self.lower.starts[node.name] = integer(value.storage_offset())
         return self.lower.stored(Buffer(node.name, layout, kind, (info(node).id,)))
 
     def _number(self, node: fx.Node, facts: NodeInfo) -> Any:
@@ -224,8 +226,10 @@ def _tensors(value: Any) -> Iterator[Tensor]:
             yield from _tensors(item)
 
 
-def _is_random(target: Any) -> bool:
-    return torch.Tag.nondeterministic_seeded in target.tags
+def _must_run(target: Any) -> bool:
+    """Whether the call matters even where nobody uses its result: it updates, draws, or checks."""
+    schema = target._schema
+    return schema.is_mutable or not schema.returns or torch.Tag.nondeterministic_seeded in target.tags
 
 
 def _hints(graph: Graph) -> dict[sympy.Symbol, int]:
@@ -261,14 +265,15 @@ def _returned(graph: Graph) -> set[fx.Node]:
     return found
 
 
-def _needed(operations: list[Operation], outputs: tuple[Any, ...]) -> tuple[Operation, ...]:
-    """The operations without those that nobody reads (the values of a max of which only the positions are used)."""
-    read = {value.buffer for value in outputs if isinstance(value, View)}
+def _needed(operations: list[Operation], outputs: tuple[Any, ...], given: set[str]) -> tuple[Operation, ...]:
+    """The operations without those that nobody reads (the values of a max of which only the positions are used).
+    What is written to the buffers `given` from outside is kept."""
+    read = {value.buffer for value in outputs if isinstance(value, View)} | given
     kept: list[Operation] = []
     for operation in reversed(operations):
-        if any(made.name in read or made.alias_of for made in operation.writes) or _has_effect(operation):
+        if any(made.name in read or made.alias_of in read for made in operation.writes) or _has_effect(operation):
             kept.append(operation)
-            read |= _reads(operation)
+            read |= _reads(operation) | {made.alias_of for made in operation.writes if made.alias_of}
     return tuple(reversed(kept))
 
 

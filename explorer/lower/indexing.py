@@ -179,7 +179,7 @@ class Indexing:
     def _below(self, a: Size, limit: Size) -> bool:
         """Whether 0 <= a < limit is certain."""
         bounds = self.bounds(a)
-        return bounds is not None and _nonnegative(bounds[0]) and _nonnegative(limit - 1 - bounds[1])
+        return bounds is not None and certainly(bounds[0]) and certainly(limit - 1 - bounds[1])
 
     def bounds(self, a: Size) -> tuple[Size, Size] | None:
         """Smallest and largest value of an index, in size symbols; None where unknown."""
@@ -202,20 +202,21 @@ class Indexing:
                 ends = (factor * part[0], factor * part[1])
                 return ends if factor > 0 else (ends[1], ends[0])
             parts = [self.bounds(f) for f in a.args]
-            if any(part is None or not _nonnegative(part[0]) for part in parts):
+            if any(part is None or not certainly(part[0]) for part in parts):
                 return None
             return sympy.Mul(*(p[0] for p in parts if p)), sympy.Mul(*(p[1] for p in parts if p))
         if isinstance(a, ModularIndexing):
             return ZERO, a.args[2] - 1
         if isinstance(a, FloorDiv):
             part = self.bounds(a.args[0])
-            if part is None or not a.args[1].is_Integer or not part[1].is_Integer or not _nonnegative(part[0]):
+            if part is None or not a.args[1].is_Integer or not part[1].is_Integer or not certainly(part[0]):
                 return None
             return part[0] // a.args[1] if part[0].is_Integer else ZERO, part[1] // a.args[1]
         return None if a.free_symbols & self.ranges.keys() else (a, a)
 
 
-def _nonnegative(a: Size) -> bool:
+def certainly(a: Size) -> bool:
+    """Whether a >= 0 for all values of its symbols, as far as can be seen."""
     return bool(a >= 0) if a.is_Integer else bool(a.is_nonnegative)
 
 

@@ -32,9 +32,8 @@ def write_back(lower: Lowering, target: Tensor, source: Tensor, alive: Iterable[
         point = tuple(i if n != 1 else n - 1 for i, n in zip(outer[skipped:], source.size, strict=True))
         return cast(source.at(point), source.dtype, layout.dtype)
 
-    root = lower.buffers[overwritten].alias_of or overwritten
-    made = lower.loop(layout, body, Why(reasons.MUTATION, f"the new content of {overwritten}"), alias_of=root)
-    lower.buffers[made.name] = made
+    why = Why(reasons.MUTATION, f"the new content of {overwritten}")
+    lower.loop(layout, body, why, alias_of=lower.root(overwritten))
     return target
 
 

@@ -168,7 +168,8 @@ _DIVISIONS = {None: "div", "trunc": "truncdiv", "floor": "floordiv"}
 )  # fmt: skip
 def div(lower: Lowering, out: torch.Tensor, x: Operand, y: Operand, rounding_mode: str | None = None) -> Tensor:
     """x / y, rounded to an integer where a mode says so."""
-    return pointwise(lower, out, lambda a, b: apply(_DIVISIONS[rounding_mode], a, b), x, y, wide=True)
+    name = _DIVISIONS[rounding_mode]
+    return pointwise(lower, out, lambda a, b: apply(name, a, b), x, y, wide=rounding_mode is None)
 
 
 @LOWERINGS.rule(aten.pow.Tensor_Scalar)

@@ -18,6 +18,9 @@ from explorer.lower.tensors import Tensor
 HEAVY = 16
 """Operations for one element from which computing it twice costs more than storing it."""
 
+HEAVY_BROADCAST = 8
+"""The same for a value that is read at many points for one of its own (the reciprocal deviation of a row)."""
+
 MOST_LOADS = 24
 MOST_OPERATIONS = 160
 
@@ -68,5 +71,13 @@ def settle_broadcast(lower: Lowering, tensor: Tensor, size: Point) -> None:
     if tensor.in_memory() or lower.hint(product(size)) < 2 * lower.hint(tensor.numel):
         return
     found = cost(lower, tensor)
-    if found.operations >= HEAVY:
+    if found.operations >= HEAVY_BROADCAST:
         lower.memory(tensor, reasons.HEAVY_AND_REUSED)
+
+
+def settle_gathered(lower: Lowering, tensor: Tensor, size: Point) -> None:
+    """Store a value that is costly and is read at as many positions from data as it has, or more."""
+    if tensor.in_memory() or lower.hint(product(size)) < lower.hint(tensor.numel):
+        return
+    if cost(lower, tensor).operations >= HEAVY:
+        lower.memory(tensor, reasons.GATHERED)

@@ -25,8 +25,8 @@ LIBRARY_ARGUMENT = reason(
 MANY_READERS = reason(
     "lower.many_readers",
     "Storing it once moves fewer bytes than computing it for each reader",
-    "Several operations read the value, and each would load all its operands again. Where the readers become one kernel "
-    "with it, the store disappears again.",
+    "Several operations read the value, and each would load all its operands again. Where the readers become one "
+    "kernel with it, the store disappears again.",
     "Use the value once, or bring its readers together.",
 )
 HEAVY_AND_REUSED = reason(

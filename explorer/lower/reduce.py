@@ -8,12 +8,15 @@ from typing import Any
 import torch
 
 from explorer.core.reasons import Why
-from explorer.ir.loops import Expr, Layout
+from explorer.ir.loops import Expr, Layout, Size, apply, computing_dtype
 from explorer.ir.ops import Combine
 from explorer.lower import reasons
 from explorer.lower.builder import Lowering
 from explorer.lower.dtypes import cast
-from explorer.lower.indexing import ONE, Point, integers
+from explorer.lower.indexing import ONE, ZERO, Point, integers, product
+from explorer.lower.pointwise import convert
+from explorer.lower.policy import settle
+from explorer.lower.sizes import number
 from explorer.lower.table import LOWERINGS
 from explorer.lower.tensors import Tensor
 
@@ -55,11 +58,165 @@ def reduction(
     return lower.stored(buffer)
 
 
-@LOWERINGS.rule(aten.sum.default, aten.sum.dim_IntList)
-def sum_dims(
+def _strides(out: torch.Tensor) -> Point:
+    return integers(out.stride())
+
+
+def _direct(combine: Combine) -> Any:
+    """A rule for reductions that take dims and keepdim and whose result has the dtype that they compute in."""
+
+    def lower_reduction(
+        lower: Lowering, out: torch.Tensor, x: Tensor, dims: Any = None, keepdim: bool = False, *, dtype: Any = None
+    ) -> Tensor:
+        over = reduced_dims(x, dims)
+        return reduction(lower, x, over, combine, keepdim, value=out.dtype, stride=_strides(out))
+
+    lower_reduction.__doc__ = f"The {combine} over some dimensions."
+    return lower_reduction
+
+
+LOWERINGS.rule(aten.sum.default, aten.sum.dim_IntList)(_direct("sum"))
+LOWERINGS.rule(aten.amax.default, aten.max.default)(_direct("max"))
+LOWERINGS.rule(aten.amin.default, aten.min.default)(_direct("min"))
+LOWERINGS.rule(aten.prod.dim_int)(_direct("prod"))
+
+
+@LOWERINGS.rule(aten.prod.default)
+def prod(lower: Lowering, out: torch.Tensor, x: Tensor, *, dtype: Any = None) -> Tensor:
+    """The product of all elements."""
+    return reduction(lower, x, reduced_dims(x, None), "prod", False, value=out.dtype)
+
+
+def _truth(combine: Combine) -> Any:
+    """A rule for any and all: elements are taken as bools (the result of uint8 is uint8)."""
+
+    def lower_truth(
+        lower: Lowering, out: torch.Tensor, x: Tensor, dims: Any = None, keepdim: bool = False
+    ) -> Tensor:
+        found = reduction(
+            lower, x, reduced_dims(x, dims), combine, keepdim, value=torch.bool, stride=_strides(out)
+        )
+        return found if out.dtype == torch.bool else convert(lower, out, found)
+
+    lower_truth.__doc__ = f"Whether {combine} of the elements along some dimensions are not 0."
+    return lower_truth
+
+
+LOWERINGS.rule(aten.any.default, aten.any.dim, aten.any.dims)(_truth("any"))
+LOWERINGS.rule(aten.all.default, aten.all.dim, aten.all.dims)(_truth("all"))
+
+
+def _position(combine: Combine) -> Any:
+    """A rule for argmax and argmin: without a dimension, the position in the flattened tensor."""
+
+    def lower_position(
+        lower: Lowering, out: torch.Tensor, x: Tensor, dim: int | None = None, keepdim: bool = False
+    ) -> Tensor:
+        return reduction(
+            lower, x, reduced_dims(x, dim), combine, keepdim, value=x.dtype, result=torch.int64, stride=_strides(out)
+        )
+
+    lower_position.__doc__ = f"The first position of the extreme along a dimension ({combine})."
+    return lower_position
+
+
+LOWERINGS.rule(aten.argmax.default)(_position("argmax"))
+LOWERINGS.rule(aten.argmin.default)(_position("argmin"))
+
+
+def _extreme(combine: Combine, position: Combine) -> Any:
+    """A rule for max and min along a dimension: the values and their positions."""
+
+    def lower_extreme(
+        lower: Lowering, out: Any, x: Tensor, dim: int, keepdim: bool = False
+    ) -> tuple[Tensor, Tensor]:
+        settle(lower, x, 2)
+        over, stride = reduced_dims(x, dim), _strides(out[0])
+        values = reduction(lower, x, over, combine, keepdim, value=x.dtype, stride=stride)
+        where = reduction(lower, x, over, position, keepdim, value=x.dtype, result=torch.int64, stride=stride)
+        return values, where
+
+    lower_extreme.__doc__ = f"The {combine} along a dimension, and its first position."
+    return lower_extreme
+
+
+LOWERINGS.rule(aten.max.dim)(_extreme("max", "argmax"))
+LOWERINGS.rule(aten.min.dim)(_extreme("min", "argmin"))
+
+
+def _count(x: Tensor, dims: tuple[int, ...]) -> Size:
+    return product([x.size[d] for d in dims])
+
+
+def _average(
+    lower: Lowering, x: Tensor, dims: tuple[int, ...], keepdim: bool, stride: Point | None = None
+) -> Tensor:
+    """The mean over `dims` in the dtype that `x` computes in."""
+    computing, count = computing_dtype(x.dtype), _count(x, dims)
+    total = reduction(lower, x, dims, "sum", keepdim, value=computing, stride=stride)
+    return lower.value(
+        computing, x.device, total.size, lambda p: apply("div", total.at(p), number(lower, count, computing)), total,
+        stride=total.stride,
+    )  # fmt: skip
+
+
+@LOWERINGS.rule(aten.mean.default, aten.mean.dim)
+def mean(
     lower: Lowering, out: torch.Tensor, x: Tensor, dims: Any = None, keepdim: bool = False, *, dtype: Any = None
 ) -> Tensor:
-    """The sum over some dimensions; integers and bools sum to int64."""
-    return reduction(
-        lower, x, reduced_dims(x, dims), "sum", keepdim, value=out.dtype, stride=integers(out.stride())
-    )
+    """The mean over some dimensions; 16-bit floats are summed and divided in float32."""
+    given = x if x.dtype == out.dtype else _converted(lower, x, out.dtype)
+    return convert(lower, out, _average(lower, given, reduced_dims(x, dims), keepdim, _strides(out)))
+
+
+def _converted(lower: Lowering, x: Tensor, dtype: torch.dtype) -> Tensor:
+    return lower.value(dtype, x.device, x.size, lambda p: cast(x.at(p), x.dtype, dtype), x, stride=x.stride)
+
+
+def _moments(
+    lower: Lowering, x: Tensor, dims: tuple[int, ...], correction: Any, keepdim: bool, stride: Point
+) -> tuple[Tensor, Tensor]:
+    """Variance and mean in two passes: the mean, then the squared distances from it."""
+    settle(lower, x, 2)
+    correction = 1 if correction is None else correction
+    computing = computing_dtype(x.dtype)
+    average = _average(lower, x, dims, True)
+
+    def squared_distance(point: Point) -> Expr:
+        of_average = tuple(ZERO if d in dims else i for d, i in enumerate(point))
+        distance = apply("sub", cast(x.at(point), x.dtype, computing), average.at(of_average))
+        return apply("mul", distance, distance)
+
+    squares = lower.value(computing, x.device, x.size, squared_distance, x, average)
+    total = reduction(lower, squares, dims, "sum", keepdim, value=computing, stride=stride)
+    left = _count(x, dims) - correction
+    divisor = max(left, 0) if left.is_number else left
+    variance = lower.value(
+        computing, x.device, total.size, lambda p: apply("div", total.at(p), number(lower, divisor, computing)), total,
+        stride=stride,
+    )  # fmt: skip
+    if keepdim:
+        return variance, average
+
+    def without(point: Point) -> Expr:
+        rest = iter(point)
+        return average.at(tuple(ZERO if d in dims else next(rest) for d in range(len(x.size))))
+
+    return variance, lower.value(computing, x.device, total.size, without, average, stride=stride)
+
+
+@LOWERINGS.rule(aten.var.correction)
+def var(
+    lower: Lowering, out: torch.Tensor, x: Tensor, dims: Any = None, *, correction: Any = None, keepdim: bool = False
+) -> Tensor:
+    """The variance over some dimensions."""
+    return convert(lower, out, _moments(lower, x, reduced_dims(x, dims), correction, keepdim, _strides(out))[0])
+
+
+@LOWERINGS.rule(aten.var_mean.correction)
+def var_mean(
+    lower: Lowering, out: Any, x: Tensor, dims: Any = None, *, correction: Any = None, keepdim: bool = False
+) -> tuple[Tensor, Tensor]:
+    """The variance and the mean over some dimensions."""
+    found = _moments(lower, x, reduced_dims(x, dims), correction, keepdim, _strides(out[0]))
+    return convert(lower, out[0], found[0]), convert(lower, out[1], found[1])

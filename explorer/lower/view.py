@@ -7,11 +7,12 @@ from typing import Any
 
 import torch
 
-from explorer.ir.loops import Layout, Size
+from explorer.ir.loops import Expr, Layout, Size, View
+from explorer.lower import reasons
 from explorer.lower.builder import Lowering, shape
-from explorer.lower.indexing import ONE, ZERO, Point, contiguous, equal, integer
+from explorer.lower.indexing import ONE, ZERO, Point, contiguous, equal, integer, integers
 from explorer.lower.policy import settle_broadcast
-from explorer.lower.table import VIEWS
+from explorer.lower.table import LOWERINGS, VIEWS
 from explorer.lower.tensors import Tensor
 
 aten = torch.ops.aten
@@ -235,3 +236,118 @@ def _aligned(run: list[tuple[Size, Size]], size: Point) -> list[Size] | None:
             return None
         strides += [step * stride for step in contiguous(taken)]
     return strides if not remaining else None
+
+
+@VIEWS.rule(aten.as_strided.default)
+def as_strided(
+    lower: Lowering, out: torch.Tensor, x: Tensor, size: Any, stride: Any, storage_offset: Any = None
+) -> Tensor:
+    """Any strides over the memory of what `x` is a view of."""
+    place = lower.memory(x, reasons.LIBRARY_ARGUMENT, exact=True)
+    start = place.layout.offset
+    if storage_offset is not None:
+        start = integer(storage_offset) - lower.starts.get(lower.root(place.buffer), ZERO)
+    made = Layout(x.dtype, x.device, shape(out), integers(stride), start)
+    view = Tensor(x.dtype, x.device, made.size, x.element, base=x)
+    view.put(View(place.buffer, made), lower.load)
+    return view
+
+
+@VIEWS.rule(aten.diagonal.default)
+def diagonal(lower: Lowering, out: torch.Tensor, x: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
+    """The elements whose indices along two dimensions differ by `offset`, along a new last dimension."""
+    a, b = dim1 % len(x.size), dim2 % len(x.size)
+    down, right = integer(max(-offset, 0)), integer(max(offset, 0))
+    kept = [d for d in range(len(x.size)) if d not in (a, b)]
+
+    def reindex(point: Point) -> Point:
+        rest = iter(point)
+        return tuple(point[-1] + (down if d == a else right) if d in (a, b) else next(rest) for d in range(len(x.size)))
+
+    def restride(layout: Layout) -> Layout:
+        stride = (*(layout.stride[d] for d in kept), layout.stride[a] + layout.stride[b])
+        first = layout.offset + down * layout.stride[a] + right * layout.stride[b]
+        return Layout(layout.dtype, layout.device, shape(out), stride, first)
+
+    return lower.view(x, shape(out), reindex, restride)
+
+
+@VIEWS.rule(aten.unfold.default)
+def unfold(lower: Lowering, out: torch.Tensor, x: Tensor, dimension: int, size: int, step: int) -> Tensor:
+    """Windows of `size` along a dimension, every `step`, the places in a window as a new last dimension."""
+    if not x.size:
+        return moved(lower, x, shape(out), [None])
+    d = dimension % len(x.size)
+    every = integer(step)
+    settle_broadcast(lower, x, shape(out))
+
+    def restride(layout: Layout) -> Layout:
+        stride = (*layout.stride[:d], layout.stride[d] * every, *layout.stride[d + 1 :], layout.stride[d])
+        return Layout(layout.dtype, layout.device, shape(out), stride, layout.offset)
+
+    return lower.view(
+        x, shape(out), lambda point: (*point[:d], point[d] * every + point[-1], *point[d + 1 : -1]), restride
+    )
+
+
+@VIEWS.rule(aten.split.Tensor, aten.split_with_sizes.default, aten.split.sizes)
+def split(lower: Lowering, out: Sequence[torch.Tensor], x: Tensor, sizes: Any, dim: int = 0) -> tuple[Tensor, ...]:
+    """Consecutive pieces of a dimension."""
+    start: Size = ZERO
+    pieces = []
+    for piece in out:
+        pieces.append(slice_tensor(lower, piece, x, dim, start))
+        start = start + shape(piece)[dim]
+    return tuple(pieces)
+
+
+@VIEWS.rule(aten.unbind.int)
+def unbind(lower: Lowering, out: Sequence[torch.Tensor], x: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
+    """Each index of a dimension."""
+    return tuple(select(lower, piece, x, dim, place) for place, piece in enumerate(out))
+
+
+# Elements moved about in ways that no strides can describe.
+
+
+@LOWERINGS.rule(aten.flip.default)
+def flip(lower: Lowering, out: torch.Tensor, x: Tensor, dims: Sequence[int]) -> Tensor:
+    """Some dimensions backwards."""
+    turned = {d % len(x.size) for d in dims} if x.size else set()
+
+    def element(point: Point) -> Expr:
+        return x.at(tuple(x.size[d] - 1 - i if d in turned else i for d, i in enumerate(point)))
+
+    return lower.computed(out, element, x)
+
+
+@LOWERINGS.rule(aten.repeat.default)
+def repeat(lower: Lowering, out: torch.Tensor, x: Tensor, repeats: Any) -> Tensor:
+    """The tensor several times along each dimension."""
+    settle_broadcast(lower, x, shape(out))
+    skipped = len(out.shape) - len(x.size)
+    modulo = lower.indexing.modulo
+    return lower.computed(
+        out, lambda point: x.at(tuple(modulo(i, n) for i, n in zip(point[skipped:], x.size, strict=True))), x
+    )
+
+
+@LOWERINGS.rule(aten.roll.default)
+def roll(lower: Lowering, out: torch.Tensor, x: Tensor, shifts: Any, dims: Any = ()) -> Tensor | None:
+    """Dimensions shifted round."""
+    shifts, dims = ([value] if isinstance(value, int) else list(value) for value in (shifts, dims))
+    if not dims or any(not isinstance(shift, int) for shift in shifts):
+        return None
+    by: dict[int, int] = {}
+    for shift, d in zip(shifts, dims, strict=True):
+        by[d % len(x.size)] = by.get(d % len(x.size), 0) + shift
+
+    def element(point: Point) -> Expr:
+        moved = list(point)
+        for d, shift in by.items():
+            moved[d] = lower.indexing.modulo(point[d] + integer(-shift % int(x.size[d])), x.size[d])
+        return x.at(tuple(moved))
+
+    if any(not x.size[d].is_Integer or x.size[d] == 0 for d in by):
+        return None
+    return lower.computed(out, element, x)

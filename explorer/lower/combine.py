@@ -1,0 +1,124 @@
+"""Several tensors in one: concatenation, padding, and a part of a tensor replaced."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from typing import Any
+
+import torch
+
+from explorer.core.origin import origins
+from explorer.ir.loops import Expr, Masked, Size, apply
+from explorer.lower.builder import Lowering
+from explorer.lower.dtypes import cast
+from explorer.lower.indexing import ZERO, Point, certainly, integer
+from explorer.lower.pointwise import broadcast
+from explorer.lower.sizes import index_value, number
+from explorer.lower.table import LOWERINGS
+from explorer.lower.tensors import Tensor
+from explorer.lower.view import bounded
+
+aten = torch.ops.aten
+
+MOST_PARTS = 4
+"""Tensors that a concatenation joins as one loop, which asks at each point which of them it is in."""
+
+
+def masked(conditions: Sequence[Expr], value: Expr, other: Expr) -> Expr:
+    """`value`, evaluated only where all conditions hold, else `other`."""
+    if not conditions:
+        return value
+    return Masked(value.dtype, origins(), reduce(lambda a, b: apply("logical_and", a, b), conditions), value, other)
+
+
+def within(lower: Lowering, i: Size, start: Size, end: Size) -> list[Expr]:
+    """The tests for start <= i < end that do not hold already for every i."""
+    bounds = lower.indexing.bounds(i)
+    tests = []
+    if bounds is None or not certainly(bounds[0] - start):
+        tests.append(apply("ge", index_value(lower, i), index_value(lower, start)))
+    if bounds is None or not certainly(end - 1 - bounds[1]):
+        tests.append(apply("lt", index_value(lower, i), index_value(lower, end)))
+    return tests
+
+
+@LOWERINGS.rule(aten.cat.default)
+def cat(lower: Lowering, out: torch.Tensor, tensors: Sequence[Tensor], dim: int = 0) -> Tensor | None:
+    """Tensors one after another along a dimension; many of them by the library."""
+    parts = [tensor for tensor in tensors if not (len(tensor.size) == 1 and tensor.size[0] == 0)]
+    if len(parts) > MOST_PARTS or not parts:
+        return None
+    dim %= len(out.shape)
+    starts: list[Size] = [ZERO]
+    for part in parts:
+        starts.append(starts[-1] + part.size[dim])
+
+    def element(point: Point) -> Expr:
+        pieces = []
+        for part, start in zip(parts, starts, strict=False):
+            of_part = (*point[:dim], point[dim] - start, *point[dim + 1 :])
+            pieces.append(cast(part.at(of_part), part.dtype, out.dtype))
+        found = pieces.pop()
+        for piece, end in zip(reversed(pieces), reversed(starts[1:-1]), strict=True):
+            found = masked([apply("lt", index_value(lower, point[dim]), index_value(lower, end))], piece, found)
+        return found
+
+    return lower.computed(out, element, *parts)
+
+
+@LOWERINGS.rule(aten.constant_pad_nd.default)
+def constant_pad_nd(lower: Lowering, out: torch.Tensor, x: Tensor, pad: Sequence[Any], value: Any = 0) -> Tensor:
+    """A border of one number round the tensor; negative widths cut."""
+    before = [ZERO] * len(x.size)
+    for place in range(len(pad) // 2):
+        before[len(x.size) - 1 - place] = integer(pad[2 * place])
+
+    def element(point: Point) -> Expr:
+        of_x = tuple(i - width for i, width in zip(point, before, strict=True))
+        inside = [test for i, n in zip(of_x, x.size, strict=True) for test in within(lower, i, ZERO, n)]
+        return masked(inside, x.at(of_x), number(lower, value, x.dtype))
+
+    return lower.computed(out, element, x)
+
+
+@LOWERINGS.rule(aten.slice_scatter.default)
+def slice_scatter(
+    lower: Lowering, out: torch.Tensor, x: Tensor, source: Tensor, dim: int = 0, start: Any = None, end: Any = None,
+    step: Any = 1,
+) -> Tensor:  # fmt: skip
+    """A tensor with a slice replaced."""
+    dim %= len(x.size)
+    first, every = bounded(integer(start or 0), x.size[dim]), integer(step)
+    if end is None or not integer(end).is_Integer or not x.size[dim].is_Integer:
+        length = source.size[dim]
+    else:
+        length = integer(len(range(*slice(int(first), int(end), step).indices(int(x.size[dim])))))
+    put = broadcast(lower, source, (*x.size[:dim], length, *x.size[dim + 1 :]), out.dtype)
+
+    def element(point: Point) -> Expr:
+        place = point[dim] - first
+        inside = within(lower, place, ZERO, length * every)
+        if every != 1:
+            rest = lower.indexing.modulo(place, every)
+            inside.append(apply("eq", index_value(lower, rest), index_value(lower, ZERO)))
+        at_source = (*point[:dim], lower.indexing.floordiv(place, every), *point[dim + 1 :])
+        return masked(inside, put(at_source), x.at(point)) if length != 0 else x.at(point)
+
+    return lower.computed(out, element, x, source)
+
+
+@LOWERINGS.rule(aten.select_scatter.default)
+def select_scatter(lower: Lowering, out: torch.Tensor, x: Tensor, source: Tensor, dim: int, index: Any) -> Tensor:
+    """A tensor with one index of a dimension replaced."""
+    dim %= len(x.size)
+    place = integer(index)
+    if place.is_negative:
+        place = place + x.size[dim]
+    put = broadcast(lower, source, (*x.size[:dim], *x.size[dim + 1 :]), out.dtype)
+
+    def element(point: Point) -> Expr:
+        here = apply("eq", index_value(lower, point[dim]), index_value(lower, place))
+        return masked([here], put((*point[:dim], *point[dim + 1 :])), x.at(point))
+
+    return lower.computed(out, element, x, source)

@@ -1,0 +1,234 @@
+"""Elements read and written at positions that come from data: gather, embedding, advanced indexing, scatter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+import sympy
+import torch
+
+from explorer.core.origin import origins
+from explorer.core.reasons import Why
+from explorer.ir.loops import Apply, Check, Const, Expr, IndexValue, Size
+from explorer.lower import reasons
+from explorer.lower.builder import Lowering, shape
+from explorer.lower.dtypes import cast
+from explorer.lower.indexing import ONE, ZERO, Point, certainly
+from explorer.lower.pointwise import broadcast, where
+from explorer.lower.policy import settle_gathered
+from explorer.lower.table import LOWERINGS
+from explorer.lower.tensors import Element, Tensor
+
+aten = torch.ops.aten
+
+Store = Literal["set", "add", "max", "min", "prod"]
+
+
+def position(lower: Lowering, index: Tensor, point: Point, size: Size, what: str, *, wrap: bool = True) -> Size:
+    """The element of an index tensor as an index into a dimension of `size`: itself an index expression where it is
+    computed from the axes (arange), else a symbol for the checked value."""
+    value = cast(index.at(point), index.dtype, torch.int64)
+    known = symbolic(value)
+    if known is not None:
+        bounds = lower.indexing.bounds(known)
+        if bounds is not None and certainly(bounds[0]) and certainly(size - 1 - bounds[1]):
+            return known
+    return lower.behind(Check(torch.int64, origins(), value, size, what, wrap), size)
+
+
+def symbolic(value: Expr) -> Size | None:
+    """An int64 value as an index expression, where it is one."""
+    match value:
+        case Const(value=number):
+            return sympy.Integer(int(number))
+        case IndexValue(index=index):
+            return index
+        case Apply(op="add" | "sub" | "mul" as op, args=args):
+            known = [symbolic(arg) for arg in args]
+            if known[0] is None or known[1] is None:
+                return None
+            return {"add": known[0] + known[1], "sub": known[0] - known[1], "mul": known[0] * known[1]}[op]
+    return None
+
+
+@LOWERINGS.rule(aten.embedding.default)
+def embedding(lower: Lowering, out: torch.Tensor, weight: Tensor, indices: Tensor, *unused: Any) -> Tensor:
+    """Rows of a table."""
+    settle_gathered(lower, weight, shape(out))
+
+    def element(point: Point) -> Expr:
+        row = position(lower, indices, point[:-1], weight.size[0], "embedding", wrap=False)
+        return weight.at((row, point[-1]))
+
+    return lower.computed(out, element, weight, indices)
+
+
+@LOWERINGS.rule(aten.gather.default)
+def gather(
+    lower: Lowering, out: torch.Tensor, x: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False
+) -> Tensor | None:
+    """Along one dimension, the elements that an index tensor of the result's shape names."""
+    settle_gathered(lower, x, shape(out))
+    if not x.size or not index.size:
+        return None
+    dim %= len(x.size)
+
+    def element(point: Point) -> Expr:
+        place = position(lower, index, point, x.size[dim], "gather", wrap=False)
+        return x.at((*point[:dim], place, *point[dim + 1 :]))
+
+    return lower.computed(out, element, x, index)
+
+
+@LOWERINGS.rule(aten.index_select.default)
+def index_select(lower: Lowering, out: torch.Tensor, x: Tensor, dim: int, index: Tensor) -> Tensor | None:
+    """Some indices of one dimension."""
+    if not x.size or not index.size:
+        return None
+    settle_gathered(lower, x, shape(out))
+    dim %= len(x.size)
+
+    def element(point: Point) -> Expr:
+        place = position(lower, index, (point[dim],), x.size[dim], "index_select", wrap=False)
+        return x.at((*point[:dim], place, *point[dim + 1 :]))
+
+    return lower.computed(out, element, x, index)
+
+
+class Indices:
+    """The index tensors of x[i, :, j]: their common shape, and which points of `x` those of the result come from."""
+
+    def __init__(self, lower: Lowering, x: Tensor, given: Sequence[Tensor | None], what: str) -> None:
+        self.lower, self.x, self.what = lower, x, what
+        self.given = [*given, *[None] * (len(x.size) - len(given))]
+        self.tensors = [index for index in given if index is not None]
+        self.common = common_size([index.size for index in self.tensors])
+        places = [d for d, index in enumerate(self.given) if index is not None]
+        self.first = places[0] if places == list(range(places[0], places[-1] + 1)) else 0
+        rest = [n for n, index in zip(x.size, self.given, strict=True) if index is None]
+        self.size: Point = (*rest[: self.first], *self.common, *rest[self.first :])
+
+    def source(self, point: Point) -> Point:
+        """The point of `x` for a point of the result."""
+        end = self.first + len(self.common)
+        shared, rest = point[self.first : end], iter((*point[: self.first], *point[end:]))
+        found: list[Size] = []
+        for index, n in zip(self.given, self.x.size, strict=True):
+            if index is None:
+                found.append(next(rest))
+            else:
+                own = shared[len(shared) - len(index.size) :]
+                own = tuple(ZERO if m == 1 else i for i, m in zip(own, index.size, strict=True))
+                found.append(position(self.lower, index, own, n, self.what))
+        return tuple(found)
+
+
+def common_size(sizes: Sequence[Point]) -> Point:
+    """The shape that these broadcast to."""
+    rank = max(map(len, sizes))
+    padded = [(ONE,) * (rank - len(size)) + size for size in sizes]
+    return tuple(next((n for n in of_dim if n != 1), ONE) for of_dim in zip(*padded, strict=True))
+
+
+@LOWERINGS.rule(aten.index.Tensor, aten._unsafe_index.Tensor)
+def index_tensor(lower: Lowering, out: torch.Tensor, x: Tensor, given: Sequence[Tensor | None]) -> Tensor | None:
+    """Advanced indexing with integer tensors."""
+    if any(index is not None and index.dtype in (torch.bool, torch.uint8) for index in given):
+        return None
+    settle_gathered(lower, x, shape(out))
+    indices = Indices(lower, x, given, "index")
+    return lower.computed(out, lambda point: x.at(indices.source(point)), x, *indices.tensors)
+
+
+# Writing
+
+
+def scatter_into(
+    lower: Lowering,
+    x: Tensor,
+    over: Point,
+    place: Callable[[Point], Point],
+    value: Element,
+    store: Store,
+    detail: str,
+) -> Tensor:
+    """A copy of `x` in which the element at place(point) takes value(point), for each point of `over`."""
+    copy = Tensor(x.dtype, x.device, x.size, x.at, x.reads, x.weight, x.stride)
+    initial = lower.realize(copy, reasons.SCATTER, "the values before")
+    layout = initial.layout
+    made = lower.loop(
+        layout,
+        lambda point, _: value(point),
+        Why(reasons.SCATTER, detail),
+        over=over,
+        index=lambda point: lower.indexing.linear(place(point), layout.stride, layout.offset),
+        store=store,
+        alias_of=initial.buffer,
+    )
+    return lower.stored(made)
+
+
+@LOWERINGS.rule(aten.index_put.default, aten._unsafe_index_put.default)
+def index_put(
+    lower: Lowering, out: torch.Tensor, x: Tensor, given: Sequence[Tensor | None], values: Tensor,
+    accumulate: bool = False,
+) -> Tensor | None:  # fmt: skip
+    """Values written (or added) at positions that index tensors give; with one mask and one value, a `where`."""
+    masks = [index for index in given if index is not None and index.dtype in (torch.bool, torch.uint8)]
+    if masks:
+        (mask, *others) = masks
+        if others or len(given) > 1 or values.numel != 1 or accumulate or len(mask.size) != len(x.size):
+            return None
+        one = lower.value(values.dtype, values.device, (), lambda _: values.at((ZERO,) * len(values.size)), values)
+        return where(lower, out, mask, one, x)
+    if accumulate and x.dtype == torch.bool:
+        return None
+    indices = Indices(lower, x, given, "index_put")
+    value = broadcast(lower, values, indices.size, x.dtype)
+    return scatter_into(lower, x, indices.size, indices.source, value, "add" if accumulate else "set", "index_put")
+
+
+def _scatter(
+    lower: Lowering, x: Tensor, dim: int, index: Tensor, source: Tensor | int | float, store: Store, what: str
+) -> Tensor | None:
+    if not x.size or (x.dtype == torch.bool and store != "set"):
+        return None
+    dim %= len(x.size)
+
+    def place(point: Point) -> Point:
+        return (*point[:dim], position(lower, index, point, x.size[dim], what, wrap=False), *point[dim + 1 :])
+
+    if isinstance(source, Tensor):
+        value: Element = lambda point: cast(source.at(point), source.dtype, x.dtype)  # noqa: E731
+    else:
+        value = broadcast(lower, source, index.size, x.dtype)
+    return scatter_into(lower, x, index.size, place, value, store, what)
+
+
+@LOWERINGS.rule(aten.scatter.src, aten.scatter.value)
+def scatter(lower: Lowering, out: torch.Tensor, x: Tensor, dim: int, index: Tensor, source: Any) -> Tensor | None:
+    """Along one dimension, values written at the positions that an index tensor gives."""
+    return _scatter(lower, x, dim, index, source, "set", "scatter")
+
+
+@LOWERINGS.rule(aten.scatter_add.default)
+def scatter_add(
+    lower: Lowering, out: torch.Tensor, x: Tensor, dim: int, index: Tensor, source: Tensor
+) -> Tensor | None:
+    """Along one dimension, values added at the positions that an index tensor gives."""
+    return _scatter(lower, x, dim, index, source, "add", "scatter_add")
+
+
+_STORES: dict[str, Store] = {"sum": "add", "prod": "prod", "amax": "max", "amin": "min"}
+
+
+@LOWERINGS.rule(aten.scatter_reduce.two)
+def scatter_reduce(
+    lower: Lowering, out: torch.Tensor, x: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *,
+    include_self: bool = True,
+) -> Tensor | None:  # fmt: skip
+    """Along one dimension, values joined with what is at the positions that an index tensor gives."""
+    if reduce not in _STORES or not include_self:
+        return None
+    return _scatter(lower, x, dim, index, source, _STORES[reduce], "scatter_reduce")

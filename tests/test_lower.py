@@ -1,0 +1,507 @@
+"""Lowered programs, run by the reference interpreter, equal eager: values, dtypes, strides, aliasing, mutation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from explorer.check.loops import run_loops
+from explorer.core.reasons import Unsupported
+from explorer.ir.loops import Extern, Loop, Loops
+from tests.lowering import lowered
+
+aten = torch.ops.aten
+inf, nan = float("inf"), float("nan")
+
+
+def flat(value: Any) -> tuple[Any, ...]:
+    return tuple(value) if isinstance(value, (tuple, list)) else (value,)
+
+
+def copies(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(
+        torch.empty_strided(v.shape, v.stride(), dtype=v.dtype).copy_(v) if isinstance(v, torch.Tensor) else v
+        for v in inputs
+    )
+
+
+def check(fn: Callable[..., Any], *inputs: Any, dynamic: bool = False, decompose: bool = True, exact: bool = False,
+          strides: bool = True) -> Loops:  # fmt: skip
+    """Lower, run, compare with eager; returns the loops for further questions."""
+    loops, graph = lowered(lambda *args: fn(*args), *inputs, dynamic=dynamic, decompose=decompose)
+    ours_in, eager_in = copies(inputs), copies(inputs)
+    ours = run_loops(loops, ours_in)
+    eager = flat(fn(*eager_in))
+    assert len(ours) == len(eager)
+    for mine, theirs in (*zip(ours, eager, strict=True), *zip(ours_in, eager_in, strict=True)):
+        if not isinstance(theirs, torch.Tensor):
+            assert mine == theirs
+            continue
+        assert mine.dtype == theirs.dtype and mine.shape == theirs.shape
+        tolerance = {"rtol": 0, "atol": 0} if exact else {}
+        torch.testing.assert_close(mine, theirs, equal_nan=True, **tolerance)
+        if strides:
+            ones = [n != 1 for n in theirs.shape]
+            assert [s for s, n in zip(mine.stride(), ones) if n] == [s for s, n in zip(theirs.stride(), ones) if n]
+    return loops
+
+
+def kernels(loops: Loops) -> list[Loop]:
+    return [operation for operation in loops.operations if isinstance(operation, Loop)]
+
+
+def externs(loops: Loops) -> list[str]:
+    return [str(operation.target) for operation in loops.operations if isinstance(operation, Extern)]
+
+
+def made(shape: tuple[int, ...], dtype: torch.dtype, low: float = -3, high: float = 3) -> torch.Tensor:
+    g = torch.Generator().manual_seed(hash((shape, str(dtype))) % 1000)
+    if dtype == torch.bool:
+        return torch.rand(shape, generator=g) < 0.5
+    value = torch.rand(shape, generator=g, dtype=torch.float64) * (high - low) + low
+    return value.round().abs().to(dtype) if dtype == torch.uint8 else value.to(dtype)
+
+
+FLOATS = [torch.float32, torch.float64, torch.bfloat16, torch.float16]
+INTEGERS = [torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8]
+SPECIAL = torch.tensor([0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, inf, -inf, nan, 1e-30, 1e30, 3.7, -3.7])
+
+UNARY = [
+    torch.neg, torch.abs, torch.relu, torch.sign, torch.sgn, torch.floor, torch.ceil, torch.trunc, torch.round,
+    torch.reciprocal, torch.sqrt, torch.rsqrt, torch.exp, torch.exp2, torch.expm1, torch.log, torch.log2, torch.log10,
+    torch.log1p, torch.sin, torch.cos, torch.tan, torch.asin, torch.acos, torch.atan, torch.sinh, torch.cosh,
+    torch.tanh, torch.asinh, torch.acosh, torch.atanh, torch.erf, torch.erfc, torch.erfinv, torch.lgamma,
+    torch.digamma, torch.sigmoid, torch.isnan, torch.isinf, torch.signbit, torch.logical_not, torch.square, torch.frac,
+    torch.isfinite, torch.nan_to_num, F.gelu, F.silu, F.mish, F.softplus, F.elu, F.leaky_relu, F.hardswish,
+    F.hardsigmoid, F.hardtanh, F.relu6, F.logsigmoid, F.softsign, F.tanhshrink, F.softshrink, F.hardshrink, F.celu,
+    F.selu, torch.deg2rad, torch.special.i0e,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("fn", UNARY, ids=lambda fn: fn.__name__)
+def test_unary_operators_on_special_values(fn: Callable[..., Any]) -> None:
+    check(fn, SPECIAL)
+    for dtype in (torch.bfloat16, torch.float16):
+        check(fn, SPECIAL.to(dtype))
+
+
+@pytest.mark.parametrize("dtype", [*INTEGERS, torch.bool], ids=str)
+def test_unary_operators_on_integers(dtype: torch.dtype) -> None:
+    x = made((17,), dtype)
+    fns = [torch.exp, torch.sqrt, torch.sigmoid, torch.isnan, torch.isinf, torch.logical_not, torch.bitwise_not]
+    if dtype != torch.bool:
+        fns += [torch.abs, torch.neg, torch.sign, torch.floor, torch.ceil, torch.round, torch.relu, torch.square]
+    for fn in fns:
+        check(fn, x)
+
+
+BINARY = [
+    torch.add, torch.sub, torch.mul, torch.div, torch.floor_divide, torch.remainder, torch.fmod, torch.pow,
+    torch.maximum, torch.minimum, torch.fmax, torch.fmin, torch.eq, torch.ne, torch.lt, torch.le, torch.gt, torch.ge,
+    torch.atan2, torch.logical_and, torch.logical_or, torch.logical_xor, torch.copysign, torch.true_divide,
+    torch.hypot, torch.nextafter, torch.xlogy,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("fn", BINARY, ids=lambda fn: fn.__name__)
+def test_binary_operators_on_special_values(fn: Callable[..., Any]) -> None:
+    check(fn, SPECIAL[:, None], SPECIAL[SPECIAL != 1e-30])
+    if fn not in (torch.hypot, torch.nextafter):
+        check(fn, SPECIAL.to(torch.bfloat16)[:, None], SPECIAL[SPECIAL != 1e-30].to(torch.bfloat16))
+
+
+PAIRS = [
+    (torch.float32, torch.float64), (torch.int32, torch.float32), (torch.int64, torch.int32), (torch.bool, torch.int8),
+    (torch.bfloat16, torch.float16), (torch.uint8, torch.int8), (torch.bool, torch.bool), (torch.int64, torch.bfloat16),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids=str)
+def test_binary_operators_promote(pair: tuple[torch.dtype, torch.dtype]) -> None:
+    x, y = made((5, 1), pair[0]), made((7,), pair[1])
+    for fn in (torch.add, torch.mul, torch.true_divide, torch.maximum, torch.lt, torch.eq, torch.logical_and):
+        check(fn, x, y)
+    check(torch.add, x, made((), pair[1]))
+    check(torch.where, made((7,), torch.bool), x, y)
+
+
+@pytest.mark.parametrize("dtype", INTEGERS, ids=str)
+def test_integer_arithmetic(dtype: torch.dtype) -> None:
+    x = torch.tensor([7, -7, 6, 0, 5, -1], dtype=torch.int64).to(dtype)
+    y = torch.tensor([3, 3, 2, 5, 3, 4], dtype=torch.int64).to(dtype)
+    for fn in (torch.floor_divide, torch.remainder, torch.fmod, torch.bitwise_and, torch.bitwise_or, torch.bitwise_xor,
+               torch.bitwise_left_shift, torch.bitwise_right_shift, torch.true_divide):  # fmt: skip
+        check(fn, x, y)
+    check(lambda x, y: torch.div(x, y, rounding_mode="trunc"), x, y)
+    check(lambda x, y: torch.div(x, y, rounding_mode="floor"), x, y)
+    check(lambda x: (x + 2, x * 3, x - 1, 2 - x, x // 2, x % 3, x**2, x**3, x / 2, x + 0.5, x == 2, x > 0.5), x)
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_numbers_as_operands(dtype: torch.dtype) -> None:
+    x = made((33,), dtype)
+    check(lambda x: (x + 2, x * 0.1, x - 1.3, 2 - x, x / 3, x // 0.7, x % 0.7, 1 / x, x > 0.1, x == 1), x)
+    check(lambda x: (x.abs() ** 0.5, x**2, x**3, x**-1, x**-2, x**4, 2.0**x, x.abs() ** 1.7, x**0, x**1), x)
+    check(lambda x: (torch.add(x, x, alpha=0.3), torch.sub(x, 1.5, alpha=2), torch.rsub(x, 2, alpha=3)), x)
+    check(lambda x: (x.clamp(-1, 1), x.clamp(min=0.1), x.clamp(max=0.1), x.clamp_min(0), x.clamp_max(0)), x)
+    check(lambda x: (torch.where(x > 0, x, 0.25), x.masked_fill(x < 0, -inf), x.addcmul(x, x, value=0.5)), x)
+    check(lambda x: (torch.div(x, 0.3, rounding_mode="floor"), torch.div(x, 0.3, rounding_mode="trunc")), x)
+
+
+def test_clamp_with_tensors_and_nan() -> None:
+    check(lambda x, a: (x.clamp(a, a + 1), x.clamp(min=a), x.clamp(max=a), torch.clamp(x, 1, -1)), SPECIAL, SPECIAL.flip(0))
+
+
+def test_casts() -> None:
+    x = torch.tensor([0.0, 1.9, -1.9, 3.5, 200.0, 1e-3])
+    for to in [*FLOATS, torch.int64, torch.int32, torch.int16, torch.bool]:
+        check(lambda x, to=to: x.to(to), x)
+        check(lambda x, to=to: x.to(to), x.to(torch.bfloat16))
+        check(lambda x, to=to: x.to(to).float() + 1, x)
+    check(lambda x: (x.to(torch.int8), x.to(torch.uint8), x.to(torch.bool), x.to(torch.bfloat16)), torch.arange(-300, 300))
+
+
+def test_sixteen_bit_results_are_rounded_as_in_eager() -> None:
+    x, y = made((64,), torch.bfloat16), made((64,), torch.bfloat16, 0, 1)
+    check(lambda x, y: ((x + y) * y - x, (x * y).sum() + x), x, y, exact=True)
+
+
+# Views
+
+
+def test_views_of_inputs_are_views() -> None:
+    def fn(x: torch.Tensor) -> Any:
+        return (x.t(), x.view(2, -1), x[1:, ::2], x[0], x.unsqueeze(1), x[None].expand(3, -1, -1), x.permute(1, 0),
+                x.diagonal(), x.unfold(1, 2, 2), x.narrow(0, 1, 2), x.as_strided((2, 2), (1, 2), 1), *x.split(1),
+                *x.unbind(1), x.squeeze(), x.flatten(), x.view_as(x), x.movedim(0, 1))  # fmt: skip
+
+    x = torch.randn(4, 6)
+    loops = check(fn, x)
+    assert not loops.operations
+    for mine in run_loops(loops, (x,)):
+        assert mine.untyped_storage().data_ptr() == x.untyped_storage().data_ptr()
+
+
+VIEWED: list[Callable[[torch.Tensor], torch.Tensor]] = [
+    lambda x: x.t().reshape(-1), lambda x: x.reshape(2, 12).t().reshape(8, 3), lambda x: x[:, 1:4].reshape(-1),
+    lambda x: x.view(2, 2, 3, 2).permute(0, 2, 1, 3).reshape(4, 6), lambda x: x[-1], lambda x: x[..., -2:],
+    lambda x: x.view(4, 3, 2).transpose(0, 1).flatten(1), lambda x: x.unfold(1, 3, 1), lambda x: x.diagonal(1),
+    lambda x: x.flip(0), lambda x: x.flip(0, 1), lambda x: x.roll(1), lambda x: x.roll((1, 2), (0, 1)),
+    lambda x: x.repeat(2, 3), lambda x: x.tile(2), lambda x: x[::2, ::3], lambda x: x.expand(2, 4, 6).reshape(8, 6),
+    lambda x: x.repeat_interleave(2, 0), lambda x: torch.stack([x, x + 1], 1), lambda x: torch.cat([x, x[:1]], 0),
+    lambda x: x.triu(), lambda x: x.tril(-1), lambda x: F.pad(x, (1, 2, 0, 1), value=0.5), lambda x: F.pad(x, (-1, 1)),
+    lambda x: x.reshape(1, 24).squeeze(0), lambda x: x.rot90(), lambda x: x.view(2, 2, 6).movedim(0, 2),
+    lambda x: torch.cat([x] * 6, 1), lambda x: x.unflatten(1, (2, 3)).swapaxes(0, 1), lambda x: x.T.contiguous(),
+    lambda x: F.pixel_shuffle(x.view(1, 4, 2, 3), 2), lambda x: torch.hstack([x, x]), lambda x: x.t().view(2, 3, 4),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("place", range(len(VIEWED)))
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int32], ids=str)
+def test_views_of_inputs_and_of_values(place: int, dtype: torch.dtype) -> None:
+    fn = VIEWED[place]
+    x = made((4, 6), dtype)
+    check(fn, x)
+    check(lambda x: fn(x * 2) + 1, x)
+    check(lambda x: (fn(x * 2), fn(x * 2).sum()), x)
+    check(lambda x: fn(x + 1), x.t().contiguous().t())
+    y = x * 1
+    check(lambda x, y: fn(x * 2 + y).sum(0), x, y)
+
+
+def test_outputs_that_are_views_of_one_value_share_memory() -> None:
+    loops = check(lambda x: (y := x.exp(), y.t(), y[1:], y.view(-1)), torch.randn(3, 4))
+    results = run_loops(loops, (torch.randn(3, 4),))
+    assert len({r.untyped_storage().data_ptr() for r in results}) == 1
+
+
+def test_the_same_value_and_inputs_and_numbers_returned() -> None:
+    loops = check(lambda x: (x, y := x + 1, y, 3, x.shape[0]), torch.randn(3))
+    x = torch.randn(3)
+    mine = run_loops(loops, (x,))
+    assert mine[0] is x and mine[1].data_ptr() == mine[2].data_ptr()
+
+
+# Reductions
+
+
+REDUCTIONS: list[Callable[[torch.Tensor], Any]] = [
+    lambda x: x.sum(), lambda x: x.sum(0), lambda x: x.sum((0, 2), keepdim=True), lambda x: x.sum(-1, dtype=torch.float64),
+    lambda x: x.amax(1), lambda x: x.amin((0, 1)), lambda x: x.max(), lambda x: x.min(), lambda x: tuple(x.max(1)),
+    lambda x: tuple(x.min(-1, keepdim=True)), lambda x: x.argmax(), lambda x: x.argmin(1), lambda x: x.argmax(0, keepdim=True),
+    lambda x: (x > 0).any(), lambda x: (x > 0).all(1), lambda x: x.any(0), lambda x: x.all(), lambda x: x.prod(),
+    lambda x: x.prod(1), lambda x: torch.aminmax(x, dim=1), lambda x: x.count_nonzero(), lambda x: x.sum(()),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("place", range(len(REDUCTIONS)))
+@pytest.mark.parametrize("dtype", [*FLOATS, torch.int64, torch.int32, torch.uint8, torch.bool], ids=str)
+def test_reductions(place: int, dtype: torch.dtype) -> None:
+    fn = REDUCTIONS[place]
+    x = made((3, 4, 5), dtype)
+    if dtype == torch.bool and place in (8, 9, 10, 11, 12):
+        return
+    loops = check(lambda x: tuple(flat(fn(x))), x)
+    assert not externs(loops)
+    check(lambda x: tuple(flat(fn(x))), x.permute(2, 0, 1))
+
+
+FLOAT_REDUCTIONS: list[Callable[[torch.Tensor], Any]] = [
+    lambda x: x.mean(), lambda x: x.mean(1), lambda x: x.mean((0, 2), keepdim=True), lambda x: x.var(), lambda x: x.var(1),
+    lambda x: x.std(0, correction=0), lambda x: x.var((1, 2), correction=2), lambda x: torch.var_mean(x, 1, keepdim=True),
+    lambda x: x.softmax(-1), lambda x: x.softmax(0), lambda x: x.log_softmax(1), lambda x: x.logsumexp(1),
+    lambda x: x.norm(), lambda x: x.norm(dim=1), lambda x: torch.std_mean(x, 2), lambda x: x.nansum(1),
+    lambda x: F.layer_norm(x, (5,)), lambda x: F.layer_norm(x, (4, 5)), lambda x: F.normalize(x, dim=1),
+    lambda x: F.rms_norm(x, (5,)), lambda x: F.group_norm(x, 2), lambda x: x.softmax(1).sum(0), lambda x: x.norm(1, 0),
+    lambda x: F.instance_norm(x), lambda x: x.logsumexp((0, 1)), lambda x: torch.linalg.vector_norm(x, inf, 1),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("place", range(len(FLOAT_REDUCTIONS)))
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("decompose", [True, False])
+def test_float_reductions(place: int, dtype: torch.dtype, decompose: bool) -> None:
+    fn = FLOAT_REDUCTIONS[place]
+    check(lambda x: tuple(flat(fn(x))), made((4, 4, 5), dtype), decompose=decompose)
+
+
+def test_reductions_of_nothing_and_of_one_number() -> None:
+    check(lambda x: (x.sum(), x.sum(1), x.sum(0), x.prod(), x.any(0), x.mean(1)), torch.randn(0, 3))
+    check(lambda x: (x.sum(), x.amax(), x.argmax(), x.mean(), x.var(correction=0), x.softmax(0), x.max()), torch.tensor(2.5))
+    check(lambda x: (x.sum(0), x.argmax(0), tuple(x.max(0))[0], x.mean(0), x.argmin()), torch.randn(1, 3))
+    check(lambda x: (x.exp(), x + 1, x.sum(1)), torch.randn(3, 0))
+
+
+def test_extremes_and_nan() -> None:
+    x = torch.tensor([[1.0, nan, 3.0], [5.0, 5.0, 2.0], [-inf, -inf, -inf], [inf, 1.0, nan]])
+    check(lambda x: (x.amax(1), x.amin(1), x.argmax(1), x.argmin(1), x.argmax(), *x.max(1), *x.min(1), x.sum(1)), x)
+
+
+# Policy
+
+
+def test_gelu_is_one_loop_and_softmax_and_layer_norm_are_few() -> None:
+    x = torch.randn(8, 32)
+    assert len(kernels(check(lambda x: F.gelu(x), x))) == 1
+    assert len(kernels(check(lambda x: F.gelu(x, approximate="tanh"), x))) <= 2
+    assert len(kernels(check(lambda x: x.softmax(-1), x))) <= 4
+    assert len(kernels(check(lambda x, w, b: F.layer_norm(x, (32,), w, b), x, torch.randn(32), torch.randn(32)))) <= 4
+
+
+def test_every_stored_value_says_why() -> None:
+    loops = check(lambda x, w: ((x.exp() @ w).relu().sum(0), x.softmax(0)), torch.randn(4, 5), torch.randn(5, 3))
+    for operation in loops.operations:
+        for buffer in operation.writes:
+            assert buffer.why is not None and str(buffer.why)
+    assert "lower.library_argument" in {b.why.code for op in loops.operations for b in op.writes if b.why}
+
+
+def test_each_node_is_accounted_for_and_names_its_operations() -> None:
+    loops, graph = lowered(lambda x, w: (x @ w).relu().t().sum(0), torch.randn(4, 5), torch.randn(5, 3))
+    kinds = {id.removeprefix("aten."): kind for id, (kind, _) in loops.nodes.items()}
+    assert kinds == {"mm": "extern", "relu": "kernel", "permute": "view", "sum_1": "kernel"}
+    assert loops.nodes["aten.relu"][1] == ("buf1",)
+
+
+def test_a_view_of_a_broadcast_heavy_value_is_computed_once() -> None:
+    loops = check(lambda x, b: x + b.exp(), torch.randn(64, 8), torch.randn(8))
+    assert [loop.buffer.why.code for loop in kernels(loops)] == ["lower.heavy_and_reused", "lower.output"]
+
+
+# Library calls
+
+
+def test_products() -> None:
+    a, b = torch.randn(2, 3, 4), torch.randn(2, 4, 5)
+    check(lambda a, b: torch.bmm(a, b).relu(), a, b)
+    check(lambda a, b: (a + 1).transpose(1, 2).matmul(a), a, b)
+    check(lambda x, w, c: F.linear(x.exp(), w, c), torch.randn(2, 3, 4), torch.randn(5, 4), torch.randn(5))
+    check(lambda x, w: (x.t() @ w, x.t().mv(w[:, 0])), torch.randn(3, 2), torch.randn(3, 4))
+    loops = check(lambda x, w: x @ w, torch.randn(3, 2), torch.randn(2, 4))
+    (call,) = loops.operations
+    assert isinstance(call, Extern) and call.out and call.why.code == "lower.library_matmul"
+
+
+@pytest.mark.parametrize("form", [torch.contiguous_format, torch.channels_last])
+def test_convolution_keeps_the_layout(form: torch.memory_format) -> None:
+    x = torch.randn(2, 3, 8, 8).contiguous(memory_format=form)
+    w, b = torch.randn(4, 3, 3, 3).contiguous(memory_format=form), torch.randn(4)
+    check(lambda x, w, b: F.conv2d(x, w, b, padding=1).relu(), x, w, b)
+    check(lambda x, w, b: F.conv2d(x * 2, w, b, stride=2), x, w, b)
+    check(lambda x, w, b: (F.avg_pool2d(x, 2), F.max_pool2d(x, 2), F.adaptive_avg_pool2d(x, 1)), x, w, b)
+    check(lambda x, w, b: F.interpolate(x, scale_factor=2), x, w, b)
+
+
+def test_batch_norm_updates_its_buffers() -> None:
+    def fn(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor, m: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        return F.batch_norm(x, m, v, w, b, training=True)
+
+    def update(x: Any, w: Any, b: Any, m: Any, v: Any) -> Any:
+        y, _, _, m2, v2 = aten._native_batch_norm_legit_functional(x, w, b, m, v, True, 0.1, 1e-5)
+        m.copy_(m2)
+        v.copy_(v2)
+        return y
+
+    args = (torch.randn(4, 3, 5, 5), torch.randn(3), torch.randn(3), torch.randn(3), torch.rand(3))
+    check(fn, *args)
+    for decompose in (True, False):
+        check(update, *args, decompose=decompose)
+
+
+def test_operators_without_a_rule_are_called() -> None:
+    x = torch.randn(4, 4)
+    assert externs(check(lambda x: torch.linalg.inv(x * 2 + 9).relu(), x)) != []
+    check(lambda x: torch.fft.fft(x).abs(), x)
+    check(lambda x: torch.complex(x, x + 1).real.sum(), x)
+    check(lambda x: (x.sort(1)[0], x.sort(1)[1], *x.topk(2), x.cumsum(1), (x + 1).cumprod(0)), x)
+    check(lambda x: (x.median(), x.kthvalue(2).values, torch.cummax(x, 1).values), x)
+    check(lambda x: torch.view_as_complex(x.view(4, 2, 2) * 2).abs(), x)
+
+
+def test_random_operators_are_called_in_order() -> None:
+    def fn(x: torch.Tensor) -> Any:
+        a = torch.rand(5)
+        b = torch.randn(5)
+        return b + x, a + x, torch.bernoulli(x.abs().clamp(0, 1)), F.dropout(x, 0.5), torch.randperm(5), torch.rand_like(x)
+
+    x = torch.rand(5)
+    loops, _ = lowered(fn, x)
+    torch.manual_seed(0)
+    mine = run_loops(loops, (x,))
+    torch.manual_seed(0)
+    for ours, theirs in zip(mine, fn(x), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=0)
+    assert all(op.random for op in loops.operations if isinstance(op, Extern))
+
+
+def test_attention() -> None:
+    q, k, v = (torch.randn(2, 2, 4, 8) for _ in range(3))
+    check(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True), q, k, v, strides=False)
+    check(lambda q, k, v: F.scaled_dot_product_attention(q * 2, k.transpose(1, 2).contiguous().transpose(1, 2), v), q, k, v,
+          strides=False)  # fmt: skip
+
+
+# Indexing
+
+
+INDEXED: list[Callable[..., Any]] = [
+    lambda x, i: x[i], lambda x, i: x[:, i], lambda x, i: x[i, i], lambda x, i: x[i[:, None], i], lambda x, i: x.index_select(1, i),
+    lambda x, i: x.gather(1, i.expand(4, 3)), lambda x, i: (x * 2)[i - 4], lambda x, i: x.index_put((i,), x[:3]),
+    lambda x, i: x.index_put((i,), x[:3], accumulate=True), lambda x, i: x.index_add(0, i, x[:3]), lambda x, i: F.embedding(i, x),
+    lambda x, i: x.scatter(1, i.expand(4, 3), 2), lambda x, i: x.scatter(0, i[None].expand(2, 3), x[:2] + 1),
+    lambda x, i: x.scatter_add(1, i.expand(4, 3), x[:, :3]), lambda x, i: x.index_copy(0, i[:2], x[:2]), lambda x, i: x.index_fill(0, i, 2),
+    lambda x, i: x.select_scatter(x[0] + 1, 0, 2), lambda x, i: x.slice_scatter(x[:2] + 1, 0, 1, 3), lambda x, i: x.take(i),
+    lambda x, i: x.scatter_reduce(1, i.expand(4, 3), x[:, :3], "amax"), lambda x, i: x[:, None, i], lambda x, i: x[i][..., 1:3].relu(),
+    lambda x, i: x.scatter_reduce(1, i.expand(4, 3), x[:, :3], "prod"), lambda x, i: x.t()[i].sum(0), lambda x, i: x.view(2, 2, 4)[:, :, i],
+    lambda x, i: x.view(2, 2, 4)[i % 2, :, i], lambda x, i: x.scatter_reduce(1, i.expand(4, 3), x[:, :3], "mean"), lambda x, i: x[:, i.flip(0)],
+    lambda x, i: torch.take_along_dim(x, i.expand(4, 3), 1), lambda x, i: F.one_hot(i, 4), lambda x, i: x.diagonal_scatter(x[0]),
+    lambda x, i: x.index_put((i, i), x[0, :3]), lambda x, i: x.masked_scatter(x > 9, x), lambda x, i: (x > 0)[i], lambda x, i: x[(i + 1) % 3].exp().t(),
+    lambda x, i: x.scatter_reduce(1, i.expand(4, 3), x[:, :3], "amin", include_self=False), lambda x, i: x.as_strided_scatter(x[0, :2] + 1, (2,), (2,)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("place", range(len(INDEXED)))
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64], ids=str)
+def test_indexing(place: int, dtype: torch.dtype) -> None:
+    fn = INDEXED[place]
+    check(fn, made((4, 4), dtype, 1, 5), torch.tensor([0, 2, 1]))
+    check(lambda x, i: fn(x + 1, i) * 2 if fn(x, i).dtype != torch.bool else fn(x, i), made((4, 4), dtype, 1, 5), torch.tensor([0, 2, 1]))
+
+
+def test_negative_and_wrong_indices() -> None:
+    x = torch.randn(4, 3)
+    check(lambda x, i: x[i], x, torch.tensor([-1, -4, 3]))
+    loops, _ = lowered(lambda x, i: (x * 2)[i], x, torch.tensor([0]))
+    for wrong in (4, -5):
+        with pytest.raises(IndexError):
+            run_loops(loops, (x, torch.tensor([wrong])))
+    for fn in (lambda x, i: F.embedding(i, x), lambda x, i: x.gather(0, i[:, None])):
+        loops, _ = lowered(fn, x, torch.tensor([0]))
+        for wrong in (4, -1):
+            with pytest.raises(IndexError):
+                run_loops(loops, (x, torch.tensor([wrong])))
+
+
+# Creation
+
+
+def test_creation() -> None:
+    def fn(x: torch.Tensor) -> Any:
+        return (torch.arange(5) + 1, torch.arange(1, 9, 3), torch.full((2, 3), 1.5), torch.zeros(3, dtype=torch.int32),
+                torch.ones_like(x), torch.full_like(x, 2), torch.eye(3), torch.linspace(0, 1, 5), x.new_zeros(2),
+                torch.tensor(3.5), torch.scalar_tensor(2), torch.arange(0, 1, 0.25), torch.arange(4, dtype=torch.float32),
+                torch.tensor([1, 2, 3]) * 2, torch.zeros(0), torch.ones(2, dtype=torch.bool), x.new_full((2,), 7))  # fmt: skip
+
+    check(fn, torch.randn(2, 3))
+
+
+# Mutation
+
+
+MUTATIONS: list[Callable[..., Any]] = [
+    lambda x: x.add_(1), lambda x: x[1:].mul_(2).sum(), lambda x: (x.t().add_(1), x.sum())[1], lambda x: x[1:].copy_(x[:-1].clone()),
+    lambda x: (y := x.exp(), x.zero_(), y + 1)[2], lambda x: (x.copy_(x.flip(0)), x * 2)[1], lambda x: x.fill_(3), lambda x: x.relu_(),
+    lambda x: (y := x * 2, x.add_(y), y.add_(x), y)[3], lambda x: (v := x.reshape(2, 2, 4), v.mul_(3), x + v.reshape(4, 4))[2],
+    lambda x: (x.copy_(x.t() * 1), x.sum())[1], lambda x: x.clamp_(0, 1), lambda x: x.index_put_((torch.tensor([0, 1]),), x[2:].clone()),
+    lambda x: x.masked_fill_(x > 0, 0), lambda x: x.diagonal().add_(1), lambda x: (x[0], x.add_(1), x[0] * 1)[2], lambda x: (y := x.sin(), x.add_(y.cos()), y)[2],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("place", range(len(MUTATIONS)))
+def test_mutation(place: int) -> None:
+    def fn(x: torch.Tensor) -> Any:
+        result = MUTATIONS[place](x)
+        return result * 1 if isinstance(result, torch.Tensor) else result
+
+    check(fn, torch.randn(4, 4))
+    check(fn, torch.randn(4, 4).t(), strides=False)
+
+
+def test_two_inputs_exchanged() -> None:
+    def fn(x: torch.Tensor, y: torch.Tensor) -> Any:
+        kept = x.clone()
+        x.copy_(y)
+        y.copy_(kept)
+        return x + 1
+
+    check(fn, torch.randn(5), torch.randn(5))
+
+
+# Dynamic shapes
+
+
+DYNAMIC: list[Callable[..., Any]] = [
+    lambda x, y: x + y, lambda x, y: x.sum(0), lambda x, y: x.view(-1) * 2, lambda x, y: x.t().reshape(-1), lambda x, y: x.softmax(-1),
+    lambda x, y: x @ y.t(), lambda x, y: x[:, 1:] + y[:, :-1], lambda x, y: x.mean(1), lambda x, y: torch.cat([x, y], 0),
+    lambda x, y: F.layer_norm(x, x.shape[-1:]), lambda x, y: x[1:] * x.shape[0], lambda x, y: x / x.shape[1], lambda x, y: torch.arange(x.shape[0]) + 1,
+    lambda x, y: x.view(x.shape[0], 2, -1).transpose(0, 1).reshape(2, -1), lambda x, y: x.expand(3, *x.shape).sum(0), lambda x, y: torch.full_like(x, 1.5),
+    lambda x, y: x.new_zeros(x.shape[0] * 2), lambda x, y: x * x.shape[0] ** 0.5, lambda x, y: x.flip(0), lambda x, y: x[-1], lambda x, y: (x.shape[0] + 1, x * 2),
+    lambda x, y: F.pad(x, (1, 1)), lambda x, y: x.tril(), lambda x, y: x.unsqueeze(0).repeat(2, 1, 1), lambda x, y: x.var(0),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("place", range(len(DYNAMIC)))
+def test_dynamic_shapes(place: int) -> None:
+    fn = DYNAMIC[place]
+    loops = check(fn, torch.randn(4, 6), torch.randn(4, 6), dynamic=True)
+    x, y = torch.randn(7, 8), torch.randn(7, 8)
+    for mine, theirs in zip(run_loops(loops, (x, y)), flat(fn(x, y)), strict=True):
+        if isinstance(theirs, torch.Tensor):
+            torch.testing.assert_close(mine, theirs)
+            assert mine.stride() == theirs.stride()
+        else:
+            assert mine == theirs
+
+
+def test_shapes_that_depend_on_data_are_refused() -> None:
+    with pytest.raises(Unsupported, match="lower.unknown_call"):
+        graph = lowered(lambda x: x + 1, torch.randn(3))[1]
+        node = next(n for n in graph.graph.nodes if n.op == "call_function")
+        node.target = print
+        from explorer.lower import LOWER
+
+        LOWER(graph)
