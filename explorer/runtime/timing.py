@@ -1,0 +1,73 @@
+"""Timing several contestants in one run, in turn, so that a machine whose speed drifts is unfair to none."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils.benchmark import Timer
+
+METHOD = (
+    "contestants timed in turn in one run after two warm-up calls each; a sample is the mean of a batch of calls of at "
+    "least 2 ms; median of the samples, spread is their interquartile range"
+)
+
+BATCH_SECONDS = 2e-3
+LEAST_SAMPLES = 5
+MOST_SAMPLES = 60
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Seconds a call, one entry a sample."""
+
+    seconds: tuple[float, ...]
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.seconds)
+
+    @property
+    def spread(self) -> float:
+        """The interquartile range in seconds."""
+        low, _, high = statistics.quantiles(self.seconds, n=4)
+        return high - low
+
+
+def interleave(
+    contestants: Mapping[str, Callable[[], Any]],
+    *,
+    budget: float = 1.0,
+    on_sample: Callable[[str, float], None] | None = None,
+) -> dict[str, Samples]:
+    """Samples by contestant, taken in turn for about `budget` seconds each and at least 5 of each.
+
+    Calls on a GPU are waited for. `on_sample(name, seconds)` is told of each sample as it is taken. What a contestant
+    raises propagates.
+    """
+    timers = {name: _timer(call) for name, call in contestants.items()}
+    batches: dict[str, int] = {}
+    for name, timer in timers.items():
+        timer.timeit(1)
+        once = timer.timeit(1).mean
+        batches[name] = max(1, round(BATCH_SECONDS / max(once, 1e-7)))
+    taken: dict[str, list[float]] = {name: [] for name in timers}
+    spent = 0.0
+    while len(taken[next(iter(taken))]) < MOST_SAMPLES:
+        if spent > budget * len(timers) and len(taken[next(iter(taken))]) >= LEAST_SAMPLES:
+            break
+        for name, timer in timers.items():
+            seconds = timer.timeit(batches[name]).mean
+            spent += seconds * batches[name]
+            taken[name].append(seconds)
+            if on_sample is not None:
+                on_sample(name, seconds)
+    return {name: Samples(tuple(seconds)) for name, seconds in taken.items()}
+
+
+def _timer(call: Callable[[], Any]) -> Timer:
+    """torch's timer; it synchronises a GPU. It would time with one thread by default, unlike the user's program."""
+    return Timer("call()", globals={"call": call}, num_threads=torch.get_num_threads())
