@@ -1,0 +1,11 @@
+"""Compiler Explorer for PyTorch: a small, readable torch.compile, instrumented at every stage."""
+
+from explorer.api import compile, configure, counters, explore
+from explorer.config import Config
+from explorer.session import Difference, Record, RecordError
+from explorer.stock.backend import register
+
+__all__ = ["Config", "Difference", "Record", "RecordError", "compile", "configure", "counters", "explore"]
+__version__ = "0.1.0"
+
+register()
