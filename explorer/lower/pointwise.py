@@ -36,7 +36,8 @@ def pointwise(
     result where it is a float and they are not), the result to that of `out`.
 
     Where `out` is a 16-bit float: `exact` says that the result needs no rounding (it is one of the operands, perhaps
-    with another sign), `wide` that Python numbers are not rounded before.
+    with another sign), `wide` that ATen takes numbers and 0-d operands without rounding them first (products and
+    quotients do, sums do not).
     """
     common = dtype or common_dtype(out, *operands)
     size = shape(out)
@@ -66,6 +67,8 @@ def broadcast(lower: Lowering, operand: Operand, size: Point, dtype: torch.dtype
     """The operand's element at a point of `size`, converted to `dtype`."""
     if not isinstance(operand, Tensor):
         return lambda point: number(lower, operand, computing_dtype(dtype) if wide else dtype)
+    if wide and not operand.size:
+        dtype = computing_dtype(dtype)
     if operand.size == size:
         return lambda point: cast(operand.at(point), operand.dtype, dtype)
     settle_broadcast(lower, operand, size)
@@ -133,8 +136,8 @@ def add(lower: Lowering, out: torch.Tensor, x: Operand, y: Operand, alpha: Any =
     """x + alpha * y"""
     if alpha == 1:
         name = "bitwise_or" if out.dtype == torch.bool else "add"
-        return pointwise(lower, out, lambda a, b: apply(name, a, b), x, y, wide=True)
-    return pointwise(lower, out, lambda a, b, c: apply("add", a, apply("mul", b, c)), x, y, alpha, wide=True,
+        return pointwise(lower, out, lambda a, b: apply(name, a, b), x, y)
+    return pointwise(lower, out, lambda a, b, c: apply("add", a, apply("mul", b, c)), x, y, alpha,
                      dtype=common_dtype(out, x, y))  # fmt: skip
 
 
@@ -142,8 +145,8 @@ def add(lower: Lowering, out: torch.Tensor, x: Operand, y: Operand, alpha: Any =
 def sub(lower: Lowering, out: torch.Tensor, x: Operand, y: Operand, alpha: Any = 1) -> Tensor:
     """x - alpha * y"""
     if alpha == 1:
-        return pointwise(lower, out, lambda a, b: apply("sub", a, b), x, y, wide=True)
-    return pointwise(lower, out, lambda a, b, c: apply("sub", a, apply("mul", b, c)), x, y, alpha, wide=True,
+        return pointwise(lower, out, lambda a, b: apply("sub", a, b), x, y)
+    return pointwise(lower, out, lambda a, b, c: apply("sub", a, apply("mul", b, c)), x, y, alpha,
                      dtype=common_dtype(out, x, y))  # fmt: skip
 
 
@@ -169,7 +172,7 @@ _DIVISIONS = {None: "div", "trunc": "truncdiv", "floor": "floordiv"}
 def div(lower: Lowering, out: torch.Tensor, x: Operand, y: Operand, rounding_mode: str | None = None) -> Tensor:
     """x / y, rounded to an integer where a mode says so."""
     name = _DIVISIONS[rounding_mode]
-    return pointwise(lower, out, lambda a, b: apply(name, a, b), x, y, wide=rounding_mode is None)
+    return pointwise(lower, out, lambda a, b: apply(name, a, b), x, y, wide=True)
 
 
 @LOWERINGS.rule(aten.pow.Tensor_Scalar)
