@@ -27,7 +27,6 @@ CompileFrame = Callable[[Frame, Config], GuardedCode]
 
 _MODULES_DIR = os.path.join(TORCH_DIR, "nn", "modules") + os.sep
 _NEVER = (os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep, "<frozen", "<string>", "<__array_function__")
-_numbers = itertools.count()
 
 
 class Engine:
@@ -52,13 +51,13 @@ class Engine:
         history = self._histories.setdefault(code, FrameHistory())
         if history.gave_up is not None:
             return hook.AS_IT_IS
-        number = self._numbers.setdefault(code, next(_numbers) if code not in self._numbers else 0)
+        number = self._numbers.setdefault(code, len(self._numbers))
         given = self._frame(frame, code, number, history)
         title = getattr(code, "co_qualname", code.co_name)
         if history.compiles >= self.config.recompile_limit:
             return self._give_up(given, Why(reasons.RECOMPILE_LIMIT, f"{history.compiles} times"))
         try:
-            with compile_scope(f"f{number}", title):
+            with compile_scope(given.id, title):
                 self._note_recompile(given)
                 guarded = self.compile_frame(given, self.config)
         except FullGraphError:

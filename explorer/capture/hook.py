@@ -10,7 +10,6 @@ from __future__ import annotations
 import types
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from enum import Enum
 from typing import Any
 
 import torch
@@ -22,11 +21,13 @@ _TAKES_STACK = "arg2" in (primitives.GuardManager.add_type_match_guard.__doc__ o
 """Whether guards take a user stack after the verbose parts (2.13), or the verbose parts alone (2.11)."""
 
 
-class Kind(Enum):
-    """Which class of guard manager a child gets; C++ reads the name."""
+PLAIN = object()
+"""The kind of guard manager asked for. C++ looks at it only where the example is a dict, and then imports Dynamo to do so;
+examples that are dicts are therefore not shown to it."""
 
-    GUARD_MANAGER = 1
-    DICT_GUARD_MANAGER = 2
+
+def _shown(example: Any) -> Any:
+    return None if isinstance(example, dict) else example
 
 
 class Manager:
@@ -72,34 +73,34 @@ class Guards:
     # Where values are
 
     def local(self, name: str, example: Any) -> Any:
-        return self.root.framelocals_manager((name, self._slots[name]), f"L[{name!r}]", example, Kind.GUARD_MANAGER)
+        return self.root.framelocals_manager((name, self._slots[name]), f"L[{name!r}]", _shown(example), PLAIN)
 
     def namespace(self, label: str, held: dict[str, Any]) -> Any:
-        return self.root.globals_dict_manager(held, label, held, Kind.GUARD_MANAGER)
+        return self.root.globals_dict_manager(held, label, _shown(held), PLAIN)
 
     def attribute(self, base: Any, name: str, text: str, example: Any) -> Any:
-        return base.getattr_manager(name, text, example, Kind.GUARD_MANAGER)
+        return base.getattr_manager(name, text, _shown(example), PLAIN)
 
     def instance_dict(self, base: Any, text: str, example: Any) -> Any:
-        return base.get_generic_dict_manager(text, example, Kind.GUARD_MANAGER)
+        return base.get_generic_dict_manager(text, _shown(example), PLAIN)
 
     def dict_item(self, base: Any, key: Any, text: str, example: Any) -> Any:
-        return base.dict_getitem_manager(key, text, example, Kind.GUARD_MANAGER)
+        return base.dict_getitem_manager(key, text, _shown(example), PLAIN)
 
     def list_item(self, base: Any, index: int, text: str, example: Any) -> Any:
-        return base.list_getitem_manager(index, text, example, Kind.GUARD_MANAGER)
+        return base.list_getitem_manager(index, text, _shown(example), PLAIN)
 
     def tuple_item(self, base: Any, index: int, text: str, example: Any) -> Any:
-        return base.tuple_getitem_manager(index, text, example, Kind.GUARD_MANAGER)
+        return base.tuple_getitem_manager(index, text, _shown(example), PLAIN)
 
     def item(self, base: Any, key: Any, text: str, example: Any) -> Any:
-        return base.getitem_manager(key, text, example, Kind.GUARD_MANAGER)
+        return base.getitem_manager(key, text, _shown(example), PLAIN)
 
     def type_of(self, base: Any, text: str, example: Any) -> Any:
-        return base.type_manager(text, example, Kind.GUARD_MANAGER)
+        return base.type_manager(text, _shown(example), PLAIN)
 
     def computed(self, base: Any, function: Callable[[Any], Any], text: str, example: Any) -> Any:
-        return base.lambda_manager(function, text, example, Kind.GUARD_MANAGER)
+        return base.lambda_manager(function, text, _shown(example), PLAIN)
 
     # What is asked of them
 
