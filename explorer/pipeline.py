@@ -44,11 +44,10 @@ TARGET_ABSENT = reason(
 
 
 def compile_frame(frame: Frame, config: Config) -> GuardedCode:
-    with compile_scope(frame.id, frame.code.co_qualname):
-        code = DECODE(frame)
-        capture = CAPTURE(CaptureInput(code, frame, config))
-        compiled = None if capture.graph is None else compile_or_run_eagerly(capture.graph, config)
-        return LINK(Linking(capture, compiled))
+    code = DECODE(frame)
+    capture = CAPTURE(CaptureInput(code, frame, config))
+    compiled = None if capture.graph is None else compile_or_run_eagerly(capture.graph, config)
+    return LINK(Linking(capture, compiled))
 
 
 def compile_graph(graph: Graph, config: Config) -> Compiled:

@@ -48,7 +48,7 @@ class Engine:
         code = frame.f_code
         if not self.wanted(code):
             return hook.AS_IT_IS
-        history = self._histories.setdefault(code, FrameHistory())
+        history = self._history(code)
         if history.gave_up is not None:
             return hook.AS_IT_IS
         number = self._numbers.setdefault(code, len(self._numbers))
@@ -66,6 +66,12 @@ class Engine:
             note(CompilerBug, given.id, traceback.format_exc())
             return self._give_up(given, Why(reasons.COMPILER_BUG, f"{type(bug).__name__}: {bug}"))
         return self._accept(given, guarded, number)
+
+    def _history(self, code: types.CodeType) -> FrameHistory:
+        if code not in self._histories:
+            families = (history.continuation(code) for history in self._histories.values())
+            self._histories[code] = next((h for h in families if h is not None), None) or FrameHistory()
+        return self._histories[code]
 
     def _frame(self, frame: Any, code: types.CodeType, number: int, history: FrameHistory) -> Frame:
         locals = dict(frame.f_locals)

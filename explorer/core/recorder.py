@@ -63,9 +63,9 @@ class Recorder:
 
     @contextmanager
     def compile(self, id: str, title: str) -> Iterator[CompileRun]:
-        """Everything recorded inside belongs to a new compile; a second one of `id` is called "f0.1". Compiles nest."""
-        taken = sum(run.id == id or run.id.startswith(f"{id}.") for run in self.compiles)
-        run = CompileRun(f"{id}.{taken}" if taken else id, title, time.perf_counter())
+        """Everything recorded inside belongs to a new compile; a second "f0" is called "f0#2". They nest."""
+        taken = sum(run.id.partition("#")[0] == id for run in self.compiles)
+        run = CompileRun(f"{id}#{taken + 1}" if taken else id, title, time.perf_counter())
         self.compiles.append(run)
         self._open.append(run)
         try:
