@@ -17,7 +17,7 @@ def describe() -> dict[str, str]:
     """Versions, processor and cards, by name."""
     found = {
         "python": platform.python_version(),
-        "torch": torch.__version__,
+        "torch": str(torch.__version__),
         "triton": _version("triton"),
         "explorer": _version("torch-explorer"),
         "g++": _compiler(),

@@ -24,6 +24,7 @@ from explorer.runtime.machine import peaks
 from explorer.runtime.timing import METHOD, interleave
 from explorer.session import Record
 from explorer.stock.contestant import Stock
+from explorer.view.source import stretches, used_lines
 from explorer.view.text import duration
 
 
@@ -96,7 +97,7 @@ def contents(recorder: Recorder, config: Config, name: str, measured: Measured |
         data.VERSION,
         name,
         "explorer",
-        "" if config.target is None else str(config.target),
+        ", ".join(dict.fromkeys(half.target for compile in compiles for half in compile.halves if half.target)),
         datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         describe(),
         {field.name: str(getattr(config, field.name)) for field in fields(config)},
@@ -180,18 +181,12 @@ def sources(compiles: Iterable[data.CompileData]) -> tuple[data.SourceData, ...]
     """The stretches of source that the compiles name: from the first to the last line used of each function."""
     used: dict[str, set[int]] = {}
     for compile in compiles:
-        for code in compile.codes:
-            for instruction in code.instructions:
-                if (at := instruction.span) is not None:
-                    used.setdefault(at.file, set()).update((code.line, at.line, at.end_line))
-        for stage in compile.stages:
-            for node in stage.graph.nodes if stage.graph else ():
-                if (at := node.span) is not None:
-                    used.setdefault(at.file, set()).update((at.line, at.end_line))
+        for file, numbers in used_lines(compile).items():
+            used.setdefault(file, set()).update(numbers)
     found = []
     for file, numbers in used.items():
         lines = source_lines(file)
-        for first, last in stretches(sorted(number for number in numbers if 0 < number <= len(lines))):
+        for first, last in stretches(number for number in numbers if 0 < number <= len(lines)):
             found.append(data.SourceData(file, first, "\n".join(lines[first - 1 : last])))
     return tuple(found)
 
@@ -199,17 +194,6 @@ def sources(compiles: Iterable[data.CompileData]) -> tuple[data.SourceData, ...]
 def source_lines(file: str) -> list[str]:
     """The lines of a file or notebook cell; none where the source is not known."""
     return [line.rstrip("\n") for line in linecache.getlines(file)]
-
-
-def stretches(numbers: list[int], gap: int = 6) -> list[tuple[int, int]]:
-    """Runs of line numbers, (first, last), joined where at most `gap` lines lie between."""
-    found: list[tuple[int, int]] = []
-    for number in numbers:
-        if found and number - found[-1][1] <= gap:
-            found[-1] = (found[-1][0], number)
-        else:
-            found.append((number, number))
-    return found
 
 
 def named_reasons(compiles: Iterable[data.CompileData]) -> set[str]:

@@ -113,9 +113,8 @@ def _navigation(record: RecordData) -> str:
             f"<details open><summary><a href='#{anchor(compile.id)}'>{escape(compile.id)}</a> "
             f"<small>{escape(compile.title)}</small></summary>"
         )
-        parts.append(_jump(compile, "source", "Source"))
-        if compile.codes:
-            parts.append(_jump(compile, "codes", "Bytecode"))
+        if compile.stages:
+            parts.append(_jump(compile, "source", "Source"))
         parts += [_jump(compile, part, part.capitalize(), str(len(found))) for part, found in lists if found]
         for stage in compile.stages:
             style = "failed" if stage.error else "quiet" if stage.same_as or stage.depth else ""

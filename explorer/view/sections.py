@@ -19,8 +19,9 @@ from explorer.ir.record import (
 )
 from explorer.view import text
 from explorer.view.code import Links, changed, changes, code
+from explorer.view.source import stretches, used_lines
 
-EVENTS_SHOWN = 200
+EVENTS_SHOWN = 50
 """Events of one kind in a page; the record holds more."""
 
 
@@ -82,26 +83,30 @@ def _section(compile: CompileData, part: str, heading: str, *inner: str) -> str:
 
 
 def _source(record: RecordData, compile: CompileData, links: Links) -> str:
-    used = {span.file for each in compile.codes for i in each.instructions if (span := i.span)}
-    used |= {node.span.file for stage in compile.stages if stage.graph for node in stage.graph.nodes if node.span}
+    if not compile.stages:
+        return ""
+    used = used_lines(compile)
     parts = []
     for source in record.sources:
-        if used and source.file not in used:
-            continue
-        numbered = tuple(
-            LineData(line, f"{source.file}:{source.first_line + offset}")
-            for offset, line in enumerate(source.text.splitlines())
-        )
-        parts.append(f"<h4>{escape(source.file)}</h4>")
-        parts.append(code(TextData(numbered, "python"), links, first=source.first_line))
+        lines = source.text.splitlines()
+        last = source.first_line + len(lines) - 1
+        for start, end in stretches([n for n in used.get(source.file, ()) if source.first_line <= n <= last]):
+            shown = tuple(
+                LineData(lines[n - source.first_line], f"{source.file}:{n}") for n in range(start, end + 1)
+            )
+            parts.append(f"<h4>{escape(source.file)}</h4>")
+            parts.append(code(TextData(shown, "python"), links, first=start))
     return _section(compile, "source", "Source", *(parts or ["<p>The source of this function is not known.</p>"]))
 
 
 def _codes(compile: CompileData, links: Links) -> str:
-    if not compile.codes:
+    """The code objects that no stage prints."""
+    printed = {line.id for stage in compile.stages if stage.body for line in stage.body.lines}
+    codes = [each for each in compile.codes if not printed.issuperset(i.id for i in each.instructions)]
+    if not codes:
         return ""
     parts = []
-    for each in compile.codes:
+    for each in codes:
         listing = tuple(
             LineData(f"{i.id.rpartition('@')[2]:>4}  {i.op:<22} {i.target or i.arg}".rstrip(), i.id, i.origins)
             for i in each.instructions
@@ -163,14 +168,17 @@ def _effects(compile: CompileData) -> str:
 def _stages(compile: CompileData, links: Links) -> Iterable[str]:
     """Every stage; one that changed a graph shows its changes to the graph before."""
     before: dict[str, StageData] = {}
+    halves = {half.name: half for half in compile.halves}
     for stage in compile.stages:
         previous = before.get(stage.half) if stage.graph is not None else None
-        yield _stage(stage, previous, links)
+        yield _stage(compile, stage, previous, halves.get(stage.half), links)
         if stage.graph is not None and stage.body is not None:
             before[stage.half] = stage
 
 
-def _stage(stage: StageData, previous: StageData | None, links: Links) -> str:
+def _stage(
+    compile: CompileData, stage: StageData, previous: StageData | None, half: HalfData | None, links: Links
+) -> str:
     heading = f"{stage_name(stage)}  {text.duration(stage.seconds)}"
     quiet = stage.depth > 0
     if stage.error:
@@ -181,12 +189,27 @@ def _stage(stage: StageData, previous: StageData | None, links: Links) -> str:
     elif stage.body is None:
         quiet = True
         inner = "<p>Made nothing that prints.</p>"
+    elif half is not None and (rest := _besides_code(stage.body, half)) is not None:
+        place = f"<a href='#{anchor(compile.id, 'code-' + half.name)}'>Code: {escape(half.name)}</a>"
+        inner = f"<p>Kernels and wrapper: see {place}.</p>" + (
+            folded(f"what comes before them ({len(rest.lines)} lines)", code(rest, links)) if rest.lines else ""
+        )
     elif previous is not None and previous.body is not None and (found := changes(previous.body, stage.body)):
         heading += f"  (changes to {stage_name(previous)})"
         inner = changed(previous.body, stage.body, found, links)
     else:
         inner = code(stage.body, links)
     return f"<section class=stage id='{anchor(stage.id)}'>{folded(heading, inner, open=not quiet)}</section>"
+
+
+def _besides_code(body: TextData, half: HalfData) -> TextData | None:
+    """What a text holds besides the kernels and the wrapper of its half; None where it does not hold them."""
+    texts = [kernel.source for kernel in half.kernels] + ([half.wrapper] if half.wrapper else [])
+    generated = {line.id for text in texts for line in text.lines if line.id}
+    if not generated or not generated.issubset(line.id for line in body.lines):
+        return None
+    rest = [line for line in body.lines if line.id not in generated]
+    return TextData(tuple(line for line in rest if line.text.strip()), body.language)
 
 
 def _saved(compile: CompileData) -> str:

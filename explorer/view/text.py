@@ -25,10 +25,12 @@ def amount(count: float, unit: str) -> str:
 
 def summary(record: RecordData) -> str:
     """A few lines: what was compiled, what came of it, how fast it is."""
-    lines = [f"{record.title}  [{record.engine}, {record.target}]"]
+    lines = [f"{record.title}  [{', '.join(filter(None, (record.engine, record.target)))}]"]
     if record.error:
         lines.append(f"  failed: {record.error}")
     for compile in record.compiles:
+        if not compile.stages:
+            continue
         lines.append("  " + compile_line(compile))
         lines += [f"    break at {b.span.file}:{b.span.line}: {b.why.title}" for b in compile.breaks if b.span]
         if compile.fallback:

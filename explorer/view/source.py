@@ -1,0 +1,31 @@
+"""The source lines that a compile names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from explorer.ir.record import CompileData
+
+
+def used_lines(compile: CompileData) -> dict[str, set[int]]:
+    """The source lines that a compile names, by file."""
+    used: dict[str, set[int]] = {}
+    spans = [i.span for each in compile.codes for i in each.instructions]
+    spans += [node.span for stage in compile.stages if stage.graph for node in stage.graph.nodes]
+    for span in spans:
+        if span is not None:
+            used.setdefault(span.file, set()).update((span.line, span.end_line))
+    for each in compile.codes:
+        used.setdefault(each.file, set()).add(each.line)
+    return used
+
+
+def stretches(numbers: Iterable[int], gap: int = 6) -> list[tuple[int, int]]:
+    """Runs of line numbers, (first, last), joined where at most `gap` lines lie between."""
+    found: list[tuple[int, int]] = []
+    for number in sorted(numbers):
+        if found and number - found[-1][1] <= gap:
+            found[-1] = (found[-1][0], number)
+        else:
+            found.append((number, number))
+    return found
