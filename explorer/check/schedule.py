@@ -15,7 +15,8 @@ from explorer.check.loops import Grid, Memory, Run, storage_of
 from explorer.ir.loops import Buffer, Extern, View
 from explorer.ir.memory import Allocation, MemoryPlan
 from explorer.ir.schedule import FusedKernel, Schedule
-from explorer.schedule.memory import extent, held
+from explorer.schedule.memory import extent
+from explorer.schedule.pool import held
 
 BLOCKS = 3
 GARBAGE = 0x7F

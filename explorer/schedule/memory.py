@@ -1,11 +1,10 @@
 """Where each intermediate lives: offsets in one pool, reuse in place, and what that saves.
 
-Inductor: codegen/memory_planning.py (the pool) and codegen/wrapper.py (can_reuse, in place).
+Inductor: codegen/wrapper.py (MemoryPlanningState, can_reuse) and scheduler.py (decide_inplace_update).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 import sympy
@@ -16,10 +15,7 @@ from explorer.ir.memory import Allocation, MemoryPlan
 from explorer.ir.schedule import FusedKernel, Schedule, Step
 from explorer.schedule import reasons
 from explorer.schedule.deps import storages
-from explorer.schedule.kernels import size_hint
-
-ALIGNMENT = 64
-"""Bytes: a cache line, and the widest vector load."""
+from explorer.schedule.pool import held, pack, peak
 
 
 def plan_memory(schedule: Schedule) -> MemoryPlan:
@@ -31,12 +27,11 @@ def plan_memory(schedule: Schedule) -> MemoryPlan:
     for name, a in plan.items():
         if a.where == "pool" and loops.buffers[name].layout.device != device:
             plan[name] = replace(a, where="own", why=Why(reasons.OTHER_DEVICE))
-    before = _peak(plan, ("own", "library", "pool"), loops.hints)
-    _reuse(schedule, plan)
-    candidates = [_packed(plan, alone) for alone in _large_first(plan)]
-    peaks = [pool + _peak(packed, ("own", "library"), loops.hints) for packed, pool in candidates]
-    after = min(peaks)
-    packed, pool = candidates[peaks.index(after)]
+    before = peak(plan, ("own", "library", "pool"), loops.hints)
+    _overwrite(schedule, plan)
+    packed, pool = pack(plan, loops.hints, before)
+    _take_over(schedule, packed)
+    after = pool + peak(packed, ("own", "library"), loops.hints)
     return MemoryPlan(loops.name, tuple(packed.values()), pool, before, after)
 
 
@@ -46,16 +41,6 @@ def extent(layout: Layout) -> Size:
         return sympy.S.Zero
     reach = (stride * (size - 1) for size, stride in zip(layout.size, layout.stride, strict=True))
     return sympy.expand(sympy.Add(layout.offset, 1, *reach))
-
-
-def held(plan: Mapping[str, Allocation]) -> dict[str, tuple[int, int]]:
-    """First and last position at which each buffer's memory is in use, by itself or by buffers that reuse it."""
-    found = {name: (a.first, a.last) for name, a in plan.items()}
-    for name, a in reversed(list(plan.items())):
-        if a.where == "reuse" and a.of is not None and a.of in plan:
-            first, last = found[a.of]
-            found[a.of] = first, max(last, found[name][1])
-    return found
 
 
 def _made(schedule: Schedule) -> list[tuple[Buffer, FusedKernel | Extern]]:
@@ -87,7 +72,7 @@ def _decide(schedule: Schedule, buffer: Buffer, item: FusedKernel | Extern) -> A
     return allocation
 
 
-def _reuse(schedule: Schedule, plan: dict[str, Allocation]) -> None:
+def _overwrite(schedule: Schedule, plan: dict[str, Allocation]) -> None:
     """Let buffers overwrite, element by element, what their kernel reads last."""
     buffers = schedule.loops.buffers
     named = {each for pair in storages(buffers).items() if pair[0] != pair[1] for each in pair}
@@ -109,9 +94,26 @@ def _reuse(schedule: Schedule, plan: dict[str, Allocation]) -> None:
                 if fits and place.where == wanted.where:
                     taken.add(name)
                     root[wanted.buffer] = place.buffer
-                    why = Why(reasons.IN_PLACE, name)
-                    plan[wanted.buffer] = replace(wanted, where="reuse", why=why, of=name)
+                    plan[wanted.buffer] = replace(wanted, where="reuse", why=Why(reasons.IN_PLACE, name), of=name)
                     break
+
+
+def _take_over(schedule: Schedule, plan: dict[str, Allocation]) -> None:
+    """Let buffers outside the pool take the memory of one of the same size that is no longer needed."""
+    buffers = schedule.loops.buffers
+    spans = held(plan)
+    free = {a.buffer for a in plan.values() if a.where == "own" and spans[a.buffer][1] < len(schedule.items)}
+    last_in = {name: name for name in free}
+    for name, a in list(plan.items()):
+        if name not in free:
+            continue
+        for place, latest in last_in.items():
+            fits = buffers[place].layout.dtype == buffers[name].layout.dtype and plan[place].bytes == a.bytes
+            if place != name and fits and spans[latest][1] < a.first:
+                plan[name] = replace(a, where="reuse", why=Why(reasons.TAKEN_OVER, place), of=place)
+                last_in[place] = name
+                del last_in[name]
+                break
 
 
 def _own_point_reads(steps: tuple[Step, ...], position: int) -> list[str]:
@@ -126,65 +128,3 @@ def _own_point_reads(steps: tuple[Step, ...], position: int) -> list[str]:
                 own = at <= position and not expr.indirect and bool(expr.index == writer.index)
                 found[expr.buffer] = found.get(expr.buffer, True) and own
     return [name for name, own in found.items() if own]
-
-
-def _large_first(plan: Mapping[str, Allocation]) -> list[set[str]]:
-    """Sets of buffers to keep out of the pool: none, the largest, the two largest, four ... all.
-
-    The pool is held for the whole call, so a large buffer of short life may do better in a tensor that is freed.
-    """
-    by_size = sorted((a.buffer for a in plan.values() if a.where == "pool"), key=lambda name: -int(plan[name].bytes))
-    counts = [0, *(1 << power for power in range(len(by_size).bit_length())), len(by_size)]
-    return [set(by_size[:count]) for count in counts]
-
-
-def _packed(plan: Mapping[str, Allocation], alone: set[str]) -> tuple[dict[str, Allocation], int]:
-    """The plan with offsets in the pool, and the pool's size in bytes: the largest buffers first, each in the tightest
-    gap between those alive at the same time. Those in `alone` get tensors of their own."""
-    made = dict(plan)
-    for name in alone:
-        made[name] = replace(plan[name], where="own", why=Why(reasons.SHORT_LIVED))
-    spans = held(plan)
-    wanted = [(a, spans[name]) for name, a in made.items() if a.where == "pool"]
-    slots: list[tuple[Allocation, tuple[int, int]]] = []
-    for a, (first, last) in sorted(wanted, key=lambda pair: (-int(pair[0].bytes), pair[1])):
-        rivals = sorted((b for b, (start, end) in slots if start <= last and first <= end), key=lambda b: b.offset)
-        made[a.buffer] = replace(a, offset=_tightest_gap(_aligned(int(a.bytes)), rivals))
-        slots.append((made[a.buffer], (first, last)))
-    return made, max((_end(a) for a, _ in slots), default=0)
-
-
-def _tightest_gap(need: int, rivals: list[Allocation]) -> int:
-    """Where `need` bytes fit best between slots sorted by offset; above them all where no gap is wide enough."""
-    gaps: list[tuple[int, int]] = []
-    top = 0
-    for rival in rivals:
-        if rival.offset - top >= need:
-            gaps.append((rival.offset - top, top))
-        top = max(top, _end(rival))
-    return min(gaps)[1] if gaps else top
-
-
-def _end(a: Allocation) -> int:
-    return a.offset + _aligned(int(a.bytes))
-
-
-def _aligned(size: int) -> int:
-    return -(-size // ALIGNMENT) * ALIGNMENT
-
-
-def _peak(plan: Mapping[str, Allocation], places: tuple[str, ...], hints: Mapping[sympy.Symbol, int]) -> int:
-    """Most bytes alive at one position in `places`, as an allocator rounds them."""
-    spans = held(plan)
-    change: dict[int, int] = {}
-    for name, a in plan.items():
-        if a.where in places:
-            first, last = spans[name]
-            size = _aligned(size_hint(a.bytes, hints))
-            change[first] = change.get(first, 0) + size
-            change[last + 1] = change.get(last + 1, 0) - size
-    most = now = 0
-    for at in sorted(change):
-        now += change[at]
-        most = max(most, now)
-    return most

@@ -180,6 +180,11 @@ IN_PLACE = reason(
     "The kernel reads each element of the other buffer only at the point where it writes this one, and nobody reads "
     "the other buffer later.",
 )
+TAKEN_OVER = reason(
+    "memory.taken_over",
+    "It takes the memory of a buffer that is no longer needed",
+    "Both have the same size, and the other buffer's last reader ran before this one is written.",
+)
 ALIAS = reason(
     "memory.alias",
     "It is a new value in the same storage",

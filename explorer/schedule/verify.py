@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import pairwise
 
 from explorer.ir.loops import Load, View, walk
-from explorer.ir.memory import MemoryPlan
+from explorer.ir.memory import Allocation, MemoryPlan
 from explorer.ir.schedule import Dependencies, Fused, FusedKernel, Schedule
 from explorer.schedule import reasons
 from explorer.schedule.items import Item, before, ids_of
-from explorer.schedule.memory import held
+from explorer.schedule.pool import held
 
 
 def verify_dependencies(dependencies: Dependencies) -> None:
@@ -60,10 +61,21 @@ def verify_memory(plan: MemoryPlan) -> None:
             start, stop = spans[b.buffer]
             apart = last < start or stop < first or end <= b.offset or b.offset + b.bytes <= a.offset
             assert apart, f"{a.buffer} and {b.buffer} share bytes of the pool"
+    sharing: dict[str, list[Allocation]] = {}
     for a in plan.allocations:
-        if a.where == "reuse" and a.why.code == reasons.IN_PLACE:
-            of = by_name[a.of or ""]
-            assert of.last == a.first and of.bytes == a.bytes, f"{a.buffer} overwrites {of.buffer} too early"
+        if a.where not in ("none", "library") and a.why.code != reasons.ALIAS:
+            sharing.setdefault(_root(by_name, a.buffer), []).append(a)
+    for users in sharing.values():
+        for one, after in pairwise(sorted(users, key=lambda a: (a.first, a.last))):
+            gap = 0 if after.why.code == reasons.IN_PLACE else 1
+            assert one.last + gap <= after.first, f"{after.buffer} overwrites {one.buffer}, which is still needed"
+            assert after.bytes == one.bytes, f"{after.buffer} and {one.buffer} differ in size"
+
+
+def _root(by_name: dict[str, Allocation], buffer: str) -> str:
+    while by_name[buffer].where == "reuse" and by_name[buffer].of in by_name:
+        buffer = by_name[buffer].of or ""
+    return buffer
 
 
 def _verify_order(dependencies: Dependencies, items: Iterable[Item]) -> None:
