@@ -11,7 +11,7 @@ from explorer.ir.capture import Capture, CaptureInput, Frame, GuardedCode, Linki
 
 
 def _decode(frame: Frame) -> Code:
-    return decode(frame.code, frame.id)
+    return frame.history.body or decode(frame.code, frame.id)
 
 
 DECODE: Stage[Frame, Code] = Stage("decode", _decode)

@@ -12,7 +12,7 @@ from explorer.capture.values.iterators import SequenceIterator
 from explorer.core.reasons import Why
 from explorer.ir.bytecode import Code
 
-UNROLLED = 32
+UNROLLED = 8
 """A for loop with at most this many turns left goes on in continuations; each turn nests one deeper."""
 
 _NEVER = frozenset(

@@ -169,7 +169,7 @@ class Calls:
         if isinstance(bound, type):
             return self._class_builtin(function, bound, args, kwargs)
         module = getattr(function, "__module__", None) or ""
-        if bound is not None and not isinstance(bound, types.ModuleType):
+        if bound is not None and type(bound).__module__ == "builtins" and not isinstance(bound, types.ModuleType):
             if is_plain(bound):
                 return Constant(bound).method(self, function.__name__, args, kwargs)
             unsupported(reasons.UNTRACEABLE_CALL, f"{type(bound).__name__}.{function.__name__}")

@@ -17,6 +17,7 @@ from explorer.capture.shapes import symbols
 from explorer.capture.tracer import BreakAt, Tracer
 from explorer.core.reasons import Unsupported, Why
 from explorer.core.recorder import note
+from explorer.ir.bytecode import Span
 from explorer.ir.capture import Break, Capture, CaptureInput, Restarted
 
 RULES = torch_rules.CALLS
@@ -86,7 +87,7 @@ def _finish(given: CaptureInput, t: Tracer, frame: Frame, known: BreakAt | None)
         except Unsupported as problem:
             return _fallback(given, t, _break(t, frame, problem.why, ()))
     else:
-        place = _break(t, frame, known.why, known.stack)
+        place = _break(t, frame, known.why, known.stack, known.where)
         if given.config.fullgraph and known.why.code != reasons.RAISES:
             raise FullGraphError(place)
         nothing_done = t.tape.calls == 0 and not t.effects.changes
@@ -108,10 +109,11 @@ def _finish(given: CaptureInput, t: Tracer, frame: Frame, known: BreakAt | None)
     return made
 
 
-def _break(t: Tracer, frame: Frame, why: Why, stack: tuple[str, ...]) -> Break:
+def _break(t: Tracer, frame: Frame, why: Why, stack: tuple[str, ...], where: Span | None = None) -> Break:
+    """The break before the instruction the root frame stands at; `where` is the place inside inlined calls that is why."""
     position = min(frame.position, len(t.code.instructions) - 1)
     instruction = t.code.instructions[position]
-    return Break(why, instruction.id, instruction.span, stack or t.user_stack())
+    return Break(why, instruction.id, where or instruction.span, stack or t.user_stack())
 
 
 def _fallback(given: CaptureInput, t: Tracer, place: Break, why: Why | None = None) -> Capture:

@@ -82,8 +82,7 @@ def _type(t: Tracer, value: Value, *rest: Value) -> Value:
 
 
 def _classes(t: Tracer, value: Value) -> Any:
-    found = value.constant() if not isinstance(value, TupleValue) else tuple(_classes(t, v) for v in t.items(value))
-    return found
+    return tuple(_classes(t, v) for v in t.items(value)) if isinstance(value, TupleValue) else t.real_of(value)
 
 
 @positional(isinstance)

@@ -31,11 +31,13 @@ def link(given: Linking) -> GuardedCode:
 def _continuations(capture: Capture) -> dict[str, types.CodeType]:
     """Code objects of the continuations; one that an earlier compile made is used again, with what it was compiled to."""
     assert capture.frame is not None
-    kept = capture.frame.history.continuations
+    history = capture.frame.history
+    history.base = history.base or capture.code
+    kept = history.continuations
     for code in capture.continuations:
         if code.name not in kept:
-            kept[code.name] = encode(code)
-    return {code.name: kept[code.name] for code in capture.continuations}
+            kept[code.name] = (encode(code), code)
+    return {code.name: kept[code.name][0] for code in capture.continuations}
 
 
 def fill(code: Code, filling: dict[str, Any]) -> Code:

@@ -18,6 +18,7 @@ from explorer.capture.tape import size_function
 from explorer.capture.values.base import Value, unsupported
 from explorer.capture.values.constant import Constant
 from explorer.capture.values.containers import DictValue, Lazy, ListValue, SliceValue, TupleValue
+from explorer.capture.values.functions import CellValue, FunctionValue
 from explorer.capture.values.objects import DELETED, ClassValue, ObjectValue, PyModuleValue
 from explorer.capture.values.tensor import TensorValue
 from explorer.ir.bytecode import Instruction
@@ -25,7 +26,6 @@ from explorer.ir.capture import Attr, Global, Item, Known, Local, Returned, Size
 
 if TYPE_CHECKING:
     from explorer.capture.tracer import Tracer
-    from explorer.capture.values.functions import CellValue, FunctionValue
 
 TEMP = "___t"
 
@@ -70,7 +70,7 @@ class Rebuilder:
         if isinstance(value, (Constant, ClassValue, PyModuleValue)):
             self.constant(value.constant())
             return
-        if value.source is not None and not isinstance(value, SliceValue):
+        if value.source is not None and not isinstance(value, (SliceValue, CellValue)):
             self.source(value.source)
             return
         if id(value) in self._made:
@@ -227,6 +227,9 @@ class Rebuilder:
         """Push a closure cell: the frame's own, or a new one."""
         if cell.root_name:
             self.emit("LOAD_CLOSURE", cell.root_name)
+            return
+        if cell.source is not None:
+            self.source(cell.source)
             return
         self.call(types.CellType, [])
         name = self.store_new(cell)

@@ -122,11 +122,11 @@ def _onward(
             unsupported(reasons.FRAME_BREAK, "at a method load")
         popped = _kept(code, position, jumps, len(frame.stack), depth)
         present[popped:] = [True] * (depth - popped)
-        names = [name for name in bound if name in live[target]]
+        names = list(bound)
         stored = instruction.arg if instruction.op == "STORE_FAST" else None
-        if stored is not None and stored in live[target] and stored not in names:
+        if stored is not None and stored not in names:
             names.append(stored)
-        made = continuation(code, target, present, names, t.name)
+        made = continuation(t.given.history.base or code, target, present, names)
         continuations.append(made)
         label = f"{t.name}/onward{'_jump' if jumps else ''}"
         labels[jumps] = label

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from explorer.bytecode import build
-from explorer.bytecode.normal import OPS
+from explorer.bytecode.flow import liveness
+from explorer.bytecode.ops import OPS
 from explorer.capture.wrap import STACK
 from explorer.core.origin import origin, synthetic
 from explorer.ir.bytecode import Code
@@ -23,15 +24,16 @@ class Continuation:
 
 
 def continuation(
-    original: Code, target: str, stack: Sequence[bool], live: Sequence[str], frame: str
+    original: Code, target: str, stack: Sequence[bool], bound: Sequence[str]
 ) -> Continuation:
-    """The function that goes on at instruction `target`. `stack` says, from the bottom, which entries are no null.
+    """The function that goes on at instruction `target`, given the locals that are bound. `stack` says, from the bottom, which entries are no null.
 
     Cells of the original become free variables, so that functions made before the break still share them. The first
     argument stays the first: super() without arguments looks for it there.
     """
     cells = (*original.cells, *original.frees)
-    locals = [name for name in original.locals if name in live and name not in cells]
+    needed = [name for name in original.locals if name in liveness(original)[target] and name not in cells]
+    locals = [name for name in needed if name in bound]
     slots = [f"{STACK}{n}" for n, present in enumerate(stack) if present]
     arguments = (*locals, *slots)
     with origin(synthetic("continuation entry")):
@@ -41,10 +43,11 @@ def continuation(
         # The stack entries themselves must not stay bound twice: what the original drops has to die.
         entry += [step for slot in slots for step in (build.load_const(None), build.store_fast(slot))]
         entry.append(build.jump(target))
-    at = target.rpartition("@")[2]
-    pattern = "".join("v" if present else "n" for present in stack)
-    shape = f"_{pattern}" if pattern else ""
-    name = f"resume_in_{original.name}_at_{at}{shape}_{len(locals)}"
+    name = f"resume_in_{original.name}_at_{target.rpartition('@')[2]}"
+    if not all(stack):
+        name += f"_nulls_{'_'.join(str(n) for n, present in enumerate(stack) if not present)}"
+    if missing := [name for name in needed if name not in locals]:
+        name += f"_without_{'_'.join(missing)}"
     code = replace(
         original,
         name=name,
@@ -56,7 +59,7 @@ def continuation(
         locals=(*arguments, *(n for n in original.locals if n not in arguments and n not in cells)),
         cells=(),
         frees=cells,
-        instructions=build.number(f"{frame}/{name}", [*entry, *original.instructions]),
+        instructions=build.number(name, [*entry, *original.instructions]),
         original=None,
     )
     return Continuation(code, arguments, cells)

@@ -75,7 +75,7 @@ class Tape:
     ) -> None:
         self.name = name
         self.graph = fx.Graph()
-        self.shape_env = ShapeEnv(duck_shape=True)
+        self.shape_env = ShapeEnv(duck_shape=True, allow_scalar_outputs=False, allow_dynamic_output_shape_ops=False)
         self.mode = FakeTensorMode(shape_env=self.shape_env, allow_non_fake_inputs=False)
         self.inputs: dict[fx.Node, Input] = {}
         self.fakes: dict[Source, FakeTensor] = {}

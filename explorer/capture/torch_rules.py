@@ -5,6 +5,7 @@ Stock counterpart: variables/torch.py, variables/ctx_manager.py.
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -14,6 +15,7 @@ from explorer.capture.rules import CALLS, Rule, each, existing, positional
 from explorer.capture.values.base import Value, unsupported
 from explorer.capture.values.constant import Constant
 from explorer.capture.values.containers import ListValue, SequenceValue, TupleValue
+from explorer.capture.values.autocast import AutocastValue
 from explorer.capture.values.objects import ObjectValue
 from explorer.capture.values.tensor import TensorValue, graph_call
 
@@ -121,35 +123,6 @@ def _set_grad_enabled(t: Tracer, enabled: Value) -> Value:
     return Constant(None)
 
 
-class AutocastValue(ObjectValue):
-    """torch.autocast: entering and leaving are nodes. `arguments` are device type, dtype, enabled, cache_enabled."""
-
-    def __init__(self, arguments: tuple[Any, ...]) -> None:
-        super().__init__(torch.autocast)
-        self.arguments = arguments
-        self.node: Any = None
-        self.context: Any = None
-
-    def get_attr(self, t: Tracer, name: str) -> Value:
-        if name == "__enter__":
-            return t.host(lambda args, kwargs: self.enter(t))
-        if name == "__exit__":
-            return t.host(lambda args, kwargs: self.leave(t))
-        return super().get_attr(t, name)
-
-    def enter(self, t: Tracer) -> Value:
-        self.context = torch.amp.autocast_mode._enter_autocast(*self.arguments)
-        t.autocasts.append(self)
-        self.node = t.tape.add("call_function", torch.amp.autocast_mode._enter_autocast, self.arguments, {}, None)
-        return self
-
-    def leave(self, t: Tracer) -> Value:
-        torch.amp.autocast_mode._exit_autocast(self.context)
-        t.autocasts.remove(self)
-        t.tape.add("call_function", torch.amp.autocast_mode._exit_autocast, (self.node,), {}, None)
-        return Constant(False)
-
-
 @each(torch.autocast, torch.cpu.amp.autocast, torch.cuda.amp.autocast)
 def _autocast(cls: Any) -> Rule:
     def make(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
@@ -215,6 +188,23 @@ def _tensor(function: Any) -> Rule:
         return graph_call(t, "call_function", function, args, kwargs)
 
     return make
+
+
+@CALLS.rule(torch.autograd.Function.apply.__func__)
+def _apply(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """A torch.autograd.Function is one node; tracing the graph runs its forward and backward."""
+    return graph_call(t, "call_function", _applying(t.constant_of(args[0])), args[1:], kwargs)
+
+
+@functools.cache
+def _applying(cls: Any) -> Any:
+    """`cls.apply` as a function under the class's name: FX cannot name the bound method in generated code."""
+
+    def apply(*args: Any, **kwargs: Any) -> Any:
+        return cls.apply(*args, **kwargs)
+
+    apply.__module__, apply.__name__, apply.__qualname__ = cls.__module__, cls.__name__, cls.__qualname__
+    return apply
 
 
 @positional(torch.nn.Parameter)

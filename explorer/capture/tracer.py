@@ -19,7 +19,7 @@ from explorer.capture.library import text_of
 from explorer.capture.model import DataModel
 from explorer.capture.opcodes import OPCODES
 from explorer.capture.tape import Place, Tape
-from explorer.capture.values.base import Raised, Value, unsupported
+from explorer.capture.values.base import NotConstant, Raised, Value, unsupported
 from explorer.capture.values.constant import Constant
 from explorer.capture.values.containers import DictValue, InstanceDict, ListValue, TupleValue
 from explorer.capture.values.functions import CellValue, HostValue
@@ -54,8 +54,9 @@ MAX_ITEMS = 20_000
 class BreakAt(Exception):
     """The root frame cannot get past a step. `clean` says that the step had changed nothing yet."""
 
-    def __init__(self, step: int, why: Why, clean: bool, stack: tuple[str, ...]) -> None:
+    def __init__(self, step: int, why: Why, clean: bool, stack: tuple[str, ...], where: Span | None) -> None:
         super().__init__(str(why))
+        self.where = where
         self.step = step
         self.why = why
         self.clean = clean
@@ -117,12 +118,12 @@ class Tracer(Calls, DataModel):
                 self._advance(frame)
             except (Unsupported, Raised) as problem:
                 why = problem.why if isinstance(problem, Unsupported) else Why(reasons.RAISES, problem.value.describe())
-                stack = self.user_stack()
+                stack, where = self.user_stack(), self.user_span()
                 del self.frames[1:]
                 clean = mark == (self.tape.calls, self.effects.version, self._state())
                 if clean:
                     frame.stack[:], frame.locals, frame.position, frame.handled = before
-                raise BreakAt(self.root_steps, why, clean, stack) from problem
+                raise BreakAt(self.root_steps, why, clean, stack, where) from problem
             if frame.yielded is not None:
                 unsupported(reasons.FRAME_KIND, "a generator")
 
@@ -133,17 +134,13 @@ class Tracer(Calls, DataModel):
 
     def resume(self, frame: Frame) -> Value | None:
         """Run an inlined frame until it returns (None) or yields (the value)."""
+        depth = len(self.frames)
         self.frames.append(frame)
-        try:
-            while frame.result is None:
-                self._advance(frame)
-                if frame.yielded is not None:
-                    found, frame.yielded = frame.yielded, None
-                    return found
-            return None
-        finally:
-            if self.frames and self.frames[-1] is frame:
-                self.frames.pop()
+        while frame.result is None and frame.yielded is None:
+            self._advance(frame)  # where it is Unsupported the frames stay, to tell where; the root drops them
+        del self.frames[depth:]
+        found, frame.yielded = frame.yielded, None
+        return found
 
     def _advance(self, frame: Frame) -> None:
         """One step, and the jump to a handler where it raises."""
@@ -156,6 +153,8 @@ class Tracer(Calls, DataModel):
         except Raised as raised:
             del self.frames[depth:]
             if not self._handle(frame, raised):
+                if depth > 1:
+                    del self.frames[depth - 1 :]
                 raise
 
     def step(self, frame: Frame) -> None:
@@ -178,7 +177,10 @@ class Tracer(Calls, DataModel):
             if rule is None:
                 unsupported(reasons.OPCODE, instruction.op)
             frame.position += 1
-            target = rule(self, frame, instruction)
+            try:
+                target = rule(self, frame, instruction)
+            except NotConstant as unknown:
+                unsupported(reasons.OPERATION, f"{unknown.args[0].describe()} where a constant is needed")
             if target is not None:
                 frame.position = frame.index[target]
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from explorer.capture import reasons
+from explorer.capture.values.autocast import AutocastValue
 from explorer.capture.values.base import Value, unsupported
 from explorer.capture.values.constant import Constant, is_plain
 from explorer.capture.values.containers import DictValue, Lazy, ListValue, SetValue, SliceValue, TupleValue
@@ -93,11 +94,10 @@ def _identity(t: Tracer, source: Source, given: Any) -> Value:
     if isinstance(given, types.ModuleType):
         t.guard(source, "id", "is", given)
         return PyModuleValue(given, source)
-    if isinstance(given, types.BuiltinFunctionType) and not isinstance(given.__self__, (types.ModuleType, type, type(None))):
+    if isinstance(given, types.BuiltinFunctionType) and type(given.__self__).__module__ in ("builtins", "collections") and not (
+        isinstance(given.__self__, (types.ModuleType, type, type(None))) or type(given.__self__).__name__.startswith("PyCapsule")
+    ):
         t.guard(source, "type", "is", kind)
-        if isinstance(given.__self__, torch._C._VariableFunctionsClass) or _is_library(given.__self__):
-            t.guard(source, "id", "is", given)
-            return BuiltinValue(given, source)
         return BuiltinMethod(t.wrap(Attr(source, "__self__"), given.__self__), given.__name__)
     if isinstance(given, types.MethodWrapperType):
         return BuiltinMethod(t.wrap(Attr(source, "__self__"), given.__self__), given.__name__)
@@ -107,6 +107,8 @@ def _identity(t: Tracer, source: Source, given: Any) -> Value:
     t.guard(source, "type", "is", kind)
     if isinstance(given, torch.nn.Module):
         return ModuleValue(kind, source, given)
+    if isinstance(given, torch.autocast):
+        return AutocastValue.given_by_frame(t, source, given)
     if isinstance(given, functools.partial):
         args = [t.wrap(Item(Attr(source, "args"), i), a) for i, a in enumerate(given.args)]
         t.guard(Attr(source, "args"), "length", "==", len(args))
@@ -126,10 +128,6 @@ def _identity(t: Tracer, source: Source, given: Any) -> Value:
     if kind in _ITERATORS:
         return _iterator(t, source, given)
     return ObjectValue(kind, source, given)
-
-
-def _is_library(owner: Any) -> bool:
-    return type(owner).__module__.startswith("torch")
 
 
 def _function(t: Tracer, source: Source, given: types.FunctionType) -> Value:

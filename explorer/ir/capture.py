@@ -477,9 +477,21 @@ class FrameHistory:
 
     sizes: dict[str, tuple[int | None, ...]] = field(default_factory=dict)
     """By source name: the sizes seen, None where they differed (a number counts as one size)."""
-    continuations: dict[str, types.CodeType] = field(default_factory=dict)
+    continuations: dict[str, tuple[types.CodeType, Code]] = field(default_factory=dict)
+    """By name. One dictionary for a function and all continuations of it: a continuation breaks into its siblings."""
+    body: Code | None = None
+    """The body of a continuation, as it was built: its instructions keep the ids they have in the function."""
+    base: Code | None = None
+    """The function that a continuation continues."""
     compiles: int = 0
     gave_up: Why | None = None
+
+    def continuation(self, code: types.CodeType) -> FrameHistory | None:
+        """The history that one of the continuations starts with."""
+        for made, body in self.continuations.values():
+            if made is code:
+                return FrameHistory(continuations=self.continuations, body=body, base=self.base)
+        return None
 
 
 @dataclass(frozen=True)
