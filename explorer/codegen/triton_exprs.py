@@ -75,9 +75,9 @@ def literal(value: int | float | bool, dtype: torch.dtype) -> str:
     return str(int(value))
 
 
-def typed(value: int | float | bool, dtype: torch.dtype) -> str:
-    """A constant that carries its dtype."""
-    return f"tl.full([1], {literal(value, dtype)}, {type_name(dtype)})"
+def typed(value: int | float | bool, dtype: torch.dtype, rank: int = 1) -> str:
+    """A constant that carries its dtype: a block of size 1 in each of `rank` dimensions."""
+    return f"tl.full([{', '.join('1' * rank)}], {literal(value, dtype)}, {type_name(dtype)})"
 
 
 def lowest(dtype: torch.dtype) -> int | float | bool:

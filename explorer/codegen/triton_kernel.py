@@ -20,7 +20,6 @@ from explorer.codegen.triton_exprs import (
     literal,
     lowest,
     type_name,
-    typed,
 )
 from explorer.codegen.triton_tiling import Tiling
 from explorer.codegen.triton_values import HALVES, LITERAL, NONE, Pending, Value, Values, divides, unmasked
@@ -260,28 +259,32 @@ class _Writer(Values):
         causes = self._causes(reduction)
         value = self.value(reduction.value)
         text = self.operand(value, reduction.value)
-        if any(name not in value.dims and dim.block > 1 for name, dim in self.dims.items()):
+        missing = [dim for name, dim in self.dims.items() if name not in value.dims]
+        if not value.dims or any(dim.block > 1 for dim in missing):
             text = self.name(f"tl.broadcast_to({text}, [XBLOCK, RBLOCK])", causes)
         if "r" in self.guards:
             neutral = literal(_neutral(reduction), reduction.value.dtype)
             if reduction.value.dtype not in LITERAL:
-                neutral = typed(_neutral(reduction), reduction.value.dtype)
+                neutral = self.typed(_neutral(reduction), reduction.value.dtype)
             text = self.name(f"tl.where(rmask, {text}, {neutral})", causes)
         if reduction.loop.combine not in ("argmax", "argmin"):
             return (text,)
-        position = f"tl.broadcast_to({self._linear(reduction.loop)}, [XBLOCK, RBLOCK]).to(tl.int64)"
+        linear = self._linear(reduction.loop)
+        position = f"tl.broadcast_to({linear.text}, [XBLOCK, RBLOCK]).to(tl.int64)"
+        if not linear.dims:
+            position = f"tl.full([XBLOCK, RBLOCK], {linear.text}, tl.int64)"
         if "r" in self.guards:
             position = f"tl.where(rmask, {position}, {torch.iinfo(torch.int64).max})"
         return (text, self.name(position, causes))
 
-    def _linear(self, loop: Loop) -> str:
+    def _linear(self, loop: Loop) -> Value:
         """The linear position of a point among the reduced ones, in the order of the loop's own axes."""
         position, stride = sympy.S.Zero, sympy.S.One
         for axis in reversed(loop.reduced):
             position += axis.symbol * stride
             stride = stride * axis.size
         self.flat.setdefault(position, self.flatten(position))
-        return self.index(position, {}).text
+        return self.index(position, {})
 
     def _accumulators(self, reduction: Reduce) -> tuple[str, ...]:
         causes = self._causes(reduction)
@@ -308,10 +311,10 @@ class _Writer(Values):
     def _reduce(self, reduction: Reduce, values: tuple[str, ...]) -> Value:
         """Join a tile's values along its rows."""
         causes = self._causes(reduction)
+        if len(values) == 2:
+            _, place = self._reduce_pair(reduction, values)
+            return Value(self.name(f"{place}[:, None]", causes), frozenset("x"))
         text = _row_text(reduction, values)
-        if reduction.loop.combine in ("argmax", "argmin"):
-            self.line(f"{values[0]}, {values[1]} = {text}", causes)
-            return Value(self.name(f"{values[1]}[:, None]", causes), frozenset("x"))
         return Value(self.name(f"{text}[:, None]{_back(reduction)}", causes), frozenset("x"))
 
     # Rows cut among programs
@@ -334,11 +337,17 @@ class _Writer(Values):
         return tuple(made)
 
     def _reduce_parts(self, reduction: Reduce, values: tuple[str, ...]) -> list[str]:
-        causes = self._causes(reduction)
         if len(values) == 1:
             return [self._reduce(reduction, values).text]
-        self.line(f"{', '.join(values)} = {_row_text(reduction, values)}", causes)
-        return [self.name(f"{value}[:, None]", causes) for value in values]
+        causes = self._causes(reduction)
+        return [self.name(f"{part}[:, None]", causes) for part in self._reduce_pair(reduction, values)]
+
+    def _reduce_pair(self, reduction: Reduce, values: tuple[str, ...]) -> tuple[str, str]:
+        """The extreme value of each row of a tile, and its position."""
+        best, place = f"tmp{self.names}", f"tmp{self.names + 1}"
+        self.names += 2
+        self.line(f"{best}, {place} = {_row_text(reduction, values)}", self._causes(reduction))
+        return best, place
 
     def _join(self, result: Reduced) -> Value:
         """A result that an earlier function left in parts."""

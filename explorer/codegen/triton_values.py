@@ -187,13 +187,14 @@ class Values:
 
     def zeros(self, dims: frozenset[str]) -> str:
         """A block of index 0 with the tile's extent along `dims`."""
-        if not dims:
-            return "tl.full([1], 0, tl.int32)"
         return f"tl.full({self.shape(dims)}, 0, tl.int32)"
 
     def shape(self, dims: frozenset[str]) -> str:
         extents = [dim.parameter if name in dims else "1" for name, dim in self.dims.items()]
         return f"[{', '.join(extents)}]"
+
+    def typed(self, value: int | float | bool, dtype: torch.dtype) -> str:
+        return typed(value, dtype, len(self.dims))
 
     def pointer(self, buffer: str, dtype: torch.dtype, written: bool) -> str:
         if buffer not in self.pointers:
@@ -254,11 +255,12 @@ class Values:
             case Const(value=number):
                 if expr.dtype in LITERAL:
                     return Value(literal(number, expr.dtype), NONE, is_literal=True)
-                return Value(self.name(typed(number, expr.dtype), causes))
+                return Value(self.name(self.typed(number, expr.dtype), causes))
             case IndexValue(index=index):
                 position = self.index(index, {})
                 if not position.dims:
-                    return Value(self.name(f"tl.full([1], {position.text}, {type_name(expr.dtype)})", causes))
+                    full = f"tl.full({self.shape(NONE)}, {position.text}, {type_name(expr.dtype)})"
+                    return Value(self.name(full, causes))
                 return Value(self.name(f"({position.text}).to({type_name(expr.dtype)})", causes), position.dims)
             case Load():
                 return self._load(expr, condition, causes)
@@ -282,7 +284,7 @@ class Values:
 
     def operand(self, value: Value, expr: Expr) -> str:
         """A value as an operand that must carry its dtype."""
-        return typed(expr.value, expr.dtype) if value.is_literal and isinstance(expr, Const) else value.text
+        return self.typed(expr.value, expr.dtype) if value.is_literal and isinstance(expr, Const) else value.text
 
     def _load(self, load: Load, condition: str, causes: Origins) -> Value:
         indirect = {symbol: self._get(value, condition) for symbol, value in load.indirect}

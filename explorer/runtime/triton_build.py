@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-import os
 import subprocess
 import sys
 import tempfile
 import time
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -32,6 +30,7 @@ from explorer.runtime.triton_call import ALIGNMENT, load, present, profile
 from explorer.runtime.triton_reasons import NO_TOOL, TRITON_FAILED
 from explorer.runtime.triton_texts import steady_locations, texts
 from explorer.runtime.triton_version import assembler
+
 
 def build_triton(generated: Generated) -> Program:
     """Compile the kernels, and make the callable where the card is here. Raises Unsupported with the tool's message."""
@@ -82,9 +81,9 @@ def compile_kernels(generated: Generated, folder: Path, *, aligned: bool = True)
     def compile_one(kernel: Kernel) -> Built:
         return compile_kernel(kernel, str(generated.prelude), folder, target, aligned=aligned)
 
-    with knobs.cache.scope(), ThreadPoolExecutor(os.cpu_count()) as pool:
+    with knobs.cache.scope():
         knobs.cache.dir = str(folder / "triton")
-        return dict(zip(distinct, pool.map(compile_one, distinct.values()), strict=True))
+        return {name: compile_one(kernel) for name, kernel in distinct.items()}
 
 
 def gpu_target(target: Target) -> GPUTarget:

@@ -1,13 +1,13 @@
 """Runs generated Triton kernels on the CPU in Triton's interpreter, for tests and for looking inside a kernel.
 
 The process has to be started with TRITON_INTERPRET=1, which makes `triton.jit` yield interpreted functions.
-The interpreter has no libdevice, and rounds to bfloat16 by cutting off: torch stands in for both.
+The interpreter has no libdevice, and rounds to bfloat16 by cutting off: torch stands in for both. It also forgets that
+the comparison of two scalars is a bool.
 """
 
 from __future__ import annotations
 
 import ctypes
-import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -41,6 +41,7 @@ def install() -> None:
     for name, function in SUBSTITUTES.items():
         setattr(libdevice, name, _elementwise(function))
     interpreter_builder.create_fp_trunc = _truncate
+    interpreter_builder.create_splat = _splat
 
 
 def _elementwise(function: Callable[..., torch.Tensor]) -> Callable[..., Any]:
@@ -63,6 +64,12 @@ def _truncate(source: Any, target: Any) -> Any:
         return interpreter_builder.cast_impl(source, target)
     rounded = torch.from_numpy(np.ascontiguousarray(source.data)).to(torch.bfloat16)
     return TensorHandle(rounded.view(torch.uint16).numpy(), target.scalar)
+
+
+def _splat(target: Any, value: Any) -> Any:
+    """A block of one value, of the dtype that the value has: the result of a comparison says that it is a float."""
+    data = np.full([int(extent) for extent in target.shape], value.data.item(), dtype=value.data.dtype)
+    return TensorHandle(data, target.scalar)
 
 
 def interpreted(generated: Generated, folder: Path) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
@@ -102,7 +109,9 @@ _DTYPES = {
 
 
 def _tensor_at(address: int, type: str) -> torch.Tensor:
-    """One element at an address: the interpreter takes tensors and looks at where they start."""
+    """One element at an address: the interpreter takes tensors and looks at where they start. An empty tensor has
+    address 0, and nothing is read there."""
     dtype = _DTYPES[type]
-    memory = (ctypes.c_char * max(1, math.ceil(dtype.itemsize))).from_address(address)
-    return torch.frombuffer(memory, dtype=dtype)
+    if address == 0:
+        return torch.zeros(1, dtype=dtype)
+    return torch.frombuffer((ctypes.c_char * dtype.itemsize).from_address(address), dtype=dtype)

@@ -1,0 +1,64 @@
+"""Zoo programs through our back end with another BUILD, for the tests of Triton code. Stock's front end captures them,
+so that these tests are about kernels alone."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import fx
+
+from explorer.autograd import CLEANUP, PARTITION, REJOIN, TRACE
+from explorer.capture.adopt import adopt
+from explorer.codegen import GENERATE
+from explorer.core.reasons import Unsupported
+from explorer.ir.graph import Graph
+from explorer.ir.joint import Halves
+from explorer.ir.program import BuildOptions, Compiled, Generated, Generation, Program
+from explorer.ir.target import Target
+from explorer.lower import LOWER
+from explorer.schedule import DEPENDENCIES, FUSE, ORDER, PLAN_MEMORY
+
+Build = Callable[[Generated], Program]
+
+
+def compile_graph(graph: Graph, target: Target, folder: Path, build: Build) -> Compiled:
+    """As pipeline.compile_graph, with `build` for BUILD."""
+
+    def half(part: Graph) -> Program:
+        schedule = ORDER(FUSE(DEPENDENCIES(LOWER(part))))
+        options = BuildOptions(cache_dir=folder)
+        return build(GENERATE(Generation(schedule, PLAN_MEMORY(schedule), target, options)))
+
+    traced = TRACE(graph)
+    for clean in CLEANUP:
+        traced = clean(traced)
+    if traced.is_inference:
+        return REJOIN(Halves(traced, half(traced.forward), None))
+    parts = PARTITION(traced)
+    return REJOIN(Halves(parts, half(parts.forward), half(parts.backward)))
+
+
+def through(target: Target, folder: Path, build: Build) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """A compiler of functions: torch.compile with our back end. Where the program cannot run, eager runs instead."""
+
+    def backend(module: fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+        try:
+            compiled = compile_graph(adopt(module, example_inputs), target, folder, build)
+        except Unsupported:
+            return module.forward
+        runs = all(program.call is not None for program in compiled.halves)
+        return compiled.call if runs else module.forward
+
+    return lambda fn: torch.compile(fn, backend=backend)
+
+
+@contextlib.contextmanager
+def fresh_dynamo() -> Iterator[None]:
+    """Stock's caches empty before and after, and its errors raised."""
+    torch.compiler.reset()
+    yield
+    torch.compiler.reset()
