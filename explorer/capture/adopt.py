@@ -14,7 +14,7 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from explorer.core.origin import origin, synthetic
 from explorer.core.reasons import Unsupported, Why, reason
 from explorer.ir.bytecode import Span
-from explorer.ir.graph import Graph, stamp
+from explorer.ir.graph import Graph, as_given, stamp
 
 MODULE_CALL = reason(
     "adopt.module_call",
@@ -38,12 +38,16 @@ def adopt(module: fx.GraphModule, example_inputs: Sequence[Any]) -> Graph:
     fake_mode = _fake_mode(module, example_inputs)
     constants: dict[str, Any] = {}
     values: dict[fx.Node, Any] = {}
+    given: dict[int, torch.Tensor] = {}
+    examples = dict(zip(module.graph.find_nodes(op="placeholder"), example_inputs, strict=True))
     remaining = iter(example_inputs)
     for old, new in copies.items():
         new.meta = dict(old.meta)
         with origin(*_causes(old)):
-            values[new] = _value(new, values, remaining, module, constants, fake_mode)
-            stamp(new, f"fx.{new.name}", values[new], span=_span(old), module=_module(old))
+            values[new] = value = _value(new, values, remaining, module, constants, fake_mode)
+            if new.op == "placeholder" and isinstance(value, torch.Tensor):
+                value = given.setdefault(id(value), as_given(value, examples.get(old)))
+            stamp(new, f"fx.{new.name}", value, span=_span(old), module=_module(old))
     return Graph("captured", graph, fake_mode, constants, torch.is_grad_enabled())
 
 

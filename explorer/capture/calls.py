@@ -46,8 +46,7 @@ PURE_BUILTINS = frozenset(
 )
 FOLDED_MODULES = (
     "inspect", "typing", "types", "packaging", "importlib", "re", "textwrap", "dataclasses", "abc", "os.path", "posixpath",
-    "enum", "keyword", "string", "torch.utils._python_dispatch", "torch._utils", "torch.overrides", "torch.version", "string.templatelib",
-    "transformers.utils.import_utils", "transformers.utils.generic_", "torch.jit", "torch._jit_internal", "warnings", "platform",
+    "enum", "keyword", "string", "torch.utils._python_dispatch", "torch._utils", "torch.overrides", "torch.version", "torch.jit", "torch._jit_internal", "warnings", "platform",
 )  # fmt: skip
 """Functions of these modules, given things that are known, are called while tracing."""
 
@@ -159,6 +158,8 @@ class Calls:
         if rule is not None:
             return rule(self, args, kwargs)
         if isinstance(function, functools._lru_cache_wrapper):
+            if all(isinstance(v, Constant) for v in (*args, *kwargs.values())):
+                return self.from_python(self.python(function, *(a.constant() for a in args), **{k: v.constant() for k, v in kwargs.items()}))
             return self.call(self.from_python(function.__wrapped__), args, kwargs)
         if is_graph_function(function):
             return graph_call(self, "call_function", function, args, kwargs)

@@ -35,7 +35,7 @@ from explorer.capture.values.base import unsupported
 from explorer.core.origin import Origins, origins
 from explorer.ir.bytecode import Span
 from explorer.ir.capture import Input, Size, Source
-from explorer.ir.graph import Graph, stamp
+from explorer.ir.graph import Graph, as_given, stamp
 
 
 class _Name(str):
@@ -79,6 +79,7 @@ class Tape:
         self.mode = FakeTensorMode(shape_env=self.shape_env, allow_non_fake_inputs=False)
         self.inputs: dict[fx.Node, Input] = {}
         self.fakes: dict[Source, FakeTensor] = {}
+        self._given: dict[int, torch.Tensor] = {}
         self.symbol_sources: dict[sympy.Symbol, Source] = {}
         self.symbol_nodes: dict[sympy.Symbol, fx.Node] = {}
         self.shape_guard_causes: list[tuple[Origins, Span | None]] = []
@@ -103,8 +104,9 @@ class Tape:
         else:
             fake = self.mode.from_tensor(tensor, static_shapes=True, source=ShapeSource(source.name))
         self.fakes[source] = fake
+        given = self._given.setdefault(id(fake), as_given(fake))
         about = "parameter" if isinstance(tensor, torch.nn.Parameter) else ""
-        return self._placeholder(source, fake, about), fake
+        return self._placeholder(source, given, about), fake
 
     def size_input(self, source: Source, value: int) -> torch.SymInt:
         """A symbol for an integer that the frame can reach."""

@@ -480,9 +480,14 @@ class DictValue(ObjectValue):
 
     def refill(self, r: Rebuilder, load: Callable[[], None]) -> None:
         """Make the object that `load` pushes hold these entries, by dict's own methods."""
-        kind = collections.OrderedDict if issubclass(self.cls, collections.OrderedDict) else dict
-        r.discard_call(kind.clear, load, [])
-        r.discard_call(kind.update, load, [self.as_plain()])
+        is_ordered = issubclass(self.cls, collections.OrderedDict)
+        if self.given is not MISSING:
+            r.discard_call(collections.OrderedDict.clear if is_ordered else dict.clear, load, [])
+        if not is_ordered:
+            r.discard_call(dict.update, load, [self.as_plain()])
+            return
+        for key, value in self.entries.values():  # OrderedDict.update would call an overridden __setitem__
+            r.discard_call(collections.OrderedDict.__setitem__, load, [key, value])
 
 
 def _dict_get(self: DictValue, t: Tracer, key: Value, default: Value | None = None) -> Value:

@@ -257,6 +257,9 @@ class ObjectValue(Value):
                 unsupported(reasons.UNTRACEABLE_CALL, f"{self.cls.__name__}.{name}")
             case "__repr__" | "__str__" | "__format__" if self.given is not MISSING and is_plain(self.given):
                 return Constant(getattr(self.given, name)(*map(t.constant_of, args)))
+        rule = t.rule_for(type_attribute(self.cls, name))
+        if rule is not None:
+            return rule(t, [self, *args], kwargs)
         unsupported(reasons.UNTRACEABLE_CALL, f"{self.cls.__name__}.{name}")
 
     def truth(self, t: Tracer) -> bool:
