@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 from torch import fx
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.fake_tensor import FakeTensorMode, maybe_get_fake_mode
 
 from explorer.core.origin import Origins, origins, union
 from explorer.core.text import Line, Text
@@ -48,6 +48,23 @@ def stamp(
     node.meta[INFO] = NodeInfo(id, value, origins(), span, module, about)
     node.meta["val"] = node.meta["example_value"] = value
     return node
+
+
+def as_given(value: torch.Tensor, like: torch.Tensor | None = None) -> torch.Tensor:
+    """A twin of the fake tensor of a graph input: same memory, with shape and autograd state of its own.
+
+    Placeholders are stamped with the twin, because capture runs the program on `value` itself, and in-place operations
+    (`t_`, `add_` of something that requires grad) change it. `like` is what tells the autograd state (None: `value`).
+    """
+    like = value if like is None else like
+    mode = maybe_get_fake_mode(value)
+    assert mode is not None, "graph inputs are stamped with fake tensors"
+    with mode, torch.enable_grad():
+        twin = value.detach()
+        if not like.requires_grad:
+            return twin
+        twin.requires_grad_()
+        return twin if like.is_leaf else twin.view_as(twin)
 
 
 def restamp(node: fx.Node, **changes: Any) -> fx.Node:
@@ -90,7 +107,8 @@ class Graph:
     def copy(self) -> fx.Graph:
         """A graph to mutate; nodes keep their NodeInfo."""
         made = fx.Graph()
-        returned = made.graph_copy(self.graph, val_map := {})
+        val_map: dict[fx.Node, fx.Node] = {}
+        returned = made.graph_copy(self.graph, val_map)
         for old, new in val_map.items():
             new.meta = dict(old.meta)
         made.output(returned)
