@@ -85,8 +85,6 @@ def place(
             returned[i] = SameAs(earlier[id(value)])
         else:
             earlier[id(value)] = i
-            if value.requires_grad and value.grad_fn is None:
-                raise Unsupported(Why(NEW_LEAF, f"result {i}"))
             groups[root(lives[i].node)].append(i)
 
     for memory, members in groups.items():
@@ -96,6 +94,8 @@ def place(
                 raise Unsupported(Why(RESTRIDED_ALIAS, f"result {members[0]} of input {index}"))
             for i in members:
                 returned[i] = rebuilt(lives[i], inputs[index], FromInput(index), grad_off)
+        elif new := [i for i in members if results[i].requires_grad and results[i].grad_fn is None]:
+            raise Unsupported(Why(NEW_LEAF, f"result {new[0]}"))
         elif len(members) == 1:
             (i,) = members
             returned[i] = output(Result(i), lives[i].node, lives[i].seen)

@@ -14,6 +14,7 @@ import networkx
 import torch
 from torch import Tensor, fx
 
+from explorer.autograd.aliases import root
 from explorer.autograd.costs import banned, levels, nbytes, recompute_reason, weight
 from explorer.autograd.passes.rewrite import has_effect, insert
 from explorer.autograd.reasons import KEPT_CUT, KEPT_INPUT, KEPT_SIZE, KEPT_WRITTEN
@@ -51,21 +52,25 @@ def partition(traced: Traced) -> Partitioned:
 
 
 def copy_written_inputs(graph: fx.Graph, traced: Traced) -> Nodes:
-    """Let the backward read a copy of each input that the forward writes; the copies, made before the write."""
+    """Let the backward read a copy of each input that the forward writes, and of each view of one; the copies."""
     sides = classify(graph, traced)
     copies: Nodes = {}
     first = next(node for node in graph.nodes if node.op != "placeholder")
-    placeholders = graph.find_nodes(op="placeholder")
-    for index in sorted(traced.signature.written):
-        node = placeholders[index]
+    written = written_inputs(graph, traced)
+    for node in [n for n in graph.nodes if n.op != "output" and root(n) in written]:
         readers = [user for user in node.users if user not in sides.forward and not is_write(user)]
-        if readers:
-            made = insert(first, aten.clone.default, (node,), {}, info(node).origins)
+        if readers and (node in written or node in sides.forward):
+            made = insert(first if node in written else node.next, aten.clone.default, (node,), {}, info(node).origins)
             restamp(made, about="the value before the call writes it")
             for reader in readers:
                 reader.replace_input_with(node, made)
             copies[made] = None
     return copies
+
+
+def written_inputs(graph: fx.Graph, traced: Traced) -> set[fx.Node]:
+    placeholders = graph.find_nodes(op="placeholder")
+    return {placeholders[index] for index in traced.signature.written}
 
 
 def classify(graph: fx.Graph, traced: Traced) -> Sides:
@@ -107,7 +112,7 @@ def cut(graph: fx.Graph, traced: Traced, sides: Sides, copied: Nodes) -> tuple[l
     gradients = set(returned[len(traced.signature.forward_outputs) :])
     placeholders = graph.find_nodes(op="placeholder")
     free = {placeholders[i] for i, n in enumerate(traced.captured.inputs) if is_parameter(info(n).value)}
-    written = {placeholders[index] for index in traced.signature.written}
+    written = written_inputs(graph, traced)
     level = levels(n for n in graph.nodes if n not in sides.backward and n.op != "output")
     whys: dict[fx.Node, Why] = {}
     flow = networkx.DiGraph()
@@ -119,7 +124,7 @@ def cut(graph: fx.Graph, traced: Traced, sides: Sides, copied: Nodes) -> tuple[l
             flow.add_edge("source", (node, "in"))
         if why is not None:
             whys[node] = why
-        if can_keep(node) and node not in written:
+        if can_keep(node) and root(node) not in written:
             flow.add_edge((node, "in"), (node, "out"), capacity=1.0 if node in free else weight(node, results, level))
         else:
             flow.add_edge((node, "in"), (node, "out"))

@@ -113,7 +113,7 @@ def training(halves: Halves) -> Half:
         @staticmethod
         def forward(ctx: Any, *inputs: Any) -> tuple[Any, ...]:
             values = run_forward(inputs)
-            ctx.save_for_backward(*read_tensors(inputs, values))
+            ctx.save_for_backward(*map(unviewed, read_tensors(inputs, values)))
             ctx.numbers = read_numbers(inputs, values)
             ctx.layouts = [layout.at(values[k]) for layout, k in zip(layouts, flowing, strict=True)]
             ctx.set_materialize_grads(False)
@@ -130,6 +130,11 @@ def training(halves: Halves) -> Half:
 
     apply: Callable[..., tuple[Any, ...]] = Joined.apply
     return lambda inputs: apply(*inputs)
+
+
+def unviewed(value: Tensor) -> Tensor:
+    """A saved tensor that autograd takes for no view: one made inside could not be unpacked once its base is written."""
+    return value.detach() if value._is_view() and not value.requires_grad else value
 
 
 def reader(sources: Sequence[Any], parts: Partitioned) -> Callable[[Sequence[Any], Sequence[Any]], list[Any]]:

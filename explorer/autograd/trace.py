@@ -171,6 +171,8 @@ class Tracer:
         with origin(info(node).id):
             if isinstance(value, Tensor):
                 self.live(value)
+            elif isinstance(value, Symbolic):
+                self.size_node(value)
         return value
 
     def run(self, node: fx.Node) -> Any:
@@ -401,15 +403,13 @@ def extent(value: Tensor) -> tuple[int, int]:
 
 @contextlib.contextmanager
 def kept_autocast() -> Iterator[None]:
-    """Restore the ambient autocast state on exit, and keep its cache of casts out of the trace."""
+    """Restore the ambient autocast state on exit, and let no cast made inside outlive it in autocast's cache."""
     devices = ("cpu", "cuda")
     before = [(d, torch.is_autocast_enabled(d), torch.get_autocast_dtype(d)) for d in devices]
-    cached = torch.is_autocast_cache_enabled()
-    torch.set_autocast_cache_enabled(False)
     try:
         yield
     finally:
-        torch.set_autocast_cache_enabled(cached)
+        torch.clear_autocast_cache()
         for device, enabled, dtype in before:
             torch.set_autocast_enabled(device, enabled)
             torch.set_autocast_dtype(device, dtype)

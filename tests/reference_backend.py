@@ -1,0 +1,67 @@
+"""The pipeline up to the halves, whose graphs are then interpreted: what tests of the front half compile with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import fx
+
+from explorer.autograd import CLEANUP, PARTITION, REJOIN, TRACE
+from explorer.capture.adopt import adopt
+from explorer.check.reference import run_graph
+from explorer.ir.graph import Graph
+from explorer.ir.joint import Halves, Partitioned, Traced
+from explorer.ir.program import Compiled, Program
+
+
+def interpreted(graph: Graph) -> Program:
+    """A stand-in for a built half: `call` runs the graph with eager kernels."""
+    return Program(None, lambda inputs: run_graph(graph, inputs), (), dict)  # type: ignore[arg-type]
+
+
+def clean(traced: Traced) -> Traced:
+    for stage in CLEANUP:
+        traced = stage(traced)
+    return traced
+
+
+def plan(graph: Graph) -> Traced | Partitioned:
+    traced = clean(TRACE(graph))
+    return traced if traced.is_inference else PARTITION(traced)
+
+
+def compiled(graph: Graph) -> Compiled:
+    made = plan(graph)
+    backward = interpreted(made.backward) if isinstance(made, Partitioned) else None
+    return REJOIN(Halves(made, interpreted(made.forward), backward))
+
+
+class Backend:
+    """A torch.compile back end that keeps the graphs it was given and what became of them."""
+
+    def __init__(self) -> None:
+        self.captured: list[Graph] = []
+        self.plans: list[Traced | Partitioned] = []
+
+    def __call__(self, module: fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
+        graph = adopt(module, inputs)
+        self.captured.append(graph)
+        made = compiled(graph)
+        self.plans.append(plan(graph))
+        return made.call
+
+
+def captured(function: Callable[..., Any], *inputs: Any, dynamic: bool = False) -> Graph:
+    """The graph that stock Dynamo captures for one call (the whole function, in one graph)."""
+    torch._dynamo.reset()
+    found: list[Graph] = []
+
+    def keep(module: fx.GraphModule, example: list[Any]) -> Callable[..., Any]:
+        found.append(adopt(module, example))
+        return module
+
+    torch.compile(function, backend=keep, fullgraph=True, dynamic=dynamic)(*inputs)
+    (graph,) = found
+    return graph
