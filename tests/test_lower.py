@@ -430,6 +430,43 @@ def test_negative_and_wrong_indices() -> None:
                 run_loops(loops, (x, torch.tensor([wrong])))
 
 
+PADDED: list[Callable[..., Any]] = [
+    lambda x: F.pad(x, (2, 1, 1, 2), mode="reflect"), lambda x: F.pad(x, (2, 1, 0, 1), mode="replicate"),
+    lambda x: F.interpolate(x, size=(5, 7)), lambda x: F.interpolate(x, scale_factor=2, mode="bilinear"),
+    lambda x: F.unfold(x, 2), lambda x: F.fold(F.unfold(x, 2), (4, 6), 2), lambda x: F.pad(x, (1, -1, 2, 0), value=3),
+    lambda x: F.interpolate(x, scale_factor=2, mode="bicubic"), lambda x: F.pad(x, (1, 1, 2, 0), mode="circular"),
+    lambda x: torch.cat([x.exp(), x.sin(), x * 2], 1), lambda x: torch.cat([x.exp()] * 3 + [x] * 3, -1),
+    lambda x: torch.cat([x.exp().transpose(1, 2), x.transpose(1, 2)], 2).sum(2), lambda x: torch.cat([x, x + 1], 0)[1:],
+    lambda x: torch.stack([x.exp(), x.cos()], -1), lambda x: torch.cat([x.tanh(), x], 1)[:, 1:2] * 2,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("place", range(len(PADDED)))
+def test_padding_resampling_and_joining(place: int) -> None:
+    check(PADDED[place], torch.randn(2, 2, 4, 6))
+    check(lambda x: PADDED[place](x * 2).relu(), torch.randn(2, 2, 4, 6))
+
+
+def test_values_added_where_a_mask_holds() -> None:
+    def fn(x: torch.Tensor, m: torch.Tensor, i: torch.Tensor, v: torch.Tensor) -> Any:
+        return aten._unsafe_masked_index_put_accumulate(x, m, [None, i], v), aten._unsafe_masked_index(x, m, [None, i], 7)
+
+    x, v, index = torch.randn(2, 4), torch.randn(2, 5), torch.tensor([0, 3, 9, 3, -8])
+    loops, _ = lowered(fn, x, index.abs() < 4, index, v, decompose=False)
+    assert not externs(loops)
+    expected = x.clone()
+    expected[:, 0] += v[:, 0]
+    expected[:, 3] += v[:, 1] + v[:, 3]
+    mine, taken = run_loops(loops, (x, index.abs() < 4, index, v))
+    torch.testing.assert_close(mine, expected)
+    torch.testing.assert_close(taken, torch.stack([x[:, 0], x[:, 3], torch.full((2,), 7.0), x[:, 3], torch.full((2,), 7.0)], 1))
+
+
+def test_joined_heavy_parts_are_each_written_in_place() -> None:
+    loops = check(lambda x: torch.cat([x.exp(), x.sin()], 1), torch.randn(4, 4))
+    assert [loop.buffer.alias_of for loop in kernels(loops)] == [None, kernels(loops)[0].id]
+
+
 # Creation
 
 

@@ -9,11 +9,14 @@ from typing import Any
 import torch
 
 from explorer.core.origin import origins
-from explorer.ir.loops import Expr, Masked, Size, apply
-from explorer.lower.builder import Lowering
+from explorer.core.reasons import Why
+from explorer.ir.loops import Buffer, Expr, Layout, Masked, Size, apply
+from explorer.lower import reasons
+from explorer.lower.builder import Lowering, shape
 from explorer.lower.dtypes import cast
-from explorer.lower.indexing import ZERO, Point, certainly, integer
+from explorer.lower.indexing import ZERO, Point, certainly, integer, integers
 from explorer.lower.pointwise import broadcast
+from explorer.lower.policy import HEAVY, cost
 from explorer.lower.sizes import index_value, number
 from explorer.lower.table import LOWERINGS
 from explorer.lower.tensors import Tensor
@@ -45,26 +48,50 @@ def within(lower: Lowering, i: Size, start: Size, end: Size) -> list[Expr]:
 
 @LOWERINGS.rule(aten.cat.default)
 def cat(lower: Lowering, out: torch.Tensor, tensors: Sequence[Tensor], dim: int = 0) -> Tensor | None:
-    """Tensors one after another along a dimension; many of them by the library."""
+    """Tensors one after another along a dimension: as one value that tests where it is, where that is cheap; else
+    each written to its own part of the result; by the library, where all are in memory."""
     parts = [tensor for tensor in tensors if not (len(tensor.size) == 1 and tensor.size[0] == 0)]
-    if len(parts) > MOST_PARTS or not parts:
+    if not parts:
         return None
-    dim %= len(out.shape)
     starts: list[Size] = [ZERO]
     for part in parts:
-        starts.append(starts[-1] + part.size[dim])
+        starts.append(starts[-1] + part.size[dim % len(out.shape)])
+    places = list(zip(parts, starts, strict=False))
+    if len(parts) <= MOST_PARTS and all(part.in_memory() or cost(lower, part).operations < HEAVY for part in parts):
+        return _cat_value(lower, out, places, dim % len(out.shape))
+    if all(part.in_memory() for part in parts):
+        return None
+    return _cat_parts(lower, out, places, dim % len(out.shape))
 
+
+def _cat_value(lower: Lowering, out: torch.Tensor, places: list[tuple[Tensor, Size]], dim: int) -> Tensor:
     def element(point: Point) -> Expr:
-        pieces = []
-        for part, start in zip(parts, starts, strict=False):
-            of_part = (*point[:dim], point[dim] - start, *point[dim + 1 :])
-            pieces.append(cast(part.at(of_part), part.dtype, out.dtype))
-        found = pieces.pop()
-        for piece, end in zip(reversed(pieces), reversed(starts[1:-1]), strict=True):
-            found = masked([apply("lt", index_value(lower, point[dim]), index_value(lower, end))], piece, found)
+        found: Expr = number(lower, 0, out.dtype)
+        for part, start in reversed(places):
+            i = point[dim]
+            value = cast(part.at((*point[:dim], i - start, *point[dim + 1 :])), part.dtype, out.dtype)
+            found = masked(within(lower, i, start, start + part.size[dim]), value, found)
         return found
 
-    return lower.computed(out, element, *parts)
+    return lower.computed(out, element, *(part for part, _ in places))
+
+
+def _cat_parts(lower: Lowering, out: torch.Tensor, places: list[tuple[Tensor, Size]], dim: int) -> Tensor:
+    size = shape(out)
+    layout = Layout(out.dtype, out.device, size, lower.dense(size, integers(out.stride())))
+    made: Buffer | None = None
+    for number_of_part, (part, start) in enumerate(places):
+        offset = start * layout.stride[dim]
+        made = lower.loop(
+            layout,
+            lambda point, _, part=part: cast(part.at(point), part.dtype, out.dtype),  # type: ignore[misc]
+            Why(reasons.PART, f"{number_of_part + 1} of {len(places)}"),
+            over=part.size,
+            index=lambda point, offset=offset: lower.indexing.linear(point, layout.stride, offset),  # type: ignore[misc]
+            alias_of=None if made is None else lower.root(made.name),
+        )
+    assert made is not None
+    return lower.stored(made)
 
 
 @LOWERINGS.rule(aten.constant_pad_nd.default)

@@ -24,25 +24,28 @@ aten = torch.ops.aten
 PRODUCTS = frozenset({aten.mm.default, aten.addmm.default, aten.bmm.default, aten.baddbmm.default})
 """Products take operands with any strides and write into a given buffer."""
 
-LIBRARY: dict[Any, str] = {
-    **dict.fromkeys(PRODUCTS, reasons.LIBRARY_MATMUL),
-    **dict.fromkeys((aten.addmv.default, aten.mv.default, aten.dot.default, aten.addr.default), reasons.LIBRARY_MATMUL),
-    aten.convolution.default: reasons.LIBRARY_CONVOLUTION,
-    aten.convolution_backward.default: reasons.LIBRARY_CONVOLUTION,
-    **{
-        getattr(aten, name).default: reasons.LIBRARY_ATTENTION
-        for name in dir(aten)
-        if name.startswith(("_scaled_dot_product", "_flash_attention", "_efficient_attention"))
-        and "default" in getattr(aten, name).overloads()
-    },
-    **{
-        getattr(getattr(aten, name), overload): reasons.LIBRARY_SORT
-        for name in ("sort", "topk", "cumsum", "cumprod", "kthvalue", "median", "mode", "logcumsumexp", "cummax",
-                     "cummin", "searchsorted", "bucketize")
-        for overload in getattr(aten, name).overloads()
-    },
-    aten.cat.default: reasons.LIBRARY_CAT,
-}  # fmt: skip
+LIBRARY: dict[str, str] = {
+    **dict.fromkeys("mm addmm bmm baddbmm addbmm addmv mv dot vdot addr ger _int_mm".split(), reasons.LIBRARY_MATMUL),
+    **dict.fromkeys(
+        "convolution convolution_backward convolution_overrideable _convolution mkldnn_convolution".split(),
+        reasons.LIBRARY_CONVOLUTION,
+    ),
+    **dict.fromkeys(
+        "sort topk cumsum cumprod logcumsumexp cummax cummin kthvalue median nanmedian mode searchsorted bucketize "
+        "histc bincount unique_dim _unique2".split(),
+        reasons.LIBRARY_SORT,
+    ),
+    "cat": reasons.LIBRARY_CAT,
+}
+"""Why an operator is a library call, by its name in ATen."""
+
+FAMILIES = (
+    (("_scaled_dot_product", "_flash_attention", "_efficient_attention"), reasons.LIBRARY_ATTENTION),
+    (("max_pool", "avg_pool", "adaptive_", "_adaptive_", "fractional_max", "upsample", "_upsample", "grid_sampler"),
+     reasons.LIBRARY_POOLING),
+    (("linalg_", "_linalg_", "_fft_", "cholesky", "triangular_solve"), reasons.LIBRARY_ALGEBRA),
+)  # fmt: skip
+"""The same by how the name begins."""
 
 
 def out_overload(target: Any) -> Any:
@@ -55,7 +58,11 @@ def out_overload(target: Any) -> Any:
 def why_library(target: Any) -> str:
     if torch.Tag.nondeterministic_seeded in target.tags:
         return reasons.RANDOM
-    return LIBRARY.get(target, reasons.NO_RULE)
+    namespace, _, name = target._schema.name.partition("::")
+    if namespace != "aten":
+        return reasons.NO_RULE
+    of_family = (why for beginnings, why in FAMILIES if name.startswith(beginnings))
+    return LIBRARY.get(name) or next(of_family, reasons.NO_RULE)
 
 
 def library(

@@ -10,13 +10,15 @@ import torch
 
 from explorer.core.origin import origins
 from explorer.core.reasons import Why
-from explorer.ir.loops import Apply, Check, Const, Expr, IndexValue, Size
+from explorer.ir.loops import Apply, Check, Const, Expr, IndexValue, Size, apply
 from explorer.lower import reasons
 from explorer.lower.builder import Lowering, shape
+from explorer.lower.combine import masked
 from explorer.lower.dtypes import cast
 from explorer.lower.indexing import ONE, ZERO, Point, certainly
 from explorer.lower.pointwise import broadcast, where
 from explorer.lower.policy import settle_gathered
+from explorer.lower.sizes import number
 from explorer.lower.table import LOWERINGS
 from explorer.lower.tensors import Element, Tensor
 
@@ -232,3 +234,47 @@ def scatter_reduce(
     if reduce not in _STORES or not include_self:
         return None
     return _scatter(lower, x, dim, index, source, _STORES[reduce], "scatter_reduce")
+
+
+# With a mask: what the backward of padding and of resampling use.
+
+
+@LOWERINGS.rule(aten._unsafe_masked_index.default)
+def masked_index(
+    lower: Lowering, out: torch.Tensor, x: Tensor, mask: Tensor, given: Sequence[Tensor | None], fill: Any
+) -> Tensor:
+    """Advanced indexing where the mask holds, a number elsewhere; indices are valid where it holds."""
+    settle_gathered(lower, x, shape(out))
+    indices = Indices(lower, x, given, "index")
+    holds = broadcast(lower, mask, shape(out), torch.bool)
+    return lower.computed(
+        out, lambda point: masked([holds(point)], x.at(indices.source(point)), number(lower, fill, x.dtype)),
+        x, mask, *indices.tensors,
+    )  # fmt: skip
+
+
+@LOWERINGS.rule(aten._unsafe_masked_index_put_accumulate.default)
+def masked_index_put(
+    lower: Lowering, out: torch.Tensor, x: Tensor, mask: Tensor, given: Sequence[Tensor | None], values: Tensor
+) -> Tensor | None:
+    """Values added at positions that index tensors give, where the mask holds."""
+    common = common_size([index.size for index in given if index is not None])
+    if x.dtype == torch.bool or len(mask.size) > len(common):
+        return None
+
+    def inside(index: Tensor) -> Tensor:
+        """The index where the mask holds, 0 elsewhere: the place is computed at every point."""
+        holds, place = broadcast(lower, mask, common, torch.bool), broadcast(lower, index, common, torch.int64)
+        zero = Const(torch.int64, origins(), 0)
+        return lower.value(
+            torch.int64, index.device, common, lambda point: apply("where", holds(point), place(point), zero),
+            index, mask,
+        )  # fmt: skip
+
+    indices = Indices(lower, x, [index if index is None else inside(index) for index in given], "index_put")
+    holds, value = broadcast(lower, mask, indices.size, torch.bool), broadcast(lower, values, indices.size, x.dtype)
+
+    def added(point: Point) -> Expr:
+        return masked([holds(point)], value(point), number(lower, 0, x.dtype))
+
+    return scatter_into(lower, x, indices.size, indices.source, added, "add", "index_put")

@@ -68,6 +68,13 @@ GATHERED = reason(
     "An index tensor says which elements are read, the same one perhaps many times, so they are computed once, before.",
     "Index first and compute afterwards.",
 )
+PART = reason(
+    "lower.part",
+    "It is one part of a larger tensor",
+    "Tensors that are joined are each written to their own part of the result: a loop that asks at every point which "
+    "of them it is in would be slower.",
+    "",
+)
 
 # Why an operation is a library call.
 
@@ -87,6 +94,18 @@ LIBRARY_ATTENTION = reason(
     "lower.library_attention",
     "The library's fused attention is used",
     "Scaled dot-product attention is left to the library's fused kernel, which never stores the score matrix.",
+    "",
+)
+LIBRARY_POOLING = reason(
+    "lower.library_pooling",
+    "The library's pooling or resampling is used",
+    "Windows that overlap, positions of maxima and gradients of pooling and of resampling are left to the library.",
+    "",
+)
+LIBRARY_ALGEBRA = reason(
+    "lower.library_algebra",
+    "The library's linear algebra or Fourier transform is used",
+    "Factorisations, solvers and Fourier transforms are left to the library (LAPACK, MKL, cuSOLVER, cuFFT).",
     "",
 )
 LIBRARY_SORT = reason(
