@@ -24,9 +24,9 @@ def plan_memory(schedule: Schedule) -> MemoryPlan:
     made = _made(schedule)
     device = made[0][0].layout.device if made else None
     plan = {buffer.name: _decide(schedule, buffer, item) for buffer, item in made}
-    for name, a in plan.items():
-        if a.where == "pool" and loops.buffers[name].layout.device != device:
-            plan[name] = replace(a, where="own", why=Why(reasons.OTHER_DEVICE))
+    for buffer, _ in made:
+        if plan[buffer.name].where == "pool" and buffer.layout.device != device:
+            plan[buffer.name] = replace(plan[buffer.name], where="own", why=Why(reasons.OTHER_DEVICE))
     before = peak(plan, ("own", "library", "pool"), loops.hints)
     _overwrite(schedule, plan)
     packed, pool = pack(plan, loops.hints, before)

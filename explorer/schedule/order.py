@@ -39,14 +39,14 @@ class Weights:
                 self._users[need].append(at)
         loops = fused.dependencies.loops
         owner = storages(loops.buffers)
-        made = {buffer.name: at for at, item in enumerate(fused.items) for buffer in allocated(item)}
-        self._bytes = {name: _bytes(loops.buffers[name], fused) for name in made}
-        self._makes = [[name for name, maker in made.items() if maker == at] for at in range(len(fused.items))]
+        buffers = [allocated(item) for item in fused.items]
+        self._makes = [[buffer.name for buffer in made] for made in buffers]
+        self._bytes = {buffer.name: _bytes(buffer, fused) for made in buffers for buffer in made}
         returned = {owner[output.buffer] for output in loops.outputs if isinstance(output, View)}
         self._touches: list[set[str]] = []
         for item in fused.items:
             used = {owner[buffer] for id in ids_of(item) for buffer in touched(fused.dependencies, id)}
-            self._touches.append({name for name in used if name in made and name not in returned})
+            self._touches.append({name for name in used if name in self._bytes and name not in returned})
 
     def listed(self, key: Callable[[int, int], tuple[int, int]]) -> list[int]:
         """List scheduling: of the items that are ready, the one with the least `key(position, change in bytes)`."""

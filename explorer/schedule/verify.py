@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from itertools import pairwise
 
 from explorer.ir.loops import Load, View, walk
@@ -53,7 +54,7 @@ def verify_memory(plan: MemoryPlan) -> None:
     by_name = {a.buffer: a for a in plan.allocations}
     assert len(by_name) == len(plan.allocations), "a buffer has two places"
     spans = held(by_name)
-    slots = [a for a in plan.allocations if a.where == "pool"]
+    slots = [replace(a, bytes=int(a.bytes)) for a in plan.allocations if a.where == "pool"]
     for at, a in enumerate(slots):
         assert 0 <= a.offset and a.offset + a.bytes <= plan.pool_bytes, f"{a.buffer} is outside the pool"
         (first, last), end = spans[a.buffer], a.offset + a.bytes
