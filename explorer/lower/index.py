@@ -258,21 +258,25 @@ def masked_index_put(
     lower: Lowering, out: torch.Tensor, x: Tensor, mask: Tensor, given: Sequence[Tensor | None], values: Tensor
 ) -> Tensor | None:
     """Values added at positions that index tensors give, where the mask holds."""
-    common = common_size([index.size for index in given if index is not None])
-    if x.dtype == torch.bool or len(mask.size) > len(common):
+    plain = Indices(lower, x, given, "index_put")
+    rank, shared = len(plain.size), range(plain.first, plain.first + len(plain.common))
+    of_mask = (ONE,) * (rank - len(mask.size)) + mask.size
+    if x.dtype == torch.bool or any(n != 1 for d, n in enumerate(of_mask) if d not in shared):
         return None
+    holds = broadcast(lower, mask, plain.size, torch.bool)
 
     def inside(index: Tensor) -> Tensor:
         """The index where the mask holds, 0 elsewhere: the place is computed at every point."""
-        holds, place = broadcast(lower, mask, common, torch.bool), broadcast(lower, index, common, torch.int64)
-        zero = Const(torch.int64, origins(), 0)
-        return lower.value(
-            torch.int64, index.device, common, lambda point: apply("where", holds(point), place(point), zero),
-            index, mask,
-        )  # fmt: skip
+        place, zero = broadcast(lower, index, plain.common, torch.int64), Const(torch.int64, origins(), 0)
+
+        def element(point: Point) -> Expr:
+            rest = (ZERO,) * (rank - plain.first - len(plain.common))
+            return apply("where", holds((ZERO,) * plain.first + point + rest), place(point), zero)
+
+        return lower.value(torch.int64, index.device, plain.common, element, index, mask)
 
     indices = Indices(lower, x, [index if index is None else inside(index) for index in given], "index_put")
-    holds, value = broadcast(lower, mask, indices.size, torch.bool), broadcast(lower, values, indices.size, x.dtype)
+    value = broadcast(lower, values, indices.size, x.dtype)
 
     def added(point: Point) -> Expr:
         return masked([holds(point)], value(point), number(lower, 0, x.dtype))

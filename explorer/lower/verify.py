@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 
 from explorer.ir.loops import (
     Apply,
+    Buffer,
     Cast,
     Check,
     Extern,
@@ -30,7 +33,7 @@ def verify_loops(loops: Loops) -> None:
     for operation in loops.operations:
         assert operation.origins, f"{operation.id} has no origin"
         if isinstance(operation, Loop):
-            _verify_loop(loops, operation, written)
+            _verify_loop(buffers, operation, written)
         else:
             _verify_extern(operation, written)
         for buffer in operation.writes:
@@ -53,7 +56,7 @@ def _verify_extern(call: Extern, written: set[str]) -> None:
         assert view.buffer in written, f"{call.id} reads {view.buffer} before it is written"
 
 
-def _verify_loop(loops: Loops, loop: Loop, written: set[str]) -> None:
+def _verify_loop(buffers: Mapping[str, Buffer], loop: Loop, written: set[str]) -> None:
     axes = {axis.symbol for axis in (*loop.axes, *loop.reduced)}
     sizes = {symbol for axis in (*loop.axes, *loop.reduced) for symbol in axis.size.free_symbols}
     assert not (axes & sizes), f"{loop.id}: an axis is its own size"
@@ -68,7 +71,7 @@ def _verify_loop(loops: Loops, loop: Loop, written: set[str]) -> None:
         match expr:
             case Load(buffer=name, index=index, indirect=indirect):
                 assert name in written, f"{loop.id} reads {name} before it is written"
-                assert expr.dtype == computing_dtype(loops.buffers[name].layout.dtype), f"{loop.id} loads {name}"
+                assert expr.dtype == computing_dtype(buffers[name].layout.dtype), f"{loop.id} loads {name}"
                 inside = axes | {symbol for symbol, _ in indirect}
                 strange = {s for s in index.free_symbols - inside if s.name[0] in "irx" and s.name[1:].isdigit()}
                 assert not strange, f"{loop.id} loads {name}[{index}], which uses {strange}"
