@@ -20,11 +20,11 @@ import sympy
 from explorer.codegen.cpp_reduce import BLOCK, Accumulator
 from explorer.codegen.cpp_scalar import CPP_TYPES, DIVIDES
 from explorer.codegen.cpp_values import Parameters, Values, always_evaluated
-from explorer.codegen.exprs import PRODUCT, index_text
-from explorer.codegen.kernel import HALVES, Body, Pass, Reduced, Write, cost, flops, kept_between_passes
+from explorer.codegen.exprs import PRODUCT
+from explorer.codegen.kernel import Body, Pass, Reduced, Write, flops, kept_between_passes
 from explorer.core.origin import origin
 from explorer.core.text import LineWriter, Text
-from explorer.ir.loops import Apply, Axis, Buffer, Cast, Check, Const, Expr, IndexValue, Load, Size, children, walk
+from explorer.ir.loops import Apply, Axis, Buffer, Check, Const, Expr, Load, Size, children, walk
 
 Mode = Literal["points", "rows", "columns", "split"]
 
@@ -95,6 +95,7 @@ class _CppKernel:
         self.vector = self._vector_axis()
         self.mode = self._mode()
         self.kept: dict[Expr, str] = {}
+        self.lanes: dict[Expr, str] = {}
 
     # Choices.
 
@@ -130,7 +131,10 @@ class _CppKernel:
         return int(sympy.Mul(*(axis.size for axis in axes)).xreplace(dict(self.hints)))
 
     def _parallel(self, shared: Iterable[Axis], extra: str = "") -> str:
-        """The pragma of a parallel loop, or "" where there is too little work to share."""
+        """The pragma of a parallel loop over `shared`, or "" where there is too little work to share or where two
+        threads might write one element."""
+        if not all(apart(write, axis) for write in self.writes for axis in shared):
+            return ""
         every = (*self.outer, *self.inner)
         per_point = max(1, sum(2 if isinstance(v, Load) else flops(v) for v in self.all) // 2)
         points = sympy.Mul(*(axis.size for axis in every))
@@ -358,7 +362,8 @@ class _CppKernel:
             for a in accumulators:
                 if a.in_runs:
                     with origin(*self.values.causes(a.reduce.result)):
-                        self.writer.line(f"{a.name} += {a.run_name};" if a.combine == "sum" else f"{a.name} *= {a.run_name};")
+                        sign = "+" if a.combine == "sum" else "*"
+                        self.writer.line(f"{a.name} {sign}= {a.run_name};")
 
         self._nest(loops, bound, number, current.sweep_roots, run)
         if not chunk:
@@ -472,76 +477,71 @@ class _CppKernel:
 
     def _column_block(self) -> None:
         bound = frozenset(axis.symbol for axis in self.outer[:-1])
-        vector = self.outer[-1]
-        lane = f"[{vector.symbol} - {vector.symbol}_start]"
-        held: dict[Expr, str] = {}
+        self._hoist([root for p in self.body.passes for root in (*p.once_roots, *p.sweep_roots)], bound, 0)
         for number, current in enumerate(self.body.passes):
-            crossing = self._crossing(number, held)
-            if current.once or crossing:
-                names = {}
-                for value in crossing:
-                    names[value] = self.values.fresh("col")
-                    with origin(*self.values.causes(value)):
-                        self.writer.line(f"{CPP_TYPES[value.dtype]} {names[value]}[{COLUMNS}];")
-                self._column_once(current, bound, number, held, names, lane)
-                held |= {value: name + lane for value, name in names.items()}
+            self._column_once(number, current, bound)
             if current.reductions or current.writes:
-                self._column_sweep(number, current, bound, held, lane)
+                self._column_sweep(current, bound)
 
-    def _crossing(self, number: int, held: dict[Expr, str]) -> list[Expr]:
-        """Values per outer point that the sweep takes from before it: kept in arrays, one element a lane."""
-        current = self.body.passes[number]
+    @property
+    def _lane(self) -> str:
+        return f"[{self.outer[-1].symbol} - {self.outer[-1].symbol}_start]"
+
+    def _column_once(self, number: int, current: Pass, bound: frozenset[sympy.Symbol]) -> None:
+        """Store what is known at each outer point, and put what the sweep takes from there in arrays."""
         edges = {child: None for value in self.body.in_sweep(number) for child in children(value)}
         edges |= {root: None for root in current.sweep_roots}
-        cheap = (Const, IndexValue, Load, Reduced)
-        return [v for v in edges if not self.body.varies_inside(v) and not isinstance(v, cheap) and v not in held]
-
-    def _column_once(
-        self,
-        current: Pass,
-        bound: frozenset[sympy.Symbol],
-        number: int,
-        held: dict[Expr, str],
-        names: dict[Expr, str],
-        lane: str,
-    ) -> None:
-        roots = (*current.once_roots, *names)
+        arrays = {value: self.values.fresh("col") for value in edges if self._worth_array(value)}
+        for value, name in arrays.items():
+            self._array(value, CPP_TYPES[value.dtype], name)
+        if not (arrays or current.once):
+            return
 
         def inside() -> None:
-            self.values.names |= held
-            for value, name in names.items():
+            self.values.names |= self.lanes
+            for value, name in arrays.items():
                 text = self.values.value(value)
                 with origin(*self.values.causes(value)):
-                    self.writer.line(f"{name}{lane} = {text};")
+                    self.writer.line(f"{name}{self._lane} = {text};")
             self._store(current.once)
 
         loop = self._in_block(self.outer[-1], COLUMNS, self._simd(writes=current.once))
-        self._nest([loop], bound, number, roots, inside)
+        self._nest([loop], bound, 0, (*current.once_roots, *arrays), inside)
+        self.lanes |= {value: name + self._lane for value, name in arrays.items()}
 
-    def _column_sweep(
-        self, number: int, current: Pass, bound: frozenset[sympy.Symbol], held: dict[Expr, str], lane: str
-    ) -> None:
+    def _worth_array(self, value: Expr) -> bool:
+        """Whether a sweep should take a value that is the same at all its points from an array."""
+        if self.body.varies_inside(value) or value in self.lanes or value in self.values.names:
+            return False
+        return self.body.level[value] > 0 or sum(map(flops, walk(value))) > 1
+
+    def _array(self, value: Expr, type_name: str, name: str) -> None:
+        with origin(*self.values.causes(value)):
+            self.writer.line(f"{type_name} {name}[{COLUMNS}];")
+
+    def _column_sweep(self, current: Pass, bound: frozenset[sympy.Symbol]) -> None:
         accumulators = [Accumulator(reduce, self.values.fresh("acc")) for reduce in current.reductions]
         for a in accumulators:
-            with origin(*self.values.causes(a.reduce.result)):
-                for type_name, name, start in a.variables():
-                    self.writer.line(f"{type_name} {name}[{COLUMNS}];")
+            for type_name, name, start in a.variables():
+                self._array(a.reduce.result, type_name, name)
+                with origin(*self.values.causes(a.reduce.result)):
                     self.writer.line(f"for (int lane = 0; lane < {COLUMNS}; ++lane) {name}[lane] = {start};")
 
         def inside() -> None:
-            self.values.names |= held
+            self.values.names |= self.lanes
             for a in accumulators:
                 text = self.values.value(a.reduce.value)
                 with origin(*self.values.causes(a.reduce.result)):
-                    for line in a.step(text, self._position(), lane):
+                    for line in a.step(text, self._position(), self._lane):
                         self.writer.line(line)
             self._store(current.writes)
 
-        simd = "#pragma omp simd" + (" reduction(|:bad)" if self.can_fail else "")
+        simd = self._simd(writes=current.writes)
         loops = [*map(self._for, self.inner), self._in_block(self.outer[-1], COLUMNS, simd)]
-        self._nest(loops, bound, number, current.sweep_roots, inside)
+        self._nest(loops, bound, 0, current.sweep_roots, inside)
         for a in accumulators:
-            held[a.reduce.result] = f"({a.result(lane)})" if a.marks_nan else a.result(lane)
+            result = a.result(self._lane)
+            self.lanes[a.reduce.result] = f"({result})" if a.marks_nan else result
 
 
 def step(index: Size, symbol: sympy.Symbol) -> Size | None:
@@ -559,26 +559,23 @@ def step(index: Size, symbol: sympy.Symbol) -> Size | None:
 
 
 def apart(write: Write, axis: Axis) -> bool:
-    """Whether different points of `axis` always write different elements."""
+    """Whether different points of `axis` always write different elements: true of a plain store; of a scatter where
+    every other term of the index moves by whole ranges of the axis, or stays within one of its steps."""
     if not write.indirect and write.loop.store == "set":
         return True
-    reach = step(write.loop.index, axis.symbol)
-    if not reach or not axis.size.is_Integer or not reach.is_Integer:
+    index = write.loop.index
+    reach = step(index, axis.symbol)
+    if not reach or not reach.is_Integer or not axis.size.is_Integer:
         return False
-    others = [step(write.loop.index, symbol) for symbol in write.loop.index.free_symbols - {axis.symbol}]
-    span = abs(int(reach)) * int(axis.size)
-    return all(other is not None and other.is_Integer and abs(int(other)) % span == 0 for other in others) or all(
-        other is not None and other.is_Integer and abs(int(reach)) >= 1 and _inside(write, axis, other) for other in others
-    )
-
-
-def _inside(write: Write, axis: Axis, other: Size) -> bool:
-    """Whether a term of stride `other` over its own axis stays within one step of `axis`."""
-    reach = step(write.loop.index, axis.symbol)
-    for candidate in write.loop.axes:
-        if step(write.loop.index, candidate.symbol) == other and candidate.size.is_Integer:
-            return bool(abs(int(other)) * (int(candidate.size) - 1) < abs(int(reach)))
-    return False
-
-
-__all__ = ["BLOCK", "HALVES", "Cast", "Function", "cost", "index_text", "kernel_function"]
+    sizes = {other.symbol: other.size for other in write.loop.axes}
+    own, span, within = abs(int(reach)), abs(int(reach)) * int(axis.size), 0
+    for symbol in index.free_symbols - {axis.symbol}:
+        other = step(index, symbol)
+        if other is None or not other.is_Integer:
+            return False
+        if int(other) % span == 0:
+            continue
+        if symbol not in sizes or not sizes[symbol].is_Integer:
+            return False
+        within += abs(int(other)) * (int(sizes[symbol]) - 1)
+    return within < own

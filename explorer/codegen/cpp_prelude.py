@@ -13,6 +13,7 @@ from explorer.core.origin import Origins, origin, synthetic, union
 from explorer.core.text import Line, LineWriter, Text
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
+_COMMENT = re.compile(r"//.*")
 
 HELPERS: dict[str, str] = {
     "INFINITY": "#define INFINITY __builtin_inff()",
@@ -29,11 +30,41 @@ HELPERS: dict[str, str] = {
 static inline float bf16_to_float(bf16 x) {
     return __builtin_bit_cast(float, (unsigned)x << 16);
 }""",
-    "float_to_bf16": """\
-static inline bf16 float_to_bf16(float x) {
+    "bf16_round": """\
+static inline float bf16_round(float x) {
     unsigned bits = __builtin_bit_cast(unsigned, x);
-    unsigned rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
-    return x != x ? 0x7fc0 : rounded;
+    unsigned rounded = (bits + 0x7fff + ((bits >> 16) & 1)) & 0xffff0000;
+    return x != x ? NAN : __builtin_bit_cast(float, rounded);
+}""",
+    "bf16_bits": """\
+static inline bf16 bf16_bits(float rounded) {
+    return __builtin_bit_cast(unsigned, rounded) >> 16;
+}""",
+    "fp16": "typedef unsigned short fp16;",
+    "fp16_to_float": """\
+static inline float fp16_to_float(fp16 x) {
+    unsigned size = (x & 0x7fff) << 13;
+    float number = __builtin_bit_cast(float, size) * 0x1p112f;
+    float special = __builtin_bit_cast(float, size | 0x7f800000);
+    float value = size >= 0x0f800000 ? special : number;
+    return __builtin_bit_cast(float, __builtin_bit_cast(unsigned, value) | (x & 0x8000) << 16);
+}""",
+    "fp16_round": """\
+static inline float fp16_round(float x) {
+    float size = __builtin_fabsf(x);
+    unsigned bits = __builtin_bit_cast(unsigned, size);
+    float normal = __builtin_bit_cast(float, (bits + 0xfff + ((bits >> 13) & 1)) & 0xffffe000);
+    float small = (size + 0.75f) - 0.75f;
+    float value = size >= 65520 ? INFINITY : size < 0x1p-14f ? small : normal;
+    return x != x ? NAN : __builtin_copysignf(value, x);
+}""",
+    "fp16_bits": """\
+static inline fp16 fp16_bits(float rounded) {
+    float size = __builtin_fabsf(rounded);
+    unsigned bits = __builtin_bit_cast(unsigned, size), sign = __builtin_bit_cast(unsigned, rounded) >> 31;
+    unsigned small = (int)(size * 0x1p24f), normal = (bits >> 13) - (112 << 10);
+    unsigned special = bits > 0x7f800000 ? 0x7e00 : 0x7c00;
+    return (bits >= 0x47800000 ? special : bits < 0x38800000 ? small : normal) | sign << 15;
 }""",
     "index_min": "static inline long index_min(long a, long b) { return a < b ? a : b; }",
     "index_max": "static inline long index_max(long a, long b) { return a > b ? a : b; }",
@@ -47,35 +78,48 @@ static inline float fused(float a, float b, float c) {
     return a * b + c;
 #endif
 }""",
+    "exp_of_rest": """\
+static inline float exp_of_rest(float r) {
+    // Minimax for |r| <= ln(2) / 2.
+    float p = fused(fused(fused(0.0013813089f, r, 0.0083694234f), r, 0.04166846f), r, 0.16666515f);
+    return fused(fused(p, r, 0.49999994f) * r, r, r) + 1;
+}""",
     "exp_float": """\
 static inline float exp_float(float x) {
-    // 2^n * e^r with |r| <= ln(2) / 2 and a minimax polynomial; 2^n in two factors, for subnormal results.
-    x = x < -104.0f ? -104.0f : x > 89.0f ? 89.0f : x;
+    // e^x = 2^n * e^r; 2^n in two factors, for subnormal results.
     float n = __builtin_rintf(x * 1.442695041f);
-    float r = fused(n, 2.12194440e-4f, fused(n, -0.693359375f, x));
-    float p = fused(fused(fused(fused(0.0013813089f, r, 0.0083694234f), r, 0.04166846f), r, 0.16666515f), r, 0.49999994f);
-    p = fused(p * r, r, r) + 1;
-    int whole = x != x ? 0 : (int)n, low = whole >> 1;
+    float p = exp_of_rest(fused(n, 2.12194440e-4f, fused(n, -0.693359375f, x)));
+    int whole = (int)n, low = whole >> 1;
     float scale = __builtin_bit_cast(float, (low + 127) << 23);
-    return p * scale * __builtin_bit_cast(float, (whole - low + 127) << 23);
+    float e = p * scale * __builtin_bit_cast(float, (whole - low + 127) << 23);
+    return x > 89.0f ? INFINITY : x < -104.0f ? 0 : e;
+}""",
+    "exp_near": """\
+static inline float exp_near(float x) {
+    // e^x for |x| < 87, where 2^n is a normal number.
+    float n = __builtin_rintf(x * 1.442695041f);
+    float p = exp_of_rest(fused(n, 2.12194440e-4f, fused(n, -0.693359375f, x)));
+    return p * __builtin_bit_cast(float, ((int)n + 127) << 23);
 }""",
     "tanh_float": """\
 static inline float tanh_float(float x) {
     // An odd minimax polynomial near 0, else from exp(2 |x|).
-    float size = __builtin_fabsf(x), s = x * x;
-    float p = fused(fused(fused(fused(-0.0055149463f, s, 0.020469189f), s, -0.053687938f), s, 0.13330829f), s, -0.3333326f);
-    float far = 1 - 2 / (exp_float(2 * size) + 1);
-    return __builtin_copysignf(size < 0.65f ? fused(p * s, size, size) : far, x);
+    float t = __builtin_fabsf(x), s = x * x;
+    float p = fused(fused(fused(-0.0055149463f, s, 0.020469189f), s, -0.053687938f), s, 0.13330829f);
+    p = fused(p, s, -0.3333326f);
+    float far = t > 10 ? 1 : 1 - 2 / (exp_near(2 * t) + 1);
+    return __builtin_copysignf(t < 0.65f ? fused(p * s, t, t) : far, x);
 }""",
     "erf_float": """\
 static inline float erf_float(float x) {
     // An odd minimax polynomial up to 1, beyond it 1 - exp(-q(|x|)).
-    float size = __builtin_fabsf(x), t = size > 4 ? 4 : size, s = x * x;
+    float t = __builtin_fabsf(x), s = x * x;
     float p = fused(fused(fused(7.8537763e-05f, s, -0.000801016809f), s, 0.00518832495f), s, -0.026853811f);
     p = fused(fused(fused(p, s, 0.112835854f), s, -0.37612626f), s, 0.128379166f);
     float q = fused(fused(fused(-0.000211632134f, t, 0.00319530629f), t, -0.0228260309f), t, 0.105160505f);
     q = fused(fused(q, t, 0.635796607f), t, 1.12849069f) * t;
-    return size < 1 ? fused(p, x, x) : __builtin_copysignf(1 - exp_float(-q), x);
+    float far = t > 4 ? 1 : 1 - exp_near(-q);
+    return t < 1 ? fused(p, x, x) : __builtin_copysignf(far, x);
 }""",
     "trunc_div": """\
 template <class T> static inline T trunc_div(T a, T b, int& bad, int zero) {
@@ -211,7 +255,7 @@ def _declarations() -> dict[str, str]:
 
 
 _ORDERED = {
-    **{name: HELPERS[name] for name in ("INFINITY", "NAN", "VECTOR_MATH", "bf16")},
+    **{name: HELPERS[name] for name in ("INFINITY", "NAN", "VECTOR_MATH")},
     **_declarations(),
     **HELPERS,
 }
@@ -222,7 +266,7 @@ def prelude(lines: Iterable[Line]) -> Text:
     needed: dict[str, Origins] = {}
 
     def need(text: str, causes: Origins) -> None:
-        for word in set(_WORD.findall(text)) & _ORDERED.keys():
+        for word in set(_WORD.findall(_COMMENT.sub("", text))) & _ORDERED.keys():
             known = needed.get(word)
             needed[word] = union(known or (), causes)
             if known is None:

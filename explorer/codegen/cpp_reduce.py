@@ -120,7 +120,7 @@ class Accumulator:
         return clauses + [f"reduction(|:{self.name}_nan)"] if self.marks_nan else clauses
 
     def join(self, other: str) -> list[str]:
-        """Take in the running variables of another part of the points, named `other` (+ _at, _nan), which come later."""
+        """Take in the running variables of a later part of the points, named `other` (and with _at, _nan)."""
         match self.combine:
             case "sum" | "prod" | "xor_sum" | "any" | "all":
                 sign = {"sum": "+", "prod": "*", "xor_sum": "^", "any": "|", "all": "&"}[self.combine]

@@ -1,6 +1,6 @@
 """Scalar operations, casts, loads and literals in C++, each as an expression that gcc can vectorise.
 
-The functions named here and not in libm are in `cpp_prelude`. Inductor: codegen/cpp.py, CppOverrides and CppVecOverrides.
+The functions named here and not in libm are in `cpp_prelude`. Inductor: codegen/cpp.py, CppOverrides, CppVecOverrides.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from explorer.core.reasons import Unsupported, Why
 CPP_TYPES: dict[torch.dtype, str] = {
     torch.float32: "float",
     torch.float64: "double",
-    torch.float16: "_Float16",
+    torch.float16: "fp16",
     torch.bfloat16: "bf16",
     torch.int64: "long",
     torch.int32: "int",
@@ -60,18 +60,20 @@ def literal(value: int | float | bool, dtype: torch.dtype) -> str:
     return float32_text(number) + "f" if single else repr(number)
 
 
+HALF_NAMES = {torch.bfloat16: "bf16", torch.float16: "fp16"}
+
+
 def load(element: str, dtype: torch.dtype) -> str:
     """The computing value of a stored element."""
-    if dtype is torch.bfloat16:
-        return f"bf16_to_float({element})"
-    return f"(float){element}" if dtype is torch.float16 else element
+    return f"{HALF_NAMES[dtype]}_to_float({element})" if dtype in HALF_NAMES else element
 
 
-def store(value: str, dtype: torch.dtype) -> str:
-    """The element to store for a computing value."""
-    if dtype is torch.bfloat16:
-        return f"float_to_bf16({value})"
-    return f"(_Float16){value}" if dtype is torch.float16 else value
+def store(value: str, dtype: torch.dtype, rounded: bool = False) -> str:
+    """The element to store for a computing value; `rounded` says that it was already rounded to a 16-bit float."""
+    if dtype not in HALF_NAMES:
+        return value
+    name = HALF_NAMES[dtype]
+    return f"{name}_bits({value if rounded else f'{name}_round({value})'})"
 
 
 def cast(value: str, source: torch.dtype, to: torch.dtype) -> str:
@@ -80,9 +82,9 @@ def cast(value: str, source: torch.dtype, to: torch.dtype) -> str:
         return value
     if to is torch.bool:
         return f"{value} != 0"
-    if to in (torch.bfloat16, torch.float16):
+    if to in HALF_NAMES:
         single = value if source is torch.float32 else f"(float){value}"
-        return load(store(single, to), to)
+        return f"{HALF_NAMES[to]}_round({single})"
     if source.is_floating_point and not to.is_floating_point and to.itemsize < 8:
         return f"({cpp_type(to)})({'int' if to in (torch.int8, torch.int16, torch.int32) else 'long'}){value}"
     return f"({cpp_type(to)}){value}"

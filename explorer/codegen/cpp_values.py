@@ -124,12 +124,12 @@ class Values:
         """Store a value that has been computed."""
         loop = write.loop
         target = self.element(loop.buffer.name, loop.index, write.indirect)
-        stored = store(text, loop.buffer.layout.dtype)
+        dtype = loop.buffer.layout.dtype
+        stored = store(text, dtype, isinstance(write.value, Cast) and write.value.to == dtype)
         with origin(*(self.body.origins[write.value] or loop.origins or (loop.id,))):
             if loop.store == "set":
                 self.writer.line(f"{target} = {stored};")
                 return
-            dtype = loop.buffer.layout.dtype
             old = load(target, dtype)
             joined = {
                 "add": f"{old} + {text}" if dtype is not torch.bool else f"{old} | {text}",
@@ -141,10 +141,10 @@ class Values:
                 name = self.fresh("old")
                 self.writer.line(f"{CPP_TYPES[write.value.dtype]} {name} = {old};")
                 joined = joined.replace("old", name)
-            self.writer.line(f"{target} = {store(joined if dtype in _NATIVE else f'({joined})', dtype)};")
+            self.writer.line(f"{target} = {store(joined, dtype)};")
 
     def error(self, kind: type[Exception], message: str) -> int:
-        """The bit of `bad` that stands for an error; a kernel with more than 31 kinds reports the first for the rest."""
+        """The bit of `bad` that stands for an error; kinds after the 30th share one."""
         return self.errors.setdefault((kind, message), min(len(self.errors), 30))
 
     def _text(self, value: Expr) -> str:
@@ -170,12 +170,13 @@ class Values:
         raise AssertionError(f"unknown expression {type(value).__name__}")
 
     def _checked(self, check: Check, operand: str, size: Size, what: str) -> str:
-        """Wrap a negative index; one out of range sets its bit of `bad` and becomes 0."""
+        """Wrap a negative index where it may be; one out of range sets its bit of `bad` and becomes 0."""
         limit = self.index(size, within=PRODUCT)
         bit = self.error(IndexError, what)
         wrapped, outside = self.fresh(), self.fresh("outside")
         with origin(*self.causes(check)):
-            self.writer.line(f"long {wrapped} = {operand} < 0 ? {operand} + {limit} : {operand};")
+            position = f"{operand} < 0 ? {operand} + {limit} : {operand}" if check.wrap else operand
+            self.writer.line(f"long {wrapped} = {position};")
             self.writer.line(f"bool {outside} = (unsigned long){wrapped} >= (unsigned long)({limit});")
             self.writer.line(f"bad |= {outside} << {bit};")
         return f"{outside} ? 0 : {wrapped}"
@@ -189,9 +190,6 @@ class Values:
             with origin(*self.causes(value)):
                 self.writer.line(f"{name} = {inner};")
         return name
-
-
-_NATIVE = frozenset(CPP_TYPES) - {torch.bfloat16, torch.float16}
 
 
 def always_evaluated(roots: Iterable[Expr]) -> list[Expr]:
