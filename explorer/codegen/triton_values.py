@@ -274,8 +274,8 @@ class Values:
                 if op == "where" and below[1].is_literal != below[2].is_literal:
                     operands = (operands[0], below[1].text, below[2].text)
                 return Value(self.name(apply_text(op, args[-1].dtype, operands), causes), dims)
-            case Check(value=value, size=size, what=what):
-                return self._check(below[0], value, size, what, condition, causes)
+            case Check():
+                return self._check(below[0], expr, condition, causes)
             case Masked(condition=test, value=value, other=other):
                 return self._masked(expr, test, value, other, condition, causes)
             case Reduced():
@@ -302,17 +302,17 @@ class Values:
             text += ".to(tl.float32)"
         return Value(self.name(text, causes), dims)
 
-    def _check(self, value: Value, expr: Expr, size: Size, what: str, condition: str, causes: Origins) -> Value:
+    def _check(self, value: Value, check: Check, condition: str, causes: Origins) -> Value:
         self.asserts = True
-        text = self.operand(value, expr)
-        limit = self.size(size, ATOM)
-        wrapped = self.name(f"tl.where({text} < 0, {text} + {limit}, {text})", causes)
+        text = self.operand(value, check.value)
+        limit = self.size(check.size, ATOM)
+        wrapped = self.name(f"tl.where({text} < 0, {text} + {limit}, {text})" if check.wrap else text, causes)
         dims = value.dims | (self.conditions[condition].dims if condition else NONE)
         mask = self.mask(dims, condition)
         holds = f"(0 <= {wrapped}) & ({wrapped} < {limit})"
         if mask:
             holds = f"({holds}) | ~({mask})"
-        self.line(f'tl.device_assert({holds}, "{what.replace(chr(34), chr(39))}")', causes)
+        self.line(f'tl.device_assert({holds}, "{check.what.replace(chr(34), chr(39))}")', causes)
         return Value(wrapped, value.dims)
 
     def _masked(self, expr: Masked, test: Expr, value: Expr, other: Expr, condition: str, causes: Origins) -> Value:
