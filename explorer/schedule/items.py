@@ -42,7 +42,9 @@ def collect(
             continue
         members = set(part.ids)
         internal = frozenset(
-            id for id in part.ids if id in hidden and members.issuperset(dependencies.users.get(id, ()))
+            id
+            for id in part.ids
+            if id in hidden and (users := dependencies.users.get(id)) and members.issuperset(users)
         )
         items.append(kernel(f"k{kernels}", part, internal, loops.hints))
         kernels += 1

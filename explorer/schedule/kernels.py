@@ -39,9 +39,15 @@ def placed_again(fused: FusedKernel, position: Mapping[str, int], names: Names) 
     return Group(outer, inner, placed)
 
 
+UNKNOWN = sympy.Integer(64)
+"""What a size symbol without an example value (a count found in data) is taken for."""
+
+
 def size_hint(size: Any, hints: Mapping[sympy.Symbol, int]) -> int:
     """A size as a number, by the example values of its symbols."""
-    return size if isinstance(size, int) else int(sympy.sympify(size).xreplace(dict(hints)))
+    if isinstance(size, int):
+        return size
+    return int(sympy.sympify(size).xreplace({symbol: hints.get(symbol, UNKNOWN) for symbol in size.free_symbols}))
 
 
 def _ordered(group: Group, internal: frozenset[str], hints: Mapping[sympy.Symbol, int]) -> Group:
