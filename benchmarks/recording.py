@@ -19,6 +19,7 @@ from explorer.check.trial import Contestant, Trial
 from explorer.config import Config
 from explorer.core.recorder import Recorder, recording
 from explorer.demo import CNN, GPT2, cases
+from explorer.ir.program import BuildOptions
 from explorer.pipeline import compile_frame
 from explorer.runtime.timing import interleave
 from explorer.view.text import duration
@@ -59,13 +60,14 @@ def fresh(trial: Trial, config: Config, recorded: bool) -> tuple[Contestant, flo
 
 def texts(trial: Trial, recorded: bool) -> tuple[dict[str, str], list[str]]:
     """The sources built and the wrappers run: all that a compile generates, read where it is used."""
-    with empty_cache() as config, tempfile.TemporaryDirectory():
+    with empty_cache() as config:
         before = set(linecache.cache)
         fresh(trial, config, recorded)
-        assert config.cache_dir is not None
+        folder = config.build.cache_dir
+        assert folder is not None
         sources = {
-            str(file.relative_to(config.cache_dir)): file.read_text()
-            for file in sorted(config.cache_dir.rglob("*"))
+            str(file.relative_to(folder)): file.read_text()
+            for file in sorted(folder.rglob("*"))
             if file.suffix in (".cpp", ".py")
         }
         wrappers = [
@@ -77,7 +79,7 @@ def texts(trial: Trial, recorded: bool) -> tuple[dict[str, str], list[str]]:
 @contextmanager
 def empty_cache() -> Iterator[Config]:
     with tempfile.TemporaryDirectory() as folder:
-        yield configure(options={"cache_dir": Path(folder)})
+        yield configure(options={"build": BuildOptions(cache_dir=Path(folder))})
 
 
 def cost_of_compile(trial: Trial) -> tuple[float, float, float]:

@@ -127,7 +127,7 @@ def test_run_records_a_script(tmp_path: Path) -> None:
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout == "24.0 __main__ ['--steps', '3']\n"
     record = Record.load(tmp_path / "out" / "script.explore.json.gz")
-    assert record.kernels and record.title == "script.py"
+    assert record.kernels and record.data.title == "script.py"
     assert (tmp_path / "out" / "script.html").exists()
 
 

@@ -42,6 +42,7 @@ class Comparison:
 def compare(actual: Mapping[str, Any], expected: Mapping[str, Any]) -> Comparison:
     """Compare nested values by name: tensors by tolerance, shape, dtype and NaN positions, others by equality."""
     worst_absolute = worst_relative = 0.0
+    scales = _group_scales(expected)
     where = parted = ""
     compared = 0
     ours, theirs = _leaves(actual), _leaves(expected)
@@ -59,7 +60,7 @@ def compare(actual: Mapping[str, Any], expected: Mapping[str, Any]) -> Compariso
         if not isinstance(a, torch.Tensor) or a.shape != b.shape or a.dtype != b.dtype:
             parted = parted or f"{name}: {_kind(a)} in place of {_kind(b)}"
             continue
-        absolute, relative, close = tensor_error(a, b)
+        absolute, relative, close = tensor_error(a, b, scales.get(name, 0.0))
         if absolute > worst_absolute:
             worst_absolute, where = absolute, name
         worst_relative = max(worst_relative, relative)
@@ -68,8 +69,16 @@ def compare(actual: Mapping[str, Any], expected: Mapping[str, Any]) -> Compariso
     return Comparison(worst_absolute, worst_relative, where, parted, compared)
 
 
-def tensor_error(a: torch.Tensor, b: torch.Tensor) -> tuple[float, float, bool]:
-    """(largest absolute error, that over the largest magnitude of `b`, whether all elements are within tolerance)."""
+ROUNDINGS = 8
+"""Units in the last place, of the largest value in a group of tensors, that an element of any of them may be off by."""
+
+
+def tensor_error(a: torch.Tensor, b: torch.Tensor, group: float = 0.0) -> tuple[float, float, bool]:
+    """(largest absolute error, that over the magnitude of `b`, whether all elements are within tolerance).
+
+    `group` is the largest magnitude among the tensors that `b` was computed with. Where `b` is nothing but their
+    rounding errors (the gradient of a bias before a batch norm is zero in exact arithmetic), it sets the magnitude.
+    """
     a, b = a.detach(), b.detach()
     if b.numel() == 0:
         return 0.0, 0.0, True
@@ -77,13 +86,30 @@ def tensor_error(a: torch.Tensor, b: torch.Tensor) -> tuple[float, float, bool]:
         wrong = (a != b).sum().item()
         return float(wrong), wrong / b.numel(), wrong == 0
     allowed = TOLERANCE[b.dtype]
-    floor = 8 * torch.finfo(b.dtype).eps * allowed
-    close = torch.allclose(a, b, rtol=allowed, atol=allowed * _scale(b) + floor, equal_nan=True)
+    rounding = ROUNDINGS * torch.finfo(b.dtype).eps
+    magnitude = max(_scale(b), group * rounding / allowed)
+    close = torch.allclose(a, b, rtol=allowed, atol=allowed * (magnitude + rounding), equal_nan=True)
     wide = torch.complex128 if b.is_complex() else torch.float64
     difference = (a.to(wide) - b.to(wide)).abs()
     finite = difference[torch.isfinite(difference)]
     largest = finite.max().item() if finite.numel() else 0.0
-    return largest, largest / (_scale(b) or 1.0), close
+    return largest, largest / (magnitude or 1.0), close
+
+
+def _group_scales(values: Mapping[str, Any]) -> dict[str, float]:
+    """By name of each tensor: the largest magnitude of its dtype among the outputs, the gradients, or the state."""
+    found: dict[str, float] = {}
+    for group, of_group in values.items():
+        tensors = {name: leaf for name, leaf in _leaves({group: of_group}).items() if _is_inexact(leaf)}
+        largest: dict[torch.dtype, float] = {}
+        for leaf in tensors.values():
+            largest[leaf.dtype] = max(largest.get(leaf.dtype, 0.0), _scale(leaf.detach()))
+        found.update((name, largest[leaf.dtype]) for name, leaf in tensors.items())
+    return found
+
+
+def _is_inexact(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and (value.is_floating_point() or value.is_complex())
 
 
 def _scale(b: torch.Tensor) -> float:
