@@ -80,33 +80,25 @@ def preserved_state() -> Iterator[Any]:
 
 
 def _finish(given: CaptureInput, t: Tracer, frame: Frame, known: BreakAt | None) -> Capture:
-    broken: tuple[Break, ...] = ()
-    if known is None:
-        try:
+    place = _break(t, frame, known.why, known.stack, known.where) if known is not None else None
+    if place is not None and given.config.fullgraph and place.why.code != reasons.RAISES:
+        raise FullGraphError(place)
+    untouched = t.tape.calls == 0 and not t.effects.changes
+    try:
+        if place is None:
             residual = returning(t, frame)
-        except Unsupported as problem:
-            return _fallback(given, t, _break(t, frame, problem.why, ()))
-    else:
-        place = _break(t, frame, known.why, known.stack, known.where)
-        if given.config.fullgraph and known.why.code != reasons.RAISES:
-            raise FullGraphError(place)
-        nothing_done = t.tape.calls == 0 and not t.effects.changes
-        if nothing_done and known.why.code == reasons.RAISES:
+            idle = not residual.calls_graph and not t.effects.changes
+            return _result(given, t, None if idle else residual, ())
+        if untouched and place.why.code == reasons.RAISES:
             return _result(given, t, None, (place,))
         refused = not_splittable(t.code, frame)
         if refused is not None:
-            return _fallback(given, t, place, refused)
-        try:
-            residual = breaking(t, frame)
-        except Unsupported as problem:
-            return _fallback(given, t, place, problem.why)
+            raise Unsupported(refused)
+        residual = breaking(t, frame)
         names = ", ".join(dict.fromkeys(c.code.name for c in residual.continuations))
-        broken = (replace(place, continuation=names),)
-    if known is None and not residual.calls_graph and not t.effects.changes:
-        made = _result(given, t, None, ())
-    else:
-        made = _result(given, t, residual, broken)
-    return made
+        return _result(given, t, residual, (replace(place, continuation=names),))
+    except Unsupported as problem:
+        return _fallback(given, t, place or _break(t, frame, problem.why, ()), problem.why)
 
 
 def _break(t: Tracer, frame: Frame, why: Why, stack: tuple[str, ...], where: Span | None = None) -> Break:
@@ -116,10 +108,10 @@ def _break(t: Tracer, frame: Frame, why: Why, stack: tuple[str, ...], where: Spa
     return Break(why, instruction.id, where or instruction.span, stack or t.user_stack())
 
 
-def _fallback(given: CaptureInput, t: Tracer, place: Break, why: Why | None = None) -> Capture:
+def _fallback(given: CaptureInput, t: Tracer, place: Break, why: Why) -> Capture:
     if given.config.fullgraph:
         raise FullGraphError(place)
-    return replace(_eager(given, why or place.why), breaks=(place,), inlined=tuple(t.decoded.values()))
+    return replace(_eager(given, why), breaks=(place,), inlined=tuple(t.decoded.values()))
 
 
 def _eager(given: CaptureInput, why: Why) -> Capture:

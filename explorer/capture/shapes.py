@@ -10,6 +10,8 @@ import sympy
 import torch
 from torch.utils._sympy.printers import PythonPrinter
 
+from explorer.capture import reasons
+from explorer.core.reasons import Unsupported, Why
 from explorer.ir.capture import Guard, ShapeRelation, Size, Source, Stride, Symbol
 
 if TYPE_CHECKING:
@@ -72,6 +74,8 @@ def _equalities(t: Tracer, add: Callable[..., None]) -> None:
         for dim, stride in enumerate(fake.stride()):
             if isinstance(stride, torch.SymInt):
                 step = Stride(source, dim)
+                if t.tape.symbol_sources.get(stride.node.expr) == step:
+                    continue
                 add(sympy.Eq(sympy.Symbol(f"={step.name}", integer=True), stride.node.expr, evaluate=False), (step,), (), None,
                     "the layout")  # fmt: skip
 
@@ -83,6 +87,8 @@ def _relation(expr: Any, sources: dict[sympy.Symbol, Source], extra: tuple[Sourc
     named: dict[sympy.Symbol, Source] = {sympy.Symbol(f"={source.name}", integer=True): source for source in extra}
     for symbol in sorted(expr.free_symbols, key=str):
         if symbol not in named:
+            if symbol not in sources:
+                raise Unsupported(Why(reasons.DYNAMIC_OUTPUT, f"a guard on {symbol}, which no input gives"))
             named[symbol] = sources[symbol]
     if not named:
         return None

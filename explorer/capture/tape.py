@@ -8,12 +8,14 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import sympy
 import torch
 from torch import fx
+from torch._dispatch.python import enable_python_dispatcher
 from torch._guards import Source as TorchSource
 from torch._subclasses.fake_tensor import (
     DataDependentOutputException,
@@ -34,7 +36,7 @@ from explorer.capture import reasons
 from explorer.capture.values.base import unsupported
 from explorer.core.origin import Origins, origins
 from explorer.ir.bytecode import Span
-from explorer.ir.capture import Input, Size, Source
+from explorer.ir.capture import Input, Returned, Size, Source, Stride
 from explorer.ir.graph import Graph, as_given, stamp
 
 
@@ -98,15 +100,22 @@ class Tape:
         if any(wanted):
             context = StatelessSymbolicContext([DimDynamic.DUCK if d else DimDynamic.STATIC for d in wanted])
             fake = self.mode.from_tensor(tensor, symbolic_context=context, source=ShapeSource(source.name))
-            for dim, size in enumerate(fake.shape):
-                if isinstance(size, torch.SymInt) and isinstance(size.node.expr, sympy.Symbol):
-                    self.symbol_sources.setdefault(size.node.expr, Size(source, dim))
+            self._name_symbols(source, fake)
         else:
             fake = self.mode.from_tensor(tensor, static_shapes=True, source=ShapeSource(source.name))
         self.fakes[source] = fake
         given = self._given.setdefault(id(fake), as_given(fake))
         about = "parameter" if isinstance(tensor, torch.nn.Parameter) else ""
         return self._placeholder(source, given, about), fake
+
+    def _name_symbols(self, source: Source, fake: FakeTensor) -> None:
+        """Where each new symbol can be read: a size, a stride that no size explains, or the offset into the storage."""
+        places: list[tuple[Any, Source]] = [(size, Size(source, dim)) for dim, size in enumerate(fake.shape)]
+        places += [(stride, Stride(source, dim)) for dim, stride in enumerate(fake.stride())]
+        places.append((fake.storage_offset(), Returned(source, "storage_offset")))
+        for number, place in places:
+            if isinstance(number, torch.SymInt) and isinstance(number.node.expr, sympy.Symbol):
+                self.symbol_sources.setdefault(number.node.expr, place)
 
     def size_input(self, source: Source, value: int) -> torch.SymInt:
         """A symbol for an integer that the frame can reach."""
@@ -154,7 +163,7 @@ class Tape:
         function = target if kind == "call_function" else _method(target)
         before = len(self.shape_env.guards)
         try:
-            with self.mode:
+            with self.mode, self._dispatcher():
                 result = function(*fake_args, **fake_kwargs)
         except (DataDependentOutputException, GuardOnDataDependentSymNode) as error:
             unsupported(reasons.DYNAMIC_OUTPUT, _first_line(error) or str(target))
@@ -166,6 +175,10 @@ class Tape:
             unsupported(reasons.OP_RAISED, f"{getattr(target, '__name__', target)}: {_first_line(error)}")
         self.note_shape_guards(before)
         return result
+
+    def _dispatcher(self) -> Any:
+        """Operators written in C++ over others see symbolic sizes only through the Python dispatcher."""
+        return enable_python_dispatcher() if self.symbol_sources else nullcontext()
 
     def add(self, kind: str, target: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], value: Any) -> fx.Node:
         """The one place where nodes that compute are added."""

@@ -207,8 +207,8 @@ def is_hashable_known(key: Any) -> bool:
 
 
 def _iterator(t: Tracer, source: Source, given: Any) -> Value:
-    """What a continuation was handed of a for loop tells what it goes over and how far it is; others are left to Python."""
-    is_loop = isinstance(source, Local) and source.variable.startswith(STACK)
+    """What a continuation or a comprehension was handed to go on with tells what it goes over and how far it is; others are left to Python."""
+    is_loop = isinstance(source, Local) and (source.variable.startswith(STACK) or source.variable == ".0")
     parts = given.__reduce__() if is_loop and type(given).__name__ in _LOOPS else ()
     if len(parts) != 3:
         return GivenIterator(given, source)

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from explorer.capture import reasons
-from explorer.capture.values.base import Value, unsupported
+from explorer.capture.values.base import Value
 from explorer.ir.capture import Source
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ class SizeValue(Value):
         return bool(t.specialise(self, bool))
 
     def key(self) -> Any:
-        unsupported(reasons.OPERATION, "a symbolic size as a dictionary key")
+        return self.python_type()(self.sym)  # a number from here on: ShapeEnv guards on it
 
     def get_attr(self, t: Tracer, name: str) -> Value:
         return t.builtin_method(self, name)

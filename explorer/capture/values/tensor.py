@@ -154,6 +154,10 @@ class TensorValue(Value):
     def set_item(self, t: Tracer, key: Value, value: Value | None) -> None:
         if value is None:
             t.raise_(TypeError, "'Tensor' object does not support item deletion")
+        if isinstance(key, TensorValue) and isinstance(value, TensorValue) and key.fake.dim() == 0 and not key.fake.is_floating_point():
+            if key.fake.dtype is not torch.bool:  # Python's indexing would read the number
+                graph_call(t, "call_method", "index_put_", [self, TupleValue([key]), value], {})
+                return
         graph_call(t, "call_function", operator.setitem, [self, key, value], {})
 
     def contains(self, t: Tracer, item: Value) -> bool:
