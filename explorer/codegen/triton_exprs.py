@@ -100,7 +100,8 @@ def cast(value: str, source: torch.dtype, to: torch.dtype) -> str:
     if to == torch.bool:
         return value if source == torch.bool else f"({value} != 0)"
     if to in (torch.float16, torch.bfloat16):
-        return f"{value}.to({type_name(to)}).to(tl.float32)"
+        narrow = "" if source == torch.float32 else ".to(tl.float32)"
+        return f"{value}{narrow}.to({type_name(to)}).to(tl.float32)"
     if source.is_floating_point and to in (torch.uint8, torch.int8, torch.int16, torch.uint16):
         return f"{value}.to(tl.int32).to({type_name(to)})"
     return value if source == to else f"{value}.to({type_name(to)})"

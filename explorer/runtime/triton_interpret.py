@@ -2,13 +2,14 @@
 
 The process has to be started with TRITON_INTERPRET=1, which makes `triton.jit` yield interpreted functions.
 The interpreter has no libdevice, and rounds to bfloat16 by cutting off: torch stands in for both. It also forgets that
-the comparison of two scalars is a bool.
+the comparison of two scalars is a bool, and has no atomics of bfloat16.
 """
 
 from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import torch
 import triton
 import triton.language as tl
 from triton.language.extra import libdevice
-from triton.runtime.interpreter import TensorHandle, interpreter_builder
+from triton.runtime.interpreter import InterpreterOptions, ReduceOps, TensorHandle, interpreter_builder
 
 from explorer.ir.program import Generated, Kernel
 from explorer.runtime.call import execute
@@ -42,6 +43,9 @@ def install() -> None:
         setattr(libdevice, name, _elementwise(function))
     interpreter_builder.create_fp_trunc = _truncate
     interpreter_builder.create_splat = _splat
+    interpreter_builder.create_atomic_rmw = partial(_atomic, interpreter_builder.create_atomic_rmw)
+    ReduceOps.generic_reduce = _reduce_by_halves
+    interpreter_builder.options = InterpreterOptions(debug=True, sanitize_overflow=False)
 
 
 def _elementwise(function: Callable[..., torch.Tensor]) -> Callable[..., Any]:
@@ -70,6 +74,34 @@ def _splat(target: Any, value: Any) -> Any:
     """A block of one value, of the dtype that the value has: the result of a comparison says that it is a float."""
     data = np.full([int(extent) for extent in target.shape], value.data.item(), dtype=value.data.dtype)
     return TensorHandle(data, target.scalar)
+
+
+def _reduce_by_halves(self: Any, inputs: tuple[Any, ...]) -> list[Any]:
+    """A reduction with a combine function of ours, half by half: the interpreter goes element by element, in Python."""
+    parts = [value.handle.data for value in inputs]
+    dtypes = [value.dtype for value in inputs]
+    while (extent := parts[0].shape[self.axis]) > 1:
+        halves = [np.split(part, [extent // 2, extent // 2 * 2], self.axis) for part in parts]
+        left = [self.to_tensor(half[0], dtype) for half, dtype in zip(halves, dtypes, strict=True)]
+        right = [self.to_tensor(half[1], dtype) for half, dtype in zip(halves, dtypes, strict=True)]
+        joined = self.combine_fn.fn(*left, *right)
+        joined = joined if isinstance(joined, tuple) else (joined,)
+        parts = [
+            np.concatenate([value.handle.data, half[2]], self.axis) for value, half in zip(joined, halves, strict=True)
+        ]
+    rows = parts if self.keep_dims else [part.squeeze(self.axis) for part in parts]
+    return [self.to_tensor(row, dtype) for row, dtype in zip(rows, dtypes, strict=True)]
+
+
+def _atomic(otherwise: Callable[..., Any], op: Any, pointer: Any, value: Any, mask: Any, *how: Any) -> Any:
+    """An atomic update; of bfloat16, which the interpreter lacks, an addition element by element."""
+    if value.dtype.scalar != tl.bfloat16:
+        return otherwise(op, pointer, value, mask, *how)
+    for address, addend, on in zip(pointer.data.flat, value.data.flat, mask.data.flat, strict=True):
+        if on:
+            element = _tensor_at(int(address), "*bf16")
+            element += torch.tensor(addend, dtype=torch.uint16).view(torch.bfloat16)
+    return value
 
 
 def interpreted(generated: Generated, folder: Path) -> Callable[[Sequence[Any]], tuple[Any, ...]]:

@@ -146,7 +146,7 @@ def digamma(x):
         - z * (7.57575757575757575758e-3 - z * (2.10927960927960927961e-2 - z * 8.33333333333333333333e-2)))))
     )  # fmt: skip
     result = libdevice.log(y) - 0.5 / y - series + shift
-    turn = x - tl.floor(x)
+    turn = x - libdevice.trunc(x)
     result = tl.where(reflected, result - pi / libdevice.tan(turn * pi), result)
     result = tl.where(whole, tl.full([1], float("nan"), x.dtype), result)
     return tl.where(x == 0, libdevice.copysign(tl.full([1], float("inf"), x.dtype) + x, -x), result)
