@@ -36,7 +36,16 @@ M = (8, 16)
 
 
 def many(x, count):
-    return tuple(x + float(n) for n in range(count))
+    y = x.exp()
+    return y, *(y + float(n) for n in range(count))
+
+
+def distant(x, w, steps):
+    """A user of x, a long chain of products, and another user of x."""
+    first, chain = x.exp(), x
+    for _ in range(steps):
+        chain = chain @ w
+    return first, chain, x.sin()
 
 
 def updated(x, elsewhere):
@@ -120,8 +129,13 @@ REFUSED = [
     ),
     Pair(
         "refuse.too_large",
-        Case(lambda x: many(x, 70), (M,), (0, 69)),
-        Case(lambda x: many(x, 8), (M,), (0, 7)),
+        Case(lambda x: many(x, 70), (M,), (0, 70)),
+        Case(lambda x: many(x, 8), (M,), (0, 8)),
+    ),
+    Pair(
+        "refuse.far_apart",
+        Case(lambda x, w: distant(x, w, 70), (M, (16, 16)), (0, -1)),
+        Case(lambda x, w: distant(x, w, 5), (M, (16, 16)), (0, -1)),
     ),
     Pair(
         "refuse.serial",

@@ -18,6 +18,8 @@ from explorer.schedule.space import Link, align, merge, side_by_side
 MOST_LOOPS = 64
 MOST_BUFFERS = 48
 """Pointers that a kernel may hold: beyond, address registers spill."""
+FAR = 64
+"""Operations that siblings may be apart: what both need is kept alive until the kernel has run."""
 FEW_ROWS, LONG_ROW = 8, 1 << 15
 """Fewer rows than this, each longer than that, are not walked twice by one thread."""
 
@@ -52,8 +54,11 @@ def can_fuse(a: Group, b: Group, facts: Facts, between: str | None, names: Names
         return refuse(reasons.CYCLE, between)
     if len(a.placed) + len(b.placed) > MOST_LOOPS or len({*a.touches, *b.touches}) > MOST_BUFFERS:
         return refuse(reasons.TOO_LARGE, f"{len(a.placed) + len(b.placed)} loops")
-    obstacle = Why(reasons.ITERATION_SPACE, f"{_space(a)} and {_space(b)}")
     needed = [link for link in links if link.needed]
+    span = max(a.placed[-1].position, b.placed[-1].position) - a.placed[0].position
+    if not needed and span > FAR:
+        return refuse(reasons.FAR_APART, f"{span} operations")
+    obstacle = Why(reasons.ITERATION_SPACE, f"{_space(a)} and {_space(b)}")
     if not _comparable(a, b, facts, bool(needed)):
         return Joined(pair, Verdict(False, _incomplete(a, b, needed) or obstacle))
     for chosen in (links, needed) if 0 < len(needed) < len(links) else (links,):

@@ -18,12 +18,12 @@ from explorer.schedule.memory import extent
 def order(fused: Fused) -> Schedule:
     """The items so that fewer bytes are alive at once, in program order where that makes no difference."""
     weights = Weights(fused)
-    candidates = [
-        range(len(fused.items)),
+    listed = [
+        list(range(len(fused.items))),
         weights.listed(lambda at, change: (change, at)),
         weights.listed(lambda at, change: (min(change, 0), at)),
     ]
-    best = min(candidates, key=weights.peak)
+    best = min([*map(weights.delayed, listed), *listed], key=weights.cost)
     items = tuple(fused.items[at] for at in best)
     return Schedule(fused, items, intervals(fused.dependencies, items))
 
@@ -58,25 +58,43 @@ class Weights:
             at = min(ready, key=lambda at: key(at, self._made(at) - self._freed(at, left)))
             ready.remove(at)
             chosen.append(at)
-            for name in self._touches[at]:
-                left[name] -= 1
+            self._use(at, left)
             for user in self._users[at]:
                 missing[user] -= 1
                 if not missing[user]:
                     ready.append(user)
         return chosen
 
-    def peak(self, order: Iterable[int]) -> int:
-        """Most bytes alive at once in this order."""
+    def delayed(self, order: Sequence[int]) -> list[int]:
+        """The order with each item that lets nothing go moved to just before its first user."""
         left = self._uses()
-        now = most = 0
+        frees: set[int] = set()
+        for at in order:
+            if self._freed(at, left):
+                frees.add(at)
+            self._use(at, left)
+        backward: list[int] = []
+        for at in reversed(order):
+            users = set() if at in frees else set(self._users[at])
+            first = max((place for place, other in enumerate(backward) if other in users), default=len(backward) - 1)
+            backward.insert(first + 1, at)
+        return backward[::-1]
+
+    def cost(self, order: Iterable[int]) -> tuple[int, int]:
+        """Most bytes alive at once in this order, and the sum of the bytes alive over all positions."""
+        left = self._uses()
+        now = most = total = 0
         for at in order:
             now += self._made(at)
             most = max(most, now)
+            total += now
             now -= self._freed(at, left)
-            for name in self._touches[at]:
-                left[name] -= 1
-        return most
+            self._use(at, left)
+        return most, total
+
+    def _use(self, at: int, left: dict[str, int]) -> None:
+        for name in self._touches[at]:
+            left[name] -= 1
 
     def _uses(self) -> dict[str, int]:
         left: dict[str, int] = {}

@@ -126,6 +126,13 @@ TOO_LARGE = reason(
     "With more operations or buffers the kernel would run out of registers and spill, which costs more than it saves.",
     "None is needed; the limit only splits very large groups.",
 )
+FAR_APART = reason(
+    "refuse.far_apart",
+    "They are far apart in the program",
+    "The two only share an input. One kernel would run when the later of them can, and keep what the earlier one needs "
+    "alive until then.",
+    "Bring the two uses of the tensor closer together.",
+)
 SERIAL = reason(
     "refuse.serial",
     "Too few rows would share the work",
