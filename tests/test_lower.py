@@ -22,6 +22,11 @@ def flat(value: Any) -> tuple[Any, ...]:
     return tuple(value) if isinstance(value, (tuple, list)) else (value,)
 
 
+def strides_of(value: torch.Tensor) -> list[int]:
+    """The strides that say where elements are: of dimensions that have more than one."""
+    return [s for s, n in zip(value.stride(), value.shape, strict=True) if n != 1]
+
+
 def copies(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(
         torch.empty_strided(v.shape, v.stride(), dtype=v.dtype).copy_(v) if isinstance(v, torch.Tensor) else v
@@ -29,8 +34,14 @@ def copies(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     )
 
 
-def check(fn: Callable[..., Any], *inputs: Any, dynamic: bool = False, decompose: bool = True, tolerance: float | None = None,
-          strides: bool = True) -> Loops:  # fmt: skip
+def check(
+    fn: Callable[..., Any],
+    *inputs: Any,
+    dynamic: bool = False,
+    decompose: bool = True,
+    tolerance: float | None = None,
+    strides: bool = True,
+) -> Loops:
     """Lower, run, compare with eager; returns the loops for further questions."""
     loops, graph = lowered(lambda *args: fn(*args), *inputs, dynamic=dynamic, decompose=decompose)
     ours_in, eager_in = copies(inputs), copies(inputs)
@@ -45,8 +56,7 @@ def check(fn: Callable[..., Any], *inputs: Any, dynamic: bool = False, decompose
         allowed = {} if tolerance is None else {"rtol": tolerance, "atol": tolerance}
         torch.testing.assert_close(mine, theirs, equal_nan=True, **allowed)
         if strides:
-            ones = [n != 1 for n in theirs.shape]
-            assert [s for s, n in zip(mine.stride(), ones) if n] == [s for s, n in zip(theirs.stride(), ones) if n]
+            assert strides_of(mine) == strides_of(theirs)
     return loops
 
 
@@ -71,15 +81,71 @@ INTEGERS = [torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8]
 SPECIAL = torch.tensor([0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, inf, -inf, nan, 1e-30, 1e30, 3.7, -3.7])
 
 UNARY = [
-    torch.neg, torch.abs, torch.relu, torch.sign, torch.sgn, torch.floor, torch.ceil, torch.trunc, torch.round,
-    torch.reciprocal, torch.sqrt, torch.rsqrt, torch.exp, torch.exp2, torch.expm1, torch.log, torch.log2, torch.log10,
-    torch.log1p, torch.sin, torch.cos, torch.tan, torch.asin, torch.acos, torch.atan, torch.sinh, torch.cosh,
-    torch.tanh, torch.asinh, torch.acosh, torch.atanh, torch.erf, torch.erfc, torch.erfinv, torch.lgamma,
-    torch.digamma, torch.sigmoid, torch.isnan, torch.isinf, torch.signbit, torch.logical_not, torch.square, torch.frac,
-    torch.isfinite, torch.nan_to_num, F.gelu, F.silu, F.mish, F.softplus, F.elu, F.leaky_relu, F.hardswish,
-    F.hardsigmoid, F.hardtanh, F.relu6, F.logsigmoid, F.softsign, F.tanhshrink, F.softshrink, F.hardshrink, F.celu,
-    F.selu, torch.deg2rad, torch.special.i0e,
-]  # fmt: skip
+    torch.neg,
+    torch.abs,
+    torch.relu,
+    torch.sign,
+    torch.sgn,
+    torch.floor,
+    torch.ceil,
+    torch.trunc,
+    torch.round,
+    torch.reciprocal,
+    torch.sqrt,
+    torch.rsqrt,
+    torch.exp,
+    torch.exp2,
+    torch.expm1,
+    torch.log,
+    torch.log2,
+    torch.log10,
+    torch.log1p,
+    torch.sin,
+    torch.cos,
+    torch.tan,
+    torch.asin,
+    torch.acos,
+    torch.atan,
+    torch.sinh,
+    torch.cosh,
+    torch.tanh,
+    torch.asinh,
+    torch.acosh,
+    torch.atanh,
+    torch.erf,
+    torch.erfc,
+    torch.erfinv,
+    torch.lgamma,
+    torch.digamma,
+    torch.sigmoid,
+    torch.isnan,
+    torch.isinf,
+    torch.signbit,
+    torch.logical_not,
+    torch.square,
+    torch.frac,
+    torch.isfinite,
+    torch.nan_to_num,
+    F.gelu,
+    F.silu,
+    F.mish,
+    F.softplus,
+    F.elu,
+    F.leaky_relu,
+    F.hardswish,
+    F.hardsigmoid,
+    F.hardtanh,
+    F.relu6,
+    F.logsigmoid,
+    F.softsign,
+    F.tanhshrink,
+    F.softshrink,
+    F.hardshrink,
+    F.celu,
+    F.selu,
+    torch.deg2rad,
+    torch.special.i0e,
+]
 
 
 @pytest.mark.parametrize("fn", UNARY, ids=lambda fn: fn.__name__)
@@ -102,11 +168,34 @@ def test_unary_operators_on_integers(dtype: torch.dtype) -> None:
 
 
 BINARY = [
-    torch.add, torch.sub, torch.mul, torch.div, torch.floor_divide, torch.remainder, torch.fmod, torch.pow,
-    torch.maximum, torch.minimum, torch.fmax, torch.fmin, torch.eq, torch.ne, torch.lt, torch.le, torch.gt, torch.ge,
-    torch.atan2, torch.logical_and, torch.logical_or, torch.logical_xor, torch.copysign, torch.true_divide,
-    torch.hypot, torch.nextafter, torch.xlogy,
-]  # fmt: skip
+    torch.add,
+    torch.sub,
+    torch.mul,
+    torch.div,
+    torch.floor_divide,
+    torch.remainder,
+    torch.fmod,
+    torch.pow,
+    torch.maximum,
+    torch.minimum,
+    torch.fmax,
+    torch.fmin,
+    torch.eq,
+    torch.ne,
+    torch.lt,
+    torch.le,
+    torch.gt,
+    torch.ge,
+    torch.atan2,
+    torch.logical_and,
+    torch.logical_or,
+    torch.logical_xor,
+    torch.copysign,
+    torch.true_divide,
+    torch.hypot,
+    torch.nextafter,
+    torch.xlogy,
+]
 
 
 @pytest.mark.parametrize("fn", BINARY, ids=lambda fn: fn.__name__)
@@ -117,9 +206,15 @@ def test_binary_operators_on_special_values(fn: Callable[..., Any]) -> None:
 
 
 PAIRS = [
-    (torch.float32, torch.float64), (torch.int32, torch.float32), (torch.int64, torch.int32), (torch.bool, torch.int8),
-    (torch.bfloat16, torch.float16), (torch.uint8, torch.int8), (torch.bool, torch.bool), (torch.int64, torch.bfloat16),
-]  # fmt: skip
+    (torch.float32, torch.float64),
+    (torch.int32, torch.float32),
+    (torch.int64, torch.int32),
+    (torch.bool, torch.int8),
+    (torch.bfloat16, torch.float16),
+    (torch.uint8, torch.int8),
+    (torch.bool, torch.bool),
+    (torch.int64, torch.bfloat16),
+]
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids=str)
@@ -135,8 +230,17 @@ def test_binary_operators_promote(pair: tuple[torch.dtype, torch.dtype]) -> None
 def test_integer_arithmetic(dtype: torch.dtype) -> None:
     x = torch.tensor([7, -7, 6, 0, 5, -1], dtype=torch.int64).to(dtype)
     y = torch.tensor([3, 3, 2, 5, 3, 4], dtype=torch.int64).to(dtype)
-    for fn in (torch.floor_divide, torch.remainder, torch.fmod, torch.bitwise_and, torch.bitwise_or, torch.bitwise_xor,
-               torch.bitwise_left_shift, torch.bitwise_right_shift, torch.true_divide):  # fmt: skip
+    for fn in (
+        torch.floor_divide,
+        torch.remainder,
+        torch.fmod,
+        torch.bitwise_and,
+        torch.bitwise_or,
+        torch.bitwise_xor,
+        torch.bitwise_left_shift,
+        torch.bitwise_right_shift,
+        torch.true_divide,
+    ):
         check(fn, x, y)
     check(lambda x, y: torch.div(x, y, rounding_mode="trunc"), x, y)
     check(lambda x, y: torch.div(x, y, rounding_mode="floor"), x, y)
@@ -155,7 +259,11 @@ def test_numbers_as_operands(dtype: torch.dtype) -> None:
 
 
 def test_clamp_with_tensors_and_nan() -> None:
-    check(lambda x, a: (x.clamp(a, a + 1), x.clamp(min=a), x.clamp(max=a), torch.clamp(x, 1, -1)), SPECIAL, SPECIAL.flip(0))
+    check(
+        lambda x, a: (x.clamp(a, a + 1), x.clamp(min=a), x.clamp(max=a), torch.clamp(x, 1, -1)),
+        SPECIAL,
+        SPECIAL.flip(0),
+    )
 
 
 def test_casts() -> None:
@@ -164,7 +272,9 @@ def test_casts() -> None:
         check(lambda x, to=to: x.to(to), x)
         check(lambda x, to=to: x.to(to), x.to(torch.bfloat16))
         check(lambda x, to=to: x.to(to).float() + 1, x)
-    check(lambda x: (x.to(torch.int8), x.to(torch.uint8), x.to(torch.bool), x.to(torch.bfloat16)), torch.arange(-300, 300))
+    check(
+        lambda x: (x.to(torch.int8), x.to(torch.uint8), x.to(torch.bool), x.to(torch.bfloat16)), torch.arange(-300, 300)
+    )
 
 
 def test_sixteen_bit_results_are_rounded_as_in_eager() -> None:
@@ -177,9 +287,25 @@ def test_sixteen_bit_results_are_rounded_as_in_eager() -> None:
 
 def test_views_of_inputs_are_views() -> None:
     def fn(x: torch.Tensor) -> Any:
-        return (x.t(), x.view(2, -1), x[1:, ::2], x[0], x.unsqueeze(1), x[None].expand(3, -1, -1), x.permute(1, 0),
-                x.diagonal(), x.unfold(1, 2, 2), x.narrow(0, 1, 2), x.as_strided((2, 2), (1, 2), 1), *x.split(1),
-                *x.unbind(1), x.squeeze(), x.flatten(), x.view_as(x), x.movedim(0, 1))  # fmt: skip
+        return (
+            x.t(),
+            x.view(2, -1),
+            x[1:, ::2],
+            x[0],
+            x.unsqueeze(1),
+            x[None].expand(3, -1, -1),
+            x.permute(1, 0),
+            x.diagonal(),
+            x.unfold(1, 2, 2),
+            x.narrow(0, 1, 2),
+            x.as_strided((2, 2), (1, 2), 1),
+            *x.split(1),
+            *x.unbind(1),
+            x.squeeze(),
+            x.flatten(),
+            x.view_as(x),
+            x.movedim(0, 1),
+        )
 
     x = torch.randn(4, 6)
     loops = check(fn, x)
@@ -189,17 +315,40 @@ def test_views_of_inputs_are_views() -> None:
 
 
 VIEWED: list[Callable[[torch.Tensor], torch.Tensor]] = [
-    lambda x: x.t().reshape(-1), lambda x: x.reshape(2, 12).t().reshape(8, 3), lambda x: x[:, 1:4].reshape(-1),
-    lambda x: x.view(2, 2, 3, 2).permute(0, 2, 1, 3).reshape(4, 6), lambda x: x[-1], lambda x: x[..., -2:],
-    lambda x: x.view(4, 3, 2).transpose(0, 1).flatten(1), lambda x: x.unfold(1, 3, 1), lambda x: x.diagonal(1),
-    lambda x: x.flip(0), lambda x: x.flip(0, 1), lambda x: x.roll(1), lambda x: x.roll((1, 2), (0, 1)),
-    lambda x: x.repeat(2, 3), lambda x: x.tile(2), lambda x: x[::2, ::3], lambda x: x.expand(2, 4, 6).reshape(8, 6),
-    lambda x: x.repeat_interleave(2, 0), lambda x: torch.stack([x, x + 1], 1), lambda x: torch.cat([x, x[:1]], 0),
-    lambda x: x.triu(), lambda x: x.tril(-1), lambda x: F.pad(x, (1, 2, 0, 1), value=0.5), lambda x: F.pad(x, (-1, 1)),
-    lambda x: x.reshape(1, 24).squeeze(0), lambda x: x.rot90(), lambda x: x.view(2, 2, 6).movedim(0, 2),
-    lambda x: torch.cat([x] * 6, 1), lambda x: x.unflatten(1, (2, 3)).swapaxes(0, 1), lambda x: x.T.contiguous(),
-    lambda x: F.pixel_shuffle(x.view(1, 4, 2, 3), 2), lambda x: torch.hstack([x, x]), lambda x: x.t().view(2, 3, 4),
-]  # fmt: skip
+    lambda x: x.t().reshape(-1),
+    lambda x: x.reshape(2, 12).t().reshape(8, 3),
+    lambda x: x[:, 1:4].reshape(-1),
+    lambda x: x.view(2, 2, 3, 2).permute(0, 2, 1, 3).reshape(4, 6),
+    lambda x: x[-1],
+    lambda x: x[..., -2:],
+    lambda x: x.view(4, 3, 2).transpose(0, 1).flatten(1),
+    lambda x: x.unfold(1, 3, 1),
+    lambda x: x.diagonal(1),
+    lambda x: x.flip(0),
+    lambda x: x.flip(0, 1),
+    lambda x: x.roll(1),
+    lambda x: x.roll((1, 2), (0, 1)),
+    lambda x: x.repeat(2, 3),
+    lambda x: x.tile(2),
+    lambda x: x[::2, ::3],
+    lambda x: x.expand(2, 4, 6).reshape(8, 6),
+    lambda x: x.repeat_interleave(2, 0),
+    lambda x: torch.stack([x, x + 1], 1),
+    lambda x: torch.cat([x, x[:1]], 0),
+    lambda x: x.triu(),
+    lambda x: x.tril(-1),
+    lambda x: F.pad(x, (1, 2, 0, 1), value=0.5),
+    lambda x: F.pad(x, (-1, 1)),
+    lambda x: x.reshape(1, 24).squeeze(0),
+    lambda x: x.rot90(),
+    lambda x: x.view(2, 2, 6).movedim(0, 2),
+    lambda x: torch.cat([x] * 6, 1),
+    lambda x: x.unflatten(1, (2, 3)).swapaxes(0, 1),
+    lambda x: x.T.contiguous(),
+    lambda x: F.pixel_shuffle(x.view(1, 4, 2, 3), 2),
+    lambda x: torch.hstack([x, x]),
+    lambda x: x.t().view(2, 3, 4),
+]
 
 
 @pytest.mark.parametrize("place", range(len(VIEWED)))
@@ -232,12 +381,29 @@ def test_the_same_value_and_inputs_and_numbers_returned() -> None:
 
 
 REDUCTIONS: list[Callable[[torch.Tensor], Any]] = [
-    lambda x: x.sum(), lambda x: x.sum(0), lambda x: x.sum((0, 2), keepdim=True), lambda x: x.sum(-1, dtype=torch.float64),
-    lambda x: x.amax(1), lambda x: x.amin((0, 1)), lambda x: x.max(), lambda x: x.min(), lambda x: tuple(x.max(1)),
-    lambda x: tuple(x.min(-1, keepdim=True)), lambda x: x.argmax(), lambda x: x.argmin(1), lambda x: x.argmax(0, keepdim=True),
-    lambda x: (x > 0).any(), lambda x: (x > 0).all(1), lambda x: x.any(0), lambda x: x.all(), lambda x: x.prod(),
-    lambda x: x.prod(1), lambda x: torch.aminmax(x, dim=1), lambda x: x.count_nonzero(), lambda x: x.sum(()),
-]  # fmt: skip
+    lambda x: x.sum(),
+    lambda x: x.sum(0),
+    lambda x: x.sum((0, 2), keepdim=True),
+    lambda x: x.sum(-1, dtype=torch.float64),
+    lambda x: x.amax(1),
+    lambda x: x.amin((0, 1)),
+    lambda x: x.max(),
+    lambda x: x.min(),
+    lambda x: tuple(x.max(1)),
+    lambda x: tuple(x.min(-1, keepdim=True)),
+    lambda x: x.argmax(),
+    lambda x: x.argmin(1),
+    lambda x: x.argmax(0, keepdim=True),
+    lambda x: (x > 0).any(),
+    lambda x: (x > 0).all(1),
+    lambda x: x.any(0),
+    lambda x: x.all(),
+    lambda x: x.prod(),
+    lambda x: x.prod(1),
+    lambda x: torch.aminmax(x, dim=1),
+    lambda x: x.count_nonzero(),
+    lambda x: x.sum(()),
+]
 
 
 @pytest.mark.parametrize("place", range(len(REDUCTIONS)))
@@ -253,14 +419,33 @@ def test_reductions(place: int, dtype: torch.dtype) -> None:
 
 
 FLOAT_REDUCTIONS: list[Callable[[torch.Tensor], Any]] = [
-    lambda x: x.mean(), lambda x: x.mean(1), lambda x: x.mean((0, 2), keepdim=True), lambda x: x.var(), lambda x: x.var(1),
-    lambda x: x.std(0, correction=0), lambda x: x.var((1, 2), correction=2), lambda x: torch.var_mean(x, 1, keepdim=True),
-    lambda x: x.softmax(-1), lambda x: x.softmax(0), lambda x: x.log_softmax(1), lambda x: x.logsumexp(1),
-    lambda x: x.norm(), lambda x: x.norm(dim=1), lambda x: torch.std_mean(x, 2), lambda x: x.nansum(1),
-    lambda x: F.layer_norm(x, (5,)), lambda x: F.layer_norm(x, (4, 5)), lambda x: F.normalize(x, dim=1),
-    lambda x: F.rms_norm(x, (5,)), lambda x: F.group_norm(x, 2), lambda x: x.softmax(1).sum(0), lambda x: x.norm(1, 0),
-    lambda x: F.instance_norm(x), lambda x: x.logsumexp((0, 1)), lambda x: torch.linalg.vector_norm(x, inf, 1),
-]  # fmt: skip
+    lambda x: x.mean(),
+    lambda x: x.mean(1),
+    lambda x: x.mean((0, 2), keepdim=True),
+    lambda x: x.var(),
+    lambda x: x.var(1),
+    lambda x: x.std(0, correction=0),
+    lambda x: x.var((1, 2), correction=2),
+    lambda x: torch.var_mean(x, 1, keepdim=True),
+    lambda x: x.softmax(-1),
+    lambda x: x.softmax(0),
+    lambda x: x.log_softmax(1),
+    lambda x: x.logsumexp(1),
+    lambda x: x.norm(),
+    lambda x: x.norm(dim=1),
+    lambda x: torch.std_mean(x, 2),
+    lambda x: x.nansum(1),
+    lambda x: F.layer_norm(x, (5,)),
+    lambda x: F.layer_norm(x, (4, 5)),
+    lambda x: F.normalize(x, dim=1),
+    lambda x: F.rms_norm(x, (5,)),
+    lambda x: F.group_norm(x, 2),
+    lambda x: x.softmax(1).sum(0),
+    lambda x: x.norm(1, 0),
+    lambda x: F.instance_norm(x),
+    lambda x: x.logsumexp((0, 1)),
+    lambda x: torch.linalg.vector_norm(x, inf, 1),
+]
 
 
 @pytest.mark.parametrize("place", range(len(FLOAT_REDUCTIONS)))
@@ -275,7 +460,10 @@ def test_float_reductions(place: int, dtype: torch.dtype, decompose: bool) -> No
 
 def test_reductions_of_nothing_and_of_one_number() -> None:
     check(lambda x: (x.sum(), x.sum(1), x.sum(0), x.prod(), x.any(0), x.mean(1)), torch.randn(0, 3))
-    check(lambda x: (x.sum(), x.amax(), x.argmax(), x.mean(), x.var(correction=0), x.softmax(0), x.max()), torch.tensor(2.5))
+    check(
+        lambda x: (x.sum(), x.amax(), x.argmax(), x.mean(), x.var(correction=0), x.softmax(0), x.max()),
+        torch.tensor(2.5),
+    )
     check(lambda x: (x.sum(0), x.argmax(0), tuple(x.max(0))[0], x.mean(0), x.argmin()), torch.randn(1, 3))
     check(lambda x: (x.exp(), x + 1, x.sum(1)), torch.randn(3, 0))
 
@@ -370,7 +558,14 @@ def test_random_operators_are_called_in_order() -> None:
     def fn(x: torch.Tensor) -> Any:
         a = torch.rand(5)
         b = torch.randn(5)
-        return b + x, a + x, torch.bernoulli(x.abs().clamp(0, 1)), F.dropout(x, 0.5), torch.randperm(5), torch.rand_like(x)
+        return (
+            b + x,
+            a + x,
+            torch.bernoulli(x.abs().clamp(0, 1)),
+            F.dropout(x, 0.5),
+            torch.randperm(5),
+            torch.rand_like(x),
+        )
 
     x = torch.rand(5)
     loops, _ = lowered(fn, x)
@@ -385,27 +580,57 @@ def test_random_operators_are_called_in_order() -> None:
 def test_attention() -> None:
     q, k, v = (torch.randn(2, 2, 4, 8) for _ in range(3))
     check(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True), q, k, v, strides=False)
-    check(lambda q, k, v: F.scaled_dot_product_attention(q * 2, k.transpose(1, 2).contiguous().transpose(1, 2), v), q, k, v,
-          strides=False)  # fmt: skip
+    check(
+        lambda q, k, v: F.scaled_dot_product_attention(q * 2, k.transpose(1, 2).contiguous().transpose(1, 2), v),
+        q,
+        k,
+        v,
+        strides=False,
+    )
 
 
 # Indexing
 
 
 INDEXED: list[Callable[..., Any]] = [
-    lambda x, i: x[i], lambda x, i: x[:, i], lambda x, i: x[i, i], lambda x, i: x[i[:, None], i], lambda x, i: x.index_select(1, i),
-    lambda x, i: x.gather(1, i.expand(4, 3)), lambda x, i: (x * 2)[i - 4], lambda x, i: x.index_put((i,), x[:3]),
-    lambda x, i: x.index_put((i,), x[:3], accumulate=True), lambda x, i: x.index_add(0, i, x[:3]), lambda x, i: F.embedding(i, x),
-    lambda x, i: x.scatter(1, i.expand(4, 3), 2), lambda x, i: x.scatter(0, i[None].expand(2, 3), x[:2] + 1),
-    lambda x, i: x.scatter_add(1, i.expand(4, 3), x[:, :3]), lambda x, i: x.index_copy(0, i[:2], x[:2]), lambda x, i: x.index_fill(0, i, 2),
-    lambda x, i: x.select_scatter(x[0] + 1, 0, 2), lambda x, i: x.slice_scatter(x[:2] + 1, 0, 1, 3), lambda x, i: x.take(i),
-    lambda x, i: x.scatter_reduce(1, i.expand(4, 3), x[:, :3], "amax"), lambda x, i: x[:, None, i], lambda x, i: x[i][..., 1:3].relu(),
-    lambda x, i: x.scatter_reduce(1, i.expand(4, 3), x[:, :3], "prod"), lambda x, i: x.t()[i].sum(0), lambda x, i: x.view(2, 2, 4)[:, :, i],
-    lambda x, i: x.view(2, 2, 4)[i % 2, :, i], lambda x, i: x.scatter_reduce(1, i.expand(4, 3), x[:, :3], "mean"), lambda x, i: x[:, i.flip(0)],
-    lambda x, i: torch.take_along_dim(x, i.expand(4, 3), 1), lambda x, i: F.one_hot(i, 4), lambda x, i: x.diagonal_scatter(x[0]),
-    lambda x, i: x.index_put((i, i), x[0, :3]), lambda x, i: x.masked_scatter(x > 9, x), lambda x, i: (x > 0)[i], lambda x, i: x[(i + 1) % 3].exp().t(),
-    lambda x, i: x.scatter_reduce(1, i.expand(4, 3), x[:, :3], "amin", include_self=False), lambda x, i: x.as_strided_scatter(x[0, :2] + 1, (2,), (2,)),
-]  # fmt: skip
+    lambda x, i: x[i],
+    lambda x, i: x[:, i],
+    lambda x, i: x[i, i],
+    lambda x, i: x[i[:, None], i],
+    lambda x, i: x.index_select(1, i),
+    lambda x, i: x.gather(1, i.expand(4, 3)),
+    lambda x, i: (x * 2)[i - 4],
+    lambda x, i: x.index_put((i,), x[:3]),
+    lambda x, i: x.index_put((i,), x[:3], accumulate=True),
+    lambda x, i: x.index_add(0, i, x[:3]),
+    lambda x, i: F.embedding(i, x),
+    lambda x, i: x.scatter(1, i.expand(4, 3), 2),
+    lambda x, i: x.scatter(0, i[None].expand(2, 3), x[:2] + 1),
+    lambda x, i: x.scatter_add(1, i.expand(4, 3), x[:, :3]),
+    lambda x, i: x.index_copy(0, i[:2], x[:2]),
+    lambda x, i: x.index_fill(0, i, 2),
+    lambda x, i: x.select_scatter(x[0] + 1, 0, 2),
+    lambda x, i: x.slice_scatter(x[:2] + 1, 0, 1, 3),
+    lambda x, i: x.take(i),
+    lambda x, i: x.scatter_reduce(1, i.expand(4, 3), x[:, :3], "amax"),
+    lambda x, i: x[:, None, i],
+    lambda x, i: x[i][..., 1:3].relu(),
+    lambda x, i: x.scatter_reduce(1, i.expand(4, 3), x[:, :3], "prod"),
+    lambda x, i: x.t()[i].sum(0),
+    lambda x, i: x.view(2, 2, 4)[:, :, i],
+    lambda x, i: x.view(2, 2, 4)[i % 2, :, i],
+    lambda x, i: x.scatter_reduce(1, i.expand(4, 3), x[:, :3], "mean"),
+    lambda x, i: x[:, i.flip(0)],
+    lambda x, i: torch.take_along_dim(x, i.expand(4, 3), 1),
+    lambda x, i: F.one_hot(i, 4),
+    lambda x, i: x.diagonal_scatter(x[0]),
+    lambda x, i: x.index_put((i, i), x[0, :3]),
+    lambda x, i: x.masked_scatter(x > 9, x),
+    lambda x, i: (x > 0)[i],
+    lambda x, i: x[(i + 1) % 3].exp().t(),
+    lambda x, i: x.scatter_reduce(1, i.expand(4, 3), x[:, :3], "amin", include_self=False),
+    lambda x, i: x.as_strided_scatter(x[0, :2] + 1, (2,), (2,)),
+]
 
 
 @pytest.mark.parametrize("place", range(len(INDEXED)))
@@ -413,7 +638,11 @@ INDEXED: list[Callable[..., Any]] = [
 def test_indexing(place: int, dtype: torch.dtype) -> None:
     fn = INDEXED[place]
     check(fn, made((4, 4), dtype, 1, 5), torch.tensor([0, 2, 1]))
-    check(lambda x, i: fn(x + 1, i) * 2 if fn(x, i).dtype != torch.bool else fn(x, i), made((4, 4), dtype, 1, 5), torch.tensor([0, 2, 1]))
+    check(
+        lambda x, i: fn(x + 1, i) * 2 if fn(x, i).dtype != torch.bool else fn(x, i),
+        made((4, 4), dtype, 1, 5),
+        torch.tensor([0, 2, 1]),
+    )
 
 
 def test_negative_and_wrong_indices() -> None:
@@ -431,14 +660,22 @@ def test_negative_and_wrong_indices() -> None:
 
 
 PADDED: list[Callable[..., Any]] = [
-    lambda x: F.pad(x, (2, 1, 1, 2), mode="reflect"), lambda x: F.pad(x, (2, 1, 0, 1), mode="replicate"),
-    lambda x: F.interpolate(x, size=(5, 7)), lambda x: F.interpolate(x, scale_factor=2, mode="bilinear"),
-    lambda x: F.unfold(x, 2), lambda x: F.fold(F.unfold(x, 2), (4, 6), 2), lambda x: F.pad(x, (1, -1, 2, 0), value=3),
-    lambda x: F.interpolate(x, scale_factor=2, mode="bicubic"), lambda x: F.pad(x, (1, 1, 2, 0), mode="circular"),
-    lambda x: torch.cat([x.exp(), x.sin(), x * 2], 1), lambda x: torch.cat([x.exp()] * 3 + [x] * 3, -1),
-    lambda x: torch.cat([x.exp().transpose(1, 2), x.transpose(1, 2)], 2).sum(2), lambda x: torch.cat([x, x + 1], 0)[1:],
-    lambda x: torch.stack([x.exp(), x.cos()], -1), lambda x: torch.cat([x.tanh(), x], 1)[:, 1:2] * 2,
-]  # fmt: skip
+    lambda x: F.pad(x, (2, 1, 1, 2), mode="reflect"),
+    lambda x: F.pad(x, (2, 1, 0, 1), mode="replicate"),
+    lambda x: F.interpolate(x, size=(5, 7)),
+    lambda x: F.interpolate(x, scale_factor=2, mode="bilinear"),
+    lambda x: F.unfold(x, 2),
+    lambda x: F.fold(F.unfold(x, 2), (4, 6), 2),
+    lambda x: F.pad(x, (1, -1, 2, 0), value=3),
+    lambda x: F.interpolate(x, scale_factor=2, mode="bicubic"),
+    lambda x: F.pad(x, (1, 1, 2, 0), mode="circular"),
+    lambda x: torch.cat([x.exp(), x.sin(), x * 2], 1),
+    lambda x: torch.cat([x.exp()] * 3 + [x] * 3, -1),
+    lambda x: torch.cat([x.exp().transpose(1, 2), x.transpose(1, 2)], 2).sum(2),
+    lambda x: torch.cat([x, x + 1], 0)[1:],
+    lambda x: torch.stack([x.exp(), x.cos()], -1),
+    lambda x: torch.cat([x.tanh(), x], 1)[:, 1:2] * 2,
+]
 
 
 @pytest.mark.parametrize("place", range(len(PADDED)))
@@ -449,7 +686,9 @@ def test_padding_resampling_and_joining(place: int) -> None:
 
 def test_values_added_where_a_mask_holds() -> None:
     def fn(x: torch.Tensor, m: torch.Tensor, i: torch.Tensor, v: torch.Tensor) -> Any:
-        return aten._unsafe_masked_index_put_accumulate(x, m, [None, i], v), aten._unsafe_masked_index(x, m, [None, i], 7)
+        return aten._unsafe_masked_index_put_accumulate(x, m, [None, i], v), aten._unsafe_masked_index(
+            x, m, [None, i], 7
+        )
 
     x, v, index = torch.randn(2, 4), torch.randn(2, 5), torch.tensor([0, 3, 9, 3, -8])
     loops, _ = lowered(fn, x, index.abs() < 4, index, v, decompose=False)
@@ -459,7 +698,9 @@ def test_values_added_where_a_mask_holds() -> None:
     expected[:, 3] += v[:, 1] + v[:, 3]
     mine, taken = run_loops(loops, (x, index.abs() < 4, index, v))
     torch.testing.assert_close(mine, expected)
-    torch.testing.assert_close(taken, torch.stack([x[:, 0], x[:, 3], torch.full((2,), 7.0), x[:, 3], torch.full((2,), 7.0)], 1))
+    torch.testing.assert_close(
+        taken, torch.stack([x[:, 0], x[:, 3], torch.full((2,), 7.0), x[:, 3], torch.full((2,), 7.0)], 1)
+    )
 
 
 def test_joined_heavy_parts_are_each_written_in_place() -> None:
@@ -472,10 +713,25 @@ def test_joined_heavy_parts_are_each_written_in_place() -> None:
 
 def test_creation() -> None:
     def fn(x: torch.Tensor) -> Any:
-        return (torch.arange(5) + 1, torch.arange(1, 9, 3), torch.full((2, 3), 1.5), torch.zeros(3, dtype=torch.int32),
-                torch.ones_like(x), torch.full_like(x, 2), torch.eye(3), torch.linspace(0, 1, 5), x.new_zeros(2),
-                torch.tensor(3.5), torch.scalar_tensor(2), torch.arange(0, 1, 0.25), torch.arange(4, dtype=torch.float32),
-                torch.tensor([1, 2, 3]) * 2, torch.zeros(0), torch.ones(2, dtype=torch.bool), x.new_full((2,), 7))  # fmt: skip
+        return (
+            torch.arange(5) + 1,
+            torch.arange(1, 9, 3),
+            torch.full((2, 3), 1.5),
+            torch.zeros(3, dtype=torch.int32),
+            torch.ones_like(x),
+            torch.full_like(x, 2),
+            torch.eye(3),
+            torch.linspace(0, 1, 5),
+            x.new_zeros(2),
+            torch.tensor(3.5),
+            torch.scalar_tensor(2),
+            torch.arange(0, 1, 0.25),
+            torch.arange(4, dtype=torch.float32),
+            torch.tensor([1, 2, 3]) * 2,
+            torch.zeros(0),
+            torch.ones(2, dtype=torch.bool),
+            x.new_full((2,), 7),
+        )
 
     check(fn, torch.randn(2, 3))
 
@@ -484,12 +740,24 @@ def test_creation() -> None:
 
 
 MUTATIONS: list[Callable[..., Any]] = [
-    lambda x: x.add_(1), lambda x: x[1:].mul_(2).sum(), lambda x: (x.t().add_(1), x.sum())[1], lambda x: x[1:].copy_(x[:-1].clone()),
-    lambda x: (y := x.exp(), x.zero_(), y + 1)[2], lambda x: (x.copy_(x.flip(0)), x * 2)[1], lambda x: x.fill_(3), lambda x: x.relu_(),
-    lambda x: (y := x * 2, x.add_(y), y.add_(x), y)[3], lambda x: (v := x.reshape(2, 2, 4), v.mul_(3), x + v.reshape(4, 4))[2],
-    lambda x: (x.copy_(x.t() * 1), x.sum())[1], lambda x: x.clamp_(0, 1), lambda x: x.index_put_((torch.tensor([0, 1]),), x[2:].clone()),
-    lambda x: x.masked_fill_(x > 0, 0), lambda x: x.diagonal().add_(1), lambda x: (x[0], x.add_(1), x[0] * 1)[2], lambda x: (y := x.sin(), x.add_(y.cos()), y)[2],
-]  # fmt: skip
+    lambda x: x.add_(1),
+    lambda x: x[1:].mul_(2).sum(),
+    lambda x: (x.t().add_(1), x.sum())[1],
+    lambda x: x[1:].copy_(x[:-1].clone()),
+    lambda x: (y := x.exp(), x.zero_(), y + 1)[2],
+    lambda x: (x.copy_(x.flip(0)), x * 2)[1],
+    lambda x: x.fill_(3),
+    lambda x: x.relu_(),
+    lambda x: (y := x * 2, x.add_(y), y.add_(x), y)[3],
+    lambda x: (v := x.reshape(2, 2, 4), v.mul_(3), x + v.reshape(4, 4))[2],
+    lambda x: (x.copy_(x.t() * 1), x.sum())[1],
+    lambda x: x.clamp_(0, 1),
+    lambda x: x.index_put_((torch.tensor([0, 1]),), x[2:].clone()),
+    lambda x: x.masked_fill_(x > 0, 0),
+    lambda x: x.diagonal().add_(1),
+    lambda x: (x[0], x.add_(1), x[0] * 1)[2],
+    lambda x: (y := x.sin(), x.add_(y.cos()), y)[2],
+]
 
 
 @pytest.mark.parametrize("place", range(len(MUTATIONS)))
@@ -516,13 +784,32 @@ def test_two_inputs_exchanged() -> None:
 
 
 DYNAMIC: list[Callable[..., Any]] = [
-    lambda x, y: x + y, lambda x, y: x.sum(0), lambda x, y: x.view(-1) * 2, lambda x, y: x.t().reshape(-1), lambda x, y: x.softmax(-1),
-    lambda x, y: x @ y.t(), lambda x, y: x[:, 1:] + y[:, :-1], lambda x, y: x.mean(1), lambda x, y: torch.cat([x, y], 0),
-    lambda x, y: F.layer_norm(x, x.shape[-1:]), lambda x, y: x[1:] * x.shape[0], lambda x, y: x / x.shape[1], lambda x, y: torch.arange(x.shape[0]) + 1,
-    lambda x, y: x.view(x.shape[0], 2, -1).transpose(0, 1).reshape(2, -1), lambda x, y: x.expand(3, *x.shape).sum(0), lambda x, y: torch.full_like(x, 1.5),
-    lambda x, y: x.new_zeros(x.shape[0] * 2), lambda x, y: x * x.shape[0] ** 0.5, lambda x, y: x.flip(0), lambda x, y: x[-1], lambda x, y: (x.shape[0] + 1, x * 2),
-    lambda x, y: F.pad(x, (1, 1)), lambda x, y: x.tril(), lambda x, y: x.unsqueeze(0).repeat(2, 1, 1) + 1, lambda x, y: x.var(0),
-]  # fmt: skip
+    lambda x, y: x + y,
+    lambda x, y: x.sum(0),
+    lambda x, y: x.view(-1) * 2,
+    lambda x, y: x.t().reshape(-1),
+    lambda x, y: x.softmax(-1),
+    lambda x, y: x @ y.t(),
+    lambda x, y: x[:, 1:] + y[:, :-1],
+    lambda x, y: x.mean(1),
+    lambda x, y: torch.cat([x, y], 0),
+    lambda x, y: F.layer_norm(x, x.shape[-1:]),
+    lambda x, y: x[1:] * x.shape[0],
+    lambda x, y: x / x.shape[1],
+    lambda x, y: torch.arange(x.shape[0]) + 1,
+    lambda x, y: x.view(x.shape[0], 2, -1).transpose(0, 1).reshape(2, -1),
+    lambda x, y: x.expand(3, *x.shape).sum(0),
+    lambda x, y: torch.full_like(x, 1.5),
+    lambda x, y: x.new_zeros(x.shape[0] * 2),
+    lambda x, y: x * x.shape[0] ** 0.5,
+    lambda x, y: x.flip(0),
+    lambda x, y: x[-1],
+    lambda x, y: (x.shape[0] + 1, x * 2),
+    lambda x, y: F.pad(x, (1, 1)),
+    lambda x, y: x.tril(),
+    lambda x, y: x.unsqueeze(0).repeat(2, 1, 1) + 1,
+    lambda x, y: x.var(0),
+]
 
 
 @pytest.mark.parametrize("place", range(len(DYNAMIC)))

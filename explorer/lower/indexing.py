@@ -154,12 +154,15 @@ class Indexing:
         return ModularIndexing(rest, ONE, b, evaluate=False)
 
     def _split(self, a: Size, b: Size) -> tuple[Size, Size]:
-        """(q, r) with a == q * b + r, where q takes each term that b divides."""
+        """(q, r) with a == q * b + r, where q takes each term that b divides, and what it can of a number."""
         quotient: list[Size] = []
         rest: list[Size] = []
         for term in sympy.Add.make_args(a):
             divided = _divide(term, b)
-            if divided is None:
+            if term.is_Integer and b.is_Integer:
+                quotient.append(term // b)
+                rest.append(term % b)
+            elif divided is None:
                 rest.append(term)
             else:
                 quotient.append(divided)
