@@ -112,8 +112,8 @@ class Run:
         args = tuple(self.argument(arg) for arg in call.args)
         kwargs = {name: self.argument(value) for name, value in call.kwargs}
         if call.out:
-            (buffer,) = call.writes
-            out_overload(call.target)(*args, **kwargs, out=self.allocate(buffer))
+            (into,) = call.writes
+            out_overload(call.target)(*args, **kwargs, out=self.allocate(into))
             return
         made = call.target(*args, **kwargs)
         for buffer, result in zip(call.outputs, made if call.returns_tuple else (made,), strict=True):
@@ -227,7 +227,7 @@ class Grid:
 
 def storage_of(tensor: torch.Tensor) -> Memory:
     count = tensor.untyped_storage().nbytes() // tensor.element_size()
-    return Memory(torch.as_strided(tensor, (count,), (1,), 0), tensor.storage_offset())
+    return Memory(torch.as_strided(tensor, (count,), (1,), 0), int(tensor.storage_offset()))
 
 
 def _number(value: Any) -> Any:

@@ -136,8 +136,8 @@ class _Walk:
         return found
 
     def _call(self, node: fx.Node, target: Any, facts: NodeInfo) -> Any:
-        args = fx.node.map_aggregate(node.args, self._argument)
-        kwargs = fx.node.map_aggregate(node.kwargs, self._argument)
+        args: Any = fx.node.map_aggregate(node.args, self._argument)
+        kwargs: Any = fx.node.map_aggregate(node.kwargs, self._argument)
         if not symbols_of(facts.value) <= self.symbols:
             raise Unsupported(Why(reasons.DATA_DEPENDENT, f"the shape of {node.name} = {target}"))
         refusal = self._refusal(target, facts.value, args, kwargs)

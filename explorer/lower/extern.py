@@ -95,9 +95,7 @@ def _argument(lower: Lowering, value: Any, exact: bool) -> Any:
     return value
 
 
-def _buffer(
-    lower: Lowering, target: Any, value: Any, place: int, args: Sequence[Any], why: Why
-) -> Buffer | None:
+def _buffer(lower: Lowering, target: Any, value: Any, place: int, args: Sequence[Any], why: Why) -> Buffer | None:
     if isinstance(value, (list, tuple)):
         raise Unsupported(Why(reasons.UNKNOWN_CALL, f"{target} returns tensors in nested lists"))
     if not isinstance(value, torch.Tensor):

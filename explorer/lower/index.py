@@ -183,7 +183,8 @@ def index_put(
         if others or len(given) > 1 or values.numel != 1 or accumulate or len(mask.size) != len(x.size):
             return None
         one = lower.value(values.dtype, values.device, (), lambda _: values.at((ZERO,) * len(values.size)), values)
-        return where(lower, out, mask, one, x)
+        chosen: Tensor = where(lower, out, mask, one, x)
+        return chosen
     if accumulate and x.dtype == torch.bool:
         return None
     indices = Indices(lower, x, given, "index_put")

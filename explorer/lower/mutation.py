@@ -53,9 +53,7 @@ def _at_own_point(lower: Lowering, target: Tensor, source: Tensor) -> bool:
     assert target.place is not None
     if source.size != target.size:
         return False
-    point = tuple(
-        lower.indexing.axis("i", d, n).symbol if n != 1 else n - 1 for d, n in enumerate(target.size)
-    )
+    point = tuple(lower.indexing.axis("i", d, n).symbol if n != 1 else n - 1 for d, n in enumerate(target.size))
     layout = target.place.layout
     own = lower.indexing.linear(point, layout.stride, layout.offset)
     loads = [expr for expr in walk(source.at(point)) if isinstance(expr, Load) and expr.buffer == target.place.buffer]

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
-import sympy
 import torch
 
 from explorer.core.origin import origins
@@ -20,7 +19,8 @@ from explorer.lower.tensors import Element, Tensor
 
 aten, prims = torch.ops.aten, torch.ops.prims
 
-Operand = Tensor | int | float | bool | sympy.Expr
+Operand: TypeAlias = Any
+"""A Tensor, a Python number, or a size expression."""
 
 
 def pointwise(
@@ -130,7 +130,6 @@ for _names, _is_exact in ((_ROUNDED, False), (_EXACT, True)):
 # Arithmetic with particulars.
 
 
-
 @LOWERINGS.rule(aten.add.Tensor, aten.add.Scalar)
 def add(lower: Lowering, out: torch.Tensor, x: Operand, y: Operand, alpha: Any = 1) -> Tensor:
     """x + alpha * y"""
@@ -153,7 +152,8 @@ def sub(lower: Lowering, out: torch.Tensor, x: Operand, y: Operand, alpha: Any =
 @LOWERINGS.rule(aten.rsub.Tensor, aten.rsub.Scalar)
 def rsub(lower: Lowering, out: torch.Tensor, x: Operand, y: Operand, alpha: Any = 1) -> Tensor:
     """y - alpha * x"""
-    return sub(lower, out, y, x, alpha)
+    made: Tensor = sub(lower, out, y, x, alpha)
+    return made
 
 
 @LOWERINGS.rule(aten.mul.Tensor, aten.mul.Scalar)
@@ -286,13 +286,15 @@ def clamp(lower: Lowering, out: torch.Tensor, x: Tensor, min: Any = None, max: A
 @LOWERINGS.rule(aten.clamp_min.default, aten.clamp_min.Tensor)
 def clamp_min(lower: Lowering, out: torch.Tensor, x: Tensor, min: Any) -> Tensor:
     """max(x, bound)"""
-    return clamp(lower, out, x, min)
+    made: Tensor = clamp(lower, out, x, min)
+    return made
 
 
 @LOWERINGS.rule(aten.clamp_max.default, aten.clamp_max.Tensor)
 def clamp_max(lower: Lowering, out: torch.Tensor, x: Tensor, max: Any) -> Tensor:
     """min(x, bound)"""
-    return clamp(lower, out, x, None, max)
+    made: Tensor = clamp(lower, out, x, None, max)
+    return made
 
 
 @LOWERINGS.rule(aten.where.self, aten.where.ScalarSelf, aten.where.ScalarOther, aten.where.Scalar)
@@ -308,7 +310,8 @@ def where(lower: Lowering, out: torch.Tensor, condition: Tensor, x: Operand, y: 
 @LOWERINGS.rule(aten.masked_fill.Scalar, aten.masked_fill.Tensor)
 def masked_fill(lower: Lowering, out: torch.Tensor, x: Tensor, mask: Tensor, value: Operand) -> Tensor:
     """value where the mask holds, else x."""
-    return where(lower, out, mask, value, x)
+    made: Tensor = where(lower, out, mask, value, x)
+    return made
 
 
 @LOWERINGS.rule(
@@ -331,16 +334,18 @@ def copy(lower: Lowering, out: torch.Tensor, x: Tensor, source: Operand, non_blo
 @LOWERINGS.rule(aten.addcmul.default)
 def addcmul(lower: Lowering, out: torch.Tensor, x: Tensor, a: Tensor, b: Tensor, value: Any = 1) -> Tensor:
     """x + value * a * b"""
-    product = lambda v, a, b: apply("mul", apply("mul", v, a), b)  # noqa: E731
-    return pointwise(
-        lower, out, lambda x, a, b, v: apply("add", x, product(v, a, b)), x, a, b, value, wide=True, dtype=out.dtype
-    )
+
+    def operation(x: Expr, a: Expr, b: Expr, v: Expr) -> Expr:
+        return apply("add", x, apply("mul", apply("mul", v, a), b))
+
+    return pointwise(lower, out, operation, x, a, b, value, wide=True, dtype=out.dtype)
 
 
 @LOWERINGS.rule(aten.addcdiv.default)
 def addcdiv(lower: Lowering, out: torch.Tensor, x: Tensor, a: Tensor, b: Tensor, value: Any = 1) -> Tensor:
     """x + value * a / b"""
-    quotient = lambda v, a, b: apply("div", apply("mul", v, a), b)  # noqa: E731
-    return pointwise(
-        lower, out, lambda x, a, b, v: apply("add", x, quotient(v, a, b)), x, a, b, value, wide=True, dtype=out.dtype
-    )
+
+    def operation(x: Expr, a: Expr, b: Expr, v: Expr) -> Expr:
+        return apply("add", x, apply("div", apply("mul", v, a), b))
+
+    return pointwise(lower, out, operation, x, a, b, value, wide=True, dtype=out.dtype)

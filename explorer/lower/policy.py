@@ -36,9 +36,7 @@ class Cost:
 
 def cost(lower: Lowering, tensor: Tensor) -> Cost:
     """What computing one element takes."""
-    point = tuple(
-        lower.indexing.axis("i", place, n).symbol if n != 1 else ZERO for place, n in enumerate(tensor.size)
-    )
+    point = tuple(lower.indexing.axis("i", place, n).symbol if n != 1 else ZERO for place, n in enumerate(tensor.size))
     operations, loads, all_loads = 0, set(), 0
     elements = lower.hint(tensor.numel)
     for expr in walk(tensor.at(point)):

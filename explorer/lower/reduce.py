@@ -90,12 +90,8 @@ def prod(lower: Lowering, out: torch.Tensor, x: Tensor, *, dtype: Any = None) ->
 def _truth(combine: Combine) -> Any:
     """A rule for any and all: elements are taken as bools (the result of uint8 is uint8)."""
 
-    def lower_truth(
-        lower: Lowering, out: torch.Tensor, x: Tensor, dims: Any = None, keepdim: bool = False
-    ) -> Tensor:
-        found = reduction(
-            lower, x, reduced_dims(x, dims), combine, keepdim, value=torch.bool, stride=_strides(out)
-        )
+    def lower_truth(lower: Lowering, out: torch.Tensor, x: Tensor, dims: Any = None, keepdim: bool = False) -> Tensor:
+        found = reduction(lower, x, reduced_dims(x, dims), combine, keepdim, value=torch.bool, stride=_strides(out))
         return found if out.dtype == torch.bool else convert(lower, out, found)
 
     lower_truth.__doc__ = f"Whether {combine} of the elements along some dimensions are not 0."
@@ -127,9 +123,7 @@ LOWERINGS.rule(aten.argmin.default)(_position("argmin"))
 def _extreme(combine: Combine, position: Combine) -> Any:
     """A rule for max and min along a dimension: the values and their positions."""
 
-    def lower_extreme(
-        lower: Lowering, out: Any, x: Tensor, dim: int, keepdim: bool = False
-    ) -> tuple[Tensor, Tensor]:
+    def lower_extreme(lower: Lowering, out: Any, x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
         settle(lower, x, 2)
         over, stride = reduced_dims(x, dim), _strides(out[0])
         values = reduction(lower, x, over, combine, keepdim, value=x.dtype, stride=stride)
@@ -148,9 +142,7 @@ def _count(x: Tensor, dims: tuple[int, ...]) -> Size:
     return product([x.size[d] for d in dims])
 
 
-def _average(
-    lower: Lowering, x: Tensor, dims: tuple[int, ...], keepdim: bool, stride: Point | None = None
-) -> Tensor:
+def _average(lower: Lowering, x: Tensor, dims: tuple[int, ...], keepdim: bool, stride: Point | None = None) -> Tensor:
     """The mean over `dims` in the dtype that `x` computes in."""
     computing, count = computing_dtype(x.dtype), _count(x, dims)
     total = reduction(lower, x, dims, "sum", keepdim, value=computing, stride=stride)
@@ -166,7 +158,8 @@ def mean(
 ) -> Tensor:
     """The mean over some dimensions; 16-bit floats are summed and divided in float32."""
     given = x if x.dtype == out.dtype else _converted(lower, x, out.dtype)
-    return convert(lower, out, _average(lower, given, reduced_dims(x, dims), keepdim, _strides(out)))
+    made: Tensor = convert(lower, out, _average(lower, given, reduced_dims(x, dims), keepdim, _strides(out)))
+    return made
 
 
 def _converted(lower: Lowering, x: Tensor, dtype: torch.dtype) -> Tensor:
@@ -210,7 +203,9 @@ def var(
     lower: Lowering, out: torch.Tensor, x: Tensor, dims: Any = None, *, correction: Any = None, keepdim: bool = False
 ) -> Tensor:
     """The variance over some dimensions."""
-    return convert(lower, out, _moments(lower, x, reduced_dims(x, dims), correction, keepdim, _strides(out))[0])
+    variance, _ = _moments(lower, x, reduced_dims(x, dims), correction, keepdim, _strides(out))
+    made: Tensor = convert(lower, out, variance)
+    return made
 
 
 @LOWERINGS.rule(aten.var_mean.correction)

@@ -88,4 +88,3 @@ def _verify_loop(buffers: Mapping[str, Buffer], loop: Loop, written: set[str]) -
                 assert value.dtype == torch.int64 == expr.dtype, f"{loop.id}: a checked index that is no int64"
             case Cast(to=to):
                 assert expr.dtype == computing_dtype(to), f"{loop.id}: cast"
-
