@@ -124,12 +124,13 @@ def measure(entrants: Sequence[Entrant], accuracy: Comparison, recorder: Recorde
     samples = interleave({entrant.name: entrant.contestant.call for entrant in entrants})
     found = ((entrant, samples[entrant.name]) for entrant in entrants)
     kernels, failures = profiles(recorder)
+    median = samples["explorer"].median
     spent = sum(sum(half.values()) for halves in kernels.values() for half in halves.values())
     timing = data.TimingData(
         tuple(
             data.SamplesData(e.name, s.median, s.spread, tuple(s.seconds), e.compile_seconds, e.note) for e, s in found
         ),
-        overhead=None if failures or not kernels else max(0.0, samples["explorer"].median - spent),
+        overhead=median - spent if kernels and not failures and spent < median else None,
         machine=data.MachineData(*peaks()),
         accuracy=data.AccuracyData(
             accuracy.largest_absolute, accuracy.largest_relative, accuracy.where, accuracy.parted, accuracy.compared

@@ -30,6 +30,7 @@ class Links:
     def __init__(self, compile: CompileData) -> None:
         self._edges = provenance(compile).up
         self._numbers: dict[str, int] = {}
+        self._nameless: dict[tuple[str, ...], int] = {}
         self.names: list[str] = []
         self.up: list[list[int]] = []
 
@@ -50,15 +51,17 @@ class Links:
         return len(self.names) - 1
 
     def attribute(self, id: str, origins: Iterable[str] = ()) -> str:
-        """The attribute of an element that shows `id`, or something nameless caused by `origins`."""
+        """The attribute of an element that shows `id`, or something nameless caused by `origins`. Nothing refers to
+        the nameless, so that those of the same causes share a number."""
         if id:
             return f" data-n={self.number(id)}"
-        causes = [self.number(origin) for origin in origins]
+        causes = tuple(origins)
         if not causes:
             return ""
-        own = self._add("")
-        self.up[own] = causes
-        return f" data-n={own}"
+        if causes not in self._nameless:
+            own = self._nameless[causes] = self._add("")
+            self.up[own] = [self.number(cause) for cause in causes]
+        return f" data-n={self._nameless[causes]}"
 
     def data(self) -> dict[str, object]:
         """Names by number, and the numbers that each was caused by."""
@@ -67,8 +70,12 @@ class Links:
         return {"names": self.names, "up": self.up}
 
 
-def code(body: TextData, links: Links, first: int | None = None) -> str:
-    """The lines of a text; `first` is the number of its first line in its file."""
+def code(body: TextData, links: Links, first: int | None = None, most: int | None = None) -> str:
+    """The lines of a text; `first` is the number of its first line in its file. Of more than `most` lines the rest are
+    counted, not shown."""
+    if most is not None and len(body.lines) > most:
+        shown = code(TextData(body.lines[:most], body.language), links, first)
+        return f"{shown}<p>{len(body.lines) - most} more lines are in the record.</p>"
     inner = coloured(body)
     rows = []
     for offset, (line, shown) in enumerate(zip(body.lines, inner, strict=True)):

@@ -21,6 +21,9 @@ from explorer.view import text
 from explorer.view.code import Links, changed, changes, code
 from explorer.view.source import stretches, used_lines
 
+MACHINE_LINES = 400
+"""Lines of one kernel's machine code in a page; the record holds all."""
+
 EVENTS_SHOWN = 50
 """Events of one kind in a page; the record holds more."""
 
@@ -86,17 +89,23 @@ def _source(record: RecordData, compile: CompileData, links: Links) -> str:
     if not compile.stages:
         return ""
     used = used_lines(compile)
-    parts = []
+    in_graphs = used_lines(compile, graphs_only=True)
+    parts: dict[bool, list[str]] = {True: [], False: []}
     for source in record.sources:
         lines = source.text.splitlines()
         last = source.first_line + len(lines) - 1
         for start, end in stretches([n for n in used.get(source.file, ()) if source.first_line <= n <= last]):
-            shown = tuple(
-                LineData(lines[n - source.first_line], f"{source.file}:{n}") for n in range(start, end + 1)
-            )
-            parts.append(f"<h4>{escape(source.file)}</h4>")
-            parts.append(code(TextData(shown, "python"), links, first=start))
-    return _section(compile, "source", "Source", *(parts or ["<p>The source of this function is not known.</p>"]))
+            numbers = range(start, end + 1)
+            shown = tuple(LineData(lines[n - source.first_line], f"{source.file}:{n}") for n in numbers)
+            left_a_node = not in_graphs.get(source.file, set()).isdisjoint(numbers)
+            parts[left_a_node].append(f"<h4>{escape(source.file)}</h4>")
+            parts[left_a_node].append(code(TextData(shown, "python"), links, first=start))
+    if not used:
+        return _section(compile, "source", "Source", "<p>The source of this function is not known.</p>")
+    rest = "".join(parts[False])
+    if parts[True] and rest:
+        rest = folded("evaluated, and nothing of it in a graph", rest)
+    return _section(compile, "source", "Source", *parts[True], rest)
 
 
 def _codes(compile: CompileData, links: Links) -> str:
@@ -105,15 +114,17 @@ def _codes(compile: CompileData, links: Links) -> str:
     codes = [each for each in compile.codes if not printed.issuperset(i.id for i in each.instructions)]
     if not codes:
         return ""
-    parts = []
+    parts: dict[bool, list[str]] = {True: [], False: []}
     for each in codes:
         listing = tuple(
             LineData(f"{i.id.rpartition('@')[2]:>4}  {i.op:<22} {i.target or i.arg}".rstrip(), i.id, i.origins)
             for i in each.instructions
         )
         heading = f"{each.name} ({each.role}, {_place(each.file, each.line)})"
-        parts.append(folded(heading, code(TextData(listing), links), open=each.role == "original"))
-    return _section(compile, "codes", "Bytecode", *parts)
+        shown = folded(heading, code(TextData(listing), links), open=each.role == "original")
+        parts[each.role == "inlined"].append(shown)
+    inlined = folded(f"{len(parts[True])} inlined functions", "".join(parts[True])) if parts[True] else ""
+    return _section(compile, "codes", "Bytecode", *parts[False], inlined)
 
 
 def _place(file: str, line: int) -> str:
@@ -250,7 +261,8 @@ def _half(compile: CompileData, half: HalfData, machine: MachineData | None, lin
         printed.add(kernel.function)
         parts.append(folded(heading, code(kernel.source, links), open=True))
         for kind, lowered in kernel.lowered.items():
-            parts.append(folded(f"{kernel.function} {kind} ({len(lowered.lines)} lines)", code(lowered, links)))
+            shown = code(lowered, links, most=MACHINE_LINES)
+            parts.append(folded(f"{kernel.function} {kind} ({len(lowered.lines)} lines)", shown))
     if half.wrapper:
         parts.append(folded("wrapper", code(half.wrapper, links)))
     if half.schedule and half.schedule.fusions:

@@ -7,15 +7,16 @@ from collections.abc import Iterable
 from explorer.ir.record import CompileData
 
 
-def used_lines(compile: CompileData) -> dict[str, set[int]]:
-    """The source lines that a compile names, by file."""
+def used_lines(compile: CompileData, *, graphs_only: bool = False) -> dict[str, set[int]]:
+    """The source lines that a compile names, by file: those of its graphs' nodes, and of the bytecode evaluated."""
     used: dict[str, set[int]] = {}
-    spans = [i.span for each in compile.codes for i in each.instructions]
-    spans += [node.span for stage in compile.stages if stage.graph for node in stage.graph.nodes]
+    spans = [node.span for stage in compile.stages if stage.graph for node in stage.graph.nodes]
+    if not graphs_only:
+        spans += [i.span for each in compile.codes for i in each.instructions]
     for span in spans:
         if span is not None:
             used.setdefault(span.file, set()).update((span.line, span.end_line))
-    for each in compile.codes:
+    for each in () if graphs_only else compile.codes:
         used.setdefault(each.file, set()).add(each.line)
     return used
 
