@@ -48,7 +48,9 @@ def through(target: Target, folder: Path, build: Build) -> Callable[[Callable[..
     def backend(module: fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
         try:
             compiled = compile_graph(adopt(module, example_inputs), target, folder, build)
-        except Unsupported:
+        except Unsupported as refusal:
+            if refusal.why.code.startswith(("codegen.", "runtime.")):
+                raise
             return module.forward
         runs = all(program.call is not None for program in compiled.halves)
         return compiled.call if runs else module.forward

@@ -107,7 +107,7 @@ def compile_kernel(kernel: Kernel, prelude: str, folder: Path, target: GPUTarget
         source = ASTSource(getattr(module(path), kernel.function), signature, constants, attributes)
         compiled = triton.compile(source, target=target, options=options)
     except Exception as error:
-        raise Unsupported(Why(TRITON_FAILED, f"{kernel.function}: {first_lines(error)}")) from error
+        raise Unsupported(Why(TRITON_FAILED, f"{kernel.function}: {told(error)}")) from error
     seconds = time.perf_counter() - started
     output = next(iter(compiled.metadata_group.values()))
     shown = [f"{name}={value}" for name, value in {**constants, **options}.items()]
@@ -130,9 +130,10 @@ def specialised(kernel: Kernel, *, aligned: bool) -> tuple[dict[str, str], dict[
     return signature, dict(kernel.constants["blocks"]), attributes
 
 
-def first_lines(error: BaseException, most: int = 6) -> str:
+def told(error: BaseException) -> str:
+    """The place and the words of a compiler's message, without the whole source between them."""
     lines = [line for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
-    return "\n".join(lines[:most])
+    return "\n".join(lines if len(lines) < 7 else [lines[0], *lines[-4:]])
 
 
 def write_module(text: str, name: str, folder: Path) -> Path:
