@@ -4,4 +4,4 @@ from explorer.codegen.generate import generate
 from explorer.core.stage import Stage
 from explorer.ir.program import Generated, Generation
 
-GENERATE: Stage[Generation, Generated] = Stage("GENERATE", generate)
+GENERATE: Stage[Generation, Generated] = Stage("generate", generate)

@@ -6,4 +6,4 @@ from explorer.ir.loops import Loops
 from explorer.lower.driver import lower_graph
 from explorer.lower.verify import verify_loops
 
-LOWER: Stage[Graph, Loops] = Stage("LOWER", lower_graph, verify_loops)
+LOWER: Stage[Graph, Loops] = Stage("lower", lower_graph, verify_loops)

@@ -4,4 +4,4 @@ from explorer.core.stage import Stage
 from explorer.ir.program import Generated, Program
 from explorer.runtime.targets import build
 
-BUILD: Stage[Generated, Program] = Stage("BUILD", build)
+BUILD: Stage[Generated, Program] = Stage("build", build)

@@ -11,11 +11,11 @@ from explorer.schedule.memory import plan_memory
 from explorer.schedule.order import order
 from explorer.schedule.verify import verify_dependencies, verify_fused, verify_memory, verify_schedule
 
-DEPENDENCIES: Stage[Loops, Dependencies] = Stage("DEPENDENCIES", dependencies, verify_dependencies)
-FUSE: Stage[Dependencies, Fused] = Stage("FUSE", fuse, verify_fused)
-SEPARATE: Stage[Dependencies, Fused] = Stage("SEPARATE", separate, verify_fused)
+DEPENDENCIES: Stage[Loops, Dependencies] = Stage("dependencies", dependencies, verify_dependencies)
+FUSE: Stage[Dependencies, Fused] = Stage("fuse", fuse, verify_fused)
+SEPARATE: Stage[Dependencies, Fused] = Stage("separate", separate, verify_fused)
 """In the place of FUSE where Config.fuse is False."""
-ORDER: Stage[Fused, Schedule] = Stage("ORDER", order, verify_schedule)
-PLAN_MEMORY: Stage[Schedule, MemoryPlan] = Stage("PLAN_MEMORY", plan_memory, verify_memory)
+ORDER: Stage[Fused, Schedule] = Stage("order", order, verify_schedule)
+PLAN_MEMORY: Stage[Schedule, MemoryPlan] = Stage("plan memory", plan_memory, verify_memory)
 
 __all__ = ["DEPENDENCIES", "FUSE", "ORDER", "PLAN_MEMORY", "SEPARATE", "explain"]
