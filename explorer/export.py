@@ -249,13 +249,23 @@ def _stage(
     same_as = before[0] if printed is not None and before is not None and before[1] == printed else ""
     if printed is not None and not same_as:
         last_text[kind] = (id, printed)
-    shown = getattr(stage.artifact, "graph", None) if not isinstance(stage.artifact, Graph) else stage.artifact
+    shown = _graph_of(stage.artifact)
     return data.StageData(
         id, stage.name, stage.started, stage.seconds, stage.depth, half,
         None if same_as else printed,
-        graph(shown) if isinstance(shown, Graph) and not same_as else None,
+        graph(shown) if shown is not None and not same_as else None,
         error(stage.error), same_as,
     )  # fmt: skip
+
+
+def _graph_of(artifact: Any) -> Graph | None:
+    """The one graph of an artifact that has one."""
+    match artifact:
+        case Graph():
+            return artifact
+        case Capture(graph=found) | Traced(forward=found):
+            return found
+    return None
 
 
 def fallback(run: CompileRun) -> data.WhyData | None:
