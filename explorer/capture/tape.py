@@ -29,6 +29,7 @@ from torch.fx.experimental.symbolic_shapes import (
     GuardOnDataDependentSymNode,
     ShapeEnv,
     StatelessSymbolicContext,
+    free_unbacked_symbols,
 )
 from torch.utils._sympy.functions import FloorDiv, Mod, PythonMod
 
@@ -77,7 +78,7 @@ class Tape:
     ) -> None:
         self.name = name
         self.graph = fx.Graph()
-        self.shape_env = ShapeEnv(duck_shape=True, allow_scalar_outputs=False, allow_dynamic_output_shape_ops=False)
+        self.shape_env = ShapeEnv(duck_shape=True, allow_dynamic_output_shape_ops=False)
         self.mode = FakeTensorMode(shape_env=self.shape_env, allow_non_fake_inputs=False)
         self.inputs: dict[fx.Node, Input] = {}
         self.fakes: dict[Source, FakeTensor] = {}
@@ -174,6 +175,8 @@ class Tape:
         except (RuntimeError, TypeError, ValueError, IndexError, AssertionError, NotImplementedError, AttributeError) as error:
             unsupported(reasons.OP_RAISED, f"{getattr(target, '__name__', target)}: {_first_line(error)}")
         self.note_shape_guards(before)
+        if unknown := _unknown_sizes(result):
+            unsupported(reasons.DYNAMIC_OUTPUT, f"{getattr(target, '__name__', target)} yields {unknown}")
         return result
 
     def _dispatcher(self) -> Any:
@@ -263,6 +266,15 @@ def size_function(expr: sympy.Expr) -> Callable[[Any, Any], Any] | None:
     if isinstance(expr, sympy.Min) or type(expr).__name__ == "Min":
         return min
     return None
+
+
+def _unknown_sizes(result: Any) -> str:
+    """The symbols that no input determines among the numbers and sizes of a result."""
+    if isinstance(result, (tuple, list)):
+        return next(filter(None, map(_unknown_sizes, result)), "")
+    numbers = result.shape if isinstance(result, torch.Tensor) else (result,)
+    symbolic = [n for n in numbers if isinstance(n, (torch.SymInt, torch.SymFloat, torch.SymBool))]
+    return next((str(n) for n in symbolic if free_unbacked_symbols(n)), "")
 
 
 def _method(name: str) -> Callable[..., Any]:

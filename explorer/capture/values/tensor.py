@@ -144,6 +144,8 @@ class TensorValue(Value):
         if name == "__setitem__":
             self.set_item(t, args[0], args[1])
             return Constant(None)
+        if name in ("clamp", "clip", "clamp_", "clip_"):
+            args, kwargs = _bounds(t, args, kwargs)
         if name == "_is_view" or name == "is_inference":
             return t.from_python(getattr(self.fake, name)())
         return graph_call(t, "call_method", name, [self, *args], kwargs)
@@ -179,6 +181,19 @@ class TensorValue(Value):
 
     def describe(self) -> str:
         return f"tensor {self.node.name}"
+
+
+def _bounds(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> tuple[list[Value], dict[str, Value]]:
+    """clamp takes two numbers or two tensors; of one each, eager reads the tensor's value. Make the number a tensor."""
+    given = [*args, *kwargs.values()]
+    if not any(isinstance(v, TensorValue) for v in given):
+        return args, kwargs
+
+    def as_tensor(value: Value) -> Value:
+        is_number = isinstance(value, Constant) and isinstance(value.value, (int, float))
+        return graph_call(t, "call_function", torch.tensor, [value], {}) if is_number else value
+
+    return list(map(as_tensor, args)), {name: as_tensor(value) for name, value in kwargs.items()}
 
 
 def to_graph(t: Tracer, value: Value) -> tuple[Any, Any]:

@@ -1,0 +1,114 @@
+"""Every program of the zoo and every model, captured and run by eager kernels, against eager."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from capturing import Captures
+from programs import MODELS, TRANSFORMERS, ZOO, assert_same, observe
+
+from explorer.capture import optimize
+from explorer.config import Config
+
+MODELS_HERE = [*MODELS, *(model for model in TRANSFORMERS if model.available)]
+
+
+def check(subject: Any, *, train: bool, **settings: Any) -> Captures:
+    captures = Captures()
+    config = Config(backend="eager", **settings)
+    expected = observe(subject, train=train)
+    actual = observe(subject, lambda fn: optimize(fn, config, captures), train=train)
+    assert_same(actual, expected, rtol=1e-5, atol=1e-6)
+    return captures
+
+
+@pytest.mark.parametrize("program", ZOO, ids=lambda p: p.name)
+def test_like_eager(program: Any) -> None:
+    captures = check(program, train=False)
+    if program.name == "while_on_data":
+        assert captures.fallbacks == ["frame.break_in_loop"]
+    else:
+        assert captures.fallbacks == []
+    assert len(captures.places) == program.breaks
+
+
+@pytest.mark.parametrize("program", [p for p in ZOO if p.grad], ids=lambda p: p.name)
+def test_gradients_like_eager(program: Any) -> None:
+    check(program, train=True)
+
+
+@pytest.mark.parametrize("program", ZOO, ids=lambda p: p.name)
+def test_dynamic_like_eager(program: Any) -> None:
+    check(program, train=False, dynamic=True)
+
+
+@pytest.mark.parametrize("model", MODELS_HERE, ids=lambda m: m.name)
+@pytest.mark.parametrize("train", [False, True], ids=["inference", "training"])
+def test_models_have_no_break(model: Any, train: bool) -> None:
+    captures = check(model, train=train)
+    assert captures.breaks == []
+    assert captures.fallbacks == []
+    assert len(captures.graphs) == 1
+
+
+class Kept:
+    """A program whose function is built once, so that calls follow one another."""
+
+    def __init__(self, program: Any) -> None:
+        self.frozen, self.state, self.inputs, self.loss = program.frozen, program.state, program.inputs, program.loss
+        self.built = program.build()
+
+    def build(self) -> Any:
+        return self.built
+
+
+@pytest.mark.parametrize("program", [p for p in ZOO if p.other_inputs and "global" not in p.tags], ids=lambda p: p.name)
+@pytest.mark.parametrize("dynamic", [None, True], ids=["automatic", "dynamic"])
+def test_other_inputs(program: Any, dynamic: bool | None) -> None:
+    """One compiled function over inputs of other shapes, dtypes and flags, twice: recompiles, then none."""
+    eager, ours = Kept(program), Kept(program)
+    captures = Captures()
+    wrapped = optimize(ours.built, Config(backend="eager", dynamic=dynamic), captures)
+    every = (program.inputs, *program.other_inputs)
+    count = 0
+    for turn in range(3):
+        count = len(captures.made)
+        for inputs in every:
+            expected = outcome(eager, lambda fn: fn, inputs)
+            actual = outcome(ours, lambda fn: wrapped, inputs)
+            if isinstance(expected, Exception):
+                assert type(actual) is type(expected) and str(actual) == str(expected)
+            else:
+                assert not isinstance(actual, Exception), actual
+                assert_same(actual, expected, rtol=1e-5, atol=1e-6)
+    if not program.breaks:
+        assert len(captures.made) == count, "the third round compiled again"
+
+
+def outcome(subject: Kept, compile: Any, inputs: Any) -> Any:
+    try:
+        return observe(subject, compile, inputs=inputs)
+    except (RuntimeError, ValueError, TypeError, AssertionError, KeyError, IndexError) as error:
+        return error
+
+
+def test_nodes_know_their_source() -> None:
+    """Every node of every graph has an origin and a span in a file that exists."""
+    for program in ZOO[:40]:
+        captures = check(program, train=False)
+        for graph in captures.graphs:
+            for node in graph.graph.nodes:
+                if node.op != "output":
+                    facts = node.meta["info"]
+                    assert facts.origins, node
+                    assert facts.span is not None or facts.origins[0].startswith("synthetic:"), node
+
+
+def test_grad_mode_is_left_alone() -> None:
+    for enabled in (False, True):
+        with torch.set_grad_enabled(enabled):
+            for program in ZOO[::20]:
+                check(program, train=False)
+                assert torch.is_grad_enabled() == enabled
