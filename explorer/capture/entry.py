@@ -287,11 +287,13 @@ def _same(module: torch.nn.Module) -> torch.nn.Module:
 
 
 def _module_call(module: torch.nn.Module, engine: Engine) -> Callable[..., Any]:
-    """A root frame that calls the module, hooks and all."""
+    """A root frame that calls the module, hooks and all, named after it."""
 
     def call_module(*args: Any, **kwargs: Any) -> Any:
         return module(*args, **kwargs)
 
+    name = type(module).__name__
+    call_module.__code__ = call_module.__code__.replace(co_name=name, co_qualname=name)
     engine.root_code = call_module.__code__
     return call_module
 
