@@ -19,7 +19,7 @@ from explorer.config import Config
 from explorer.core.recorder import OnStage, Recorder, recording
 from explorer.environment import describe
 from explorer.ir import record as data
-from explorer.pipeline import compile_frame
+from explorer.pipeline import TARGET_ABSENT, compile_frame
 from explorer.runtime.machine import peaks
 from explorer.runtime.timing import METHOD, interleave
 from explorer.session import Record
@@ -159,13 +159,13 @@ def profiles(recorder: Recorder) -> tuple[dict[str, export.Seconds], list[str]]:
 
 
 def coverage(compiles: Iterable[data.CompileData]) -> data.CoverageData:
-    """Where the ATen calls of all compiles run, and what ran in Python outside graphs."""
+    """Where the ATen calls of all compiles run (or would, on a target that is not here), and what ran in Python."""
     fates: Counter[str] = Counter()
     python: dict[str, None] = {}
     for compile in compiles:
         for half in compile.halves:
             fates.update(fate for fate, _ in half.nodes.values())
-        if compile.fallback is not None:
+        if compile.fallback is not None and compile.fallback.code != TARGET_ABSENT:
             graph = next((stage.graph for stage in compile.stages if stage.graph is not None), None)
             calls = [node for node in graph.nodes if node.op.startswith("call")] if graph else []
             fates["fallback"] += len(calls)
