@@ -115,22 +115,21 @@ def changes(before: TextData, after: TextData) -> list[Change] | None:
 
 def changed(before: TextData, after: TextData, found: Sequence[Change], links: Links) -> str:
     """`after` as its changes to `before`, with a little of what surrounds them."""
-    old, new = coloured(before), coloured(after)
-    rows: list[str] = []
+    shown: list[tuple[str, str, LineData]] = []
     for position, change in enumerate(found):
-        if change.tag == "equal":
-            lead = 0 if position == 0 else CONTEXT
-            trail = 0 if position == len(found) - 1 else CONTEXT
-            hidden = len(change.after) - lead - trail
-            for n in change.after:
-                offset = n - change.after.start
-                if hidden <= 1 or offset < lead or offset >= lead + hidden:
-                    rows.append(_row(after.lines[n], "  " + new[n], links))
-                elif offset == lead:
-                    rows.append(f"<span class='l same'>  {hidden} lines unchanged</span>")
+        if change.tag != "equal":
+            shown += [("l gone", "- ", before.lines[n]) for n in change.before]
+            shown += [("l new", "+ ", after.lines[n]) for n in change.after]
             continue
-        rows += [_row(before.lines[n], "- " + old[n], links, "l gone") for n in change.before]
-        rows += [_row(after.lines[n], "+ " + new[n], links, "l new") for n in change.after]
+        lead = 0 if position == 0 else CONTEXT
+        trail = 0 if position == len(found) - 1 else CONTEXT
+        hidden = len(change.after) - lead - trail
+        same = [("l", "  ", after.lines[n]) for n in change.after]
+        if hidden > 1:
+            same[lead : lead + hidden] = [("l same", "  ", LineData(f"# {hidden} lines unchanged"))]
+        shown += same
+    inner = coloured(TextData(tuple(line for _, _, line in shown), after.language))
+    rows = (_row(line, sign + code, links, style) for (style, sign, line), code in zip(shown, inner, strict=True))
     return _pre(rows)
 
 
