@@ -53,7 +53,7 @@ class CppSources:
             moved,
             computed,
             kernel.origins,
-            {"mode": made.mode, "errors": len(made.errors)},
+            {"arrangement": made.arrangement, "errors": len(made.errors)},
         )
         self.kernels.append(finished)
         return finished

@@ -121,6 +121,67 @@ static inline float erf_float(float x) {
     float far = t > 4 ? 1 : 1 - exp_near(-q);
     return t < 1 ? fused(p, x, x) : __builtin_copysignf(far, x);
 }""",
+    "transpose_block": """\
+#ifdef __AVX512F__
+#define VECTOR_BYTES 64
+#else
+#define VECTOR_BYTES 32
+#endif
+template <class T> struct Swaps {
+    // For step s, the lanes of two rows that go to the first and to the second when blocks of N / 2^(s + 1) swap.
+    static constexpr int N = VECTOR_BYTES / sizeof(T);
+    T first[4][N] = {}, second[4][N] = {};
+    constexpr Swaps() {
+        for (int s = 0, half = N / 2; half; half /= 2, ++s)
+            for (int lane = 0; lane < N; ++lane) {
+                first[s][lane] = lane & half ? lane - half + N : lane;
+                second[s][lane] = lane & half ? lane + N : lane + half;
+            }
+    }
+};
+template <class T> constexpr Swaps<T> swaps;
+template <class T> static inline void transpose_block(const T* in, long along, T* out, long row) {
+    // N x N elements in registers: blocks of N / 2 swap across the diagonal, then of N / 4, ...
+    constexpr int N = VECTOR_BYTES / sizeof(T);
+    typedef T Row __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(T)), may_alias));
+    Row rows[N];
+    #pragma GCC unroll 64
+    for (int i = 0; i < N; ++i) rows[i] = *(const Row*)(in + i * along);
+    #pragma GCC unroll 64
+    for (int s = 0, half = N / 2; half; half /= 2, ++s) {
+        const Row first = *(const Row*)swaps<T>.first[s], second = *(const Row*)swaps<T>.second[s];
+        #pragma GCC unroll 64
+        for (int i = 0; i < N; ++i) {
+            if (i & half) continue;
+            Row a = rows[i], b = rows[i + half];
+            rows[i] = __builtin_shuffle(a, b, first);
+            rows[i + half] = __builtin_shuffle(a, b, second);
+        }
+    }
+    #pragma GCC unroll 64
+    for (int i = 0; i < N; ++i) *(Row*)(out + i * row) = rows[i];
+}""",
+    "transpose_tile": """\
+template <class T> static inline void transpose_tile(const T* in, long along, T* out, long row, long down, long right) {
+    // out[j * row + i] = in[i * along + j] for i < down, j < right
+    long i = 0;
+    if constexpr (sizeof(T) == 4 || sizeof(T) == 8) {
+        constexpr int N = VECTOR_BYTES / sizeof(T);
+        for (; i + N <= down; i += N) {
+            long j = 0;
+            for (; j + N <= right; j += N) {
+                const T* from = in + i * along + j;
+                T* to = out + j * row + i;
+                if constexpr (sizeof(T) == 4) transpose_block((const int*)from, along, (int*)to, row);
+                else transpose_block((const long*)from, along, (long*)to, row);
+            }
+            for (; j < right; ++j)
+                for (int k = 0; k < N; ++k) out[j * row + i + k] = in[(i + k) * along + j];
+        }
+    }
+    for (; i < down; ++i)
+        for (long j = 0; j < right; ++j) out[j * row + i] = in[i * along + j];
+}""",
     "trunc_div": """\
 template <class T> static inline T trunc_div(T a, T b, int& bad, int zero) {
     bad |= (b == 0) << zero;

@@ -49,11 +49,15 @@ class Parameters:
             self.dtypes[buffer] = dtype
         return self.names[buffer]
 
+    def order(self) -> list[str]:
+        """The buffers in the order of their parameters: inputs, then outputs."""
+        return sorted(self.names, key=lambda buffer: (self.names[buffer][0], int(self.names[buffer].strip("inout"))))
+
     def declarations(self) -> list[str]:
         found = []
-        for buffer, name in sorted(self.names.items(), key=lambda item: (item[1][0], int(item[1].strip("inout")))):
+        for buffer in self.order():
             const = "" if buffer in self.written else "const "
-            found.append(f"{const}{cpp_type(self.dtypes[buffer])}* {name}")
+            found.append(f"{const}{cpp_type(self.dtypes[buffer])}* {self.names[buffer]}")
         return found + [f"long {symbol}" for symbol in sorted(self.sizes, key=str)]
 
 
@@ -82,16 +86,26 @@ class Values:
         finally:
             self.names = outside
 
-    def index(self, index: Size, indirect: tuple[tuple[sympy.Symbol, Expr], ...] = (), within: int = 0) -> str:
-        """An index as text; size symbols in it become parameters of the kernel."""
+    def index(
+        self,
+        index: Size,
+        indirect: tuple[tuple[sympy.Symbol, Expr], ...] = (),
+        within: int = 0,
+        hidden: frozenset[sympy.Symbol] = frozenset(),
+    ) -> str:
+        """An index as text; size symbols in it become parameters of the kernel, those in `hidden` are variables."""
         names = {symbol: self.value(value) for symbol, value in indirect}
-        for symbol in index.free_symbols - self.axes - names.keys():
+        for symbol in index.free_symbols - self.axes - names.keys() - hidden:
             self.parameters.sizes[symbol] = None
         return index_text(index, "cpp", names, within)
 
     def element(self, buffer: str, index: Size, indirect: tuple[tuple[sympy.Symbol, Expr], ...] = ()) -> str:
         pointer = self.parameters.pointer(buffer, self.buffers[buffer].layout.dtype)
         return f"{pointer}[{self.index(index, indirect)}]"
+
+    def loaded(self, element: str, buffer: str) -> str:
+        """The computing value of an element of `buffer` that was copied elsewhere."""
+        return load(element, self.buffers[buffer].layout.dtype)
 
     def value(self, value: Expr) -> str:
         """The name (or literal) of a value, after writing the lines that it needs."""
