@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from explorer.capture import hook
+from explorer.capture.progress import progress
 from explorer.ir.capture import Attr, Frame, Global, Guard, Item, Known, Local, Returned, Size, Source, Stride, TypeOf, read
 
 _DICTS = (dict, collections.OrderedDict, collections.defaultdict)
@@ -226,12 +227,17 @@ def _check(guard: Guard) -> Callable[[Any], bool]:
         case "at", ("iterator", position, length):
             return lambda value: _where(value) == (position, length)
         case "over", ("range", base):
-            return lambda value: value.__reduce__()[1][0] == base
+            return lambda value: _over(value) == base
         case "==", expected:
             return lambda value: type(value) is type(expected) and value == expected
     raise AssertionError(guard)
 
 
 def _where(iterator: Any) -> tuple[int, int] | None:
-    parts = iterator.__reduce__()
-    return (parts[2], len(parts[1][0])) if len(parts) == 3 else None
+    found = progress(iterator)
+    return None if found is None else (found[1], len(found[0]))
+
+
+def _over(iterator: Any) -> Any:
+    found = progress(iterator)
+    return None if found is None else found[0]

@@ -20,6 +20,7 @@ def link(given: Linking) -> GuardedCode:
     if capture.fallback is not None:
         return GuardedCode(capture.name, None, (), fallback=capture.fallback)
     manager = guards.build(capture.guards, capture.frame)
+    capture.frame.history.note_sizes(capture)
     if capture.residual is None:
         return GuardedCode(capture.name, capture.frame.code, capture.guards, manager)
     filling: dict[str, Any] = {name: code for name, code in _continuations(capture).items()}

@@ -14,6 +14,7 @@ from torch import fx
 from explorer.bytecode import build
 from explorer.capture import reasons
 from explorer.capture.frame import NULL
+from explorer.capture.resume import TEMP
 from explorer.capture.tape import size_function
 from explorer.capture.values.base import Value, unsupported
 from explorer.capture.values.constant import Constant
@@ -26,8 +27,6 @@ from explorer.ir.capture import Attr, Global, Item, Known, Local, Returned, Size
 
 if TYPE_CHECKING:
     from explorer.capture.tracer import Tracer
-
-TEMP = "___t"
 
 
 class Rebuilder:

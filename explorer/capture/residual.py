@@ -13,12 +13,12 @@ import torch
 from torch import fx
 
 from explorer.bytecode import build
-from explorer.bytecode.flow import liveness, stack_depths
+from explorer.bytecode.flow import liveness
 from explorer.capture import reasons
 from explorer.capture.effects import Change
 from explorer.capture.frame import NULL, Frame
-from explorer.capture.rebuild import TEMP, Rebuilder
-from explorer.capture.resume import Continuation, after, continuation
+from explorer.capture.rebuild import Rebuilder
+from explorer.capture.resume import TEMP, Continuation, split
 from explorer.capture.values.base import Value, unsupported
 from explorer.capture.values.objects import DELETED
 from explorer.core.origin import origin, synthetic
@@ -95,7 +95,7 @@ def breaking(t: Tracer, frame: Frame) -> Residual:
         temps = sorted({i.arg for i in (*r.loads, *r.body) if i.op == "STORE_FAST" and str(i.arg).startswith(TEMP)})
         for temp in temps:
             r.body += [build.load_const(None), build.store_fast(temp)]
-    tail, continuations = _onward(t, frame, live, bound)
+    tail, continuations = _onward(t, frame, bound)
     return _assemble(t, r, r.body, tail, tuple(continuations))
 
 
@@ -103,71 +103,15 @@ def _is_bound(t: Tracer, frame: Frame, name: str) -> bool:
     return name in frame.locals or (name in t.given.locals and not t.is_unbound(name))
 
 
-def _onward(
-    t: Tracer, frame: Frame, live: dict[str, frozenset[str]], bound: Sequence[str]
-) -> tuple[list[Instruction], list[Continuation]]:
-    """The original body, with the breaking instruction followed by calls of continuations, one for each way it may go."""
-    code = t.code
-    position = frame.position
-    instruction = code.instructions[position]
-    depths = stack_depths(code)
-    calls: list[Instruction] = []
-    continuations: list[Continuation] = []
-    labels: dict[bool, str] = {}
-    for target, jumps in after(code, position):
-        depth = depths[target]
-        present = [value is not NULL for value in frame.stack[:depth]]
-        present += [True] * (depth - len(present))
-        if instruction.op in ("LOAD_METHOD", "LOAD_SUPER_METHOD"):
-            unsupported(reasons.FRAME_BREAK, "at a method load")
-        popped = _kept(code, position, jumps, len(frame.stack), depth)
-        present[popped:] = [True] * (depth - popped)
-        names = list(bound)
-        stored = instruction.arg if instruction.op == "STORE_FAST" else None
-        if stored is not None and stored not in names:
-            names.append(stored)
-        made = continuation(t.given.history.base or code, target, present, names)
-        continuations.append(made)
-        label = f"{t.name}/onward{'_jump' if jumps else ''}"
-        labels[jumps] = label
-        calls += _call_continuation(made, label, depth, present)
-    body = list(code.instructions)
-    placed: list[Instruction] = []
-    if True in labels:
-        body[position] = replace(instruction, target=labels[True])
-    if False in labels:
-        with origin(synthetic("to the continuation")):
-            placed = [build.jump(labels[False])]
-    return [*body[: position + 1], *placed, *body[position + 1 :], *calls], continuations
-
-
-def _kept(code: Code, position: int, jumps: bool, before: int, after: int) -> int:
-    """How many values from the bottom of the stack the instruction leaves alone."""
-    consumed = {
-        "CALL": lambda arg: arg[0] + 2, "CALL_FUNCTION_EX": lambda arg: 3 + bool(arg), "FOR_ITER": lambda arg: 0,
-        "BUILD_STRING": lambda arg: arg, "BUILD_SLICE": lambda arg: arg,
-    }  # fmt: skip
-    instruction = code.instructions[position]
-    known = consumed.get(instruction.op)
-    if known is not None:
-        return min(before - known(instruction.arg), after)
-    return min(before, after) - (1 if after == before else 0) if before else 0
-
-
-def _call_continuation(made: Continuation, label: str, depth: int, present: Sequence[bool]) -> list[Instruction]:
-    """At `label`: the stack's values into temporaries, and the call."""
-    with origin(synthetic("to the continuation")):
-        steps = [build.label(label)]
-        names = [f"{TEMP}s{n}" for n in range(depth)]
-        steps += [build.store_fast(name) for name in reversed(names)]
-        attributes: list[tuple[Any, list[Instruction]]] = [("closure", build.closure(made.frees))] if made.frees else []
-        function = build.make_function(Hole(made.code.name), attributes)  # type: ignore[arg-type]
-        stacked = iter([name for name, there in zip(names, present, strict=True) if there])
-        arguments = []
-        for name in made.arguments:
-            is_stack = name.startswith("___stack")
-            arguments.append([build.load_fast(next(stacked) if is_stack else name)])
-        return [*steps, *build.call(function, arguments), build.return_value()]
+def _onward(t: Tracer, frame: Frame, bound: Sequence[str]) -> tuple[list[Instruction], list[Continuation]]:
+    """The original body, with the breaking instruction followed by calls of continuations."""
+    if t.code.instructions[frame.position].op in ("LOAD_METHOD", "LOAD_SUPER_METHOD"):
+        unsupported(reasons.FRAME_BREAK, "at a method load")
+    present = [value is not NULL for value in frame.stack]
+    base = t.given.history.base
+    return split(
+        t.code, frame.position, present, bound, base=base, frame=t.name, load=lambda made: Hole(made.code.name)
+    )
 
 
 # ------------------------------------------------------------------------------------------------------------- effects

@@ -83,7 +83,6 @@ class Tracer(Calls, DataModel):
         self.autocasts: list[Any] = []
         self.decoded: dict[types.CodeType, Code] = {}
         self._prepared: dict[int, tuple[dict[str, int], tuple[Handler | None, ...]]] = {}
-        self.sizes: dict[str, tuple[int | None, ...]] = {}
         self.specialised: list[Specialised] = []
         self.steps = 0
         self.root_steps = 0
@@ -313,7 +312,7 @@ class Tracer(Calls, DataModel):
         seen = self.given.history.sizes.get(source.name)
         wanted = []
         for dim, size in enumerate(sizes):
-            changed = seen is not None and len(seen) == len(sizes) and seen[dim] is None
+            changed = seen is not None and len(seen) == len(sizes) and seen[dim] != size
             ask = self.config.dynamic is True or changed
             if ask and size in (0, 1):
                 self.specialised.append(Specialised(Size(source, dim), size, "0 and 1 are always constants: they broadcast"))
@@ -323,15 +322,10 @@ class Tracer(Calls, DataModel):
 
     def is_dynamic_number(self, source: Source, value: int) -> bool:
         """Whether an integer gets a symbol: one whose value was seen to change."""
-        name = source.name
-        self.sizes[name] = (value,)
         if self.config.dynamic is False or value in (0, 1) or isinstance(root(source), Known):
             return False
-        seen = self.given.history.sizes.get(name)
-        return seen is not None and seen == (None,)
-
-    def note_sizes(self, source: Source, tensor: torch.Tensor) -> None:
-        self.sizes[source.name] = tuple(tensor.shape)
+        seen = self.given.history.sizes.get(source.name)
+        return seen is not None and seen != (value,)
 
     # ------------------------------------------------------------------------------------------------ small services
 

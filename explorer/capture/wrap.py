@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from explorer.capture import reasons
+from explorer.capture.progress import progress
+from explorer.capture.resume import STACK
 from explorer.capture.values.autocast import AutocastValue
 from explorer.capture.values.base import Value, unsupported
 from explorer.capture.values.constant import Constant, is_plain
@@ -35,10 +37,6 @@ BUILTIN_CALLABLES = (
 _ITERATORS = tuple(type(iter(x)) for x in ([], (), {}, {}.items(), {}.values(), set(), "", range(0))) + (
     enumerate, zip, map, filter, reversed, types.GeneratorType,
 )  # fmt: skip
-
-STACK = "___stack"
-"""How the parameters of a continuation are called that hold what was on the stack."""
-_LOOPS = ("list_iterator", "tuple_iterator", "range_iterator")
 
 ORIGINAL = "__explorer_original__"
 """The attribute by which a compiled function names what it compiles: calls of it inside traced code inline that."""
@@ -158,7 +156,6 @@ def _tensor(t: Tracer, source: Source, given: torch.Tensor) -> Value:
         keys,
     )
     t.guard(source, "tensor", "matches", described)
-    t.note_sizes(source, given)
     made = TensorValue(node, fake, source, given)
     t.tensors[id(fake)] = made
     return made
@@ -209,10 +206,10 @@ def is_hashable_known(key: Any) -> bool:
 def _iterator(t: Tracer, source: Source, given: Any) -> Value:
     """What a continuation or a comprehension was handed to go on with tells what it goes over and how far it is; others are left to Python."""
     is_loop = isinstance(source, Local) and (source.variable.startswith(STACK) or source.variable == ".0")
-    parts = given.__reduce__() if is_loop and type(given).__name__ in _LOOPS else ()
-    if len(parts) != 3:
+    found = progress(given) if is_loop else None
+    if found is None:
         return GivenIterator(given, source)
-    base, position = parts[1][0], parts[2]
+    base, position = found
     t.guard(source, "value", "at", ("iterator", position, len(base)))
     if isinstance(base, range):
         t.guard(source, "value", "over", ("range", base))

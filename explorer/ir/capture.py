@@ -486,6 +486,20 @@ class FrameHistory:
     compiles: int = 0
     gave_up: Why | None = None
 
+    def note_sizes(self, capture: Capture) -> None:
+        """Remember the sizes and numbers that a capture met; those that differ from earlier ones count as changing."""
+        found: dict[str, tuple[int | None, ...]] = {}
+        for guard in capture.guards:
+            if guard.source is not None and guard.property == "tensor":
+                found[guard.source.name] = guard.value.size
+            elif guard.source is not None and guard.property == "constant" and type(guard.value) is int:
+                found[guard.source.name] = (guard.value,)
+        found |= {symbol.source.name: (None,) for symbol in capture.symbols if not isinstance(symbol.source, Size)}
+        for name, now in found.items():
+            before = self.sizes.get(name, now)
+            same_rank = len(before) == len(now)
+            self.sizes[name] = tuple(a if a == b else None for a, b in zip(before, now, strict=True)) if same_rank else now
+
     def continuation(self, code: types.CodeType) -> FrameHistory | None:
         """The history that one of the continuations starts with."""
         for made, body in self.continuations.values():

@@ -13,7 +13,7 @@ from explorer.capture.frame import NULL, Frame
 from explorer.capture.opcodes.table import OPCODES
 from explorer.capture.values.base import Value, unsupported
 from explorer.capture.values.constant import Constant
-from explorer.capture.values.functions import BoundMethod, FunctionValue
+from explorer.capture.values.functions import BoundMethod, CellAside, CellValue, FunctionValue
 from explorer.capture.values.objects import ClassValue, PyModuleValue, SuperValue
 from explorer.ir.bytecode import Instruction
 from explorer.ir.capture import Attr, Global
@@ -30,7 +30,11 @@ def load_fast(t: Tracer, f: Frame, i: Instruction) -> None:
 
 @OPCODES.rule("LOAD_FAST_AND_CLEAR")
 def load_fast_and_clear(t: Tracer, f: Frame, i: Instruction) -> None:
-    """Put a local aside, for an inlined comprehension."""
+    """Put a local or a cell aside, for an inlined comprehension."""
+    if i.arg in f.cells:
+        f.push(CellAside(f.cells.pop(i.arg)))
+        t.unbind(f, i.arg)
+        return
     is_bound = i.arg in f.locals or (f is t.frames[0] and i.arg in t.given.locals and not t.is_unbound(i.arg))
     f.push(t.load_local(f, i.arg) if is_bound else NULL)
     t.unbind(f, i.arg)
@@ -38,12 +42,22 @@ def load_fast_and_clear(t: Tracer, f: Frame, i: Instruction) -> None:
 
 @OPCODES.rule("STORE_FAST")
 def store_fast(t: Tracer, f: Frame, i: Instruction) -> None:
-    """Bind a local."""
+    """Bind a local, or put back what an inlined comprehension has put aside."""
     value = f.pop()
     if value is NULL:
+        f.cells.pop(i.arg, None)
+        t.unbind(f, i.arg)
+    elif isinstance(value, CellAside):
+        f.cells[i.arg] = value.cell
         t.unbind(f, i.arg)
     else:
         f.locals[i.arg] = value
+
+
+@OPCODES.rule("MAKE_CELL")
+def make_cell(t: Tracer, f: Frame, i: Instruction) -> None:
+    """A fresh cell for a variable of an inlined comprehension, for each time that it runs."""
+    f.cells[i.arg] = CellValue(f.locals.pop(i.arg, None))
 
 
 @OPCODES.rule("DELETE_FAST")

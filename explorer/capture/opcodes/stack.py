@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from explorer.capture.tracer import Tracer
 
 
-@OPCODES.rule("NOP", "MAKE_CELL")
+@OPCODES.rule("NOP")
 def nop(t: Tracer, f: Frame, i: Instruction) -> None:
-    """Nothing; the cells of inlined comprehensions were made with the frame."""
+    """Nothing."""
 
 
 @OPCODES.rule("POP_TOP")

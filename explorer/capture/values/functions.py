@@ -68,6 +68,16 @@ class CellValue(Value):
         return f"cell {self.root_name}".rstrip()
 
 
+class CellAside(Value):
+    """A cell on the stack while an inlined comprehension has its variable. It is not rebuilt: no break meanwhile."""
+
+    def __init__(self, cell: CellValue) -> None:
+        self.cell = cell
+
+    def python_type(self) -> type:
+        return types.CellType
+
+
 class FunctionValue(Value):
     """A function written in Python: one found outside (`given`), or one made by traced code."""
 

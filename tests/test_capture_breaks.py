@@ -1,0 +1,448 @@
+"""Breaks, continuations and fallbacks: the program goes on as in eager, and the reasons are named."""
+
+from __future__ import annotations
+
+import contextlib
+import traceback
+from typing import Any
+
+import pytest
+import torch
+from capturing import compiled
+from torch import nn
+
+from explorer.capture import FullGraphError
+from explorer.core.recorder import Recorder, recording
+from explorer.ir.capture import CompilerBug, FrameSkipped, Inlined, Recompiled, Restarted
+
+
+def test_break_keeps_stack_and_locals(capsys: pytest.CaptureFixture[str]) -> None:
+    def f(x, y):
+        a = x + 1
+        b = (a * 2, print("middle"), y - 1)
+        return a, b[0] + b[2]
+
+    fn, captures = compiled(f)
+    x, y = torch.randn(3), torch.randn(3)
+    for _ in range(2):
+        for mine, theirs in zip(fn(x, y), f(x, y), strict=True):
+            assert torch.equal(mine, theirs)
+    assert captures.breaks == ["break.print"]
+    assert capsys.readouterr().out == "middle\n" * 4
+    assert len(captures.made) == 2
+
+
+def test_break_names_place_reason_and_continuation() -> None:
+    def f(x):
+        y = x * 2
+        n = y.sum().item()
+        return y * n
+
+    fn, captures = compiled(f)
+    x = torch.randn(3)
+    torch.testing.assert_close(fn(x), f(x))
+    (found,) = captures.made[0].breaks
+    assert found.code == "break.item"
+    assert found.where is not None and found.where.line == f.__code__.co_firstlineno + 2
+    assert found.continuation == captures.made[1].code.name
+    assert found.hint
+    assert "item" in found.text
+    assert captures.made[1].code.instructions[-1].id.startswith(captures.made[0].name + "@")
+
+
+def test_both_ways_of_a_data_dependent_branch() -> None:
+    def f(x):
+        if x.sum() > 0:
+            y = x.sin()
+        else:
+            y = x.cos()
+        return y * 2
+
+    fn, captures = compiled(f)
+    for x in (torch.ones(3), -torch.ones(3), torch.ones(3)):
+        assert torch.equal(fn(x), f(x))
+    assert captures.breaks == ["break.data_dependent_branch"]
+    assert len(captures.made) == 3
+
+
+def inner(x):
+    y = x + 1
+    print("inner")
+    return y * 3
+
+
+def outer(x):
+    y = x.sin()
+    z = inner(y)
+    return z.cos()
+
+
+def test_break_in_an_inlined_call_runs_it_for_real(capsys: pytest.CaptureFixture[str]) -> None:
+    fn, captures = compiled(outer)
+    x = torch.randn(3)
+    assert torch.equal(fn(x), outer(x))
+    assert capsys.readouterr().out == "inner\n" * 2
+    assert len(captures.graphs) == 4  # before the call, the callee's two halves, after it
+    (place,) = captures.places
+    assert place.line == inner.__code__.co_firstlineno + 2
+    assert captures.made[0].breaks[0].stack[-1].endswith("in inner")
+
+
+def test_effects_before_an_inlined_break_happen_once() -> None:
+    log: list[Any] = []
+
+    def noisy(x):
+        log.append("before")
+        print("now")
+        log.append("after")
+        return x + 1
+
+    def f(x):
+        log.append("start")
+        y = noisy(x * 2)
+        log.append("end")
+        return y
+
+    fn, _ = compiled(f)
+    x = torch.ones(2)
+    with contextlib.redirect_stdout(None):
+        assert torch.equal(fn(x), x * 2 + 1)
+    assert log == ["start", "before", "after", "end"]
+
+
+def test_break_under_no_grad_and_after(capsys: pytest.CaptureFixture[str]) -> None:
+    def f(x):
+        with torch.no_grad():
+            a = x * 2
+            print(torch.is_grad_enabled())
+            b = a + x
+        return b, x * 3, torch.is_grad_enabled()
+
+    fn, captures = compiled(f)
+    x = torch.randn(3, requires_grad=True)
+    b, c, enabled = fn(x)
+    assert not b.requires_grad and c.requires_grad and enabled
+    assert torch.is_grad_enabled()
+    assert capsys.readouterr().out == "False\n"
+    assert captures.fallbacks == []
+
+
+def test_exception_under_no_grad_restores_the_mode() -> None:
+    def f(x):
+        with torch.no_grad():
+            y = x * 2
+            print(y.does_not_exist)
+        return y
+
+    fn, _ = compiled(f)
+    with pytest.raises(AttributeError, match="does_not_exist"):
+        fn(torch.ones(2))
+    assert torch.is_grad_enabled()
+
+
+def test_break_under_a_users_context_manager(capsys: pytest.CaptureFixture[str]) -> None:
+    class Manager:
+        def __init__(self, log):
+            self.log = log
+
+        def __enter__(self):
+            self.log.append("enter")
+            return 3
+
+        def __exit__(self, *error):
+            self.log.append("exit")
+
+    def f(x, log):
+        with Manager(log) as n:
+            x = x * n
+            print("in")
+            x = x + 1
+        log.append("done")
+        return x
+
+    fn, _ = compiled(f)
+    mine: list[str] = []
+    assert torch.equal(fn(torch.ones(2), mine), torch.full((2,), 4.0))
+    assert mine == ["enter", "exit", "done"]
+
+
+def test_break_inside_a_suspended_generator_runs_eagerly() -> None:
+    @contextlib.contextmanager
+    def managed(log):
+        log.append("enter")
+        yield 2
+        log.append("exit")
+
+    def f(x, log):
+        with managed(log) as n:
+            x = x * n
+            print(end="")
+            x = x + 1
+        return x
+
+    fn, captures = compiled(f)
+    log: list[str] = []
+    assert torch.equal(fn(torch.ones(2), log), torch.full((2,), 3.0))
+    assert log == ["enter", "exit"]
+    assert "break.generator" in captures.fallbacks
+
+
+def test_try_except_finally_around_a_break(capsys: pytest.CaptureFixture[str]) -> None:
+    def f(x, bad):
+        try:
+            x = x + 1
+            print("trying")
+            if bad:
+                raise ValueError("bad")
+            x = x * 2
+        except ValueError as error:
+            x = x - len(str(error))
+        finally:
+            x = x * 10
+        return x
+
+    fn, captures = compiled(f)
+    for bad in (False, True):
+        assert torch.equal(fn(torch.ones(2), bad), f(torch.ones(2), bad))
+    assert captures.fallbacks == []
+
+
+def fails(values):
+    return values["missing"]
+
+
+def test_exceptions_keep_type_message_and_lines() -> None:
+    def f(x, values):
+        y = x + 1
+        return fails(values) * y
+
+    fn, _ = compiled(f)
+    for _ in range(2):
+        with pytest.raises(KeyError, match="missing") as caught:
+            fn(torch.ones(2), {})
+        lines = [(entry.name, entry.lineno) for entry in traceback.extract_tb(caught.value.__traceback__)]
+        assert lines[-1] == ("fails", fails.__code__.co_firstlineno + 1)
+        assert any(line == f.__code__.co_firstlineno + 2 for _, line in lines)
+
+
+def test_operator_errors_are_eagers_own() -> None:
+    def f(x, y):
+        z = x * 2
+        return z @ y
+
+    fn, captures = compiled(f)
+    with pytest.raises(RuntimeError) as mine:
+        fn(torch.ones(2, 3), torch.ones(2, 3))
+    with pytest.raises(RuntimeError) as theirs:
+        f(torch.ones(2, 3), torch.ones(2, 3))
+    assert str(mine.value) == str(theirs.value)
+    assert "break.operator_raised" in captures.breaks
+
+
+def test_loops_with_breaks() -> None:
+    def short(x, n):
+        for i in range(n):
+            x = x * 2
+            print(end="")
+            x = x + i
+        return x
+
+    def long(x):
+        while x.sum() < 100:
+            x = x * 2
+        return x
+
+    fn, captures = compiled(short)
+    assert torch.equal(fn(torch.ones(2), 3), short(torch.ones(2), 3))
+    assert captures.fallbacks == []
+    assert torch.equal(fn(torch.ones(2), 300), short(torch.ones(2), 300))
+    assert captures.fallbacks == ["frame.break_in_loop"]
+    fn, captures = compiled(long)
+    assert torch.equal(fn(torch.ones(2)), long(torch.ones(2)))
+    assert torch.equal(fn(torch.full((2,), 1e-30)), long(torch.full((2,), 1e-30)))
+    assert captures.fallbacks == ["frame.break_in_loop"]
+
+
+def test_iterator_over_a_list_that_grows() -> None:
+    def f(x, items):
+        total = x
+        for item in items:
+            print(end="")
+            total = total + item
+            if len(items) < 4:
+                items.append(item * 2)
+        return total
+
+    fn, _ = compiled(f)
+    mine, theirs = [torch.ones(2)], [torch.ones(2)]
+    assert torch.equal(fn(torch.zeros(2), mine), f(torch.zeros(2), theirs))
+    assert len(mine) == len(theirs) == 4
+
+
+class Base:
+    def run(self, x):
+        return x + 1
+
+
+class Derived(Base):
+    def run(self, x):
+        x = x * 2
+        print(end="")
+        return super().run(x)
+
+
+def test_super_after_a_break() -> None:
+    fn, captures = compiled(Derived().run)
+    assert torch.equal(fn(torch.ones(2)), torch.full((2,), 3.0))
+    assert captures.breaks == ["break.print"]
+    assert captures.fallbacks == []
+
+
+def test_closures_are_shared_across_a_break() -> None:
+    def f(x):
+        n = 1.0
+
+        def bump():
+            nonlocal n
+            n += 1
+            return x * n
+
+        a = bump()
+        print(end="")
+        b = bump()
+        return a, b, n
+
+    fn, captures = compiled(f)
+    x = torch.ones(2)
+    a, b, n = fn(x)
+    assert torch.equal(a, x * 2) and torch.equal(b, x * 3) and n == 3.0
+    assert captures.fallbacks == []
+
+
+def test_star_arguments_and_defaults_across_a_break() -> None:
+    def f(x, *rest, scale=2.0, **named):
+        y = x * scale
+        print(end="")
+        return y + sum(rest) + named["z"]
+
+    fn, captures = compiled(f)
+    x = torch.ones(2)
+    assert torch.equal(fn(x, 1, 2, z=3), f(x, 1, 2, z=3))
+    assert captures.fallbacks == []
+
+
+def test_deleted_and_unbound_locals() -> None:
+    def f(x, flag):
+        y = x + 1
+        del x
+        print(end="")
+        if flag:
+            z = y
+        return y if flag else z
+
+    fn, _ = compiled(f)
+    assert torch.equal(fn(torch.ones(2), True), torch.full((2,), 2.0))
+    with pytest.raises(UnboundLocalError):
+        fn(torch.ones(2), False)
+
+
+def test_fullgraph_names_place_and_reason() -> None:
+    fn, _ = compiled(outer, fullgraph=True)
+    with pytest.raises(FullGraphError, match="print") as caught:
+        fn(torch.ones(2))
+    assert f"{__file__}:{inner.__code__.co_firstlineno + 2}" in str(caught.value)
+
+
+def test_fullgraph_lets_the_programs_own_exceptions_through() -> None:
+    def f(x):
+        raise ValueError("mine")
+
+    fn, _ = compiled(f, fullgraph=True)
+    with pytest.raises(ValueError, match="mine"):
+        fn(torch.ones(2))
+
+
+def test_recompile_limit() -> None:
+    def f(x, n):
+        return x * n
+
+    fn, captures = compiled(f, recompile_limit=3)
+    recorder = Recorder()
+    with recording(recorder):
+        for n in range(6):
+            assert torch.equal(fn(torch.ones(2), n + 0.5), torch.full((2,), n + 0.5))
+    assert len(captures.made) == 3
+    events = [event for run in recorder.compiles for event in run.events]
+    assert [e.why.code for e in events if isinstance(e, FrameSkipped)] == ["frame.recompile_limit"]
+    recompiled = [e for e in events if isinstance(e, Recompiled)]
+    assert "n" in recompiled[0].failed[0] and "0.5" in recompiled[0].failed[0]
+
+
+def test_compiler_bug_runs_eagerly() -> None:
+    from explorer.capture import optimize
+    from explorer.config import Config
+
+    def broken(frame, config):
+        raise ZeroDivisionError("inside the compiler")
+
+    def f(x):
+        return x + 1
+
+    fn = optimize(f, Config(), broken)
+    recorder = Recorder()
+    with recording(recorder):
+        assert torch.equal(fn(torch.ones(2)), torch.full((2,), 2.0))
+        assert torch.equal(fn(torch.ones(2)), torch.full((2,), 2.0))
+    bugs = [event for run in recorder.compiles for event in run.events if isinstance(event, CompilerBug)]
+    assert len(bugs) == 1 and "ZeroDivisionError" in bugs[0].traceback
+
+
+def test_generators_and_coroutines_run_as_they_are() -> None:
+    def numbers(x):
+        yield x + 1
+        yield x + 2
+
+    fn, captures = compiled(numbers)
+    assert [v.item() for v in fn(torch.zeros(()))] == [1, 2]
+    assert captures.graphs == []
+
+
+def test_events() -> None:
+    fn, _ = compiled(outer)
+    recorder = Recorder()
+    with recording(recorder), contextlib.redirect_stdout(None):
+        fn(torch.ones(2))
+    events = [event for run in recorder.compiles for event in run.events]
+    assert any(isinstance(e, Inlined) and e.function == "inner" for e in events)
+    assert any(isinstance(e, Restarted) and e.why.code == "break.print" for e in events)
+    steps = [e for e in events if type(e).__name__ == "EvaluatorStep"]
+    assert steps and steps[0].instruction.startswith("f")
+
+
+def test_modules_called_for_real_after_a_break_are_captured() -> None:
+    class Noisy(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(2, 2)
+
+        def forward(self, x):
+            print(end="")
+            return self.linear(x).relu()
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.blocks = nn.ModuleList([Noisy(), Noisy()])
+
+        def forward(self, x):
+            for block in self.blocks:
+                x = block(x) + 1
+            return x
+
+    net = Net()
+    fn, captures = compiled(net)
+    x = torch.randn(3, 2)
+    for _ in range(2):
+        torch.testing.assert_close(fn(x), net(x))
+    assert captures.fallbacks == []
+    assert sum("linear" in name for n in range(len(captures.graphs)) for name in captures.ops(n)) >= 1

@@ -1,0 +1,295 @@
+"""Side effects of traced code: replayed in order, on the same objects."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from typing import Any
+
+import torch
+from capturing import compiled
+from torch import nn
+
+
+def test_containers_keep_their_identity() -> None:
+    def f(x, items, table, unique, queue):
+        items.append(x + 1)
+        items[0] = x * 2
+        table["new"] = items
+        table.pop("old")
+        unique.add("b")
+        queue.appendleft(3)
+        return table
+
+    fn, captures = compiled(f)
+    items, table, unique, queue = [1, 2], {"old": 1, "kept": 2}, {"a"}, collections.deque([1], maxlen=2)
+    x = torch.ones(2)
+    out = fn(x, items, table, unique, queue)
+    assert out is table and table["new"] is items
+    assert list(table) == ["kept", "new"]
+    assert len(items) == 3 and torch.equal(items[0], x * 2) and torch.equal(items[2], x + 1)
+    assert unique == {"a", "b"} and list(queue) == [3, 1] and queue.maxlen == 2
+    assert [e.kind for e in captures.made[0].effects] == ["list", "dict", "set", "deque"]
+
+
+def test_swap_through_attributes() -> None:
+    class Box:
+        pass
+
+    def f(box, x):
+        box.a, box.b = box.b, box.a
+        box.c = box.a + x
+        old = box.b
+        box.b = x
+        return old
+
+    fn, _ = compiled(f)
+    box, a, b, x = Box(), torch.ones(2), torch.zeros(2), torch.full((2,), 5.0)
+    box.a, box.b = a, b
+    out = fn(box, x)
+    assert out is a and box.a is b and box.b is x and torch.equal(box.c, b + x)
+
+
+def test_attribute_deletion_and_setattr_hooks() -> None:
+    class Logged:
+        def __init__(self):
+            object.__setattr__(self, "log", [])
+            self.value = 1
+
+        def __setattr__(self, name, value):
+            self.log.append(name)
+            object.__setattr__(self, name, value)
+
+    def f(thing, x):
+        thing.value = x + thing.value
+        del thing.value
+        thing.other = 3
+        return x
+
+    fn, _ = compiled(f)
+    thing = Logged()
+    fn(thing, torch.ones(2))
+    assert thing.log == ["value", "value", "other"]
+    assert not hasattr(thing, "value") and thing.other == 3
+
+
+COUNT = 0
+
+
+def test_globals_and_cells() -> None:
+    total = 0.0
+
+    def f(x):
+        nonlocal total
+        global COUNT
+        COUNT += 1
+        total += 2.0
+        return x * total
+
+    fn, _ = compiled(f)
+    x = torch.ones(2)
+    assert torch.equal(fn(x), x * 2)
+    assert torch.equal(fn(x), x * 4)
+    assert total == 4.0 and COUNT == 2
+
+
+def test_buffers_and_counters_of_modules() -> None:
+    class Counter(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("total", torch.zeros(2))
+            self.register_buffer("last", torch.zeros(2))
+            self.calls = 0
+            self.history = []
+
+        def forward(self, x):
+            self.total += x
+            self.last = x * 2
+            self.calls += 1
+            self.history.append(self.calls)
+            return self.total * 1
+
+    net = Counter()
+    total = net.total
+    fn, _ = compiled(net)
+    x = torch.ones(2)
+    for n in range(1, 4):
+        assert torch.equal(fn(x), x * n)
+    assert net.total is total and torch.equal(net.state_dict()["last"], x * 2)
+    assert net.calls == 3 and net.history == [1, 2, 3]
+
+
+def test_returned_objects_are_the_same() -> None:
+    def f(x, items, function):
+        y = x.add_(1)
+        return x, y, items, (items, function), x.view(-1), None
+
+    fn, _ = compiled(f)
+    x, items = torch.ones(2, 2), [1]
+    a, b, c, (d, e), view, none = fn(x, items, len)
+    assert a is x and b is x and c is items and d is items and e is len and none is None
+    assert view.data_ptr() == x.data_ptr()
+    assert torch.equal(x, torch.full((2, 2), 2.0))
+
+
+def test_new_objects_are_shared_where_they_were() -> None:
+    def f(x):
+        shared = [x + 1]
+        return {"a": shared, "b": (shared, shared)}, shared
+
+    fn, _ = compiled(f)
+    out, shared = fn(torch.ones(2))
+    assert out["a"] is shared and out["b"][0] is shared and out["b"][1] is shared
+
+
+@dataclasses.dataclass
+class Node:
+    value: Any
+    children: list[Any] = dataclasses.field(default_factory=list)
+    name: str = "node"
+
+    def add(self, child):
+        self.children.append(child)
+        return self
+
+
+def test_instances_made_inside() -> None:
+    def f(x):
+        root = Node(x)
+        return root.add(Node(x * 2, name="child")).add(root.value)
+
+    fn, captures = compiled(f)
+    x = torch.ones(2)
+    out = fn(x)
+    assert type(out) is Node and out.value is x and out.name == "node"
+    assert out.children[0].name == "child" and out.children[1] is x
+    assert captures.breaks == []
+
+
+def test_functions_made_inside() -> None:
+    def f(x, n):
+        def plus(y, *, k=2.0):
+            return y + x * n * k
+
+        plus.tag = "made"
+        return plus, lambda: plus(x)
+
+    fn, captures = compiled(f)
+    x = torch.ones(2)
+    plus, thunk = fn(x, 3)
+    assert torch.equal(plus(x), x + 6) and torch.equal(thunk(), x + 6) and plus.tag == "made"
+    assert plus.__name__ == "plus" and plus.__kwdefaults__ == {"k": 2.0}
+    assert captures.breaks == []
+
+
+def test_recursive_closures() -> None:
+    def f(x):
+        def down(n):
+            return x if n == 0 else down(n - 1) + 1
+
+        return down
+
+    fn, _ = compiled(f)
+    assert torch.equal(fn(torch.zeros(2))(3), torch.full((2,), 3.0))
+
+
+def test_generators_closures_and_exceptions() -> None:
+    def numbers(n):
+        try:
+            for i in range(n):
+                got = yield i
+                if got == "stop":
+                    return "stopped"
+        finally:
+            log.append("closed")
+        return "done"
+
+    log: list[str] = []
+
+    def delegate(n):
+        result = yield from numbers(n)
+        yield result
+
+    def f(x):
+        values = list(delegate(3))
+        generator = numbers(5)
+        first = next(generator)
+        try:
+            generator.send("stop")
+        except StopIteration as stop:
+            last = stop.value
+        early = numbers(2)
+        next(early)
+        early.close()
+        return x * len(values), values, first, last
+
+    fn, captures = compiled(f)
+    x = torch.ones(2)
+    scaled, values, first, last = fn(x)
+    assert torch.equal(scaled, x * 4) and values == [0, 1, 2, "done"] and (first, last) == (0, "stopped")
+    assert log == ["closed"] * 3
+    assert captures.breaks == []
+
+
+def test_in_place_changes_reach_every_alias() -> None:
+    def f(x):
+        base = torch.zeros(2, 3)
+        row = base[0]
+        row += x
+        base.mul_(2)
+        return base, row
+
+    fn, _ = compiled(f)
+    base, row = fn(torch.ones(3))
+    assert torch.equal(base[0], torch.full((3,), 2.0)) and row.data_ptr() == base.data_ptr()
+
+
+def test_context_managers_of_generators() -> None:
+    import contextlib
+
+    @contextlib.contextmanager
+    def doubled(state):
+        state["factor"] *= 2
+        try:
+            yield state["factor"]
+        finally:
+            state["factor"] /= 2
+
+    def f(x, state):
+        with doubled(state) as a, doubled(state) as b:
+            x = x * a * b
+        return x * state["factor"]
+
+    fn, captures = compiled(f)
+    state = {"factor": 1.0}
+    assert torch.equal(fn(torch.ones(2), state), torch.full((2,), 8.0))
+    assert state == {"factor": 1.0} and captures.breaks == []
+
+
+def test_autocast_and_no_grad_are_in_the_graph() -> None:
+    def f(x, w):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            y = x @ w
+        with torch.no_grad():
+            z = y * 2
+        return y, z
+
+    fn, captures = compiled(f)
+    x, w = torch.randn(3, 3, requires_grad=True), torch.randn(3, 3)
+    y, z = fn(x, w)
+    assert y.dtype == torch.bfloat16 and y.requires_grad and not z.requires_grad
+    assert captures.breaks == [] and len(captures.graphs) == 1
+    assert not torch.is_autocast_enabled("cpu")
+
+
+def test_grad_mode_left_switched() -> None:
+    def f(x):
+        torch.set_grad_enabled(False)
+        return x * 2
+
+    fn, _ = compiled(f)
+    try:
+        assert not fn(torch.ones(2, requires_grad=True)).requires_grad
+        assert not torch.is_grad_enabled()
+    finally:
+        torch.set_grad_enabled(True)

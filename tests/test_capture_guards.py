@@ -1,0 +1,315 @@
+"""Guards: what they say, when they fail, and that the structured ones agree with the C++ ones."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+import torch
+from capturing import compiled
+from torch import nn
+
+from explorer.ir.capture import Guard, TensorFacts, facts, failing
+
+
+def scale(x, factor, flag=True):
+    return x * factor if flag else x + factor
+
+
+def described(**values: Any) -> dict[str, Any]:
+    return {f"L[{name!r}]": facts(v) if isinstance(v, torch.Tensor) else v for name, v in values.items()}
+
+
+def test_failing_lists_every_broken_guard() -> None:
+    fn, captures = compiled(scale)
+    fn(torch.randn(3, 4), 2.0)
+    guards = captures.linked[0].guards
+    assert failing(guards, described(x=torch.randn(3, 4), factor=2.0, flag=True)) == []
+    given = TensorFacts(torch.float64, torch.device("cpu"), (3, 5), (5, 1), True)
+    broken = failing(guards, {"L['x']": given, "L['factor']": 3.0, "L['flag']": False})
+    assert {f.why.split(" is ")[0] for f in broken} >= {"dtype", "size(1)", "requires_grad"}
+    assert any("3.0" in f.why for f in broken) and any(f.guard.source.name == "L['flag']" for f in broken)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"x": torch.randn(3, 5)},
+        {"x": torch.randn(3, 4, dtype=torch.float64)},
+        {"x": torch.randn(4, 3).t()},
+        {"x": torch.randn(3, 4, requires_grad=True)},
+        {"x": nn.Parameter(torch.randn(3, 4))},
+        {"x": torch.randn(3)},
+        {"x": 3},
+        {"factor": 3.0},
+        {"factor": 2},
+        {"factor": torch.tensor(2.0)},
+        {"flag": False},
+        {"flag": 1},
+        {},
+    ],
+    ids=str,
+)
+def test_descriptions_agree_with_the_real_checks(change: dict[str, Any]) -> None:
+    fn, captures = compiled(scale)
+    base = {"x": torch.randn(3, 4), "factor": 2.0, "flag": True}
+    fn(**base)
+    manager, guards = captures.linked[0].manager, captures.linked[0].guards
+    given = base | change
+    assert (failing(guards, described(**given)) == []) == manager.check(given)
+    assert manager.check(given) == (not change)
+    assert bool(manager.failure(given)) == bool(change)
+
+
+def test_shape_relations_are_checked_on_descriptions() -> None:
+    def add(x, y):
+        return x + y[: x.shape[0]]
+
+    fn, captures = compiled(add, dynamic=True)
+    fn(torch.randn(5), torch.randn(8))
+    guards = captures.linked[0].guards
+    assert failing(guards, described(x=torch.randn(6), y=torch.randn(9))) == []
+    broken = failing(guards, described(x=torch.randn(1), y=torch.randn(9)))
+    assert broken and all(f.guard.property == "shape" for f in broken)
+
+
+def test_guards_name_what_caused_them() -> None:
+    fn, captures = compiled(scale)
+    fn(torch.randn(3), 2.0)
+    for guard in captures.linked[0].guards:
+        assert isinstance(guard, Guard)
+        assert guard.cause.startswith("f") and "@" in guard.cause
+        assert guard.span is not None and guard.span.file == __file__
+        assert guard.origins == (guard.cause,)
+
+
+def test_only_what_is_read_is_guarded() -> None:
+    def first(x, options):
+        return x * options["scale"]
+
+    fn, captures = compiled(first)
+    x = torch.randn(3)
+    options = {"scale": 2.0, "other": 1}
+    fn(x, options)
+    fn(x, {"scale": 2.0, "other": 2, "more": 3})
+    assert len(captures.made) == 1
+    fn(x, {"scale": 3.0})
+    assert len(captures.made) == 2
+
+
+def test_global_state_is_guarded() -> None:
+    fn, captures = compiled(scale)
+    x = torch.randn(3)
+    fn(x, 2.0)
+    with torch.no_grad():
+        fn(x, 2.0)
+    assert len(captures.made) == 2
+    fn(x, 2.0)
+    with torch.no_grad():
+        fn(x, 2.0)
+    assert len(captures.made) == 2
+
+
+FACTOR = 2.0
+
+
+def reads_global(x):
+    return x * FACTOR
+
+
+def test_globals_are_guarded(monkeypatch: pytest.MonkeyPatch) -> None:
+    fn, captures = compiled(reads_global)
+    x = torch.randn(3)
+    assert torch.equal(fn(x), x * 2)
+    monkeypatch.setitem(globals(), "FACTOR", 5.0)
+    assert torch.equal(fn(x), x * 5)
+    assert len(captures.made) == 2
+
+
+def helper(x):
+    return x + 1
+
+
+def calls_helper(x):
+    return helper(x)
+
+
+def test_replaced_functions_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    fn, captures = compiled(calls_helper)
+    x = torch.randn(3)
+    assert torch.equal(fn(x), x + 1)
+    monkeypatch.setitem(globals(), "helper", lambda x: x - 1)
+    assert torch.equal(fn(x), x - 1)
+    assert len(captures.made) == 2
+
+
+class Net(nn.Module):
+    rate = 2.0
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(3, 3)
+        self.gain = 1.0
+
+    def forward(self, x):
+        return self.scale(self.linear(x)) * self.gain
+
+    def scale(self, x):
+        return x * self.rate if self.training else x
+
+
+def test_module_changes_are_noticed() -> None:
+    net = Net()
+    fn, captures = compiled(net)
+    x = torch.randn(2, 3)
+
+    def check(compiles: int) -> None:
+        torch.testing.assert_close(fn(x), net(x))
+        assert len(captures.made) == compiles
+
+    check(1)
+    check(1)
+    net.gain = 3.0
+    check(2)
+    net.eval()
+    check(3)
+    net.train()
+    check(3)
+    net.linear = nn.Linear(3, 3, bias=False)
+    check(4)
+    net.linear.weight.data.mul_(2)
+    check(4)
+    net.linear.weight = nn.Parameter(torch.randn(3, 3))
+    check(4)
+    net.scale = lambda x: x * 7
+    check(5)
+    del net.scale
+    net.linear.register_forward_hook(lambda module, args, out: out + 1)
+    check(6)
+    Net.rate = 4.0
+    try:
+        check(7)
+    finally:
+        Net.rate = 2.0
+
+
+def test_replaced_methods_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    net = Net()
+    fn, captures = compiled(net)
+    x = torch.randn(2, 3)
+    fn(x)
+    monkeypatch.setattr(Net, "scale", lambda self, x: x - 1)
+    torch.testing.assert_close(fn(x), net(x))
+    assert len(captures.made) == 2
+
+
+def test_aliased_inputs_compile_apart() -> None:
+    def add_in_place(x, y):
+        x.add_(1)
+        return x * y
+
+    fn, captures = compiled(add_in_place)
+    a, b = torch.ones(3), torch.ones(3)
+    assert torch.equal(fn(a, b), torch.full((3,), 2.0))
+    c = torch.ones(3)
+    assert torch.equal(fn(c, c), torch.full((3,), 4.0))
+    assert len(captures.made) == 2
+    d = torch.ones(3)
+    assert torch.equal(fn(d, d), torch.full((3,), 4.0))
+    assert len(captures.made) == 2
+
+
+def test_same_list_twice_is_noticed() -> None:
+    def append(a, b, x):
+        a.append(x)
+        return x * len(b)
+
+    fn, captures = compiled(append)
+    x = torch.ones(2)
+    shared: list[Any] = []
+    assert torch.equal(fn(shared, shared, x), x)
+    first, second = [], []
+    assert torch.equal(fn(first, second, x), x * 0)
+    assert len(captures.made) == 2
+
+
+def test_sizes_become_dynamic_once_they_change() -> None:
+    def total(x):
+        return x.sum(0) * x.shape[0]
+
+    fn, captures = compiled(total)
+    for n in (4, 5, 6, 7, 1, 0):
+        x = torch.randn(n, 3)
+        torch.testing.assert_close(fn(x), total(x))
+    assert len(captures.made) == 4  # 4; any; 1; 0
+    symbols = captures.made[1].symbols
+    assert [(s.source.name, s.hint, s.lower) for s in symbols] == [("L['x'].size(0)", 5, 2)]
+    assert "change" in symbols[0].why
+    assert captures.made[2].specialised or not captures.made[2].symbols
+
+
+def test_integers_become_dynamic_once_they_change() -> None:
+    def pad(x, n):
+        return torch.cat([x, x.new_zeros(n)])
+
+    fn, captures = compiled(pad)
+    x = torch.randn(3)
+    for n in (2, 5, 6, 9, 11):
+        assert torch.equal(fn(x, n), pad(x, n))
+    assert len(captures.made) == 2
+
+
+def test_dynamic_false_compiles_each_size() -> None:
+    fn, captures = compiled(scale, dynamic=False)
+    for n in (2, 3, 4):
+        fn(torch.randn(n), 2.0)
+    assert len(captures.made) == 3
+    assert all(not capture.symbols for capture in captures.made)
+
+
+def test_equal_sizes_share_a_symbol_and_are_guarded() -> None:
+    def add(x, y):
+        return x + y
+
+    fn, captures = compiled(add, dynamic=True)
+    fn(torch.randn(4), torch.randn(4))
+    fn(torch.randn(6), torch.randn(6))
+    assert len(captures.made) == 1
+    with pytest.raises(RuntimeError, match="must match"):
+        fn(torch.randn(4), torch.randn(6))
+
+
+@dataclasses.dataclass
+class Options:
+    scale: float = 2.0
+    extra: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+
+def test_objects_are_guarded_by_what_is_read() -> None:
+    def apply(x, options):
+        return x * options.scale if "skip" not in options.extra else x
+
+    fn, captures = compiled(apply)
+    x = torch.randn(3)
+    assert torch.equal(fn(x, Options()), x * 2)
+    assert torch.equal(fn(x, Options(extra={"other": 1})), x * 2)
+    assert len(captures.made) == 1
+    assert torch.equal(fn(x, Options(extra={"skip": 1})), x)
+    assert torch.equal(fn(x, Options(scale=3.0)), x * 3)
+    assert len(captures.made) == 3
+
+
+def test_nan_constant() -> None:
+    fn, captures = compiled(scale)
+    fn(torch.ones(2), float("nan"))
+    fn(torch.ones(2), float("nan"))
+    assert len(captures.made) == 1
+
+
+def test_text() -> None:
+    fn, captures = compiled(scale)
+    fn(torch.randn(3), 2.0)
+    text = str(captures.made[0].text())
+    assert "L['x']: f32[3]" in text and "L['factor'] == 2.0" in text
+    assert "guards" in str(captures.linked[0].text())
