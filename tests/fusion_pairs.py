@@ -133,6 +133,11 @@ REFUSED = [
         Case(lambda x: many(x, 8), (M,), (0, 8)),
     ),
     Pair(
+        "refuse.memory_order",
+        Case(lambda x: (y := x.exp(), y.t().contiguous() + 1), ((512, 256),)),
+        Case(lambda x: (y := x.exp(), y.t() + 1), ((512, 256),)),
+    ),
+    Pair(
         "refuse.far_apart",
         Case(lambda x, w: distant(x, w, 70), (M, (16, 16)), (0, -1)),
         Case(lambda x, w: distant(x, w, 5), (M, (16, 16)), (0, -1)),

@@ -15,6 +15,10 @@ from explorer.schedule.facts import Facts, scatters
 from explorer.schedule.group import Group, Names, Placed, Touched
 from explorer.schedule.space import Link, align, merge, side_by_side
 
+LANES = 16
+"""Elements that are loaded and stored together where they lie together."""
+IN_CACHE = 1 << 18
+"""Bytes of a result up to which it does not matter in which order it is written."""
 MOST_LOOPS = 64
 MOST_BUFFERS = 48
 """Pointers that a kernel may hold: beyond, address registers spill."""
@@ -74,9 +78,12 @@ def can_fuse(a: Group, b: Group, facts: Facts, between: str | None, names: Names
         if why.code.startswith("refuse."):
             obstacle = why
             continue
+        if crossing := _crossing(whole, facts):
+            obstacle = Why(reasons.MEMORY_ORDER, crossing)
+            continue
         return Joined(pair, Verdict(True, why, float(_saved(whole, *aligned, links, facts))), whole)
     if not needed and (aligned := side_by_side(a, b)) is not None and (whole := merge(*aligned)) is not None:
-        if _judge(whole, *aligned, links, facts).code == reasons.DIFFERENT_POINT:
+        if _judge(whole, *aligned, links, facts).code == reasons.DIFFERENT_POINT and not _crossing(whole, facts):
             return Joined(pair, Verdict(True, Why(reasons.SAME_SPACE, _space(whole))), whole)
     return Joined(pair, Verdict(False, obstacle))
 
@@ -177,6 +184,22 @@ def _judge(whole: Group, a: Group, b: Group, links: Sequence[Link], facts: Facts
         link = links[0]
         return Why(reasons.DIFFERENT_POINT, f"{link.buffer} at {link.a.touch.index} and at {link.b.touch.index}")
     return best
+
+
+def _crossing(whole: Group, facts: Facts) -> str:
+    """Two large results that lie in memory along different axes, so that one loop must jump through one of them."""
+    members = set(whole.ids)
+    along: dict[object, str] = {}
+    for placed in whole.placed:
+        name = placed.write.buffer
+        spans = not whole.inner or (placed.inner and placed.loop.combine is None)
+        private = name in facts.private and members.issuperset(facts.users.get(name, ()))
+        if spans and not private and facts.bytes[name] > IN_CACHE:
+            steps = placed.at[placed.write.index].terms
+            unit = [axis for axis in whole.axes if steps.get(axis.symbol) == 1]
+            if unit and facts.points((unit[0],)) >= LANES:
+                along.setdefault(unit[0].symbol, name)
+    return " and ".join(along.values()) if len(along) > 1 else ""
 
 
 def _relation(writer: Placed, reader: Placed, along: bool) -> str:

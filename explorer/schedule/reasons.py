@@ -126,6 +126,13 @@ TOO_LARGE = reason(
     "With more operations or buffers the kernel would run out of registers and spill, which costs more than it saves.",
     "None is needed; the limit only splits very large groups.",
 )
+MEMORY_ORDER = reason(
+    "refuse.memory_order",
+    "Their results lie in memory in different orders",
+    "Both results are kept, and they are contiguous along different axes (one is the transpose of the other). One loop "
+    "would jump through memory for one of them, which costs more than reading the first result again.",
+    "Keep only one of the two results, or give both the same memory format.",
+)
 FAR_APART = reason(
     "refuse.far_apart",
     "They are far apart in the program",
