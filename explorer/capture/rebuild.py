@@ -45,6 +45,7 @@ class Rebuilder:
         self._temps = 0
         self._kept: list[Any] = []
         self._deferred: list[Callable[[], None]] = []
+        self._last: list[Callable[[], None]] = []
 
     def temp(self) -> str:
         self._temps += 1
@@ -101,6 +102,14 @@ class Rebuilder:
         """What could only be filled in after everything was made (a function in its own closure)."""
         while self._deferred:
             self._deferred.pop(0)()
+
+    def after_effects(self, emit: Callable[[], None]) -> None:
+        """Emit this once the effects are replayed: the position of an iterator is cut to its list's length of the moment."""
+        self._last.append(emit)
+
+    def finish_last(self) -> None:
+        while self._last:
+            self._last.pop(0)()
 
     # ------------------------------------------------------------------------------------------------------ sources
 

@@ -131,6 +131,8 @@ def _replay(t: Tracer, r: Rebuilder) -> None:
     for change, prepared in steps:
         with origin(*change.origins):
             _apply(t, r, change, prepared)
+    with origin(synthetic("iterators")):
+        r.finish_last()
     with origin(synthetic("global state")):
         if torch.is_grad_enabled() != t.tape.grad_enabled:
             r.call(torch._C._set_grad_enabled, [t.from_python(torch.is_grad_enabled())])

@@ -89,19 +89,14 @@ class SequenceIterator(IteratorValue):
     def rebuild(self, r: Rebuilder) -> None:
         if self.given is not None:
             r.source(self.given)
-            name = r.store_new(self)
-            at_end = Constant(self.index + self.remaining)
-            r.discard_method(lambda: r.emit("LOAD_FAST", name), "__setstate__", [at_end if self.done else Constant(self.index)])
-            r.emit("LOAD_FAST", name)
-            return
-        if self.done or self.index == 0:
-            r.value(self.base if not self.done else TupleValue([]))
+        else:
+            r.value(TupleValue([]) if self.done else self.base)
             r.emit("GET_ITER")
+        if self.index == 0 or (self.done and self.given is None):
             return
-        r.value(self.base)
-        r.emit("GET_ITER")
         name = r.store_new(self)
-        r.discard_method(lambda: r.emit("LOAD_FAST", name), "__setstate__", [Constant(self.index)])
+        position = Constant(self.index + self.remaining if self.done else self.index)
+        r.after_effects(lambda: r.discard_method(lambda: r.emit("LOAD_FAST", name), "__setstate__", [position]))
         r.emit("LOAD_FAST", name)
 
     def describe(self) -> str:
