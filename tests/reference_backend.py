@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from explorer.autograd import CLEANUP, PARTITION, REJOIN, TRACE
 from explorer.capture.adopt import adopt
@@ -51,6 +53,16 @@ class Backend:
         made = compiled(graph)
         self.plans.append(plan(graph))
         return made.call
+
+
+def symbolic(function: Callable[..., Any], *inputs: Any, dynamic: bool = False) -> Graph:
+    """The graph that fx.symbolic_trace makes of a function of tensors: for programs that Dynamo does not capture.
+
+    `dynamic` gives every size above 1 a symbol.
+    """
+    mode = FakeTensorMode(shape_env=ShapeEnv())
+    fakes = [mode.from_tensor(x, static_shapes=not dynamic) if isinstance(x, torch.Tensor) else x for x in inputs]
+    return adopt(fx.symbolic_trace(function), fakes)
 
 
 def captured(function: Callable[..., Any], *inputs: Any, dynamic: bool = False) -> Graph:

@@ -12,6 +12,7 @@ from explorer.autograd.passes.cse import common_subexpressions
 from explorer.autograd.passes.dead import dead_code
 from explorer.autograd.passes.fold import fold_constants
 from explorer.autograd.passes.noops import no_ops
+from explorer.autograd.passes.shapes import shape_only_operands
 from explorer.autograd.passes.views import views_of_views
 from explorer.autograd.verify import verify_traced
 from explorer.core.stage import Stage
@@ -42,5 +43,6 @@ CLEANUP: tuple[Stage[Traced, Traced], ...] = (
     graph_pass("no-ops", no_ops),
     graph_pass("casts", exact_casts),
     graph_pass("views", views_of_views),
+    graph_pass("shape-only operands", shape_only_operands),
     graph_pass("common subexpressions", common_subexpressions),
 )

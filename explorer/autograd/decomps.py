@@ -210,6 +210,21 @@ def nll_loss_backward(
     return torch.where(hit, scaled, 0.0).to(scores.dtype).expand(scores.shape)
 
 
+# Random numbers: only the draw itself stays whole.
+
+
+@DECOMPOSITIONS.rule(aten.native_dropout.default)
+def native_dropout(x: Tensor, p: float, train: bool | None) -> Any:
+    """native_dropout(x, p) -> (x * (mask / (1 - p)), mask) with mask = bernoulli(1 - p), as eager does on a CPU
+
+    On a GPU eager draws inside its own kernel, in an order that only that kernel gives.
+    """
+    if x.device.type != "cpu" or not train or not 0 < p < 1:
+        return NotImplemented
+    mask = aten.bernoulli.p(torch.empty_like(x, dtype=torch.bool), 1 - p)
+    return x * (to(mask, x.dtype) / (1 - p)), mask
+
+
 # Powers with a small exponent, the way eager's kernels compute them.
 
 

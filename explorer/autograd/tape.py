@@ -25,6 +25,15 @@ from explorer.ir.graph import NodeInfo, info, stamp
 
 aten = torch.ops.aten
 COMPOSITE = torch._C.DispatchKey.CompositeImplicitAutograd
+METADATA = frozenset(
+    {
+        aten.size.default, aten.sym_size.default, aten.stride.default, aten.sym_stride.default, aten.dim.default,
+        aten.storage_offset.default, aten.sym_storage_offset.default, aten.numel.default, aten.sym_numel.default,
+        aten.is_contiguous.default, aten.is_contiguous.memory_format, aten.is_strides_like_format.default,
+        aten.is_non_overlapping_and_dense.default,
+    }
+)  # fmt: skip
+"""Questions about a tensor that come through dispatch where its sizes are symbols; no operators."""
 VIEWS_WITHOUT_ALIAS = frozenset(
     {aten._unsafe_view.default, aten.unsafe_split.Tensor, aten.unsafe_split_with_sizes.default}
 )
@@ -91,7 +100,7 @@ class Tape(TorchDispatchMode):
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
-        if func.namespace == "prim":
+        if func.namespace == "prim" or func in METADATA:
             return func(*args, **kwargs)
         rule = self._rule(func)
         if rule is not None:

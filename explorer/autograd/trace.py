@@ -204,7 +204,9 @@ class Tracer:
             raise Unsupported(Why(CONSTANT_GRAD, str(node.target)))
         name = str(node.target)
         if name not in self.constants:
-            made = self.tape.constant(value.detach(), name)
+            with _disable_current_modes(), not_functional():
+                plain = value.detach()
+            made = self.tape.constant(plain, name)
             self.constants[name] = torch._to_functional_tensor(info(made).value)
         return self.constants[name]
 

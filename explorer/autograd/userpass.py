@@ -60,13 +60,19 @@ def attribute(module: torch.nn.Module, path: str) -> Any:
 
 
 def stamp_added(before: Graph, after: fx.Graph, reason: str) -> None:
-    """Give a NodeInfo to each node of `after` that was not in `before`."""
+    """Give a NodeInfo to each node of `after` that was not in `before`.
+
+    fx.Transformer drops what nodes carry; a node of the same name and target is then taken for the same.
+    """
     old = {info(node).id: node for node in before.graph.nodes if node.op != "output"}
     kept: dict[str, fx.Node] = {}
     added: list[fx.Node] = []
+    by_name = {node.name: node for node in old.values()}
     for node in after.nodes:
         if node.op == "output":
             continue
+        if INFO not in node.meta and node.name in by_name and same_call(node, by_name[node.name]):
+            node.meta[INFO] = info(by_name[node.name])
         facts: NodeInfo | None = node.meta.get(INFO)
         if facts is not None and facts.id in old and facts.id not in kept and same_call(node, old[facts.id]):
             kept[facts.id] = node

@@ -1,0 +1,47 @@
+"""Every zoo program and model through trace, clean-up, partition and rejoin, its halves interpreted, against eager."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from programs import MODELS, TRANSFORMERS, ZOO, assert_same, observe
+from reference_backend import compiled
+from torch import fx
+
+from explorer.capture.adopt import adopt
+from explorer.core.reasons import Unsupported
+
+REFUSED = {
+    "custom_backward": "autograd.higher_order",
+    "overlapping_inputs": "autograd.aliased_mutation",
+    "integers_stay_integers": "autograd.data_dependent",
+    "kv_cache_write": "autograd.data_dependent",
+}
+"""Programs with a graph that runs eagerly, and the reason."""
+MODEL_RUNS = [(model, True) for model in (*MODELS, *TRANSFORMERS) if getattr(model, "available", True)]
+RUNS = [(p, train) for p in ZOO for train in (False, True) if p.grad or not train] + MODEL_RUNS
+EAGER_DEPENDS_ON_THE_MACHINE = {"nan_in_activations"}
+"""Eager's vectorised gelu gives NaN at infinity on some CPUs and infinity on others."""
+
+
+@pytest.mark.parametrize(("subject", "train"), RUNS, ids=[f"{s.name}-{'train' if t else 'eval'}" for s, t in RUNS])
+def test_like_eager(subject: Any, train: bool) -> None:
+    if subject.name in EAGER_DEPENDS_ON_THE_MACHINE:
+        pytest.skip("eager's result depends on the CPU")
+    refused: list[str] = []
+
+    def backend(module: fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
+        try:
+            return compiled(adopt(module, inputs)).call
+        except Unsupported as refusal:
+            refused.append(refusal.why.code)
+            return module
+
+    torch._dynamo.reset()
+    expected = observe(subject, train=train)
+    actual = observe(subject, lambda f: torch.compile(f, backend=backend), train=train)
+    assert_same(actual, expected, rtol=subject.rtol, atol=subject.atol)
+    assert set(refused) <= {REFUSED.get(subject.name)}, refused
