@@ -10,8 +10,12 @@ from torch.utils._sympy.functions import FloorDiv, ModularIndexing
 
 from explorer.check.loops import run_loops
 from explorer.check.schedule import run_schedule
+from explorer.codegen import GENERATE
 from explorer.ir.loops import Axis, Buffer, Expr, IndexValue, Layout, Load, Loop, Loops, View, apply, walk
+from explorer.ir.program import Generation
 from explorer.ir.schedule import FusedKernel
+from explorer.ir.target import CPU
+from explorer.runtime import BUILD
 from explorer.schedule import DEPENDENCIES, FUSE, ORDER, PLAN_MEMORY, SEPARATE, explain
 
 F32 = torch.float32
@@ -127,6 +131,19 @@ def test_random_programs_keep_their_meaning(loops: Loops, fuse: bool):
         made = run_schedule(schedule, ours, plan)
         for got, want in zip((*made, *ours), (*expected, *expected_inputs), strict=True):
             torch.testing.assert_close(got, want, rtol=1e-5, atol=1e-5)
+
+
+@settings(max_examples=20, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(programs())
+def test_random_programs_in_cpp(loops: Loops):
+    torch.manual_seed(0)
+    inputs = [torch.randn([int(n) for n in entry.layout.size]) for entry in loops.inputs]
+    expected_inputs = [value.clone() for value in inputs]
+    expected = run_loops(loops, expected_inputs)
+    schedule = ORDER(FUSE(DEPENDENCIES(loops)))
+    built = BUILD(GENERATE(Generation(schedule, PLAN_MEMORY(schedule), CPU)))
+    for got, want in zip((*built.call(inputs), *inputs), (*expected, *expected_inputs), strict=True):
+        torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-4)
 
 
 @settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
