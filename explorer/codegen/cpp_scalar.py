@@ -45,12 +45,12 @@ def literal(value: int | float | bool, dtype: torch.dtype) -> str:
     if dtype is torch.bool:
         return "true" if value else "false"
     if not dtype.is_floating_point:
-        number = int(value)
+        whole = int(value)
         if dtype in (torch.int64, torch.uint64):
-            if number == -(2**63):
+            if whole == -(2**63):
                 return "(-9223372036854775807L - 1)"
-            return f"{number}{'UL' if dtype is torch.uint64 else 'L'}"
-        return f"(-{2**31 - 1} - 1)" if number == -(2**31) else str(number)
+            return f"{whole}{'UL' if dtype is torch.uint64 else 'L'}"
+        return f"(-{2**31 - 1} - 1)" if whole == -(2**31) else str(whole)
     number = float(value)
     if math.isnan(number):
         return "NAN"

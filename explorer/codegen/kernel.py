@@ -271,7 +271,7 @@ class _Values:
             return value
         if isinstance(value, Load) and value.buffer in self.buffers and not value.indirect:
             index, written = self.buffers[value.buffer]
-            assert index == value.index, f"{value.buffer} is read at {value.index} in the kernel that writes it at {index}"
+            assert index == value.index, f"{value.buffer} is read at {value.index} but written at {index}"
             return written
         return self._enter(value, _key(value))
 
@@ -307,6 +307,6 @@ def _key(value: Expr) -> tuple[Any, ...]:
             return ("apply", op, value.dtype, below)
         case Masked():
             return ("masked", below)
-        case Check(size=size, what=what):
-            return ("check", size, what, below)
+        case Check(size=size, what=what, wrap=wrap):
+            return ("check", size, what, wrap, below)
     raise AssertionError(f"unknown expression {type(value).__name__}")

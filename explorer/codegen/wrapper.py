@@ -141,9 +141,9 @@ class Wrapper:
 
     def _function(self, target: Any, out: bool) -> str:
         name = str(target).replace(".", "_")
-        packet = getattr(target, "overloadpacket", None)
+        packet: Any = getattr(target, "overloadpacket", None)
         short = packet.__name__ if packet is not None else ""
-        if packet is not None and short in FAST and target._overloadname == "default":
+        if short in FAST and target._overloadname == "default":
             name = f"torch_{short}" if short in self.buffers else short
             self.constants[name] = getattr(torch._C._VariableFunctions, short)
             return name
@@ -284,5 +284,6 @@ def again(error: Exception) -> Exception:
 
 # torch's own short cuts for generated code, which skip the dispatcher: half the time of torch.empty_strided and of
 # Tensor.as_strided. `view_of(tensor, size, stride, offset)` counts the offset from the tensor's first element.
-empty_strided = torch._C._dynamo.guards._empty_strided_cpu
-view_of = torch._C._dynamo.guards._reinterpret_tensor
+_short_cuts: Any = torch._C._dynamo.guards
+empty_strided = _short_cuts._empty_strided_cpu
+view_of = _short_cuts._reinterpret_tensor

@@ -32,10 +32,14 @@ def cache_folder(wanted: Path | None) -> Path:
     try:
         return _private(folder)
     except OSError as error:
-        why = Why(reasons.CACHE_UNWRITABLE, f"{folder}: {error.strerror or error}")
-    used = temporary_folder()
-    note(CacheMoved, str(folder), str(used), why)
-    return used
+        moved(folder, temporary_folder(), error)
+    return temporary_folder()
+
+
+def moved(wanted: Path, used: Path, error: OSError) -> None:
+    """Note that kernels are built in another folder than wanted."""
+    why = Why(reasons.CACHE_UNWRITABLE, f"{wanted}: {error.strerror or error}")
+    note(CacheMoved, str(wanted), str(used), why)
 
 
 @lru_cache(maxsize=1)

@@ -44,7 +44,8 @@ def _timed_entry(
     for id in entry.kernels:
         kernel = kernels[id]
         function = library[kernel.function]
-        function.argtypes = [*(ctypes.c_long if a.buffer is None else ctypes.c_void_p for a in kernel.arguments), ctypes.c_int]
+        types = [ctypes.c_long if argument.buffer is None else ctypes.c_void_p for argument in kernel.arguments]
+        function.argtypes = [*types, ctypes.c_int]
         fails = bool(kernel.constants["errors"])
         function.restype = ctypes.c_int if fails else None
         steps.append((id, function, kernel.arguments, fails, reported))
@@ -61,13 +62,15 @@ def _timed_entry(
             failed = function(*passed, given[-1])
             seconds[id] = max(0.0, time.perf_counter() - started - _call_overhead())
             if fails and failed:
-                return before + (failed & -failed).bit_length()
+                return int(before + (failed & -failed).bit_length())
         return 0
 
     return run
 
 
-def _timed_extern(function: Callable[..., Any], order: list[Iterator[str]], seconds: dict[str, float]) -> Callable[..., Any]:
+def _timed_extern(
+    function: Callable[..., Any], order: list[Iterator[str]], seconds: dict[str, float]
+) -> Callable[..., Any]:
     def run(*args: Any, **kwargs: Any) -> Any:
         id = next(order[0])
         started = time.perf_counter()

@@ -6,7 +6,7 @@ import importlib
 
 from explorer.core.reasons import Unsupported, Why
 from explorer.ir.program import Generated, Program
-from explorer.runtime.build import build_cpp
+from explorer.runtime.cpp_build import build_cpp
 from explorer.runtime.triton_reasons import NO_TRITON
 
 

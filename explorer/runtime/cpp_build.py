@@ -9,10 +9,12 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from explorer.core.reasons import Unsupported, Why
 from explorer.core.text import Line, Text
 from explorer.ir.program import BuildStep, Generated, Program
+from explorer.runtime import reasons
 from explorer.runtime.assembly import listing
-from explorer.runtime.cache import cache_folder, put, temporary_folder
+from explorer.runtime.cache import cache_folder, moved, put, temporary_folder
 from explorer.runtime.call import load
 from explorer.runtime.compiler import (
     FLAGS,
@@ -35,10 +37,15 @@ def build_cpp(generated: Generated) -> Program:
     Raises Unsupported without a compiler, without room for its output, or where it refuses the code."""
     if not generated.kernels:
         return load(generated, None, (), dict)
+    wanted = cache_folder(generated.options.cache_dir)
     try:
-        built = _built(generated, cache_folder(generated.options.cache_dir))
-    except OSError:
-        built = _built(generated, temporary_folder())
+        built = _built(generated, wanted)
+    except OSError as error:
+        moved(wanted, temporary_folder(), error)
+        try:
+            built = _built(generated, temporary_folder())
+        except OSError as again:
+            raise Unsupported(Why(reasons.NO_ROOM, f"{wanted}: {error}; {temporary_folder()}: {again}")) from again
     show = listing(generated, built.units, (built.step.command[0], *_flags(generated), "-g1", "-S", "-o", "-"))
     return load(generated, Path(built.step.output), (built.step,), show)
 

@@ -1,0 +1,255 @@
+"""Building and calling generated CPU programs: the cache, failures, memory between calls, assembly, profile."""
+
+from __future__ import annotations
+
+import os
+import stat
+import threading
+import traceback
+from pathlib import Path
+
+import pytest
+import torch
+from compiling import compile_fx, program_of
+
+from explorer.core.reasons import Unsupported
+from explorer.core.recorder import Recorder, recording
+from explorer.core.text import Text
+from explorer.ir.program import BuildOptions
+from explorer.runtime import cache, compiler
+from explorer.runtime import reasons as why
+
+
+def chain(x, y):
+    return torch.relu(x * 2 + y) - y
+
+
+def staged(x, w):
+    """Two products, so that intermediates lie in the pool."""
+    h = torch.relu(x @ w + 1)
+    return (h @ w.t()).sin() + x
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> BuildOptions:
+    return BuildOptions(cache_dir=tmp_path / "kernels")
+
+
+# The cache.
+
+
+def test_a_second_build_takes_the_first_ones_result(folder: BuildOptions) -> None:
+    x = torch.randn(30)
+    first, second = (program_of(chain, x, x, options=folder).steps[0] for _ in range(2))
+    assert (first.cached, second.cached) == (False, True)
+    assert first.output == second.output
+    assert folder.cache_dir is not None
+    assert stat.S_IMODE(folder.cache_dir.stat().st_mode) == 0o700
+
+
+def test_other_flags_are_another_library(folder: BuildOptions) -> None:
+    x = torch.randn(30)
+    slow = BuildOptions(cpp_flags=("-O1",), cache_dir=folder.cache_dir)
+    outputs = {program_of(chain, x, x, options=options).steps[0].output for options in (folder, slow)}
+    assert len(outputs) == 2
+
+
+def test_the_step_shows_a_command_that_builds_the_library(folder: BuildOptions) -> None:
+    x = torch.randn(30)
+    step = program_of(chain, x, x, options=folder).steps[0]
+    assert os.path.exists(step.command[0]) and step.version.startswith("g++ ")
+    os.unlink(step.output)
+    compiler.finish(compiler.run(step.command))
+    assert os.path.exists(step.output)
+
+
+def test_a_folder_others_may_write_to_is_not_trusted(tmp_path: Path) -> None:
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o777)
+    recorder = Recorder()
+    with recording(recorder):
+        step = program_of(chain, torch.randn(3), torch.randn(3), options=BuildOptions(cache_dir=shared)).steps[0]
+    assert not step.output.startswith(str(shared))
+    (moved,) = [e for run in recorder.compiles for e in run.events if isinstance(e, cache.CacheMoved)]
+    assert moved.why.code == why.CACHE_UNWRITABLE and str(shared) in str(moved.why)
+
+
+def test_a_cache_path_that_cannot_be_a_folder(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("")
+    x = torch.randn(30)
+    compiled = compile_fx(chain, x, x, options=BuildOptions(cache_dir=file / "below"))
+    torch.testing.assert_close(compiled(x, x)[0], chain(x, x))
+
+
+def test_a_full_disk_is_one_clear_reason(folder: BuildOptions, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> Path:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("explorer.runtime.cpp_build.put", full)
+    with pytest.raises(Unsupported) as error:
+        program_of(chain, torch.randn(3), torch.randn(3), options=folder)
+    assert error.value.why.code == why.NO_ROOM
+
+
+def test_no_compiler(folder: BuildOptions, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    with pytest.raises(Unsupported) as error:
+        program_of(chain, torch.randn(3), torch.randn(3), options=folder)
+    assert error.value.why.code == why.NO_COMPILER
+
+
+def test_a_compiler_that_refuses(folder: BuildOptions) -> None:
+    bad = BuildOptions(cpp_flags=("-O1", "-std=c++98", "-fno-such-flag"), cache_dir=folder.cache_dir)
+    with pytest.raises(Unsupported, match="fno-such-flag") as error:
+        program_of(chain, torch.randn(3), torch.randn(3), options=bad)
+    assert error.value.why.code == why.COMPILER_FAILED
+    assert folder.cache_dir is not None and not list(folder.cache_dir.glob("*.so"))
+
+
+def test_a_large_half_is_built_in_units(folder: BuildOptions, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("explorer.runtime.cpp_build.UNIT_LINES", 10)
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    x, w = torch.randn(20, 30), torch.randn(30, 8)
+    compiled = compile_fx(staged, x, w, options=folder)
+    torch.testing.assert_close(compiled(x, w)[0], staged(x, w))
+    sources = [part for part in compiled.program.steps[0].command if part.endswith(".cpp")]
+    assert len(sources) == 2
+
+
+# Calls.
+
+
+def test_outputs_of_two_calls_share_nothing() -> None:
+    x, w = torch.randn(20, 30), torch.randn(30, 8)
+    compiled = compile_fx(staged, x, w)
+    (first,) = compiled(x, w)
+    kept = first.clone()
+    (second,) = compiled(x * 2, w)
+    assert first.untyped_storage().data_ptr() != second.untyped_storage().data_ptr()
+    assert torch.equal(first, kept)
+
+
+def test_concurrent_calls_do_not_meet() -> None:
+    x, w = torch.randn(60, 64), torch.randn(64, 64)
+    compiled = compile_fx(staged, x, w)
+    assert compiled.program.generated.wrapper.lines[0].text == "POOLS = []"
+    wrong: list[float] = []
+
+    def work(scale: float) -> None:
+        wanted = staged(x * scale, w)
+        for _ in range(50):
+            (got,) = compiled(x * scale, w)
+            if not torch.allclose(got, wanted, rtol=1e-4, atol=1e-4):
+                wrong.append(scale)
+
+    threads = [threading.Thread(target=work, args=(float(n),)) for n in range(1, 5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_a_call_inside_a_call_takes_another_pool() -> None:
+    x, w = torch.randn(20, 30), torch.randn(30, 8)
+    program = program_of(staged, x, w)
+    assert program.call is not None
+    outer = program.call.__globals__
+    multiply, depth = outer["mm"], []
+
+    def nested(*args, **kwargs):
+        if not depth:
+            depth.append(1)
+            torch.testing.assert_close(program.call((x * 3, w))[0], staged(x * 3, w))
+        return multiply(*args, **kwargs)
+
+    outer["mm"] = nested
+    torch.testing.assert_close(program.call((x, w))[0], staged(x, w))
+    assert depth
+
+
+def test_a_failed_call_leaves_the_program_usable() -> None:
+    x, w, i = torch.randn(20, 30), torch.randn(30, 8), torch.arange(8)
+    compiled = compile_fx(lambda x, w, i: torch.relu(x @ w)[:, i].exp() @ w.t(), x, w, i)
+    for _ in range(3):
+        with pytest.raises(IndexError):
+            compiled(x, w, i + 1)
+        torch.testing.assert_close(compiled(x, w, i)[0], torch.relu(x @ w).exp() @ w.t())
+
+
+def test_tracebacks_show_the_wrappers_line() -> None:
+    x, w = torch.randn(20, 30), torch.randn(30, 8)
+    compiled = compile_fx(staged, x, w)
+    try:
+        compiled(x, torch.randn(31, 8))
+    except RuntimeError:
+        text = traceback.format_exc()
+    assert "<explorer g" in text and "mm(" in text
+
+
+def test_updated_inputs_are_updated_in_place() -> None:
+    def update(x, y):
+        x.add_(y).mul_(2)
+        return x.sum(0), x[1:] + y[1:]
+
+    x, y = torch.randn(40, 50), torch.randn(40, 50)
+    mine, eager = x.clone(), x.clone()
+    wanted = update(eager, y)
+    where = mine.data_ptr()
+    got = compile_fx(update, x.clone(), y)(mine, y)
+    assert mine.data_ptr() == where
+    torch.testing.assert_close(mine, eager)
+    for a, b in zip(got, wanted, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-4)
+
+
+def test_memory_reused_in_place_is_read_before_it_is_written() -> None:
+    def fn(x, w):
+        h = x @ w
+        a = torch.softmax(h, -1)
+        b = a - a.mean(-1, keepdim=True)
+        return (b * a).sum(-1), torch.layer_norm(b + h, [8]) @ w.t()
+
+    x, w = torch.randn(20, 30), torch.randn(30, 8)
+    for mine, eager in zip(compile_fx(fn, x, w)(x, w), fn(x, w), strict=True):
+        torch.testing.assert_close(mine, eager, rtol=1e-4, atol=1e-5)
+
+
+def test_a_programs_text_says_how_it_was_built() -> None:
+    text = str(program_of(chain, torch.randn(3), torch.randn(3)).text())
+    assert "g++" in text and "-fopenmp" in text
+
+
+# Assembly and profile.
+
+
+def test_assembly_is_linked_to_the_kernels_lines() -> None:
+    x = torch.randn(64, 512)
+    program = program_of(lambda x: torch.softmax(x, -1), x)
+    (kernel,) = program.generated.kernels
+    text = program.lowered()[kernel.function]["asm"]
+    assert isinstance(text, Text)
+    lines = {line.id for line in kernel.source.lines} | {line.id for line in program.generated.prelude.lines}
+    linked = [line for line in text.lines if set(line.origins) & lines]
+    assert len(linked) > len(text.lines) / 2
+    assert all(line.origins for line in text.lines)
+    assert program.lowered() is program.lowered()
+
+
+def test_profile_gives_seconds_of_each_kernel_and_call() -> None:
+    x, w = torch.randn(200, 300), torch.randn(300, 80)
+    program = program_of(staged, x, w)
+    assert program.profile is not None
+    seconds = program.profile((x, w))
+    items = [kernel.id for kernel in program.generated.kernels] + [id for id, _ in program.generated.externs]
+    assert set(seconds) == set(items)
+    assert all(0 <= value < 1 for value in seconds.values())
+
+
+def test_a_small_kernel_builds_in_little_time(folder: BuildOptions) -> None:
+    """Aim 0.6 s on an idle machine; the bound leaves room for a busy one."""
+    x = torch.randn(64, 64)
+    step = program_of(lambda x: torch.nn.functional.gelu(x).sum(1), x, options=folder).steps[0]
+    assert not step.cached and step.seconds < 5
