@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from benchmarks import cold, correctness, provenance, record_size, recording, speed
+from benchmarks import cold, correctness, gpu, provenance, record_size, recording, speed
 from benchmarks.report import Report, Selection
 from explorer.environment import describe
 
@@ -20,6 +20,7 @@ BENCHMARKS = {
     "correctness": correctness.run,
     "provenance": provenance.run,
     "speed": speed.run,
+    "gpu": gpu.run,
 }
 
 

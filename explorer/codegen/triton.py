@@ -71,6 +71,7 @@ def generate_triton(generation: Generation) -> Generated:
         wrapper.finish(),
         wrapper.constants,
         prelude(),
+        externs=tuple(wrapper.externs),
         options=generation.options,
     )
 
@@ -141,7 +142,7 @@ def _kernel(
         "unaligned": [
             argument.name
             for argument in part.arguments
-            if argument.buffer in buffers and _inside_another(buffers[argument.buffer])
+            if (buffer := buffers.get(argument.buffer or "")) is not None and _inside_another(buffer)
         ],
     }
     return Kernel(id, name, "triton", source, part.arguments, moved, computed, item.origins, constants)

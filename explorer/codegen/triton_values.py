@@ -275,7 +275,7 @@ class Values:
                     operands = (operands[0], below[1].text, below[2].text)
                 return Value(self.name(apply_text(op, args[-1].dtype, operands), causes), dims)
             case Check():
-                return self._check(below[0], expr, condition, causes)
+                return self._check(expr, below[0], condition, causes)
             case Masked(condition=test, value=value, other=other):
                 return self._masked(expr, test, value, other, condition, causes)
             case Reduced():
@@ -302,18 +302,21 @@ class Values:
             text += ".to(tl.float32)"
         return Value(self.name(text, causes), dims)
 
-    def _check(self, value: Value, check: Check, condition: str, causes: Origins) -> Value:
+    def _check(self, check: Check, value: Value, condition: str, causes: Origins) -> Value:
+        """A position in range; outside it the card stops, as eager's own kernels do."""
         self.asserts = True
         text = self.operand(value, check.value)
         limit = self.size(check.size, ATOM)
-        wrapped = self.name(f"tl.where({text} < 0, {text} + {limit}, {text})" if check.wrap else text, causes)
+        if check.wrap:
+            text = self.name(f"tl.where({text} < 0, {text} + {limit}, {text})", causes)
         dims = value.dims | (self.conditions[condition].dims if condition else NONE)
         mask = self.mask(dims, condition)
-        holds = f"(0 <= {wrapped}) & ({wrapped} < {limit})"
+        holds = f"(0 <= {text}) & ({text} < {limit})"
         if mask:
             holds = f"({holds}) | ~({mask})"
-        self.line(f'tl.device_assert({holds}, "{check.what.replace(chr(34), chr(39))}")', causes)
-        return Value(wrapped, value.dims)
+        what = check.what.replace('"', "'")
+        self.line(f'tl.device_assert({holds}, "{what}: index out of bounds")', causes)
+        return Value(text, value.dims)
 
     def _masked(self, expr: Masked, test: Expr, value: Expr, other: Expr, condition: str, causes: Origins) -> Value:
         holds = self._get(test, condition)

@@ -26,7 +26,7 @@ from explorer.core.text import Text
 from explorer.ir.program import BuildStep, Generated, Kernel, Program
 from explorer.ir.target import Target
 from explorer.runtime.cache import cache_folder, put
-from explorer.runtime.triton_call import ALIGNMENT, load, present, profile
+from explorer.runtime.triton_call import ALIGNMENT, load, present, profiler
 from explorer.runtime.triton_reasons import NO_TOOL, TRITON_FAILED
 from explorer.runtime.triton_texts import steady_locations, texts
 from explorer.runtime.triton_version import assembler
@@ -50,7 +50,7 @@ def build_triton(generated: Generated) -> Program:
         return {name: one.compiled for name, one in compile_kernels(generated, folder, aligned=False).items()}
 
     call = load(generated, kernels, compile_unaligned)
-    return Program(generated, call, steps, lowered, lambda inputs: profile(generated, kernels, inputs))
+    return Program(generated, call, steps, lowered, profiler(generated, kernels))
 
 
 @dataclass(frozen=True)

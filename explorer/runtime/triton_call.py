@@ -6,15 +6,15 @@ Inductor: runtime/static_cuda_launcher.py and async_compile.py.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 
 from explorer.ir.program import Generated
 from explorer.ir.target import Target
-from explorer.runtime.call import execute
 from explorer.runtime.triton_version import launcher
+from explorer.runtime.wrapper import execute
 
 Call = Callable[[Sequence[Any]], tuple[Any, ...]]
 Kernels = Mapping[str, Any]
@@ -54,28 +54,39 @@ def load(generated: Generated, aligned: Kernels, compile_unaligned: Callable[[],
     return on_device
 
 
-def profile(generated: Generated, kernels: Kernels, inputs: Sequence[Any], repeats: int = 5) -> dict[str, float]:
-    """Seconds that each kernel takes on the card, by id: the least of `repeats` runs."""
+Marks = dict[str, tuple[torch.cuda.Event, torch.cuda.Event]]
+
+
+def profiler(generated: Generated, kernels: Kernels) -> Callable[[Sequence[Any]], Mapping[str, float]]:
+    """A function that runs the program once and returns the card's seconds by id of kernel or library call."""
     index = torch.cuda.current_device()
-    best: dict[str, float] = {}
-    for _ in range(repeats):
-        marks: list[tuple[torch.cuda.Event, torch.cuda.Event]] = []
-        timed = {name: _timed(launcher(compiled), marks) for name, compiled in kernels.items()}
-        _run(generated, timed, index, 0, None)(inputs)
+    marks: Marks = {}
+    launched: list[Iterator[str]] = [iter(())]
+    called: list[Iterator[str]] = [iter(())]
+    timed = {name: _timed(launcher(compiled), launched, marks) for name, compiled in kernels.items()}
+    for name in {name for _, name in generated.externs}:
+        timed[name] = _timed(generated.constants[name], called, marks)
+    call = _run(generated, timed, index, 0, None)
+
+    def profile(inputs: Sequence[Any]) -> Mapping[str, float]:
+        marks.clear()
+        launched[0] = iter([kernel.id for kernel in generated.kernels])
+        called[0] = iter([id for id, _ in generated.externs])
+        call(inputs)
         torch.cuda.synchronize()
-        for kernel, (start, end) in zip(generated.kernels, marks, strict=True):
-            seconds = start.elapsed_time(end) / 1000
-            best[kernel.id] = min(best.get(kernel.id, seconds), seconds)
-    return best
+        return {id: start.elapsed_time(end) / 1000 for id, (start, end) in marks.items()}
+
+    return profile
 
 
-def _timed(launch: Callable[..., None], marks: list[tuple[torch.cuda.Event, torch.cuda.Event]]) -> Callable[..., None]:
-    def run(*args: Any) -> None:
+def _timed(function: Callable[..., Any], order: list[Iterator[str]], marks: Marks) -> Callable[..., Any]:
+    def run(*args: Any, **kwargs: Any) -> Any:
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         start.record()
-        launch(*args)
+        made = function(*args, **kwargs)
         end.record()
-        marks.append((start, end))
+        marks[next(order[0])] = start, end
+        return made
 
     return run
 

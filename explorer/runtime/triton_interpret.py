@@ -21,8 +21,8 @@ from triton.language.extra import libdevice
 from triton.runtime.interpreter import InterpreterOptions, ReduceOps, TensorHandle, interpreter_builder
 
 from explorer.ir.program import Generated, Kernel
-from explorer.runtime.call import execute
 from explorer.runtime.triton_build import module, write_module
+from explorer.runtime.wrapper import execute
 
 SUBSTITUTES: dict[str, Callable[..., torch.Tensor]] = {
     name: getattr(torch, name)

@@ -3,6 +3,8 @@
 Arguments are tensors of one dtype and of shapes that broadcast. Inductor: runtime/triton_helpers.py.
 """
 
+# mypy: disallow-untyped-defs=False
+
 from __future__ import annotations
 
 import triton
