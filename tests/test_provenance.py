@@ -18,9 +18,11 @@ SOURCES = {
     "softmax": ("def f(x):\n    a = x - {}\n    b = torch.softmax(a * 4.0, -1)\n    return b\n", 2, "0.25", "0.75"),
     "norm": ("def f(x):\n    m = x.mean(-1, keepdim=True)\n    v = x.var(-1, keepdim=True)\n"
              "    return (x - m) / torch.sqrt(v + {})\n", 4, "0.5", "0.125"),
-    "two kernels": ("def f(x):\n    a = torch.exp(x * {})\n    b = a @ a\n    return torch.tanh(b) + 7.0\n", 2, "0.5", "0.75"),
+    "two kernels": ("def f(x):\n    a = torch.exp(x * {})\n    b = a @ a\n    return torch.tanh(b) + 7.0\n",
+                    2, "0.5", "0.75"),
     "masked": ("def f(x):\n    keep = x > 0\n    return torch.where(keep, x, {}) * 1.5\n", 3, "0.375", "0.625"),
-    "padded": ("def f(x):\n    p = torch.nn.functional.pad(x, (1, 1), value={})\n    return p.cos()\n", 2, "9.0", "8.0"),
+    "padded": ("def f(x):\n    p = torch.nn.functional.pad(x, (1, 1), value={})\n    return p.cos()\n",
+               2, "9.0", "8.0"),
 }  # fmt: skip
 FILES = itertools.count()
 

@@ -36,7 +36,8 @@ def test_program(program, train):
     actual, compiles = run(program, train)
     assert_same(actual, expected, rtol=program.rtol, atol=program.atol)
     assert not bugs(compiles), bugs(compiles)[0]
-    breaks = [f"{b.span.file}:{b.span.line} {b.why.title}: {b.why.detail}" for c in compiles for b in c.breaks if b.span]
+    breaks = [b for compile in compiles for b in compile.breaks if b.span]
+    breaks = [f"{b.span.file}:{b.span.line} {b.why.title}: {b.why.detail}" for b in breaks]
     assert len(set(breaks)) <= program.breaks, breaks
 
 

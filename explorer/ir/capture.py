@@ -1,7 +1,8 @@
-"""What capture makes of a frame: where values come from, what was assumed of them, where the graph breaks, what is replayed."""
+"""What capture makes of a frame: where values come from, what was assumed, where it breaks, what is replayed."""
 
 from __future__ import annotations
 
+import builtins
 import sys
 import types
 from collections.abc import Callable, Iterable, Mapping
@@ -47,7 +48,7 @@ class Global:
 class Known:
     """An object that capture holds itself (a class, a library function): always there, so never guarded itself.
 
-    What is read from it is guarded, unless it is `fixed`: a result computed while tracing, which nobody else can change.
+    What is read from it is guarded, unless it is `fixed`: a result computed while tracing, that nobody else changes.
     """
 
     label: str
@@ -167,7 +168,8 @@ def _module(name: str) -> types.ModuleType:
 # ----------------------------------------------------------------------------------------------------------- guards
 
 Property = Literal[
-    "tensor", "type", "id", "constant", "length", "keys", "has", "code", "global_state", "shape", "alias", "empty", "value"
+    "tensor", "type", "id", "constant", "length", "keys", "has", "code", "global_state", "shape", "alias", "empty",
+    "value",
 ]
 
 
@@ -187,7 +189,8 @@ class TensorFacts:
     def text(self) -> str:
         sizes = ", ".join("*" if s is None else str(s) for s in self.size)
         grad = " requires_grad" if self.requires_grad else ""
-        strides = "" if self.stride is None else f" strides ({', '.join('*' if s is None else str(s) for s in self.stride)})"
+        steps = ", ".join("*" if s is None else str(s) for s in self.stride or ())
+        strides = "" if self.stride is None else f" strides ({steps})"
         kind = "" if self.type is torch.Tensor else f" {self.type.__name__}"
         return f"{DTYPE_NAMES.get(self.dtype, str(self.dtype))}[{sizes}]{strides} on {self.device}{grad}{kind}"
 
@@ -251,7 +254,7 @@ class Guard:
     why: str = ""
     origins: Origins = ()
 
-    @property
+    @builtins.property
     def text(self) -> str:
         name = self.source.name if self.source is not None else ""
         match self.property:
@@ -289,8 +292,10 @@ def _qualified(kind: Any) -> str:
 
 
 def _short(value: Any) -> str:
-    name = getattr(value, "__qualname__", None) or getattr(value, "co_qualname", None) or getattr(value, "__name__", None)
-    return str(name) if name else f"<{type(value).__name__}>" if value is not None and not isinstance(value, bool) else repr(value)
+    for attribute in ("__qualname__", "co_qualname", "__name__"):
+        if name := getattr(value, attribute, None):
+            return str(name)
+    return repr(value) if value is None or isinstance(value, bool) else f"<{type(value).__name__}>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,7 +349,8 @@ def failing(guards: Iterable[Guard], described: Mapping[str, Any]) -> list[Guard
                     failures.append(GuardFailure(guard, f"is {given!r}, expected {guard.value!r}"))
             case "id":
                 if (given is guard.value) != (guard.relation == "is"):
-                    failures.append(GuardFailure(guard, f"is {_short(given)}, expected {guard.relation} {_short(guard.value)}"))
+                    expected = f"{guard.relation} {_short(guard.value)}"
+                    failures.append(GuardFailure(guard, f"is {_short(given)}, expected {expected}"))
             case "length":
                 if len(given) != guard.value:
                     failures.append(GuardFailure(guard, f"length is {len(given)}, expected {guard.value}"))
@@ -473,7 +479,7 @@ class Hole:
 
 @dataclass
 class FrameHistory:
-    """What earlier compiles of a code object leave for later ones: sizes seen, and the continuations it was split into."""
+    """What earlier compiles of a code object leave for later ones: sizes seen, and the continuations it has."""
 
     sizes: dict[str, tuple[int | None, ...]] = field(default_factory=dict)
     """By source name: the sizes seen, None where they differed (a number counts as one size)."""
@@ -498,7 +504,8 @@ class FrameHistory:
         for name, now in found.items():
             before = self.sizes.get(name, now)
             same_rank = len(before) == len(now)
-            self.sizes[name] = tuple(a if a == b else None for a, b in zip(before, now, strict=True)) if same_rank else now
+            joined = (a if a == b else None for a, b in zip(before, now, strict=same_rank))
+            self.sizes[name] = tuple(joined) if same_rank else now
 
     def continuation(self, code: types.CodeType) -> FrameHistory | None:
         """The history that one of the continuations starts with."""
@@ -535,8 +542,8 @@ class CaptureInput:
 class Capture:
     """What became of one frame.
 
-    `graph` is None where there is nothing to compile; `residual` is None where the frame runs as it was, with `fallback`
-    saying why when that is no choice. `inlined` are the bodies of the functions evaluated inside the frame.
+    `graph` is None where there is nothing to compile; `residual` is None where the frame runs as it was, with
+    `fallback` saying why when that is no choice. `inlined` are the bodies of the functions evaluated inside the frame.
     """
 
     name: str
@@ -611,7 +618,8 @@ class GuardedCode:
     """Why the frame runs as it is, with no guards, from now on."""
 
     def text(self) -> Text:
-        lines = [Line(f"guarded code {self.name}: {len(self.guards)} guards, {'residual code' if self.code else 'runs as it is'}")]
+        runs = "residual code" if self.code else "runs as it is"
+        lines = [Line(f"guarded code {self.name}: {len(self.guards)} guards, {runs}")]
         lines += [Line(f"  {g.text}", g.id, g.origins) for g in self.guards]
         return Text(tuple(lines), "text")
 
@@ -650,7 +658,7 @@ class Inlined:
 
 @dataclass(frozen=True, slots=True)
 class Recompiled:
-    """No earlier compile of the frame accepted its inputs; `failed` has one failing guard per compile with its values."""
+    """No earlier compile of the frame accepted its inputs; `failed` has a failing guard of each, with its values."""
 
     frame: str
     failed: tuple[str, ...]

@@ -44,13 +44,15 @@ class Layout:
     def __str__(self) -> str:
         shape = ", ".join(map(str, self.size))
         offset = f" + {self.offset}" if self.offset != 0 else ""
-        return f"{DTYPE_NAMES.get(self.dtype, str(self.dtype))}[{shape}] strides ({', '.join(map(str, self.stride))}){offset}"
+        kind = DTYPE_NAMES.get(self.dtype, str(self.dtype))
+        return f"{kind}[{shape}] strides ({', '.join(map(str, self.stride))}){offset}"
 
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
     """A tensor in memory. Position 0 is where its memory starts; of an input, its first element (`data_ptr()`), so that
-    a view of an input at offset n has the storage offset of the input plus n. `alias_of` names the buffer whose storage it is (a mutated input, an in-place scatter).
+    a view of an input at offset n has the storage offset of the input plus n. `alias_of` names the buffer whose storage
+    it is (a mutated input, an in-place scatter).
 
     `why` says why the value is in memory rather than inlined into its readers ("lower.output", "lower.reduction").
     """
@@ -231,7 +233,7 @@ class Loops:
 
     @property
     def buffers(self) -> dict[str, Buffer]:
-        """Every buffer by name: inputs (captured tensors among them, of kind "constant"), then what operations write."""
+        """Every buffer by name: inputs (captured tensors too, of kind "constant"), then what operations write."""
         found = {entry.name: entry for entry in self.inputs if isinstance(entry, Buffer)}
         found.update((buffer.name, buffer) for operation in self.operations for buffer in operation.writes)
         return found

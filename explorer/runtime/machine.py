@@ -15,7 +15,7 @@ MATRIX = 1536
 
 @cache
 def peaks(device: str = "cpu") -> tuple[str, float, float]:
-    """(name, bytes a second of a large copy counting reads and writes, float32 operations a second of a matrix product).
+    """(name, bytes a second of a large copy, read and written, float32 operations a second of a matrix product).
 
     Each is the best of several tries, measured once a process; takes about half a second.
     """
