@@ -100,7 +100,7 @@ def _source(record: RecordData, compile: CompileData, links: Links) -> str:
             left_a_node = not in_graphs.get(source.file, set()).isdisjoint(numbers)
             parts[left_a_node].append(f"<h4>{escape(source.file)}</h4>")
             parts[left_a_node].append(code(TextData(shown, "python"), links, first=start))
-    if not used:
+    if not parts[True] and not parts[False]:
         return _section(compile, "source", "Source", "<p>The source of this function is not known.</p>")
     rest = "".join(parts[False])
     if parts[True] and rest:

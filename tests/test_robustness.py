@@ -1,0 +1,112 @@
+"""A machine or an input that is not as it should be gets one clear word, and the program still runs."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import explorer
+
+ROOT = Path(__file__).parent.parent
+
+PROGRAM = """
+import resource, signal, sys, warnings
+import torch
+import explorer
+
+def f(x):
+    return torch.relu(x).sin().sum(-1)
+
+x = torch.linspace(-2, 2, 64).reshape(4, 16)
+LIMIT
+record = explorer.explore(f, time=False)(x)
+torch.testing.assert_close(explorer.compile(f)(x), f(x))
+for compile in record.data.compiles:
+    if compile.fallback:
+        print("fallback", compile.fallback.code, compile.fallback.title, compile.fallback.detail)
+    for event in compile.events:
+        if event.kind == "CacheMoved":
+            print("moved", event.fields["wanted"], event.fields["why"])
+    for half in compile.halves:
+        print("kernels", len(half.kernels), half.runs)
+"""
+
+FULL_DISK = """
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
+"""
+
+
+def run(tmp_path: Path, limit: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
+    script = tmp_path / "program.py"
+    script.write_text(PROGRAM.replace("LIMIT", limit))
+    settings = os.environ | {"PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(tmp_path / "cache")} | environment
+    ran = subprocess.run(
+        [sys.executable, str(script)], env=settings, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert "Traceback" not in ran.stderr
+    return ran
+
+
+def test_all_is_well(tmp_path: Path) -> None:
+    ran = run(tmp_path)
+    assert "fallback" not in ran.stdout and "moved" not in ran.stdout
+    assert "kernels 1 True" in ran.stdout
+
+
+def test_without_a_compiler_the_program_runs_eagerly(tmp_path: Path) -> None:
+    empty = tmp_path / "bin"
+    empty.mkdir()
+    ran = run(tmp_path, PATH=str(empty))
+    assert "fallback" in ran.stdout and "g++" in ran.stdout
+
+
+def test_a_cache_folder_that_cannot_be_written_is_replaced(tmp_path: Path) -> None:
+    """A file in its place stands for a folder without permission, which root would have all the same."""
+    (tmp_path / "cache").write_text("")
+    ran = run(tmp_path)
+    assert "kernels 1 True" in ran.stdout and "fallback" not in ran.stdout
+    assert f"moved {tmp_path / 'cache'}" in ran.stdout
+
+
+def test_on_a_full_disk_the_program_runs_eagerly(tmp_path: Path) -> None:
+    ran = run(tmp_path, FULL_DISK)
+    assert "fallback" in ran.stdout
+
+
+@pytest.mark.parametrize("target", ["tpu", "cuda:sm_1", "cuda:", "cpu:x", ""])
+def test_a_target_that_does_not_exist_is_refused_by_name(target: str) -> None:
+    with pytest.raises(ValueError, match="cpu") as refused:
+        explorer.explore(torch.relu, target=target)
+    assert repr(target) in str(refused.value) or target in str(refused.value)
+
+
+def test_an_option_that_does_not_exist_is_refused_by_name() -> None:
+    with pytest.raises(ValueError, match="speed.*fullgraph"):
+        explorer.compile(torch.relu, options={"speed": 11})
+
+
+def test_a_function_without_source(tmp_path: Path) -> None:
+    names: dict[str, object] = {"torch": torch}
+    exec("def f(x):\n    return torch.relu(x) + 1", names)
+    x = torch.randn(8)
+    record = explorer.explore(names["f"], time=False)(x)  # type: ignore[arg-type]
+    assert record.kernels and not record.data.sources
+    assert "The source of this function is not known" in record.to_html(tmp_path / "page.html").read_text()
+
+
+def test_an_engine_that_does_not_exist() -> None:
+    with pytest.raises(ValueError, match="explorer"):
+        explorer.explore(torch.relu, engine="turbo")
+
+
+def test_what_the_program_raises_comes_through() -> None:
+    def wrong(x: torch.Tensor) -> torch.Tensor:
+        return x + torch.ones(3)
+
+    with pytest.raises(RuntimeError, match="size of tensor"):
+        explorer.explore(wrong)(torch.ones(4))
