@@ -317,6 +317,17 @@ DECOMPOSED: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "split copies": (lambda x: tuple(p + 1 for p in torch.unsafe_split(x, 2, 1)), (X,)),
     "squeeze": (lambda x: (x.squeeze(), x.squeeze(0), x.squeeze(1), x.squeeze((0, 2))), (torch.randn(1, 3, 1, 2),)),
     "repeat": (lambda x: (x.repeat(2, 1, 3), x.repeat(2, 1, 1, 1), x.repeat(1, 1, 1)), (X,)),
+    "group norm": (
+        lambda x: (
+            F.group_norm(x, 2),
+            F.group_norm(x, 4, torch.arange(4.0), torch.ones(4)),
+            *torch.native_group_norm(x, None, None, 2, 4, 9, 2, 1e-5),
+        ),
+        (torch.randn(2, 4, 3, 3),),
+    ),
+    "group norm of channels last": (lambda x: F.group_norm(x, 2), (channels_last(2, 4, 3, 3),)),
+    "group norm of bfloat16": (lambda x: F.group_norm(x, 2), (torch.randn(2, 4, 3).bfloat16(),)),
+    "zero": (lambda x: x.t().clone().zero_(), (X[0],)),
     "logsumexp": (lambda x: (x.logsumexp(1), torch.logsumexp(x, (0, 2), keepdim=True)), (X,)),
     "glu": (lambda x: F.glu(x[..., :4]), (X,)),
     "clamp": (lambda x: (x.clamp(min=0), x.clamp(max=0.5), x.clamp(-0.1, 0.1), x.clamp_min(x.mean())), (X,)),

@@ -33,7 +33,7 @@ TORCHS: tuple[str, ...] = tuple(
     "softplus softplus_backward softshrink tanh_backward threshold threshold_backward rrelu_with_noise_backward "
     # softmax and norms
     "_softmax _softmax_backward_data _log_softmax _log_softmax_backward_data _safe_softmax logsumexp "
-    "native_layer_norm native_layer_norm_backward native_group_norm native_group_norm_backward "
+    "native_layer_norm native_layer_norm_backward native_group_norm_backward "
     "_native_batch_norm_legit _native_batch_norm_legit_functional _native_batch_norm_legit_no_training "
     "_batch_norm_with_update _batch_norm_with_update_functional _batch_norm_no_update native_batch_norm "
     "native_batch_norm_backward batch_norm_backward cudnn_batch_norm cudnn_batch_norm_backward "
@@ -127,6 +127,27 @@ def var(x: Tensor, dim: Dims = None, *, correction: float | None = None, keepdim
     if x.is_complex():
         return NotImplemented
     return var_mean(x, dim, correction=correction, keepdim=keepdim)[0]
+
+
+@DECOMPOSITIONS.rule(aten.native_group_norm.default)
+def native_group_norm(
+    x: Tensor, weight: Tensor | None, bias: Tensor | None, batch: Any, channels: Any, area: Any, groups: int, eps: float
+) -> Any:
+    """native_group_norm(x, w, b) -> ((x - mean) * rsqrt(var + eps) * w + b, mean, rstd), group by group"""
+    if x.numel() == 0:
+        return NotImplemented
+    compute = computing_dtype(x.dtype)
+    grouped = to(x, compute).reshape(batch, groups, -1)
+    spread, average = var_mean(grouped, [2], correction=0, keepdim=True)
+    rstd = torch.rsqrt(spread + eps)
+    made = ((grouped - average) * rstd).view(x.shape)
+    per_channel = [1, channels] + [1] * (x.dim() - 2)
+    if weight is not None:
+        made = made * to(weight, compute).view(per_channel)
+    if bias is not None:
+        made = made + to(bias, compute).view(per_channel)
+    kept = x.dtype if weight is None else weight.dtype
+    return in_layout_of(x, to(made, x.dtype)), to(average.squeeze(2), kept), to(rstd.squeeze(2), kept)
 
 
 @DECOMPOSITIONS.rule(aten.max.dim)
@@ -419,6 +440,12 @@ def arange_to(end: Any, **facts: Any) -> Tensor:
 def arange_between(start: Any, end: Any, **facts: Any) -> Tensor:
     """arange(start, end) -> arange(start, end, 1)"""
     return aten.arange.start_step(start, end, 1, **facts)
+
+
+@DECOMPOSITIONS.rule(aten.zero.default)
+def zero(x: Tensor) -> Any:
+    """zero(x) -> full(x.shape, 0), in x's layout"""
+    return fill_in_layout(x, 0)
 
 
 # Copies and casts.

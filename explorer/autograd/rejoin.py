@@ -133,7 +133,7 @@ def training(halves: Halves) -> Half:
 
 
 def unviewed(value: Tensor) -> Tensor:
-    """A saved tensor that autograd takes for no view: one made inside could not be unpacked once its base is written."""
+    """A saved tensor that is no view to autograd: a view made inside cannot be unpacked once its base is written."""
     return value.detach() if value._is_view() and not value.requires_grad else value
 
 
