@@ -162,7 +162,7 @@ def disassemble(ptx: str, arch: int) -> str:
         source, binary = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
         source.write_text(steady_locations(ptx))
         tool(assembler(arch), "-lineinfo", "--fmad=false", f"--gpu-name={gpu}", str(source), "-o", str(binary))
-        return tool(knobs.nvidia.nvdisasm.path, "-g", "-c", str(binary))
+        return tool(knobs.nvidia.nvdisasm.path, "-gi", "-c", str(binary))
 
 
 def tool(*command: str) -> str:

@@ -126,20 +126,20 @@ def steady_locations(ptx: str) -> str:
 
 
 def sass(text: str, kind: str, cause: Cause) -> Text:
-    """SASS as nvdisasm -g prints it: `//## File "f", line n` before the instructions of a place."""
+    """SASS as nvdisasm -gi prints it: before the instructions of a place `//## File "f", line n`, for an inlined
+    function followed by the places that called it, innermost first."""
     current: tuple[str, ...] = ()
-    fresh = True
+    inside_places = False
     lines = []
     for line in text.splitlines():
         if found := re.search(r'//## File "([^"]+)", line (\d+)', line):
             id = cause(found[1], int(found[2]))
-            current = ((id,) if id else ()) if fresh else current or ((id,) if id else ())
-            fresh = False
+            known = current if inside_places else ()
+            current = known or ((id,) if id else ())
+            inside_places = True
         elif re.match(r"\s*/\*[0-9a-f]+\*/", line):
-            lines.append(Line(re.sub(r"^\s+", "    ", line), origins=current))
-            fresh = True
-        elif line.strip() and not line.strip().startswith("."):
-            lines.append(Line(line))
-        elif line.startswith(".L"):
+            lines.append(Line("    " + line.strip(), origins=current))
+            inside_places = False
+        elif line.startswith(".L_") or re.match(r"[\w$]+:", line):
             lines.append(Line(line))
     return Text(tuple(lines), "sass")
