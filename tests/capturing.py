@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from explorer.capture import CAPTURE, DECODE, LINK, optimize
+from explorer.capture import CAPTURE, DECODE, LINK, FullGraphError, optimize
 from explorer.config import Config
 from explorer.core.text import Text
 from explorer.ir.capture import Capture, CaptureInput, Frame, GuardedCode, Linking
 from explorer.ir.program import Compiled
+
+
+class CompilerFailed(BaseException):
+    """An error inside capture. No Exception: the fallback to eager must not hide it from a test."""
 
 
 class Captures:
@@ -20,6 +24,14 @@ class Captures:
         self.linked: list[GuardedCode] = []
 
     def __call__(self, frame: Frame, config: Config) -> GuardedCode:
+        try:
+            return self.compile(frame, config)
+        except (FullGraphError, CompilerFailed):
+            raise
+        except Exception as error:
+            raise CompilerFailed(error) from error
+
+    def compile(self, frame: Frame, config: Config) -> GuardedCode:
         capture = CAPTURE(CaptureInput(DECODE(frame), frame, config))
         self.made.append(capture)
         graph = capture.graph

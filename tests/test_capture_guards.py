@@ -32,25 +32,24 @@ def test_failing_lists_every_broken_guard() -> None:
     assert any("3.0" in f.why for f in broken) and any(f.guard.source.name == "L['flag']" for f in broken)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"x": torch.randn(3, 5)},
-        {"x": torch.randn(3, 4, dtype=torch.float64)},
-        {"x": torch.randn(4, 3).t()},
-        {"x": torch.randn(3, 4, requires_grad=True)},
-        {"x": nn.Parameter(torch.randn(3, 4))},
-        {"x": torch.randn(3)},
-        {"x": 3},
-        {"factor": 3.0},
-        {"factor": 2},
-        {"factor": torch.tensor(2.0)},
-        {"flag": False},
-        {"flag": 1},
-        {},
-    ],
-    ids=str,
-)
+CHANGES = {
+    "size": {"x": torch.randn(3, 5)},
+    "dtype": {"x": torch.randn(3, 4, dtype=torch.float64)},
+    "strides": {"x": torch.randn(4, 3).t()},
+    "requires grad": {"x": torch.randn(3, 4, requires_grad=True)},
+    "parameter": {"x": nn.Parameter(torch.randn(3, 4))},
+    "rank": {"x": torch.randn(3)},
+    "no tensor": {"x": 3},
+    "value": {"factor": 3.0},
+    "int for float": {"factor": 2},
+    "tensor for float": {"factor": torch.tensor(2.0)},
+    "flag": {"flag": False},
+    "int for flag": {"flag": 1},
+    "nothing": {},
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 def test_descriptions_agree_with_the_real_checks(change: dict[str, Any]) -> None:
     fn, captures = compiled(scale)
     base = {"x": torch.randn(3, 4), "factor": 2.0, "flag": True}

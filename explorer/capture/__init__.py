@@ -11,7 +11,8 @@ from explorer.ir.capture import Capture, CaptureInput, Frame, GuardedCode, Linki
 
 
 def _decode(frame: Frame) -> Code:
-    return frame.history.body or decode(frame.code, frame.id)
+    """Instructions keep their ids over recompiles: "f0@14" in "f0.1" too."""
+    return frame.history.body or decode(frame.code, frame.id.partition(".")[0])
 
 
 DECODE: Stage[Frame, Code] = Stage("decode", _decode)

@@ -165,7 +165,7 @@ class Calls:
             return graph_call(self, "call_function", function, args, kwargs)
         owner = getattr(function, "__objclass__", None)
         if owner is not None and args:
-            return self._unbound(function, owner, args, kwargs)
+            return self._descriptor_call(function, owner, args, kwargs)
         bound = getattr(function, "__self__", None)
         if isinstance(bound, type):
             return self._class_builtin(function, bound, args, kwargs)
@@ -184,7 +184,7 @@ class Calls:
         name = getattr(function, "__qualname__", None) or getattr(function, "__name__", None) or repr(function)
         unsupported(reasons.UNTRACEABLE_CALL, f"{module}.{name}" if module not in ("", "builtins") else str(name))
 
-    def _unbound(self: Tracer, function: Any, owner: type, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    def _descriptor_call(self: Tracer, function: Any, owner: type, args: list[Value], kwargs: dict[str, Value]) -> Value:
         """dict.update(x, ...), object.__setattr__(x, ...): the method of C, whatever a subclass overrides."""
         first, *rest = args
         if isinstance(function, (types.GetSetDescriptorType, types.MemberDescriptorType)):

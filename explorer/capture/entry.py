@@ -41,7 +41,7 @@ class Engine:
         self.root_code: types.CodeType | None = None
         self._histories: dict[types.CodeType, FrameHistory] = {}
         self._numbers: dict[types.CodeType, int] = {}
-        self._managers: dict[types.CodeType, list[hook.Manager]] = {}
+        self._made: dict[types.CodeType, list[GuardedCode]] = {}
 
     def __call__(self, frame: Any, entry: Any, state: Any) -> Any:
         """The callback: no compiled code of this frame accepts its locals. Nobody watches while it runs."""
@@ -51,6 +51,9 @@ class Engine:
         history = self._history(code)
         if history.gave_up is not None:
             return hook.AS_IT_IS
+        for made in self._made.get(code, ()):  # another engine's reset took its entry away
+            if made.manager.check(dict(frame.f_locals)):
+                return hook.run_instead(made.code, made.manager, self._numbers[code], history.compiles)
         number = self._numbers.setdefault(code, len(self._numbers))
         given = self._frame(frame, code, number, history)
         title = getattr(code, "co_qualname", code.co_name)
@@ -90,7 +93,7 @@ class Engine:
             return self._give_up(given, guarded.fallback)
         given.history.compiles += 1
         TOTALS["compiles"] += 1
-        self._managers.setdefault(given.code, []).append(guarded.manager)
+        self._made.setdefault(given.code, []).append(guarded)
         return hook.run_instead(guarded.code, guarded.manager, number, given.history.compiles)
 
     def _give_up(self, given: Frame, why: Why) -> Any:
@@ -103,8 +106,8 @@ class Engine:
 
     def _note_recompile(self, given: Frame) -> None:
         failed = []
-        for manager in self._managers.get(given.code, ()):
-            why = manager.failure(dict(given.locals))
+        for made in self._made.get(given.code, ()):
+            why = made.manager.failure(dict(given.locals))
             if why:
                 failed.append(why)
                 note(GuardFailed, given.id, why, _seen(given, why))
@@ -137,20 +140,6 @@ def _seen(given: Frame, why: str) -> str:
     return ", ".join(shown)
 
 
-def _watched(engine: Engine, function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that calls `function` with the engine watching."""
-
-    @functools.wraps(function)
-    def compiled(*args: Any, **kwargs: Any) -> Any:
-        previous = hook.set_callback(engine)
-        try:
-            return function(*args, **kwargs)
-        finally:
-            hook.set_callback(previous)
-
-    return compiled
-
-
 def _clone(function: types.FunctionType) -> types.FunctionType:
     """The same function over a code object of its own, so that no other engine's entries are on it."""
     made = types.FunctionType(
@@ -180,16 +169,16 @@ def optimize(target: Any, config: Config, compile_frame: CompileFrame) -> Any:
     if isinstance(target, types.MethodType) and isinstance(target.__func__, types.FunctionType):
         clone = _clone(target.__func__)
         engine.root_code = clone.__code__
-        compiled = _watched(engine, types.MethodType(clone, target.__self__))
+        compiled = hook.watched(engine, types.MethodType(clone, target.__self__))
     elif isinstance(target, types.FunctionType):
         clone = _clone(target)
         engine.root_code = clone.__code__
-        compiled = _watched(engine, clone)
-        functools.update_wrapper(compiled, target)
+        compiled = hook.watched(engine, clone)
     else:
-        compiled = _watched(engine, _calling(target))
-        if hasattr(target, "__name__"):
-            functools.update_wrapper(compiled, target)
+        caller = _calling(target)
+        engine.root_code = caller.__code__
+        compiled = hook.watched(engine, caller)
+    functools.update_wrapper(compiled, target)
     compiled.__wrapped__ = target
     compiled.__explorer_engine__ = engine
     setattr(compiled, ORIGINAL, target)
@@ -223,7 +212,7 @@ class OptimizedModule(torch.nn.Module):
         object.__setattr__(self, "_settings", (config, compile_frame))
         engine = Engine(config, compile_frame)
         object.__setattr__(self, "__explorer_engine__", engine)
-        object.__setattr__(self, "_call", _watched(engine, _module_call(module, engine)))
+        object.__setattr__(self, "_call", hook.watched(engine, _module_call(module, engine)))
         object.__setattr__(self, ORIGINAL, module)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

@@ -8,8 +8,7 @@ difference is `_verbose`.
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -155,6 +154,12 @@ def _verbose(text: str) -> tuple[Any, ...]:
 # --------------------------------------------------------------------------------------------------- frame evaluation
 
 
+_REGION = 1 << 40
+"""Where our entries are kept on a code object, apart from stock's (2.13; before that there is one list for all)."""
+
+_HAS_REGIONS = hasattr(eval_frame, "set_eval_frame_isolate_recompiles_id")
+
+
 class _Entry:
     """What the shim takes as guarded code."""
 
@@ -163,7 +168,7 @@ class _Entry:
         self.guard_manager = manager
         self.compile_id = CompileId(frame_id=number, frame_compile_id=compile)
         self.trace_annotation = f"explorer {number}/{compile}"
-        self.isolate_recompiles_id = -1
+        self.isolate_recompiles_id = _REGION if _HAS_REGIONS else -1
 
 
 class _Answer:
@@ -188,19 +193,26 @@ def run_instead(code: types.CodeType, manager: Manager, number: int, compile: in
 Callback = Callable[[Any, Any, Any], Any]
 
 
-def set_callback(callback: Callback | None | bool) -> Any:
-    """Have `callback` see each new Python frame of this thread; None for nobody. Returns the previous one."""
-    return eval_frame.set_eval_frame(callback)  # type: ignore[arg-type]
+def watched(callback: Callback, function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function`, with `callback` seeing each Python frame that starts in this thread while it runs."""
+    switch: Callable[[Any], Any] = eval_frame.set_eval_frame
+    region: Callable[[int], int] = eval_frame.set_eval_frame_isolate_recompiles_id if _HAS_REGIONS else int
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        previous_region = region(_REGION)
+        previous = switch(callback)
+        try:
+            return function(*args, **kwargs)
+        finally:
+            switch(previous)
+            region(previous_region)
+
+    return run
 
 
-@contextmanager
-def nobody_watching() -> Iterator[None]:
-    """No callback inside the block, whoever's it is."""
-    previous = set_callback(None)
-    try:
-        yield
-    finally:
-        set_callback(previous)
+def watcher() -> Any:
+    """The callback that sees frames of this thread now, or None."""
+    return eval_frame.get_eval_frame_callback()
 
 
 def unwatched(call: Callable[..., Any]) -> Callable[..., Any]:
@@ -217,6 +229,10 @@ def unwatched(call: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-def entries(code: types.CodeType) -> list[Any]:
-    """The compiled entries on a code object, ours and others'."""
-    return list(eval_frame._debug_get_cache_entry_list(code))
+def entries(code: types.CodeType) -> int:
+    """How many compiled entries of ours are on a code object."""
+    if _HAS_REGIONS:
+        found = eval_frame._get_cache_entries_for_region(code, _REGION)
+    else:
+        found = eval_frame._debug_get_cache_entry_list(code)
+    return sum(isinstance(entry.guard_manager, Manager) for entry in found)
