@@ -90,7 +90,9 @@ class ObjectValue(Value):
                 return t.call(t.known_function(hook), [self, Constant(name)], {})
             except Raised as raised:
                 fallback = type_attribute(self.cls, "__getattr__")
-                if not (issubclass(raised.value.python_type(), AttributeError) and isinstance(fallback, types.FunctionType)):
+                if not (
+                    issubclass(raised.value.python_type(), AttributeError) and isinstance(fallback, types.FunctionType)
+                ):
                     raise
                 return t.call(t.known_function(fallback), [self, Constant(name)], {})
         found = self.find(t, name)
@@ -116,7 +118,12 @@ class ObjectValue(Value):
             return own
         if descriptor is MISSING:
             return None
-        if self.given is not MISSING and self.source is not None and not name.startswith("__") and _has_dict(self.given):
+        if (
+            self.given is not MISSING
+            and self.source is not None
+            and not name.startswith("__")
+            and _has_dict(self.given)
+        ):
             t.guard(self.source, "has", "==", (name, False, "attribute"))
         return self.bind(t, descriptor, name)
 
@@ -163,11 +170,16 @@ class ObjectValue(Value):
             return own
         if isinstance(descriptor, (types.MemberDescriptorType, types.GetSetDescriptorType)):
             return self._slot(t, descriptor, name)
-        if isinstance(descriptor, (types.WrapperDescriptorType, types.MethodDescriptorType, types.ClassMethodDescriptorType)):
+        if isinstance(
+            descriptor, (types.WrapperDescriptorType, types.MethodDescriptorType, types.ClassMethodDescriptorType)
+        ):
             return t.builtin_method(self, name)
         if isinstance(descriptor, (functools.partialmethod,)):
-            return t.call(t.from_python(functools.partial), [t.bind(t.from_python(descriptor.func), self),
-                          *map(t.from_python, descriptor.args)], {k: t.from_python(v) for k, v in descriptor.keywords.items()})
+            return t.call(
+                t.from_python(functools.partial),
+                [t.bind(t.from_python(descriptor.func), self), *map(t.from_python, descriptor.args)],
+                {k: t.from_python(v) for k, v in descriptor.keywords.items()},
+            )
         getter = type_attribute(type(descriptor), "__get__")
         if isinstance(getter, types.FunctionType):
             bound = t.wrap(t.known_source(descriptor), descriptor)
@@ -398,7 +410,12 @@ class ModuleValue(ObjectValue):
 
 
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
-_GLOBAL_HOOKS = ("_global_forward_hooks", "_global_forward_pre_hooks", "_global_backward_hooks", "_global_backward_pre_hooks")
+_GLOBAL_HOOKS = (
+    "_global_forward_hooks",
+    "_global_forward_pre_hooks",
+    "_global_backward_hooks",
+    "_global_backward_pre_hooks",
+)
 
 
 class ClassValue(Value):
@@ -432,8 +449,16 @@ class ClassValue(Value):
             return t.bind(t.from_python(found.__func__), self)
         if isinstance(found, staticmethod):
             return t.from_python(found.__func__)
-        if isinstance(found, (types.WrapperDescriptorType, types.MethodDescriptorType, types.MemberDescriptorType,
-                              types.ClassMethodDescriptorType, types.GetSetDescriptorType)):
+        if isinstance(
+            found,
+            (
+                types.WrapperDescriptorType,
+                types.MethodDescriptorType,
+                types.MemberDescriptorType,
+                types.ClassMethodDescriptorType,
+                types.GetSetDescriptorType,
+            ),
+        ):
             return t.from_python(t.python(getattr, self.cls, name))
         if is_plain(t.python(getattr, self.cls, name)) and not is_plain(found):
             return t.from_python(getattr(self.cls, name))
@@ -583,4 +608,6 @@ class SuperValue(Value):
             return t.from_python(found) if is_class else t.builtin_method(self.bound, name, found)
         if isinstance(found, types.ClassMethodDescriptorType):
             return t.from_python(found.__get__(None, cls))
+        if hasattr(type(found), "__get__"):
+            unsupported(reasons.ATTRIBUTE, f"super().{name} is a {type(found).__name__}")
         return t.class_attribute(base, name, found)
