@@ -62,7 +62,8 @@ class Run:
             if isinstance(entry, Buffer):
                 self.given[entry.name] = value
                 self.memory[entry.name] = storage_of(value)
-                for size, number in zip(entry.layout.size, value.shape, strict=True):
+                layout = (*entry.layout.size, *entry.layout.stride)
+                for size, number in zip(layout, (*value.shape, *value.stride()), strict=True):
                     self._bind(size, number)
             else:
                 self._bind(entry, value)
@@ -242,6 +243,8 @@ def _evaluate(value: Any, symbols: dict[sympy.Symbol, Any]) -> Any:
         return int(value)
     if value.is_Symbol:
         return symbols[value]
+    if value.is_number:
+        return float(value)
     args = [_evaluate(arg, symbols) for arg in value.args]
     if value.is_Add:
         return reduce(lambda a, b: a + b, args)
@@ -253,11 +256,9 @@ def _evaluate(value: Any, symbols: dict[sympy.Symbol, Any]) -> Any:
         return args[0] // args[1] % args[2]
     if value.is_Pow:
         return args[0] ** args[1]
-    return _number(_python(value.subs(symbols)))
-
-
-def _python(value: Any) -> Any:
-    return int(value) if value.is_integer else float(value)
+    # What else sizes are made of (Max, powers, divisions of floats) has no axis in it.
+    found = value.func(*map(_number, args))
+    return int(found) if found.is_integer else float(found)
 
 
 _APPLY: dict[str, Callable[..., torch.Tensor]] = {

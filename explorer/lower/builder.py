@@ -28,7 +28,7 @@ from explorer.ir.loops import (
 )
 from explorer.ir.ops import Combine
 from explorer.lower import reasons
-from explorer.lower.indexing import ZERO, Indexing, Point, contiguous, equal, integer
+from explorer.lower.indexing import ZERO, Indexing, Point, contiguous, equal, integer, strides
 from explorer.lower.split import joined, split_axes
 from explorer.lower.tensors import Element, Restride, Tensor
 
@@ -69,9 +69,7 @@ class Lowering:
 
     def computed(self, like: torch.Tensor, element: Element, *operands: Tensor) -> Tensor:
         """A tensor with the dtype, shape and strides of the fake tensor `like`, computed from `operands`."""
-        return self.value(
-            like.dtype, like.device, shape(like), element, *operands, stride=tuple(map(integer, like.stride()))
-        )
+        return self.value(like.dtype, like.device, shape(like), element, *operands, stride=strides(like))
 
     def value(
         self,

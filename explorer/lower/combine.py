@@ -14,7 +14,7 @@ from explorer.ir.loops import Buffer, Expr, Layout, Masked, Size, apply
 from explorer.lower import reasons
 from explorer.lower.builder import Lowering, shape
 from explorer.lower.dtypes import cast
-from explorer.lower.indexing import ZERO, Point, certainly, integer, integers
+from explorer.lower.indexing import ZERO, Point, certainly, integer, strides
 from explorer.lower.pointwise import broadcast
 from explorer.lower.policy import HEAVY, cost
 from explorer.lower.sizes import index_value, number
@@ -78,7 +78,7 @@ def _cat_value(lower: Lowering, out: torch.Tensor, places: list[tuple[Tensor, Si
 
 def _cat_parts(lower: Lowering, out: torch.Tensor, places: list[tuple[Tensor, Size]], dim: int) -> Tensor:
     size = shape(out)
-    layout = Layout(out.dtype, out.device, size, lower.dense(size, integers(out.stride())))
+    layout = Layout(out.dtype, out.device, size, lower.dense(size, strides(out)))
     made: Buffer | None = None
     for number_of_part, (part, start) in enumerate(places):
         offset = start * layout.stride[dim]
@@ -147,5 +147,21 @@ def select_scatter(lower: Lowering, out: torch.Tensor, x: Tensor, source: Tensor
     def element(point: Point) -> Expr:
         here = apply("eq", index_value(lower, point[dim]), index_value(lower, place))
         return masked([here], put((*point[:dim], *point[dim + 1 :])), x.at(point))
+
+    return lower.computed(out, element, x, source)
+
+
+@LOWERINGS.rule(aten.diagonal_scatter.default)
+def diagonal_scatter(
+    lower: Lowering, out: torch.Tensor, x: Tensor, source: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1
+) -> Tensor:
+    """A tensor with a diagonal replaced."""
+    a, b = dim1 % len(x.size), dim2 % len(x.size)
+
+    def element(point: Point) -> Expr:
+        here = apply("eq", index_value(lower, point[b]), index_value(lower, point[a] + offset))
+        rest = tuple(i for d, i in enumerate(point) if d not in (a, b))
+        along = point[a] if offset >= 0 else point[b]
+        return masked([here], cast(source.at((*rest, along)), source.dtype, out.dtype), x.at(point))
 
     return lower.computed(out, element, x, source)

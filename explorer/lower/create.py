@@ -33,6 +33,12 @@ def new_full(lower: Lowering, out: torch.Tensor, x: Tensor, size: Any, value: An
     return filled(lower, out, value)
 
 
+@LOWERINGS.rule(aten.zero.default)
+def zero(lower: Lowering, out: torch.Tensor, x: Tensor) -> Tensor:
+    """0 everywhere, in the shape of `x`."""
+    return filled(lower, out, 0)
+
+
 @LOWERINGS.rule(aten.fill.Scalar)
 def fill(lower: Lowering, out: torch.Tensor, x: Tensor, value: Any) -> Tensor:
     """One number everywhere, in the shape of `x`."""

@@ -21,7 +21,7 @@ from explorer.lower import combine, create, index, pointwise, reasons, reduce, v
 from explorer.lower.builder import Lowering, shape
 from explorer.lower.dtypes import LOOP_DTYPES
 from explorer.lower.extern import library, mutated, symbols_of, why_library
-from explorer.lower.indexing import integer, integers
+from explorer.lower.indexing import integer, strides
 from explorer.lower.mutation import compute_before, write_back
 from explorer.lower.policy import settle
 from explorer.lower.table import LOWERINGS, VIEWS
@@ -46,7 +46,8 @@ class _Walk:
         self.inputs: list[Buffer | Size] = []
         self.captured: list[Buffer] = []
         self.constants: dict[str, torch.Tensor] = {}
-        self.symbols: set[sympy.Symbol] = set()
+        self.symbols = _given_symbols(graph)
+        self.given: dict[Size, sympy.Symbol] = {}
         self.readers = _readers(self.nodes)
         self.returned = _returned(graph)
         self.left = {node: len(node.users) for node in self.nodes}
@@ -59,6 +60,11 @@ class _Walk:
                 self.env[node] = self._node(node)
             for used in node.all_input_nodes:
                 self.left[used] -= 1
+        for buffer in (*self.inputs, *self.captured):
+            if isinstance(buffer, Buffer):
+                self._check_known(
+                    set().union(*(n.free_symbols for n in buffer.layout.size)), f"the shape of {buffer.name}"
+                )
         outputs = tuple(self._output(value) for value in self.graph.outputs)
         given = {entry.name for entry in (*self.inputs, *self.captured) if isinstance(entry, Buffer)}
         operations = _needed(self.lower.operations, outputs, given)
@@ -100,10 +106,22 @@ class _Walk:
             return tensor
         if isinstance(value, (torch.SymInt, torch.SymFloat, int, float)):
             size = sympy.sympify(value if isinstance(value, (int, float)) else value.node.expr)
-            self.symbols |= size.free_symbols
+            if not size.free_symbols <= self.symbols:
+                size = self._derived(node, size)
             self.inputs.append(size)
             return size
         raise Unsupported(Why(reasons.UNKNOWN_CALL, f"an input of type {type(value).__name__}"))
+
+    def _derived(self, node: fx.Node, size: Size) -> sympy.Symbol:
+        """A symbol of its own for an input that is an expression over sizes that no input gives singly."""
+        if not size.is_integer:
+            raise Unsupported(Why(reasons.UNBOUND_SIZE, f"{node.name} = {size}"))
+        made = sympy.Symbol(node.name, integer=True)
+        self.given[size] = made
+        self.symbols.add(made)
+        if size.free_symbols <= self.lower.hints.keys():
+            self.lower.hints[made] = self.lower.hint(size)
+        return made
 
     def _constant(self, node: fx.Node, facts: NodeInfo) -> Tensor:
         value = self.graph.constants[str(node.target)]
@@ -118,8 +136,7 @@ class _Walk:
     def _captured(self, node: fx.Node, value: torch.Tensor, kind: Any) -> Tensor:
         if value.layout is not torch.strided or not hasattr(value, "fake_mode"):
             raise Unsupported(Why(reasons.UNKNOWN_LAYOUT, f"{node.name} is {value.layout}"))
-        self.symbols |= symbols_of(value)
-        layout = Layout(value.dtype, value.device, shape(value), integers(value.stride()))
+        layout = Layout(value.dtype, value.device, shape(value), strides(value))
         self.lower.starts[node.name] = integer(value.storage_offset())
         return self.lower.stored(Buffer(node.name, layout, kind, (info(node).id,)))
 
@@ -129,17 +146,15 @@ class _Walk:
         if isinstance(value, (bool, int, float)):
             found = value
         else:
-            found = value.node.expr
-            if not found.free_symbols <= self.symbols:
-                raise Unsupported(Why(reasons.DATA_DEPENDENT, f"{node.name} = {node.target}"))
+            found = value.node.expr.xreplace(self.given)
+            self._check_known(found.free_symbols, f"{node.name} = {node.target}")
         self.kinds[facts.id] = "constant"
         return found
 
     def _call(self, node: fx.Node, target: Any, facts: NodeInfo) -> Any:
         args: Any = fx.node.map_aggregate(node.args, self._argument)
         kwargs: Any = fx.node.map_aggregate(node.kwargs, self._argument)
-        if not symbols_of(facts.value) <= self.symbols:
-            raise Unsupported(Why(reasons.DATA_DEPENDENT, f"the shape of {node.name} = {target}"))
+        self._check_known(symbols_of(facts.value), f"the shape of {node.name} = {target}")
         refusal = self._refusal(target, facts.value, args, kwargs)
         if target is aten.copy_.default and refusal is None and args[0].in_memory() and isinstance(args[1], Tensor):
             self.kinds[facts.id] = "kernel"
@@ -163,8 +178,17 @@ class _Walk:
         if isinstance(value, fx.Node):
             return self.env[value]
         if isinstance(value, (torch.SymInt, torch.SymFloat)):
-            return value.node.expr
+            return value.node.expr.xreplace(self.given)
         return value
+
+    def _check_known(self, symbols: set[sympy.Symbol], what: str) -> None:
+        """Raises Unsupported for a size that no input gives."""
+        if not symbols <= self.symbols:
+            unknown = ", ".join(sorted(map(str, symbols - self.symbols)))
+            in_example = symbols <= self.lower.hints.keys()
+            raise Unsupported(
+                Why(reasons.UNBOUND_SIZE if in_example else reasons.DATA_DEPENDENT, f"{unknown} in {what}")
+            )
 
     def _refusal(self, target: Any, value: Any, args: Any, kwargs: Any) -> Why | None:
         """Why no loop can do this call, whatever its rule says."""
@@ -185,7 +209,7 @@ class _Walk:
             if not isinstance(tensor, Tensor):
                 continue
             if tensor.stride is None:
-                tensor.stride = integers(fake.stride())
+                tensor.stride = strides(fake)
             if node in self.returned and tensor.base is None:
                 self.lower.memory(tensor, reasons.OUTPUT, exact=True)
             settle(self.lower, tensor, self.readers[node])
@@ -230,6 +254,19 @@ def _must_run(target: Any) -> bool:
     """Whether the call matters even where nobody uses its result: it updates, draws, or checks."""
     schema = target._schema
     return schema.is_mutable or not schema.returns or torch.Tag.nondeterministic_seeded in target.tags
+
+
+def _given_symbols(graph: Graph) -> set[sympy.Symbol]:
+    """The size symbols whose values the inputs give: as sizes, or as a dimension or stride of a tensor."""
+    found: set[sympy.Symbol] = set()
+    for node in graph.inputs:
+        value = info(node).value
+        if isinstance(value, torch.Tensor):
+            strided = value.layout is torch.strided
+            found |= {n for n in (*shape(value), *(strides(value) if strided else ())) if n.is_Symbol}
+        elif isinstance(value, (torch.SymInt, torch.SymFloat)) and value.node.expr.is_Symbol:
+            found.add(value.node.expr)
+    return found
 
 
 def _hints(graph: Graph) -> dict[sympy.Symbol, int]:

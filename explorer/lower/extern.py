@@ -16,7 +16,7 @@ from explorer.core.reasons import Unsupported, Why
 from explorer.ir.loops import Buffer, Layout
 from explorer.lower import reasons
 from explorer.lower.builder import Lowering, shape
-from explorer.lower.indexing import integers
+from explorer.lower.indexing import strides
 from explorer.lower.tensors import Tensor
 
 aten = torch.ops.aten
@@ -100,7 +100,7 @@ def _buffer(lower: Lowering, target: Any, value: Any, place: int, args: Sequence
         raise Unsupported(Why(reasons.UNKNOWN_CALL, f"{target} returns tensors in nested lists"))
     if not isinstance(value, torch.Tensor):
         return None
-    layout = Layout(value.dtype, value.device, shape(value), integers(value.stride()))
+    layout = Layout(value.dtype, value.device, shape(value), strides(value))
     return Buffer(lower.name("buf"), layout, "extern", origins(), _aliased(target, place, args), why)
 
 

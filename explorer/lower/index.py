@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
@@ -232,9 +233,23 @@ def scatter_reduce(
     include_self: bool = True,
 ) -> Tensor | None:  # fmt: skip
     """Along one dimension, values joined with what is at the positions that an index tensor gives."""
-    if reduce not in _STORES or not include_self:
+    if reduce not in _STORES:
         return None
+    if not include_self:
+        start: Tensor | None = _scatter(lower, x, dim, index, _neutral(reduce, x.dtype), "set", "scatter_reduce")
+        x = start if start is not None else x
     return _scatter(lower, x, dim, index, source, _STORES[reduce], "scatter_reduce")
+
+
+def _neutral(reduce: str, dtype: torch.dtype) -> int | float:
+    """What a reduction starts from without the element's old value."""
+    if reduce in ("sum", "prod"):
+        return int(reduce == "prod")
+    if dtype == torch.bool:
+        return reduce == "amin"
+    if dtype.is_floating_point:
+        return -math.inf if reduce == "amax" else math.inf
+    return torch.iinfo(dtype).min if reduce == "amax" else torch.iinfo(dtype).max
 
 
 # With a mask: what the backward of padding and of resampling use.

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import sympy
-from torch.utils._sympy.functions import FloorDiv, ModularIndexing
+import torch
+from torch.utils._sympy.functions import FloorDiv, Max, ModularIndexing
 
 from explorer.ir.loops import Axis, Size
 
@@ -30,6 +31,21 @@ def integer(value: Any) -> Size:
 
 def integers(values: Sequence[Any]) -> Point:
     return tuple(integer(value) for value in values)
+
+
+def strides(tensor: torch.Tensor) -> Point:
+    """The strides of a fake tensor. torch counts a size as at least 1 (`Max(1, s0 - 2)`) for those of an empty tensor;
+    without that, equal layouts have equal strides, and an empty tensor has no elements to misplace."""
+    return tuple(_without_bound(integer(value)) for value in tensor.stride())
+
+
+def _without_bound(stride: Size) -> Size:
+    if stride.is_Integer or not stride.has(Max):
+        return stride
+    return stride.replace(
+        lambda part: isinstance(part, Max) and ONE in part.args and len(part.args) == 2,
+        lambda part: next(arg for arg in part.args if arg != 1),
+    )
 
 
 def equal(a: Size, b: Size) -> bool:

@@ -151,6 +151,13 @@ DATA_DEPENDENT = reason(
     "The result's shape, or a Python number that is used as one, is known only after the tensor is computed.",
     "Avoid .item(), nonzero and boolean indexing inside the compiled region, or use torch.where.",
 )
+UNBOUND_SIZE = reason(
+    "lower.unbound_size",
+    "No input gives a size that is needed",
+    "A symbolic size occurs only inside expressions (2 * s0) in the shapes of the inputs, so its value cannot be read "
+    "from them.",
+    "",
+)
 UNKNOWN_LAYOUT = reason(
     "lower.unknown_layout",
     "The tensor is not an array with strides",

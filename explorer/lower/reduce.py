@@ -13,7 +13,7 @@ from explorer.ir.ops import Combine
 from explorer.lower import reasons
 from explorer.lower.builder import Lowering
 from explorer.lower.dtypes import cast
-from explorer.lower.indexing import ONE, ZERO, Point, integers, product
+from explorer.lower.indexing import ONE, ZERO, Point, product, strides
 from explorer.lower.pointwise import convert
 from explorer.lower.policy import settle
 from explorer.lower.sizes import number
@@ -59,7 +59,7 @@ def reduction(
 
 
 def _strides(out: torch.Tensor) -> Point:
-    return integers(out.stride())
+    return strides(out)
 
 
 def _direct(combine: Combine) -> Any:
