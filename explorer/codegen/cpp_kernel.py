@@ -76,9 +76,9 @@ def arrangement(body: Body, buffers: Mapping[str, Buffer], hints: Mapping[sympy.
 
 
 def _contiguous_bytes(body: Body, buffers: Mapping[str, Buffer], axis: Axis) -> int:
-    """Bytes at one point of the sweeps that are next to those of the axis's next point."""
+    """Bytes that each point of the sweeps touches anew and that are next to those of the axis's next point."""
     loads = (value for p in body.passes for value in walk(*p.sweep_roots) if isinstance(value, Load))
-    touched = {(load.buffer, load.index) for load in loads}
+    touched = {(load.buffer, load.index) for load in loads if body.varies_inside(load)}
     touched |= {(write.loop.buffer.name, write.loop.index) for p in body.passes for write in p.writes}
     near = [buffers[buffer].layout.dtype.itemsize for buffer, index in touched if step(index, axis.symbol) == 1]
     return sum(near)

@@ -166,8 +166,16 @@ class Nest:
         """The pragma of a vector loop over `axis`; none where neighbours may meet in one element."""
         if any(not apart(write, axis) for write in writes):
             return ""
-        failing = ["reduction(|:bad)"] if self.can_fail else []
+        failing = ["reduction(|:bad)"] if self._fails_along(axis) else []
         return " ".join(["#pragma omp simd", *clauses, *failing])
+
+    def _fails_along(self, axis: Axis) -> bool:
+        """Whether a value that may fail is computed in the innermost loop, over `axis`, rather than before it."""
+        if not self.can_fail:
+            return False
+        level, symbols = self.body.level, self.body.symbols
+        before = {v for v in always_evaluated(self.roots) if level[v] == 0 and axis.symbol not in symbols[v]}
+        return any(can_fail(value) and value not in before for value in self.all)
 
     # Stores.
 
