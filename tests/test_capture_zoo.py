@@ -73,7 +73,7 @@ def test_other_inputs(program: Any, dynamic: bool | None) -> None:
     wrapped = optimize(ours.built, Config(backend="eager", dynamic=dynamic), captures)
     every = (program.inputs, *program.other_inputs)
     count = 0
-    for turn in range(3):
+    for _turn in range(3):
         count = len(captures.made)
         for inputs in every:
             expected = outcome(eager, lambda fn: fn, inputs)

@@ -1,4 +1,7 @@
-"""Calls: binding arguments, inlining Python functions, torch functions, making instances. Stock: symbolic_convert.py."""
+"""Calls: binding arguments, inlining Python functions, torch functions, making instances.
+
+Stock counterpart: torch/_dynamo/symbolic_convert.py and variables/builder.py.
+"""
 
 from __future__ import annotations
 
@@ -33,20 +36,25 @@ TORCH_DIR = os.path.dirname(torch.__file__) + os.sep
 STDLIB_DIR = sysconfig.get_paths()["stdlib"] + os.sep
 
 GRAPH_MODULES = frozenset(
-    "torch.nn.functional torch.functional torch._jit_internal torch.special torch.fft torch.linalg torch._tensor".split()
+    "torch.nn.functional torch.functional torch._jit_internal torch.special torch.fft torch.linalg "
+    "torch._tensor".split()
 )
 """Python functions of these modules are recorded as they are, not inlined."""
 NOT_GRAPH = frozenset(
     "has_torch_function handle_torch_function boolean_dispatch _overload annotate is_scripting is_tensor is_storage "
     "isinstance refine get_default_dtype __len__ __iter__ __contains__".split()
 )
-PURE_MODULES = frozenset("math cmath _operator operator _struct _string _bisect zlib_ unicodedata _functools _collections".split())
+PURE_MODULES = frozenset(
+    "math cmath _operator operator _struct _string _bisect zlib_ unicodedata _functools _collections".split()
+)
 PURE_BUILTINS = frozenset(
     {abs, ascii, bin, chr, divmod, format, hex, oct, ord, pow, repr, round, hash, callable, len, min, max, sum}
 )
 FOLDED_MODULES = (
-    "inspect", "typing", "types", "packaging", "importlib", "re", "textwrap", "dataclasses", "abc", "os.path", "posixpath",
-    "enum", "keyword", "string", "torch.utils._python_dispatch", "torch._utils", "torch.overrides", "torch.version", "torch.jit", "torch._jit_internal", "warnings", "platform",
+    "inspect", "typing", "types", "packaging", "importlib", "re", "textwrap", "dataclasses", "abc", "os.path",
+    "posixpath",
+    "enum", "keyword", "string", "torch.utils._python_dispatch", "torch._utils", "torch.overrides", "torch.version",
+    "torch.jit", "torch._jit_internal", "warnings", "platform",
 )  # fmt: skip
 """Functions of these modules, given things that are known, are called while tracing."""
 
@@ -57,7 +65,9 @@ class Calls:
     def call(self: Tracer, function: Value, args: list[Value], kwargs: dict[str, Value]) -> Value:
         return function.call(self, args, kwargs)
 
-    def call_method(self: Tracer, value: Value, name: str, args: list[Value], kwargs: dict[str, Value] | None = None) -> Value:
+    def call_method(
+        self: Tracer, value: Value, name: str, args: list[Value], kwargs: dict[str, Value] | None = None
+    ) -> Value:
         return self.call(self.get_attr(value, name), args, kwargs or {})
 
     # ----------------------------------------------------------------------------------------------- Python functions
@@ -110,7 +120,9 @@ class Calls:
         assert frame.result is not None
         return frame.result
 
-    def bind_arguments(self: Tracer, function: FunctionValue, args: list[Value], kwargs: dict[str, Value]) -> dict[str, Value]:
+    def bind_arguments(
+        self: Tracer, function: FunctionValue, args: list[Value], kwargs: dict[str, Value]
+    ) -> dict[str, Value]:
         """Arguments to parameters, as Python does. Raises TypeError in the traced program."""
         code = function.code
         names = code.co_varnames
@@ -159,7 +171,9 @@ class Calls:
             return rule(self, args, kwargs)
         if isinstance(function, functools._lru_cache_wrapper):
             if all(isinstance(v, Constant) for v in (*args, *kwargs.values())):
-                return self.from_python(self.python(function, *(a.constant() for a in args), **{k: v.constant() for k, v in kwargs.items()}))
+                return self.from_python(
+                    self.python(function, *(a.constant() for a in args), **{k: v.constant() for k, v in kwargs.items()})
+                )
             return self.call(self.from_python(function.__wrapped__), args, kwargs)
         if is_graph_function(function):
             return graph_call(self, "call_function", function, args, kwargs)
@@ -179,12 +193,16 @@ class Calls:
                 return self.from_sym(self.on_sizes(function, *args))
             if not any(isinstance(a, TensorValue) for a in args):
                 return self.from_python(
-                    self.python(function, *map(self.constant_of, args), **{k: self.constant_of(v) for k, v in kwargs.items()})
+                    self.python(
+                        function, *map(self.constant_of, args), **{k: self.constant_of(v) for k, v in kwargs.items()}
+                    )
                 )
         name = getattr(function, "__qualname__", None) or getattr(function, "__name__", None) or repr(function)
         unsupported(reasons.UNTRACEABLE_CALL, f"{module}.{name}" if module not in ("", "builtins") else str(name))
 
-    def _descriptor_call(self: Tracer, function: Any, owner: type, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    def _descriptor_call(
+        self: Tracer, function: Any, owner: type, args: list[Value], kwargs: dict[str, Value]
+    ) -> Value:
         """dict.update(x, ...), object.__setattr__(x, ...): the method of C, whatever a subclass overrides."""
         first, *rest = args
         if isinstance(function, (types.GetSetDescriptorType, types.MemberDescriptorType)):
@@ -201,7 +219,11 @@ class Calls:
                 made.put(key, args[1] if len(args) > 1 else Constant(None))
             return made
         if cls in (int, float, str, bytes, object, type):
-            return self.from_python(self.python(function, *map(self.constant_of, args), **{k: self.constant_of(v) for k, v in kwargs.items()}))
+            return self.from_python(
+                self.python(
+                    function, *map(self.constant_of, args), **{k: self.constant_of(v) for k, v in kwargs.items()}
+                )
+            )
         if function.__name__ == "from_iterable":
             rule = CALLS["chain.from_iterable"]
             return rule(self, args, kwargs)
@@ -254,7 +276,9 @@ class Calls:
             folded = self.fold(cls, rest, kwargs) if base is cls and cls.__module__.startswith("torch") else None
             if folded is not None:
                 return folded
-            unsupported(reasons.UNTRACEABLE_CALL, f"making a {cls.__name__}, whose base {base.__name__} is written in C")
+            unsupported(
+                reasons.UNTRACEABLE_CALL, f"making a {cls.__name__}, whose base {base.__name__} is written in C"
+            )
         if issubclass(cls, tuple):
             return TupleValue(self.items(rest[0]) if rest else [], cls)
         if issubclass(cls, frozenset):
@@ -319,7 +343,9 @@ class Calls:
         return self.wrap(Attr(self.known_source(owner), name), found)
 
 
-_LIBRARIES = frozenset("builtins torch collections contextlib functools abc typing enum dataclasses types logging warnings".split())
+_LIBRARIES = frozenset(
+    "builtins torch collections contextlib functools abc typing enum dataclasses types logging warnings".split()
+)
 
 
 def _owner(cls: type, name: str) -> type:
@@ -330,14 +356,23 @@ def _owner(cls: type, name: str) -> type:
 def _torch_builtins() -> frozenset[int]:
     """Ids of the functions written in C that are graph functions."""
     found: set[int] = set()
-    spaces: list[Any] = [torch, torch._C._VariableFunctions, torch._C._nn, torch._C._special, torch._C._fft, torch._C._linalg]
+    spaces: list[Any] = [
+        torch,
+        torch._C._VariableFunctions,
+        torch._C._nn,
+        torch._C._special,
+        torch._C._fft,
+        torch._C._linalg,
+    ]
     for space in spaces:
         for name in dir(space):
             member = getattr(space, name)
             if isinstance(member, types.BuiltinFunctionType) and (name not in _NOT_OPERATORS):
                 module = getattr(member, "__module__", None)
-                if space is not torch or module in (None, "torch", "torch._C._VariableFunctions") or isinstance(
-                    getattr(member, "__self__", None), type(torch._C._VariableFunctions)
+                if (
+                    space is not torch
+                    or module in (None, "torch", "torch._C._VariableFunctions")
+                    or isinstance(getattr(member, "__self__", None), type(torch._C._VariableFunctions))
                 ):
                     found.add(id(member))
     return frozenset(found)
@@ -359,9 +394,11 @@ def is_graph_function(function: Any) -> bool:
     if isinstance(function, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
         return True
     if isinstance(function, types.BuiltinFunctionType):
-        return id(function) in _torch_builtins() or isinstance(
-            getattr(function, "__self__", None), type(torch._C._VariableFunctions)
-        ) and function.__name__ not in _NOT_OPERATORS
+        return (
+            id(function) in _torch_builtins()
+            or isinstance(getattr(function, "__self__", None), type(torch._C._VariableFunctions))
+            and function.__name__ not in _NOT_OPERATORS
+        )
     if isinstance(function, types.FunctionType):
         return (
             (function.__module__ or "") in GRAPH_MODULES
@@ -369,4 +406,3 @@ def is_graph_function(function: Any) -> bool:
             and function.__code__.co_filename.startswith(TORCH_DIR)
         )
     return False
-

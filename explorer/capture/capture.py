@@ -87,7 +87,8 @@ def _finish(given: CaptureInput, t: Tracer, frame: Frame, known: BreakAt | None)
     try:
         if place is None:
             residual = returning(t, frame)
-            idle = not residual.calls_graph and not t.effects.changes
+            # Left as it is, a frame would call what was inlined here for real, and those frames would be captured again.
+            idle = not residual.calls_graph and not t.effects.changes and not t.decoded
             return _result(given, t, None if idle else residual, ())
         if untouched and place.why.code == reasons.RAISES:
             return _result(given, t, None, (place,))
@@ -102,7 +103,7 @@ def _finish(given: CaptureInput, t: Tracer, frame: Frame, known: BreakAt | None)
 
 
 def _break(t: Tracer, frame: Frame, why: Why, stack: tuple[str, ...], where: Span | None = None) -> Break:
-    """The break before the instruction the root frame stands at; `where` is the place inside inlined calls that is why."""
+    """The break before the instruction the root frame stands at; `where` is what caused it, inside inlined calls."""
     position = min(frame.position, len(t.code.instructions) - 1)
     instruction = t.code.instructions[position]
     return Break(why, instruction.id, where or instruction.span, stack or t.user_stack())

@@ -78,5 +78,8 @@ def _describe(change: Change) -> Effect:
     if change.kind == "attribute":
         verb = "is deleted" if change.value.overlay[change.name] is DELETED else "is set"
         return Effect("attribute", f"{name}.{change.name}", verb, change.origins)
-    kind = next((k for k in ("list", "dict", "set", "deque") if k in {b.__name__.lower() for b in change.value.cls.__mro__}), "list")
+    kind = next(
+        (k for k in ("list", "dict", "set", "deque") if k in {b.__name__.lower() for b in change.value.cls.__mro__}),
+        "list",
+    )
     return Effect(kind, name, "is refilled", change.origins)  # type: ignore[arg-type]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import functools
 import inspect
-import itertools
 import os
 import traceback
 import types
@@ -21,12 +20,17 @@ from explorer.capture.wrap import ORIGINAL
 from explorer.config import Config
 from explorer.core.reasons import Why
 from explorer.core.recorder import TOTALS, compile_scope, note
-from explorer.ir.capture import CompilerBug, Frame, FrameHistory, FrameSkipped, GuardFailed, GuardedCode, Recompiled
+from explorer.ir.capture import CompilerBug, Frame, FrameHistory, FrameSkipped, GuardedCode, GuardFailed, Recompiled
 
 CompileFrame = Callable[[Frame, Config], GuardedCode]
 
 _MODULES_DIR = os.path.join(TORCH_DIR, "nn", "modules") + os.sep
-_NEVER = (os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep, "<frozen", "<string>", "<__array_function__")
+_NEVER = (
+    os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep,
+    "<frozen",
+    "<string>",
+    "<__array_function__",
+)
 
 
 class Engine:
@@ -115,11 +119,16 @@ class Engine:
             note(Recompiled, given.id, tuple(failed))
 
     def wanted(self, code: types.CodeType) -> bool:
-        """Whether frames of this code are worth capturing: not torch's own, the standard library's or this package's."""
+        """Whether to capture frames of this code: not torch's own, the standard library's or this package's."""
         if code is self.root_code:
             return True
         file = code.co_filename
-        if code.co_name == "<module>" or file.startswith(_NEVER) or file.startswith(STDLIB_DIR) and "site-packages" not in file:
+        if (
+            code.co_name == "<module>"
+            or file.startswith(_NEVER)
+            or file.startswith(STDLIB_DIR)
+            and "site-packages" not in file
+        ):
             return False
         if file.startswith(TORCH_DIR):
             return file.startswith(_MODULES_DIR) and code.co_name == "forward"
@@ -143,7 +152,11 @@ def _seen(given: Frame, why: str) -> str:
 def _clone(function: types.FunctionType) -> types.FunctionType:
     """The same function over a code object of its own, so that no other engine's entries are on it."""
     made = types.FunctionType(
-        function.__code__.replace(), function.__globals__, function.__name__, function.__defaults__, function.__closure__
+        function.__code__.replace(),
+        function.__globals__,
+        function.__name__,
+        function.__defaults__,
+        function.__closure__,
     )
     made.__kwdefaults__ = function.__kwdefaults__
     made.__dict__.update(function.__dict__)
@@ -154,7 +167,7 @@ def _clone(function: types.FunctionType) -> types.FunctionType:
 def optimize(target: Any, config: Config, compile_frame: CompileFrame) -> Any:
     """`target`, a function, method, class instance with __call__, or module, compiled at its calls by `compile_frame`.
 
-    A module comes back as a module that shares everything with the original. Raises TypeError for what cannot be called.
+    A module comes back as a module that shares everything with the original. Raises TypeError for what is not callable.
     """
     if isinstance(target, torch.nn.Module):
         return OptimizedModule(target, config, compile_frame)
@@ -205,7 +218,7 @@ def _module_class(target: Any, config: Config, compile_frame: CompileFrame) -> A
 
 
 class OptimizedModule(torch.nn.Module):
-    """A module whose calls are compiled. Attributes, parameters, hooks, state_dict keys and modes are the original's."""
+    """A module whose calls are compiled. Attributes, parameters, hooks, state_dict and modes are the original's."""
 
     def __init__(self, module: torch.nn.Module, config: Config, compile_frame: CompileFrame) -> None:
         object.__setattr__(self, "_orig_mod", module)
@@ -265,7 +278,8 @@ class OptimizedModule(torch.nn.Module):
 
 
 _OWN = frozenset(
-    "_orig_mod _settings _call forward __call__ __class__ __copy__ __deepcopy__ __reduce__ __reduce_ex__ __repr__ __dir__ "
+    "_orig_mod _settings _call forward __call__ __class__ __copy__ __deepcopy__ __reduce__ __reduce_ex__ __repr__ "
+    "__dir__ "
     "__len__ __getitem__ __iter__ __setattr__ __delattr__ __signature__ __explorer_engine__ __init__ __new__".split()
 ) | {ORIGINAL}
 
@@ -285,4 +299,3 @@ def _module_call(module: torch.nn.Module, engine: Engine) -> Callable[..., Any]:
     call_module.__code__ = call_module.__code__.replace(co_name=name, co_qualname=name)
     engine.root_code = call_module.__code__
     return call_module
-

@@ -13,7 +13,21 @@ import torch
 
 from explorer.capture import hook
 from explorer.capture.progress import progress
-from explorer.ir.capture import Attr, Frame, Global, Guard, Item, Known, Local, Returned, Size, Source, Stride, TypeOf, read
+from explorer.ir.capture import (
+    Attr,
+    Frame,
+    Global,
+    Guard,
+    Item,
+    Known,
+    Local,
+    Returned,
+    Size,
+    Source,
+    Stride,
+    TypeOf,
+    read,
+)
 
 _DICTS = (dict, collections.OrderedDict, collections.defaultdict)
 
@@ -47,7 +61,9 @@ class Tree:
             case Global(variable, ""):
                 return build.dict_item(build.namespace("G", self.frame.globals), variable, name, example)
             case Global(variable, module):
-                spaces = build.dict_item(build.namespace("S", self._scope), self._hold(module, vars(sys.modules[module])), module, None)
+                spaces = build.dict_item(
+                    build.namespace("S", self._scope), self._hold(module, vars(sys.modules[module])), module, None
+                )
                 return build.dict_item(spaces, variable, name, example)
             case Known(label, held, _):
                 return build.dict_item(build.namespace("S", self._scope), self._hold(f"K {label}", held), name, example)

@@ -21,7 +21,7 @@ _TAKES_STACK = "arg2" in (primitives.GuardManager.add_type_match_guard.__doc__ o
 
 
 PLAIN = object()
-"""The kind of guard manager asked for. C++ looks at it only where the example is a dict, and then imports Dynamo to do so;
+"""The kind of guard manager asked for. C++ looks at it only where the example is a dict, and imports Dynamo to do so;
 examples that are dicts are therefore not shown to it."""
 
 

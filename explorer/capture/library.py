@@ -90,7 +90,12 @@ def _isinstance(t: Tracer, value: Value, classes: Value) -> Value:
     """Of the value's type."""
     wanted = _classes(t, classes)
     given = getattr(value, "given", None)
-    if isinstance(value, ObjectValue) and value.given is not MISSING or isinstance(value, TensorValue) and given is not None:
+    if (
+        isinstance(value, ObjectValue)
+        and value.given is not MISSING
+        or isinstance(value, TensorValue)
+        and given is not None
+    ):
         return Constant(t.python(isinstance, given, wanted))
     if isinstance(value, TensorValue):
         return Constant(t.python(isinstance, torch.empty(0), wanted))
@@ -261,7 +266,11 @@ def _abs(t: Tracer, value: Value) -> Value:
         return graph_call(t, "call_function", operator.abs, [value], {})
     if isinstance(value, SizeValue):
         return t.from_sym(t.on_sizes(abs, value))
-    return value.special(t, "__abs__", []) if isinstance(value, ObjectValue) else Constant(t.python(abs, t.constant_of(value)))
+    return (
+        value.special(t, "__abs__", [])
+        if isinstance(value, ObjectValue)
+        else Constant(t.python(abs, t.constant_of(value)))
+    )
 
 
 @positional(divmod)
@@ -396,7 +405,9 @@ def _counter(t: Tracer, items: Value | None = None) -> Value:
 def _deque(t: Tracer, items: Value | None = None, maxlen: Value | None = None) -> Value:
     """deque(items, maxlen)."""
     made = ListValue([], collections.deque)
-    made.method(t, "__init__", [items if items is not None else TupleValue([]), *([maxlen] if maxlen is not None else [])], {})
+    made.method(
+        t, "__init__", [items if items is not None else TupleValue([]), *([maxlen] if maxlen is not None else [])], {}
+    )
     return made
 
 
@@ -448,7 +459,9 @@ def _next(t: Tracer, iterator: Value, default: Value | None = None) -> Value:
     if found is not None:
         return found
     if default is None:
-        values = [iterator.returned] if isinstance(iterator, GeneratorValue) and not t.is_none(iterator.returned) else []
+        values = (
+            [iterator.returned] if isinstance(iterator, GeneratorValue) and not t.is_none(iterator.returned) else []
+        )
         t.raise_value(StopIteration, values)
     return default
 
@@ -532,7 +545,10 @@ def _combined(function: Callable[..., Any]) -> Callable[..., Value]:
         many: list[list[Value]] = []
         rest: list[Any] = []
         for position, argument in enumerate(args):
-            if function in (itertools.combinations, itertools.permutations, itertools.combinations_with_replacement) and position:
+            if (
+                function in (itertools.combinations, itertools.permutations, itertools.combinations_with_replacement)
+                and position
+            ):
                 rest.append(t.index_or_none(argument))
             else:
                 many.append(t.items(argument))
@@ -546,7 +562,8 @@ def _combined(function: Callable[..., Any]) -> Callable[..., Value]:
             if function is itertools.product and "repeat" in options:
                 pools = many * options["repeat"]
             made.append(TupleValue([
-                pool[i] if i is not None else kwargs.get("fillvalue", NONE) for pool, i in zip(pools, indices, strict=False)
+                pool[i] if i is not None else kwargs.get("fillvalue", NONE)
+                for pool, i in zip(pools, indices, strict=False)
             ]))  # fmt: skip
         return t.sequence_iterator(TupleValue(made))
 
@@ -744,7 +761,11 @@ def _copy(t: Tracer, value: Value) -> Value:
         return value
     if isinstance(value, (ListValue, DictValue, SetValue)) and value.cls.__module__ in ("builtins", "collections"):
         return value.method(t, "copy", [], {})
-    if isinstance(value, ObjectValue) and not isinstance(value, SequenceValue) and not t.overrides(value.cls, "__copy__", "__reduce_ex__"):
+    if (
+        isinstance(value, ObjectValue)
+        and not isinstance(value, SequenceValue)
+        and not t.overrides(value.cls, "__copy__", "__reduce_ex__")
+    ):
         if isinstance(value, torch.nn.Module) or issubclass(value.cls, torch.nn.Module):
             unsupported(reasons.UNTRACEABLE_CALL, "copy of a module")
         made = t.new_instance([ClassValue(value.cls)], {})
@@ -823,9 +844,9 @@ def _context_get(t: Tracer, variable: Value, *default: Value) -> Value:
     return t.from_python(found)
 
 
-@positional(builtins.globals, builtins.locals, builtins.input, builtins.open, builtins.exec, builtins.eval, builtins.compile,
+@positional(builtins.globals, builtins.locals, builtins.input, builtins.open, builtins.exec, builtins.eval,
+            builtins.compile,
             builtins.breakpoint)  # fmt: skip
 def _never(t: Tracer, *args: Value, **kwargs: Value) -> Value:
     """Breaks."""
     unsupported(reasons.UNTRACEABLE_CALL, "a builtin that reads or changes the world")
-

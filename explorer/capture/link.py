@@ -9,6 +9,7 @@ from typing import Any
 from explorer.bytecode.encode import encode
 from explorer.capture import guards, hook
 from explorer.capture.residual import COMPILED
+from explorer.core.recorder import TOTALS
 from explorer.ir.bytecode import Code
 from explorer.ir.capture import Capture, GuardedCode, Hole, Linking
 
@@ -17,6 +18,7 @@ def link(given: Linking) -> GuardedCode:
     """The code to run while the guards hold. A capture without residual code links to the frame as it is."""
     capture = given.capture
     assert capture.frame is not None
+    TOTALS["breaks"] += len(capture.breaks)
     if capture.fallback is not None:
         return GuardedCode(capture.name, None, (), fallback=capture.fallback)
     manager = guards.build(capture.guards, capture.frame)
@@ -30,7 +32,7 @@ def link(given: Linking) -> GuardedCode:
 
 
 def _continuations(capture: Capture) -> dict[str, types.CodeType]:
-    """Code objects of the continuations; one that an earlier compile made is used again, with what it was compiled to."""
+    """Code objects of the continuations; one that an earlier compile made is used again, compiled as it is."""
     assert capture.frame is not None
     history = capture.frame.history
     history.base = history.base or capture.code
@@ -44,6 +46,7 @@ def _continuations(capture: Capture) -> dict[str, types.CodeType]:
 def fill(code: Code, filling: dict[str, Any]) -> Code:
     """`code` with each hole replaced by what `filling` has under its name. Raises KeyError for a name it lacks."""
     made = tuple(
-        replace(i, arg=filling[i.arg.name]) if i.op == "LOAD_CONST" and isinstance(i.arg, Hole) else i for i in code.instructions
+        replace(i, arg=filling[i.arg.name]) if i.op == "LOAD_CONST" and isinstance(i.arg, Hole) else i
+        for i in code.instructions
     )
     return replace(code, instructions=made)

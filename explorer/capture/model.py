@@ -1,6 +1,7 @@
 """Python's data model over symbolic values: operators, truth, items, iteration.
 
-What a class defines in Python is inlined; what a type defines in C is the value's own method. Stock: variables/builtin.py.
+What a class defines in Python is inlined; what a type defines in C is the value's own method.
+Stock counterpart: variables/builtin.py.
 """
 
 from __future__ import annotations
@@ -101,7 +102,11 @@ class DataModel:
         function, name = INPLACE[symbol]
         if isinstance(left, TensorValue):
             return graph_call(self, "call_function", function, [left, right], {})
-        if isinstance(left, (ListValue, SetValue, DictValue)) and symbol in ("+", "|", "&", "-") and not self.overrides(left.cls, name):
+        if (
+            isinstance(left, (ListValue, SetValue, DictValue))
+            and symbol in ("+", "|", "&", "-")
+            and not self.overrides(left.cls, name)
+        ):
             if type_attribute(left.cls, name) is not MISSING:
                 return left.method(self, name, [right], {})
         elif isinstance(left, ObjectValue) and type_attribute(left.cls, name) is not MISSING:
@@ -111,7 +116,13 @@ class DataModel:
         return self.binary(symbol, left, right)
 
     def _operate(
-        self: Tracer, function: Callable[[Any, Any], Any], name: str, reflected: str, left: Value, right: Value, symbol: str
+        self: Tracer,
+        function: Callable[[Any, Any], Any],
+        name: str,
+        reflected: str,
+        left: Value,
+        right: Value,
+        symbol: str,
     ) -> Value:
         if isinstance(left, Constant) and isinstance(right, Constant):
             return self.from_python(self.python(function, left.value, right.value))
@@ -122,7 +133,11 @@ class DataModel:
         if is_number(left) and is_number(right):
             return self.from_sym(self.on_sizes(function, left, right))
         if symbol == "%" and isinstance(left, Constant) and isinstance(left.value, str):
-            given = tuple(self.constant_of(i) for i in self.items(right)) if isinstance(right, TupleValue) else self.constant_of(right)
+            given = (
+                tuple(self.constant_of(i) for i in self.items(right))
+                if isinstance(right, TupleValue)
+                else self.constant_of(right)
+            )
             return Constant(self.python(function, left.value, given))
         if symbol == "*" and isinstance(left, (Constant, SizeValue)) and isinstance(right, SequenceValue):
             return right.method(self, "__rmul__", [left], {})
@@ -159,7 +174,11 @@ class DataModel:
             return Constant(self.python(function, left.value, right.value))
         if isinstance(left, TensorValue) or isinstance(right, TensorValue):
             other = right if isinstance(left, TensorValue) else left
-            if symbol in ("==", "!=") and isinstance(other, Constant) and not isinstance(other.value, (int, float, complex)):
+            if (
+                symbol in ("==", "!=")
+                and isinstance(other, Constant)
+                and not isinstance(other.value, (int, float, complex))
+            ):
                 return Constant(symbol == "!=")
             if isinstance(other, (TensorValue, Constant, SizeValue)):
                 return graph_call(self, "call_function", function, [left, right], {})
@@ -197,7 +216,9 @@ class DataModel:
         """The `is` operator."""
         if left is right:
             return True
-        if isinstance(left, (TensorValue, SizeValue, IteratorValue)) or isinstance(right, (TensorValue, SizeValue, IteratorValue)):
+        if isinstance(left, (TensorValue, SizeValue, IteratorValue)) or isinstance(
+            right, (TensorValue, SizeValue, IteratorValue)
+        ):
             return False
         if isinstance(left, ObjectValue) or isinstance(right, ObjectValue):
             if isinstance(left, ObjectValue) and isinstance(right, ObjectValue):
@@ -282,7 +303,9 @@ class DataModel:
 
     def get_item(self: Tracer, base: Value, key: Value) -> Value:
         if isinstance(base, ObjectValue) and self.overrides(base.cls, "__getitem__"):
-            return base.special(self, "__getitem__", [key]) if not hasattr(base, "is_plain") else base.get_item(self, key)
+            return (
+                base.special(self, "__getitem__", [key]) if not hasattr(base, "is_plain") else base.get_item(self, key)
+            )
         if isinstance(key, TensorValue) and not isinstance(base, (TensorValue, DictValue)):
             unsupported(reasons.ITEM, "a tensor as the index of a Python sequence")
         if isinstance(base, Constant) and isinstance(key, SizeValue):
@@ -358,7 +381,9 @@ class DataModel:
             def __lt__(self, other: Order) -> bool:
                 return tracer.truth(tracer.compare("<", self.value, other.value))
 
-        order = sorted(range(len(items)), key=lambda i: Order(by[i]), reverse=reverse is not None and self.truth(reverse))
+        order = sorted(
+            range(len(items)), key=lambda i: Order(by[i]), reverse=reverse is not None and self.truth(reverse)
+        )
         return [items[i] for i in order]
 
     def is_none(self: Tracer, value: Value) -> bool:
@@ -408,5 +433,18 @@ class DataModel:
             return function(*args, **kwargs)
         except (Raised, NotConstant):
             raise
-        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, StopIteration, AssertionError) as error:
-            raise Raised(self.exception(type(error), [self.from_python(a) if not isinstance(a, BaseException) else Constant(str(a)) for a in error.args])) from None
+        except (
+            ArithmeticError,
+            AttributeError,
+            LookupError,
+            TypeError,
+            ValueError,
+            StopIteration,
+            AssertionError,
+        ) as error:
+            raise Raised(
+                self.exception(
+                    type(error),
+                    [self.from_python(a) if not isinstance(a, BaseException) else Constant(str(a)) for a in error.args],
+                )
+            ) from None

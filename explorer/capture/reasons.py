@@ -40,7 +40,7 @@ OP_RAISED = reason(
 RAISES = reason(
     "break.exception_leaves_frame",
     "an exception leaves the function",
-    "The function raises for inputs like these; the last part runs for real, so that traceback and message are Python's own.",
+    "The function raises for inputs like these; the last part runs for real, with Python's own traceback and message.",
 )
 GENERATOR = reason(
     "break.generator",
@@ -104,7 +104,7 @@ FRAME_KIND = reason(
 FRAME_LOOP = reason(
     "frame.break_in_loop",
     "a break inside a loop",
-    "Each turn of the loop would nest one continuation deeper, so the frame runs as it is; functions it calls are captured.",
+    "Each turn would nest one continuation deeper, so the frame runs as it is; functions it calls are captured.",
     "Move the break out of the loop, or the loop's body into a function of its own.",
 )
 FRAME_BREAK = reason(

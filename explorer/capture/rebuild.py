@@ -1,4 +1,4 @@
-"""Symbolic values back to Python objects: the instructions that push them. Stock counterpart: torch/_dynamo/codegen.py."""
+"""Symbolic values back to Python objects: the instructions that push them. Stock: torch/_dynamo/codegen.py."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Rebuilder:
-    """Collects instructions in two runs: `loads` reads what was there at entry, before anything changes; `body` follows.
+    """Collects instructions in two runs: `loads` reads what was there at entry, before changes; `body` follows.
 
     Objects that are pushed twice are made once: identity is kept.
     """
@@ -104,7 +104,7 @@ class Rebuilder:
             self._deferred.pop(0)()
 
     def after_effects(self, emit: Callable[[], None]) -> None:
-        """Emit this once the effects are replayed: the position of an iterator is cut to its list's length of the moment."""
+        """Emit this once the effects are replayed: an iterator's position is cut to its list's length of the moment."""
         self._last.append(emit)
 
     def finish_last(self) -> None:

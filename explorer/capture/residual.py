@@ -32,10 +32,15 @@ COMPILED = "compiled"
 
 
 class Residual:
-    """The code, the graph's outputs and inputs, and the continuations it names. `calls_graph` says whether it has a hole."""
+    """The code, the graph's outputs and inputs, and the continuations. `calls_graph` says whether it has a hole."""
 
     def __init__(
-        self, code: Code, outputs: list[fx.Node], inputs: list[Input], continuations: list[Continuation], calls_graph: bool
+        self,
+        code: Code,
+        outputs: list[fx.Node],
+        inputs: list[Input],
+        continuations: list[Continuation],
+        calls_graph: bool,
     ) -> None:
         self.code = code
         self.outputs = outputs
@@ -59,7 +64,7 @@ def returning(t: Tracer, frame: Frame) -> Residual:
 
 
 def breaking(t: Tracer, frame: Frame) -> Residual:
-    """For a frame that ends before the instruction it stands at: that instruction is run as it is, then a continuation."""
+    """For a frame that ends before the instruction it stands at: that is run as it is, then a continuation."""
     code = t.code
     position = frame.position
     instruction = code.instructions[position]
@@ -279,4 +284,3 @@ def _used_inputs(t: Tracer, outputs: list[fx.Node]) -> list[Input]:
         else:
             t.tape.graph.erase_node(node)
     return kept
-

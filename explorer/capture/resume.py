@@ -24,17 +24,17 @@ TEMP = "___t"
 
 @dataclass(frozen=True)
 class Continuation:
-    """`code` takes `arguments`: locals that are still needed, then what was on the stack. `frees` are its cells' names."""
+    """`code` takes `arguments`: locals still needed, then what was on the stack. `frees` are its cells' names."""
 
     code: Code
     arguments: tuple[str, ...]
     frees: tuple[str, ...]
 
 
-def continuation(
-    original: Code, target: str, stack: Sequence[bool], bound: Sequence[str]
-) -> Continuation:
-    """The function that goes on at instruction `target`, given the locals that are bound. `stack` says, from the bottom, which entries are no null.
+def continuation(original: Code, target: str, stack: Sequence[bool], bound: Sequence[str]) -> Continuation:
+    """The function that goes on at instruction `target`, given the locals that are bound.
+
+    `stack` says, from the bottom, which entries are no null.
 
     Cells of the original become free variables, so that functions made before the break still share them. The first
     argument stays the first: super() without arguments looks for it there.
@@ -46,7 +46,8 @@ def continuation(
     arguments = (*locals, *slots)
     with origin(synthetic("continuation entry")):
         entry = [
-            build.load_fast(f"{STACK}{n}") if present else build.instruction("PUSH_NULL") for n, present in enumerate(stack)
+            build.load_fast(f"{STACK}{n}") if present else build.instruction("PUSH_NULL")
+            for n, present in enumerate(stack)
         ]
         # The stack entries themselves must not stay bound twice: what the original drops has to die.
         entry += [step for slot in slots for step in (build.load_const(None), build.store_fast(slot))]

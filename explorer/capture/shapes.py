@@ -42,7 +42,17 @@ def symbols(t: Tracer) -> tuple[tuple[Symbol, ...], tuple[Guard, ...]]:
         if relation is not None:
             first = relation.sources[0] if relation.sources else None
             guards.append(
-                Guard(f"{t.name}.shape{len(guards)}", first, "shape", "holds", relation, cause[0] if cause else "", span, why, cause)
+                Guard(
+                    f"{t.name}.shape{len(guards)}",
+                    first,
+                    "shape",
+                    "holds",
+                    relation,
+                    cause[0] if cause else "",
+                    span,
+                    why,
+                    cause,
+                )
             )
 
     for symbol, source in sources.items():
@@ -69,14 +79,16 @@ def _equalities(t: Tracer, add: Callable[..., None]) -> None:
             if isinstance(size, torch.SymInt):
                 own = Size(source, dim)
                 if t.tape.symbol_sources.get(size.node.expr) != own:
-                    add(sympy.Eq(sympy.Symbol(f"={own.name}", integer=True), size.node.expr, evaluate=False), (own,), (), None,
+                    same = sympy.Eq(sympy.Symbol(f"={own.name}", integer=True), size.node.expr, evaluate=False)
+                    add(same, (own,), (), None,
                         "sizes that were equal share a symbol")  # fmt: skip
         for dim, stride in enumerate(fake.stride()):
             if isinstance(stride, torch.SymInt):
                 step = Stride(source, dim)
                 if t.tape.symbol_sources.get(stride.node.expr) == step:
                     continue
-                add(sympy.Eq(sympy.Symbol(f"={step.name}", integer=True), stride.node.expr, evaluate=False), (step,), (), None,
+                same = sympy.Eq(sympy.Symbol(f"={step.name}", integer=True), stride.node.expr, evaluate=False)
+                add(same, (step,), (), None,
                     "the layout")  # fmt: skip
 
 
@@ -97,4 +109,3 @@ def _relation(expr: Any, sources: dict[sympy.Symbol, Source], extra: tuple[Sourc
     body = _Printer(letters).doprint(expr)
     function = eval(f"lambda {', '.join(letters.values())}: {body}", {"math": math})
     return ShapeRelation(text, tuple(named.values()), function)
-

@@ -172,7 +172,15 @@ class Tape:
             unsupported(reasons.DYNAMIC_OUTPUT, str(error.func))
         except UnsupportedOperatorException as error:
             unsupported(reasons.UNTRACEABLE_CALL, f"{error.func} has no rule for fake tensors")
-        except (RuntimeError, TypeError, ValueError, IndexError, AssertionError, NotImplementedError, AttributeError) as error:
+        except (
+            RuntimeError,
+            TypeError,
+            ValueError,
+            IndexError,
+            AssertionError,
+            NotImplementedError,
+            AttributeError,
+        ) as error:
             unsupported(reasons.OP_RAISED, f"{getattr(target, '__name__', target)}: {_first_line(error)}")
         self.note_shape_guards(before)
         if unknown := _unknown_sizes(result):

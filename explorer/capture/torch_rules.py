@@ -1,4 +1,4 @@
-"""Rules for torch's own functions that are not operators: grad mode, autocast, questions about tensors and the compiler.
+"""Rules for torch's own functions that are no operators: grad mode, autocast, questions about tensors.
 
 Stock counterpart: variables/torch.py, variables/ctx_manager.py.
 """
@@ -12,10 +12,10 @@ import torch
 
 from explorer.capture import reasons
 from explorer.capture.rules import CALLS, Rule, each, existing, positional
+from explorer.capture.values.autocast import AutocastValue
 from explorer.capture.values.base import Value, unsupported
 from explorer.capture.values.constant import Constant
 from explorer.capture.values.containers import ListValue, SequenceValue, TupleValue
-from explorer.capture.values.autocast import AutocastValue
 from explorer.capture.values.objects import ObjectValue
 from explorer.capture.values.tensor import TensorValue, graph_call
 
@@ -107,7 +107,9 @@ def _limits(function: Any) -> Rule:
 @positional(torch.device)
 def _device(t: Tracer, *args: Value, **kwargs: Value) -> Value:
     """torch.device(...)."""
-    return t.from_python(t.python(torch.device, *map(t.constant_of, args), **{k: t.constant_of(v) for k, v in kwargs.items()}))
+    return t.from_python(
+        t.python(torch.device, *map(t.constant_of, args), **{k: t.constant_of(v) for k, v in kwargs.items()})
+    )
 
 
 # ------------------------------------------------------------------------------------------------ switches as nodes

@@ -259,7 +259,15 @@ class Tracer(Calls, DataModel):
             return
         place = self.user_span()
         self.guards[key] = Guard(
-            f"{self.name}.guard{len(self.guards)}", source, property, relation, value, self.here(), place, why, origins()
+            f"{self.name}.guard{len(self.guards)}",
+            source,
+            property,
+            relation,
+            value,
+            self.here(),
+            place,
+            why,
+            origins(),
         )
 
     def known_source(self, value: Any, fixed: bool = False) -> Known:
@@ -290,7 +298,9 @@ class Tracer(Calls, DataModel):
         if found is None and frame is self.frames[0] and name in self.given.locals and name not in self._unbound:
             found = frame.locals[name] = self.wrap(Local(name), self.given.locals[name])
         if found is None:
-            self.raise_(UnboundLocalError, f"cannot access local variable '{name}' where it is not associated with a value")
+            self.raise_(
+                UnboundLocalError, f"cannot access local variable '{name}' where it is not associated with a value"
+            )
         return found
 
     def unbind(self, frame: Frame, name: str) -> None:
@@ -304,7 +314,7 @@ class Tracer(Calls, DataModel):
     # ----------------------------------------------------------------------------------------------- dynamic numbers
 
     def _dynamic_dims(self, source: Source, tensor: torch.Tensor) -> Sequence[bool]:
-        """Which sizes of an input get a symbol: those that changed since, or all with dynamic=True; never parameters."""
+        """Which sizes of an input get a symbol: those that changed, or all with dynamic=True; never a parameter's."""
         sizes = tuple(tensor.shape)
         never = isinstance(tensor, torch.nn.Parameter) or self.config.dynamic is False
         if never:
@@ -315,7 +325,9 @@ class Tracer(Calls, DataModel):
             changed = seen is not None and len(seen) == len(sizes) and seen[dim] != size
             ask = self.config.dynamic is True or changed
             if ask and size in (0, 1):
-                self.specialised.append(Specialised(Size(source, dim), size, "0 and 1 are always constants: they broadcast"))
+                self.specialised.append(
+                    Specialised(Size(source, dim), size, "0 and 1 are always constants: they broadcast")
+                )
                 ask = False
             wanted.append(ask)
         return wanted

@@ -18,7 +18,14 @@ from explorer.capture.values.autocast import AutocastValue
 from explorer.capture.values.base import Value, unsupported
 from explorer.capture.values.constant import Constant, is_plain
 from explorer.capture.values.containers import DictValue, Lazy, ListValue, SetValue, SliceValue, TupleValue
-from explorer.capture.values.functions import BoundMethod, BuiltinMethod, BuiltinValue, CellValue, FunctionValue, PartialValue
+from explorer.capture.values.functions import (
+    BoundMethod,
+    BuiltinMethod,
+    BuiltinValue,
+    CellValue,
+    FunctionValue,
+    PartialValue,
+)
 from explorer.capture.values.iterators import GivenIterator, SequenceIterator
 from explorer.capture.values.objects import ClassValue, ExceptionValue, ModuleValue, ObjectValue, PyModuleValue
 from explorer.capture.values.size import SizeValue
@@ -53,7 +60,11 @@ def wrap(t: Tracer, source: Source, given: Any) -> Value:
         return ClassValue(given, source)
     found = t.wrapped.get(id(given))
     if found is not None:
-        if found.source is not None and found.source != source and not isinstance(found, (FunctionValue, BuiltinValue, PyModuleValue)):
+        if (
+            found.source is not None
+            and found.source != source
+            and not isinstance(found, (FunctionValue, BuiltinValue, PyModuleValue))
+        ):
             t.guard(source, "alias", "is", found.source)
         return found
     made = _identity(t, source, given)
@@ -92,8 +103,13 @@ def _identity(t: Tracer, source: Source, given: Any) -> Value:
     if isinstance(given, types.ModuleType):
         t.guard(source, "id", "is", given)
         return PyModuleValue(given, source)
-    if isinstance(given, types.BuiltinFunctionType) and type(given.__self__).__module__ in ("builtins", "collections") and not (
-        isinstance(given.__self__, (types.ModuleType, type, type(None))) or type(given.__self__).__name__.startswith("PyCapsule")
+    if (
+        isinstance(given, types.BuiltinFunctionType)
+        and type(given.__self__).__module__ in ("builtins", "collections")
+        and not (
+            isinstance(given.__self__, (types.ModuleType, type, type(None)))
+            or type(given.__self__).__name__.startswith("PyCapsule")
+        )
     ):
         t.guard(source, "type", "is", kind)
         return BuiltinMethod(t.wrap(Attr(source, "__self__"), given.__self__), given.__name__)
@@ -200,11 +216,15 @@ def is_hashable_known(key: Any) -> bool:
     """Whether a dictionary key compares by plain value or by identity."""
     if isinstance(key, tuple):
         return all(map(is_hashable_known, key))
-    return is_plain(key) or type(key).__hash__ is object.__hash__ or isinstance(key, (type, types.FunctionType, types.BuiltinFunctionType))
+    return (
+        is_plain(key)
+        or type(key).__hash__ is object.__hash__
+        or isinstance(key, (type, types.FunctionType, types.BuiltinFunctionType))
+    )
 
 
 def _iterator(t: Tracer, source: Source, given: Any) -> Value:
-    """What a continuation or a comprehension was handed to go on with tells what it goes over and how far it is; others are left to Python."""
+    """The iterator that a continuation or a comprehension goes on with: over what, and how far. Others are Python's."""
     is_loop = isinstance(source, Local) and (source.variable.startswith(STACK) or source.variable == ".0")
     found = progress(given) if is_loop else None
     if found is None:

@@ -168,7 +168,18 @@ def _module(name: str) -> types.ModuleType:
 # ----------------------------------------------------------------------------------------------------------- guards
 
 Property = Literal[
-    "tensor", "type", "id", "constant", "length", "keys", "has", "code", "global_state", "shape", "alias", "empty",
+    "tensor",
+    "type",
+    "id",
+    "constant",
+    "length",
+    "keys",
+    "has",
+    "code",
+    "global_state",
+    "shape",
+    "alias",
+    "empty",
     "value",
 ]
 
@@ -688,4 +699,3 @@ class CompilerBug:
 
     frame: str
     traceback: str
-

@@ -184,7 +184,9 @@ def make_function(t: Tracer, f: Frame, i: Instruction) -> None:
             f.globals,
             name=code.co_qualname,
             defaults=t.items(given["defaults"]) if "defaults" in given else [],
-            kwdefaults={t.constant_of(k): v for k, v in t.mapping_pairs(given["kwdefaults"])} if "kwdefaults" in given else {},
+            kwdefaults={t.constant_of(k): v for k, v in t.mapping_pairs(given["kwdefaults"])}
+            if "kwdefaults" in given
+            else {},
             closure=[cell for cell in cells if isinstance(cell, CellValue)],
             annotations=_annotations(t, given.get("annotations")),
         )
@@ -199,5 +201,3 @@ def _annotations(t: Tracer, given: Value | None) -> Value | None:
     for key, value in zip(flat[::2], flat[1::2], strict=True):
         made.put(key, value)
     return made
-
-

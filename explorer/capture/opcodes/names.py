@@ -72,7 +72,10 @@ def load_deref(t: Tracer, f: Frame, i: Instruction) -> None:
     """Push what a cell holds."""
     found = f.cells[i.arg].load(t)
     if found is None:
-        t.raise_(NameError, f"cannot access free variable '{i.arg}' where it is not associated with a value in enclosing scope")
+        t.raise_(
+            NameError,
+            f"cannot access free variable '{i.arg}' where it is not associated with a value in enclosing scope",
+        )
     f.push(found)
 
 

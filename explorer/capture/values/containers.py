@@ -134,7 +134,9 @@ class SequenceValue(ObjectValue):
 class TupleValue(SequenceValue):
     """A tuple, torch.Size or namedtuple (`cls` says which)."""
 
-    def __init__(self, items: Iterable[Any], cls: type = tuple, source: Source | None = None, given: Any = MISSING) -> None:
+    def __init__(
+        self, items: Iterable[Any], cls: type = tuple, source: Source | None = None, given: Any = MISSING
+    ) -> None:
         super().__init__(items, cls, source, given)
 
     def real(self) -> Any:
@@ -194,7 +196,9 @@ def _structseq_fields(cls: type) -> tuple[str, ...]:
 class ListValue(SequenceValue):
     """A list, a deque, or a subclass of list."""
 
-    def __init__(self, items: Iterable[Any], cls: type = list, source: Source | None = None, given: Any = MISSING) -> None:
+    def __init__(
+        self, items: Iterable[Any], cls: type = list, source: Source | None = None, given: Any = MISSING
+    ) -> None:
         super().__init__(items, cls, source, given)
         self.maxlen: int | None = None
 
@@ -550,7 +554,9 @@ def _dict_move(self: DictValue, t: Tracer, key: Value, last: Value | None = None
 
 
 def _dict_copy(self: DictValue, t: Tracer) -> Value:
-    made = DictValue(self.cls if self.cls in (collections.OrderedDict, collections.defaultdict, collections.Counter) else dict)
+    made = DictValue(
+        self.cls if self.cls in (collections.OrderedDict, collections.defaultdict, collections.Counter) else dict
+    )
     made.entries = {k: list(entry) for k, entry in self.entries.items()}
     made.factory = self.factory
     return made
@@ -587,7 +593,8 @@ def _dict_equal(self: DictValue, t: Tracer, other: Value) -> Value:
 
 
 _DICT_METHODS: dict[str, Callable[..., Value | None]] = {
-    "get": _dict_get, "pop": _dict_pop, "setdefault": _dict_setdefault, "update": _dict_update, "popitem": _dict_popitem,
+    "get": _dict_get, "pop": _dict_pop, "setdefault": _dict_setdefault, "update": _dict_update,
+    "popitem": _dict_popitem,
     "move_to_end": _dict_move, "copy": _dict_copy, "__copy__": _dict_copy, "clear": _dict_clear, "__init__": _dict_init,
     "__setitem__": _dict_setitem, "__delitem__": _dict_delitem, "__or__": _dict_or, "__ior__": _dict_ior,
     "__eq__": _dict_equal,

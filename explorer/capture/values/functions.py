@@ -1,4 +1,4 @@
-"""Things to call: Python functions and their cells, bound methods, builtins, partials. Stock: variables/functions.py."""
+"""Things to call: Python functions and their cells, bound methods, builtins, partials. Stock: functions.py."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class CellValue(Value):
-    """A closure cell. `given` is the real cell of a function found outside; `root_name` that of a cell of the root frame."""
+    """A closure cell. `given` is the real cell of a function found outside; `root_name` a cell of the root frame."""
 
     def __init__(
         self, contents: Value | None = None, *, given: Any = None, source: Source | None = None, root_name: str = ""
@@ -161,7 +161,9 @@ class FunctionValue(Value):
             case "__module__":
                 return Constant(self.globals.get("__name__"))
             case "__doc__":
-                return Constant(self.code.co_consts[0] if self.code.co_consts and isinstance(self.code.co_consts[0], str) else None)
+                return Constant(
+                    self.code.co_consts[0] if self.code.co_consts and isinstance(self.code.co_consts[0], str) else None
+                )
             case "__dict__":
                 return t.new_dict(dict(self.overlay))
             case "__annotations__":
@@ -238,7 +240,7 @@ class BoundMethod(Value):
 
 
 class BuiltinMethod(Value):
-    """A method written in C, bound: `descriptor` is what the type holds under the name, if that is not the usual one."""
+    """A method written in C, bound. `descriptor` is what the type holds under the name, if not the usual one."""
 
     def __init__(self, bound: Value, name: str, descriptor: Any = None) -> None:
         self.bound = bound
@@ -312,7 +314,12 @@ class PartialValue(ObjectValue):
     """functools.partial."""
 
     def __init__(
-        self, function: Value, args: list[Value], keywords: dict[str, Value], source: Source | None = None, given: Any = MISSING
+        self,
+        function: Value,
+        args: list[Value],
+        keywords: dict[str, Value],
+        source: Source | None = None,
+        given: Any = MISSING,
     ) -> None:
         super().__init__(functools.partial, source, given)
         self.function, self.args, self.keywords = function, args, keywords

@@ -65,7 +65,11 @@ class SequenceIterator(IteratorValue):
         self.done = False
 
     def python_type(self) -> type:
-        return type(iter(self.base.python_type()())) if self.base.python_type() in (list, tuple, str) else type(iter(range(0)))
+        return (
+            type(iter(self.base.python_type()()))
+            if self.base.python_type() in (list, tuple, str)
+            else type(iter(range(0)))
+        )
 
     def next(self, t: Tracer) -> Value | None:
         if self.done:

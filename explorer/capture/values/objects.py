@@ -53,7 +53,7 @@ class IdentityKey:
 
 
 class ObjectValue(Value):
-    """An instance. `given` is the real object for one that the frame found; attributes set while tracing are in `overlay`."""
+    """An instance. `given` is the real object that the frame found; attributes set while tracing are in `overlay`."""
 
     def __init__(self, cls: type, source: Source | None = None, given: Any = MISSING) -> None:
         self.cls = cls

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from explorer.capture.tracer import Tracer
 
 READS_VALUE = frozenset(
-    "item tolist numpy __bool__ __int__ __float__ __index__ __complex__ __array__ cpu_item __format__ __repr__ __str__".split()
+    "item tolist numpy __bool__ __int__ __float__ __index__ __complex__ __array__ __format__ __repr__ __str__".split()
 )
 AUTOGRAD = frozenset("backward register_hook register_post_accumulate_grad_hook retain_grad".split())
 STORAGE = frozenset(
@@ -156,7 +156,12 @@ class TensorValue(Value):
     def set_item(self, t: Tracer, key: Value, value: Value | None) -> None:
         if value is None:
             t.raise_(TypeError, "'Tensor' object does not support item deletion")
-        if isinstance(key, TensorValue) and isinstance(value, TensorValue) and key.fake.dim() == 0 and not key.fake.is_floating_point():
+        if (
+            isinstance(key, TensorValue)
+            and isinstance(value, TensorValue)
+            and key.fake.dim() == 0
+            and not key.fake.is_floating_point()
+        ):
             if key.fake.dtype is not torch.bool:  # Python's indexing would read the number
                 graph_call(t, "call_method", "index_put_", [self, TupleValue([key]), value], {})
                 return
