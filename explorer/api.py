@@ -108,5 +108,6 @@ def explore(
 
 
 def counters() -> dict[str, int]:
-    """Totals of this process: compiles, breaks, frames run eagerly, ATen calls by where they run."""
+    """Totals of this process, recorded or not: "compiles", "breaks", "frames run eagerly", and calls by where they run:
+    "calls: kernel", "calls: extern", "calls: view", "calls: fallback"."""
     return dict(TOTALS)

@@ -17,7 +17,7 @@ from explorer.capture import CAPTURE, DECODE, LINK, adopt
 from explorer.codegen import GENERATE
 from explorer.config import Config
 from explorer.core.reasons import Unsupported, Why, reason
-from explorer.core.recorder import compile_scope, note
+from explorer.core.recorder import TOTALS, compile_scope, note
 from explorer.core.stage import Stage
 from explorer.core.text import Line, Text
 from explorer.ir.capture import CaptureInput, CompilerBug, Frame, GuardedCode, Linking
@@ -64,8 +64,9 @@ def compile_graph(graph: Graph, config: Config) -> Compiled:
 
 
 def compile_half(graph: Graph, config: Config) -> Program:
-    fuse = FUSE if config.fuse else SEPARATE
-    schedule = ORDER(fuse(DEPENDENCIES(LOWER(graph))))
+    loops = LOWER(graph)
+    TOTALS.update(f"calls: {fate}" for fate, _ in loops.nodes.values())
+    schedule = ORDER((FUSE if config.fuse else SEPARATE)(DEPENDENCIES(loops)))
     target = config.target or native(graph)
     return BUILD(GENERATE(Generation(schedule, PLAN_MEMORY(schedule), target, config.build)))
 
@@ -111,6 +112,8 @@ def native(graph: Graph) -> Target:
 
 def _run_eagerly(given: tuple[Graph, Why | None]) -> Compiled:
     graph, why = given
+    if why is not None and why.code != TARGET_ABSENT:
+        TOTALS["calls: fallback"] += sum(node.op.startswith("call") for node in graph.graph.nodes)
     said = f"runs eagerly: {why} [{why.code}]" if why else "runs eagerly, as asked"
     return Compiled(graph.name, graph.module(), (), Text((Line(said),)), why)
 
