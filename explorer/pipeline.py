@@ -83,13 +83,18 @@ def compile_or_run_eagerly(graph: Graph, config: Config) -> Compiled:
     try:
         compiled = compile_graph(graph, config)
     except Unsupported as refusal:
-        return RUN_EAGERLY((graph, refusal.why))
+        return fall_back(graph, refusal.why)
     except Exception as bug:
         note(CompilerBug, graph.name, traceback.format_exc())
-        return RUN_EAGERLY((graph, Why(COMPILER_BUG, f"{type(bug).__name__}: {bug}")))
+        return fall_back(graph, Why(COMPILER_BUG, f"{type(bug).__name__}: {bug}"))
     if any(half.call is None for half in compiled.halves):
         return RUN_EAGERLY((graph, Why(TARGET_ABSENT, str(config.target))))
     return compiled
+
+
+def fall_back(graph: Graph, why: Why) -> Compiled:
+    TOTALS["calls: fallback"] += sum(node.op.startswith("call") for node in graph.graph.nodes)
+    return RUN_EAGERLY((graph, why))
 
 
 def compile_module(module: fx.GraphModule, example_inputs: Sequence[Any], config: Config) -> Callable[..., Any]:
@@ -112,8 +117,6 @@ def native(graph: Graph) -> Target:
 
 def _run_eagerly(given: tuple[Graph, Why | None]) -> Compiled:
     graph, why = given
-    if why is not None and why.code != TARGET_ABSENT:
-        TOTALS["calls: fallback"] += sum(node.op.startswith("call") for node in graph.graph.nodes)
     said = f"runs eagerly: {why} [{why.code}]" if why else "runs eagerly, as asked"
     return Compiled(graph.name, graph.module(), (), Text((Line(said),)), why)
 
