@@ -6,6 +6,7 @@ make_fx: ProxyTorchDispatchMode.
 from __future__ import annotations
 
 import contextlib
+import functools
 import operator
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -181,6 +182,7 @@ def storage_of(value: torch.Tensor) -> int:
     return value.untyped_storage()._cdata
 
 
+@functools.cache
 def is_view(func: Any) -> bool:
     """Whether the operator's results share memory with an argument that it does not write."""
     if not isinstance(func, OpOverload):

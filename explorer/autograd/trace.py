@@ -19,8 +19,8 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from explorer.autograd import aliases
 from explorer.autograd.aliases import Live, place
-from explorer.autograd.decomps import in_layout_of, same_strides
 from explorer.autograd.gradfns import ACCUMULATION, Attribution, record
+from explorer.autograd.layouts import in_layout_of, same_strides
 from explorer.autograd.reasons import (
     ALIASED_MUTATION,
     CONSTANT_GRAD,

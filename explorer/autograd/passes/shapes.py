@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, fx
 
-from explorer.autograd.decomps import inverse, stride_order
+from explorer.autograd.layouts import inverse, stride_order
 from explorer.autograd.passes.rewrite import insert, is_call, remove_dead
 from explorer.ir.graph import info, restamp
 

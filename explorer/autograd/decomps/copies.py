@@ -1,0 +1,38 @@
+"""Copies and casts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from explorer.autograd.decomps.table import DECOMPOSITIONS
+from explorer.autograd.layouts import in_layout_of, to
+
+aten = torch.ops.aten
+
+
+@DECOMPOSITIONS.rule(aten.lift_fresh_copy.default)
+def lift_fresh_copy(x: Tensor) -> Tensor:
+    """lift_fresh_copy(x) -> clone(x)"""
+    return aten.clone.default(x)
+
+
+@DECOMPOSITIONS.rule(aten.copy.default)
+def copy(target: Tensor, source: Tensor, non_blocking: bool = False) -> Any:
+    """copy(target, source) -> source, cast and expanded to target's dtype and shape, in target's layout"""
+    if target.device != source.device:
+        return NotImplemented
+    cast = to(source, target.dtype)
+    return in_layout_of(target, cast if list(cast.shape) == list(target.shape) else cast.expand(target.shape))
+
+
+@DECOMPOSITIONS.rule(aten._to_copy.default)
+def to_copy(x: Tensor, **facts: Any) -> Any:
+    """_to_copy(x, dtype, memory_format) -> clone(_to_copy(x, dtype), memory_format)"""
+    wanted = facts.pop("memory_format", None)
+    given = {name: value for name, value in facts.items() if value is not None and value is not False}
+    if wanted in (None, torch.preserve_format) or set(given) - {"dtype"}:
+        return NotImplemented
+    return aten.clone.default(to(x, given.get("dtype", x.dtype)), memory_format=wanted)
