@@ -19,6 +19,7 @@ from explorer.ir.graph import Graph, NodeInfo, info
 from explorer.ir.loops import Buffer, Extern, Layout, Load, Loops, Operation, Size, View, walk
 from explorer.lower import combine, create, index, pointwise, reasons, reduce, view  # noqa: F401  (rules register)
 from explorer.lower.builder import Lowering, shape
+from explorer.lower.create import filled
 from explorer.lower.dtypes import LOOP_DTYPES
 from explorer.lower.extern import library, mutated, symbols_of, why_library
 from explorer.lower.indexing import integer, strides
@@ -128,6 +129,8 @@ class _Walk:
         if not isinstance(value, torch.Tensor):
             raise Unsupported(Why(reasons.UNKNOWN_CALL, f"a constant of type {type(value).__name__}"))
         self.kinds[facts.id] = "constant"
+        if not value.dim() and value.dtype in LOOP_DTYPES and node not in self.returned and not _is_written(node):
+            return filled(self.lower, facts.value, value.item())
         tensor = self._captured(node, facts.value, "constant")
         self.captured.append(self.lower.buffers[node.name])
         self.constants[node.name] = value
@@ -195,7 +198,8 @@ class _Walk:
         of_args = [item for arg in (*args, *kwargs.values()) for item in _tensors(arg)]
         fakes = [item for item in (value if isinstance(value, (tuple, list)) else [value])]
         made = [(item.dtype, item.device) for item in fakes if isinstance(item, torch.Tensor)]
-        both = [(tensor.dtype, tensor.device) for tensor in of_args] + made
+        numbers = [tensor for tensor in of_args if not tensor.size and not tensor.reads]
+        both = [(tensor.dtype, tensor.device) for tensor in of_args if tensor not in numbers] + made
         strange = [dtype for dtype, _ in both if dtype not in LOOP_DTYPES]
         if strange:
             return Why(reasons.DTYPE, str(strange[0]).removeprefix("torch."))
@@ -248,6 +252,12 @@ def _tensors(value: Any) -> Iterator[Tensor]:
     elif isinstance(value, (tuple, list)):
         for item in value:
             yield from _tensors(item)
+
+
+def _is_written(node: fx.Node) -> bool:
+    """Whether some call updates the tensor."""
+    targets = [user.target for user in node.users]
+    return any(isinstance(target, torch._ops.OpOverload) and target._schema.is_mutable for target in targets)
 
 
 def _must_run(target: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
@@ -97,9 +98,9 @@ _ROUNDED: dict[str, tuple[Any, ...]] = {
     "mod": (aten.remainder.Tensor, aten.remainder.Scalar, aten.remainder.Scalar_Tensor),
     "fmod": (aten.fmod.Tensor, aten.fmod.Scalar),
     "shl": (aten.bitwise_left_shift.Tensor, aten.bitwise_left_shift.Tensor_Scalar,
-            aten.__lshift__.Tensor, aten.__lshift__.Scalar),
+            aten.bitwise_left_shift.Scalar_Tensor, aten.__lshift__.Tensor, aten.__lshift__.Scalar),
     "shr": (aten.bitwise_right_shift.Tensor, aten.bitwise_right_shift.Tensor_Scalar,
-            aten.__rshift__.Tensor, aten.__rshift__.Scalar),
+            aten.bitwise_right_shift.Scalar_Tensor, aten.__rshift__.Tensor, aten.__rshift__.Scalar),
     "pow": (aten.pow.Tensor_Tensor, aten.pow.Scalar),
     "floordiv": (aten.floor_divide.default,),
 }  # fmt: skip
@@ -349,3 +350,29 @@ def addcdiv(lower: Lowering, out: torch.Tensor, x: Tensor, a: Tensor, b: Tensor,
         return apply("add", x, apply("div", apply("mul", v, a), b))
 
     return pointwise(lower, out, operation, x, a, b, value, wide=True, dtype=out.dtype)
+
+
+@LOWERINGS.rule(aten.round.decimals)
+def round_decimals(lower: Lowering, out: torch.Tensor, x: Tensor, *, decimals: int) -> Tensor:
+    """The nearest number with so many decimals."""
+    scale = 10.0 ** abs(decimals)
+
+    def operation(a: Expr) -> Expr:
+        if not a.dtype.is_floating_point:
+            return a
+        factor = number(lower, scale, a.dtype)
+        there, back = ("mul", "div") if decimals > 0 else ("div", "mul")
+        return apply(back, apply("round", apply(there, a, factor)), factor)
+
+    return pointwise(lower, out, operation, x)
+
+
+@LOWERINGS.rule(aten.angle.default)
+def angle(lower: Lowering, out: torch.Tensor, x: Tensor) -> Tensor:
+    """Pi for negative numbers, 0 for others, nan for nan."""
+
+    def operation(a: Expr) -> Expr:
+        zero, pi = number(lower, 0, a.dtype), number(lower, math.pi, a.dtype)
+        return apply("where", apply("isnan", a), a, apply("where", apply("lt", a, zero), pi, zero))
+
+    return pointwise(lower, out, operation, x)
