@@ -1,6 +1,7 @@
 # make demo   set up a virtual environment (once) and run the demo
 # make test   set up (once) and run every test
 # make bench  the figures of the README, printed side by side
+# make picture  take the README's picture again (needs Chromium)
 # make clean  remove the virtual environment and everything built
 
 PYTHON ?= python3
@@ -8,7 +9,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test bench clean
+.PHONY: demo test bench picture clean
 .DEFAULT_GOAL := help
 
 help:
@@ -36,6 +37,9 @@ test: $(READY)
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks
+
+picture: $(READY)
+	$(BIN)/python docs/picture.py
 
 clean:
 	rm -rf $(VENV) demo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -14,7 +14,7 @@ from records import FILE, empty, lines, sample
 from explorer.ir import record as data
 from explorer.view import html
 from explorer.view.code import changes
-from explorer.view.html import _hash
+from explorer.view.html import script_hash
 from explorer.view.provenance import lines as printed_lines
 from explorer.view.summary import COLUMNS, Entry, cells
 
@@ -149,7 +149,7 @@ def test_the_links_are_data_and_the_only_code_is_the_page_s_own() -> None:
     assert "<" not in links
     assert set(json.loads(links)) == {HOSTILE + "f0"}
     assert "owned" not in script
-    assert f"script-src '{_hash(script)}'" in page
+    assert f"script-src '{script_hash(script)}'" in page
 
 
 def test_the_page_asks_the_network_for_nothing() -> None:
@@ -196,7 +196,7 @@ def dom(page: str, folder: Path) -> str:
 
 def with_driver(page: str, driver: str) -> str:
     """The page with a script of the test's own, which the page's policy is extended to allow."""
-    allowed = page.replace("script-src '", f"script-src '{_hash(driver)}' '", 1)
+    allowed = page.replace("script-src '", f"script-src '{script_hash(driver)}' '", 1)
     return allowed.replace("</body>", f"<script>{driver}</script></body>")
 
 

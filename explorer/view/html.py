@@ -74,8 +74,8 @@ def _document(title: str, body: str, edges: str | None) -> str:
     """`edges` is JSON that the page's script reads; None for a page without scripts. A script that is not the page's
     own does not run, whatever else went wrong: the policy names ours by its hash."""
     script = "" if edges is None else _asset("page.js")
-    allowed = f"script-src '{_hash(script)}'; " if script else ""
-    policy = f"default-src 'none'; {allowed}style-src '{_hash(_asset('page.css'))}'"
+    allowed = f"script-src '{script_hash(script)}'; " if script else ""
+    policy = f"default-src 'none'; {allowed}style-src '{script_hash(_asset('page.css'))}'"
     data = "" if edges is None else f"<script type=application/json>{edges}</script><script>{script}</script>"
     return (
         "<!doctype html><html lang=en><head><meta charset=utf-8>"
@@ -90,7 +90,8 @@ def _asset(name: str) -> str:
     return files("explorer.view").joinpath(name).read_text("utf-8")
 
 
-def _hash(source: str) -> str:
+def script_hash(source: str) -> str:
+    """What a page's policy calls a script or style that may be used."""
     return "sha256-" + base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()
 
 
