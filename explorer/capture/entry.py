@@ -92,6 +92,7 @@ class Engine:
         return Frame(f"f{number}{suffix}", code, locals, frame.f_globals, frame.f_builtins, cells, history)
 
     def _accept(self, given: Frame, guarded: GuardedCode, number: int) -> Any:
+        TOTALS["breaks"] += len(guarded.breaks)
         if guarded.code is None:
             assert guarded.fallback is not None
             return self._give_up(given, guarded.fallback)

@@ -9,7 +9,6 @@ from typing import Any
 from explorer.bytecode.encode import encode
 from explorer.capture import guards, hook
 from explorer.capture.residual import COMPILED
-from explorer.core.recorder import TOTALS
 from explorer.ir.bytecode import Code
 from explorer.ir.capture import Capture, GuardedCode, Hole, Linking
 
@@ -18,9 +17,8 @@ def link(given: Linking) -> GuardedCode:
     """The code to run while the guards hold. A capture without residual code links to the frame as it is."""
     capture = given.capture
     assert capture.frame is not None
-    TOTALS["breaks"] += len(capture.breaks)
     if capture.fallback is not None:
-        return GuardedCode(capture.name, None, (), fallback=capture.fallback)
+        return GuardedCode(capture.name, None, (), breaks=capture.breaks, fallback=capture.fallback)
     manager = guards.build(capture.guards, capture.frame)
     capture.frame.history.note_sizes(capture)
     if capture.residual is None:
@@ -28,7 +26,8 @@ def link(given: Linking) -> GuardedCode:
     filling: dict[str, Any] = {name: code for name, code in _continuations(capture).items()}
     if given.compiled is not None:
         filling[COMPILED] = hook.unwatched(given.compiled.call)
-    return GuardedCode(capture.name, encode(fill(capture.residual, filling)), capture.guards, manager)
+    code = encode(fill(capture.residual, filling))
+    return GuardedCode(capture.name, code, capture.guards, manager, capture.breaks)
 
 
 def _continuations(capture: Capture) -> dict[str, types.CodeType]:

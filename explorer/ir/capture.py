@@ -625,6 +625,7 @@ class GuardedCode:
     guards: tuple[Guard, ...]
     manager: Any = field(compare=False, repr=False, default=None)
     """The C++ guard manager, in the wrapper that frame evaluation reads."""
+    breaks: tuple[Break, ...] = ()
     fallback: Why | None = None
     """Why the frame runs as it is, with no guards, from now on."""
 
