@@ -23,6 +23,9 @@ BENCHMARKS = {
     "gpu": gpu.run,
 }
 
+LOG_WIDTH = 150
+"""Columns of the tables where they go to a file."""
+
 
 @click.command()
 @click.argument("names", nargs=-1, type=click.Choice(list(BENCHMARKS)))
@@ -35,7 +38,7 @@ def main(names: tuple[str, ...], part: str) -> None:
       python -m benchmarks cold record_size
       python -m benchmarks speed -k softmax
     """
-    console = Console()
+    console = Console(width=None if sys.stdout.isatty() else LOG_WIDTH)
     progress = Console(stderr=True)
     console.print(Text(", ".join(f"{name} {value}" for name, value in describe().items())))
     missed = False
@@ -49,8 +52,8 @@ def main(names: tuple[str, ...], part: str) -> None:
 
 def show(console: Console, report: Report) -> None:
     table = Table(title=report.title, title_justify="left", header_style="bold")
-    for heading in report.head:
-        table.add_column(Text(heading), overflow="fold")
+    for position, heading in enumerate(report.head):
+        table.add_column(Text(heading), overflow="fold", no_wrap=position == 0)
     for row in report.rows:
         table.add_row(*map(Text, row))
     console.print(table)

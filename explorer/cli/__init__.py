@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import webbrowser
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,7 +21,15 @@ from explorer.demo import NO_TRANSFORMERS, cases, demo
 from explorer.exploration import contents
 from explorer.session import Record, RecordError
 
+LOG_WIDTH = 150
+"""Columns of what is printed to a file."""
+
 SUFFIXES = (".explore.json.gz", ".explore.json", ".json.gz", ".json")
+
+
+def wide_enough() -> Console:
+    """Standard output; where it is no terminal, with room for tables."""
+    return Console(width=None if sys.stdout.isatty() else LOG_WIDTH)
 
 
 class Refused(click.ClickException):
@@ -58,7 +67,7 @@ def demo_command(out: Path, no_stock: bool, open_page: bool) -> None:
       explorer demo --no-stock --open
       explorer demo --out /tmp/demo
     """
-    terminal = Terminal(Console())
+    terminal = Terminal(wide_enough())
     if len(cases()) < 4:
         terminal.say(NO_TRANSFORMERS)
     try:
@@ -132,7 +141,7 @@ def report_command(file: Path, output: Path | None, as_text: bool) -> None:
       explorer report train.explore.json.gz -o out.html
       explorer report train.explore.json.gz --text | less
     """
-    terminal = Terminal(Console())
+    terminal = Terminal(wide_enough())
     record = _load(file)
     if as_text:
         click.echo(record.text())
@@ -160,7 +169,7 @@ def diff_command(context: click.Context, before: Path, after: Path, exit_code: b
       explorer diff --exit-code expected.explore.json now.explore.json
     """
     found = _load(before).diff(_load(after))
-    console = Console()
+    console = wide_enough()
     shown = Table(header_style="bold")
     for heading in ("stage", "lines added", "lines removed"):
         shown.add_column(heading)
