@@ -440,6 +440,30 @@ def test_result_and_its_view_stay_one_tensor() -> None:
         torch.testing.assert_close(left, right)
 
 
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: (x * 2)[0],
+        lambda x: (x * 2).t(),
+        lambda x: (x + x.mean(1, keepdim=True)).view(-1)[1:],
+        lambda x: (x * 2).unsqueeze(0).permute(2, 0, 1),
+    ],
+)
+def test_results_may_be_written(function: Callable[[Tensor], Tensor]) -> None:
+    def run(f: Callable[..., Any]) -> tuple[Tensor, Tensor]:
+        torch.manual_seed(0)
+        x = leaf(3, 4)
+        y = f(x)
+        y.mul_(3.0)
+        y[0] = 0.0
+        (y * torch.arange(float(y.numel())).reshape(y.shape)).sum().backward()
+        return y.detach(), x.grad
+
+    torch._dynamo.reset()
+    for left, right in zip(run(torch.compile(function, backend=Backend())), run(function), strict=True):
+        torch.testing.assert_close(left, right)
+
+
 def test_view_of_input_follows_later_writes() -> None:
     x = inner(3, 4)
     torch._dynamo.reset()

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor, fx
 
 from explorer.autograd.reasons import ALIAS_UNKNOWN, NEW_LEAF, RESTRIDED_ALIAS
-from explorer.autograd.sizes import expression
-from explorer.autograd.tape import is_view
+from explorer.autograd.sizes import expression, hint
+from explorer.autograd.tape import is_view, storage_of
 from explorer.core.reasons import Unsupported, Why
 from explorer.ir.graph import info
 from explorer.ir.joint import Base, Constant, FromGraph, FromInput, FromView, Result, Returned, SameAs, ViewStep
@@ -133,14 +133,11 @@ def rebuilt(value: Live, base: Live, source: FromGraph | FromInput, grad_off: fr
     steps: list[ViewStep] = []
     node = value.node
     while node is not base.node:
-        below, item = viewed(node), None
+        below = viewed(node)
         if below is None:
             raise Unsupported(Why(ALIAS_UNKNOWN, f"{info(value.node).id} is no view of {info(base.node).id}"))
-        if node.target is operator.getitem:
-            node, item = node.args
-        target, arguments = node.target, fx.map_arg(node.args[1:], lambda n: expression(info(n).value))
-        keywords = fx.map_arg(node.kwargs, lambda n: expression(info(n).value))
-        steps.append(ViewStep(target, tuple(arguments), dict(keywords), item, node not in grad_off))
+        call, item = (node.args[0], node.args[1]) if node.target is operator.getitem else (node, None)
+        steps.append(recorded(call, item, call not in grad_off))
         node = below
     steps.reverse()
     if value.requires_grad and not base.requires_grad:
@@ -148,6 +145,12 @@ def rebuilt(value: Live, base: Live, source: FromGraph | FromInput, grad_off: fr
     if base.requires_grad and not value.requires_grad and not any(breaks_grad(step) for step in steps):
         steps.append(DETACH)
     return FromView(source, tuple(steps))
+
+
+def recorded(call: Any, item: Any, grad_enabled: bool) -> ViewStep:
+    """The step that takes the view `call` again, on another base."""
+    arguments, keywords = fx.map_arg((call.args[1:], call.kwargs), lambda n: expression(info(n).value))
+    return ViewStep(call.target, tuple(arguments), dict(keywords), item, grad_enabled)
 
 
 def breaks_grad(step: ViewStep) -> bool:
@@ -158,8 +161,11 @@ def viewed(node: fx.Node) -> fx.Node | None:
     """What `node` is a view of; None where it has memory of its own."""
     if node.op != "call_function":
         return None
-    call = node.args[0] if node.target is operator.getitem else node
-    return call.args[0] if isinstance(call, fx.Node) and is_view(call.target) else None
+    call: Any = node.args[0] if node.target is operator.getitem else node
+    if not isinstance(call, fx.Node) or not is_view(call.target):
+        return None
+    source: Any = call.args[0]
+    return source  # type: ignore[no-any-return]
 
 
 def root(node: fx.Node) -> fx.Node:
@@ -167,3 +173,18 @@ def root(node: fx.Node) -> fx.Node:
     while (below := viewed(node)) is not None:
         node = below
     return node
+
+
+def overlap(a: Tensor, b: Tensor) -> bool:
+    """Whether two inputs may share memory: same storage, and ranges of it that meet."""
+    if storage_of(a) != storage_of(b):
+        return False
+    (first, last), (start, end) = extent(a), extent(b)
+    return not (last < start or end < first)
+
+
+def extent(value: Tensor) -> tuple[int, int]:
+    """The first and last byte of a tensor in its storage, by size hints."""
+    at = hint(value.storage_offset())
+    reach = sum((hint(n) - 1) * hint(s) for n, s in zip(value.shape, value.stride(), strict=True))
+    return at * value.element_size(), (at + reach + 1) * value.element_size() - 1

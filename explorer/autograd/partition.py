@@ -240,7 +240,7 @@ class Half:
         self.nodes[node] = made  # type: ignore[assignment]
 
     def add(self, node: fx.Node) -> None:
-        made = self._graph.node_copy(node, lambda n: self.nodes[n])  # type: ignore[arg-type, return-value]
+        made = self._graph.node_copy(node, lambda n: self.nodes[n])
         made.meta = dict(node.meta)
         self.nodes[node] = made  # type: ignore[assignment]
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from explorer.autograd.replay import Returning, Writing, overlaps
 from explorer.core.text import Line, Text
 from explorer.ir.graph import info
-from explorer.ir.joint import GradientOf, Halves, Partitioned, Primal, Tangent, Traced, placeholder_line
+from explorer.ir.joint import GradientOf, Halves, Kept, Partitioned, Primal, Tangent, Traced, placeholder_line
 from explorer.ir.program import Compiled, Program
 
 Call = Callable[..., tuple[Any, ...]]
@@ -83,7 +83,8 @@ def training(halves: Halves) -> Half:
     signature = parts.signature
     run_forward, run_backward = plain(halves.forward), plain(halves.backward)
     count = len(signature.forward_outputs)
-    tensors, numbers = [], []
+    tensors: list[Primal | Kept] = []
+    numbers: list[Primal | Kept] = []
     for node, source in zip(parts.backward.inputs, parts.backward_inputs, strict=True):
         if not isinstance(source, Tangent):
             (tensors if isinstance(info(node).value, Tensor) else numbers).append(source)
@@ -112,8 +113,8 @@ def training(halves: Halves) -> Half:
     class Joined(torch.autograd.Function):
         @staticmethod
         def forward(ctx: Any, *inputs: Any) -> tuple[Any, ...]:
-            values = run_forward(inputs)
-            ctx.save_for_backward(*map(unviewed, read_tensors(inputs, values)))
+            values = [unviewed(value) for value in run_forward(inputs)]
+            ctx.save_for_backward(*read_tensors(inputs, values))
             ctx.numbers = read_numbers(inputs, values)
             ctx.layouts = [layout.at(values[k]) for layout, k in zip(layouts, flowing, strict=True)]
             ctx.set_materialize_grads(False)
@@ -132,9 +133,10 @@ def training(halves: Halves) -> Half:
     return lambda inputs: apply(*inputs)
 
 
-def unviewed(value: Tensor) -> Tensor:
-    """A saved tensor that is no view to autograd: a view made inside cannot be unpacked once its base is written."""
-    return value.detach() if value._is_view() and not value.requires_grad else value
+def unviewed(value: Any) -> Any:
+    """A tensor that is no view to autograd: a view made inside a Function can neither be written by the caller nor be
+    unpacked from the saved ones once its base is written."""
+    return value.detach() if isinstance(value, Tensor) and value._is_view() else value
 
 
 def reader(sources: Sequence[Any], parts: Partitioned) -> Callable[[Sequence[Any], Sequence[Any]], list[Any]]:

@@ -136,7 +136,7 @@ def meet(a: Tensor, b: Tensor) -> bool:
     return first < end and start < last
 
 
-def byte_range(value: Tensor) -> tuple[int, int]:
+def byte_range(value: Tensor) -> tuple[Any, Any]:
     reach = sum((n - 1) * s for n, s in zip(value.shape, value.stride(), strict=True))
     first = value.storage_offset() * value.element_size()
     return first, first + (reach + 1) * value.element_size()

@@ -18,9 +18,10 @@ from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicO
 from torch.utils._python_dispatch import _disable_current_modes
 
 from explorer.autograd import aliases
-from explorer.autograd.aliases import Live, place
+from explorer.autograd.aliases import Live, overlap, place
 from explorer.autograd.gradfns import ACCUMULATION, Attribution, record
 from explorer.autograd.layouts import in_layout_of, same_strides
+from explorer.autograd.modes import kept_autocast, not_functional
 from explorer.autograd.reasons import (
     ALIASED_MUTATION,
     CONSTANT_GRAD,
@@ -32,8 +33,8 @@ from explorer.autograd.reasons import (
     TENSOR_KIND,
     TRACE_FAILED,
 )
-from explorer.autograd.sizes import SizeNodes, Symbolic, expression, hint, places
-from explorer.autograd.tape import Tape, storage_of
+from explorer.autograd.sizes import SizeNodes, Symbolic, expression, places
+from explorer.autograd.tape import Tape
 from explorer.core.origin import origin, synthetic
 from explorer.core.reasons import Unsupported, Why
 from explorer.ir.graph import Graph, NodeInfo, info
@@ -151,7 +152,7 @@ class Tracer:
             if value.is_leaf:
                 made.requires_grad_()
             else:
-                torch._mirror_autograd_meta_to(value, made)
+                torch._mirror_autograd_meta_to(value, made)  # type: ignore[attr-defined]
             self.edges[index] = torch.autograd.graph.get_gradient_edge(made)
         self.first_grad_fn[index] = made.grad_fn
         return made
@@ -267,7 +268,7 @@ class Tracer:
         """`value` brought up to date with what was written through its aliases, and the node that yields it."""
         if not torch._is_functional_tensor(value):
             return Live(value, self.tape.node(value))
-        torch._sync(value)
+        torch._sync(value)  # type: ignore[attr-defined, no-untyped-call]
         return Live(value, self.tape.node(torch._from_functional_tensor(value)))
 
     def size_node(self, value: Any) -> Any:
@@ -361,16 +362,6 @@ class Tracer:
         return torch._to_functional_tensor(inner)
 
 
-@contextlib.contextmanager
-def not_functional() -> Iterator[None]:
-    """Functionalisation off inside a block of a functional trace."""
-    torch._disable_functionalization()
-    try:
-        yield
-    finally:
-        torch._enable_functionalization(reapply_views=True)
-
-
 def tensors_with_bases(values: Any) -> list[Tensor]:
     """The tensors among `values`, and those they are views of: writing a view changes the grad_fn of its base."""
     found: list[Tensor] = []
@@ -386,32 +377,3 @@ def tensors_with_bases(values: Any) -> list[Tensor]:
         elif isinstance(value, dict):
             pending += value.values()
     return found
-
-
-def overlap(a: Tensor, b: Tensor) -> bool:
-    """Whether two inputs may share memory: same storage, and ranges of it that meet."""
-    if storage_of(a) != storage_of(b):
-        return False
-    (first, last), (start, end) = extent(a), extent(b)
-    return not (last < start or end < first)
-
-
-def extent(value: Tensor) -> tuple[int, int]:
-    """The first and last byte of a tensor in its storage, by size hints."""
-    at = hint(value.storage_offset())
-    reach = sum((hint(n) - 1) * hint(s) for n, s in zip(value.shape, value.stride(), strict=True))
-    return at * value.element_size(), (at + reach + 1) * value.element_size() - 1
-
-
-@contextlib.contextmanager
-def kept_autocast() -> Iterator[None]:
-    """Restore the ambient autocast state on exit, and let no cast made inside outlive it in autocast's cache."""
-    devices = ("cpu", "cuda")
-    before = [(d, torch.is_autocast_enabled(d), torch.get_autocast_dtype(d)) for d in devices]
-    try:
-        yield
-    finally:
-        torch.clear_autocast_cache()
-        for device, enabled, dtype in before:
-            torch.set_autocast_enabled(device, enabled)
-            torch.set_autocast_dtype(device, dtype)

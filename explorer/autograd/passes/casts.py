@@ -55,8 +55,8 @@ def is_lossless(a: torch.dtype, b: torch.dtype) -> bool:
     if a.is_floating_point:
         return b.is_floating_point and exponent_bits(a) <= exponent_bits(b) and digits(a) <= digits(b)
     if b.is_floating_point:
-        return torch.iinfo(a).max < 2 ** digits(b)
-    return torch.iinfo(b).min <= torch.iinfo(a).min and torch.iinfo(a).max <= torch.iinfo(b).max
+        return bool(torch.iinfo(a).max < 2 ** digits(b))
+    return bool(torch.iinfo(b).min <= torch.iinfo(a).min and torch.iinfo(a).max <= torch.iinfo(b).max)
 
 
 def digits(dtype: torch.dtype) -> int:

@@ -24,7 +24,7 @@ def views_of_views(graph: fx.Graph) -> None:
     Inductor: fx_passes/post_grad.py; the views of ir.py fold the same way.
     """
     for node in list(graph.nodes):
-        below = node.args[0] if node.args else None
+        below: Any = node.args[0] if node.args else None
         if is_call(node, aten.view.default, aten.expand.default, aten.permute.default) and is_call(below, node.target):
             joined = join(node, below)
             if joined is not None:
