@@ -12,7 +12,7 @@ import torch.nn.functional as F
 
 from explorer.check.loops import run_loops
 from explorer.core.reasons import Unsupported
-from explorer.ir.loops import Extern, Loop, Loops
+from explorer.ir.loops import Extern, Load, Loop, Loops, walk
 from tests.lowering import lowered
 
 aten = torch.ops.aten
@@ -492,6 +492,13 @@ def test_gelu_is_one_loop_and_softmax_and_layer_norm_are_few() -> None:
     assert len(kernels(check(lambda x: F.gelu(x, approximate="tanh"), x))) <= 2
     assert len(kernels(check(lambda x: x.softmax(-1), x))) <= 4
     assert len(kernels(check(lambda x, w, b: F.layer_norm(x, (32,), w, b), x, torch.randn(32), torch.randn(32)))) <= 4
+
+
+def test_equal_values_of_a_loop_are_one_and_name_all_their_causes() -> None:
+    loops, _ = lowered(lambda x: (x + 1) * (x + 1).sin() * x, torch.randn(3))
+    (loop,) = kernels(loops)
+    (load,) = (expr for expr in walk(loop.value) if isinstance(expr, Load))
+    assert load.origins == ("aten.add", "aten.add_1", "aten.mul_1")
 
 
 def test_every_stored_value_says_why() -> None:

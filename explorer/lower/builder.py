@@ -29,6 +29,7 @@ from explorer.ir.loops import (
 from explorer.ir.ops import Combine
 from explorer.lower import reasons
 from explorer.lower.indexing import ZERO, Indexing, Point, contiguous, equal, integer, strides
+from explorer.lower.merge import merged
 from explorer.lower.split import joined, split_axes
 from explorer.lower.tensors import Element, Restride, Tensor
 
@@ -204,8 +205,10 @@ class Lowering:
                 )
                 value = body(point, within)
             where = self.indexing.linear(point, layout.stride, layout.offset) if index is None else index(point)
-            indirect = self.values_behind(where)
-            causes = union(origins(), all_origins(value, *(behind for _, behind in indirect)))
+            places = self.values_behind(where)
+            value, *behind = merged(value, *(place for _, place in places))
+            indirect = tuple((symbol, place) for (symbol, _), place in zip(places, behind, strict=True))
+            causes = union(origins(), all_origins(value, *behind))
             buffer = Buffer(self.name("buf"), layout, "loop", origins(), alias_of, why)
         self.buffers[buffer.name] = buffer
         self.operations.append(
