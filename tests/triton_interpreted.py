@@ -13,7 +13,7 @@ import pytest
 import torch
 from compiling import flat
 from lowering import lowered
-from programs import ZOO, Program, assert_same, observe
+from programs import MODELS, ZOO, Model, Program, assert_same, observe
 from test_cpp_scalar import BINARY_FLOAT, BINARY_INT, INF, INTEGERS, NAN, UNARY, apply_all, check, points
 from triton_programs import fresh_dynamo, through
 
@@ -29,14 +29,17 @@ EAGER_IS_ODD = {"nan_in_activations"}
 """On the CPU eager's vectorised gelu overflows to inf and NaN where its formula does not."""
 
 SHARD, SHARDS = map(int, os.environ.get("SHARD", "0/1").split("/"))
-CASES = [(p, train) for p in ZOO if p.name not in EAGER_IS_ODD for train in ((False, True) if p.grad else (False,))]
+SLOW_TO_INTERPRET = {"resnet18", "unet"}
+
+CASES: list[tuple[Program | Model, bool]] = [(m, True) for m in MODELS if m.name not in SLOW_TO_INTERPRET]
+CASES += [(p, train) for p in ZOO if p.name not in EAGER_IS_ODD for train in ((False, True) if p.grad else (False,))]
 CASES = CASES[SHARD::SHARDS]
 
 first_shard = pytest.mark.skipif(SHARD != 0, reason="another shard runs it")
 
 
 @pytest.mark.parametrize(("program", "train"), CASES, ids=[f"{p.name}-{'train' if t else 'run'}" for p, t in CASES])
-def test_zoo(program: Program, train: bool, tmp_path: Path) -> None:
+def test_zoo(program: Program | Model, train: bool, tmp_path: Path) -> None:
     def build(generated: ir.Generated) -> ir.Program:
         return ir.Program(generated, interpreted(generated, tmp_path), (), lambda: {})
 

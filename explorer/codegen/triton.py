@@ -11,14 +11,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import sympy
+import torch
 
 from explorer.codegen.cpp import work
 from explorer.codegen.kernel import Body, body
+from explorer.codegen.reasons import DEVICE
 from explorer.codegen.storage import Storage
 from explorer.codegen.triton_kernel import Function, Workspace, functions, needs_serial
 from explorer.codegen.triton_tiling import tiling
 from explorer.codegen.triton_wrapper import TritonWrapper
 from explorer.core.origin import Origins, origin, synthetic, union
+from explorer.core.reasons import Unsupported, Why
 from explorer.core.text import LineWriter, Text
 from explorer.ir.loops import Buffer, Extern, Layout, Load, Size, walk
 from explorer.ir.memory import MemoryPlan
@@ -54,6 +57,7 @@ def generate_triton(generation: Generation) -> Generated:
     schedule, plan = generation.schedule, generation.plan
     launches = triton_kernels(schedule, plan, generation.target)
     wrapper = TritonWrapper(schedule.loops, plan, Storage(plan, schedule.loops.buffers))
+    wrapper.constants["device"] = card(launches.kernels, schedule.loops.buffers)
     wrapper.begin()
     wrapper.prepare(launches.kernels)
     for item in schedule.items:
@@ -74,6 +78,26 @@ def generate_triton(generation: Generation) -> Generated:
         externs=tuple(wrapper.externs),
         options=generation.options,
     )
+
+
+def card(kernels: Iterable[Kernel], buffers: Mapping[str, Buffer]) -> torch.device | None:
+    """The card that the kernels' tensors are on; None where they are on the CPU, and the target is elsewhere.
+
+    Raises Unsupported for tensors of several cards, and for a tensor on the CPU beside some on a card, unless it is a
+    scalar that is only read."""
+    cards = {buffer.layout.device for buffer in buffers.values()} - {torch.device("cpu")}
+    if not cards:
+        return None
+    for kernel in kernels:
+        for argument in kernel.arguments:
+            buffer = buffers.get(argument.buffer or "")
+            if buffer is None or buffer.layout.device in cards:
+                continue
+            if argument.written or buffer.kind != "input" or buffer.layout.numel != 1:
+                raise Unsupported(Why(DEVICE, f"{buffer.name} on {buffer.layout.device} in {kernel.id}"))
+    if len(cards) > 1:
+        raise Unsupported(Why(DEVICE, ", ".join(sorted(map(str, cards)))))
+    return cards.pop()
 
 
 def triton_kernels(schedule: Schedule, plan: MemoryPlan, target: Target) -> Launches:

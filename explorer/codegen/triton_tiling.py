@@ -134,14 +134,16 @@ def _cut(body: Body, axes: tuple[Axis, ...], hints: Mapping[sympy.Symbol, int]) 
 
 
 def _contiguous_across(body: Body) -> bool:
-    """Whether neighbours in memory are neighbouring rows, not neighbours in a row, for most accesses."""
+    """Whether neighbours in memory are neighbouring rows, not neighbours in a row, for most accesses that vary in both
+    directions (the others are small)."""
     outer, inner = body.kernel.outer, body.kernel.inner
     if not outer:
         return False
     votes = 0
     for index in accesses(body):
-        if inner[-1].symbol in index.free_symbols:
-            votes += (_step(index, outer[-1].symbol) == 1) - (_step(index, inner[-1].symbol) == 1)
+        along, across = _step(index, inner[-1].symbol), _step(index, outer[-1].symbol)
+        if along != 0 and across != 0:
+            votes += (across == 1) - (along == 1)
     return votes > 0
 
 

@@ -1,7 +1,8 @@
 """The Python function that runs one half on a card: as the CPU's wrapper, but kernels are launched on a stream.
 
-Names that the runtime supplies: each kernel function (programs, stream, *arguments), `current_stream`, `empty_strided`,
-`device`, and for inputs that do not start at a multiple of 16 bytes, `UNALIGNED` and `unaligned`.
+The runtime supplies each kernel function (programs, stream, *arguments), `current_stream`, `empty_strided`, `device`
+where the program does not say it, and `UNALIGNED` and `unaligned`, for inputs that do not start at a multiple of 16
+bytes.
 """
 
 from __future__ import annotations
@@ -37,10 +38,10 @@ class TritonWrapper(Wrapper):
         inputs = [e.name for e in self.loops.inputs if isinstance(e, Buffer) and e.name in roots]
         with origin(*(inputs or [a.buffer for a in kernels[0].arguments if a.buffer])):
             self.body.line("stream = current_stream()")
-        devices = {buffer.layout.device.type for buffer in self.buffers.values()}
+        device = self.constants["device"]
         for name in inputs:
             with origin(name):
-                if len(devices) > 1 and self.buffers[name].layout.device.type == "cpu":
+                if device is not None and self.buffers[name].layout.device != device:
                     self.body.line(f"{name} = {name}.to(device)")
                 self.pointers[name] = f"{name}_at"
                 self.body.line(f"{name}_at = {name}.data_ptr()")

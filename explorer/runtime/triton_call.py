@@ -37,21 +37,34 @@ def present(target: Target) -> bool:
 
 def load(generated: Generated, aligned: Kernels, compile_unaligned: Callable[[], Kernels]) -> Call:
     """The program's `call`. Kernels for pointers of any alignment are compiled when an input first needs them."""
-    index = torch.cuda.current_device()
+    index = card(generated)
 
     @functools.cache
     def unaligned() -> Call:
-        return _call(generated, compile_unaligned(), index, 0, None)
+        return _run(generated, _launchers(compile_unaligned(), index), index, 0, None)
 
-    call = _call(generated, aligned, index, ALIGNMENT - 1, lambda inputs: unaligned()(inputs))
+    launchers = _launchers(aligned, index)
+    call = _run(generated, launchers, index, ALIGNMENT - 1, lambda inputs: unaligned()(inputs))
 
-    def on_device(inputs: Sequence[Any]) -> tuple[Any, ...]:
+    def on_card(inputs: Sequence[Any]) -> tuple[Any, ...]:
         if torch.cuda.current_device() == index:
             return call(inputs)
         with torch.cuda.device(index):
             return call(inputs)
 
-    return on_device
+    return on_card
+
+
+def card(generated: Generated) -> int:
+    """The index of the card that the program's tensors are on; the current one where it does not say."""
+    device = generated.constants["device"]
+    return torch.cuda.current_device() if device is None or device.index is None else int(device.index)
+
+
+def _launchers(kernels: Kernels, index: int) -> dict[str, Callable[..., None]]:
+    """Loads the kernels onto the card."""
+    with torch.cuda.device(index):
+        return {name: launcher(compiled) for name, compiled in kernels.items()}
 
 
 Marks = dict[str, tuple[torch.cuda.Event, torch.cuda.Event]]
@@ -59,21 +72,25 @@ Marks = dict[str, tuple[torch.cuda.Event, torch.cuda.Event]]
 
 def profiler(generated: Generated, kernels: Kernels) -> Callable[[Sequence[Any]], Mapping[str, float]]:
     """A function that runs the program once and returns the card's seconds by id of kernel or library call."""
-    index = torch.cuda.current_device()
     marks: Marks = {}
     launched: list[Iterator[str]] = [iter(())]
     called: list[Iterator[str]] = [iter(())]
-    timed = {name: _timed(launcher(compiled), launched, marks) for name, compiled in kernels.items()}
-    for name in {name for _, name in generated.externs}:
-        timed[name] = _timed(generated.constants[name], called, marks)
-    call = _run(generated, timed, index, 0, None)
+
+    @functools.cache
+    def timed_call() -> Call:
+        index = card(generated)
+        timed = {name: _timed(launch, launched, marks) for name, launch in _launchers(kernels, index).items()}
+        for name in {name for _, name in generated.externs}:
+            timed[name] = _timed(generated.constants[name], called, marks)
+        return _run(generated, timed, index, 0, None)
 
     def profile(inputs: Sequence[Any]) -> Mapping[str, float]:
         marks.clear()
         launched[0] = iter([kernel.id for kernel in generated.kernels])
         called[0] = iter([id for id, _ in generated.externs])
-        call(inputs)
-        torch.cuda.synchronize()
+        with torch.cuda.device(card(generated)):
+            timed_call()(inputs)
+            torch.cuda.synchronize()
         return {id: start.elapsed_time(end) / 1000 for id, (start, end) in marks.items()}
 
     return profile
@@ -81,7 +98,7 @@ def profiler(generated: Generated, kernels: Kernels) -> Callable[[Sequence[Any]]
 
 def _timed(function: Callable[..., Any], order: list[Iterator[str]], marks: Marks) -> Callable[..., Any]:
     def run(*args: Any, **kwargs: Any) -> Any:
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
         start.record()
         made = function(*args, **kwargs)
         end.record()
@@ -89,10 +106,6 @@ def _timed(function: Callable[..., Any], order: list[Iterator[str]], marks: Mark
         return made
 
     return run
-
-
-def _call(generated: Generated, kernels: Kernels, index: int, mask: int, unaligned: Call | None) -> Call:
-    return _run(generated, {name: launcher(compiled) for name, compiled in kernels.items()}, index, mask, unaligned)
 
 
 def _run(
