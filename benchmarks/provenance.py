@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 from collections import Counter
+from contextlib import redirect_stdout
 
 from benchmarks.programs import ZOO, of_program
 from benchmarks.report import Aim, Report, Selection, percent
@@ -20,7 +22,8 @@ def run(selection: Selection) -> Report:
         if not selection.of(program.name):
             continue
         programs += 1
-        record = explored(of_program(program), configure(), name=program.name).record()
+        with redirect_stdout(io.StringIO()):  # some programs print
+            record = explored(of_program(program), configure(), name=program.name).record()
         for compile in record.data.compiles:
             lines, found = unsourced(compile)
             total += lines
