@@ -9,11 +9,12 @@ from zlib import crc32
 import pytest
 import torch
 import torch.nn.functional as F
+from lowering import lowered
 
 from explorer.check.loops import run_loops
 from explorer.core.reasons import Unsupported
 from explorer.ir.loops import Extern, Load, Loop, Loops, walk
-from tests.lowering import lowered
+from explorer.lower import LOWER
 
 aten = torch.ops.aten
 inf, nan = float("inf"), float("nan")
@@ -851,11 +852,9 @@ def test_dynamic_shapes(place: int) -> None:
             assert mine == theirs
 
 
-def test_shapes_that_depend_on_data_are_refused() -> None:
+def test_a_call_that_is_no_operator_is_refused() -> None:
+    _, graph = lowered(lambda x: x + 1, torch.randn(3))
+    (call,) = (node for node in graph.graph.nodes if node.op == "call_function")
+    call.target = print
     with pytest.raises(Unsupported, match="lower.unknown_call"):
-        graph = lowered(lambda x: x + 1, torch.randn(3))[1]
-        node = next(n for n in graph.graph.nodes if n.op == "call_function")
-        node.target = print
-        from explorer.lower import LOWER
-
         LOWER(graph)

@@ -39,9 +39,11 @@ def write_back(lower: Lowering, target: Tensor, source: Tensor, alive: Iterable[
 
 def compute_before(lower: Lowering, overwritten: set[str], alive: Iterable[Tensor]) -> None:
     """Put in memory what is not yet computed and reads a buffer that is about to be overwritten; of a view, the value
-    that it is a view of."""
+    that it is a view of. Where no input is overwritten but what a call made, that is all that is not yet computed: it
+    may have come to read the buffer since."""
+    made_here = any(lower.buffers[name].kind in ("loop", "extern") for name in overwritten)
     for tensor in alive:
-        if not tensor.in_memory() and overwritten & tensor.reads:
+        if not tensor.in_memory() and (made_here or overwritten & tensor.reads):
             if tensor.base is not None:
                 compute_before(lower, overwritten, [tensor.base])
             if not tensor.in_memory():
