@@ -405,7 +405,7 @@ def sharing(tensors: list[Tensor]) -> list[tuple[int, int, int, bool]]:
         (i, j, b.data_ptr() - a.data_ptr(), a is b)
         for i, a in enumerate(tensors)
         for j, b in enumerate(tensors)
-        if i < j and a.untyped_storage().data_ptr() == b.untyped_storage().data_ptr()
+        if i < j and a.numel() and b.numel() and a.untyped_storage().data_ptr() == b.untyped_storage().data_ptr()
     ]
 
 

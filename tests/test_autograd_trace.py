@@ -221,6 +221,14 @@ def raises() -> Graph:
     return Graph(graph.name, graph.graph, other.fake_mode, {}, True)
 
 
+def writes_expanded() -> Graph:
+    return symbolic(lambda a: a.expand(2, 3).zero_(), torch.ones(3))
+
+
+def detached_with_a_gradient() -> Graph:
+    return symbolic(lambda a: a.detach().add_(a), leaf(3))
+
+
 def saved_then_written() -> Graph:
     def function(a: Tensor) -> Tensor:
         y = a.exp()
@@ -241,6 +249,8 @@ def saved_then_written() -> Graph:
         (sparse_input, "autograd.tensor_kind"),
         (raises, "autograd.trace_failed"),
         (saved_then_written, "autograd.trace_failed"),
+        (writes_expanded, "autograd.overlapping_write"),
+        (detached_with_a_gradient, "autograd.alias_unknown"),
     ],
 )
 def test_refusals(build: Callable[[], Graph], code: str) -> None:

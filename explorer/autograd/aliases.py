@@ -17,6 +17,7 @@ from torch import Tensor, fx
 from explorer.autograd.reasons import ALIAS_UNKNOWN, NEW_LEAF, RESTRIDED_ALIAS
 from explorer.autograd.sizes import expression, hint
 from explorer.autograd.tape import is_view, storage_of
+from explorer.core.origin import origin
 from explorer.core.reasons import Unsupported, Why
 from explorer.ir.graph import info
 from explorer.ir.joint import Base, Constant, FromGraph, FromInput, FromView, Result, Returned, SameAs, ViewStep
@@ -120,7 +121,8 @@ def base_of(members: list[Live], live: Any) -> Live:
     bases = {id(base): base for base in map(autograd_base, differentiable)}
     if len(bases) > 1:
         raise Unsupported(Why(ALIAS_UNKNOWN, f"{len(bases)} bases of one memory"))
-    base: Live = live(next(iter(bases.values())))
+    with origin(*info(members[0].node).origins):
+        base: Live = live(next(iter(bases.values())))
     return base
 
 
@@ -140,6 +142,8 @@ def rebuilt(value: Live, base: Live, source: FromGraph | FromInput, grad_off: fr
         steps.append(recorded(call, item, call not in grad_off))
         node = below
     steps.reverse()
+    if value.seen is not None and value.seen.grad_fn is not None and any(map(breaks_grad, steps)):
+        raise Unsupported(Why(ALIAS_UNKNOWN, f"{info(value.node).id} was detached from its base and requires grad"))
     if value.requires_grad and not base.requires_grad:
         raise Unsupported(Why(ALIAS_UNKNOWN, f"{info(value.node).id} requires grad and its base does not"))
     if base.requires_grad and not value.requires_grad and not any(breaks_grad(step) for step in steps):

@@ -23,6 +23,12 @@ ALIASED_MUTATION = reason(
     "Writing one input changes the other as well; compiled code would read the old value of the other.",
     "Pass a clone, or pass the base tensor once and take views of it inside.",
 )
+OVERLAPPING_WRITE = reason(
+    "autograd.overlapping_write",
+    "an expanded tensor is written",
+    "Several elements of an expanded tensor are one place in memory; a functional form has no such places.",
+    "Write the tensor before expanding it, or clone the expanded one.",
+)
 STORAGE_CHANGED = reason(
     "autograd.storage_changed",
     "an input's storage is replaced or resized",

@@ -28,6 +28,7 @@ from explorer.autograd.reasons import (
     CONSTANT_MUTATION,
     DATA_DEPENDENT,
     HIGHER_ORDER,
+    OVERLAPPING_WRITE,
     REQUIRES_GRAD_CHANGED,
     STORAGE_CHANGED,
     TENSOR_KIND,
@@ -66,7 +67,8 @@ def trace(captured: Graph) -> Traced:
     tracer = Tracer(captured)
     with tracer.functional():
         results = tracer.forward()
-        return tracer.finish(results)
+        with origin(synthetic("memory that results share")):
+            return tracer.finish(results)
 
 
 def refuse(captured: Graph) -> None:
@@ -178,6 +180,7 @@ class Tracer:
 
     def run(self, node: fx.Node) -> Any:
         args, kwargs = fx.map_arg((node.args, node.kwargs), self.values.__getitem__)
+        repeating = [(value, value._version) for value in args if isinstance(value, Tensor) and repeats_memory(value)]
         try:
             if node.op == "call_method":
                 result = getattr(args[0], node.target)(*args[1:], **kwargs)  # type: ignore[arg-type]
@@ -189,6 +192,8 @@ class Tracer:
             raise Unsupported(Why(DATA_DEPENDENT, f"{node.name}: {error}")) from error
         except Exception as error:  # whatever the operators raise, eager raises for the user
             raise Unsupported(Why(TRACE_FAILED, f"{node.name}: {type(error).__name__}: {error}")) from error
+        if any(value._version != before for value, before in repeating):
+            raise Unsupported(Why(OVERLAPPING_WRITE, node.name))
         if isinstance(result, torch.autocast):
             self.autocasts.append(result)
         elif args and isinstance(args[0], torch.autocast):
@@ -360,6 +365,11 @@ class Tracer:
             self.tape.stamp(placeholder, inner, about=f"gradient of {info(node).id}")
         self.tape.bind(inner, placeholder)
         return torch._to_functional_tensor(inner)
+
+
+def repeats_memory(value: Tensor) -> bool:
+    """Whether one element of memory appears as several elements of the tensor (expand)."""
+    return any(type(s) is int and s == 0 and n != 1 for n, s in zip(value.shape, value.stride(), strict=True))
 
 
 def tensors_with_bases(values: Any) -> list[Tensor]:
