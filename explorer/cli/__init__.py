@@ -148,7 +148,8 @@ def report_command(file: Path, output: Path | None, as_text: bool) -> None:
         return
     target = output or file.with_name(_stem(file) + ".html")
     try:
-        page = record.to_html(target)
+        with Terminal(Console(stderr=True)).phase("making the page"):
+            page = record.to_html(target)
     except OSError as error:
         raise Failed(f"no page can be written to {target}: {_told(error)}; name another place with -o") from error
     terminal.say(repr(record))

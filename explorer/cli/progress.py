@@ -14,6 +14,9 @@ from rich.text import Text
 from explorer.view.summary import COLUMNS, Entry, cells
 from explorer.view.text import duration
 
+WORTH_SAYING = 2.0
+"""Seconds from which on it is said how long something took."""
+
 FIELDS = ("description", "fields[step]")
 
 
@@ -35,7 +38,8 @@ class Terminal:
         else:
             self.say(f"{name} ...")
             yield lambda step: None
-        self.say(f"{name}: {duration(time.perf_counter() - started)}")
+        if (seconds := time.perf_counter() - started) > WORTH_SAYING:
+            self.say(f"{name}: {duration(seconds)}")
 
     def table(self, entries: Sequence[Entry]) -> None:
         """One column an entry: there are more facts than entries, and lines are short."""
