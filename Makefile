@@ -22,6 +22,9 @@ $(READY): pyproject.toml
 	@command -v g++ >/dev/null || echo "note: no g++ here: generated C++ cannot be built and programs will run eagerly"
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
+	@# the tested torch first: asked for together with an open range, pip fetches the newest one as well
+	$(BIN)/python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies']['tested'])" \
+	  | xargs $(BIN)/python -m pip install
 	$(BIN)/python -m pip install --editable '.[dev,tested]'
 	@touch $@
 
