@@ -48,9 +48,7 @@ def test_training_step(model: Model) -> None:
 
 def compared(graph: Graph, loops: Loops, inputs: Sequence[Any]) -> tuple[Any, ...]:
     """What the graph gives, after comparing it and its updates of inputs with what the loops give."""
-    for_loops, for_graph = (
-        [value.detach().clone() if isinstance(value, torch.Tensor) else value for value in inputs] for _ in range(2)
-    )
+    for_loops, for_graph = ([copied(value) for value in inputs] for _ in range(2))
     random = torch.get_rng_state()
     ours = run_loops(loops, for_loops)
     torch.set_rng_state(random)
@@ -67,3 +65,10 @@ def compared(graph: Graph, loops: Loops, inputs: Sequence[Any]) -> tuple[Any, ..
             assert mine == other
     torch.set_rng_state(random)
     return run_graph(graph, inputs)
+
+
+def copied(value: Any) -> Any:
+    """The value at other addresses with the same strides (`clone` makes the strides of a slice dense)."""
+    if not isinstance(value, torch.Tensor):
+        return value
+    return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype).copy_(value.detach())
