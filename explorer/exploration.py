@@ -27,6 +27,9 @@ from explorer.stock.contestant import Stock
 from explorer.view.source import stretches, used_lines
 from explorer.view.text import duration
 
+SECONDS_OF_TIMING = 1.0
+"""For each contestant."""
+
 
 def title(fn: Callable[..., Any]) -> str:
     """What a function or module is called in a record."""
@@ -52,12 +55,12 @@ class Explored:
     compile_seconds: float
     accuracy: Comparison
 
-    def time(self, stock: Stock | None = None) -> Measured:
-        """Eager, ours and perhaps stock in turn, in one run; then each kernel by itself."""
+    def time(self, stock: Stock | None = None, budget: float = SECONDS_OF_TIMING) -> Measured:
+        """Eager, ours and perhaps stock in turn, for about `budget` seconds each; then each kernel by itself."""
         entrants = [Entrant("eager", self.eager), Entrant("explorer", self.ours, self.compile_seconds)]
         if stock is not None:
             entrants.append(Entrant("stock", stock.contestant, stock.cold_seconds, _note(stock)))
-        return measure(entrants, self.accuracy, self.recorder)
+        return measure(entrants, self.accuracy, self.recorder, budget)
 
     def record(self, measured: Measured | None = None) -> Record:
         return Record(contents(self.recorder, self.config, self.name, measured))
@@ -119,9 +122,9 @@ class Entrant:
     note: str = ""
 
 
-def measure(entrants: Sequence[Entrant], accuracy: Comparison, recorder: Recorder) -> Measured:
+def measure(entrants: Sequence[Entrant], accuracy: Comparison, recorder: Recorder, budget: float) -> Measured:
     """Time the entrants in turn in one run, and the kernels of all that `recorder` saw compiled."""
-    samples = interleave({entrant.name: entrant.contestant.call for entrant in entrants})
+    samples = interleave({entrant.name: entrant.contestant.call for entrant in entrants}, budget=budget)
     found = ((entrant, samples[entrant.name]) for entrant in entrants)
     kernels, failures = profiles(recorder)
     median = samples["explorer"].median
