@@ -11,13 +11,17 @@ from pathlib import Path
 import pytest
 import torch
 from compiling import compile_fx, program_of
+from lowering import traced
 
+from explorer.codegen import GENERATE
 from explorer.core.reasons import Unsupported
 from explorer.core.recorder import Recorder, recording
 from explorer.core.text import Text
-from explorer.ir.program import BuildOptions
-from explorer.runtime import cache, compiler
+from explorer.ir.program import BuildOptions, Generation
+from explorer.lower import LOWER
+from explorer.runtime import BUILD, cache, compiler
 from explorer.runtime import reasons as why
+from explorer.schedule import DEPENDENCIES, FUSE, ORDER, PLAN_MEMORY
 
 
 def chain(x, y):
@@ -253,3 +257,18 @@ def test_a_small_kernel_builds_in_little_time(folder: BuildOptions) -> None:
     x = torch.randn(64, 64)
     step = program_of(lambda x: torch.nn.functional.gelu(x).sum(1), x, options=folder).steps[0]
     assert not step.cached and step.seconds < 5
+
+
+def test_parameters_may_have_the_names_that_the_wrapper_uses() -> None:
+    def fn(pool, mm, threads, lent):
+        return torch.relu(pool @ mm + threads) @ lent.t() + pool
+
+    inputs = [torch.randn(20, 30), torch.randn(30, 8), torch.randn(8), torch.randn(30, 8)]
+    graph = traced(fn, *inputs)
+    for node, name in zip(graph.graph.nodes, ("pool", "mm", "threads", "lent"), strict=False):
+        node._rename(name)
+    loops = LOWER(graph)
+    schedule = ORDER(FUSE(DEPENDENCIES(loops)))
+    program = BUILD(GENERATE(Generation(schedule, PLAN_MEMORY(schedule))))
+    assert program.call is not None
+    torch.testing.assert_close(program.call(inputs)[0], fn(*inputs), rtol=1e-4, atol=1e-4)

@@ -276,9 +276,7 @@ static double erfinv_double(double y) {
     return x;
 }""",
     "erfinv_float": "static inline float erfinv_float(float y) { return erfinv_double(y); }",
-}
-
-HELPERS["PYTHON_ENTRY"] = """\
+    "PYTHON_ENTRY": """\
 // What Python calls, with pointers, then sizes, then the number of threads: METH_FASTCALL, without Python.h.
 extern "C" {
 void* PyLong_AsVoidPtr(void*);
@@ -298,7 +296,8 @@ void PyEval_RestoreThread(void*);
         long failed = run(p, n, threads);                                             \\
         PyEval_RestoreThread(state);                                                  \\
         return PyLong_FromLong(failed);                                               \\
-    }"""
+    }""",
+}
 
 _TWO_OPERANDS = frozenset({"pow", "atan2", "hypot", "nextafter", "fmod"})
 _SCALAR_ONLY = frozenset({"nextafter", "fmod"})

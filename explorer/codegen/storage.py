@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from explorer.ir.loops import Buffer
 from explorer.ir.memory import Allocation, MemoryPlan
 
-POOL = "pool"
-"""The name of the call's one pool."""
+POOL = "(pool)"
+"""Stands for the call's one pool among buffers' names; no buffer can have it."""
 
 
 class Storage:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from explorer.codegen.storage import POOL
 from explorer.codegen.triton_kernel import Workspace
-from explorer.codegen.wrapper import Wrapper
+from explorer.codegen.wrapper import Wrapper, variable
 from explorer.core.origin import origin
 from explorer.ir.loops import Buffer
 from explorer.ir.program import Kernel
@@ -70,6 +70,6 @@ class TritonWrapper(Wrapper):
         base = self.storage.base(buffer)
         if base == POOL:
             offset = self.storage.offset(buffer)
-            return f"{POOL} + {offset}" if offset else POOL
+            return f"pool + {offset}" if offset else "pool"
         self._allocate(base)
-        return self.pointers.get(base, f"{base}.data_ptr()")
+        return self.pointers.get(base, f"{variable(base)}.data_ptr()")

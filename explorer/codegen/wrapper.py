@@ -6,7 +6,9 @@ nested call takes another; what is returned is never in the pool. Inductor: code
 
 from __future__ import annotations
 
+import keyword
 from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -43,11 +45,13 @@ class Wrapper:
     made: set[str] = field(default_factory=set)
     externs: list[tuple[str, str]] = field(default_factory=list)
 
+    block: ExitStack = field(default_factory=ExitStack)
+
     def __post_init__(self) -> None:
         self.buffers = self.loops.buffers
         self.sizes = self._sizes()
         self.constants |= {"empty_strided": empty_strided, "view_of": view_of, "torch": torch}
-        self.constants |= dict(self.loops.constants)
+        self.constants |= {variable(name): tensor for name, tensor in self.loops.constants.items()}
 
     # Sizes.
 
@@ -59,7 +63,7 @@ class Wrapper:
                 for kind, dims in (("size", entry.layout.size), ("stride", entry.layout.stride)):
                     for place, size in enumerate(dims):
                         if isinstance(size, sympy.Symbol):
-                            found.setdefault(size, f"{entry.name}.{kind}({place})")
+                            found.setdefault(size, f"{variable(entry.name)}.{kind}({place})")
         return found
 
     def _text(self, size: Size) -> str:
@@ -73,14 +77,13 @@ class Wrapper:
 
     def begin(self) -> None:
         with origin(synthetic("wrapper")):
-            self.body.line("def call(inputs):")
-        self.body._depth += 1
+            self.block.enter_context(self.body.indented("def call(inputs):"))
         names = []
         for place, entry in enumerate(self.loops.inputs):
             if isinstance(entry, Buffer):
                 if entry.kind == "constant":
                     continue
-                names.append(entry.name)
+                names.append(variable(entry.name))
             else:
                 names.append(str(entry) if isinstance(entry, sympy.Symbol) else f"_{place}")
         inputs = tuple(entry.name for entry in self.loops.inputs if isinstance(entry, Buffer))
@@ -96,7 +99,7 @@ class Wrapper:
         """Run consecutive kernels by one call."""
         for base in entry.buffers:
             self._allocate(base)
-        pointers = [base if base == POOL else f"{base}.data_ptr()" for base in entry.buffers]
+        pointers = ["pool" if base == POOL else f"{variable(base)}.data_ptr()" for base in entry.buffers]
         given = ", ".join([*pointers, *map(str, entry.sizes), "threads()"])
         with origin(*ids):
             if not entry.errors:
@@ -115,7 +118,7 @@ class Wrapper:
         self.made.add(base)
         layout = self.buffers[base].layout
         with origin(base):
-            self.body.line(f"{base} = {self._empty(layout)}")
+            self.body.line(f"{variable(base)} = {self._empty(layout)}")
 
     def _empty(self, layout: Layout) -> str:
         return f"empty_strided({self._tuple(layout.size)}, {self._tuple(layout.stride)}, {layout.dtype})"
@@ -133,20 +136,19 @@ class Wrapper:
                 target = self.tensor(View(buffer.name, buffer.layout))
                 self.body.line(f"{function}({', '.join([*given, f'out={target}'])})")
                 return
-            names = [buffer.name if buffer else "_" for buffer in extern.outputs]
+            names = [variable(buffer.name) if buffer else "_" for buffer in extern.outputs]
             made = f"{names[0]}" if not extern.returns_tuple else f"{', '.join(names)}{',' if len(names) == 1 else ''}"
             call = f"{function}({', '.join(given)})"
             self.body.line(f"{made} = {call}" if any(b is not None for b in extern.outputs) else call)
-        self.made |= {name for name in names if name != "_"}
+        self.made |= {buffer.name for buffer in extern.writes}
 
     def _function(self, target: Any, out: bool) -> str:
         name = str(target).replace(".", "_")
         packet: Any = getattr(target, "overloadpacket", None)
         short = packet.__name__ if packet is not None else ""
         if short in FAST and target._overloadname == "default":
-            name = f"torch_{short}" if short in self.buffers else short
-            self.constants[name] = getattr(torch._C._VariableFunctions, short)
-            return name
+            self.constants[short] = getattr(torch._C._VariableFunctions, short)
+            return short
         if out:
             overload = "out" if target._overloadname == "default" else f"{target._overloadname}_out"
             target = getattr(packet, overload if overload in packet.overloads() else "out")
@@ -181,12 +183,12 @@ class Wrapper:
         if self.storage.in_pool(root):
             return self._pool_view(view)
         if self._same(root, view.layout):
-            return root
+            return variable(root)
         key = (root, view.layout)
         if key not in self.views:
             self.views[key] = f"{root}_view{sum(known == root for known, _ in self.views)}"
             with origin(view.buffer):
-                self.body.line(f"{self.views[key]} = {self._view(root, self.buffers[root], view.layout)}")
+                self.body.line(f"{self.views[key]} = {self._view(variable(root), self.buffers[root], view.layout)}")
         return self.views[key]
 
     def _same(self, root: str, layout: Layout) -> bool:
@@ -208,9 +210,8 @@ class Wrapper:
         layout = view.layout
         key = (f"{POOL}+{offset}", layout)
         if key not in self.views:
-            taken = sum(known.startswith(POOL) for known, _ in self.views)
-            self.views[key] = f"{view.buffer}_{taken}" if taken else view.buffer
-            self.views[key] = f"{POOL}_{view.buffer}" if self.views[key] in self.buffers else self.views[key]
+            name = f"pool_{view.buffer}"
+            self.views[key] = f"{name}_{len(self.views)}" if name in self.views.values() else name
         return self.views[key]
 
     # The end.
@@ -237,12 +238,13 @@ class Wrapper:
 
     def _with_pool(self, pooled: Mapping[tuple[str, Layout], str]) -> Text:
         """The text in order: the pool's maker, then `call`, which first borrows a pool."""
+        self.block.close()
         lines = self.body.finish().lines
         if not self.plan.pool_bytes:
             return Text(lines, "python")
         writer = LineWriter("call", "python")
         everything = tuple(a.buffer for a in self.plan.allocations if a.where == "pool")
-        names = [POOL, *pooled.values(), "_"]
+        names = ["pool", *pooled.values(), "_"]
         kept = self.plan.pool_bytes <= POOL_KEPT
         if kept:
             with origin(*everything):
@@ -275,6 +277,15 @@ class Wrapper:
             with origin(*line.origins):
                 writer.line(line.text)
         return writer.finish()
+
+
+RESERVED = frozenset("POOLS again call empty_strided inputs lent memory new_pool pool start".split())
+RESERVED |= FAST | {"threads", "torch", "view_of", "failed"} | frozenset(keyword.kwlist)
+
+
+def variable(buffer: str) -> str:
+    """The Python variable of a buffer, whose name may be that of a user's parameter."""
+    return f"{buffer}_" if buffer in RESERVED else buffer
 
 
 def again(error: Exception) -> Exception:

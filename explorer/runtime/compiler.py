@@ -73,6 +73,12 @@ def openmp_library() -> tuple[str, ...]:
     return tuple(sorted(found)[:1])
 
 
+def libraries() -> tuple[str, ...]:
+    """What to link with: the OpenMP library, and the C library's mathematics, with its vector part where it has one."""
+    vector = ("-lmvec",) if machine_flags() and platform.libc_ver()[0] == "glibc" else ()
+    return (*openmp_library(), *vector, "-lm")
+
+
 def run(command: tuple[str, ...]) -> subprocess.Popen[str]:
     """Start the compiler; `finish` waits for it."""
     return subprocess.Popen(

@@ -21,6 +21,7 @@ from explorer.runtime.compiler import (
     LINK_FLAGS,
     chosen_compiler,
     finish,
+    libraries,
     machine_flags,
     openmp_library,
     processor,
@@ -90,7 +91,7 @@ def _built(generated: Generated, folder: Path) -> _Built:
     target = folder / f"{name}.so"
     started = time.perf_counter()
     files = [put(folder, f"{name}_{number}.cpp" if number else f"{name}.cpp", s) for number, s in enumerate(sources)]
-    command = (path, *flags, *LINK_FLAGS, *map(str, files), "-o", str(target), *openmp_library(), "-lmvec", "-lm")
+    command = (path, *flags, *LINK_FLAGS, *map(str, files), "-o", str(target), *libraries())
     cached = target.exists()
     if not cached:
         _compile(path, flags, files, target)
@@ -101,15 +102,14 @@ def _built(generated: Generated, folder: Path) -> _Built:
 def _compile(path: str, flags: tuple[str, ...], files: list[Path], target: Path) -> None:
     """One run for a single unit; objects side by side and a link for several. The result appears whole or not at all.
     """
-    libraries = (*openmp_library(), "-lmvec", "-lm")
     with tempfile.TemporaryDirectory(dir=target.parent, prefix="build-") as scratch:
         made = f"{scratch}/made.so"
         if len(files) == 1:
-            finish(run((path, *flags, *LINK_FLAGS, str(files[0]), "-o", made, *libraries)))
+            finish(run((path, *flags, *LINK_FLAGS, str(files[0]), "-o", made, *libraries())))
         else:
             objects = [f"{scratch}/{file.stem}.o" for file in files]
             started = [run((path, *flags, "-c", str(f), "-o", o)) for f, o in zip(files, objects, strict=True)]
             for process in started:
                 finish(process)
-            finish(run((path, *flags, *LINK_FLAGS, *objects, "-o", made, *libraries)))
+            finish(run((path, *flags, *LINK_FLAGS, *objects, "-o", made, *libraries())))
         os.replace(made, target)
