@@ -34,7 +34,7 @@ def test_what_is_tried_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
         made = true(*given)
         return replace(made, frees=tuple(reversed(made.frees)))
 
-    assert continuations.check_program(continuations.cells_live_across) > 20
+    assert continuations.check_program(continuations.cells_live_across) > 15
     monkeypatch.setattr(resume, "continuation", forgetful)
     with pytest.raises(AssertionError, match="split at"):
         continuations.check_program(continuations.cells_live_across)

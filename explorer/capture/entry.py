@@ -6,9 +6,11 @@ import copy
 import functools
 import inspect
 import os
+import threading
 import traceback
 import types
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -33,6 +35,20 @@ _NEVER = (
 )
 
 
+_ONE_AT_A_TIME = threading.RLock()
+"""Tracing switches what all threads share, such as the random generator: one frame is compiled at a time."""
+
+
+@dataclass(eq=False)
+class _Known:
+    """A code object that the engine has met, its number, and what was made of it."""
+
+    code: types.CodeType
+    number: int
+    history: FrameHistory
+    made: list[GuardedCode]
+
+
 class Engine:
     """The compiler of one wrapped function: the callback that sees its frames, and what it remembers of their code.
 
@@ -43,42 +59,46 @@ class Engine:
         self.config = config
         self.compile_frame = compile_frame
         self.root_code: types.CodeType | None = None
-        self._histories: dict[types.CodeType, FrameHistory] = {}
-        self._numbers: dict[types.CodeType, int] = {}
-        self._made: dict[types.CodeType, list[GuardedCode]] = {}
+        self._codes: dict[int, _Known] = {}
+        """By id: code objects of functions that look alike are equal, and those with odd constants have no hash."""
 
     def __call__(self, frame: Any, entry: Any, state: Any) -> Any:
         """The callback: no compiled code of this frame accepts its locals. Nobody watches while it runs."""
-        code = frame.f_code
-        if not self.wanted(code):
+        if not self.wanted(frame.f_code):
             return hook.AS_IT_IS
-        history = self._history(code)
+        with _ONE_AT_A_TIME:
+            return self._answer(frame)
+
+    def _answer(self, frame: Any) -> Any:
+        code = frame.f_code
+        seen = self._known(code)
+        history = seen.history
         if history.gave_up is not None:
             return hook.AS_IT_IS
-        for made in self._made.get(code, ()):  # another engine's reset took its entry away
+        for made in seen.made:  # stock's reset took its entry away, or another thread just made it
             if made.manager.check(dict(frame.f_locals)):
-                return hook.run_instead(made.code, made.manager, self._numbers[code], history.compiles)
-        number = self._numbers.setdefault(code, len(self._numbers))
-        given = self._frame(frame, code, number, history)
+                return hook.run_instead(made.code, made.manager, seen.number, history.compiles)
+        given = self._frame(frame, code, seen.number, history)
         title = getattr(code, "co_qualname", code.co_name)
         if history.compiles >= self.config.recompile_limit:
             return self._give_up(given, Why(reasons.RECOMPILE_LIMIT, f"{history.compiles} times"))
         try:
             with compile_scope(given.id, title):
-                self._note_recompile(given)
+                self._note_recompile(given, seen.made)
                 guarded = self.compile_frame(given, self.config)
         except FullGraphError:
             raise
         except Exception as bug:
             note(CompilerBug, given.id, traceback.format_exc())
             return self._give_up(given, Why(reasons.COMPILER_BUG, f"{type(bug).__name__}: {bug}"))
-        return self._accept(given, guarded, number)
+        return self._accept(given, guarded, seen)
 
-    def _history(self, code: types.CodeType) -> FrameHistory:
-        if code not in self._histories:
-            families = (history.continuation(code) for history in self._histories.values())
-            self._histories[code] = next((h for h in families if h is not None), None) or FrameHistory()
-        return self._histories[code]
+    def _known(self, code: types.CodeType) -> _Known:
+        if id(code) not in self._codes:
+            families = (seen.history.continuation(code) for seen in self._codes.values())
+            history = next((h for h in families if h is not None), None) or FrameHistory()
+            self._codes[id(code)] = _Known(code, len(self._codes), history, [])
+        return self._codes[id(code)]
 
     def _frame(self, frame: Any, code: types.CodeType, number: int, history: FrameHistory) -> Frame:
         locals = dict(frame.f_locals)
@@ -91,15 +111,15 @@ class Engine:
         suffix = f".{history.compiles}" if history.compiles else ""
         return Frame(f"f{number}{suffix}", code, locals, frame.f_globals, frame.f_builtins, cells, history)
 
-    def _accept(self, given: Frame, guarded: GuardedCode, number: int) -> Any:
+    def _accept(self, given: Frame, guarded: GuardedCode, seen: _Known) -> Any:
         TOTALS["breaks"] += len(guarded.breaks)
         if guarded.code is None:
             assert guarded.fallback is not None
             return self._give_up(given, guarded.fallback)
         given.history.compiles += 1
         TOTALS["compiles"] += 1
-        self._made.setdefault(given.code, []).append(guarded)
-        return hook.run_instead(guarded.code, guarded.manager, number, given.history.compiles)
+        seen.made.append(guarded)
+        return hook.run_instead(guarded.code, guarded.manager, seen.number, given.history.compiles)
 
     def _give_up(self, given: Frame, why: Why) -> Any:
         given.history.gave_up = why
@@ -109,9 +129,9 @@ class Engine:
             raise RuntimeError(f"fullgraph=True, and the compiler failed: {why}")
         return hook.AS_IT_IS
 
-    def _note_recompile(self, given: Frame) -> None:
+    def _note_recompile(self, given: Frame, before: list[GuardedCode]) -> None:
         failed = []
-        for made in self._made.get(given.code, ()):
+        for made in before:
             why = made.manager.failure(dict(given.locals))
             if why:
                 failed.append(why)
@@ -136,8 +156,8 @@ class Engine:
         return True
 
     @property
-    def histories(self) -> dict[types.CodeType, FrameHistory]:
-        return self._histories
+    def histories(self) -> tuple[FrameHistory, ...]:
+        return tuple(seen.history for seen in self._codes.values())
 
 
 def _seen(given: Frame, why: str) -> str:
@@ -196,6 +216,8 @@ def optimize(target: Any, config: Config, compile_frame: CompileFrame) -> Any:
     compiled.__wrapped__ = target
     compiled.__explorer_engine__ = engine
     setattr(compiled, ORIGINAL, target)
+    if isinstance(target, types.FunctionType):
+        compiled._torchdynamo_inline = target  # what stock traces where it meets the compiled function
     return compiled
 
 

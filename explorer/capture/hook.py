@@ -7,6 +7,7 @@ difference is `_verbose`.
 
 from __future__ import annotations
 
+import sys
 import types
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -25,6 +26,10 @@ PLAIN = object()
 examples that are dicts are therefore not shown to it."""
 
 
+_STOCK_UTILS = "torch._dynamo.utils"
+"""Where stock keeps which code its compiled code was made from. Looked up, not imported: without it nobody asks."""
+
+
 def _shown(example: Any) -> Any:
     return None if isinstance(example, dict) else example
 
@@ -35,6 +40,8 @@ class Manager:
     def __init__(self, root: Any, namespace: dict[str, Any], kept: Sequence[Any]) -> None:
         self.root = root
         self.kept = kept
+        self.code: types.CodeType | None = None
+        """What runs while the guards hold."""
         self.diff_guard_root = None
         self.closure_vars: dict[str, Any] = {}
         self.args: list[str] = []
@@ -53,8 +60,22 @@ class Manager:
         return bool(self.root.check(locals))
 
     def check_verbose(self, locals: dict[str, Any]) -> Any:
-        """The first guard that fails, as C++ reports it: `.result`, `.verbose_code_parts`."""
+        """The first guard that fails, as C++ reports it: `.result`, `.verbose_code_parts`.
+
+        Stock asks this of each entry that it meets on a code object, and next looks up whose code the entry's is. It
+        meets ours before 2.13, and later where threads compile at once, since the region is one for all threads.
+        """
+        utils = sys.modules.get(_STOCK_UTILS)
+        if utils is not None:
+            utils.orig_code_map[self.code] = self.code
         return self.root.check_verbose(locals)
+
+    def collect_diff_guard_sources(self) -> set[str]:
+        """For stock: no guards of ours are to be tried before others."""
+        return set()
+
+    def populate_diff_guard_manager(self) -> None:
+        """For stock: nothing follows from guards of others."""
 
     def failure(self, locals: dict[str, Any]) -> str:
         """The first guard that fails, as text; empty where all hold."""
@@ -187,6 +208,7 @@ AS_IT_IS = _Answer(None)
 
 def run_instead(code: types.CodeType, manager: Manager, number: int, compile: int) -> Any:
     """A callback's answer: run `code` in the frame's place now, and whenever the guards hold."""
+    manager.code = code
     return _Answer(_Entry(code, manager, number, compile))
 
 
@@ -201,12 +223,16 @@ def watched(callback: Callback, function: Callable[..., Any]) -> Callable[..., A
     def run(*args: Any, **kwargs: Any) -> Any:
         previous_region = region(_REGION)
         previous = switch(callback)
+        if previous_region == _REGION and type(previous) is not type(callback):
+            previous_region = -1  # another thread's: callbacks belong to a thread, the region to all
         try:
             return function(*args, **kwargs)
         finally:
             switch(previous)
             region(previous_region)
 
+    action = eval_frame._FrameAction  # a frame that stock need not trace, nor break at
+    eval_frame.set_code_exec_strategy(run.__code__, eval_frame._FrameExecStrategy(action.SKIP, action.DEFAULT))
     return run
 
 

@@ -89,7 +89,7 @@ def _identity(t: Tracer, source: Source, given: Any) -> Value:
     """An object whose identity matters. Made once per object."""
     if isinstance(given, torch.Tensor):
         return _tensor(t, source, given)
-    original = getattr(given, ORIGINAL, None) if isinstance(given, (types.FunctionType, torch.nn.Module)) else None
+    original = _original(given)
     if original is not None:
         t.guard(source, "id", "is", given)
         return t.wrap(t.known_source(original), original)
@@ -142,6 +142,16 @@ def _identity(t: Tracer, source: Source, given: Any) -> Value:
     if kind in _ITERATORS:
         return _iterator(t, source, given)
     return ObjectValue(kind, source, given)
+
+
+def _original(given: Any) -> Any:
+    """What a function or module compiles, if we or stock compiled it; None for others."""
+    if not isinstance(given, (types.FunctionType, torch.nn.Module)) or getattr(given, "_torchdynamo_disable", False):
+        return None
+    if isinstance(given, types.FunctionType):
+        return getattr(given, ORIGINAL, None) or getattr(given, "_torchdynamo_orig_callable", None)
+    stocks = type(given).__module__ == "torch._dynamo.eval_frame"
+    return given._orig_mod if stocks else getattr(given, ORIGINAL, None)
 
 
 def _function(t: Tracer, source: Source, given: types.FunctionType) -> Value:
