@@ -106,6 +106,27 @@ CHANGES: list[tuple[str, Callable[..., Any], tuple[Tensor, ...], str, str]] = [
     ("common subexpressions", lambda a: (torch.sin(a), torch.sin(a)), (A,), "sin sin", "sin sin"),
     ("common subexpressions", lambda a: (torch.sin(a), torch.sin(a) + 1), (A,), "sin sin add", "sin add"),
     (
+        "read-back",
+        lambda a: torch.select_scatter(a, a[0].sin(), 0, 1)[1] * 2,
+        (A,),
+        "select sin select_scatter select mul",
+        "select sin mul",
+    ),
+    (
+        "read-back",
+        lambda a: torch.select_scatter(a, a[0].sin(), 0, 1)[2] * 2,
+        (A,),
+        "select sin select_scatter select mul",
+        "select sin select_scatter select mul",
+    ),
+    (
+        "read-back",
+        lambda a: torch.slice_scatter(a, a[:2].sin(), 0, 1, 3)[1:3] * 2,
+        (A,),
+        "slice sin slice_scatter slice mul",
+        "slice sin mul",
+    ),
+    (
         "common subexpressions",
         lambda a: a.split(2)[0] + a.split(2)[0],
         (A,),

@@ -396,7 +396,8 @@ def flatten(value: Any) -> list[Any]:
 def fact(value: Any) -> Any:
     if not isinstance(value, Tensor):
         return value
-    return value.dtype, tuple(value.shape), value.stride(), value.requires_grad, value.is_leaf
+    strides = value.stride() if value.numel() else ()
+    return value.dtype, tuple(value.shape), strides, value.requires_grad, value.is_leaf
 
 
 def sharing(tensors: list[Tensor]) -> list[tuple[int, int, int, bool]]:

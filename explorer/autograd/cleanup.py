@@ -12,6 +12,7 @@ from explorer.autograd.passes.cse import common_subexpressions
 from explorer.autograd.passes.dead import dead_code
 from explorer.autograd.passes.fold import fold_constants
 from explorer.autograd.passes.noops import no_ops
+from explorer.autograd.passes.readback import read_back
 from explorer.autograd.passes.shapes import shape_only_operands
 from explorer.autograd.passes.views import views_of_views
 from explorer.autograd.verify import verify_traced
@@ -40,6 +41,7 @@ def graph_pass(name: str, rewrite: Rewrite) -> Stage[Traced, Traced]:
 CLEANUP: tuple[Stage[Traced, Traced], ...] = (
     graph_pass("dead code", dead_code),
     graph_pass("constant folding", fold_constants),
+    graph_pass("read-back", read_back),
     graph_pass("no-ops", no_ops),
     graph_pass("casts", exact_casts),
     graph_pass("views", views_of_views),
