@@ -123,6 +123,7 @@ class Columns(Nest):
             for a in runs:
                 self._clear(a, a.run.type_name, a.run.name, a.run.start)
             bound = self.bound.union(*(loop.axes for loop in around))
+            self.hoist(current.sweep_roots, bound, 0)
             loops = [*within, self.in_block(self.vector, COLUMNS, simd)]
             self.nest(loops, bound, 0, current.sweep_roots, step)
             for a in runs:

@@ -15,7 +15,7 @@ import sympy
 from explorer.codegen.cpp_nest import For, Nest
 from explorer.codegen.cpp_reduce import Accumulator
 from explorer.codegen.exprs import PRODUCT
-from explorer.codegen.kernel import Pass, kept_between_passes
+from explorer.codegen.kernel import Pass, cost, kept_between_passes
 from explorer.ir.loops import Axis, Expr, walk
 
 RUN = 4096
@@ -23,8 +23,8 @@ RUN = 4096
 CHUNK = 8192
 """Elements of a chunk that threads share; at least, where there would be more than CHUNKS."""
 CHUNKS = 256
-KEPT_ELEMENTS = 8192
-"""Longest row that is kept on the stack between passes."""
+KEPT_BYTES = 128 << 10
+"""What is kept of a row on the stack between passes, at most."""
 KEEP_COST = 6
 """Scalar operations from which on a value is kept for the next pass rather than computed again."""
 
@@ -56,11 +56,19 @@ class Rows(Nest):
 
     @cached_property
     def kept(self) -> dict[Expr, str]:
-        """Arrays for values that more than one pass needs."""
+        """Arrays for values that more than one pass needs, as many as there is room for, the costliest first."""
         size = sympy.Mul(*(axis.size for axis in self.inner))
-        if not size.is_Integer or size > KEPT_ELEMENTS:
+        if not size.is_Integer:
             return {}
-        return {value: self.values.fresh("row") for value in kept_between_passes(self.body, KEEP_COST)}
+        wanted = sorted(kept_between_passes(self.body, KEEP_COST), key=lambda value: -cost(value, self.body))
+        room = KEPT_BYTES
+        found: dict[Expr, str] = {}
+        for value in wanted:
+            need = int(size) * value.dtype.itemsize
+            if need <= room:
+                room -= need
+                found[value] = self.values.fresh("row")
+        return found
 
     @cached_property
     def _needs(self) -> list[set[Expr]]:
@@ -88,6 +96,7 @@ class Rows(Nest):
             self.store(current.writes)
 
         def run() -> None:
+            self.hoist(current.sweep_roots, between, number)
             runs = [a for a in accumulators if a.in_runs]
             for a in runs:
                 self.caused(a.reduce.result, f"{a.run.type_name} {a.run.name} = {a.run.start};")
