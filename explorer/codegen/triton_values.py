@@ -354,5 +354,6 @@ def unmasked(roots: Iterable[Expr]) -> Iterator[Expr]:
 
 
 def divides(numel: Size, block: int) -> bool:
+    """Whether blocks cover a dimension exactly; not where there is nothing to cover."""
     numel = sympy.sympify(numel)
-    return bool(numel.is_Integer and int(numel) % block == 0)
+    return bool(numel.is_Integer and numel > 0 and int(numel) % block == 0)

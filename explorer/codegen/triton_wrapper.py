@@ -42,9 +42,9 @@ class TritonWrapper(Wrapper):
         for name in inputs:
             with origin(name):
                 if device is not None and self.buffers[name].layout.device != device:
-                    self.body.line(f"{name} = {name}.to(device)")
-                self.pointers[name] = f"{name}_at"
-                self.body.line(f"{name}_at = {name}.data_ptr()")
+                    self.body.line(f"{variable(name)} = {variable(name)}.to(device)")
+                self.pointers[name] = f"{variable(name)}_at"
+                self.body.line(f"{self.pointers[name]} = {variable(name)}.data_ptr()")
         if inputs:
             with origin(*inputs), self.body.indented(f"if ({' | '.join(self.pointers.values())}) & UNALIGNED:"):
                 self.body.line("return unaligned(inputs)")

@@ -281,6 +281,7 @@ class Wrapper:
 
 RESERVED = frozenset("POOLS again call empty_strided inputs lent memory new_pool pool start".split())
 RESERVED |= FAST | {"threads", "torch", "view_of", "failed"} | frozenset(keyword.kwlist)
+RESERVED |= frozenset("stream current_stream device UNALIGNED unaligned defaultdict".split())
 
 
 def variable(buffer: str) -> str:

@@ -111,20 +111,14 @@ def _timed(function: Callable[..., Any], order: list[Iterator[str]], marks: Mark
 def _run(
     generated: Generated, launchers: Mapping[str, Callable[..., None]], index: int, mask: int, unaligned: Call | None
 ) -> Call:
-    device = torch.device("cuda", index)
+    short_cuts: Any = torch._C._dynamo.guards  # torch's own allocation for generated code, which skips the dispatcher
     names: dict[str, Any] = {
         **generated.constants,
         **launchers,
-        "device": device,
+        "device": torch.device("cuda", index),
         "current_stream": functools.partial(torch._C._cuda_getCurrentRawStream, index),
-        "empty_strided": functools.partial(_empty_strided, device),
+        "empty_strided": short_cuts._empty_strided_cuda,
         "UNALIGNED": mask,
         "unaligned": unaligned,
     }
     return execute(generated.wrapper, generated.name, names)
-
-
-def _empty_strided(
-    device: torch.device, size: tuple[int, ...], stride: tuple[int, ...], dtype: torch.dtype
-) -> torch.Tensor:
-    return torch.empty_strided(size, stride, dtype=dtype, device=device)
