@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import itertools
+import mmap
 from functools import partial
 
 import pytest
@@ -268,3 +270,21 @@ def test_symbolic_sizes_and_library_calls() -> None:
         x = torch.randn(rows, 8)
         for mine, eager in zip(compiled(x, w), fn(x, w), strict=True):
             torch.testing.assert_close(mine, eager, rtol=1e-4, atol=1e-5)
+
+
+def test_masked_loads_are_made_only_where_the_mask_holds() -> None:
+    """Padding reads nothing outside: the input ends at the end of its memory page."""
+    page = 4096 // 4
+    memory = torch.frombuffer(mmap.mmap(-1, 3 * 4096), dtype=torch.float32)
+    libc = ctypes.CDLL(None, use_errno=True)
+    assert libc.mprotect(ctypes.c_void_p(memory.data_ptr() + 2 * 4096), ctypes.c_size_t(4096), 0) == 0
+    x = memory[page : 2 * page].view(32, 32).normal_()
+
+    def every(x):
+        right = torch.nn.functional.pad(x.exp().sin(), (0, 40, 0, 50))
+        joined = torch.cat([x, x.exp()]).sum(0)
+        return torch.softmax(right, 0), torch.softmax(right, 1), right.amax(0), right * 2, joined
+
+    assert_like_eager(every, x.clone())
+    for mine, eager in zip(compile_fx(every, x.clone())(x), every(x), strict=True):
+        torch.testing.assert_close(mine, eager)

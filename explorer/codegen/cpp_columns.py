@@ -12,6 +12,7 @@ import sympy
 
 from explorer.codegen.cpp_nest import PARALLEL_POINTS, For, Nest
 from explorer.codegen.cpp_reduce import Accumulator
+from explorer.codegen.cpp_values import always_evaluated
 from explorer.codegen.exprs import PRODUCT
 from explorer.codegen.kernel import Pass, flops
 from explorer.ir.loops import Axis, Expr, children, walk
@@ -74,7 +75,8 @@ class Columns(Nest):
         """Store what is known at each outer point, and put what the sweep takes from there in arrays."""
         edges = {child: None for value in self.body.in_sweep(number) for child in children(value)}
         edges |= {root: None for root in current.sweep_roots}
-        arrays = {value: self.values.fresh("col") for value in edges if self._worth_array(value)}
+        always = set(always_evaluated(current.sweep_roots))
+        arrays = {value: self.values.fresh("col") for value in edges if value in always and self._worth_array(value)}
         for value, name in arrays.items():
             self.declare(value, self.type_name(value), f"{name}[{COLUMNS}]")
         if not (arrays or current.once):

@@ -14,6 +14,7 @@ import sympy
 
 from explorer.codegen.cpp_nest import For, Nest
 from explorer.codegen.cpp_reduce import Accumulator
+from explorer.codegen.cpp_values import always_evaluated
 from explorer.codegen.exprs import PRODUCT
 from explorer.codegen.kernel import Pass, cost, kept_between_passes
 from explorer.ir.loops import Axis, Expr, walk
@@ -60,7 +61,10 @@ class Rows(Nest):
         size = sympy.Mul(*(axis.size for axis in self.inner))
         if not size.is_Integer:
             return {}
-        wanted = sorted(kept_between_passes(self.body, KEEP_COST), key=lambda value: -cost(value, self.body))
+        always = [set(always_evaluated(p.sweep_roots)) for p in self.body.passes]
+        shared = kept_between_passes(self.body, KEEP_COST)
+        wanted = [value for value, number in shared.items() if value in always[number]]
+        wanted.sort(key=lambda value: -cost(value, self.body))
         room = KEPT_BYTES
         found: dict[Expr, str] = {}
         for value in wanted:
