@@ -149,7 +149,7 @@ def profiles(recorder: Recorder) -> tuple[dict[str, export.Seconds], list[str]]:
     failures = []
     for run in recorder.compiles:
         halves: dict[str, Mapping[str, float]] = {}
-        for name, half in export.stages(run)[1].items():
+        for name, half in export.halves_of(run).items():
             if half.loops is None or half.program is None or half.program.call is None:
                 continue
             try:

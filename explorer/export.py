@@ -227,17 +227,23 @@ _PARTS: dict[type, str] = {
 """The field of HalfParts that an artifact fills."""
 
 
-def stages(run: CompileRun) -> tuple[tuple[data.StageData, ...], dict[str, HalfParts]]:
-    """Every stage of a compile with its text, and what each half is made of."""
-    halves: dict[str, HalfParts] = {}
-    made: list[data.StageData] = []
-    last_text: dict[str, tuple[str, data.TextData]] = {}
-    for number, stage in enumerate(run.stages):
+def halves_of(run: CompileRun) -> dict[str, HalfParts]:
+    """What each half of a compile is made of, by its name."""
+    found: dict[str, HalfParts] = {}
+    for stage in run.stages:
         half = half_name(stage.artifact)
         if half and (part := _PARTS.get(type(stage.artifact))):
-            setattr(halves.setdefault(half, HalfParts(half)), part, stage.artifact)
-        made.append(_stage(f"{run.id}/{number}", stage, half, last_text))
-    return tuple(made), halves
+            setattr(found.setdefault(half, HalfParts(half)), part, stage.artifact)
+    return found
+
+
+def stages(run: CompileRun) -> tuple[data.StageData, ...]:
+    """Every stage of a compile with its text."""
+    last_text: dict[str, tuple[str, data.TextData]] = {}
+    return tuple(
+        _stage(f"{run.id}/{number}", stage, half_name(stage.artifact), last_text)
+        for number, stage in enumerate(run.stages)
+    )
 
 
 def _stage(
@@ -305,7 +311,7 @@ Seconds = Mapping[str, Mapping[str, float]]
 
 def compile(run: CompileRun, seconds: Seconds = MappingProxyType({})) -> data.CompileData:
     """One compile with all that its stages made, and what was measured of it."""
-    made, halves = stages(run)
+    made, halves = stages(run), halves_of(run)
     artifacts = [stage.artifact for stage in run.stages]
     capture = next((a for a in artifacts if isinstance(a, Capture)), None)
     linked = next((a for a in artifacts if isinstance(a, GuardedCode)), None)
