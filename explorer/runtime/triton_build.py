@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import os
 import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -25,7 +27,7 @@ from explorer.core.reasons import Unsupported, Why
 from explorer.core.text import Text
 from explorer.ir.program import BuildStep, Generated, Kernel, Program
 from explorer.ir.target import Target
-from explorer.runtime.cache import cache_folder, put
+from explorer.runtime.cache import cache_folder, put, temporary_folder
 from explorer.runtime.triton_call import ALIGNMENT, load, present, profiler
 from explorer.runtime.triton_reasons import NO_TOOL, TRITON_FAILED
 from explorer.runtime.triton_texts import steady_locations, texts
@@ -36,12 +38,17 @@ def build_triton(generated: Generated) -> Program:
     """Compile the kernels, and make the callable where the card is here. Raises Unsupported with the tool's message."""
     target = Target.parse(generated.target)
     folder = cache_folder(generated.options.cache_dir)
-    built = compile_kernels(generated, folder)
+    try:
+        built = compile_kernels(generated, folder)
+    except OSError:
+        folder = temporary_folder()
+        built = compile_kernels(generated, folder)
     kernels = {name: one.compiled for name, one in built.items()}
     steps = tuple(one.step for one in built.values())
 
     def lowered() -> dict[str, dict[str, Text]]:
-        return {name: one.texts() for name, one in built.items()}
+        with ThreadPoolExecutor(os.cpu_count()) as pool:  # the tools that are waited for are processes of their own
+            return dict(zip(built, pool.map(Built.texts, built.values()), strict=True))
 
     if not present(target):
         return Program(generated, None, steps, lowered)
@@ -101,18 +108,19 @@ def compile_kernel(kernel: Kernel, prelude: str, folder: Path, target: GPUTarget
     options: dict[str, Any] = {"num_warps": kernel.constants["warps"], "enable_fp_fusion": False}
     if kernel.constants["asserts"]:
         options |= {"debug": True, "sanitize_overflow": False}
-    started = time.perf_counter()
-    before = set((folder / "triton").glob("*")) if (folder / "triton").is_dir() else set()
+    started, began = time.perf_counter(), time.time()
     try:
         source = ASTSource(getattr(module(path), kernel.function), signature, constants, attributes)
         compiled = triton.compile(source, target=target, options=options)
+    except OSError:
+        raise
     except Exception as error:
         raise Unsupported(Why(TRITON_FAILED, f"{kernel.function}: {told(error)}")) from error
     seconds = time.perf_counter() - started
     output = next(iter(compiled.metadata_group.values()))
     shown = [f"{name}={value}" for name, value in {**constants, **options}.items()]
     command = ("triton.compile", f"{path.name}:{kernel.function}", f"{target.backend}:{target.arch}", *shown)
-    step = BuildStep("triton", command, triton.__version__, output, seconds, Path(output).parent in before)
+    step = BuildStep("triton", command, triton.__version__, output, seconds, Path(output).stat().st_mtime < began)
     return Built(kernel, path, above.count("\n"), compiled, step)
 
 
