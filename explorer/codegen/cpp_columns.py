@@ -105,6 +105,8 @@ class Columns(Nest):
         `chunk`_stop; returns the running variables."""
         around, within = self._runs(chunk)
         accumulators = [Accumulator.of(r, self.values.fresh("acc"), bool(around)) for r in current.reductions]
+        if not any(a.in_runs for a in accumulators):
+            around, within = [], self._loops(chunk)
         for a in accumulators:
             for v in a.variables:
                 self._clear(a, v.type_name, v.name, v.start)
@@ -136,9 +138,7 @@ class Columns(Nest):
 
     def _runs(self, chunk: str) -> tuple[list[For], list[For]]:
         """The inner loops, cut in those around a run of steps and those of one: at most RUN steps."""
-        inner = list(self.inner)
-        first = For(inner[0].symbol.name, f"{chunk}_start", f"{chunk}_stop", 1, frozenset((inner[0].symbol,)))
-        loops = [first if chunk and axis is inner[0] else self.loop(axis) for axis in inner]
+        inner, loops = self.inner, self._loops(chunk)
         steps = 1
         for place in reversed(range(len(inner))):
             size = inner[place].size
@@ -148,10 +148,20 @@ class Columns(Nest):
             width = max(1, RUN // steps)
             symbol = inner[place].symbol
             starts = For(f"{symbol}_start", loops[place].start, loops[place].stop, width)
-            stop = f"index_min({symbol}_start + {width}, {loops[place].stop})"
+            stop = f"{symbol}_start + {width}"
+            if not size.is_Integer or size % width or (chunk and place == 0):
+                stop = f"index_min({stop}, {loops[place].stop})"
             block = For(symbol.name, f"{symbol}_start", stop, 1, frozenset((symbol,)))
             return [*loops[:place], starts], [block, *loops[place + 1 :]]
         return [], loops
+
+    def _loops(self, chunk: str) -> list[For]:
+        """The inner loops, the first one over the part that `chunk` names."""
+        first = self.inner[0].symbol
+        whole = [*map(self.loop, self.inner)]
+        if not chunk:
+            return whole
+        return [For(first.name, f"{chunk}_start", f"{chunk}_stop", 1, frozenset((first,))), *whole[1:]]
 
     def _clear(self, a: Accumulator, type_name: str, name: str, start: str) -> None:
         self.declare(a.reduce.result, type_name, f"{name}[{COLUMNS}]")
@@ -166,8 +176,15 @@ class Columns(Nest):
 
     def _finish(self, accumulators: list[Accumulator]) -> None:
         for a in accumulators:
-            result = a.result(self.lane)
-            self.lanes[a.reduce.result] = f"({result})" if a.marks_nan else result
+            name, result = a.name, a.result("[lane]")
+            if a.positional:
+                name = f"{a.name}_at"
+            elif a.value.type_name != self.type_name(a.reduce.result):
+                name = self.values.fresh("col")
+                self.declare(a.reduce.result, self.type_name(a.reduce.result), f"{name}[{COLUMNS}]")
+            if result != f"{name}[lane]":
+                self._each_lane(a, f"{name}[lane] = {result};")
+            self.lanes[a.reduce.result] = name + self.lane
 
     def _position(self) -> str:
         """The linear position of a point in the sweep."""
