@@ -16,6 +16,9 @@ from explorer.exploration import exploration, title
 from explorer.ir.target import Target
 from explorer.pipeline import compile_frame, compile_module
 from explorer.session import Record
+from explorer.stock.backend import named
+
+OWN_BACKENDS = ("explorer", "eager")
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -42,7 +45,8 @@ def compile(
     callable that takes (fx.GraphModule, example inputs). `target`: "cpu", "cuda:sm_90", "hip:gfx942", ...; by default
     that of the tensors. `options`: other fields of `explorer.Config` by name.
 
-    Whatever cannot be compiled runs eagerly. Raises ValueError for an option or target that does not exist.
+    Whatever cannot be compiled runs eagerly; what another back end raises comes as `BackendFailed`. Raises ValueError
+    for a back end, option or target that does not exist.
     """
     config = configure(fullgraph=fullgraph, dynamic=dynamic, backend=backend, target=target, options=options)
     if fn is None:
@@ -65,7 +69,12 @@ def configure(
         raise ValueError(f"no option {', '.join(unknown)}; there are: {', '.join(sorted(known))}")
     chosen = None if target is None else Target.parse(target)
     base = Config(target=chosen, fullgraph=fullgraph, dynamic=dynamic, backend=backend, passes=tuple(passes))
-    return replace(base, **dict(options or {}))
+    made = replace(base, **dict(options or {}))
+    if isinstance(made.backend, str) and made.backend not in OWN_BACKENDS:
+        made = replace(made, backend=named(made.backend))
+    if not isinstance(made.backend, str) and not callable(made.backend):
+        raise TypeError(f"a backend is a name or a callable, not {type(made.backend).__name__}")
+    return made
 
 
 def stock_backend(module: fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:

@@ -13,7 +13,7 @@ import torch
 from torch import fx
 
 from explorer.autograd import CLEANUP, PARTITION, REJOIN, TRACE, user_pass
-from explorer.capture import CAPTURE, DECODE, LINK, adopt
+from explorer.capture import CAPTURE, DECODE, LINK, BackendFailed, adopt
 from explorer.codegen import GENERATE
 from explorer.config import Config
 from explorer.core.reasons import Unsupported, Why, reason
@@ -123,8 +123,13 @@ def _run_eagerly(given: tuple[Graph, Why | None]) -> Compiled:
 
 def _hand_over(given: tuple[Graph, Callable[..., Any]]) -> Compiled:
     graph, backend = given
-    call = backend(graph.module(), [info(node).value for node in graph.inputs])
     name = getattr(backend, "__name__", type(backend).__name__)
+    try:
+        call = backend(graph.module(), [info(node).value for node in graph.inputs])
+    except Exception as error:
+        raise BackendFailed(f"backend {name} raised {type(error).__name__}: {error}") from error
+    if not callable(call):
+        raise BackendFailed(f"backend {name} returned a {type(call).__name__}, which cannot be called")
     return Compiled(graph.name, call, (), Text((Line(f"compiled by {name}"),)))
 
 

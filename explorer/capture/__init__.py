@@ -3,7 +3,7 @@
 from explorer.bytecode.decode import decode
 from explorer.capture.adopt import adopt
 from explorer.capture.capture import FullGraphError, capture
-from explorer.capture.entry import optimize
+from explorer.capture.entry import BackendFailed, optimize
 from explorer.capture.link import link
 from explorer.core.stage import Stage
 from explorer.ir.bytecode import Code
@@ -19,4 +19,4 @@ DECODE: Stage[Frame, Code] = Stage("decode", _decode)
 CAPTURE: Stage[CaptureInput, Capture] = Stage("capture", capture)
 LINK: Stage[Linking, GuardedCode] = Stage("link", link)
 
-__all__ = ["CAPTURE", "DECODE", "LINK", "FullGraphError", "adopt", "optimize"]
+__all__ = ["CAPTURE", "DECODE", "LINK", "BackendFailed", "FullGraphError", "adopt", "optimize"]

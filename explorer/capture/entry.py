@@ -49,6 +49,10 @@ class _Known:
     made: list[GuardedCode]
 
 
+class BackendFailed(RuntimeError):
+    """A back end that the user chose raised. Stock: BackendCompilerFailed."""
+
+
 class Engine:
     """The compiler of one wrapped function: the callback that sees its frames, and what it remembers of their code.
 
@@ -86,7 +90,7 @@ class Engine:
             with compile_scope(given.id, title):
                 self._note_recompile(given, seen.made)
                 guarded = self.compile_frame(given, self.config)
-        except FullGraphError:
+        except (FullGraphError, BackendFailed):
             raise
         except Exception as bug:
             note(CompilerBug, given.id, traceback.format_exc())

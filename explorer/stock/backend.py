@@ -1,10 +1,13 @@
-"""Our graph compiler as a back end of stock `torch.compile`, found by name also where the package is not installed."""
+"""Back ends by name: ours for stock `torch.compile`, also where the package is not installed, and stock's for ours."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib.metadata import EntryPoint
+from typing import Any
 
 from torch._dynamo.backends import registry
+from torch._dynamo.exc import InvalidBackend
 
 ENTRY_POINT = EntryPoint("explorer", "explorer.api:stock_backend", "torch_dynamo_backends")
 
@@ -15,3 +18,12 @@ def register() -> None:
     Enters what an installed package's metadata would give, so that Dynamo loads it as it loads that one.
     """
     registry._BACKENDS.setdefault(ENTRY_POINT.name, ENTRY_POINT)
+
+
+def named(name: str) -> Callable[..., Any]:
+    """The back end that `torch.compile(fn, backend=name)` would use. Raises ValueError for one that does not exist."""
+    try:
+        return registry.lookup_backend(name)
+    except InvalidBackend:
+        known = sorted({*registry.list_backends(exclude_tags=None), "explorer"})
+        raise ValueError(f"no backend {name!r}; there are: {', '.join(known)}") from None
