@@ -427,3 +427,34 @@ def test_run_graph_is_what_it_says() -> None:
     graph = symbolic(lambda x, y: (x + y, x.t()), torch.ones(2, 3), torch.ones(2, 3))
     total, turned = run_graph(graph, [torch.ones(2, 3), torch.ones(2, 3)])
     assert torch.equal(total, torch.full((2, 3), 2.0)) and turned.shape == (3, 2)
+
+
+class Scaled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, factor: float) -> Tensor:
+        ctx.save_for_backward(x)
+        ctx.factor = factor
+        return x.exp() * factor
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> tuple[Tensor, None]:
+        (x,) = ctx.saved_tensors
+        return g * x.cos() * ctx.factor, None
+
+
+def test_custom_functions_are_traced_through() -> None:
+    """A node may call `apply` itself: its forward and its backward are both traced, and attributed to it."""
+    module = torch.fx.GraphModule({}, torch.fx.Graph())
+    x = module.graph.placeholder("x")
+    scaled = module.graph.call_function(Scaled.apply, (x, 3.0))
+    module.graph.output((module.graph.call_method("sin", (scaled,)),))
+    graph = adopt(module, [torch.zeros(4, requires_grad=True)])
+    traced = TRACE(graph)
+    x_again = traced.forward.inputs[0]
+    (cosine,) = [n for n in x_again.users if n.target is torch.ops.aten.cos.default]
+    (called,) = [n for n in graph.graph.nodes if n.target == Scaled.apply]
+    assert info(cosine).origins == (info(called).id,)
+    given = torch.randn(4, requires_grad=True)
+    (y,) = compiled(graph).call(given)
+    (gradient,) = torch.autograd.grad(y.sum(), given)
+    torch.testing.assert_close(gradient, (given.exp() * 3.0).cos() * given.cos() * 3.0)
