@@ -5,6 +5,7 @@ AOTAutograd: runtime_wrappers.py (the autograd.Function, the epilogue for mutati
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -215,7 +216,7 @@ def checked(plan: Traced | Partitioned, call: Call) -> Call:
     signature = plan.signature
     if not signature.written and not signature.repeats:
         return call
-    eager = plan.captured.module()
+    eager = functools.cache(plan.captured.module)
     repeats = list(signature.repeats.items())
     written = sorted(signature.written)
     tensors = [i for i, n in enumerate(plan.captured.inputs) if isinstance(info(n).value, Tensor)]
@@ -223,7 +224,7 @@ def checked(plan: Traced | Partitioned, call: Call) -> Call:
 
     def run(*inputs: Any) -> tuple[Any, ...]:
         if any(inputs[again] is not inputs[first] for again, first in repeats) or overlaps(inputs, written, others):
-            return eager(*inputs)  # type: ignore[no-any-return]
+            return eager()(*inputs)  # type: ignore[no-any-return]
         return call(*inputs)
 
     return run
