@@ -3,6 +3,7 @@ process under TRITON_INTERPRET cannot compile. SHARD (as "0/4") picks a part of 
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable
 from functools import partial
@@ -20,7 +21,8 @@ from triton_programs import fresh_dynamo, through
 from explorer.codegen import GENERATE
 from explorer.ir import program as ir
 from explorer.ir.target import Target
-from explorer.runtime.triton_interpret import interpreted
+from explorer.runtime import triton_call
+from explorer.runtime.triton_interpret import interpreted, launchers
 from explorer.schedule import DEPENDENCIES, FUSE, ORDER, PLAN_MEMORY
 
 SM_90 = Target("cuda", "90")
@@ -182,10 +184,36 @@ def test_an_index_out_of_bounds_is_reported(tmp_path: Path) -> None:
 
 @first_shard
 @pytest.mark.parametrize("reduce", ["sum", "prod", "amax", "amin"])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.bfloat16])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.bfloat16, torch.int16, torch.uint8])
 def test_scatters_meet_in_one_element(reduce: str, dtype: torch.dtype, tmp_path: Path) -> None:
     generator = torch.Generator().manual_seed(0)
     into = torch.randint(1, 4, (6,), generator=generator).to(dtype)
     where = torch.randint(0, 6, (40,), generator=generator)
-    values = torch.randint(-2, 3, (40,), generator=generator).to(dtype)
+    values = torch.randint(-2 if dtype.is_signed else 1, 3, (40,), generator=generator).to(dtype)
     same_as_eager(lambda t, i, v: t.scatter_reduce(0, i, v, reduce), into, where, values, folder=tmp_path)
+
+
+@first_shard
+def test_calls_on_a_card_pick_kernels_by_alignment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The path of a call on a card, with interpreted kernels in the place of compiled ones."""
+    x = torch.randn(65)
+    _, generated = compiled(lambda x: (x.sin() + 1).sum() * x, x[:64], folder=tmp_path)
+    kernels = launchers(generated, tmp_path)
+    used: list[str] = []
+
+    def noting(kind: str) -> dict[str, Any]:
+        return {
+            name: partial(lambda launch, *args: (used.append(kind), launch(*args)), k) for name, k in kernels.items()
+        }
+
+    monkeypatch.setattr(triton_call, "launcher", lambda kernel: kernel)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    monkeypatch.setattr(torch.cuda, "device", lambda index: contextlib.nullcontext())
+    monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda index: 7, raising=False)
+    guards = torch._C._dynamo.guards
+    monkeypatch.setattr(guards, "_empty_strided_cuda", guards._empty_strided_cpu)
+    call = triton_call.load(generated, noting("aligned"), lambda: noting("any"))
+    for given, kind in ((x[:64], "aligned"), (x[1:], "any"), (x[:64], "aligned")):
+        used.clear()
+        torch.testing.assert_close(call((given,))[0], (given.sin() + 1).sum() * given)
+        assert set(used) == {kind}

@@ -62,7 +62,9 @@ ATOMIC = {
     "min": (torch.int32, torch.int64),
     "prod": (),
 }
-"""Dtypes for which an update of memory has an atomic instruction with the right meaning (float max loses NaN)."""
+"""Dtypes for which an update of memory has an instruction with the right meaning (float max loses NaN)."""
+
+COMBINE = {"add": "ops.add", "max": "ops.maximum", "min": "ops.minimum", "prod": "ops.product"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +77,9 @@ class Workspace:
 
 
 def needs_serial(body: Body) -> bool:
-    """Whether a store has no atomic instruction, so that points must be done one after another."""
+    """Whether an update is of single bytes, which no instruction compares and swaps: points go one after another."""
     writes = [write for current in body.passes for write in (*current.once, *current.writes)]
-    return any(w.loop.store != "set" and w.loop.buffer.layout.dtype not in ATOMIC[w.loop.store] for w in writes)
+    return any(w.loop.store != "set" and w.loop.buffer.layout.dtype.itemsize == 1 for w in writes)
 
 
 def functions(
@@ -215,15 +217,27 @@ class _Writer(Values):
             value = f"tl.broadcast_to({value}, {self.shape(dims)})"
             self.line(f'tl.atomic_{loop.store}({place}, {value}{extra}, sem="relaxed")', causes)
             return
-        old = self.name(f"tl.load({place}{extra})", causes)
-        if dtype in HALVES:
-            old = self.name(f"{old}.to(tl.float32)", causes)
+        if self.tiling.kind == "serial":
+            self._update(loop, place, value, causes)
+            return
+        shape = self.shape(dims)
+        base, _, offset = place.partition(" + ")
+        holds = mask or f"tl.full({shape}, True, tl.int1)"
+        given = (
+            f"tl.broadcast_to({offset}, {shape}), tl.broadcast_to({value}, {shape}), tl.broadcast_to({holds}, {shape})"
+        )
+        whole = f"tl.int{dtype.itemsize * 8}"
+        self.line(f"ops.atomic_update({base}, {given}, {COMBINE[loop.store]}, {whole})", causes)
+
+    def _update(self, loop: Loop, place: str, value: str, causes: Origins) -> None:
+        """Read, join and write back, where no other point comes between."""
+        dtype = loop.buffer.layout.dtype
+        old = self.name(f"tl.load({place})", causes)
         op = {"add": "add", "prod": "mul", "max": "maximum", "min": "minimum"}[loop.store]
         if dtype == torch.bool:
             op = {"add": "bitwise_or", "mul": "bitwise_and"}.get(op, op)
-        computed = torch.float32 if dtype in HALVES else dtype
-        new = self.name(apply_text(op, computed, (old, value)), causes)
-        self.line(f"tl.store({place}, {new}{extra})", causes)
+        new = self.name(apply_text(op, dtype, (old, value)), causes)
+        self.line(f"tl.store({place}, {new})", causes)
 
     # Sweeps
 

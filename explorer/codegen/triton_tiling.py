@@ -23,6 +23,9 @@ PERSISTENT = 4096
 SPLIT_ROW = 8192
 """The shortest row worth cutting among several programs."""
 
+WARP = 32
+"""The smallest block: with fewer points than a warp has threads, several threads would share one."""
+
 _PROCESSORS = {("cuda", "80"): 108, ("cuda", "90"): 132, ("hip", "gfx942"): 304}
 
 
@@ -116,7 +119,7 @@ def _pointwise(body: Body, axes: tuple[Axis, ...], hints: Mapping[sympy.Symbol, 
     block = 1024
     while block > 128 and numel < block * processors:
         block //= 2
-    block = min(block, power(numel))
+    block = min(block, max(WARP, power(numel)))
     return Tiling("pointwise", (Dim("x", axes, block),), _warps(block, per_warp=256))
 
 

@@ -106,16 +106,21 @@ def _atomic(otherwise: Callable[..., Any], op: Any, pointer: Any, value: Any, ma
 
 def interpreted(generated: Generated, folder: Path) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
     """The program's `call` on CPU tensors, its kernels interpreted. Modules are written under `folder`."""
-    install()
     names: dict[str, Any] = {
         **generated.constants,
+        **launchers(generated, folder),
         "device": torch.device("cpu"),
         "current_stream": int,
         "UNALIGNED": 0,
     }
-    for kernel in generated.kernels:
-        names[kernel.function] = _launcher(kernel, str(generated.prelude), folder)
     return execute(generated.wrapper, generated.name, names)
+
+
+def launchers(generated: Generated, folder: Path) -> dict[str, Callable[..., None]]:
+    """launch(programs, stream, *arguments) for each distinct kernel, as on a card."""
+    install()
+    distinct = {kernel.function: kernel for kernel in generated.kernels}
+    return {name: _launcher(kernel, str(generated.prelude), folder) for name, kernel in distinct.items()}
 
 
 def _launcher(kernel: Kernel, prelude: str, folder: Path) -> Callable[..., None]:

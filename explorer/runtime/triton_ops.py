@@ -25,8 +25,14 @@ def minimum(a, b):
 
 
 @triton.jit
+def add(a, b):
+    """Joins the values of a sum."""
+    return a + b
+
+
+@triton.jit
 def product(a, b):
-    """The combine function of a product reduction."""
+    """Joins the values of a product."""
     return a * b
 
 
@@ -48,6 +54,26 @@ def argmin(value, index, other, position):
     ties = (value == other) | (nan & (other != other))
     keep = wins | (ties & (index < position))
     return tl.where(keep, value, other), tl.where(keep, index, position)
+
+
+@triton.jit
+def atomic_update(base, offset, value, mask, combine: tl.constexpr, whole: tl.constexpr):
+    """base[offset] = combine(base[offset], value) where `mask` holds, whole even if several points meet in one element.
+
+    For what has no instruction of its own: compares and swaps until no other came between. `whole` is the integer dtype
+    as wide as an element. Points that are done swap element 0 of `base` only if it is 0, for 0.
+    """
+    memory = base.to(tl.pointer_type(whole), bitcast=True)
+    nothing = tl.zeros_like(offset).to(whole)
+    old = tl.load(base + offset, mask, other=0)
+    waiting = mask
+    while tl.max(waiting.to(tl.int32)) > 0:
+        new = combine(old.to(value.dtype), value).to(old.dtype)
+        expected = tl.where(waiting, old.to(whole, bitcast=True), nothing)
+        wanted = tl.where(waiting, new.to(whole, bitcast=True), nothing)
+        seen = tl.atomic_cas(memory + tl.where(waiting, offset, tl.zeros_like(offset)), expected, wanted, sem="relaxed")
+        old = tl.where(waiting, seen.to(old.dtype, bitcast=True), old)
+        waiting = waiting & (seen != expected)
 
 
 @triton.jit
