@@ -216,6 +216,10 @@ def test_modules():
     assert not hasattr(compiled, "extra") and not hasattr(net, "extra")
     with pytest.raises(AttributeError, match="missing"):
         _ = compiled.missing
+    assert compiled and not eager(nn.Sequential())
+    with pytest.raises(TypeError, match="len"):
+        len(compiled)
+    assert len(eager(nn.Sequential(net, net))) == 2 and list(eager(nn.Sequential(net)))[0] is net
     assert "Net(" in repr(compiled) and "Linear" in repr(compiled)
     compiled.zero_grad()
     compiled.requires_grad_(False)

@@ -281,6 +281,9 @@ class OptimizedModule(torch.nn.Module):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._orig_mod!r})"
 
+    def __bool__(self) -> bool:
+        return bool(self._orig_mod)
+
     def __len__(self) -> int:
         return len(self._orig_mod)
 
@@ -306,8 +309,8 @@ class OptimizedModule(torch.nn.Module):
 
 _OWN = frozenset(
     "_orig_mod _settings _call forward __call__ __class__ __copy__ __deepcopy__ __reduce__ __reduce_ex__ __repr__ "
-    "__dir__ "
-    "__len__ __getitem__ __iter__ __setattr__ __delattr__ __signature__ __explorer_engine__ __init__ __new__".split()
+    "__dir__ __bool__ __len__ __getitem__ __iter__ __setattr__ __delattr__ __signature__ __explorer_engine__ "
+    "__init__ __new__".split()
 ) | {ORIGINAL}
 
 
