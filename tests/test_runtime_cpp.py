@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 import threading
 import traceback
@@ -12,7 +13,9 @@ import pytest
 import torch
 from compiling import compile_fx, program_of
 from lowering import traced
+from programs import MODELS, observe
 
+import explorer
 from explorer.codegen import GENERATE
 from explorer.core.reasons import Unsupported
 from explorer.core.recorder import Recorder, recording
@@ -272,3 +275,23 @@ def test_parameters_may_have_the_names_that_the_wrapper_uses() -> None:
     program = BUILD(GENERATE(Generation(schedule, PLAN_MEMORY(schedule))))
     assert program.call is not None
     torch.testing.assert_close(program.call(inputs)[0], fn(*inputs), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["small_cnn", "unet", "gpt"])
+def test_tensors_are_let_go_after_their_last_use(name: str) -> None:
+    """The memory plan's peak counts on it; and nothing is named after it is gone."""
+    model = next(model for model in MODELS if model.name == name)
+    recorder = Recorder()
+    with recording(recorder):
+        observe(model, explorer.compile, train=True)
+    programs = [stage.artifact for run in recorder.compiles for stage in run.stages if stage.name == "generate"]
+    released = 0
+    for program in programs:
+        lines = [line.text for line in program.wrapper.lines]
+        for number, line in enumerate(lines):
+            if line.strip().startswith("del "):
+                names = line.strip().removeprefix("del ").split(", ")
+                released += len(names)
+                rest = "\n".join(lines[number + 1 :])
+                assert not [name for name in names if re.search(rf"\b{name}\b", rest)]
+    assert released

@@ -29,9 +29,10 @@ def generate(generation: Generation) -> Generated:
             wrapper.launch(entry, tuple(id for kernel in waiting for id in sources.ids[kernel.id]))
             waiting.clear()
 
-    for item in schedule.items:
+    for position, item in enumerate(schedule.items):
         if isinstance(item, Extern):
             launch()
+            wrapper.release(position - 1)
             wrapper.call(item)
         else:
             waiting.append(sources.add(item))

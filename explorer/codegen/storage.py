@@ -17,6 +17,11 @@ class Storage:
     def __init__(self, plan: MemoryPlan, buffers: Mapping[str, Buffer]) -> None:
         self.allocations: dict[str, Allocation] = {a.buffer: a for a in plan.allocations}
         self.buffers = buffers
+        self.last: dict[str, int] = {}
+        """The last position in the schedule that uses each tensor of its own, by itself or by what lies in its memory."""
+        for a in plan.allocations:
+            tensor = self.tensor(a.buffer)
+            self.last[tensor] = max(self.last.get(tensor, -1), a.last)
 
     def root(self, buffer: str) -> str:
         """The buffer whose memory `buffer` was given: itself, or where reuse and aliases lead."""

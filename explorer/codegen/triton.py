@@ -60,7 +60,8 @@ def generate_triton(generation: Generation) -> Generated:
     wrapper.constants["device"] = card(launches.kernels, schedule.loops.buffers)
     wrapper.begin()
     wrapper.prepare(launches.kernels)
-    for item in schedule.items:
+    for position, item in enumerate(schedule.items):
+        wrapper.release(position - 1)
         if isinstance(item, Extern):
             wrapper.call(item)
             continue

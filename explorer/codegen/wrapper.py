@@ -110,6 +110,17 @@ class Wrapper:
                 self.body.line(f"raise again({entry.function}_errors[failed - 1])")
         self.constants["again"] = again
 
+    def release(self, position: int) -> None:
+        """Let go of the tensors that nothing after `position` of the schedule uses, as the memory plan counts on."""
+        ended = [name for name in self.made if self.storage.last.get(name, position + 1) <= position]
+        for name in sorted(ended):
+            self.made.remove(name)
+            views = {key: view for key, view in self.views.items() if key[0] == name}
+            with origin(name):
+                self.body.line(f"del {', '.join([variable(name), *views.values()])}")
+            for key in views:
+                del self.views[key]
+
     def _allocate(self, base: str) -> None:
         """Make a tensor of its own when it is first written."""
         allocation = self.storage.allocations.get(base)
