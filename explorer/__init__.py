@@ -1,6 +1,7 @@
 """Compiler Explorer for PyTorch: a small, readable torch.compile, instrumented at every stage."""
 
 from explorer.api import compile, configure, counters, explore
+from explorer.autograd import preload
 from explorer.config import Config
 from explorer.session import Difference, Record, RecordError
 from explorer.stock.backend import register
@@ -9,3 +10,4 @@ __all__ = ["Config", "Difference", "Record", "RecordError", "compile", "configur
 __version__ = "0.1.0"
 
 register()
+preload()

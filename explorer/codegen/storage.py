@@ -18,7 +18,7 @@ class Storage:
         self.allocations: dict[str, Allocation] = {a.buffer: a for a in plan.allocations}
         self.buffers = buffers
         self.last: dict[str, int] = {}
-        """The last position in the schedule that uses each tensor of its own, by itself or by what lies in its memory."""
+        """The last position in the schedule that uses each tensor, by itself or by what lies in its memory."""
         for a in plan.allocations:
             tensor = self.tensor(a.buffer)
             self.last[tensor] = max(self.last.get(tensor, -1), a.last)
