@@ -539,3 +539,20 @@ def test_counters():
     assert all(isinstance(count, int) for count in after.values())
     after["compiles"] = 0
     assert explorer.counters()["compiles"] > 0
+
+
+def test_grad_mode_switched_inside():
+    """Entered with grad mode off: what is computed after it was switched on has gradients, and nothing else has."""
+
+    def f(x):
+        y = x * 2
+        with torch.enable_grad():
+            z = y + x.sin()
+        return y, z, x + 1
+
+    x = torch.randn(3, requires_grad=True)
+    with torch.no_grad():
+        expected, found = f(x), explorer.compile(f)(x)
+    torch.testing.assert_close(found, expected)
+    assert [t.requires_grad for t in found] == [t.requires_grad for t in expected] == [False, True, False]
+    torch.testing.assert_close(torch.autograd.grad(found[1].sum(), x), torch.autograd.grad(expected[1].sum(), x))

@@ -131,7 +131,11 @@ def training(halves: Halves) -> Half:
             return tuple(g if needed else None for g, needed in zip(found, ctx.needs_input_grad, strict=True))
 
     apply: Callable[..., tuple[Any, ...]] = Joined.apply
-    return lambda inputs: apply(*inputs)
+    if parts.captured.grad_enabled:
+        return lambda inputs: apply(*inputs)
+    # The graph is entered with grad mode off and switches it on: which outputs have gradients is known from the trace.
+    recording = torch.enable_grad()(apply)
+    return lambda inputs: recording(*inputs)
 
 
 def unviewed(value: Any) -> Any:
