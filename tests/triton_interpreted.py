@@ -174,6 +174,12 @@ def test_sizes_are_arguments_where_they_are_symbols(tmp_path: Path) -> None:
 
 
 @first_shard
+def test_positions_as_data_have_64_bits(tmp_path: Path) -> None:
+    x = torch.zeros(5, dtype=torch.int64)
+    same_as_eager(lambda x: torch.arange(0, 5 * 10**10, 10**10) + x, x, folder=tmp_path)
+
+
+@first_shard
 def test_an_index_out_of_bounds_is_reported(tmp_path: Path) -> None:
     table, good = torch.randn(10, 4), torch.tensor([0, -1, 9])
     call, _ = compiled(lambda t, i: t[i] * 2, table, good, folder=tmp_path)

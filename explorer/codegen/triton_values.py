@@ -165,21 +165,23 @@ class Values:
             self.types[symbol.name] = "i64"
         return index_text(size, "triton", None, within)
 
-    def index(self, index: Size, indirect: Mapping[sympy.Symbol, Value], within: int = 0) -> Value:
-        """An index, with the dimensions along which it varies."""
+    def index(self, index: Size, indirect: Mapping[sympy.Symbol, Value], wide: bool = False) -> Value:
+        """An index, with the dimensions along which it varies. `wide` computes it in 64 bits."""
         index = self.flat[index]
         dims = set[str]()
+        names = {symbol: value.text for symbol, value in indirect.items()}
         for symbol in index.free_symbols:
             owners = [d for d in self.dims if symbol in self.dims[d].symbols or symbol.name == f"{d}index"]
             if symbol in indirect:
                 dims |= indirect[symbol].dims
             elif owners:
                 dims.add(owners[0])
+                if wide and not self.wide:
+                    names[symbol] = f"{symbol}.to(tl.int64)"
             else:
                 self.sizes[symbol.name] = symbol
                 self.types[symbol.name] = "i64"
-        names = {symbol: value.text for symbol, value in indirect.items()}
-        return Value(index_text(index, "triton", names, within), frozenset(dims))
+        return Value(index_text(index, "triton", names), frozenset(dims))
 
     def mask(self, dims: frozenset[str], condition: str = "") -> str:
         parts = [self.guards[dim] for dim in self.dims if dim in dims and dim in self.guards]
@@ -257,11 +259,7 @@ class Values:
                     return Value(literal(number, expr.dtype), NONE, is_literal=True)
                 return Value(self.name(self.typed(number, expr.dtype), causes))
             case IndexValue(index=index):
-                position = self.index(index, {})
-                if not position.dims:
-                    full = f"tl.full({self.shape(NONE)}, {position.text}, {type_name(expr.dtype)})"
-                    return Value(self.name(full, causes))
-                return Value(self.name(f"({position.text}).to({type_name(expr.dtype)})", causes), position.dims)
+                return self._index_value(index, expr.dtype, causes)
             case Load():
                 return self._load(expr, condition, causes)
             case Cast(value=value, to=to):
@@ -281,6 +279,14 @@ class Values:
             case Reduced():
                 return self._join(expr)
         raise AssertionError(f"unknown expression {type(expr).__name__}")
+
+    def _index_value(self, index: Size, dtype: torch.dtype, causes: Origins) -> Value:
+        """An index as data: computed in 64 bits, since it need not be the position of anything in memory."""
+        position = self.index(index, {}, wide=True)
+        if not position.dims:
+            return Value(self.name(f"tl.full({self.shape(NONE)}, {position.text}, {type_name(dtype)})", causes))
+        text = position.text if dtype == torch.int64 else f"({position.text}).to({type_name(dtype)})"
+        return Value(self.name(text, causes), position.dims)
 
     def operand(self, value: Value, expr: Expr) -> str:
         """A value as an operand that must carry its dtype."""
