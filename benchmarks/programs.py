@@ -9,9 +9,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
-from programs import MODELS, TRANSFORMERS, ZOO, Model, Program
-
 from explorer.check.trial import Trial
+from programs import MODELS, TRANSFORMERS, ZOO, Model, Program
 
 __all__ = ["MODELS", "TRANSFORMERS", "ZOO", "Model", "Named", "models", "of_model", "of_program"]
 

@@ -148,6 +148,8 @@ def profiles(recorder: Recorder) -> tuple[dict[str, export.Seconds], list[str]]:
     found: dict[str, export.Seconds] = {}
     failures = []
     for run in recorder.compiles:
+        if export.fallback(run) is not None:
+            continue
         halves: dict[str, Mapping[str, float]] = {}
         for name, half in export.halves_of(run).items():
             if half.loops is None or half.program is None or half.program.call is None:

@@ -92,8 +92,8 @@ class HalfParts:
     generated: Generated | None = None
     program: Program | None = None
 
-    def exported(self, seconds: Mapping[str, float]) -> data.HalfData:
-        """`seconds` are the measured times of kernels and library calls, by id."""
+    def exported(self, seconds: Mapping[str, float], runs: bool) -> data.HalfData:
+        """`seconds` are the measured times of kernels and library calls, by id; `runs` says whether calls come here."""
         hints = self.loops.hints if self.loops else {}
         return data.HalfData(
             self.name,
@@ -109,7 +109,7 @@ class HalfParts:
             builds=() if self.program is None else tuple(data.BuildData(*_fields(s)) for s in self.program.steps),
             extern_seconds={id: spent for id, spent in seconds.items() if id not in self._kernel_ids()},
             nodes={} if self.loops is None else dict(self.loops.nodes),
-            runs=self.program is not None and self.program.call is not None,
+            runs=runs and self.program is not None and self.program.call is not None,
         )
 
     def _buffers(self, hints: Mapping[sympy.Symbol, int]) -> tuple[data.BufferData, ...]:
@@ -317,6 +317,7 @@ def compile(run: CompileRun, seconds: Seconds = MappingProxyType({})) -> data.Co
     linked = next((a for a in artifacts if isinstance(a, GuardedCode)), None)
     traced = next((a for a in artifacts if isinstance(a, Traced)), None)
     parts = next((a for a in artifacts if isinstance(a, Partitioned)), None)
+    eager = fallback(run)
     return data.CompileData(
         run.id,
         run.title,
@@ -330,11 +331,11 @@ def compile(run: CompileRun, seconds: Seconds = MappingProxyType({})) -> data.Co
         symbols=() if capture is None else _symbols(capture),
         saved=() if parts is None else _saved(parts),
         eager_backward=() if traced is None else _eager_backward(traced),
-        halves=tuple(half.exported(seconds.get(name, {})) for name, half in halves.items()),
+        halves=tuple(half.exported(seconds.get(name, {}), eager is None) for name, half in halves.items()),
         events=tuple(map(event, run.events)),
         left_out=dict(run.left_out),
         error=error(run.error),
-        fallback=fallback(run),
+        fallback=eager,
     )
 
 

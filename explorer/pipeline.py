@@ -37,9 +37,9 @@ COMPILER_BUG = reason(
 )
 TARGET_ABSENT = reason(
     "pipeline.target_absent",
-    "the target is not on this machine",
+    "the target is not where the program runs",
     "Code was generated and compiled for the named target and never run; the program itself ran eagerly.",
-    "Run on a machine that has the target, or leave out target=.",
+    "Run on a machine that has the target, with tensors on it, or leave out target=.",
 )
 
 
@@ -87,7 +87,7 @@ def compile_or_run_eagerly(graph: Graph, config: Config) -> Compiled:
     except Exception as bug:
         note(CompilerBug, graph.name, traceback.format_exc())
         return fall_back(graph, Why(COMPILER_BUG, f"{type(bug).__name__}: {bug}"))
-    if any(half.call is None for half in compiled.halves):
+    if config.target not in (None, native(graph)) or any(half.call is None for half in compiled.halves):
         return RUN_EAGERLY((graph, Why(TARGET_ABSENT, str(config.target))))
     return compiled
 

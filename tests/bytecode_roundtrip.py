@@ -31,7 +31,6 @@ if __name__ == "__main__":  # without explorer/__init__.py, which imports torch
     sys.modules["explorer"] = package
 
 from bytecode_bodies import CHECKS
-
 from explorer.bytecode.decode import decode
 from explorer.bytecode.encode import encode
 from explorer.bytecode.flow import bound, handlers_by_position, liveness, reachable

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from lowering import lowered
 from torch.utils._pytree import tree_leaves
 
 from explorer.codegen import GENERATE
@@ -14,6 +13,7 @@ from explorer.ir.program import BuildOptions, Generation, Program
 from explorer.ir.target import CPU, Target
 from explorer.runtime import BUILD
 from explorer.schedule import DEPENDENCIES, FUSE, ORDER, PLAN_MEMORY
+from lowering import lowered
 
 
 def program_of(

@@ -24,7 +24,6 @@ if __name__ == "__main__":  # without the packages' own imports, which need torc
         sys.modules[name] = package
 
 import bytecode_roundtrip as roundtrip
-
 from explorer.bytecode import build
 from explorer.bytecode.decode import decode
 from explorer.bytecode.encode import encode

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from reference_backend import clean, plan, symbolic
 from torch import Tensor
 
 from explorer.autograd import TRACE
@@ -18,6 +17,7 @@ from explorer.check.reference import run_graph
 from explorer.core.reasons import CATALOGUE
 from explorer.ir.graph import Graph, info
 from explorer.ir.joint import Kept, Partitioned, Primal
+from reference_backend import clean, plan, symbolic
 
 
 def leaf(*shape: int) -> Tensor:

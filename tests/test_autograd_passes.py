@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from reference_backend import compiled, symbolic
 from torch import Tensor, fx
 
 from explorer.autograd import CLEANUP, TRACE, user_pass
@@ -17,6 +16,7 @@ from explorer.check.reference import run_graph
 from explorer.core.reasons import Unsupported
 from explorer.ir.graph import Graph, info
 from explorer.ir.joint import Traced
+from reference_backend import compiled, symbolic
 
 PASSES = {stage.name: stage for stage in CLEANUP}
 A, B = torch.randn(4, 6), torch.randn(4, 6)

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 import torch
-from reference_backend import compiled, symbolic
-from test_autograd_semantics import compare, inner, leaf, plain, seen
 
 from explorer.core.reasons import Unsupported
+from reference_backend import compiled, symbolic
+from test_autograd_semantics import compare, inner, leaf, plain, seen
 
 Step = tuple[str, tuple[int, ...]]
 

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from reference_backend import Backend, compiled, symbolic
 from torch import Tensor, nn
+
+from reference_backend import Backend, compiled, symbolic
 
 CASES: dict[str, tuple[Callable[..., Any], Callable[[], list[Any]]]] = {}
 RESTRIDED = "transposes_in_place transposes_differentiable_in_place transposes_and_writes unsqueezes_in_place".split()

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from reference_backend import captured, clean, compiled, symbolic
 from torch import Tensor
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
@@ -19,6 +18,7 @@ from explorer.check.reference import run_graph
 from explorer.core.reasons import CATALOGUE, Unsupported
 from explorer.ir.graph import Graph, info
 from explorer.ir.joint import Primal, Tangent
+from reference_backend import captured, clean, compiled, symbolic
 
 
 def leaf(*shape: int) -> Tensor:

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 import torch
-from programs import MODELS, TRANSFORMERS, ZOO, assert_same, observe
-from reference_backend import compiled
 from torch import fx
 
 from explorer.capture.adopt import adopt
 from explorer.core.reasons import Unsupported
+from programs import MODELS, TRANSFORMERS, ZOO, assert_same, observe
+from reference_backend import compiled
 
 REFUSED = {
     "custom_backward": "autograd.higher_order",
@@ -24,14 +24,8 @@ REFUSED = {
 """Programs with a graph that runs eagerly, and the reason."""
 MODEL_RUNS = [(model, True) for model in (*MODELS, *TRANSFORMERS) if getattr(model, "available", True)]
 RUNS = [(p, train) for p in ZOO for train in (False, True) if p.grad or not train] + MODEL_RUNS
-EAGER_DEPENDS_ON_THE_MACHINE = {"nan_in_activations"}
-"""Eager's vectorised gelu gives NaN at infinity on some CPUs and infinity on others."""
-
-
 @pytest.mark.parametrize(("subject", "train"), RUNS, ids=[f"{s.name}-{'train' if t else 'eval'}" for s, t in RUNS])
 def test_like_eager(subject: Any, train: bool) -> None:
-    if subject.name in EAGER_DEPENDS_ON_THE_MACHINE:
-        pytest.skip("eager's result depends on the CPU")
     refused: list[str] = []
 
     def backend(module: fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:

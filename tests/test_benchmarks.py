@@ -4,12 +4,12 @@ import math
 
 import pytest
 from click.testing import CliRunner
-from programs import MODELS, NAMED, TRANSFORMERS
 
 from benchmarks import __main__ as command
 from benchmarks import recording
 from benchmarks.programs import models, of_program
 from benchmarks.report import Aim, Report, Selection, geometric_mean, percent
+from programs import MODELS, NAMED, TRANSFORMERS
 
 
 def test_means_and_shares() -> None:

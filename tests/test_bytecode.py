@@ -9,9 +9,9 @@ import sys
 import types
 from pathlib import Path
 
-import bytecode_roundtrip as roundtrip
 import pytest
 
+import bytecode_roundtrip as roundtrip
 from explorer.bytecode.decode import decode
 from explorer.bytecode.encode import encode
 from explorer.bytecode.flow import liveness

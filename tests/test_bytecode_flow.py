@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-import bytecode_roundtrip as roundtrip
 import pytest
-from bytecode_bodies import CHECKS, made
 
+import bytecode_roundtrip as roundtrip
+from bytecode_bodies import CHECKS, made
 from explorer.bytecode import build
 from explorer.bytecode.decode import decode
 from explorer.bytecode.encode import encode

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 import torch
-from capturing import compiled
 from torch import nn
 
+from capturing import compiled
 from explorer.capture import FullGraphError
 from explorer.core.recorder import Recorder, recording
 from explorer.ir.capture import CompilerBug, FrameSkipped, Inlined, Recompiled, Restarted

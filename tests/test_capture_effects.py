@@ -7,8 +7,9 @@ import dataclasses
 from typing import Any
 
 import torch
-from capturing import compiled
 from torch import nn
+
+from capturing import compiled
 
 
 def test_containers_keep_their_identity() -> None:

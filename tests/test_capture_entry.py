@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 import torch
-from capturing import Captures, compiled
 from torch import nn
 
+from capturing import Captures, compiled
 from explorer.capture import hook, optimize
 from explorer.config import Config
 

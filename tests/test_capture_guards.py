@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 import torch
-from capturing import compiled
 from torch import nn
 
+from capturing import compiled
 from explorer.ir.capture import Guard, TensorFacts, facts, failing
 
 

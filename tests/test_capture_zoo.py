@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 import torch
-from capturing import Captures
-from programs import MODELS, TRANSFORMERS, ZOO, assert_same, observe
 
+from capturing import Captures
 from explorer.capture import optimize
 from explorer.config import Config
+from programs import MODELS, TRANSFORMERS, ZOO, assert_same, observe
 
 MODELS_HERE = [*MODELS, *(model for model in TRANSFORMERS if model.available)]
 

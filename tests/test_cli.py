@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from records import sample
 
 from explorer import demo
 from explorer.cli import main
 from explorer.session import Record
+from records import sample
 
 ROOT = Path(__file__).parent.parent
 

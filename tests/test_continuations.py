@@ -7,11 +7,11 @@ import sys
 import types
 from dataclasses import replace
 
-import continuations
 import pytest
-from test_bytecode import interpreter
 
+import continuations
 from explorer.capture import resume
+from test_bytecode import interpreter
 
 VERSIONS = [(3, 11), (3, 12), (3, 13)]
 

@@ -9,8 +9,8 @@ from functools import partial
 
 import pytest
 import torch
-from compiling import assert_like_eager, compile_fx, program_of
 
+from compiling import assert_like_eager, compile_fx, program_of
 from explorer.ir.program import BuildOptions
 
 NAN, INF = float("nan"), float("inf")

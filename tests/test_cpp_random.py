@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 import hypothesis.strategies as st
 import torch
-from compiling import compile_fx, flat
 from hypothesis import HealthCheck, given, settings
+
+from compiling import compile_fx, flat
 
 Step = tuple[str, int, int]
 

@@ -6,8 +6,8 @@ from functools import partial
 
 import pytest
 import torch
-from compiling import compile_fx
 
+from compiling import compile_fx
 from explorer.codegen.cpp_scalar import literal
 from explorer.ir.ops import OPS
 

@@ -9,12 +9,12 @@ from zlib import crc32
 import pytest
 import torch
 import torch.nn.functional as F
-from lowering import lowered
 
 from explorer.check.loops import run_loops
 from explorer.core.reasons import Unsupported
 from explorer.ir.loops import Extern, Load, Loop, Loops, walk
 from explorer.lower import LOWER
+from lowering import lowered
 
 aten = torch.ops.aten
 inf, nan = float("inf"), float("nan")

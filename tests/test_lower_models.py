@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 import torch
-from programs import MODELS, Model
-from reference_backend import plan
 from torch import fx
 
 from explorer.autograd import REJOIN
@@ -20,6 +18,8 @@ from explorer.ir.joint import Halves, Partitioned
 from explorer.ir.loops import Extern, Loops
 from explorer.ir.program import Program
 from explorer.lower import LOWER
+from programs import MODELS, Model
+from reference_backend import plan
 
 CHOSEN = [model for model in MODELS if model.name in ("small_cnn", "gpt", "lstm", "vae", "diffusion_block")]
 

@@ -12,13 +12,13 @@ import torch
 import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lowering import lowered
 
 from explorer.check.loops import run_loops
 from explorer.ir.loops import Load, Loop, walk
 from explorer.lower.indexing import Indexing, contiguous
 from explorer.lower.split import split_axes
 from explorer.lower.view import matching_groups
+from lowering import lowered
 
 Tensor = torch.Tensor
 Step = Callable[[Tensor, Tensor, int], Tensor]

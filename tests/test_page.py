@@ -9,7 +9,6 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from records import FILE, empty, lines, sample
 
 from explorer.ir import record as data
 from explorer.view import html
@@ -17,6 +16,7 @@ from explorer.view.code import changes
 from explorer.view.html import script_hash
 from explorer.view.provenance import lines as printed_lines
 from explorer.view.summary import COLUMNS, Entry, cells
+from records import FILE, empty, lines, sample
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 browser = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")

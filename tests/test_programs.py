@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 import torch
-from programs import FUSION_PAIRS, MODELS, NAMED, TAGS, TRANSFORMERS, ZOO, Program, assert_same, call, observe, tagged
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
+
+from programs import FUSION_PAIRS, MODELS, NAMED, TAGS, TRANSFORMERS, ZOO, Program, assert_same, call, observe, tagged
 from zoo.leaves import tensors
 from zoo.observe import aliases
 from zoo.program import program, seeded

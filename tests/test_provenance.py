@@ -6,12 +6,12 @@ from contextlib import nullcontext
 
 import pytest
 import torch
-from programs import NAMED
 
 import explorer
 from explorer.core.recorder import Recorder, recording
 from explorer.ir.program import BuildOptions
 from explorer.view.provenance import generated_lines, provenance, unsourced
+from programs import NAMED
 
 SOURCES = {
     "pointwise": ("def f(x):\n    a = torch.sin(x)\n    b = a * {}\n    return torch.relu(b) + a\n", 3, "2.5", "3.5"),

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from records import empty, sample
 
 from explorer import session
 from explorer.ir import record as data
 from explorer.session import Record, RecordError, decode
 from explorer.view import provenance
+from records import empty, sample
 
 ENCODED = msgspec.json.encode(sample())
 

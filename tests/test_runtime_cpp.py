@@ -11,11 +11,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from compiling import compile_fx, program_of
-from lowering import traced
-from programs import MODELS, observe
 
 import explorer
+from compiling import compile_fx, program_of
 from explorer.codegen import GENERATE
 from explorer.core.reasons import Unsupported
 from explorer.core.recorder import Recorder, recording
@@ -25,6 +23,8 @@ from explorer.lower import LOWER
 from explorer.runtime import BUILD, cache, compiler
 from explorer.runtime import reasons as why
 from explorer.schedule import DEPENDENCIES, FUSE, ORDER, PLAN_MEMORY
+from lowering import traced
+from programs import MODELS, observe
 
 
 def chain(x, y):

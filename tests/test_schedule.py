@@ -5,8 +5,6 @@ from __future__ import annotations
 import pytest
 import sympy
 import torch
-from fusion_pairs import FUSED, REFUSED, Case
-from lowering import lowered
 
 from explorer.check.schedule import run_schedule
 from explorer.core.reasons import CATALOGUE
@@ -14,6 +12,8 @@ from explorer.core.recorder import Recorder, recording
 from explorer.ir.loops import Axis, Buffer, Layout, Load, Loop, Loops, View, apply
 from explorer.ir.schedule import Fused, FusedKernel, FusionTried
 from explorer.schedule import DEPENDENCIES, FUSE, ORDER, PLAN_MEMORY, SEPARATE, explain, reasons
+from fusion_pairs import FUSED, REFUSED, Case
+from lowering import lowered
 
 I0, I1 = (sympy.Symbol(f"i{n}", integer=True, nonnegative=True) for n in range(2))
 

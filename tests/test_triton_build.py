@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 import torch
-from compiling import program_of
-from programs import NAMED, ZOO, Program, observe
-from triton_programs import fresh_dynamo, through
 
+from compiling import program_of
 from explorer.core.reasons import Unsupported
 from explorer.ir import program as ir
 from explorer.ir.target import Target
 from explorer.runtime import triton_build
 from explorer.runtime.triton_build import build_triton
+from programs import NAMED, ZOO, Program, observe
+from triton_programs import fresh_dynamo, through
 
 SM_90, SM_80, GFX942 = (Target.parse(name) for name in ("cuda:sm_90", "cuda:sm_80", "hip:gfx942"))
 

@@ -2,12 +2,12 @@
 
 import pytest
 import torch
-from programs import MODELS, TRANSFORMERS, ZOO, assert_same, observe
 
 import explorer
 from explorer import export
 from explorer.core.recorder import Recorder, recording
 from explorer.exploration import coverage
+from programs import MODELS, TRANSFORMERS, ZOO, assert_same, observe
 
 CASES = [(program, False) for program in ZOO] + [(program, True) for program in ZOO if program.grad]
 NETWORKS = [(model, train) for model in MODELS + TRANSFORMERS for train in (False, True)]

@@ -12,29 +12,26 @@ from typing import Any
 
 import pytest
 import torch
-from compiling import flat
-from lowering import lowered
-from programs import MODELS, ZOO, Model, Program, assert_same, observe
-from test_cpp_scalar import BINARY_FLOAT, BINARY_INT, INF, INTEGERS, NAN, UNARY, apply_all, check, points
-from triton_programs import fresh_dynamo, through
 
+from compiling import flat
 from explorer.codegen import GENERATE
 from explorer.ir import program as ir
 from explorer.ir.target import Target
 from explorer.runtime import triton_call
 from explorer.runtime.triton_interpret import interpreted, launchers
 from explorer.schedule import DEPENDENCIES, FUSE, ORDER, PLAN_MEMORY
+from lowering import lowered
+from programs import MODELS, ZOO, Model, Program, assert_same, observe
+from test_cpp_scalar import BINARY_FLOAT, BINARY_INT, INF, INTEGERS, NAN, UNARY, apply_all, check, points
+from triton_programs import fresh_dynamo, through
 
 SM_90 = Target("cuda", "90")
-
-EAGER_IS_ODD = {"nan_in_activations"}
-"""On the CPU eager's vectorised gelu overflows to inf and NaN where its formula does not."""
 
 SHARD, SHARDS = map(int, os.environ.get("SHARD", "0/1").split("/"))
 SLOW_TO_INTERPRET = {"resnet18", "unet"}
 
 CASES: list[tuple[Program | Model, bool]] = [(m, True) for m in MODELS if m.name not in SLOW_TO_INTERPRET]
-CASES += [(p, train) for p in ZOO if p.name not in EAGER_IS_ODD for train in ((False, True) if p.grad else (False,))]
+CASES += [(p, train) for p in ZOO for train in ((False, True) if p.grad else (False,))]
 CASES = CASES[SHARD::SHARDS]
 
 first_shard = pytest.mark.skipif(SHARD != 0, reason="another shard runs it")

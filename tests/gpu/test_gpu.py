@@ -9,23 +9,19 @@ from typing import Any
 
 import pytest
 import torch
-from compiling import flat
-from programs import MODELS, ZOO, Model, Program, assert_same, observe
-from test_cpp_scalar import BINARY_FLOAT, BINARY_INT, UNARY, apply_all, points
 from torch import fx
-from triton_programs import fresh_dynamo
 
+from compiling import flat
 from explorer.capture.adopt import adopt
 from explorer.config import Config
 from explorer.core.reasons import Unsupported
 from explorer.ir.program import BuildOptions
 from explorer.pipeline import compile_graph, native
+from programs import MODELS, ZOO, Model, Program, assert_same, observe
+from test_cpp_scalar import BINARY_FLOAT, BINARY_INT, UNARY, apply_all, points
+from triton_programs import fresh_dynamo
 
 pytestmark = pytest.mark.gpu
-
-BY_ITS_OWN_RULES = {"nan_in_activations"}
-"""Programs whose eager result depends on how the machine's library computes it."""
-
 
 @pytest.fixture(scope="session")
 def config(tmp_path_factory: pytest.TempPathFactory) -> Config:
@@ -53,8 +49,6 @@ def cases(subjects: tuple[Any, ...]) -> list[Any]:
 
 @pytest.mark.parametrize(("subject", "train"), [*cases(ZOO), *cases(MODELS)])
 def test_equals_eager(subject: Program | Model, train: bool, config: Config) -> None:
-    if subject.name in BY_ITS_OWN_RULES:
-        pytest.skip("eager's own result differs between machines")
     with torch.device("cuda"), fresh_dynamo():
         try:
             expected = observe(subject, train=train)

@@ -3,6 +3,7 @@
 import zlib
 
 import torch
+
 from zoo.program import call, program
 
 

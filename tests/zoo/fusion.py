@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+
 from zoo.program import Inputs, call, seeded
 
 

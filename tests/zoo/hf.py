@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+
 from zoo.models import Model, classification_loss, model, squared_loss
 from zoo.program import Inputs, call
 

@@ -5,6 +5,7 @@ import math
 import torch
 import torch.nn.functional as F
 from torch import nn
+
 from zoo.program import call, program
 
 WEIGHTY = {"grad": True, "rtol": 1e-4, "atol": 1e-5}

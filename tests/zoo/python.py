@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+
 from zoo.program import call, program
 
 SCALE = 3.0

@@ -3,6 +3,7 @@
 import torch
 import torch.nn.functional as F
 from torch import nn
+
 from zoo.program import call, program
 
 

@@ -2,6 +2,7 @@
 
 import torch
 import torch.nn.functional as F
+
 from zoo.program import call, program
 
 
