@@ -180,6 +180,8 @@ def coverage(compiles: Iterable[data.CompileData]) -> data.CoverageData:
         for happened in compile.events:
             if happened.kind == "FrameSkipped":
                 python[f"{happened.fields['where']} ({happened.fields['why']})"] = None
+            if happened.kind == "CallSkipped":
+                python[f"{happened.fields['function']} ({happened.fields['why']})"] = None
     return data.CoverageData(fates["kernel"], fates["extern"], fates["view"], fates["fallback"], tuple(python))
 
 

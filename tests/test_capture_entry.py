@@ -14,10 +14,13 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
 
+import explorer
 from capturing import Captures, compiled
 from explorer.capture import hook, optimize
 from explorer.config import Config
+from explorer.core.recorder import Recorder, recording
 
 
 def affine(x: Any, *, scale: float = 2.0) -> Any:
@@ -311,3 +314,23 @@ def test_two_engines_on_one_function() -> None:
         torch.testing.assert_close(first(x, 2), shared_outer(x, 2))
         torch.testing.assert_close(second(x, 2), shared_outer(x, 2))
     assert a.fallbacks == [] and b.fallbacks == []
+
+
+def test_under_a_mode_a_call_runs_eagerly_and_says_why() -> None:
+    """torch.device blocks and dispatch modes see every operation; later calls outside them are compiled."""
+
+    def factories(x):
+        return torch.zeros(3), torch.ones_like(x) + x
+
+    fn = explorer.compile(factories)
+    x = torch.randn(2)
+    assert [t.device.type for t in fn(x)] == ["cpu", "cpu"]
+    recorder = Recorder()
+    with recording(recorder), torch.device("meta"):
+        assert [t.device.type for t in fn(x)] == ["meta", "cpu"]
+    (event,) = recorder.compiles[0].events
+    assert event.why.code == "frame.mode_active" and "DeviceContext" in event.why.detail
+    with FlopCounterMode(display=False) as counter:
+        explorer.compile(lambda a: a @ a)(torch.randn(4, 4))
+    assert counter.get_total_flops() == 2 * 4**3
+    assert [t.device.type for t in fn(x)] == ["cpu", "cpu"]

@@ -22,7 +22,16 @@ from explorer.capture.wrap import ORIGINAL
 from explorer.config import Config
 from explorer.core.reasons import Why
 from explorer.core.recorder import TOTALS, compile_scope, note
-from explorer.ir.capture import CompilerBug, Frame, FrameHistory, FrameSkipped, GuardedCode, GuardFailed, Recompiled
+from explorer.ir.capture import (
+    CallSkipped,
+    CompilerBug,
+    Frame,
+    FrameHistory,
+    FrameSkipped,
+    GuardedCode,
+    GuardFailed,
+    Recompiled,
+)
 
 CompileFrame = Callable[[Frame, Config], GuardedCode]
 
@@ -83,6 +92,9 @@ class Engine:
             if made.manager.check(dict(frame.f_locals)):
                 return hook.run_instead(made.code, made.manager, seen.number, history.compiles)
         given = self._frame(frame, code, seen.number, history)
+        if active := hook.modes():
+            note(CallSkipped, given.code.co_qualname, Why(reasons.FRAME_MODE, active))
+            return hook.AS_IT_IS
         title = getattr(code, "co_qualname", code.co_name)
         if history.compiles >= self.config.recompile_limit:
             return self._give_up(given, Why(reasons.RECOMPILE_LIMIT, f"{history.compiles} times"))

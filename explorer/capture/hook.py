@@ -16,6 +16,12 @@ import torch
 from torch._C._dynamo import eval_frame
 from torch._C._dynamo import guards as primitives
 from torch._guards import CompileId
+from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
+
+from explorer.capture.reasons import FRAME_MODE
+from explorer.core.reasons import Why
+from explorer.core.recorder import note
+from explorer.ir.capture import CallSkipped
 
 _TAKES_STACK = "arg2" in (primitives.GuardManager.add_type_match_guard.__doc__ or "")
 """Whether guards take a user stack after the verbose parts (2.13), or the verbose parts alone (2.11)."""
@@ -216,11 +222,17 @@ Callback = Callable[[Any, Any, Any], Any]
 
 
 def watched(callback: Callback, function: Callable[..., Any]) -> Callable[..., Any]:
-    """`function`, with `callback` seeing each Python frame that starts in this thread while it runs."""
+    """`function`, with `callback` seeing each Python frame that starts in this thread while it runs.
+
+    Nobody sees it under a torch mode, which every operation has to pass through and generated code would not.
+    """
     switch: Callable[[Any], Any] = eval_frame.set_eval_frame
     region: Callable[[int], int] = eval_frame.set_eval_frame_isolate_recompiles_id if _HAS_REGIONS else int
 
     def run(*args: Any, **kwargs: Any) -> Any:
+        if active := modes():
+            note(CallSkipped, getattr(function, "__qualname__", repr(function)), Why(FRAME_MODE, active))
+            return function(*args, **kwargs)
         previous_region = region(_REGION)
         previous = switch(callback)
         if previous_region == _REGION and type(previous) is not type(callback):
@@ -262,3 +274,11 @@ def entries(code: types.CodeType) -> int:
     else:
         found = eval_frame._debug_get_cache_entry_list(code)
     return sum(isinstance(entry.guard_manager, Manager) for entry in found)
+
+
+def modes() -> str:
+    """The modes that every operation passes through now, by name; "" where there is none."""
+    if not torch._C._len_torch_dispatch_stack() and not torch._C._len_torch_function_stack():
+        return ""
+    active = [*torch.overrides._get_current_function_mode_stack(), *_get_current_dispatch_mode_stack()]
+    return ", ".join(type(mode).__name__ for mode in active)

@@ -112,6 +112,12 @@ FRAME_BREAK = reason(
     "a break where the frame cannot be split",
     "The values alive at this point cannot be handed to a continuation, so the frame runs as it is.",
 )
+FRAME_MODE = reason(
+    "frame.mode_active",
+    "a torch mode is active around the call",
+    "Every operation has to pass through the mode (torch.device, FlopCounterMode), which generated code would not.",
+    "Call the compiled function outside the mode; put tensors on a device by name instead of by torch.device blocks.",
+)
 FRAME_DECODE = reason(
     "frame.bytecode",
     "bytecode that is not understood",

@@ -695,6 +695,14 @@ class FrameSkipped:
 
 
 @dataclass(frozen=True, slots=True)
+class CallSkipped:
+    """One call of a compiled function runs eagerly; others need not."""
+
+    function: str
+    why: Why
+
+
+@dataclass(frozen=True, slots=True)
 class CompilerBug:
     """An exception inside the compiler; the frame runs eagerly."""
 
