@@ -28,7 +28,7 @@ from explorer.capture.wrap import from_python, wrap
 from explorer.config import Config
 from explorer.core.origin import origin, origins
 from explorer.core.reasons import Unsupported, Why
-from explorer.core.recorder import note, recorder
+from explorer.core.recorder import note, wanted
 from explorer.ir.bytecode import Code, Handler, Span
 from explorer.ir.capture import (
     Attr,
@@ -163,7 +163,7 @@ class Tracer(Calls, DataModel):
         if self.steps > MAX_STEPS:
             unsupported(reasons.STEPS, f"{MAX_STEPS} instructions")
         with origin(instruction.id):
-            if recorder() is not None:
+            if wanted(EvaluatorStep):
                 note(
                     EvaluatorStep,
                     instruction.id,

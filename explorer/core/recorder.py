@@ -95,13 +95,18 @@ class Recorder:
                 self._on_stage(owner, run)
 
     def event(self, event: object) -> None:
-        owner = self._owner()
-        kind = type(event).__name__
-        self._seen[id(owner), kind] += 1
-        if self._seen[id(owner), kind] > EVENT_CAP:
-            owner.left_out[kind] += 1
-        else:
+        if self.room_for(type(event)):
+            owner = self._owner()
+            self._seen[id(owner), type(event).__name__] += 1
             owner.events.append(event)
+
+    def room_for(self, kind: type) -> bool:
+        """Whether one more event of this type is kept; counts it as left out where not."""
+        owner = self._owner()
+        if self._seen[id(owner), kind.__name__] < EVENT_CAP:
+            return True
+        owner.left_out[kind.__name__] += 1
+        return False
 
     def _owner(self) -> CompileRun:
         """The innermost open compile; what happens between compiles belongs to the run "process"."""
@@ -136,6 +141,12 @@ def compile_scope(id: str, title: str) -> Iterator[None]:
         return
     with current.compile(id, title):
         yield
+
+
+def wanted(kind: type) -> bool:
+    """Whether an event of this type would be kept: to be asked before one that is costly to describe is noted."""
+    current = _current.get()
+    return current is not None and current.room_for(kind)
 
 
 def note(event: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> None:
