@@ -91,14 +91,7 @@ def classify(graph: fx.Graph, traced: Traced) -> Sides:
 
 def needed_by(roots: Iterable[Any]) -> Nodes:
     """`roots` and everything they are computed from."""
-    found: Nodes = {}
-    pending = [node for node in roots if isinstance(node, fx.Node)]
-    while pending:
-        node = pending.pop()
-        if node not in found:
-            found[node] = None
-            pending += node.all_input_nodes
-    return found
+    return needed_until(roots, set())
 
 
 def is_write(node: fx.Node) -> bool:
