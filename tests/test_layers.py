@@ -31,6 +31,7 @@ LAYERS["session"] = LAYERS["stock"] | {"stock", "export"}
 LAYERS["exploration"] = LAYERS["session"] | {"session"}
 LAYERS["api"] = LAYERS["exploration"] | {"exploration"}
 LAYERS["demo"] = LAYERS["api"] | {"api"}
+LAYERS["notebook"] = LAYERS["api"] | {"api"}
 LAYERS["cli"] = LAYERS["demo"] | {"demo"}
 TOP = LAYERS["cli"] | {"cli"}
 

@@ -1,0 +1,98 @@
+"""The messages between a live record's page and its kernel. Each is one JSON object with its type's name in `type`."""
+
+from __future__ import annotations
+
+import msgspec
+
+from explorer.ir.record import CompileData, RecordData, StageData, TimingData
+
+
+class Message(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Base of every message."""
+
+
+# ------------------------------------------------------------------------------------------------- kernel to page
+
+
+class Whole(Message, frozen=True, tag="record"):
+    """The record as it is by now: replaces what the page has."""
+
+    record: RecordData
+
+
+class Running(Message, frozen=True, tag="running"):
+    """A stage of `compile` began, or with stage "" something between stages: `what` says which ("timing eager")."""
+
+    compile: str
+    stage: str
+    what: str = ""
+
+
+class StageDone(Message, frozen=True, tag="stage"):
+    """A stage ended: `compile` has no stages of its own here, only what heads it."""
+
+    compile: CompileData
+    stage: StageData
+
+
+class Samples(Message, frozen=True, tag="samples"):
+    """Seconds of single calls of a contestant, in the order they were taken; `run` as in Retime, "" for the first."""
+
+    run: str
+    name: str
+    seconds: tuple[float, ...]
+
+
+class Timed(Message, frozen=True, tag="timed"):
+    """A timing run ended: all of it."""
+
+    run: str
+    timing: TimingData
+
+
+class Done(Message, frozen=True, tag="done"):
+    """What was asked for ended; with `error` it failed, was interrupted or was stopped, and the message says which."""
+
+    run: str = ""
+    error: str = ""
+
+
+class Argument(Message, frozen=True):
+    """A tensor argument that can be made again with other sizes."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+
+
+class Abilities(Message, frozen=True, tag="abilities"):
+    """What this kernel can do for the page."""
+
+    arguments: tuple[Argument, ...] = ()
+    retime: bool = False
+    stop: bool = False
+    why_not: str = ""
+
+
+# ------------------------------------------------------------------------------------------------- page to kernel
+
+
+class Hello(Message, frozen=True, tag="hello"):
+    """A page opened: answered with Whole and Abilities."""
+
+
+class Retime(Message, frozen=True, tag="retime"):
+    """Time again with tensors of these sizes (by argument name; others stay as they were)."""
+
+    run: str
+    shapes: dict[str, tuple[int, ...]]
+
+
+class Stop(Message, frozen=True, tag="stop"):
+    """End what runs."""
+
+    run: str = ""
+
+
+TO_PAGE = (Whole, Running, StageDone, Samples, Timed, Done, Abilities)
+TO_KERNEL = (Hello, Retime, Stop)

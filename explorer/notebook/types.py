@@ -1,0 +1,36 @@
+"""Write the TypeScript types of the record and of the messages: `python -m explorer.notebook.types`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from explorer.ir import record
+from explorer.notebook import protocol
+from explorer.view.typescript import declarations, union
+
+HEAD = "// Made from {} by `python -m explorer.notebook.types`; edit that file instead.\n\n"
+VIEWER = Path(__file__).parent.parent.parent / "extension" / "src" / "viewer"
+
+
+def structs(module: object, base: type[msgspec.Struct]) -> list[type[msgspec.Struct]]:
+    found = (value for value in vars(module).values() if isinstance(value, type) and issubclass(value, msgspec.Struct))
+    return [each for each in found if each is not base and each.__module__ == module.__name__]  # type: ignore[attr-defined]
+
+
+def texts() -> dict[str, str]:
+    """The two files by name."""
+    lines = f'export const VERSION = {record.VERSION};\nexport const MIME = "{record.MIME}";\n\n'
+    records = HEAD.format("explorer/ir/record.py") + lines + declarations(structs(record, record.Data))
+    messages = HEAD.format("explorer/notebook/protocol.py")
+    messages += 'import type { CompileData, RecordData, StageData, TimingData } from "./record";\n\n'
+    messages += declarations(structs(protocol, protocol.Message)) + "\n"
+    messages += union("ToPage", protocol.TO_PAGE) + union("ToKernel", protocol.TO_KERNEL)
+    return {"record.ts": records, "protocol.ts": messages}
+
+
+if __name__ == "__main__":
+    for name, text in texts().items():
+        (VIEWER / name).write_text(text)
+        print(VIEWER / name)

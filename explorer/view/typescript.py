@@ -1,0 +1,63 @@
+"""TypeScript types from msgspec structures: fields with a default are optional, as msgspec leaves them out."""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import Iterable
+from typing import Any, Literal, Union, get_args, get_origin
+
+import msgspec
+
+SIMPLE = {str: "string", int: "number", float: "number", bool: "boolean", type(None): "null", Any: "unknown"}
+
+
+def declarations(structs: Iterable[type[msgspec.Struct]]) -> str:
+    """One interface (or tuple type, where the structure is written as an array) for each structure, in order."""
+    return "\n\n".join(_declaration(struct) for struct in structs) + "\n"
+
+
+def union(name: str, structs: Iterable[type[msgspec.Struct]]) -> str:
+    return f"export type {name} = {' | '.join(struct.__name__ for struct in structs)};\n"
+
+
+def written(text: Any) -> str:
+    """The TypeScript type of a Python annotation. Raises TypeError for one that records do not use."""
+    if text in SIMPLE:
+        return SIMPLE[text]
+    if isinstance(text, type) and issubclass(text, msgspec.Struct):
+        return text.__name__
+    origin, arguments = get_origin(text), get_args(text)
+    if origin is Literal:
+        return " | ".join(f'"{value}"' for value in arguments)
+    if origin in (Union, types.UnionType):
+        return " | ".join(map(written, arguments))
+    if origin is tuple and arguments[-1:] == (Ellipsis,):
+        return f"readonly {_element(arguments[0])}[]"
+    if origin is tuple:
+        return f"readonly [{', '.join(map(written, arguments))}]"
+    if origin is dict:
+        return f"{{ readonly [key: string]: {written(arguments[1])} }}"
+    raise TypeError(f"no TypeScript type for {text!r}")
+
+
+def _element(text: Any) -> str:
+    inner = written(text)
+    return f"({inner})" if "|" in inner or inner.startswith("readonly") else inner
+
+
+def _declaration(struct: type[msgspec.Struct]) -> str:
+    fields = msgspec.structs.fields(struct)
+    about = _comment(struct)
+    if struct.__struct_config__.array_like:
+        inner = ", ".join(f"{f.encode_name}{'' if f.required else '?'}: {written(f.type)}" for f in fields)
+        return f"{about}export type {struct.__name__} = readonly [{inner}];"
+    tag = struct.__struct_config__.tag
+    body = [f'  readonly type: "{tag}";\n'] if tag is not None else []
+    body += [f"  readonly {f.encode_name}{'' if f.required else '?'}: {written(f.type)};\n" for f in fields]
+    return f"{about}export interface {struct.__name__} {{\n{''.join(body)}}}"
+
+
+def _comment(struct: type[msgspec.Struct]) -> str:
+    lines = inspect.cleandoc(struct.__doc__ or "").splitlines()
+    return "/** " + "\n * ".join(lines) + " */\n" if lines else ""

@@ -1,0 +1,24 @@
+// What a viewer needs from the page that it is in. The adapters of src/lab and src/report make one.
+
+import type { ToKernel, ToPage } from "./protocol";
+import type { Dispose, Readable } from "./signal";
+
+export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json };
+
+export interface Host {
+  /** What was kept for this notebook (or file) under `name`; undefined where nothing was. */
+  recall(name: string): Json | undefined;
+  remember(name: string, value: Json): void;
+  readonly dark: Readable<boolean>;
+  /** Gives the user a file. */
+  download(name: string, mime: string, contents: string | Blob): void;
+  /** The kernel behind a record that is live; null where there is none (yet). */
+  readonly live: Readable<Live | null>;
+  /** One HTML file with this record and the viewer; absent where this host cannot make it. */
+  report?(): Promise<string>;
+}
+
+export interface Live {
+  listen(listener: (message: ToPage) => void): Dispose;
+  send(message: ToKernel): void;
+}

@@ -1,0 +1,52 @@
+// What a pane is. Panes know the model, the selection and the place they look at, and nothing of each other.
+
+import type { Key } from "./element";
+import type { Host, Json } from "./host";
+import type { Model } from "./model";
+import type { Selection } from "./selection";
+import type { Signal } from "./signal";
+
+export interface PaneKind {
+  /** Also the name that `%%explore --stage` takes. */
+  readonly id: string;
+  readonly title: string;
+  readonly about: About;
+  open(into: HTMLElement, context: Context): Pane;
+}
+
+/** "What am I looking at": a few sentences, the term in the PyTorch 2 paper, and stock torch's counterpart. */
+export interface About {
+  readonly text: string;
+  readonly paper: string;
+  readonly stock: string;
+}
+
+export interface Context {
+  readonly model: Model;
+  readonly selection: Selection;
+  readonly host: Host;
+  /** The id of the compile that all panes look at. */
+  readonly compile: Signal<string>;
+  /** The id of the stage that all panes look at, in that compile. */
+  readonly stage: Signal<string>;
+  /** A setting of this pane that is remembered with the notebook. */
+  setting<T extends Json>(name: string, initial: T): Signal<T>;
+  /** Opens the pane `id` (if need be) and has it show `what`. */
+  show(id: string, what: Key): void;
+  /** Opens the catalogue's page of a reason. */
+  reason(code: string): void;
+}
+
+export interface Pane {
+  /** Brings an element into view where this pane shows it; false where it does not. */
+  reveal(what: Key): boolean;
+  /** What can be saved of it: file name without suffix, and how it is made. */
+  exports(): readonly Export[];
+  dispose(): void;
+}
+
+export interface Export {
+  readonly kind: "svg" | "png" | "txt";
+  readonly name: string;
+  make(): Promise<string | Blob>;
+}

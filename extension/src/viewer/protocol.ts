@@ -1,0 +1,83 @@
+// Made from explorer/notebook/protocol.py by `python -m explorer.notebook.types`; edit that file instead.
+
+import type { CompileData, RecordData, StageData, TimingData } from "./record";
+
+/** The record as it is by now: replaces what the page has. */
+export interface Whole {
+  readonly type: "record";
+  readonly record: RecordData;
+}
+
+/** A stage of `compile` began, or with stage "" something between stages: `what` says which ("timing eager"). */
+export interface Running {
+  readonly type: "running";
+  readonly compile: string;
+  readonly stage: string;
+  readonly what?: string;
+}
+
+/** A stage ended: `compile` has no stages of its own here, only what heads it. */
+export interface StageDone {
+  readonly type: "stage";
+  readonly compile: CompileData;
+  readonly stage: StageData;
+}
+
+/** Seconds of single calls of a contestant, in the order they were taken; `run` as in Retime, "" for the first. */
+export interface Samples {
+  readonly type: "samples";
+  readonly run: string;
+  readonly name: string;
+  readonly seconds: readonly number[];
+}
+
+/** A timing run ended: all of it. */
+export interface Timed {
+  readonly type: "timed";
+  readonly run: string;
+  readonly timing: TimingData;
+}
+
+/** What was asked for ended; with `error` it failed, was interrupted or was stopped, and the message says which. */
+export interface Done {
+  readonly type: "done";
+  readonly run?: string;
+  readonly error?: string;
+}
+
+/** A tensor argument that can be made again with other sizes. */
+export interface Argument {
+  readonly name: string;
+  readonly dtype: string;
+  readonly shape: readonly number[];
+}
+
+/** What this kernel can do for the page. */
+export interface Abilities {
+  readonly type: "abilities";
+  readonly arguments?: readonly Argument[];
+  readonly retime?: boolean;
+  readonly stop?: boolean;
+  readonly why_not?: string;
+}
+
+/** A page opened: answered with Whole and Abilities. */
+export interface Hello {
+  readonly type: "hello";
+}
+
+/** Time again with tensors of these sizes (by argument name; others stay as they were). */
+export interface Retime {
+  readonly type: "retime";
+  readonly run: string;
+  readonly shapes: { readonly [key: string]: readonly number[] };
+}
+
+/** End what runs. */
+export interface Stop {
+  readonly type: "stop";
+  readonly run?: string;
+}
+
+export type ToPage = Whole | Running | StageDone | Samples | Timed | Done | Abilities;
+export type ToKernel = Hello | Retime | Stop;

@@ -1,0 +1,51 @@
+// Values that tell who reads them when they change.
+
+export type Dispose = () => void;
+
+export interface Readable<T> {
+  readonly value: T;
+  /** Calls `listener` with the value now and after each change; the result ends that. */
+  watch(listener: (value: T) => void): Dispose;
+}
+
+export class Signal<T> implements Readable<T> {
+  private readonly listeners = new Set<(value: T) => void>();
+
+  constructor(private current: T) {}
+
+  get value(): T {
+    return this.current;
+  }
+
+  set value(next: T) {
+    if (Object.is(next, this.current)) return;
+    this.current = next;
+    for (const listener of [...this.listeners]) if (this.listeners.has(listener)) listener(next);
+  }
+
+  watch(listener: (value: T) => void): Dispose {
+    this.listeners.add(listener);
+    listener(this.current);
+    return () => this.listeners.delete(listener);
+  }
+}
+
+/** A signal that follows others. It holds on to them until `end` is called. */
+export class Derived<T> implements Readable<T> {
+  private readonly inner: Signal<T>;
+  readonly end: Dispose;
+
+  constructor(from: readonly Readable<unknown>[], compute: () => T) {
+    this.inner = new Signal(compute());
+    const disposers = from.map(each => each.watch(() => (this.inner.value = compute())));
+    this.end = () => disposers.forEach(dispose => dispose());
+  }
+
+  get value(): T {
+    return this.inner.value;
+  }
+
+  watch(listener: (value: T) => void): Dispose {
+    return this.inner.watch(listener);
+  }
+}
