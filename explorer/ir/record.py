@@ -110,8 +110,89 @@ class CodeData(Data, frozen=True):
     instructions: tuple[InstructionData, ...]
 
 
+class TensorFactsData(Data, frozen=True):
+    """A tensor's description. `dtype` reads like "float32"; None in `sizes` and `strides` stands for any value;
+    `strides` is None where they do not matter or do not exist (sparse). `type` is the class's qualified name."""
+
+    dtype: str
+    device: str
+    sizes: tuple[int | None, ...]
+    strides: tuple[int | None, ...] | None = None
+    requires_grad: bool = False
+    type: str = "torch.Tensor"
+
+
+class ConstantData(Data, frozen=True):
+    """A plain value. `type` is its class's name ("int", "NoneType"), `text` its repr. `value` is the value itself where
+    JSON has it: a bool, an int up to 2**53 in size, a finite float, a str; None otherwise. Two constants are the same
+    if type and value are the same, and the text too where `value` is None."""
+
+    type: str
+    text: str
+    value: bool | float | str | None = None
+
+
+class ExpressionData(Data, frozen=True):
+    """A tree over sizes, all of whose numbers are exact.
+
+    Leaves: "number" (`value`), "size" and "stride" (dimension `value` of tensor `source`), "value" (the number that is
+    `source`). Inner nodes, by their operator over `arguments`: "+" and "*" (two or more), "-" (one), "//" and "%"
+    (rounding down, the sign of the divisor), "/", "**", "min", "max", "abs", "floor", "ceil"; "<", "<=", ">", ">=",
+    "==", "!="; "and", "or", "not"; "if" (condition, then, else). "?" stands for what this grammar lacks (`text` says
+    what): whether it holds is then unknown.
+    """
+
+    op: str
+    arguments: tuple[ExpressionData, ...] = ()
+    value: float = 0
+    source: str = ""
+    text: str = ""
+
+
+class GlobalStateData(Data, frozen=True):
+    """What a program's results depend on beside its inputs."""
+
+    grad_enabled: bool
+    autocast: tuple[str, ...] = ()
+    """Enabled ones, as "cpu bfloat16"."""
+    default_dtype: str = "float32"
+    deterministic: bool = False
+    threads: int = 1
+
+
+class InputData(Data, frozen=True):
+    """A value that a frame was given, or the description of one.
+
+    `kind` is "tensor" (`tensor` says more), "number", "bool", "str" or "none" (`constant`), "list" or "tuple"
+    (`length`), "dict" (`keys`), "object" (`type`). `role` is "argument" (a local of the frame), "global", "closure", or
+    "reached" (through one of these; a parameter of a module, say). `name` is the graph's placeholder, where it is an
+    input of it.
+    """
+
+    source: str
+    kind: str
+    role: str = "argument"
+    type: str = ""
+    tensor: TensorFactsData | None = None
+    constant: ConstantData | None = None
+    length: int | None = None
+    keys: tuple[ConstantData, ...] | None = None
+    name: str = ""
+
+
 class GuardData(Data, frozen=True):
-    """`source` is Python text of what is checked; `property`, `relation`, `value` what is asked of it."""
+    """`source` is Python text of what is checked; `property`, `relation`, `value` what is asked of it; `seen` what it
+    was at capture. `cause` is the instruction that asked, or "synthetic:REASON"; `span` is None only then.
+
+    What a check needs beside `source`, by `property`:
+    tensor: `tensor`, each given fact equal. type: `type`, the qualified name. constant: `constant`. length: `length`.
+    keys: `keys`, in this order. empty: `length` is 0 for "is empty", 1 for "is not empty". has: `keys` holds the one
+    key or attribute name, `relation` is "has key", "lacks key", "has attribute" or "lacks attribute". shape: `shape`,
+    true. alias: `others` holds the one source that it is the same object as (`relation` "is"), or the tensor sources
+    that are all different objects ("are distinct"). global_state: `state`. id, code: the object itself, which a
+    description can only give where `constant` does (None, True, False). value: a check in Python, named by `relation`
+    and `value`.
+    """
 
     id: str
     source: str
@@ -122,6 +203,50 @@ class GuardData(Data, frozen=True):
     why: str
     cause: str = ""
     span: SpanData | None = None
+    seen: str = ""
+    tensor: TensorFactsData | None = None
+    type: str = ""
+    constant: ConstantData | None = None
+    length: int | None = None
+    keys: tuple[ConstantData, ...] | None = None
+    shape: ExpressionData | None = None
+    others: tuple[str, ...] = ()
+    state: GlobalStateData | None = None
+
+
+class RecompileData(Data, frozen=True):
+    """Why the earlier compile `of` the same frame did not accept this call: the first guard of it that failed ("" where
+    it cannot be told), and how, with the values."""
+
+    of: str
+    guard: str
+    expression: str
+    why: str
+
+
+class ActivationData(Data, frozen=True):
+    """A frame that the evaluator entered: the root (`depth` 0), or a function inlined into `caller` (an index into the
+    compile's activations). A second root means that the evaluation started over, to end the graph earlier."""
+
+    function: str
+    depth: int = 0
+    caller: int = -1
+
+
+class StepData(Data, frozen=True, array_like=True):
+    """[instruction, activation, nodes, kept, pushed, locals]: the evaluator's state before it ran `instruction`.
+
+    The state is kept by activation (an index), each step a change to what that activation's last step left: the lowest
+    `kept` values of the stack stay, the texts `pushed` come on top; `locals` were bound since ("" unbinds). `nodes`
+    counts the graph's nodes so far.
+    """
+
+    instruction: str
+    activation: int
+    nodes: int
+    kept: int = 0
+    pushed: tuple[str, ...] = ()
+    locals: dict[str, str] = {}
 
 
 class BreakData(Data, frozen=True):
@@ -131,6 +256,7 @@ class BreakData(Data, frozen=True):
     stack: tuple[str, ...]
     hints: tuple[str, ...]
     continuation: str = ""
+    """Names of the codes (of role "continuation") that go on after it, separated by ", "; "" where nothing does."""
 
 
 class EffectData(Data, frozen=True):
@@ -314,6 +440,14 @@ class CompileData(Data, frozen=True):
     left_out: dict[str, int] = {}
     error: str = ""
     fallback: WhyData | None = None
+    inputs: tuple[InputData, ...] = ()
+    recompiles: tuple[RecompileData, ...] = ()
+    """One for each earlier compile of the frame that is still in use."""
+    continues: str = ""
+    """The compile whose break led to this frame, where it is a continuation."""
+    activations: tuple[ActivationData, ...] = ()
+    steps: tuple[StepData, ...] = ()
+    """In order; `left_out["EvaluatorStep"]` counts those after the last one kept."""
 
 
 class SamplesData(Data, frozen=True):
@@ -327,15 +461,35 @@ class SamplesData(Data, frozen=True):
     note: str = ""
 
 
+class PartingData(Data, frozen=True):
+    """The first graph node whose value parts from eager's beyond tolerance; the referee is the same graph in float64.
+
+    `error` and `eager_error` are the largest distances of ours and of eager's value from the referee's. `kernel` is the
+    kernel or library call that wrote the value; `node` may be a node of the captured graph (`fx.add_1`) where a change
+    of the graph itself is at fault. `detail` says in a sentence what was compared.
+    """
+
+    compile: str
+    half: str
+    node: str
+    kernel: str
+    error: float
+    eager_error: float
+    span: SpanData | None = None
+    detail: str = ""
+
+
 class AccuracyData(Data, frozen=True):
-    """Against eager: the largest absolute and relative error over outputs and gradients, and where the first node parts
-    from eager beyond tolerance ("" where none does)."""
+    """Against eager: the largest absolute and relative error over outputs and gradients, and the name of the tensor
+    where it lies. `first_parting` names the first tensor beyond tolerance ("" where none is), `parting` the node where
+    that began, where it was looked for."""
 
     largest_absolute: float
     largest_relative: float
     where: str
     first_parting: str = ""
     compared: int = 0
+    parting: PartingData | None = None
 
 
 class MachineData(Data, frozen=True):

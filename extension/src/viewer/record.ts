@@ -82,7 +82,79 @@ export interface CodeData {
   readonly instructions: readonly InstructionData[];
 }
 
-/** `source` is Python text of what is checked; `property`, `relation`, `value` what is asked of it. */
+/** A tensor's description. `dtype` reads like "float32"; None in `sizes` and `strides` stands for any value;
+ * `strides` is None where they do not matter or do not exist (sparse). `type` is the class's qualified name. */
+export interface TensorFactsData {
+  readonly dtype: string;
+  readonly device: string;
+  readonly sizes: readonly (number | null)[];
+  readonly strides?: readonly (number | null)[] | null;
+  readonly requires_grad?: boolean;
+  readonly type?: string;
+}
+
+/** A plain value. `type` is its class's name ("int", "NoneType"), `text` its repr. `value` is the value itself where
+ * JSON has it: a bool, an int up to 2**53 in size, a finite float, a str; None otherwise. Two constants are the same
+ * if type and value are the same, and the text too where `value` is None. */
+export interface ConstantData {
+  readonly type: string;
+  readonly text: string;
+  readonly value?: boolean | number | string | null;
+}
+
+/** A tree over sizes, all of whose numbers are exact.
+ * 
+ * Leaves: "number" (`value`), "size" and "stride" (dimension `value` of tensor `source`), "value" (the number that is
+ * `source`). Inner nodes, by their operator over `arguments`: "+" and "*" (two or more), "-" (one), "//" and "%"
+ * (rounding down, the sign of the divisor), "/", "**", "min", "max", "abs", "floor", "ceil"; "<", "<=", ">", ">=",
+ * "==", "!="; "and", "or", "not"; "if" (condition, then, else). "?" stands for what this grammar lacks (`text` says
+ * what): whether it holds is then unknown. */
+export interface ExpressionData {
+  readonly op: string;
+  readonly arguments?: readonly ExpressionData[];
+  readonly value?: number;
+  readonly source?: string;
+  readonly text?: string;
+}
+
+/** What a program's results depend on beside its inputs. */
+export interface GlobalStateData {
+  readonly grad_enabled: boolean;
+  readonly autocast?: readonly string[];
+  readonly default_dtype?: string;
+  readonly deterministic?: boolean;
+  readonly threads?: number;
+}
+
+/** A value that a frame was given, or the description of one.
+ * 
+ * `kind` is "tensor" (`tensor` says more), "number", "bool", "str" or "none" (`constant`), "list" or "tuple"
+ * (`length`), "dict" (`keys`), "object" (`type`). `role` is "argument" (a local of the frame), "global", "closure", or
+ * "reached" (through one of these; a parameter of a module, say). `name` is the graph's placeholder, where it is an
+ * input of it. */
+export interface InputData {
+  readonly source: string;
+  readonly kind: string;
+  readonly role?: string;
+  readonly type?: string;
+  readonly tensor?: TensorFactsData | null;
+  readonly constant?: ConstantData | null;
+  readonly length?: number | null;
+  readonly keys?: readonly ConstantData[] | null;
+  readonly name?: string;
+}
+
+/** `source` is Python text of what is checked; `property`, `relation`, `value` what is asked of it; `seen` what it
+ * was at capture. `cause` is the instruction that asked, or "synthetic:REASON"; `span` is None only then.
+ * 
+ * What a check needs beside `source`, by `property`:
+ * tensor: `tensor`, each given fact equal. type: `type`, the qualified name. constant: `constant`. length: `length`.
+ * keys: `keys`, in this order. empty: `length` is 0 for "is empty", 1 for "is not empty". has: `keys` holds the one
+ * key or attribute name, `relation` is "has key", "lacks key", "has attribute" or "lacks attribute". shape: `shape`,
+ * true. alias: `others` holds the one source that it is the same object as (`relation` "is"), or the tensor sources
+ * that are all different objects ("are distinct"). global_state: `state`. id, code: the object itself, which a
+ * description can only give where `constant` does (None, True, False). value: a check in Python, named by `relation`
+ * and `value`. */
 export interface GuardData {
   readonly id: string;
   readonly source: string;
@@ -93,7 +165,40 @@ export interface GuardData {
   readonly why: string;
   readonly cause?: string;
   readonly span?: SpanData | null;
+  readonly seen?: string;
+  readonly tensor?: TensorFactsData | null;
+  readonly type?: string;
+  readonly constant?: ConstantData | null;
+  readonly length?: number | null;
+  readonly keys?: readonly ConstantData[] | null;
+  readonly shape?: ExpressionData | null;
+  readonly others?: readonly string[];
+  readonly state?: GlobalStateData | null;
 }
+
+/** Why the earlier compile `of` the same frame did not accept this call: the first guard of it that failed ("" where
+ * it cannot be told), and how, with the values. */
+export interface RecompileData {
+  readonly of: string;
+  readonly guard: string;
+  readonly expression: string;
+  readonly why: string;
+}
+
+/** A frame that the evaluator entered: the root (`depth` 0), or a function inlined into `caller` (an index into the
+ * compile's activations). A second root means that the evaluation started over, to end the graph earlier. */
+export interface ActivationData {
+  readonly function: string;
+  readonly depth?: number;
+  readonly caller?: number;
+}
+
+/** [instruction, activation, nodes, kept, pushed, locals]: the evaluator's state before it ran `instruction`.
+ * 
+ * The state is kept by activation (an index), each step a change to what that activation's last step left: the lowest
+ * `kept` values of the stack stay, the texts `pushed` come on top; `locals` were bound since ("" unbinds). `nodes`
+ * counts the graph's nodes so far. */
+export type StepData = readonly [instruction: string, activation: number, nodes: number, kept?: number, pushed?: readonly string[], locals?: { readonly [key: string]: string }];
 
 export interface BreakData {
   readonly why: WhyData;
@@ -265,6 +370,11 @@ export interface CompileData {
   readonly left_out?: { readonly [key: string]: number };
   readonly error?: string;
   readonly fallback?: WhyData | null;
+  readonly inputs?: readonly InputData[];
+  readonly recompiles?: readonly RecompileData[];
+  readonly continues?: string;
+  readonly activations?: readonly ActivationData[];
+  readonly steps?: readonly StepData[];
 }
 
 /** Seconds of one contestant: "eager", "explorer" or "stock". Spread is the interquartile range. */
@@ -277,14 +387,32 @@ export interface SamplesData {
   readonly note?: string;
 }
 
-/** Against eager: the largest absolute and relative error over outputs and gradients, and where the first node parts
- * from eager beyond tolerance ("" where none does). */
+/** The first graph node whose value parts from eager's beyond tolerance; the referee is the same graph in float64.
+ * 
+ * `error` and `eager_error` are the largest distances of ours and of eager's value from the referee's. `kernel` is the
+ * kernel or library call that wrote the value; `node` may be a node of the captured graph (`fx.add_1`) where a change
+ * of the graph itself is at fault. `detail` says in a sentence what was compared. */
+export interface PartingData {
+  readonly compile: string;
+  readonly half: string;
+  readonly node: string;
+  readonly kernel: string;
+  readonly error: number;
+  readonly eager_error: number;
+  readonly span?: SpanData | null;
+  readonly detail?: string;
+}
+
+/** Against eager: the largest absolute and relative error over outputs and gradients, and the name of the tensor
+ * where it lies. `first_parting` names the first tensor beyond tolerance ("" where none is), `parting` the node where
+ * that began, where it was looked for. */
 export interface AccuracyData {
   readonly largest_absolute: number;
   readonly largest_relative: number;
   readonly where: string;
   readonly first_parting?: string;
   readonly compared?: number;
+  readonly parting?: PartingData | null;
 }
 
 /** Measured peaks: bytes and floating-point operations a second. */
