@@ -1,0 +1,37 @@
+// Runs test/*.test.ts: bundled for node by esbuild, run by node's own test runner. Names given run those files alone.
+import { spawnSync } from "node:child_process";
+import { mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { basename, join } from "node:path";
+import { build } from "esbuild";
+
+const here = import.meta.dirname;
+const wanted = process.argv.slice(2).map(name => basename(name, ".test.ts"));
+const files = readdirSync(here).filter(name => name.endsWith(".test.ts"));
+const chosen = wanted.length ? files.filter(name => wanted.includes(basename(name, ".test.ts"))) : files;
+if (!chosen.length) {
+  console.error(wanted.length ? `no test file is called ${wanted.join(" or ")}; there are ${files.join(", ")}` : `no *.test.ts in ${here}`);
+  process.exit(1);
+}
+const out = mkdtempSync(join(tmpdir(), "explorer-test-"));
+let status = 1;
+try {
+  await build({
+    entryPoints: chosen.map(name => join(here, name)),
+    outdir: out,
+    outExtension: { ".js": ".mjs" },
+    bundle: true,
+    platform: "node",
+    format: "esm",
+    target: "node20",
+    sourcemap: "inline",
+    loader: { ".css": "empty" },
+    define: { "import.meta.dirname": JSON.stringify(here) },
+    logLevel: "warning",
+  });
+  const bundles = readdirSync(out).filter(name => name.endsWith(".mjs")).map(name => join(out, name));
+  status = spawnSync(process.execPath, ["--enable-source-maps", "--test", "--test-reporter=spec", ...bundles], { stdio: "inherit" }).status ?? 1;
+} finally {
+  rmSync(out, { recursive: true, force: true });
+}
+process.exit(status);
