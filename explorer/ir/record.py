@@ -237,8 +237,8 @@ class StepData(Data, frozen=True, array_like=True):
     """[instruction, activation, nodes, kept, pushed, locals]: the evaluator's state before it ran `instruction`.
 
     The state is kept by activation (an index), each step a change to what that activation's last step left: the lowest
-    `kept` values of the stack stay, the texts `pushed` come on top; `locals` were bound since ("" unbinds). `nodes`
-    counts the graph's nodes so far.
+    `kept` values of the stack stay, the texts `pushed` come on top; `locals` were bound since ("" unbinds). The graph
+    so far is the placeholders and the first `nodes` of the captured graph's other nodes.
     """
 
     instruction: str
@@ -448,6 +448,10 @@ class CompileData(Data, frozen=True):
     activations: tuple[ActivationData, ...] = ()
     steps: tuple[StepData, ...] = ()
     """In order; `left_out["EvaluatorStep"]` counts those after the last one kept."""
+    engine: str = "explorer"
+    """"explorer", or "stock": who compiled."""
+    inferred: dict[str, tuple[str, ...]] = {}
+    """Ids of elements whose `origins` their compiler did not tell, by how they were worked out."""
 
 
 class SamplesData(Data, frozen=True):

@@ -196,8 +196,8 @@ export interface ActivationData {
 /** [instruction, activation, nodes, kept, pushed, locals]: the evaluator's state before it ran `instruction`.
  * 
  * The state is kept by activation (an index), each step a change to what that activation's last step left: the lowest
- * `kept` values of the stack stay, the texts `pushed` come on top; `locals` were bound since ("" unbinds). `nodes`
- * counts the graph's nodes so far. */
+ * `kept` values of the stack stay, the texts `pushed` come on top; `locals` were bound since ("" unbinds). The graph
+ * so far is the placeholders and the first `nodes` of the captured graph's other nodes. */
 export type StepData = readonly [instruction: string, activation: number, nodes: number, kept?: number, pushed?: readonly string[], locals?: { readonly [key: string]: string }];
 
 export interface BreakData {
@@ -375,6 +375,8 @@ export interface CompileData {
   readonly continues?: string;
   readonly activations?: readonly ActivationData[];
   readonly steps?: readonly StepData[];
+  readonly engine?: string;
+  readonly inferred?: { readonly [key: string]: readonly string[] };
 }
 
 /** Seconds of one contestant: "eager", "explorer" or "stock". Spread is the interquartile range. */
