@@ -39,6 +39,16 @@ export class Links {
     return [...closure(this.up, of)].filter(each => parts(each).compile === "").sort();
   }
 
+  /** All source lines that caused something. */
+  allSourceLines(): Key[] {
+    return [...this.down.keys()].filter(each => parts(each).compile === "");
+  }
+
+  /** What an element names as its origins. */
+  directCauses(of: Key): readonly Key[] {
+    return [...(this.up.get(of) ?? [])];
+  }
+
   /** The reasons of an element that no source line caused. */
   synthetic(of: Key): string[] {
     const reasons = [...closure(this.up, of)].map(each => parts(each).id);

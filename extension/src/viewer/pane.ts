@@ -31,8 +31,8 @@ export interface Context {
   readonly stage: Signal<string>;
   /** A setting of this pane that is remembered with the notebook. */
   setting<T extends Json>(name: string, initial: T): Signal<T>;
-  /** Opens the pane `id` (if need be) and has it show `what`. */
-  show(id: string, what: Key): void;
+  /** Opens the pane `id` (if need be) and has it show `what`, which is pinned. */
+  show(id: string, what: Key | null): void;
   /** Opens the catalogue's page of a reason. */
   reason(code: string): void;
 }

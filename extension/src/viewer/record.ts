@@ -329,7 +329,8 @@ export interface HalfData {
   readonly runs?: boolean;
 }
 
-/** One call of a stage. `half` names the half it belongs to; `error` is what ended it.
+/** One call of a stage. `half` names the half it belongs to; `error` is what ended it. `halves` are the forward and
+ * the backward graph, where it cut one in two.
  * 
  * `same_as` is the id of the earlier stage whose artifact this one left as it was; `body` and `graph` are then absent. */
 export interface StageData {
@@ -343,6 +344,7 @@ export interface StageData {
   readonly graph?: GraphData | null;
   readonly error?: string;
   readonly same_as?: string;
+  readonly halves?: readonly GraphData[];
 }
 
 /** An attempt: its type's name and its fields as text. */

@@ -1,0 +1,76 @@
+// The catalogue of reasons: what each means, what one can do, and where this record names it.
+
+import { h } from "./dom";
+import { key } from "./element";
+import { halfName } from "./stages";
+import type { CompileData, RecordData } from "./record";
+
+export interface Mention {
+  readonly pane: string;
+  readonly compile: string;
+  /** The element's key. */
+  readonly what: string;
+  readonly text: string;
+}
+
+/** Where a record names a reason. */
+export function mentions(record: RecordData, code: string): Mention[] {
+  return record.compiles.flatMap(compile => [...ofCompile(compile)].filter(([named]) => named === code).map(([, mention]) => mention));
+}
+
+function* ofCompile(compile: CompileData): Iterable<[code: string, mention: Mention]> {
+  const at = (pane: string, id: string, text: string): Mention => ({ pane, compile: compile.id, what: key(compile.id, id), text });
+  for (const each of compile.breaks ?? []) {
+    yield [each.why.code, at("breaks", each.instruction, `break at ${each.instruction}: ${each.why.detail || each.why.title}`)];
+  }
+  if (compile.fallback) {
+    yield [compile.fallback.code, at("breaks", "", `${compile.id} runs eagerly: ${compile.fallback.detail || compile.fallback.title}`)];
+  }
+  for (const each of compile.saved ?? []) {
+    yield [each.why.code, at("graphs", each.id, `${each.id}: ${each.fate}${each.why.detail ? `, ${each.why.detail}` : ""}`)];
+  }
+  for (const half of compile.halves ?? []) {
+    const where = halfName(compile, half.name) ? ` (${halfName(compile, half.name)})` : "";
+    for (const each of half.buffers ?? []) {
+      if (each.why) yield [each.why.code, at("memory", each.name, `${each.name}${where}: ${each.why.detail || each.type}`)];
+      if (each.where_why) yield [each.where_why.code, at("memory", each.name, `${each.name}${where}: ${each.where_why.detail || each.where || ""}`)];
+    }
+    for (const each of half.operations ?? []) {
+      if (each.why) yield [each.why.code, at("schedule", each.id, `${each.id}${where}: ${each.why.detail || each.target}`)];
+    }
+    for (const each of half.schedule?.fusions ?? []) {
+      const verdict = each.ok ? "with" : "not with";
+      yield [each.why.code, at("schedule", each.first, `${each.first} ${verdict} ${each.second}${where}: ${each.why.detail || each.why.title}`)];
+    }
+  }
+}
+
+const LISTED = 200;
+
+/** The catalogue's page: one reason, or all that the record names where `code` is "". */
+export function page(record: RecordData, code: string, go: (mention: Mention) => void, open: (code: string) => void): HTMLElement {
+  const reasons = record.reasons ?? [];
+  const reason = reasons.find(each => each.code === code);
+  if (code && !reason) return h("p", {}, `This record does not explain the reason “${code}”.`);
+  if (!reason) {
+    const rows = reasons.map(each =>
+      h("tr", {},
+        h("td", {}, h("button", { type: "button", class: "ex-link", onclick: () => open(each.code) }, each.title)),
+        h("td", {}, h("code", {}, each.code)), h("td", {}, String(mentions(record, each.code).length))));
+    const head = h("tr", {}, h("th", {}, "Reason"), h("th", {}, "Code"), h("th", {}, "Named"));
+    return h("table", { class: "ex-table" }, h("thead", {}, head), h("tbody", {}, ...rows));
+  }
+  const named = mentions(record, code);
+  const rows = named.slice(0, LISTED).map(each =>
+    h("li", {}, h("button", { type: "button", class: "ex-link", onclick: () => go(each) }, `${each.compile}: ${each.text}`)));
+  return h(
+    "div", {},
+    h("p", {}, h("code", {}, reason.code)),
+    h("h3", {}, "What it means"), h("p", {}, reason.meaning),
+    reason.hint ? h("h3", {}, "What you can do") : null, reason.hint ? h("p", {}, reason.hint) : null,
+    h("h3", {}, `In this record (${named.length})`),
+    named.length ? h("ul", { class: "ex-list" }, ...rows) : h("p", {}, "Only an attempt named it; nothing that remains does."),
+    named.length > LISTED ? h("p", {}, `${named.length - LISTED} more are not listed.`) : null,
+    h("p", {}, h("button", { type: "button", class: "ex-link", onclick: () => open("") }, "All reasons in this record")),
+  );
+}

@@ -1,0 +1,72 @@
+// What a live kernel says, taken into the model; and what goes on there now.
+
+import type { Live } from "./host";
+import type { Model } from "./model";
+import type { Abilities, Done, ToPage } from "./protocol";
+import { type Dispose, type Readable, Signal } from "./signal";
+
+/** What the kernel is at, since when (`performance.now()`). */
+export interface Activity {
+  readonly compile: string;
+  readonly stage: string;
+  readonly what: string;
+  readonly since: number;
+}
+
+export class Follower {
+  readonly activity = new Signal<Activity | null>(null);
+  /** How what was asked for last ended, where it ended badly. */
+  readonly ended = new Signal<Done | null>(null);
+  readonly abilities = new Signal<Abilities | null>(null);
+  readonly end: Dispose;
+
+  constructor(
+    private readonly model: Model,
+    live: Readable<Live | null>,
+    private readonly now: () => number = () => performance.now(),
+  ) {
+    let leave: Dispose = () => undefined;
+    const unwatch = live.watch(connected => {
+      leave();
+      leave = () => undefined;
+      this.activity.value = null;
+      this.abilities.value = null;
+      if (!connected) return;
+      leave = connected.listen(message => this.take(message));
+      connected.send({ type: "hello" });
+    });
+    this.end = () => {
+      unwatch();
+      leave();
+    };
+  }
+
+  private take(message: ToPage): void {
+    switch (message.type) {
+      case "record":
+        this.model.record.value = message.record;
+        break;
+      case "stage":
+        this.model.addStage(message);
+        break;
+      case "timed":
+        this.model.addTiming(message.timing);
+        break;
+      case "running":
+        this.ended.value = null;
+        this.activity.value = {
+          compile: message.compile, stage: message.stage, what: message.what ?? "", since: this.now(),
+        };
+        break;
+      case "done":
+        this.activity.value = null;
+        this.ended.value = message.error ? message : null;
+        break;
+      case "abilities":
+        this.abilities.value = message;
+        break;
+      case "samples":
+        break; // The timing pane listens for itself.
+    }
+  }
+}

@@ -1,0 +1,39 @@
+// Numbers as people read them.
+
+const PREFIXES = [[1, ""], [1e-3, "m"], [1e-6, "µ"], [1e-9, "n"]] as const;
+
+/** Seconds with a unit that suits: "1.32 s", "41.7 ms", "0.93 µs". */
+export function seconds(value: number): string {
+  const [scale, prefix] = PREFIXES.find(([least]) => Math.abs(value) >= least) ?? (value === 0 ? [1, ""] : [1e-9, "n"]);
+  return `${three(value / scale)} ${prefix}s`;
+}
+
+const BINARY = ["B", "KiB", "MiB", "GiB", "TiB"] as const;
+
+export function bytes(value: number): string {
+  let unit = 0;
+  while (Math.abs(value) >= 1024 && unit < BINARY.length - 1) {
+    value /= 1024;
+    unit++;
+  }
+  return `${unit === 0 ? value : three(value)} ${BINARY[unit]}`;
+}
+
+/** "1 guard", "3 guards". */
+export function count(of: number, one: string, many = `${one}s`): string {
+  return `${of.toLocaleString("en")} ${of === 1 ? one : many}`;
+}
+
+export function percent(share: number): string {
+  return share > 0 && share < 0.01 ? "<1 %" : `${Math.round(share * 100)} %`;
+}
+
+/** A file's path without what all readers know. */
+export function shortFile(path: string): string {
+  return path.split(/[/\\]/).pop() || path;
+}
+
+function three(value: number): string {
+  const size = Math.abs(value);
+  return size >= 100 ? value.toFixed(0) : size >= 10 ? value.toFixed(1) : value.toFixed(2);
+}

@@ -1,0 +1,257 @@
+// The panes of a layout on the page: columns, cells with tabs, and the borders between them, which can be moved.
+
+import { h } from "./dom";
+import { dragged } from "./drag";
+import {
+  another, closed, kindOf, type Layout, moved, opened, placed, resized, type Side, tabsOf, withCellShares, withColumnShares,
+} from "./layout";
+import { type Item, menuButton } from "./menu";
+import type { Pane, PaneKind } from "./pane";
+import { Signal } from "./signal";
+
+interface Shown {
+  readonly panel: HTMLElement;
+  readonly pane: Pane;
+}
+
+export interface Panes {
+  readonly kinds: readonly PaneKind[];
+  open(kind: PaneKind, tab: string, into: HTMLElement): Pane;
+  about(kind: PaneKind): void;
+  exports(tab: string): readonly Item[];
+}
+
+const SIDES: readonly [Side, string][] = [["left", "left"], ["right", "right"], ["up", "up"], ["down", "down"]];
+
+export class Grid {
+  readonly element = h("div", { class: "ex-columns" });
+  private readonly shown = new Map<string, Shown>();
+  /** The tab that was used last: what is opened next goes beside it. */
+  private last: string | undefined;
+
+  constructor(
+    private readonly name: string,
+    readonly layout: Signal<Layout>,
+    private readonly panes: Panes,
+  ) {
+    layout.watch(() => this.render());
+    this.element.addEventListener("focusin", event => {
+      const cell = (event.target as HTMLElement).closest<HTMLElement>(".ex-cell");
+      if (cell?.dataset.active) this.last = cell.dataset.active;
+    });
+  }
+
+  /** The pane on a tab, opened if need be. */
+  pane(tab: string): Pane | undefined {
+    return this.shown.get(tab)?.pane;
+  }
+
+  /** Brings a pane to the front, and opens it where it is not there. Where it opens is left to `near`. */
+  open(tab: string, near = this.last): Pane | undefined {
+    this.layout.value = opened(this.layout.value, tab, near);
+    return this.pane(tab);
+  }
+
+  get openTabs(): readonly string[] {
+    return tabsOf(this.layout.value);
+  }
+
+  focus(tab: string): void {
+    this.element.querySelector<HTMLElement>(`[role=tab][data-tab="${CSS.escape(tab)}"]`)?.focus();
+  }
+
+  dispose(): void {
+    for (const each of this.shown.values()) each.pane.dispose();
+    this.shown.clear();
+  }
+
+  private change(layout: Layout, focus: string): void {
+    this.layout.value = layout;
+    this.focus(focus);
+  }
+
+  private render(): void {
+    const layout = this.layout.value;
+    const present = new Set(tabsOf(layout));
+    for (const [tab, { pane, panel }] of this.shown) {
+      if (present.has(tab)) continue;
+      pane.dispose();
+      panel.remove();
+      this.shown.delete(tab);
+    }
+    const scrolled = positions(this.element);
+    const columns = layout.columns.map((column, x) => {
+      const cells = column.cells.map(cell => this.cell(cell.tabs, cell.active, cell.share));
+      const shares = column.cells.map(cell => cell.share);
+      const resize = (to: readonly number[]) => (this.layout.value = withCellShares(this.layout.value, x, to));
+      return h("div", { class: "ex-column", style: `flex-grow: ${column.share}` }, ...between(cells, shares, "horizontal", resize));
+    });
+    const shares = layout.columns.map(column => column.share);
+    const resize = (to: readonly number[]) => (this.layout.value = withColumnShares(this.layout.value, to));
+    this.element.replaceChildren(...between(columns, shares, "vertical", resize));
+    if (columns.length === 0) this.element.append(this.nothing());
+    for (const [element, top, left] of scrolled) element.scrollTo(left, top);
+    for (const column of layout.columns) {
+      for (const cell of column.cells) this.fill(cell.active);
+    }
+  }
+
+  private nothing(): HTMLElement {
+    const items = () => this.addable(undefined);
+    return h("div", { class: "ex-empty" }, h("p", {}, "No pane is open."), menuButton("Add a pane", "Add a pane", items));
+  }
+
+  /** Opens a pane when it is first seen, once its place is on the page. */
+  private fill(tab: string): void {
+    const kind = this.kind(tab);
+    if (!kind || this.shown.has(tab)) return;
+    const panel = this.element.querySelector<HTMLElement>(`[data-panel="${CSS.escape(tab)}"]`);
+    if (panel) this.shown.set(tab, { panel, pane: this.panes.open(kind, tab, panel) });
+  }
+
+  private kind(tab: string): PaneKind | undefined {
+    return this.panes.kinds.find(each => each.id === kindOf(tab));
+  }
+
+  private title(tab: string): string {
+    const number = /~(\d+)$/.exec(tab)?.[1];
+    return (this.kind(tab)?.title ?? tab) + (number ? ` ${number}` : "");
+  }
+
+  private cell(tabs: readonly string[], active: string, share: number): HTMLElement {
+    const id = (tab: string, part: string) => `${this.name}-${part}-${tab}`;
+    const buttons = tabs.map(tab => {
+      const button = h("button", {
+        type: "button", role: "tab", class: "ex-tab", id: id(tab, "tab"), "data-tab": tab,
+        "aria-selected": String(tab === active), "aria-controls": id(tab, "panel"), tabindex: tab === active ? 0 : -1,
+        onclick: () => this.change(opened(this.layout.value, tab), tab),
+      }, this.title(tab));
+      button.addEventListener("keydown", event => this.key(event, tab, tabs));
+      dragged(button, this.element, (target, place) => this.change(placed(this.layout.value, tab, target, place), tab));
+      return button;
+    });
+    const kind = this.kind(active);
+    const title = this.title(active);
+    const tools = h(
+      "div", { class: "ex-tools" },
+      menuButton("Add a pane here", "+", () => this.addable(active)),
+      kind ? h("button", {
+        type: "button", class: "ex-button", title: "What am I looking at?", "aria-label": `What ${title} shows`,
+        onclick: () => this.panes.about(kind),
+      }, "?") : null,
+      menuButton("Move, save or close this pane", "⋯", () => this.actions(active), `${title}: move, save or close`),
+    );
+    const panels = tabs.map(tab => {
+      const panel = this.shown.get(tab)?.panel ?? h("div", { "data-panel": tab });
+      panel.className = "ex-panel";
+      panel.id = id(tab, "panel");
+      panel.hidden = tab !== active;
+      panel.setAttribute("role", "tabpanel");
+      panel.setAttribute("aria-labelledby", id(tab, "tab"));
+      return panel;
+    });
+    return h(
+      "div", { class: "ex-cell", "data-active": active, style: `flex-grow: ${share}` },
+      h("div", { class: "ex-tabbar" }, h("div", { role: "tablist", class: "ex-tabs", "aria-label": "Panes" }, ...buttons), tools),
+      ...panels,
+    );
+  }
+
+  private key(event: KeyboardEvent, tab: string, tabs: readonly string[]): void {
+    const at = tabs.indexOf(tab);
+    const side = { ArrowLeft: "left", ArrowRight: "right", ArrowUp: "up", ArrowDown: "down" }[event.key] as Side | undefined;
+    const next = { ArrowLeft: at - 1 + tabs.length, ArrowRight: at + 1, Home: 0, End: tabs.length - 1 }[event.key];
+    if (side && event.shiftKey) {
+      this.change(moved(this.layout.value, tab, side), tab);
+    } else if (next !== undefined) {
+      const to = tabs[next % tabs.length] ?? tab;
+      this.change(opened(this.layout.value, to), to);
+    } else if (event.key === "Delete") {
+      this.change(closed(this.layout.value, tab), tabs[at === 0 ? 1 : at - 1] ?? "");
+    } else {
+      return;
+    }
+    event.preventDefault();
+    event.stopPropagation();
+  }
+
+  private addable(near: string | undefined): Item[] {
+    return this.panes.kinds.map(kind => ({
+      label: this.openTabs.includes(kind.id) ? `${kind.title} (one more)` : kind.title,
+      run: () => {
+        const tab = another(this.layout.value, kind.id);
+        this.change(opened(this.layout.value, tab, near), tab);
+      },
+    }));
+  }
+
+  private actions(tab: string): Item[] {
+    const layout = this.layout.value;
+    const moves = SIDES.map(([side, word]) => ({
+      label: `Move ${word}`,
+      run: () => this.change(moved(layout, tab, side), tab),
+      unavailable: moved(layout, tab, side) === layout ? "There is nowhere to move it to" : undefined,
+    }));
+    return [...this.panes.exports(tab), ...moves, { label: "Close", run: () => (this.layout.value = closed(layout, tab)) }];
+  }
+}
+
+type Orientation = "horizontal" | "vertical";
+
+/** The parts with a movable border between each two. */
+function between(
+  parts: readonly HTMLElement[], shares: readonly number[], orientation: Orientation, resize: (to: readonly number[]) => void,
+): HTMLElement[] {
+  return parts.flatMap((part, at) =>
+    at === 0 ? [part] : [splitter(parts, shares, at - 1, orientation, resize), part],
+  );
+}
+
+function splitter(
+  parts: readonly HTMLElement[], initial: readonly number[], at: number, orientation: Orientation, resize: (to: readonly number[]) => void,
+): HTMLElement {
+  const across = orientation === "vertical";
+  let shares = initial;
+  const value = () => String(Math.round(100 * shares.slice(0, at + 1).reduce((sum, each) => sum + each, 0)));
+  const element = h("div", {
+    role: "separator", class: "ex-splitter", tabindex: 0, "aria-orientation": orientation,
+    "aria-label": across ? "Border between columns" : "Border between rows",
+    "aria-valuemin": 0, "aria-valuemax": 100, "aria-valuenow": value(),
+  });
+  const show = (to: readonly number[]) => {
+    shares = to;
+    parts.forEach((part, n) => (part.style.flexGrow = String(to[n])));
+    element.setAttribute("aria-valuenow", value());
+  };
+  element.addEventListener("keydown", event => {
+    const by = { ArrowLeft: -0.03, ArrowUp: -0.03, ArrowRight: 0.03, ArrowDown: 0.03 }[event.key];
+    if (by === undefined) return;
+    event.preventDefault();
+    event.stopPropagation();
+    show(resized(shares, at, by));
+  });
+  element.addEventListener("blur", () => {
+    if (shares !== initial) resize(shares);
+  });
+  element.addEventListener("dblclick", () => resize(shares.map(() => 1 / shares.length)));
+  element.addEventListener("pointerdown", down => {
+    const whole = parts.reduce((sum, part) => sum + (across ? part.offsetWidth : part.offsetHeight), 0);
+    const started = shares;
+    const from = across ? down.clientX : down.clientY;
+    const move = (event: PointerEvent) => show(resized(started, at, ((across ? event.clientX : event.clientY) - from) / whole));
+    element.setPointerCapture(down.pointerId);
+    element.addEventListener("pointermove", move);
+    element.addEventListener("lostpointercapture", () => {
+      element.removeEventListener("pointermove", move);
+      if (shares !== started) resize(shares);
+    }, { once: true });
+  });
+  return element;
+}
+
+/** Where the elements below are scrolled to: moving one in the page forgets it. */
+function positions(of: HTMLElement): [Element, number, number][] {
+  return [...of.querySelectorAll("*")]
+    .filter(element => element.scrollTop > 0 || element.scrollLeft > 0)
+    .map(element => [element, element.scrollTop, element.scrollLeft]);
+}

@@ -1,0 +1,64 @@
+// A button that opens a menu. The menu is a popover, so that it lies above everything and closes by itself.
+
+import { h } from "./dom";
+
+export interface Item {
+  readonly label: string;
+  readonly run: () => void;
+  /** Why it cannot be chosen now; it stays readable. */
+  readonly unavailable?: string;
+}
+
+export function menuButton(label: string, glyph: string, items: () => readonly Item[], name = label): HTMLElement {
+  const button = h("button", {
+    type: "button", class: "ex-button", title: label, "aria-label": name, "aria-haspopup": "menu", "aria-expanded": "false",
+  }, glyph);
+  button.addEventListener("click", () => openMenu(button, label, items()));
+  return button;
+}
+
+export function openMenu(anchor: HTMLElement, label: string, items: readonly Item[]): void {
+  const rows = items.map(item =>
+    h("button", {
+      type: "button", role: "menuitem", class: "ex-menu-item", tabindex: -1,
+      "aria-disabled": item.unavailable === undefined ? undefined : "true", title: item.unavailable,
+      onclick: () => {
+        if (item.unavailable !== undefined) return;
+        menu.hidePopover();
+        item.run();
+      },
+    }, item.label),
+  );
+  const menu = h("div", { role: "menu", popover: "auto", class: "ex-menu", "aria-label": label }, ...rows);
+  menu.addEventListener("keydown", event => {
+    const at = rows.indexOf(document.activeElement as HTMLButtonElement);
+    const to = { ArrowDown: at + 1, ArrowUp: at - 1 + rows.length, Home: 0, End: rows.length - 1 }[event.key];
+    if (to !== undefined) {
+      event.preventDefault();
+      rows[to % rows.length]?.focus();
+    } else if (event.key === "Tab") {
+      menu.hidePopover();
+    }
+  });
+  menu.addEventListener("toggle", event => {
+    if (event.newState === "open") return;
+    anchor.setAttribute("aria-expanded", "false");
+    if (menu.contains(document.activeElement) || document.activeElement === document.body) anchor.focus();
+    menu.remove();
+  });
+  anchor.after(menu);
+  anchor.setAttribute("aria-expanded", "true");
+  menu.showPopover();
+  below(menu, anchor);
+  rows[0]?.focus();
+}
+
+/** Puts a popover under its anchor, and inside the window. */
+export function below(popover: HTMLElement, anchor: HTMLElement): void {
+  const at = anchor.getBoundingClientRect();
+  const left = Math.max(4, Math.min(at.left, window.innerWidth - popover.offsetWidth - 8));
+  const under = at.bottom + 2;
+  const top = under + popover.offsetHeight > window.innerHeight ? Math.max(4, at.top - popover.offsetHeight - 2) : under;
+  popover.style.left = `${left}px`;
+  popover.style.top = `${top}px`;
+}

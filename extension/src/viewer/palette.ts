@@ -1,0 +1,74 @@
+// A colour for each source line: the same in every pane, whatever is shown there.
+
+import { type Key, isSourceLine, parts } from "./element";
+import type { Links } from "./links";
+
+export const COLOURS = 12;
+
+/** A colour's number; "many" for what several source lines caused; null for what none did. */
+export type Colour = number | "many" | null;
+
+export class Palette {
+  private readonly ranks = new Map<Key, number>();
+  private readonly found = new Map<Key, Key | "many" | null>();
+
+  constructor(private readonly links: Links) {
+    [...links.allSourceLines()].sort(bySourceLine).forEach((line, rank) => this.ranks.set(line, rank));
+  }
+
+  /** The colour of an element. */
+  of(element: Key): Colour {
+    return this.colour(this.line(element));
+  }
+
+  /** The colour of something without an id of its own, by what caused it. */
+  ofAll(causes: Iterable<Key>): Colour {
+    let line: Key | "many" | null = null;
+    for (const cause of causes) line = together(line, this.line(cause));
+    return this.colour(line);
+  }
+
+  private colour(line: Key | "many" | null): Colour {
+    return line === null || line === "many" ? line : (this.ranks.get(line) ?? 0) % COLOURS;
+  }
+
+  /** The one source line at the top of an element's chain. Iterative, since chains can be long. */
+  private line(element: Key): Key | "many" | null {
+    const stack = [element];
+    const entered = new Set<Key>();
+    for (let next = stack[stack.length - 1]; next !== undefined; next = stack[stack.length - 1]) {
+      const causes = this.found.has(next) ? [] : this.links.directCauses(next);
+      const open = entered.has(next) ? [] : causes.filter(cause => !this.found.has(cause) && !entered.has(cause));
+      entered.add(next);
+      if (open.length > 0) {
+        stack.push(...open);
+        continue;
+      }
+      stack.pop();
+      if (this.found.has(next)) continue;
+      const own = isSourceLine(parts(next).id) ? next : null;
+      this.found.set(next, causes.map(cause => this.found.get(cause) ?? null).reduce(together, own));
+    }
+    return this.found.get(element) ?? null;
+  }
+}
+
+function together(one: Key | "many" | null, other: Key | "many" | null): Key | "many" | null {
+  if (one === null || one === other) return other;
+  return other === null ? one : "many";
+}
+
+function bySourceLine(one: Key, other: Key): number {
+  const [a, b] = [split(one), split(other)];
+  return a.file < b.file ? -1 : a.file > b.file ? 1 : a.line - b.line;
+}
+
+function split(line: Key): { file: string; line: number } {
+  const colon = line.lastIndexOf(":");
+  return { file: line.slice(0, colon), line: Number(line.slice(colon + 1)) };
+}
+
+/** The class that shows a colour (style/base.css). */
+export function colourClass(colour: Colour): string {
+  return colour === null ? "" : colour === "many" ? "ex-line-many" : `ex-line-${colour}`;
+}

@@ -1,0 +1,113 @@
+// Search over everything in a record that has a name or a line.
+
+import { type Key, key } from "./element";
+import { shortFile } from "./format";
+import type { CompileData, RecordData, TextData } from "./record";
+import { halfName } from "./stages";
+
+export interface Entry {
+  /** The heading under which it is found. */
+  readonly group: string;
+  /** The pane that shows it; "" for the catalogue. */
+  readonly pane: string;
+  readonly what: Key;
+  readonly label: string;
+  /** What tells it from others of the same label. */
+  readonly detail: string;
+}
+
+export interface Group {
+  readonly name: string;
+  readonly entries: readonly Entry[];
+  /** How many were found, those not listed included. */
+  readonly found: number;
+}
+
+export class Search {
+  private readonly entries: readonly (readonly [lowered: string, entry: Entry])[];
+
+  constructor(record: RecordData) {
+    this.entries = [...entriesOf(record)].map(entry => [`${entry.label} ${entry.detail}`.toLowerCase(), entry] as const);
+  }
+
+  /** What holds every word of the query, grouped, those first that begin with it; at most `most` of each group. */
+  find(query: string, most = 8): readonly Group[] {
+    const words = query.toLowerCase().split(/\s+/).filter(Boolean);
+    if (words.length === 0) return [];
+    const groups = new Map<string, Entry[]>();
+    for (const [lowered, entry] of this.entries) {
+      if (!words.every(word => lowered.includes(word))) continue;
+      const group = groups.get(entry.group);
+      if (group) group.push(entry);
+      else groups.set(entry.group, [entry]);
+    }
+    const first = words[0] ?? "";
+    const rank = (entry: Entry) => (entry.label.toLowerCase().startsWith(first) ? 0 : 1);
+    return [...groups].map(([name, found]) => {
+      const ranked = found.map((entry, n) => [rank(entry), n, entry] as const).sort((a, b) => a[0] - b[0] || a[1] - b[1]);
+      return { name, found: found.length, entries: ranked.slice(0, most).map(([, , entry]) => entry) };
+    });
+  }
+}
+
+/** Everything that can be found, in the order of the chain. */
+export function* entriesOf(record: RecordData): Iterable<Entry> {
+  for (const { file, first_line, text } of record.sources) {
+    for (const [n, line] of text.split("\n").entries()) {
+      if (!line.trim()) continue;
+      const number = first_line + n;
+      yield { group: "Source", pane: "source", what: `|${file}:${number}`, label: line.trim(), detail: `${shortFile(file)}:${number}` };
+    }
+  }
+  for (const compile of record.compiles) yield* ofCompile(compile);
+  for (const reason of record.reasons ?? []) {
+    yield { group: "Reasons", pane: "", what: reason.code, label: reason.title, detail: reason.code };
+  }
+}
+
+function* ofCompile(compile: CompileData): Iterable<Entry> {
+  const at = (id: string) => key(compile.id, id);
+  for (const code of compile.codes ?? []) {
+    for (const { id, op, arg } of code.instructions) {
+      yield { group: "Instructions", pane: "bytecode", what: at(id), label: `${op} ${arg}`.trim(), detail: `${code.name} (${code.role}) ${id}` };
+    }
+  }
+  for (const each of compile.guards ?? []) {
+    yield { group: "Guards", pane: "guards", what: at(each.id), label: each.expression, detail: compile.id };
+  }
+  for (const each of compile.breaks ?? []) {
+    yield { group: "Breaks", pane: "breaks", what: at(each.instruction), label: each.why.title, detail: `${each.why.detail ?? ""} ${each.why.code}`.trim() };
+  }
+  const seen = new Set<string>();
+  for (const stage of compile.stages ?? []) {
+    for (const node of stage.graph?.nodes ?? []) {
+      if (seen.has(node.id)) continue;
+      seen.add(node.id);
+      yield { group: "Nodes", pane: "graphs", what: at(node.id), label: `${node.name} = ${node.target}`, detail: `${node.type} ${node.module ?? ""}`.trim() };
+    }
+  }
+  for (const node of compile.eager_backward ?? []) {
+    yield { group: "Nodes", pane: "graphs", what: at(node.id), label: node.name, detail: "eager autograd" };
+  }
+  for (const half of compile.halves ?? []) {
+    const where = [compile.id, halfName(compile, half.name)].filter(Boolean).join(" ");
+    for (const each of half.operations ?? []) {
+      yield { group: "Operations", pane: "schedule", what: at(each.id), label: `${each.id}: ${each.target || each.kind}`, detail: where };
+    }
+    for (const each of half.buffers ?? []) {
+      yield { group: "Buffers", pane: "memory", what: at(each.name), label: each.name, detail: `${each.type} ${each.kind} ${where}` };
+    }
+    for (const each of half.kernels ?? []) {
+      yield { group: "Kernels", pane: "code", what: at(each.id), label: `${each.id} ${each.function}`, detail: `${each.language} ${where}` };
+      yield* generated(compile, each.source, `${each.function} ${where}`);
+      for (const [kind, text] of Object.entries(each.lowered ?? {})) yield* generated(compile, text, `${kind} of ${each.function} ${where}`);
+    }
+    yield* generated(compile, half.wrapper, `wrapper ${where}`);
+  }
+}
+
+function* generated(compile: CompileData, text: TextData | null | undefined, where: string): Iterable<Entry> {
+  for (const [line, id] of text?.lines ?? []) {
+    if (id && line.trim()) yield { group: "Generated lines", pane: "code", what: key(compile.id, id), label: line.trim(), detail: where };
+  }
+}

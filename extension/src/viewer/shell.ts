@@ -1,0 +1,301 @@
+// The viewer's frame: header, stages, panes, and what they share.
+
+import { page } from "./catalogue";
+import { openDialog } from "./dialog";
+import { h } from "./dom";
+import { parts, type Key } from "./element";
+import { Follower } from "./follow";
+import { Grid } from "./grid";
+import { helpPage } from "./help";
+import type { Host, Json } from "./host";
+import { another, kindOf, type Layout, layoutOf, restored, saved } from "./layout";
+import { type Item, menuButton } from "./menu";
+import type { Model } from "./model";
+import type { Context, Export, PaneKind } from "./pane";
+import type { RecordData } from "./record";
+import { SearchBox } from "./searchbox";
+import { Selection } from "./selection";
+import { type Dispose, Signal } from "./signal";
+import { StageList } from "./stagelist";
+import { fittingPane } from "./stages";
+import { Status } from "./status";
+
+const WIDE = 1250;
+const MIDDLE = 720;
+
+let mounted = 0;
+
+export class Shell {
+  private readonly name = `ex${++mounted}`;
+  private readonly selection: Selection;
+  private readonly compile = new Signal("");
+  private readonly stage = new Signal("");
+  private readonly grid: Grid;
+  private readonly search: SearchBox;
+  private readonly stages: StageList;
+  private readonly disposers: Dispose[] = [];
+  private readonly settings = new Map<string, Signal<Json>>();
+
+  constructor(
+    private readonly root: HTMLElement,
+    private readonly model: Model,
+    private readonly host: Host,
+    private readonly kinds: readonly PaneKind[],
+  ) {
+    this.selection = new Selection(model.links);
+    this.choose();
+    const context = this.contextOf("");
+    const follower = new Follower(model, host.live);
+    const status = new Status(context, follower);
+    this.stages = new StageList(context, this.name, context.setting<boolean>("unchanged", false));
+    this.search = new SearchBox(this.name, model.record, entry => {
+      if (entry.pane === "") this.reason(entry.what);
+      else this.show(entry.pane, entry.what);
+    });
+    const layout = new Signal<Layout>(this.initialLayout());
+    const header = h("header", { class: "ex-header" });
+    const body = h("div", { class: "ex-body" }, this.stages.element);
+    root.replaceChildren(header, status.element, body);
+    this.grid = new Grid(this.name, layout, {
+      kinds,
+      open: (kind, tab, into) => kind.open(into, this.contextOf(tab)),
+      about: kind => this.about(kind),
+      exports: tab => (this.grid.pane(tab)?.exports() ?? []).map(each => this.exportItem(each)),
+    });
+    body.append(this.grid.element);
+    this.disposers.push(
+      onChange(layout, value => host.remember("layout", saved(value))),
+      model.record.watch(record => this.head(header, record)),
+      model.record.watch(() => this.choose()),
+      this.compile.watch(() => this.chooseStage()),
+      host.dark.watch(dark => root.classList.toggle("ex-dark", dark)),
+      () => follower.end(), () => status.dispose(), () => this.stages.dispose(), () => this.search.dispose(), () => this.grid.dispose(),
+    );
+    const key = (event: KeyboardEvent) => this.key(event);
+    root.addEventListener("keydown", key);
+    this.disposers.push(() => root.removeEventListener("keydown", key));
+  }
+
+  dispose(): void {
+    this.disposers.forEach(dispose => dispose());
+    this.root.replaceChildren();
+  }
+
+  /** Opens a pane, and has it show `what`, which is pinned. */
+  show(id: string, what: Key | null): void {
+    if (!this.kinds.some(kind => kind.id === id)) return;
+    if (what !== null) {
+      const { compile } = parts(what);
+      if (compile && this.model.compile(compile)) this.compile.value = compile;
+      if (this.selection.pinned.value !== what) this.selection.pin(what);
+    }
+    const open = this.grid.openTabs;
+    const tab = open.find(each => kindOf(each) === id) ?? another(this.grid.layout.value, id);
+    const pane = this.grid.open(tab);
+    if (what !== null) pane?.reveal(what);
+  }
+
+  private initialLayout(): Layout {
+    const kinds = this.kinds.map(kind => kind.id);
+    const kept = restored(this.host.recall("layout"), new Set(kinds));
+    if (kept) return kept;
+    const width = this.root.clientWidth || WIDE;
+    const there = (...ids: string[]) => ids.filter(id => kinds.includes(id));
+    const left = there("source", "bytecode", "breaks", "guards");
+    const middle = there("graphs", "schedule", "memory", "text");
+    const right = there("code", "timing", "stages");
+    const rest = kinds.filter(id => ![...left, ...middle, ...right, "diff"].includes(id));
+    if (width >= WIDE) return layoutOf([left], [middle], [[...right, ...rest]]);
+    if (width >= MIDDLE) return layoutOf([left], [[...middle, ...right, ...rest]]);
+    return layoutOf([left, [...middle, ...right, ...rest]]);
+  }
+
+  private contextOf(tab: string): Context {
+    return {
+      model: this.model, selection: this.selection, host: this.host, compile: this.compile, stage: this.stage,
+      setting: <T extends Json>(name: string, initial: T) => this.setting(tab ? `${tab}.${name}` : name, initial),
+      show: (id, what) => this.show(id, what),
+      reason: code => this.reason(code),
+    };
+  }
+
+  private setting<T extends Json>(name: string, initial: T): Signal<T> {
+    let found = this.settings.get(name) as Signal<T> | undefined;
+    if (!found) {
+      const kept = this.host.recall(name);
+      const signal = new Signal<T>(kept !== undefined && sameKind(kept, initial) ? (kept as T) : initial);
+      this.settings.set(name, signal as unknown as Signal<Json>);
+      this.disposers.push(onChange(signal, value => this.host.remember(name, value)));
+      found = signal;
+    }
+    return found;
+  }
+
+  /** Keeps to a compile that there is: while one runs, the one that runs. */
+  private choose(): void {
+    const compiles = this.model.record.value.compiles;
+    if (!compiles.some(each => each.id === this.compile.value)) this.compile.value = compiles[0]?.id ?? "";
+    this.chooseStage();
+  }
+
+  private chooseStage(): void {
+    const stages = this.model.compile(this.compile.value)?.stages ?? [];
+    if (stages.some(each => each.id === this.stage.value)) return;
+    const first = stages.find(each => each.error) ?? stages.find(each => each.name === "capture") ?? stages[0];
+    this.stage.value = first?.id ?? "";
+  }
+
+  private head(header: HTMLElement, record: RecordData): void {
+    if (header.contains(document.activeElement) && this.search.element.isConnected) {
+      header.querySelector(".ex-title")?.replaceChildren(...titleOf(record));
+      return;
+    }
+    header.replaceChildren(
+      h("div", { class: "ex-title" }, ...titleOf(record)),
+      this.search.element,
+      h(
+        "div", { class: "ex-tools" },
+        menuButton("Add a pane", "+ Pane", () => this.paneItems()),
+        menuButton("Save as a file", "Save", () => this.saveItems()),
+        h("button", { type: "button", class: "ex-button", title: "The catalogue of reasons", onclick: () => this.reason("") }, "Reasons"),
+        h("button", { type: "button", class: "ex-button", title: "Keys", "aria-label": "Keyboard help", onclick: () => this.help() }, "?"),
+      ),
+    );
+  }
+
+  private paneItems(): Item[] {
+    return this.kinds.map(kind => ({ label: kind.title, run: () => this.show(kind.id, null) }));
+  }
+
+  private saveItems(): Item[] {
+    const record = this.model.record.value;
+    const name = fileName(record.title);
+    const whole: Item[] = [
+      {
+        label: "This record (.explore.json)",
+        run: () => this.host.download(`${name}.explore.json`, "application/json", JSON.stringify(record)),
+      },
+      {
+        label: "Everything as one page (.html)",
+        unavailable: this.host.report ? undefined : "This place cannot make one; use record.to_html(\"FILE.html\") in Python",
+        run: () => void this.host.report?.().then(
+          page => this.host.download(`${name}.html`, "text/html", page),
+          (error: unknown) => this.complain("The page could not be made", error),
+        ),
+      },
+    ];
+    const panes = this.grid.openTabs.flatMap(tab =>
+      (this.grid.pane(tab)?.exports() ?? []).map(each => this.exportItem(each)),
+    );
+    return [...whole, ...panes];
+  }
+
+  private exportItem(each: Export): Item {
+    return {
+      label: `Save ${each.name}.${each.kind}`,
+      run: () => void each.make().then(
+        contents => this.host.download(`${each.name}.${each.kind}`, MIMES[each.kind], contents),
+        (error: unknown) => this.complain(`${each.name}.${each.kind} could not be made`, error),
+      ),
+    };
+  }
+
+  private complain(title: string, error: unknown): void {
+    openDialog(this.root, title, false, h("p", {}, error instanceof Error ? error.message : String(error)));
+  }
+
+  private about(kind: PaneKind): void {
+    const { text, paper, stock } = kind.about;
+    const facts = h(
+      "dl", { class: "ex-facts" },
+      ...(paper ? [h("dt", {}, "In the PyTorch 2 paper"), h("dd", {}, paper)] : []),
+      ...(stock ? [h("dt", {}, "In stock torch"), h("dd", {}, stock)] : []),
+    );
+    openDialog(this.root, `${kind.title}: what am I looking at?`, true, h("p", {}, text), facts);
+  }
+
+  private reason(code: string): void {
+    const record = this.model.record.value;
+    const title = record.reasons?.find(each => each.code === code)?.title ?? "Reasons named in this record";
+    const body = page(
+      record, code,
+      mention => {
+        dialog.close();
+        this.compile.value = mention.compile;
+        this.show(mention.pane, mention.what);
+      },
+      other => {
+        dialog.close();
+        this.reason(other);
+      },
+    );
+    const dialog = openDialog(this.root, title, true, body);
+  }
+
+  private help(): void {
+    openDialog(this.root, "Keys", false, helpPage());
+  }
+
+  private key(event: KeyboardEvent): void {
+    const typing = event.target instanceof HTMLElement && event.target.matches("input:not([type=range]), textarea, select, [contenteditable=true]");
+    const plain = !event.ctrlKey && !event.metaKey && !event.altKey;
+    if (event.key === "F6") this.cycle(event.shiftKey ? -1 : 1);
+    else if (event.altKey && (event.key === "ArrowDown" || event.key === "ArrowUp")) this.step(event.key === "ArrowDown" ? 1 : -1);
+    else if (typing || !plain || event.defaultPrevented) return;
+    else if (event.key === "/") this.search.focus();
+    else if (event.key === "?") this.help();
+    else if (event.key === "s") this.stages.focus();
+    else if (event.key === "Escape" && this.selection.pinned.value !== null) this.selection.pinned.value = null;
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+  }
+
+  private step(by: number): void {
+    const stages = (this.model.compile(this.compile.value)?.stages ?? []);
+    const at = stages.findIndex(each => each.id === this.stage.value);
+    const next = stages[at + by];
+    if (!next) return;
+    this.stage.value = next.id;
+    const focused = document.activeElement as HTMLElement | null;
+    this.show(fittingPane(next), null);
+    if (focused?.isConnected) focused.focus();
+  }
+
+  private cycle(by: number): void {
+    const stops = [this.stages.list, ...this.root.querySelectorAll<HTMLElement>("[role=tab][aria-selected=true]")];
+    const holder = (stop: HTMLElement) => stop.closest(".ex-cell") ?? stop;
+    const at = stops.findIndex(stop => holder(stop).contains(document.activeElement));
+    stops[(at + by + stops.length) % stops.length]?.focus();
+  }
+}
+
+const MIMES: { readonly [kind in Export["kind"]]: string } = { svg: "image/svg+xml", png: "image/png", txt: "text/plain" };
+
+function titleOf(record: RecordData): HTMLElement[] {
+  return [
+    h("h1", {}, record.title),
+    h("span", { class: "ex-badge", title: "The compiler that made this" }, record.engine),
+    h("span", { class: "ex-badge", title: "The machine that code was generated for" }, record.target),
+  ];
+}
+
+/** Watches without a call for the value that is there now: what a width alone suggested need not be remembered. */
+function onChange<T>(signal: Signal<T>, listener: (value: T) => void): Dispose {
+  let now = true;
+  const end = signal.watch(value => {
+    if (!now) listener(value);
+  });
+  now = false;
+  return end;
+}
+
+export function fileName(title: string): string {
+  return title.replace(/[^\w.-]+/g, "_").replace(/^_+|_+$/g, "") || "record";
+}
+
+/** Whether what was kept can stand where `initial` would: an older version may have kept something else there. */
+function sameKind(kept: Json, initial: Json): boolean {
+  if (kept === null || initial === null) return initial === null || kept === initial;
+  return typeof kept === typeof initial && Array.isArray(kept) === Array.isArray(initial);
+}

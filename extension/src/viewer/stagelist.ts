@@ -1,0 +1,174 @@
+// The column at the left: the compiles of the record as a tree, and the stages of the chosen one as a list.
+
+import { h } from "./dom";
+import { key } from "./element";
+import { seconds } from "./format";
+import type { Context } from "./pane";
+import type { CompileData, StageData } from "./record";
+import { Signal, type Dispose } from "./signal";
+import { type Branch, changeOf, compileTree, fittingPane, halfName } from "./stages";
+
+export class StageList {
+  readonly element: HTMLElement;
+  private readonly tree = h("div", { role: "tree", class: "ex-tree", "aria-label": "Compiles" });
+  readonly list = h("div", { role: "listbox", class: "ex-stages", "aria-label": "Stages", tabindex: 0 });
+  private readonly heading = h("div", { class: "ex-stages-head" });
+  private readonly disposers: Dispose[] = [];
+  private readonly name: string;
+  private readonly unchanged: Signal<boolean>;
+
+  constructor(private readonly context: Context, name: string, unchanged: Signal<boolean>) {
+    this.name = name;
+    this.unchanged = unchanged;
+    this.element = h("nav", { class: "ex-nav", "aria-label": "Compiles and stages" }, this.tree, this.heading, this.list);
+    const render = () => this.render();
+    this.disposers.push(context.model.record.watch(render), context.compile.watch(render), unchanged.watch(render));
+    this.disposers.push(context.stage.watch(() => this.mark()));
+    this.list.addEventListener("keydown", event => this.key(event));
+    this.tree.addEventListener("keydown", event => this.treeKey(event));
+  }
+
+  focus(): void {
+    this.list.focus();
+  }
+
+  dispose(): void {
+    this.disposers.forEach(dispose => dispose());
+  }
+
+  private get compile(): CompileData | undefined {
+    return this.context.model.compile(this.context.compile.value);
+  }
+
+  /** The stages that the list shows: without those that changed nothing, unless they are asked for or selected. */
+  private get visible(): readonly StageData[] {
+    const stages = this.compile?.stages ?? [];
+    return stages.filter(each => this.unchanged.value || !each.same_as || each.id === this.context.stage.value);
+  }
+
+  private render(): void {
+    const compiles = this.context.model.record.value.compiles;
+    const focused = this.tree.contains(document.activeElement);
+    this.tree.hidden = compiles.length < 2;
+    this.tree.replaceChildren(...compileTree(compiles).flatMap(branch => this.branch(branch, 1)));
+    if (focused) this.tree.querySelector<HTMLElement>("[tabindex='0']")?.focus();
+    const compile = this.compile;
+    const stages = compile?.stages ?? [];
+    const same = stages.filter(each => each.same_as).length;
+    const toggle = h("button", {
+      type: "button", class: "ex-link", "aria-pressed": String(this.unchanged.value),
+      title: "Passes that left the graph as it was", onclick: () => (this.unchanged.value = !this.unchanged.value),
+    }, this.unchanged.value ? `hide ${same} unchanged` : `${same} unchanged`);
+    this.heading.replaceChildren(h("span", {}, "Stages"), ...(same > 0 ? [toggle] : []));
+    const total = Math.max(...stages.map(each => each.seconds), 1e-9);
+    this.list.replaceChildren(...this.visible.map(stage => this.option(compile as CompileData, stage, total)));
+    if (stages.length === 0) this.list.append(h("p", { class: "ex-hint" }, "No stage has ended yet."));
+    this.mark();
+  }
+
+  private option(compile: CompileData, stage: StageData, total: number): HTMLElement {
+    const half = halfName(compile, stage.half ?? "");
+    const change = changeOf(compile, stage);
+    const notes = [half];
+    if (stage.error) notes.push("✗ failed");
+    else if (stage.same_as) notes.push("= unchanged");
+    else if (change) notes.push(`+${change.added} −${change.removed}${change.altered ? ` ~${change.altered}` : ""}`);
+    const spoken = change && !stage.same_as ? `${change.added} nodes added, ${change.removed} removed, ${change.altered} altered` : "";
+    const style = `--ex-part: ${((100 * stage.seconds) / total).toFixed(1)}%; padding-left: ${0.5 + stage.depth * 0.75}rem`;
+    return h(
+      "div", {
+        role: "option", class: `ex-stage${stage.error ? " ex-failed" : ""}${stage.same_as ? " ex-same" : ""}`, style,
+        id: this.optionId(stage), "data-stage": stage.id, title: stage.error || spoken || undefined,
+        onclick: () => this.select(stage, true),
+      },
+      h("span", { class: "ex-stage-name" }, stage.name),
+      h("span", { class: "ex-stage-note" }, notes.filter(Boolean).join(" ")),
+      h("span", { class: "ex-stage-time" }, seconds(stage.seconds)),
+    );
+  }
+
+  private optionId(stage: StageData): string {
+    return `${this.name}-stage-${stage.id}`;
+  }
+
+  private mark(): void {
+    const chosen = this.context.stage.value;
+    if (this.compile?.stages?.some(each => each.id === chosen) && !this.list.querySelector(`[data-stage="${CSS.escape(chosen)}"]`)) {
+      this.render();
+      return;
+    }
+    for (const option of this.list.querySelectorAll<HTMLElement>("[role=option]")) {
+      const selected = option.dataset.stage === chosen;
+      option.setAttribute("aria-selected", String(selected));
+      if (selected) {
+        this.list.setAttribute("aria-activedescendant", option.id);
+        nearest(this.list, option);
+      }
+    }
+  }
+
+  private select(stage: StageData, open: boolean): void {
+    this.context.stage.value = stage.id;
+    if (open) this.context.show(fittingPane(stage), null);
+  }
+
+  private key(event: KeyboardEvent): void {
+    const stages = this.visible;
+    const at = stages.findIndex(each => each.id === this.context.stage.value);
+    const to = {
+      ArrowDown: at + 1, ArrowRight: at + 1, ArrowUp: at - 1, ArrowLeft: at - 1, Home: 0, End: stages.length - 1, Enter: at,
+    }[event.key];
+    if (to === undefined) return;
+    event.preventDefault();
+    event.stopPropagation();
+    const stage = stages[Math.max(0, Math.min(to, stages.length - 1))];
+    if (stage) this.select(stage, true);
+    this.list.focus();
+  }
+
+  private branch(branch: Branch, level: number): HTMLElement[] {
+    const { compile, relation, breaks } = branch;
+    const chosen = compile.id === this.context.compile.value;
+    const item = (text: string, extra: string, run: () => void, selected: boolean, style: string) =>
+      h("div", {
+        role: "treeitem", class: `ex-branch ${style}`, "aria-level": level, "aria-selected": String(selected), tabindex: selected ? 0 : -1,
+        "aria-expanded": branch.children.length > 0 && style === "" ? "true" : undefined,
+        style: `padding-left: ${level * 0.75 - 0.25}rem`, onclick: run,
+      }, h("span", {}, text), h("span", { class: "ex-stage-note" }, extra));
+    const open = () => (this.context.compile.value = compile.id);
+    const breakItems = breaks.map(title =>
+      item(`⤶ break: ${title}`, "", () => {
+        const from = this.context.model.record.value.compiles.find(each =>
+          (each.breaks ?? []).some(one => (one.continuation ?? "").split(", ").includes(compile.title)));
+        const found = from?.breaks?.find(one => (one.continuation ?? "").split(", ").includes(compile.title));
+        if (from && found) this.context.show("breaks", key(from.id, found.instruction));
+      }, false, "ex-break"));
+    const recompiled = relation === "recompile" ? `↻ recompiled: ${compile.recompiles?.[0]?.expression ?? "a guard failed"}` : "";
+    const state = compile.error ? "✗ failed" : compile.fallback ? "runs eagerly" : recompiled;
+    return [
+      ...breakItems,
+      item(`${compile.id} ${compile.title}`, state, open, chosen, ""),
+      ...branch.children.flatMap(child => this.branch(child, level + 1)),
+    ];
+  }
+
+  private treeKey(event: KeyboardEvent): void {
+    const items = [...this.tree.querySelectorAll<HTMLElement>("[role=treeitem]")];
+    const at = items.indexOf(document.activeElement as HTMLElement);
+    const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: items.length - 1 }[event.key];
+    if (to !== undefined) items[Math.max(0, Math.min(to, items.length - 1))]?.focus();
+    else if (event.key === "Enter" || event.key === " ") items[at]?.click();
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+  }
+}
+
+/** Scrolls a list so that one of its items is seen, and moves nothing else. */
+export function nearest(list: HTMLElement, item: HTMLElement): void {
+  const [outer, inner] = [list.getBoundingClientRect(), item.getBoundingClientRect()];
+  if (inner.top < outer.top) list.scrollTop -= outer.top - inner.top;
+  else if (inner.bottom > outer.bottom) list.scrollTop += inner.bottom - outer.bottom;
+  if (inner.left < outer.left) list.scrollLeft -= outer.left - inner.left;
+  else if (inner.right > outer.right) list.scrollLeft += inner.right - outer.right;
+}

@@ -1,0 +1,109 @@
+// What there is to say of a compile's stages, and which pane shows each best.
+
+import type { CompileData, NodeData, StageData } from "./record";
+
+/** What a pass changed: nodes that appeared, went, and were altered. */
+export interface Change {
+  readonly added: number;
+  readonly removed: number;
+  readonly altered: number;
+}
+
+/** The stage whose artifact a stage shows: itself, or the earlier one that it left as it was. */
+export function artifact(compile: CompileData, stage: StageData): StageData {
+  const found = stage.same_as ? (compile.stages ?? []).find(each => each.id === stage.same_as) : undefined;
+  return found ? artifact(compile, found) : stage;
+}
+
+/** The graph that a stage was given, where the stage before it in the same half made one of the same level. */
+export function stageBefore(compile: CompileData, stage: StageData): StageData | undefined {
+  const stages = compile.stages ?? [];
+  const at = stages.indexOf(stage);
+  const before = stages[at - 1];
+  if (!before || !stage.graph) return undefined;
+  const made = artifact(compile, before);
+  return made.graph && level(made) === level(stage) ? made : undefined;
+}
+
+/** What changed from the graph before; undefined where the stage did not start from one. */
+export function changeOf(compile: CompileData, stage: StageData): Change | undefined {
+  const before = stageBefore(compile, stage)?.graph;
+  if (!before || !stage.graph) return undefined;
+  const old = new Map(before.nodes.map(node => [node.id, written(node)]));
+  const added = stage.graph.nodes.filter(node => !old.has(node.id)).length;
+  const altered = stage.graph.nodes.filter(node => old.has(node.id) && old.get(node.id) !== written(node)).length;
+  const removed = before.nodes.length - (stage.graph.nodes.length - added);
+  return { added, removed, altered };
+}
+
+function written(node: NodeData): string {
+  return JSON.stringify([node.op, node.target, node.type, node.inputs, node.about]);
+}
+
+/** "fx" or "aten": graphs of different levels share no nodes. */
+function level(stage: StageData): string {
+  return stage.graph?.nodes[0]?.id.split(".")[0] ?? "";
+}
+
+const FITTING: readonly (readonly [pane: string, stages: readonly string[]])[] = [
+  ["bytecode", ["decode"]],
+  ["graphs", ["capture", "trace", "partition"]],
+  ["schedule", ["lower", "dependencies", "fuse", "separate", "order"]],
+  ["memory", ["plan memory"]],
+  ["code", ["generate", "build"]],
+  ["guards", ["link"]],
+];
+
+/** The pane that shows a stage best: by its name, or else by what it made. */
+export function fittingPane(stage: StageData): string {
+  const named = FITTING.find(([, stages]) => stages.includes(stage.name))?.[0];
+  return named ?? (stage.graph || stage.same_as ? "graphs" : "text");
+}
+
+/** The half of a stage as a word: "forward", "backward", or "" where there is but one. */
+export function halfName(compile: CompileData, half: string): string {
+  return half.startsWith(`${compile.id}_`) ? half.slice(compile.id.length + 1) : "";
+}
+
+export interface Branch {
+  readonly compile: CompileData;
+  /** The titles of the breaks that led here. */
+  readonly breaks: readonly string[];
+  readonly children: readonly Branch[];
+  readonly relation: "frame" | "continuation" | "recompile";
+}
+
+/** The compiles as a tree: continuations under the compile that breaks, recompiles under the first of their frame. */
+export function compileTree(compiles: readonly CompileData[]): Branch[] {
+  const ids = new Set(compiles.map(each => each.id));
+  const parent = (compile: CompileData): string | undefined => {
+    const frame = compile.id.replace(/\.\d+$/, "");
+    if (frame !== compile.id && ids.has(frame)) return frame;
+    if (compile.continues && ids.has(compile.continues)) return compile.continues;
+    return compiles.find(each => each !== compile && continuesInto(each, compile))?.id;
+  };
+  const parents = new Map(compiles.map(each => [each.id, parent(each)]));
+  const reaches = (from: string | undefined, id: string, steps = compiles.length): boolean =>
+    from !== undefined && (from === id || (steps > 0 && reaches(parents.get(from), id, steps - 1)));
+  for (const each of compiles) if (reaches(parents.get(each.id), each.id)) parents.set(each.id, undefined);
+  const branch = (compile: CompileData): Branch => {
+    const above = compiles.find(each => each.id === parents.get(compile.id));
+    const recompiled = above !== undefined && compile.id.startsWith(`${above.id}.`);
+    return {
+      compile,
+      breaks: above && !recompiled ? breaksInto(above, compile) : [],
+      relation: above === undefined ? "frame" : recompiled ? "recompile" : "continuation",
+      children: compiles.filter(each => parents.get(each.id) === compile.id).map(branch),
+    };
+  };
+  return compiles.filter(each => parents.get(each.id) === undefined).map(branch);
+}
+
+function continuesInto(from: CompileData, to: CompileData): boolean {
+  return breaksInto(from, to).length > 0;
+}
+
+function breaksInto(from: CompileData, to: CompileData): string[] {
+  const name = to.title;
+  return (from.breaks ?? []).filter(each => (each.continuation ?? "").split(", ").includes(name)).map(each => each.why.title);
+}
