@@ -261,6 +261,7 @@ def _stage(
         None if same_as else printed,
         graph(shown) if shown is not None and not same_as else None,
         error(stage.error), same_as,
+        tuple(map(graph, _halves_of(stage.artifact))),
     )  # fmt: skip
 
 
@@ -272,6 +273,10 @@ def _graph_of(artifact: Any) -> Graph | None:
         case Capture(graph=found) | Traced(forward=found):
             return found
     return None
+
+
+def _halves_of(artifact: Any) -> tuple[Graph, ...]:
+    return (artifact.forward, artifact.backward) if isinstance(artifact, Partitioned) else ()
 
 
 def fallback(run: CompileRun) -> data.WhyData | None:

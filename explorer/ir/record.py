@@ -388,7 +388,8 @@ class HalfData(Data, frozen=True):
 
 
 class StageData(Data, frozen=True):
-    """One call of a stage. `half` names the half it belongs to; `error` is what ended it.
+    """One call of a stage. `half` names the half it belongs to; `error` is what ended it. `halves` are the forward and
+    the backward graph, where it cut one in two.
 
     `same_as` is the id of the earlier stage whose artifact this one left as it was; `body` and `graph` are then absent.
     """
@@ -403,6 +404,7 @@ class StageData(Data, frozen=True):
     graph: GraphData | None = None
     error: str = ""
     same_as: str = ""
+    halves: tuple[GraphData, ...] = ()
 
     def text(self) -> str:
         """What the stage made, as one reads it in a terminal."""
