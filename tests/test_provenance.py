@@ -83,3 +83,19 @@ def test_generated_code_is_the_same_whether_recorded_or_not(name, tmp_path):
 
     recorded, unrecorded = sources("recorded", Recorder()), sources("unrecorded", None)
     assert recorded and recorded == unrecorded
+
+
+def test_an_id_names_one_thing():
+    """The halves of a compile number their buffers, kernels and lines apart; they share only tensors given to both."""
+    source = "def f(x):\n    a = torch.softmax(x @ x, -1)\n    return torch.tanh(a).cumsum(0)\n"
+    (compile,) = record(f"/provenance/{next(FILES)}.py", source, True).data.compiles
+    forward, backward = compile.halves
+
+    def made(half):
+        texts = [half.wrapper, *(k.source for k in half.kernels), *(t for k in half.kernels for t in k.lowered.values())]
+        found = {line.id for text in texts for line in text.lines if line.id}
+        found |= {b.name for b in half.buffers if b.kind != "input"} | {operation.id for operation in half.operations}
+        return found | {kernel.id for kernel in half.kernels} | {item.id for item in half.schedule.items}
+
+    assert made(forward) and made(backward)
+    assert not made(forward) & made(backward)

@@ -155,13 +155,13 @@ def build(graph: fx.Graph, traced: Traced, sides: Sides, kept: list[fx.Node], wh
     tangents = [n for n in placeholders if n in sides.backward]
     in_forward = needed_by([*outputs, *(n for n in sides.forward if n.op == "call_function" and has_effect(n))])
 
-    forward = Half(traced.forward, "forward")
+    forward = Half(traced.forward, "forward", "")
     for node in primals:
         forward.input(node)
     for node in graph.nodes:
         if node in in_forward and node.op not in ("placeholder", "output"):
             forward.add(node)
-    first = Half(traced.forward, "backward")
+    first = Half(traced.forward, "backward", "bwd_")
     for node in tensors + numbers + tangents:
         first.input(node)
     effects = [n for n in sides.backward if n.op == "call_function" and has_effect(n)]
@@ -221,9 +221,10 @@ def fates(sides: Sides, kept: list[fx.Node], whys: dict[fx.Node, Why], backward:
 class Half:
     """One half under construction: copies of joint nodes, with their ids."""
 
-    def __init__(self, joint: Graph, name: str) -> None:
+    def __init__(self, joint: Graph, name: str, mark: str) -> None:
         self._joint = joint
         self._name = f"{joint.name}_{name}"
+        self._mark = mark
         self._graph = fx.Graph()
         self.nodes: Nodes | dict[fx.Node, fx.Node] = {}
 
@@ -254,4 +255,4 @@ class Half:
         self._graph.output(tuple(self.nodes[n] if isinstance(n, fx.Node) else n for n in outputs))
         named = {str(n.target) for n in self._graph.nodes if n.op == "get_attr"}
         constants = {name: value for name, value in self._joint.constants.items() if name in named}
-        return Graph(self._name, self._graph, self._joint.fake_mode, constants, False)
+        return Graph(self._name, self._graph, self._joint.fake_mode, constants, False, self._mark)

@@ -38,7 +38,7 @@ class Wrapper:
     plan: MemoryPlan
     storage: Storage
     constants: dict[str, Any] = field(default_factory=dict)
-    body: LineWriter = field(default_factory=lambda: LineWriter("call", "python"))
+    body: LineWriter = field(init=False)
     pools: tuple[str, str] = ("POOLS", "[]")
     """Where idle pools are kept, as an expression inside `call`, and what POOLS starts as."""
     views: dict[tuple[str, Layout], str] = field(default_factory=dict)
@@ -48,10 +48,14 @@ class Wrapper:
     block: ExitStack = field(default_factory=ExitStack)
 
     def __post_init__(self) -> None:
+        self.body = self._writer()
         self.buffers = self.loops.buffers
         self.sizes = self._sizes()
         self.constants |= {"empty_strided": empty_strided, "view_of": view_of, "torch": torch}
         self.constants |= {variable(name): tensor for name, tensor in self.loops.constants.items()}
+
+    def _writer(self) -> LineWriter:
+        return LineWriter(f"{self.loops.mark}call", "python")
 
     # Sizes.
 
@@ -253,7 +257,7 @@ class Wrapper:
         lines = self.body.finish().lines
         if not self.plan.pool_bytes:
             return Text(lines, "python")
-        writer = LineWriter("call", "python")
+        writer = self._writer()
         everything = tuple(a.buffer for a in self.plan.allocations if a.where == "pool")
         names = ["pool", *pooled.values(), "_"]
         kept = self.plan.pool_bytes <= POOL_KEPT

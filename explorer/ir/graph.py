@@ -84,7 +84,8 @@ def merge_origins(into: fx.Node, *others: fx.Node) -> None:
 class Graph:
     """A graph that nobody mutates: a pass works on `copy()` and returns a new Graph.
 
-    `constants` holds the tensors that `get_attr` nodes name. `grad_enabled` is the grad mode at entry.
+    `constants` holds the tensors that `get_attr` nodes name. `grad_enabled` is the grad mode at entry. `mark` begins
+    the names of the buffers and kernels made from it, so that the halves of one compile share none.
     The single output node returns a flat tuple of nodes, numbers and None.
     """
 
@@ -93,6 +94,7 @@ class Graph:
     fake_mode: FakeTensorMode
     constants: Mapping[str, torch.Tensor | torch.nn.Module | Any] = field(default_factory=dict)
     grad_enabled: bool = False
+    mark: str = ""
 
     @property
     def inputs(self) -> tuple[fx.Node, ...]:
@@ -103,6 +105,13 @@ class Graph:
         (node,) = (node for node in reversed(self.graph.nodes) if node.op == "output")
         returned: tuple[Any, ...] = tuple(node.args[0])
         return returned
+
+    @property
+    def device(self) -> torch.device:
+        """Where kernels run: the card of the first tensor that is on one, or the CPU."""
+        values = (info(node).value for node in self.graph.nodes if node.op != "output")
+        devices = (value.device for value in values if isinstance(value, torch.Tensor))
+        return next((device for device in devices if device.type == "cuda"), torch.device("cpu"))
 
     def copy(self) -> fx.Graph:
         """A graph to mutate; nodes keep their NodeInfo."""

@@ -220,7 +220,7 @@ class Loops:
     `outputs`, one for each output: a view of a buffer, a size expression or constant, or None.
     `constants` are the tensors behind buffers of kind "constant". `nodes` says what became of each ATen node:
     id -> ("kernel" | "extern" | "view" | "constant" | "unused", ids of the operations it went into).
-    `hints` gives an example value for each size symbol.
+    `hints` gives an example value for each size symbol. `mark` begins the names of what is made here (see Graph).
     """
 
     name: str
@@ -230,6 +230,7 @@ class Loops:
     constants: dict[str, torch.Tensor] = field(default_factory=dict)
     nodes: dict[str, tuple[str, tuple[str, ...]]] = field(default_factory=dict)
     hints: dict[sympy.Symbol, int] = field(default_factory=dict)
+    mark: str = ""
 
     @property
     def buffers(self) -> dict[str, Buffer]:

@@ -38,9 +38,10 @@ Body = Callable[[Point, Point], Expr]
 
 
 class Lowering:
-    """What one graph has been lowered to so far. `hints` are example values of size symbols, `taken` names in use."""
+    """What one graph has been lowered to so far. `hints` are example values of size symbols, `taken` names in use,
+    `mark` what new names begin with."""
 
-    def __init__(self, hints: dict[sympy.Symbol, int], taken: Iterable[str] = ()) -> None:
+    def __init__(self, hints: dict[sympy.Symbol, int], taken: Iterable[str] = (), mark: str = "") -> None:
         self.indexing = Indexing()
         self.hints = hints
         self.operations: list[Operation] = []
@@ -50,6 +51,7 @@ class Lowering:
         """Where in its storage the first element of an input is, of the example: positions count from there."""
         self._symbols: dict[Expr, sympy.Symbol] = {}
         self._taken = set(taken)
+        self._mark = mark
         self._numbers: dict[str, int] = {}
 
     def name(self, prefix: str) -> str:
@@ -57,7 +59,7 @@ class Lowering:
         while True:
             number = self._numbers.get(prefix, 0)
             self._numbers[prefix] = number + 1
-            if (made := f"{prefix}{number}") not in self._taken:
+            if (made := f"{self._mark}{prefix}{number}") not in self._taken:
                 return made
 
     def hint(self, size: Size) -> int:

@@ -41,7 +41,7 @@ class _Walk:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.nodes = list(graph.graph.nodes)
-        self.lower = Lowering(_hints(graph), [node.name for node in self.nodes])
+        self.lower = Lowering(_hints(graph), [node.name for node in self.nodes], graph.mark)
         self.env: dict[fx.Node, Any] = {}
         self.kinds: dict[str, str] = {}
         self.inputs: list[Buffer | Size] = []
@@ -77,6 +77,7 @@ class _Walk:
             self.constants,
             self._accounts(operations),
             {symbol: n for symbol, n in self.lower.hints.items()},
+            self.graph.mark,
         )
 
     def _node(self, node: fx.Node) -> Any:

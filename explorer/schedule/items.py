@@ -46,7 +46,7 @@ def collect(
             for id in part.ids
             if id in hidden and (users := dependencies.users.get(id)) and members.issuperset(users)
         )
-        items.append(kernel(f"k{kernels}", part, internal, loops.hints))
+        items.append(kernel(f"{loops.mark}k{kernels}", part, internal, loops.hints))
         kernels += 1
     fusions = tuple(Fusion(first, second, verdict) for (first, second), verdict in verdicts.items())
     return Fused(dependencies, tuple(items), fusions, enabled)
