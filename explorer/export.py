@@ -15,6 +15,7 @@ from explorer.core.reasons import CATALOGUE, Unsupported, Why
 from explorer.core.recorder import CompileRun, StageRun
 from explorer.core.text import Text
 from explorer.ir import record as data
+from explorer.ir.attempt import Activation, Described, EvaluatorStep
 from explorer.ir.bytecode import Code, Span
 from explorer.ir.capture import Capture, GuardedCode
 from explorer.ir.graph import Graph, describe, info, target_name
@@ -323,6 +324,7 @@ def compile(run: CompileRun, seconds: Seconds = MappingProxyType({})) -> data.Co
     traced = next((a for a in artifacts if isinstance(a, Traced)), None)
     parts = next((a for a in artifacts if isinstance(a, Partitioned)), None)
     eager = fallback(run)
+    activations, evaluated = steps(run.events)
     return data.CompileData(
         run.id,
         run.title,
@@ -337,11 +339,41 @@ def compile(run: CompileRun, seconds: Seconds = MappingProxyType({})) -> data.Co
         saved=() if parts is None else _saved(parts),
         eager_backward=() if traced is None else _eager_backward(traced),
         halves=tuple(half.exported(seconds.get(name, {}), eager is None) for name, half in halves.items()),
-        events=tuple(map(event, run.events)),
+        events=tuple(event(happened) for happened in run.events if not isinstance(happened, EvaluatorStep)),
         left_out=dict(run.left_out),
         error=error(run.error),
         fallback=eager,
+        activations=activations,
+        steps=evaluated,
     )
+
+
+def steps(events: Iterable[Any]) -> tuple[tuple[data.ActivationData, ...], tuple[data.StepData, ...]]:
+    """The frames that the evaluator entered, and what it did, in order."""
+    entered: dict[Activation, int] = {}
+    frames: list[data.ActivationData] = []
+    found = []
+
+    def number(activation: Activation) -> int:
+        if activation not in entered:
+            caller = -1 if activation.caller is None else number(activation.caller)
+            entered[activation] = len(frames)
+            depth = 0 if caller < 0 else frames[caller].depth + 1
+            frames.append(data.ActivationData(activation.function, depth, caller))
+        return entered[activation]
+
+    for step in events:
+        if isinstance(step, EvaluatorStep):
+            pushed = tuple(map(_described, step.pushed))
+            bound = {name: "" if value is None else _described(value) for name, value in step.locals}
+            found.append(
+                data.StepData(step.instruction, number(step.activation), step.nodes, step.kept, pushed, bound)
+            )
+    return tuple(frames), tuple(found)
+
+
+def _described(value: Described | str) -> str:
+    return value if isinstance(value, str) else value.describe()
 
 
 def _codes(capture: Capture) -> tuple[data.CodeData, ...]:

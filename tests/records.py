@@ -5,19 +5,24 @@ from __future__ import annotations
 from explorer.ir.record import (
     VERSION,
     AccuracyData,
+    ActivationData,
     BreakData,
     BufferData,
     BuildData,
     CodeData,
     CompileData,
+    ConstantData,
     CoverageData,
     EffectData,
     EventData,
+    ExpressionData,
     FusionData,
+    GlobalStateData,
     GradNodeData,
     GraphData,
     GuardData,
     HalfData,
+    InputData,
     InstructionData,
     ItemData,
     KernelData,
@@ -26,7 +31,9 @@ from explorer.ir.record import (
     MemoryData,
     NodeData,
     OperationData,
+    PartingData,
     ReasonData,
+    RecompileData,
     RecordData,
     SamplesData,
     SavedData,
@@ -34,7 +41,9 @@ from explorer.ir.record import (
     SourceData,
     SpanData,
     StageData,
+    StepData,
     SymbolData,
+    TensorFactsData,
     TextData,
     TimingData,
     WhyData,
@@ -130,8 +139,7 @@ def compiled() -> CompileData:
         "f0", "scaled", 0.0, 0.3,
         stages=stages(),
         codes=(code, rewritten),
-        guards=(GuardData("g0", "x", "dtype", "is", "torch.float32", "x.dtype is torch.float32", "read at *", "f0@6",
-                          at(2)),),
+        guards=guards(),
         breaks=(BreakData(why, "f0@9", at(3), ("scaled at scaled.py:3",), ("print after the call",), "resume_at_3"),),
         effects=(EffectData("append", "log.append(y)", ("f0@9",)),),
         symbols=(SymbolData("s0", 8, "x.size(0)", "2 to 64", "dynamic", "seen 8 and 9"),),
@@ -142,11 +150,35 @@ def compiled() -> CompileData:
         left_out={"FusionTried": 7},
         error="ValueError: it went wrong",
         fallback=WhyData("pipeline.compiler_bug", "a bug in this compiler", "in fuse"),
+        inputs=(InputData("L['x']", "tensor", tensor=TensorFactsData("float32", "cpu", (8, 16), (16, 1)), name="x"),
+                InputData("L['k']", "number", constant=ConstantData("int", "3", 3))),
+        recompiles=(RecompileData("f0.0", "f0.guard0", "L['x']: f32[4, 16]", "L['x'].size(0) is 8, expected 4"),),
+        continues="f9",
+        activations=(ActivationData("scaled"), ActivationData("inner", 1, 0)),
+        steps=(StepData("f0@4", 0, 0, 0, ("tensor x",), {"x": "tensor x"}), StepData("f0@6", 0, 1, 0, ("tensor mul",))),
+    )  # fmt: skip
+
+
+def guards() -> tuple[GuardData, ...]:
+    """One of each property that a description can be tried on."""
+    rows = ExpressionData("size", value=0, source="L['x']")
+    least = ExpressionData(">=", (rows, ExpressionData("number", value=2)))
+    facts = TensorFactsData("float32", "cpu", (None, 16), (16, 1), True)
+    return (
+        GuardData("g0", "L['x']", "tensor", "matches", "f32[*, 16]", "x.dtype is torch.float32", "read at *",
+                  "f0@6", at(2), "f32[8, 16]", tensor=facts),
+        GuardData("g1", "L['k']", "constant", "==", "3", "L['k'] == 3", "its value went into the graph", "f0@6", at(2),
+                  "3", constant=ConstantData("int", "3", 3)),
+        GuardData("g2", "L['x']", "shape", "holds", "2 <= L['x'].size(0)", "2 <= L['x'].size(0)", "sizes 0 and 1 apart",
+                  "synthetic:size symbols", seen="L['x'].size(0) = 8", shape=least),
+        GuardData("g3", "", "global_state", "==", "grad", "global state", "results depend on it",
+                  "synthetic:every capture", state=GlobalStateData(True, ("cpu bfloat16",))),
     )  # fmt: skip
 
 
 def sample() -> RecordData:
     """A record of one compile, broken, failed, timed: nothing in it is empty."""
+    parting = PartingData("f0", "forward", "aten.mul", "k1", 1e-6, 1e-7, at(2), "aten.mul is off by 1e-06")
     return RecordData(
         VERSION, "scaled", "explorer", "cpu", "2026-01-02T03:04:05+00:00",
         {"python": "3.11.9", "torch": "2.13.0"}, {"fullgraph": "False"},
@@ -158,7 +190,7 @@ def sample() -> RecordData:
              SamplesData("explorer", 1e-5, 1e-6, (1e-5, 1.1e-5), 0.4),
              SamplesData("stock", 1.5e-5, 1e-6, (1.5e-5,), 31.0, "warm 0.2 s")),
             3e-6, MachineData("a processor", 2e10, 1e11),
-            AccuracyData(1e-6, 1e-7, "output", "aten.mul", 3), "rounds of each in turn",
+            AccuracyData(1e-6, 1e-7, "output", "aten.mul", 3, parting), "rounds of each in turn",
         ),
         "ok", "ValueError: it went wrong",
         (ReasonData("break.print", "a call that prints", "Printing cannot be part of a graph.", "print later"),),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from explorer.capture.steps import Seen
 from explorer.capture.values.base import Raised, Value
 from explorer.capture.values.functions import CellValue
 from explorer.ir.bytecode import Code, Handler
@@ -45,6 +46,8 @@ class Frame:
         self.pending: Raised | None = None
         self.result: Value | None = None
         self.yielded: Value | None = None
+        self.seen: Seen | None = None
+        """What was recorded of it, where somebody records."""
 
     def push(self, value: Value) -> None:
         self.stack.append(value)

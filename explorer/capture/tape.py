@@ -88,6 +88,8 @@ class Tape:
         self.shape_guard_causes: list[tuple[Origins, Span | None]] = []
         self.grad_enabled = torch.is_grad_enabled()
         self.calls = 0
+        self.nodes = 0
+        """Nodes that are no placeholders."""
         self._dynamic = dynamic
         self._place = place
         self._names: set[str] = set()
@@ -193,16 +195,16 @@ class Tape:
 
     def add(self, kind: str, target: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], value: Any) -> fx.Node:
         """The one place where nodes that compute are added."""
-        node = self.graph.create_node(kind, target, args, dict(kwargs))
-        place = self._place()
-        stamp(node, f"fx.{node.name}", value, span=place.span, module=place.module)
         self.calls += 1
-        return node
+        return self._stamped(self.graph.create_node(kind, target, args, dict(kwargs)), value)
 
     def element(self, node: fx.Node, index: int, value: Any) -> fx.Node:
-        made = self.graph.call_function(operator.getitem, (node, index))
+        return self._stamped(self.graph.call_function(operator.getitem, (node, index)), value)
+
+    def _stamped(self, node: fx.Node, value: Any, about: str = "") -> fx.Node:
         place = self._place()
-        return stamp(made, f"fx.{made.name}", value, span=place.span, module=place.module)
+        self.nodes += 1
+        return stamp(node, f"fx.{node.name}", value, span=place.span, module=place.module, about=about)
 
     def note_shape_guards(self, before: int) -> None:
         """Remember what caused the shape guards that were added since there were `before` of them."""
@@ -238,9 +240,7 @@ class Tape:
         for argument, part in zip(arguments[1:], expr.args[1:], strict=True):
             done = expr.func(done, part)
             value = self.shape_env.create_symintnode(done, hint=int(self.hint(done)))
-            node = self.graph.call_function(function, (result, argument))
-            place = self._place()
-            result = stamp(node, f"fx.{node.name}", value, span=place.span, module=place.module, about="size")
+            result = self._stamped(self.graph.call_function(function, (result, argument)), value, "size")
         return result
 
     def hint(self, expr: sympy.Expr) -> Any:

@@ -18,6 +18,7 @@ from explorer.capture.frame import Frame
 from explorer.capture.library import text_of
 from explorer.capture.model import DataModel
 from explorer.capture.opcodes import OPCODES
+from explorer.capture.steps import note_step
 from explorer.capture.tape import Place, Tape
 from explorer.capture.values.base import NotConstant, Raised, Value, unsupported
 from explorer.capture.values.constant import Constant
@@ -28,11 +29,11 @@ from explorer.capture.wrap import from_python, wrap
 from explorer.config import Config
 from explorer.core.origin import origin, origins
 from explorer.core.reasons import Unsupported, Why
-from explorer.core.recorder import note, wanted
+from explorer.core.recorder import wanted
+from explorer.ir.attempt import EvaluatorStep
 from explorer.ir.bytecode import Code, Handler, Span
 from explorer.ir.capture import (
     Attr,
-    EvaluatorStep,
     Guard,
     Item,
     Known,
@@ -164,14 +165,7 @@ class Tracer(Calls, DataModel):
             unsupported(reasons.STEPS, f"{MAX_STEPS} instructions")
         with origin(instruction.id):
             if wanted(EvaluatorStep):
-                note(
-                    EvaluatorStep,
-                    instruction.id,
-                    instruction.op,
-                    tuple(value.describe() for value in frame.stack),
-                    tuple((name, value.describe()) for name, value in frame.locals.items()),
-                    self.tape.calls,
-                )
+                note_step(frame, self.frames[:-1], instruction.id, self.tape.nodes)
             rule = OPCODES.get(instruction.op)
             if rule is None:
                 unsupported(reasons.OPCODE, instruction.op)

@@ -13,7 +13,7 @@ from typing import Any, ParamSpec
 P = ParamSpec("P")
 
 EVENT_CAP = 2000
-"""Events of one type kept in one compile; the rest are counted."""
+"""Events of one type kept in one compile, where the type has no `CAP` of its own; the rest are counted."""
 
 _current: ContextVar[Recorder | None] = ContextVar("recorder", default=None)
 
@@ -103,7 +103,7 @@ class Recorder:
     def room_for(self, kind: type) -> bool:
         """Whether one more event of this type is kept; counts it as left out where not."""
         owner = self._owner()
-        if self._seen[id(owner), kind.__name__] < EVENT_CAP:
+        if self._seen[id(owner), kind.__name__] < getattr(kind, "CAP", EVENT_CAP):
             return True
         owner.left_out[kind.__name__] += 1
         return False

@@ -640,17 +640,6 @@ class GuardedCode:
 
 
 @dataclass(frozen=True, slots=True)
-class EvaluatorStep:
-    """One instruction evaluated: what lay on the stack and in the locals before it, and the graph's length."""
-
-    instruction: str
-    op: str
-    stack: tuple[str, ...]
-    locals: tuple[tuple[str, str], ...]
-    graph_length: int
-
-
-@dataclass(frozen=True, slots=True)
 class Restarted:
     """The evaluation started over, to end the graph before `instruction`."""
 

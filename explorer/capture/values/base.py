@@ -98,6 +98,10 @@ class Value:
         """Emit instructions that push the Python object this value stands for. `source` has been tried already."""
         unsupported(reasons.NOT_REBUILT, self.describe())
 
+    def shown(self) -> Value | str:
+        """What a recorded step keeps of the value: itself, or its description now, where that may change."""
+        return self
+
     def describe(self) -> str:
         """The value in a message or a step's stack: short."""
         name = self.source.name if self.source is not None else ""

@@ -68,6 +68,9 @@ class SequenceValue(ObjectValue):
         super().__init__(cls, source, given)
         self.items = list(items)
 
+    def shown(self) -> str:
+        return f"{self.describe()} of {len(self.items)}"
+
     def constant(self) -> Any:
         if self.cls not in (tuple, list, torch.Size) and not hasattr(self.cls, "_fields"):
             raise NotConstant(self)
@@ -367,6 +370,9 @@ class DictValue(ObjectValue):
         self.factory: Value | None = None
         self.unread: Callable[[], None] | None = None
         """Guards on all keys; called once, when something else than the presence of a key is asked."""
+
+    def shown(self) -> str:
+        return f"{self.describe()} of {len(self.entries)}"
 
     def read_all(self) -> None:
         if self.unread is not None:
@@ -690,6 +696,9 @@ class SetValue(ObjectValue):
     def __init__(self, cls: type = set, source: Source | None = None, given: Any = MISSING) -> None:
         super().__init__(cls, source, given)
         self.entries: dict[Any, Value] = {}
+
+    def shown(self) -> str:
+        return f"{self.describe()} of {len(self.entries)}"
 
     @classmethod
     def of(cls, items: Iterable[Value], kind: type = set) -> SetValue:

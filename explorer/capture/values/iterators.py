@@ -30,6 +30,9 @@ class IteratorValue(Value):
     def key(self) -> Any:
         return IdentityKey(self)
 
+    def shown(self) -> str:
+        return self.describe()
+
     def iterate(self, t: Tracer) -> Value:
         return self
 

@@ -41,5 +41,8 @@ class SizeValue(Value):
     def rebuild(self, r: Rebuilder) -> None:
         r.size(self.sym)
 
+    def shown(self) -> str:
+        return self.describe()  # ShapeEnv may come to know the number
+
     def describe(self) -> str:
         return f"size {self.sym}"
