@@ -1,0 +1,89 @@
+// What the palette and the cell's context menu offer for the record in hand: that of the tab in front, or of the
+// active cell.
+
+import type { JupyterFrontEnd } from "@jupyterlab/application";
+import { type ICommandPalette, MainAreaWidget, showErrorMessage } from "@jupyterlab/apputils";
+import type { INotebookTracker } from "@jupyterlab/notebook";
+import { download } from "../page/download";
+import { PANES } from "../viewer/panes";
+import { fileName } from "../viewer/shell";
+import { icon } from "./icon";
+import { RecordView, views } from "./view";
+
+const CATEGORY = "Compiler Explorer";
+
+export const COMMAND = {
+  open: "torch-explorer:open",
+  report: "torch-explorer:report",
+  diff: "torch-explorer:diff",
+  pane: "torch-explorer:pane",
+} as const;
+
+export function addCommands(app: JupyterFrontEnd, tracker: INotebookTracker, palette: ICommandPalette | null): void {
+  const { commands } = app;
+  const inHand = () => viewInHand(app, tracker);
+  const here = { isEnabled: () => inHand() !== null };
+
+  commands.addCommand(COMMAND.open, {
+    label: "Open This Cell's Record in a Tab",
+    icon,
+    ...here,
+    execute: () => {
+      const from = inHand();
+      if (from) openTab(app, from);
+    },
+  });
+  commands.addCommand(COMMAND.report, {
+    label: "Save This Record's Report (HTML)",
+    ...here,
+    execute: async () => {
+      const view = inHand();
+      if (!view?.record) return;
+      try {
+        download(`${fileName(view.record.title)}.html`, "text/html", await view.report());
+      } catch (error) {
+        await showErrorMessage("The report could not be made", error instanceof Error ? error : String(error));
+      }
+    },
+  });
+  commands.addCommand(COMMAND.pane, {
+    label: args => {
+      const pane = PANES.find(each => each.id === args["pane"]);
+      return pane ? `Show Pane: ${pane.title}` : "Show a Pane";
+    },
+    ...here,
+    execute: args => {
+      const view = inHand();
+      view?.open(String(args["pane"]));
+      view?.activate();
+    },
+    describedBy: { args: { type: "object", properties: { pane: { type: "string", enum: PANES.map(each => each.id) } } } },
+  });
+
+  if (!palette) return;
+  for (const command of [COMMAND.open, COMMAND.report]) palette.addItem({ command, category: CATEGORY });
+  for (const pane of PANES) palette.addItem({ command: COMMAND.pane, args: { pane: pane.id }, category: CATEGORY });
+}
+
+/** The view in the tab in front, or of the notebook's active cell, or null. */
+function viewInHand(app: JupyterFrontEnd, tracker: INotebookTracker): RecordView | null {
+  const focused = document.activeElement?.closest(".ex-lab");
+  const inside = (node: Node | null | undefined) => [...views].find(view => node?.contains(view.node) === true) ?? null;
+  if (focused) return inside(focused);
+  const current = app.shell.currentWidget;
+  if (current && current === tracker.currentWidget) return inside(tracker.activeCell?.node);
+  return inside(current?.node);
+}
+
+function openTab(app: JupyterFrontEnd, from: RecordView): void {
+  if (!from.record) return;
+  const view = new RecordView(from.place);
+  view.fill();
+  view.display(from.record, from.live);
+  const tab = new MainAreaWidget({ content: view });
+  tab.title.label = from.record.title;
+  tab.title.icon = icon;
+  tab.title.closable = true;
+  app.shell.add(tab, "main", { mode: "split-right" });
+  app.shell.activateById(tab.id);
+}

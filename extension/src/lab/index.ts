@@ -1,0 +1,57 @@
+// The JupyterLab plugins. The MIME renderer (mime.ts) needs none of them; they add what acts on a notebook.
+
+import { ILabShell, ILayoutRestorer, type JupyterFrontEnd, type JupyterFrontEndPlugin } from "@jupyterlab/application";
+import { ICommandPalette } from "@jupyterlab/apputils";
+import { INotebookTracker } from "@jupyterlab/notebook";
+import { ISettingRegistry } from "@jupyterlab/settingregistry";
+import { IJupyterWidgetRegistry } from "@jupyter-widgets/base";
+import { addCommands } from "./commands";
+import { shareKeys } from "./keys";
+import { preferences } from "./preferences";
+import { Sidebar } from "./sidebar";
+import { ExplorerModel, ExplorerView, MODULE, MODULE_VERSION } from "./widget";
+
+const plugin: JupyterFrontEndPlugin<void> = {
+  id: "torch-explorer:plugin",
+  description: "Commands, a sidebar and settings for records of torch-explorer.",
+  autoStart: true,
+  requires: [INotebookTracker],
+  optional: [ICommandPalette, ISettingRegistry, ILabShell, ILayoutRestorer],
+  activate: (
+    app: JupyterFrontEnd,
+    tracker: INotebookTracker,
+    palette: ICommandPalette | null,
+    settings: ISettingRegistry | null,
+    lab: ILabShell | null,
+    restorer: ILayoutRestorer | null,
+  ) => {
+    shareKeys(window);
+    addCommands(app, tracker, palette);
+    const sidebar = new Sidebar(tracker);
+    app.shell.add(sidebar, lab ? "left" : "right", { rank: 900 });
+    restorer?.add(sidebar, sidebar.id);
+    if (settings) void follow(settings);
+  },
+};
+
+async function follow(registry: ISettingRegistry): Promise<void> {
+  const settings = await registry.load(plugin.id);
+  const read = () => {
+    preferences.height.value = settings.composite["height"] as number;
+    preferences.panes.value = settings.composite["panes"] as string[][];
+  };
+  settings.changed.connect(read);
+  read();
+}
+
+const widgets: JupyterFrontEndPlugin<void> = {
+  id: "torch-explorer:widgets",
+  description: "The way from a record to the kernel that made it.",
+  autoStart: true,
+  optional: [IJupyterWidgetRegistry],
+  activate: (_: JupyterFrontEnd, registry: IJupyterWidgetRegistry | null) => {
+    registry?.registerWidget({ name: MODULE, version: MODULE_VERSION, exports: { ExplorerModel, ExplorerView } });
+  },
+};
+
+export default [plugin, widgets];

@@ -1,0 +1,32 @@
+// The way to the kernels behind live records, by the id of the widget model that a record's output names. An output may
+// be rendered before its model is there (after a reload of the page, say), so that both sides meet here.
+
+import type { Live } from "../viewer/host";
+import { type Dispose, type Readable, Signal } from "../viewer/signal";
+
+class Lives {
+  private readonly byModel = new Map<string, Signal<Live | null>>();
+
+  of(model: string): Readable<Live | null> {
+    return this.signal(model);
+  }
+
+  connect(model: string, live: Live): Dispose {
+    const signal = this.signal(model);
+    signal.value = live;
+    return () => {
+      if (signal.value === live) signal.value = null;
+    };
+  }
+
+  private signal(model: string): Signal<Live | null> {
+    const found = this.byModel.get(model);
+    if (found) return found;
+    const made = new Signal<Live | null>(null);
+    this.byModel.set(model, made);
+    return made;
+  }
+}
+
+/** One for the page: the widget manager makes models without asking any plugin. */
+export const lives = new Lives();

@@ -1,0 +1,119 @@
+// Renders records wherever JupyterLab renders data: outputs of notebooks, with and without a kernel, and files.
+
+import type { IRenderMime } from "@jupyterlab/rendermime-interfaces";
+import type { Message } from "@lumino/messaging";
+import { unpacked } from "../page/packed";
+import type { Json } from "../viewer/host";
+import { MIME, type RecordData } from "../viewer/record";
+import { icon } from "./icon";
+import { lives } from "./live";
+import { RecordView } from "./view";
+
+/** A record's file as gzip compressed it, in base64: how JupyterLab hands over files that are not text. */
+const PACKED = "application/vnd.explorer.record+gzip";
+
+class RecordRenderer extends RecordView implements IRenderMime.IRenderer {
+  private readonly mimeType: string;
+  private last: unknown = null;
+
+  constructor(options: IRenderMime.IRendererOptions) {
+    super(pathOf(options.resolver));
+    this.mimeType = options.mimeType;
+  }
+
+  async renderModel(model: IRenderMime.IMimeModel): Promise<void> {
+    const data = model.data[this.mimeType];
+    if (data === this.last) return;
+    this.last = data;
+    try {
+      const record: unknown = this.mimeType === PACKED ? await unpacked(String(data)) : data;
+      const id = liveModel(model.metadata as Json);
+      // The viewer looks at it first, and says what is wrong with something that is no record.
+      if (!this.isDisposed) this.display(record as RecordData, id === null ? null : lives.of(id));
+    } catch (error) {
+      this.refuse(error);
+    }
+  }
+
+  protected override onBeforeAttach(message: Message): void {
+    super.onBeforeAttach(message);
+    if (this.parent?.hasClass("jp-MimeDocument")) this.fill();
+  }
+}
+
+/** The notebook or file that is rendered; its resolver knows, though the interface does not say so. */
+function pathOf(resolver: IRenderMime.IResolver | null): string {
+  return resolver && "path" in resolver && typeof resolver.path === "string" ? resolver.path : "";
+}
+
+/** The widget model that an output's metadata names; null where it names none. */
+function liveModel(metadata: Json): string | null {
+  const own = field(metadata, MIME);
+  const id = field(own, "live");
+  return typeof id === "string" ? id : null;
+}
+
+function field(of: Json | undefined, name: string): Json | undefined {
+  return typeof of === "object" && of !== null && !Array.isArray(of) ? (of as { readonly [key: string]: Json })[name] : undefined;
+}
+
+const rendererFactory = (mime: string): IRenderMime.IRendererFactory => ({
+  safe: true, // shown in notebooks that are not trusted: nothing of a record is ever markup or script
+  mimeTypes: [mime],
+  createRenderer: options => new RecordRenderer(options),
+});
+
+/** Before ipywidgets' views (-10) and everything else that an output may hold. */
+const RANK = -20;
+
+const extensions: IRenderMime.IExtension[] = [
+  {
+    id: "torch-explorer:record",
+    description: "Shows records of torch-explorer in outputs and files.",
+    rendererFactory: rendererFactory(MIME),
+    rank: RANK,
+    dataType: "json",
+    fileTypes: [
+      {
+        name: "explore-record",
+        displayName: "Record of torch-explorer",
+        extensions: [".explore.json"],
+        mimeTypes: [MIME],
+        fileFormat: "text",
+        icon,
+      },
+    ],
+    documentWidgetFactoryOptions: {
+      name: "Compiler Explorer",
+      primaryFileType: "explore-record",
+      fileTypes: ["explore-record", "json"],
+      defaultFor: ["explore-record"],
+    },
+  },
+  {
+    id: "torch-explorer:packed-record",
+    description: "Shows compressed records of torch-explorer.",
+    rendererFactory: rendererFactory(PACKED),
+    rank: RANK,
+    dataType: "string",
+    fileTypes: [
+      {
+        name: "explore-record-packed",
+        displayName: "Compressed record of torch-explorer",
+        extensions: [".explore.json.gz"],
+        mimeTypes: [PACKED],
+        fileFormat: "base64",
+        icon,
+      },
+    ],
+    documentWidgetFactoryOptions: {
+      name: "Compiler Explorer (compressed)",
+      modelName: "base64",
+      primaryFileType: "explore-record-packed",
+      fileTypes: ["explore-record-packed"],
+      defaultFor: ["explore-record-packed"],
+    },
+  },
+];
+
+export default extensions;

@@ -1,0 +1,33 @@
+// The records in a notebook's outputs, rendered or not.
+
+import type { CodeCell } from "@jupyterlab/cells";
+import type { NotebookPanel } from "@jupyterlab/notebook";
+import { MIME, type RecordData } from "../viewer/record";
+
+export interface Found {
+  readonly cell: CodeCell;
+  /** Position of the cell in the notebook. */
+  readonly index: number;
+  /** The execution count that the notebook shows; null where the cell has not run here. */
+  readonly count: number | null;
+  readonly record: RecordData;
+}
+
+export function recordsOf(panel: NotebookPanel): Found[] {
+  return panel.content.widgets.flatMap((widget, index) => {
+    if (widget.model.type !== "code") return [];
+    const cell = widget as CodeCell;
+    const count = cell.model.executionCount;
+    return outputsOf(cell).map(record => ({ cell, index, count, record }));
+  });
+}
+
+function outputsOf(cell: CodeCell): RecordData[] {
+  const outputs = cell.model.outputs;
+  const data: unknown[] = Array.from({ length: outputs.length }, (_, n) => outputs.get(n).data[MIME]);
+  return data.filter(isRecord);
+}
+
+function isRecord(data: unknown): data is RecordData {
+  return typeof data === "object" && data !== null && "title" in data && typeof data.title === "string";
+}

@@ -1,0 +1,96 @@
+// The records of the notebook in front: a click goes to one.
+
+import type { INotebookTracker, NotebookPanel } from "@jupyterlab/notebook";
+import { Debouncer } from "@lumino/polling";
+import { Widget } from "@lumino/widgets";
+import { h } from "../viewer/dom";
+import { count, seconds } from "../viewer/format";
+import type { RecordData } from "../viewer/record";
+import { icon } from "./icon";
+import { type Found, recordsOf } from "./records";
+
+const SETTLED_MS = 250;
+
+export class Sidebar extends Widget {
+  private readonly list = h("ul", { "aria-label": "Records in this notebook" });
+  private readonly said = h("p", {});
+  private readonly refresh = new Debouncer(() => this.fill(), SETTLED_MS);
+  private panel: NotebookPanel | null = null;
+
+  constructor(private readonly tracker: INotebookTracker) {
+    super();
+    this.id = "torch-explorer-records";
+    this.title.icon = icon;
+    this.title.caption = "Records of torch-explorer";
+    this.addClass("ex-lab-records");
+    this.node.append(h("h2", {}, "Records"), this.said, this.list);
+    tracker.currentChanged.connect(this.follow, this);
+    tracker.activeCellChanged.connect(this.mark, this);
+    this.follow();
+  }
+
+  override dispose(): void {
+    this.refresh.dispose();
+    super.dispose();
+  }
+
+  private follow(): void {
+    this.panel?.content.modelContentChanged.disconnect(this.changed, this);
+    this.panel = this.tracker.currentWidget;
+    this.panel?.content.modelContentChanged.connect(this.changed, this);
+    this.fill();
+  }
+
+  private changed(): void {
+    void this.refresh.invoke();
+  }
+
+  private fill(): void {
+    if (this.isDisposed) return;
+    const panel = this.panel?.isDisposed ? null : this.panel;
+    const found = panel ? recordsOf(panel) : [];
+    this.said.hidden = found.length > 0;
+    this.said.textContent = panel
+      ? "No record in this notebook yet. Run a cell that begins with %%explore."
+      : "Open a notebook to see its records here.";
+    this.list.replaceChildren(...found.map(each => this.entry(each)));
+    this.mark();
+  }
+
+  private entry(found: Found): HTMLElement {
+    const { record } = found;
+    const go = () => this.goTo(found);
+    const button = h(
+      "button", { type: "button", onclick: go, "data-cell": found.index, title: record.title },
+      h("span", { class: "ex-lab-cell" }, `[${found.count ?? " "}]`),
+      h("span", { class: "ex-lab-title" }, record.title || "(no title)"),
+      h("span", { class: "ex-lab-facts" }, facts(record)),
+    );
+    return h("li", {}, button);
+  }
+
+  private goTo(found: Found): void {
+    const notebook = this.panel?.content;
+    if (!notebook) return;
+    notebook.activeCellIndex = found.index;
+    const view = found.cell.outputArea.node.querySelector(".ex-lab");
+    if (view) view.scrollIntoView({ block: "start" });
+    else void notebook.scrollToCell(found.cell, "start");
+  }
+
+  private mark(): void {
+    const active = this.panel?.isDisposed === false ? this.panel.content.activeCellIndex : -1;
+    for (const button of this.list.querySelectorAll<HTMLElement>("button")) {
+      button.setAttribute("aria-current", String(button.dataset["cell"] === String(active)));
+    }
+  }
+}
+
+/** The engine, what was compiled, and how long a call takes. */
+function facts(record: RecordData): string {
+  const ours = record.timing?.contestants.find(each => each.name === record.engine);
+  const compiles = count(record.compiles.length, "compile");
+  const time = ours ? `${seconds(ours.median)} a call` : "";
+  const failed = record.error ? "failed" : "";
+  return [record.engine, compiles, time, failed].filter(Boolean).join(" · ");
+}

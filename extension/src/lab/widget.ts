@@ -1,0 +1,65 @@
+// The ipywidgets side of a live record: a model that carries messages, and a view for layouts made of widgets.
+
+import { Widget } from "@lumino/widgets";
+import { DOMWidgetModel, DOMWidgetView } from "@jupyter-widgets/base";
+import type { Live } from "../viewer/host";
+import type { ToPage } from "../viewer/protocol";
+import { type RecordData, VERSION } from "../viewer/record";
+import type { Dispose } from "../viewer/signal";
+import { lives } from "./live";
+import { RecordView } from "./view";
+
+export const MODULE = "torch-explorer";
+export const MODULE_VERSION = "0.1.0";
+
+export class ExplorerModel extends DOMWidgetModel {
+  private disconnect: Dispose = () => undefined;
+
+  override defaults(): Backbone.ObjectHash {
+    return {
+      ...super.defaults(),
+      _model_module: MODULE,
+      _model_module_version: `^${MODULE_VERSION}`,
+      _model_name: "ExplorerModel",
+      _view_module: MODULE,
+      _view_module_version: `^${MODULE_VERSION}`,
+      _view_name: "ExplorerView",
+    };
+  }
+
+  override initialize(...[attributes, options]: Parameters<DOMWidgetModel["initialize"]>): void {
+    super.initialize(attributes, options);
+    const listeners = new Set<(message: ToPage) => void>();
+    const live: Live = {
+      listen(listener) {
+        listeners.add(listener);
+        return () => listeners.delete(listener);
+      },
+      send: message => this.send(message as unknown as Backbone.ObjectHash, {}),
+    };
+    this.on("msg:custom", (message: ToPage) => listeners.forEach(listener => listener(message)));
+    const follow = () => {
+      this.disconnect();
+      this.disconnect = this.comm_live ? lives.connect(this.model_id, live) : () => undefined;
+    };
+    this.on("comm_live_update", follow);
+    this.on("destroy", () => this.disconnect());
+    follow();
+  }
+}
+
+/** A record among other widgets. The kernel sends it when the viewer says hello. */
+export class ExplorerView extends DOMWidgetView {
+  override render(): void {
+    super.render();
+    const view = new RecordView("widget");
+    view.display(AWAITED, lives.of(this.model.model_id));
+    Widget.attach(view, this.el);
+    this.once("remove", () => view.dispose());
+  }
+}
+
+const AWAITED: RecordData = {
+  version: VERSION, title: "", engine: "", target: "", created: "",
+  environment: {}, config: {}, sources: [], compiles: [], coverage: {},
+};

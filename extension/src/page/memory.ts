@@ -1,0 +1,72 @@
+// What a person set up in a viewer, kept in this browser's storage by notebook or file. Not in the notebook itself: a
+// pane that was moved would then make the file dirty and show up in its diffs, and a stranger's file would lay out the
+// reader's screen.
+
+import type { Json } from "../viewer/host";
+
+const PREFIX = "torch-explorer:";
+/** Places that are remembered; those not used for longest are forgotten beyond that. */
+const MOST = 200;
+
+interface Kept {
+  readonly used: number;
+  readonly values: { readonly [name: string]: Json };
+}
+
+export class Memory {
+  constructor(private readonly place: string, private readonly storage: Storage | null = available()) {}
+
+  recall(name: string): Json | undefined {
+    return this.read().values[name];
+  }
+
+  remember(name: string, value: Json): void {
+    if (!this.storage) return;
+    const kept: Kept = { used: Date.now(), values: { ...this.read().values, [name]: value } };
+    this.forget();
+    try {
+      this.storage.setItem(PREFIX + this.place, JSON.stringify(kept));
+    } catch (error) {
+      if (!(error instanceof DOMException)) throw error;
+      console.warn(`torch-explorer: the browser's storage is full, so ${name} will not be remembered`, error);
+    }
+  }
+
+  private read(): Kept {
+    return parsed(this.storage?.getItem(PREFIX + this.place) ?? null);
+  }
+
+  private forget(): void {
+    const storage = this.storage;
+    if (!storage) return;
+    const others = Object.keys(storage).filter(key => key.startsWith(PREFIX) && key !== PREFIX + this.place);
+    if (others.length < MOST) return;
+    const used = (key: string) => parsed(storage.getItem(key)).used;
+    others.sort((a, b) => used(b) - used(a)).slice(MOST - 1).forEach(key => storage.removeItem(key));
+  }
+}
+
+function parsed(text: string | null): Kept {
+  const empty: Kept = { used: 0, values: {} };
+  if (text === null) return empty;
+  try {
+    const found: unknown = JSON.parse(text);
+    if (typeof found !== "object" || found === null || !("values" in found)) return empty;
+    const { used, values } = found as { used?: unknown; values: unknown };
+    if (typeof values !== "object" || values === null || Array.isArray(values)) return empty;
+    return { used: typeof used === "number" ? used : 0, values: values as Kept["values"] };
+  } catch (error) {
+    if (error instanceof SyntaxError) return empty;
+    throw error;
+  }
+}
+
+/** The page's storage; null where the browser denies it (a private window, a page from a file). */
+function available(): Storage | null {
+  try {
+    return window.localStorage;
+  } catch (error) {
+    if (error instanceof DOMException) return null;
+    throw error;
+  }
+}

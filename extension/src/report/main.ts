@@ -1,0 +1,43 @@
+// The standalone report: one HTML file that holds the viewer and a record, and needs neither network nor server.
+
+import { download } from "../page/download";
+import { Memory } from "../page/memory";
+import { unpacked } from "../page/packed";
+import { h } from "../viewer/dom";
+import type { Host } from "../viewer/host";
+import { mount } from "../viewer/mount";
+import type { RecordData } from "../viewer/record";
+import { Signal } from "../viewer/signal";
+
+async function main(): Promise<void> {
+  const root = document.getElementById("viewer");
+  const holder = document.getElementById("record");
+  if (!root || !holder) throw new Error("This page is damaged: it holds no record.");
+  try {
+    const record = await unpacked(holder.textContent ?? "");
+    mount(root, record as RecordData, host());
+  } catch (error) {
+    root.replaceChildren(h("p", { role: "alert" }, error instanceof Error ? error.message : String(error)));
+    throw error;
+  }
+}
+
+function host(): Host {
+  const memory = new Memory(location.pathname);
+  const scheme = matchMedia("(prefers-color-scheme: dark)");
+  const dark = new Signal(scheme.matches);
+  scheme.addEventListener("change", () => (dark.value = scheme.matches));
+  return {
+    recall: name => memory.recall(name),
+    remember: (name, value) => memory.remember(name, value),
+    dark,
+    download,
+    live: new Signal(null),
+    report: () => Promise.resolve(PAGE),
+  };
+}
+
+/** The page as it came, before the viewer changed it. */
+const PAGE = `<!doctype html>${document.documentElement.outerHTML}`;
+
+void main();
