@@ -30,10 +30,12 @@ export class Grid {
   private last: string | undefined;
 
   constructor(
+    parent: HTMLElement,
     private readonly name: string,
     readonly layout: Signal<Layout>,
     private readonly panes: Panes,
   ) {
+    parent.append(this.element);
     layout.watch(() => this.render());
     this.element.addEventListener("focusin", event => {
       const cell = (event.target as HTMLElement).closest<HTMLElement>(".ex-cell");

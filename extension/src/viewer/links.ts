@@ -98,7 +98,9 @@ function* linesOf(text: TextData | null | undefined): Iterable<[string, readonly
 export function* elements(compile: CompileData): Iterable<[string, readonly string[]]> {
   for (const stage of compile.stages ?? []) {
     yield* linesOf(stage.body);
-    for (const node of stage.graph?.nodes ?? []) yield [node.id, node.origins];
+    for (const graph of [stage.graph, ...(stage.halves ?? [])]) {
+      for (const node of graph?.nodes ?? []) yield [node.id, node.origins];
+    }
   }
   for (const code of compile.codes ?? []) {
     for (const instruction of code.instructions) {

@@ -4,6 +4,7 @@ import { page } from "./catalogue";
 import { openDialog } from "./dialog";
 import { h } from "./dom";
 import { parts, type Key } from "./element";
+import { fileName } from "./filename";
 import { Follower } from "./follow";
 import { Grid } from "./grid";
 import { helpPage } from "./help";
@@ -56,13 +57,12 @@ export class Shell {
     const header = h("header", { class: "ex-header" });
     const body = h("div", { class: "ex-body" }, this.stages.element);
     root.replaceChildren(header, status.element, body);
-    this.grid = new Grid(this.name, layout, {
+    this.grid = new Grid(body, this.name, layout, {
       kinds,
       open: (kind, tab, into) => kind.open(into, this.contextOf(tab)),
       about: kind => this.about(kind),
       exports: tab => (this.grid.pane(tab)?.exports() ?? []).map(each => this.exportItem(each)),
     });
-    body.append(this.grid.element);
     this.disposers.push(
       onChange(layout, value => host.remember("layout", saved(value))),
       model.record.watch(record => this.head(header, record)),
@@ -288,10 +288,6 @@ function onChange<T>(signal: Signal<T>, listener: (value: T) => void): Dispose {
   });
   now = false;
   return end;
-}
-
-export function fileName(title: string): string {
-  return title.replace(/[^\w.-]+/g, "_").replace(/^_+|_+$/g, "") || "record";
 }
 
 /** Whether what was kept can stand where `initial` would: an older version may have kept something else there. */

@@ -1,0 +1,31 @@
+// The lines of a record's texts as rows of a TextView.
+
+import { isSourceLine, key, syntheticReason } from "./element";
+import type { Model } from "./model";
+import type { CompileData, LineData, TextData } from "./record";
+import type { Row } from "./textview";
+
+/** The rows of a text of a compile: what each line is about, its source line's colour, and why it has none (said once
+ * for a run of lines of the same reason). */
+export function rowsOf(text: TextData | null | undefined, compile: CompileData, model: Model, numbered = false): Row[] {
+  let said: string | undefined;
+  return (text?.lines ?? []).map((line, n) => {
+    const row = rowOf(line, compile, model, numbered ? String(n + 1) : undefined);
+    const repeated = row.note !== undefined && row.note === said;
+    said = row.note;
+    return repeated ? { ...row, note: undefined } : row;
+  });
+}
+
+function rowOf([text, id, origins]: LineData, compile: CompileData, model: Model, number: string | undefined): Row {
+  const causes = (origins ?? []).map(origin => key(compile.id, origin));
+  const own = id ? key(compile.id, id) : null;
+  const colour = own ? model.palette.value.of(own) : model.palette.value.ofAll(causes);
+  const told = (origins ?? []).filter(origin => syntheticReason(origin) === null);
+  const stands = own ? [own] : told.map(origin => key(compile.id, origin));
+  if (colour !== null || (!own && causes.length === 0)) return { text, stands, colour, number };
+  const links = model.links.value;
+  const reasons = new Set((own ? [own] : causes).flatMap(each => links.synthetic(each)));
+  const direct = (origins ?? []).some(isSourceLine);
+  return { text, stands, colour, number, note: reasons.size && !direct ? `no source line: ${[...reasons].join(", ")}` : undefined };
+}

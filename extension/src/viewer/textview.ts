@@ -1,0 +1,342 @@
+// A read-only text whose lines stand for elements: coloured by source line, lit up with the chain of what is selected.
+
+import { EditorState, type Extension, RangeSetBuilder, StateEffect } from "@codemirror/state";
+import {
+  Decoration, type DecorationSet, EditorView, gutter, GutterMarker, keymap, ViewPlugin, type ViewUpdate,
+} from "@codemirror/view";
+import { h } from "./dom";
+import type { Key } from "./element";
+import { type Colour, colourClass } from "./palette";
+import type { Context } from "./pane";
+import type { Dispose } from "./signal";
+import { type Kind, quotes, tokens } from "./syntax";
+
+export interface Row {
+  readonly text: string;
+  /** The elements that the line is about; the first is selected by hovering over it. */
+  readonly stands?: readonly Key[];
+  readonly colour?: Colour;
+  /** What the gutter says beside it: a line number, an offset. */
+  readonly number?: string;
+  /** Marks in the gutter, as text; each with its meaning. */
+  readonly marks?: readonly Mark[];
+  readonly style?: "heading" | "added" | "removed" | "altered" | "filler" | "faint";
+  /** Said at the end of the line. */
+  readonly note?: string;
+}
+
+export interface Mark {
+  readonly text: string;
+  readonly title: string;
+  readonly style: string;
+}
+
+export interface Rows {
+  readonly rows: readonly Row[];
+  readonly language: string;
+  /** What a screen reader calls the text. */
+  readonly label: string;
+}
+
+/** The chain changed, or a mark moved. */
+const relit = StateEffect.define<null>();
+/** The rows are others, though their text may be the same. */
+const replaced = StateEffect.define<null>();
+const EMPTY: Rows = { rows: [], language: "text", label: "" };
+
+export class TextView {
+  readonly view: EditorView;
+  private shown: Rows = EMPTY;
+  private inside: readonly string[] = [];
+  private lines: ReadonlyMap<Key, number> | null = null;
+  private readonly disposers: Dispose[];
+  private ownPin: Key | null = null;
+  private current = -1;
+  private pointed = -1;
+
+  constructor(into: HTMLElement, private readonly context: Pick<Context, "selection" | "model">, marked = false) {
+    this.view = new EditorView({ parent: into, state: this.state(marked) });
+    this.view.dom.classList.add("ex-textview");
+    const { selection } = context;
+    this.disposers = [
+      selection.chain.watch(() => this.relight()),
+      selection.pinned.watch(pinned => {
+        if (pinned !== null && pinned !== this.ownPin) this.reveal(pinned, true);
+        this.ownPin = null;
+      }),
+    ];
+  }
+
+  show(rows: Rows): void {
+    if (rows === this.shown) return;
+    const sameText = rows.rows.length === this.shown.rows.length && rows.rows.every((row, n) => row.text === this.shown.rows[n]?.text);
+    this.shown = rows;
+    this.lines = null;
+    this.pointed = -1;
+    this.inside = rows.language === "python" || rows.language === "triton" ? quotesOf(rows.rows) : [];
+    if (sameText) {
+      this.view.dispatch({ effects: replaced.of(null) });
+    } else {
+      const text = rows.rows.map(row => row.text).join("\n");
+      this.view.dispatch({ changes: { from: 0, to: this.view.state.doc.length, insert: text }, selection: { anchor: 0 }, effects: replaced.of(null) });
+      this.view.scrollDOM.scrollTo(0, 0);
+    }
+  }
+
+  /** Marks one line as the one that something is at (-1: none), and brings it into view. */
+  setCurrent(line: number): void {
+    if (line === this.current) return;
+    this.current = line;
+    this.view.dispatch({ effects: [relit.of(null), ...(line >= 0 ? [this.scrolling(line)] : [])] });
+  }
+
+  /** Brings an element into view: its own line, or else the first of its chain. `gently`: not where one is seen already. */
+  reveal(what: Key, gently = false): boolean {
+    const line = this.lineOf(what);
+    if (line === undefined) return false;
+    if (gently && this.isSeen(line)) return true;
+    this.view.dispatch({ effects: this.scrolling(line) });
+    return true;
+  }
+
+  /** Brings a line (from 0) into view. */
+  scrollTo(line: number): void {
+    this.view.dispatch({ effects: EditorView.scrollIntoView(this.position(line), { y: "start" }) });
+  }
+
+  get text(): string {
+    return this.shown.rows.map(row => row.text).join("\n");
+  }
+
+  dispose(): void {
+    this.disposers.forEach(dispose => dispose());
+    this.view.destroy();
+  }
+
+  private lineOf(what: Key): number | undefined {
+    this.lines ??= new Map([...this.shown.rows.entries()].reverse().flatMap(([n, row]) => (row.stands ?? []).map(key => [key, n] as const)));
+    const own = this.lines.get(what);
+    if (own !== undefined) return own;
+    const links = this.context.model.links.value;
+    let first: number | undefined;
+    for (const key of links.chain(what)) {
+      const line = this.lines.get(key);
+      if (line !== undefined && (first === undefined || line < first)) first = line;
+    }
+    return first;
+  }
+
+  private isSeen(line: number): boolean {
+    const block = this.view.lineBlockAt(this.position(line));
+    const { scrollTop, clientHeight } = this.view.scrollDOM;
+    return block.top >= scrollTop && block.bottom <= scrollTop + clientHeight;
+  }
+
+  private scrolling(line: number): StateEffect<unknown> {
+    return EditorView.scrollIntoView(this.position(line), { y: "nearest", yMargin: this.view.scrollDOM.clientHeight / 3 });
+  }
+
+  private position(line: number): number {
+    const { doc } = this.view.state;
+    return doc.line(Math.max(1, Math.min(line + 1, doc.lines))).from;
+  }
+
+  private relight(): void {
+    this.view.dispatch({ effects: relit.of(null) });
+  }
+
+  private row(line: number): Row | undefined {
+    return this.shown.rows[line];
+  }
+
+  private key(line: number): Key | null {
+    return this.row(line)?.stands?.[0] ?? null;
+  }
+
+  private lineAt(event: Event): number {
+    const element = event.target instanceof Element ? event.target.closest(".cm-line") : null;
+    if (!element || !this.view.contentDOM.contains(element)) return -1;
+    return this.view.state.doc.lineAt(this.view.posAtDOM(element)).number - 1;
+  }
+
+  private point(line: number): void {
+    if (line === this.pointed) return;
+    this.pointed = line;
+    this.context.selection.hovered.value = this.key(line);
+  }
+
+  private pin(line: number): void {
+    const what = this.key(line);
+    if (what === null) return;
+    this.ownPin = what;
+    this.context.selection.pin(what);
+  }
+
+  /** The line that the keyboard is on. */
+  private get caret(): number {
+    return this.view.state.doc.lineAt(this.view.state.selection.main.head).number - 1;
+  }
+
+  private step(by: number): boolean {
+    const line = Math.max(0, Math.min(this.caret + by, this.view.state.doc.lines - 1));
+    const at = this.position(line);
+    this.view.dispatch({ selection: { anchor: at }, effects: EditorView.scrollIntoView(at, { y: "nearest", yMargin: 20 }) });
+    this.pointed = -1;
+    this.point(line);
+    return true;
+  }
+
+  private state(marked: boolean): EditorState {
+    const page = () => Math.max(1, Math.floor(this.view.scrollDOM.clientHeight / this.view.defaultLineHeight) - 1);
+    const all = () => this.view.state.doc.lines;
+    const extensions: Extension[] = [
+      EditorState.readOnly.of(true),
+      EditorView.editable.of(false),
+      EditorView.contentAttributes.of(() => ({ tabindex: "0", "aria-label": this.shown.label })),
+      keymap.of([
+        { key: "ArrowDown", run: () => this.step(1) },
+        { key: "ArrowUp", run: () => this.step(-1) },
+        { key: "PageDown", run: () => this.step(page()) },
+        { key: "PageUp", run: () => this.step(-page()) },
+        { key: "Home", run: () => this.step(-all()) },
+        { key: "End", run: () => this.step(all()) },
+        { key: "Enter", run: () => (this.pin(this.caret), true) },
+        { key: " ", run: () => (this.pin(this.caret), true) },
+      ]),
+      EditorView.domEventHandlers({
+        mousemove: event => this.point(this.lineAt(event)),
+        mouseleave: () => this.point(-1),
+        click: event => {
+          const chosen = this.view.dom.ownerDocument.getSelection();
+          const line = this.lineAt(event);
+          if (line >= 0 && (!chosen || chosen.isCollapsed)) {
+            this.view.dispatch({ selection: { anchor: this.position(line) } });
+            this.pin(line);
+          }
+        },
+        focus: () => this.relight(),
+        blur: () => {
+          this.point(-1);
+          this.relight();
+        },
+      }),
+      ViewPlugin.define(view => new Lights(view, target => this.decorations(target)), { decorations: each => each.decorations }),
+    ];
+    const numbers = gutter({
+      class: "ex-numbers",
+      lineMarker: (view, block) => {
+        const number = this.row(view.state.doc.lineAt(block.from).number - 1)?.number;
+        return number ? new NumberMarker(number) : null;
+      },
+      lineMarkerChange: update => has(update, replaced),
+    });
+    const marks = gutter({
+      class: "ex-marks",
+      lineMarker: (view, block) => {
+        const found = this.row(view.state.doc.lineAt(block.from).number - 1)?.marks;
+        return found?.length ? new Marks(found) : null;
+      },
+      lineMarkerChange: update => has(update, replaced),
+    });
+    return EditorState.create({ extensions: [...extensions, numbers, ...(marked ? [marks] : [])] });
+  }
+
+  /** Decorations of the lines in view alone, so that lighting up costs the same in a text of any length. */
+  private decorations(view: EditorView): DecorationSet {
+    const builder = new RangeSetBuilder<Decoration>();
+    const chain = this.context.selection.chain.value;
+    const pinned = this.context.selection.pinned.value;
+    const caret = view.hasFocus ? view.state.doc.lineAt(view.state.selection.main.head).number - 1 : -1;
+    for (const { from, to } of view.visibleRanges) {
+      for (let at = from; at <= to; ) {
+        const line = view.state.doc.lineAt(at);
+        const n = line.number - 1;
+        const row = this.row(n);
+        if (row) {
+          const hot = row.stands?.some(key => chain.has(key)) ?? false;
+          const classes = [
+            "ex-row", colourClass(row.colour ?? null), row.style ? `ex-row-${row.style}` : "", hot ? "ex-hot" : "",
+            pinned !== null && row.stands?.includes(pinned) ? "ex-pinned" : "", n === this.current ? "ex-current" : "", n === caret ? "ex-caret" : "",
+          ];
+          const attributes = row.note ? { "data-note": row.note } : undefined;
+          builder.add(line.from, line.from, Decoration.line({ class: classes.filter(Boolean).join(" "), attributes }));
+          if (row.style !== "heading") {
+            for (const token of tokens(row.text, this.shown.language, this.inside[n])) {
+              builder.add(line.from + token.from, line.from + token.to, TOKENS[token.kind]);
+            }
+          }
+        }
+        at = line.to + 1;
+      }
+    }
+    return builder.finish();
+  }
+}
+
+/** A heading between stretches of a file ends whatever string was open. */
+function quotesOf(rows: readonly Row[]): string[] {
+  const found: string[] = [];
+  let stretch: string[] = [];
+  for (const row of rows) {
+    if (row.style === "heading") {
+      found.push(...quotes(stretch), "");
+      stretch = [];
+    } else {
+      stretch.push(row.text);
+    }
+  }
+  return [...found, ...quotes(stretch)];
+}
+
+const TOKENS: { readonly [kind in Kind]: Decoration } = {
+  comment: Decoration.mark({ class: "ex-tok-comment" }),
+  string: Decoration.mark({ class: "ex-tok-string" }),
+  number: Decoration.mark({ class: "ex-tok-number" }),
+  keyword: Decoration.mark({ class: "ex-tok-keyword" }),
+  name: Decoration.mark({ class: "ex-tok-name" }),
+  label: Decoration.mark({ class: "ex-tok-label" }),
+};
+
+class Lights {
+  decorations: DecorationSet;
+
+  constructor(view: EditorView, private readonly make: (view: EditorView) => DecorationSet) {
+    this.decorations = make(view);
+  }
+
+  update(update: ViewUpdate): void {
+    if (has(update, relit) || has(update, replaced) || update.docChanged || update.viewportChanged || update.selectionSet) this.decorations = this.make(update.view);
+  }
+}
+
+function has(update: ViewUpdate, wanted: typeof relit): boolean {
+  return update.transactions.some(each => each.effects.some(effect => effect.is(wanted)));
+}
+
+class NumberMarker extends GutterMarker {
+  constructor(private readonly number: string) {
+    super();
+  }
+
+  override eq(other: GutterMarker): boolean {
+    return other instanceof NumberMarker && other.number === this.number;
+  }
+
+  override toDOM(): Node {
+    return document.createTextNode(this.number);
+  }
+}
+
+class Marks extends GutterMarker {
+  constructor(private readonly marks: readonly Mark[]) {
+    super();
+  }
+
+  override eq(other: GutterMarker): boolean {
+    return other instanceof Marks && JSON.stringify(other.marks) === JSON.stringify(this.marks);
+  }
+
+  override toDOM(): Node {
+    return h("span", {}, ...this.marks.map(({ text, title, style }) => h("span", { class: `ex-mark ${style}`, title }, text)));
+  }
+}
