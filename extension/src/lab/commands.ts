@@ -6,7 +6,7 @@ import { type ICommandPalette, MainAreaWidget, showErrorMessage } from "@jupyter
 import type { INotebookTracker } from "@jupyterlab/notebook";
 import { download } from "../page/download";
 import { PANES } from "../viewer/panes";
-import { fileName } from "../viewer/shell";
+import { fileName } from "../viewer/filename";
 import { icon } from "./icon";
 import { RecordView, views } from "./view";
 
