@@ -121,6 +121,35 @@ class TensorFactsData(Data, frozen=True):
     requires_grad: bool = False
     type: str = "torch.Tensor"
 
+    def differences(self, given: TensorFactsData) -> list[str]:
+        """How the tensor `given` breaks these facts, one phrase each. Strides count where all else fits, and only
+        along dimensions that have another size than 1."""
+        found = [
+            f"{name} is {theirs}, expected {ours}"
+            for name, ours, theirs in (
+                ("dtype", self.dtype, given.dtype),
+                ("device", self.device, given.device),
+                ("requires_grad", self.requires_grad, given.requires_grad),
+                ("type", self.type, given.type),
+                ("rank", len(self.sizes), len(given.sizes)),
+            )
+            if ours != theirs
+        ]
+        if len(self.sizes) != len(given.sizes):
+            return found
+        sizes = enumerate(zip(self.sizes, given.sizes, strict=True))
+        found += [
+            f"size({d}) is {theirs}, expected {ours}" for d, (ours, theirs) in sizes if ours not in (None, theirs)
+        ]
+        if found or self.strides is None or given.strides is None:
+            return found
+        strides = enumerate(zip(self.strides, given.strides, strict=True))
+        return [
+            f"stride({d}) is {theirs}, expected {ours}"
+            for d, (ours, theirs) in strides
+            if ours not in (None, theirs) and given.sizes[d] != 1
+        ]
+
 
 class ConstantData(Data, frozen=True):
     """A plain value. `type` is its class's name ("int", "NoneType"), `text` its repr. `value` is the value itself where
@@ -158,6 +187,8 @@ class GlobalStateData(Data, frozen=True):
     default_dtype: str = "float32"
     deterministic: bool = False
     threads: int = 1
+    devices: tuple[str, ...] = ()
+    """The default devices of open blocks, innermost last."""
 
 
 class InputData(Data, frozen=True):
@@ -166,7 +197,7 @@ class InputData(Data, frozen=True):
     `kind` is "tensor" (`tensor` says more), "number", "bool", "str" or "none" (`constant`), "list" or "tuple"
     (`length`), "dict" (`keys`), "object" (`type`). `role` is "argument" (a local of the frame), "global", "closure", or
     "reached" (through one of these; a parameter of a module, say). `name` is the graph's placeholder, where it is an
-    input of it.
+    input of it. `same_as` is the source of an earlier input that is the same object.
     """
 
     source: str
@@ -178,6 +209,7 @@ class InputData(Data, frozen=True):
     length: int | None = None
     keys: tuple[ConstantData, ...] | None = None
     name: str = ""
+    same_as: str = ""
 
 
 class GuardData(Data, frozen=True):
@@ -215,8 +247,8 @@ class GuardData(Data, frozen=True):
 
 
 class RecompileData(Data, frozen=True):
-    """Why the earlier compile `of` the same frame did not accept this call: the first guard of it that failed ("" where
-    it cannot be told), and how, with the values."""
+    """Why the earlier compile `of` the same frame did not accept this call: a guard of it that failed ("" where it
+    cannot be told which), and how, with the values. One for each such guard."""
 
     of: str
     guard: str
@@ -444,7 +476,7 @@ class CompileData(Data, frozen=True):
     fallback: WhyData | None = None
     inputs: tuple[InputData, ...] = ()
     recompiles: tuple[RecompileData, ...] = ()
-    """One for each earlier compile of the frame that is still in use."""
+    """Of each earlier compile of the frame that is still in use, in order."""
     continues: str = ""
     """The compile whose break led to this frame, where it is a continuation."""
     activations: tuple[ActivationData, ...] = ()

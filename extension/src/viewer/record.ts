@@ -124,6 +124,7 @@ export interface GlobalStateData {
   readonly default_dtype?: string;
   readonly deterministic?: boolean;
   readonly threads?: number;
+  readonly devices?: readonly string[];
 }
 
 /** A value that a frame was given, or the description of one.
@@ -131,7 +132,7 @@ export interface GlobalStateData {
  * `kind` is "tensor" (`tensor` says more), "number", "bool", "str" or "none" (`constant`), "list" or "tuple"
  * (`length`), "dict" (`keys`), "object" (`type`). `role` is "argument" (a local of the frame), "global", "closure", or
  * "reached" (through one of these; a parameter of a module, say). `name` is the graph's placeholder, where it is an
- * input of it. */
+ * input of it. `same_as` is the source of an earlier input that is the same object. */
 export interface InputData {
   readonly source: string;
   readonly kind: string;
@@ -142,6 +143,7 @@ export interface InputData {
   readonly length?: number | null;
   readonly keys?: readonly ConstantData[] | null;
   readonly name?: string;
+  readonly same_as?: string;
 }
 
 /** `source` is Python text of what is checked; `property`, `relation`, `value` what is asked of it; `seen` what it
@@ -176,8 +178,8 @@ export interface GuardData {
   readonly state?: GlobalStateData | null;
 }
 
-/** Why the earlier compile `of` the same frame did not accept this call: the first guard of it that failed ("" where
- * it cannot be told), and how, with the values. */
+/** Why the earlier compile `of` the same frame did not accept this call: a guard of it that failed ("" where it
+ * cannot be told which), and how, with the values. One for each such guard. */
 export interface RecompileData {
   readonly of: string;
   readonly guard: string;
