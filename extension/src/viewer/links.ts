@@ -1,14 +1,17 @@
 // The chain of causes in a record: source line -> instruction -> FX node -> ATen node -> buffer -> generated line.
 // The same edges as explorer/view/provenance.py; a test compares the two.
 
-import { type Key, key, parts } from "./element";
+import { type Key, key, parts, syntheticReason } from "./element";
 import type { CompileData, LineData, RecordData, TextData } from "./record";
 
-type Edges = Map<Key, Set<Key>>;
-
 export class Links {
-  private readonly up: Edges = new Map();
-  private readonly down: Edges = new Map();
+  /** Elements by number, and the numbers of what each was caused by, and of what it caused. */
+  private readonly names: Key[] = [];
+  private readonly numbers = new Map<Key, number>();
+  private readonly up: number[][] = [];
+  private readonly down: number[][] = [];
+  private readonly instructions = new Set<number>();
+  private readonly guessed = new Map<Key, string>();
   private readonly chains = new Map<Key, ReadonlySet<Key>>();
 
   constructor(record: RecordData) {
@@ -19,72 +22,101 @@ export class Links {
   chain(of: Key): ReadonlySet<Key> {
     let found = this.chains.get(of);
     if (!found) {
-      const reached = closure(this.up, of);
-      closure(this.down, of).forEach(each => reached.add(each));
-      this.chains.set(of, (found = reached));
+      const start = this.numbers.get(of);
+      const reached = start === undefined ? [] : [...closure(this.up, start), ...closure(this.down, start)];
+      this.chains.set(of, (found = new Set([of, ...reached.map(n => this.names[n] as Key)])));
     }
     return found;
   }
 
   causes(of: Key): ReadonlySet<Key> {
-    return closure(this.up, of);
+    return this.reached(this.up, of);
   }
 
   effects(of: Key): ReadonlySet<Key> {
-    return closure(this.down, of);
-  }
-
-  /** The source lines at the top of an element's chain, as keys. */
-  sourceLines(of: Key): Key[] {
-    return [...closure(this.up, of)].filter(each => parts(each).compile === "").sort();
-  }
-
-  /** All source lines that caused something. */
-  allSourceLines(): Key[] {
-    return [...this.down.keys()].filter(each => parts(each).compile === "");
+    return this.reached(this.down, of);
   }
 
   /** What an element names as its origins. */
   directCauses(of: Key): readonly Key[] {
-    return [...(this.up.get(of) ?? [])];
+    return this.next(this.up, of);
+  }
+
+  /** What names an element as its origin. */
+  directEffects(of: Key): readonly Key[] {
+    return this.next(this.down, of);
+  }
+
+  /** The source lines at the top of an element's chain, as keys. */
+  sourceLines(of: Key): Key[] {
+    return [...this.causes(of)].filter(each => parts(each).compile === "").sort();
   }
 
   /** The reasons of an element that no source line caused. */
   synthetic(of: Key): string[] {
-    const reasons = [...closure(this.up, of)].map(each => parts(each).id);
-    return reasons.filter(id => id.startsWith("synthetic:")).map(id => id.slice("synthetic:".length));
+    return [...this.causes(of)].flatMap(each => syntheticReason(parts(each).id) ?? []);
+  }
+
+  /** The source lines that caused more than instructions: those that are in the compiled program. */
+  programLines(): Key[] {
+    return this.names.filter((name, n) => {
+      if (parts(name).compile !== "") return false;
+      for (const each of closure(this.down, n)) if (each !== n && !this.instructions.has(each)) return true;
+      return false;
+    });
+  }
+
+  /** How the origins of an element were worked out, where its compiler did not tell them. */
+  inferred(of: Key): string | undefined {
+    return this.guessed.get(of);
   }
 
   private add(compile: CompileData): void {
+    const known = new Map<string, number>();
+    const number = (id: string): number => {
+      let found = known.get(id);
+      if (found === undefined) known.set(id, (found = this.number(key(compile.id, id))));
+      return found;
+    };
     for (const [id, origins] of elements(compile)) {
-      const own = key(compile.id, id);
+      const own = number(id);
       for (const origin of origins) {
-        const cause = key(compile.id, origin);
-        if (cause === own) continue;
-        connect(this.up, own, cause);
-        connect(this.down, cause, own);
+        const cause = number(origin);
+        const causes = this.up[own] as number[];
+        if (cause === own || causes.includes(cause)) continue;
+        causes.push(cause);
+        (this.down[cause] as number[]).push(own);
       }
     }
+    for (const code of compile.codes ?? []) for (const { id } of code.instructions) this.instructions.add(number(id));
+    for (const [how, ids] of Object.entries(compile.inferred ?? {})) for (const id of ids) this.guessed.set(key(compile.id, id), how);
+  }
+
+  private number(of: Key): number {
+    let found = this.numbers.get(of);
+    if (found === undefined) {
+      this.numbers.set(of, (found = this.names.length));
+      this.names.push(of);
+      this.up.push([]);
+      this.down.push([]);
+    }
+    return found;
+  }
+
+  private next(edges: readonly (readonly number[])[], of: Key): Key[] {
+    const start = this.numbers.get(of);
+    return start === undefined ? [] : (edges[start] as number[]).map(n => this.names[n] as Key);
+  }
+
+  private reached(edges: readonly (readonly number[])[], of: Key): ReadonlySet<Key> {
+    const start = this.numbers.get(of);
+    return new Set(start === undefined ? [of] : [...closure(edges, start)].map(n => this.names[n] as Key));
   }
 }
 
-function connect(edges: Edges, from: Key, to: Key): void {
-  const found = edges.get(from);
-  if (found) found.add(to);
-  else edges.set(from, new Set([to]));
-}
-
-function closure(edges: Edges, start: Key): Set<Key> {
+function closure(edges: readonly (readonly number[])[], start: number): Set<number> {
   const seen = new Set([start]);
-  const stack = [start];
-  for (let next = stack.pop(); next !== undefined; next = stack.pop()) {
-    for (const each of edges.get(next) ?? []) {
-      if (!seen.has(each)) {
-        seen.add(each);
-        stack.push(each);
-      }
-    }
-  }
+  for (const next of seen) for (const each of edges[next] as number[]) seen.add(each);
   return seen;
 }
 

@@ -5,7 +5,8 @@ import type { Links } from "./links";
 
 export const COLOURS = 12;
 
-/** A colour's number; "many" for what several source lines caused; null for what none did. */
+/** A colour's number; "many" for what several source lines caused; null for what none did, and for lines that are in no
+ * compiled program. */
 export type Colour = number | "many" | null;
 
 export class Palette {
@@ -13,7 +14,7 @@ export class Palette {
   private readonly found = new Map<Key, Key | "many" | null>();
 
   constructor(private readonly links: Links) {
-    [...links.allSourceLines()].sort(bySourceLine).forEach((line, rank) => this.ranks.set(line, rank));
+    links.programLines().sort(bySourceLine).forEach((line, rank) => this.ranks.set(line, rank));
   }
 
   /** The colour of an element. */
@@ -29,7 +30,9 @@ export class Palette {
   }
 
   private colour(line: Key | "many" | null): Colour {
-    return line === null || line === "many" ? line : (this.ranks.get(line) ?? 0) % COLOURS;
+    if (line === null || line === "many") return line;
+    const rank = this.ranks.get(line);
+    return rank === undefined ? null : rank % COLOURS;
   }
 
   /** The one source line at the top of an element's chain. Iterative, since chains can be long. */

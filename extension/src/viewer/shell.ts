@@ -16,10 +16,11 @@ import type { Context, Export, PaneKind } from "./pane";
 import type { RecordData } from "./record";
 import { SearchBox } from "./searchbox";
 import { Selection } from "./selection";
-import { type Dispose, Signal } from "./signal";
+import { type Dispose, onChange, Signal } from "./signal";
 import { StageList } from "./stagelist";
 import { fittingPane } from "./stages";
 import { Status } from "./status";
+import { Trail } from "./trail";
 
 const WIDE = 1250;
 const MIDDLE = 720;
@@ -56,7 +57,8 @@ export class Shell {
     const layout = new Signal<Layout>(this.initialLayout());
     const header = h("header", { class: "ex-header" });
     const body = h("div", { class: "ex-body" }, this.stages.element);
-    root.replaceChildren(header, status.element, body);
+    const trail = new Trail(context);
+    root.replaceChildren(header, status.element, body, trail.element);
     this.grid = new Grid(body, this.name, layout, {
       kinds,
       open: (kind, tab, into) => kind.open(into, this.contextOf(tab)),
@@ -69,7 +71,7 @@ export class Shell {
       model.record.watch(() => this.choose()),
       this.compile.watch(() => this.chooseStage()),
       host.dark.watch(dark => root.classList.toggle("ex-dark", dark)),
-      () => follower.end(), () => status.dispose(), () => this.stages.dispose(), () => this.search.dispose(), () => this.grid.dispose(),
+      () => follower.end(), () => status.dispose(), () => trail.dispose(), () => this.stages.dispose(), () => this.search.dispose(), () => this.grid.dispose(),
     );
     const key = (event: KeyboardEvent) => this.key(event);
     root.addEventListener("keydown", key);
@@ -278,16 +280,6 @@ function titleOf(record: RecordData): HTMLElement[] {
     h("span", { class: "ex-badge", title: "The compiler that made this" }, record.engine),
     h("span", { class: "ex-badge", title: "The machine that code was generated for" }, record.target),
   ];
-}
-
-/** Watches without a call for the value that is there now: what a width alone suggested need not be remembered. */
-function onChange<T>(signal: Signal<T>, listener: (value: T) => void): Dispose {
-  let now = true;
-  const end = signal.watch(value => {
-    if (!now) listener(value);
-  });
-  now = false;
-  return end;
 }
 
 /** Whether what was kept can stand where `initial` would: an older version may have kept something else there. */

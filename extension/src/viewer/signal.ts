@@ -37,7 +37,7 @@ export class Derived<T> implements Readable<T> {
 
   constructor(from: readonly Readable<unknown>[], compute: () => T) {
     this.inner = new Signal(compute());
-    const disposers = from.map(each => each.watch(() => (this.inner.value = compute())));
+    const disposers = from.map(each => onChange(each, () => (this.inner.value = compute())));
     this.end = () => disposers.forEach(dispose => dispose());
   }
 
@@ -48,4 +48,14 @@ export class Derived<T> implements Readable<T> {
   watch(listener: (value: T) => void): Dispose {
     return this.inner.watch(listener);
   }
+}
+
+/** Watches for changes alone: no call for the value that is there now. */
+export function onChange<T>(of: Readable<T>, listener: (value: T) => void): Dispose {
+  let there = false;
+  const end = of.watch(value => {
+    if (there) listener(value);
+  });
+  there = true;
+  return end;
 }

@@ -1,0 +1,102 @@
+// The user's source, with what became of its lines.
+
+import { h } from "../dom";
+import { fileName } from "../filename";
+import { count, seconds } from "../format";
+import type { Context, Pane, PaneKind } from "../pane";
+import { breaksByLine, guardsByLine, kernelTime, running, sourceFiles, timeShare } from "../sources";
+import { type Mark, type Row, TextView } from "../textview";
+
+export const source: PaneKind = {
+  id: "source",
+  title: "Source",
+  about: {
+    text:
+      "The Python that was compiled: every line that became part of a graph, with the functions that were called along the way. "
+      + "A line's colour is the colour of all that it caused, in every pane. In the margin: ⤶ where the graph breaks, G with the "
+      + "number of guards that the line made necessary, and the share of the measured kernel time that goes to it. A kernel "
+      + "often serves several lines: ≤38 % means that all of it is shared, 20–58 % that 20 % is the line's own.",
+    paper: "TorchDynamo captures graphs from Python bytecode, so that the source needs no changes (section 3).",
+    stock: "Stack traces in node.meta[\"stack_trace\"]; TORCH_LOGS=\"graph_breaks,guards\" for the marks.",
+  },
+  open(into: HTMLElement, context: Context): Pane {
+    const files = h("select", { class: "ex-select", "aria-label": "Go to a file" });
+    const marks = h("select", { class: "ex-select", "aria-label": "Go to a mark" });
+    const body = h("div", { class: "ex-body-text" });
+    const nothing = h("p", { class: "ex-hint" }, "The record holds no source: it was not there to be read when the record was made.");
+    const bar = h("div", { class: "ex-bar" }, files, marks);
+    into.append(h("div", { class: "ex-pane" }, bar, nothing, body));
+    const view = new TextView(body, context, true);
+    const jump = (select: HTMLSelectElement) => select.addEventListener("change", () => {
+      if (select.value !== "") view.scrollTo(Number(select.value));
+      select.selectedIndex = 0;
+    });
+    jump(files);
+    jump(marks);
+    const render = () => {
+      const { rows, headings, marked } = sourceRows(context);
+      files.hidden = headings.length < 2;
+      files.replaceChildren(option("", count(headings.length, "stretch", "stretches")), ...headings.map(([n, text]) => option(String(n), text)));
+      marks.hidden = marked.length === 0;
+      marks.replaceChildren(option("", count(marked.length, "mark")), ...marked.map(([n, text]) => option(String(n), text)));
+      nothing.hidden = rows.length > 0;
+      body.hidden = rows.length === 0;
+      bar.hidden = files.hidden && marks.hidden;
+      view.show({ rows, language: "python", label: "Source" });
+    };
+    const disposers = [context.model.record.watch(render), context.compile.watch(render)];
+    return {
+      reveal: what => view.reveal(what),
+      exports: () => [{ kind: "txt", name: fileName(`${context.model.record.value.title} source`), make: async () => view.text }],
+      dispose: () => {
+        disposers.forEach(dispose => dispose());
+        view.dispose();
+      },
+    };
+  },
+};
+
+function option(value: string, text: string): HTMLOptionElement {
+  return h("option", { value }, text);
+}
+
+interface Shown {
+  readonly rows: readonly Row[];
+  /** Lines of the view where a stretch begins, and where a mark is, with what is said there. */
+  readonly headings: readonly (readonly [number, string])[];
+  readonly marked: readonly (readonly [number, string])[];
+}
+
+function sourceRows({ model, compile }: Context): Shown {
+  const record = model.record.value;
+  const compiles = running(record.compiles, compile.value);
+  const palette = model.palette.value;
+  const time = kernelTime(compiles, model.links.value);
+  const [guards, breaks] = [guardsByLine(compiles), breaksByLine(compiles)];
+  const rows: Row[] = [];
+  const headings: [number, string][] = [];
+  const marked: [number, string][] = [];
+  for (const { file, name, stretches } of sourceFiles(record)) {
+    for (const { first, lines } of stretches) {
+      const last = first + lines.length - 1;
+      const heading = `${name}, ${first === last ? `line ${first}` : `lines ${first} to ${last}`}`;
+      headings.push([rows.length, heading]);
+      rows.push({ text: heading, style: "heading" });
+      for (const [n, text] of lines.entries()) {
+        const what = `|${file}:${first + n}`;
+        const spent = time.lines.get(what);
+        const found: Mark[] = [];
+        for (const why of breaks.get(what) ?? []) found.push({ text: "⤶", title: `Graph break: ${why}`, style: "ex-mark-break" });
+        const asked = guards.get(what);
+        if (asked) found.push({ text: `${asked.length} G`, title: [`${count(asked.length, "guard")} made here:`, ...asked].join("\n"), style: "ex-mark-guard" });
+        if (spent) {
+          const title = `Kernel time: ${seconds(spent.alone)} its own, ${seconds(spent.shared)} shared, of ${seconds(time.total)}, in ${spent.kernels.join(", ")}`;
+          found.push({ text: timeShare(spent, time.total), title, style: "ex-mark-time" });
+        }
+        for (const mark of found) marked.push([rows.length, `${name}:${first + n}  ${mark.title.split("\n")[0]}`]);
+        rows.push({ text, stands: [what], colour: palette.of(what), number: String(first + n), marks: found });
+      }
+    }
+  }
+  return { rows, headings, marked };
+}

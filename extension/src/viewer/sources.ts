@@ -1,0 +1,144 @@
+// The source files of a record: their names, and what happened at their lines.
+
+import { type Key, key, parts } from "./element";
+import { shortFile } from "./format";
+import type { Links } from "./links";
+import type { CompileData, RecordData } from "./record";
+import { halfName } from "./stages";
+
+const NOTEBOOK_CELL = /[/\\]ipykernel_\d+[/\\]\d+\.py$|^<ipython-input-/;
+const LIBRARY = /[/\\](?:site-packages|dist-packages|lib[/\\]python3\.\d+)[/\\]|^<(?!ipython-input-)/;
+
+export interface SourceFile {
+  readonly file: string;
+  /** A name that no other file of the record has. */
+  readonly name: string;
+  readonly stretches: readonly { readonly first: number; readonly lines: readonly string[] }[];
+}
+
+/** The files with their stretches: the user's own before libraries. */
+export function sourceFiles(record: RecordData): SourceFile[] {
+  const names = fileNames(record.sources.map(each => each.file));
+  const files = [...names.keys()].map(file => ({
+    file,
+    name: names.get(file) ?? file,
+    stretches: record.sources
+      .filter(each => each.file === file)
+      .map(({ first_line, text }) => ({ first: first_line, lines: text.replace(/\n$/, "").split("\n") }))
+      .sort((one, other) => one.first - other.first),
+  }));
+  return [...files.filter(each => !LIBRARY.test(each.file)), ...files.filter(each => LIBRARY.test(each.file))];
+}
+
+/** A short name for each file: as much of its path as tells it from the others; notebook cells in order. */
+export function fileNames(files: readonly string[]): Map<string, string> {
+  const distinct = [...new Set(files)];
+  const cells = distinct.filter(file => NOTEBOOK_CELL.test(file));
+  const rest = distinct.filter(file => !NOTEBOOK_CELL.test(file));
+  return new Map(distinct.map(file => {
+    if (cells.includes(file)) return [file, cells.length > 1 ? `notebook cell ${cells.indexOf(file) + 1}` : "notebook cell"];
+    const steps = file.split(/[/\\]/);
+    for (let n = 1; n < steps.length; n++) {
+      const name = steps.slice(-n).join("/");
+      if (rest.every(other => other === file || !`/${other.replace(/\\/g, "/")}`.endsWith(`/${name}`))) return [file, name];
+    }
+    return [file, file];
+  }));
+}
+
+/** "make.py:9", or "notebook cell:2". */
+export function placeName(file: string, line: number): string {
+  return `${NOTEBOOK_CELL.test(file) ? "notebook cell" : shortFile(file)}:${line}`;
+}
+
+/** The compiles that one call runs through: of each frame the last one, or the chosen one where it is of that frame. */
+export function running(compiles: readonly CompileData[], chosen: string): CompileData[] {
+  const frame = (id: string) => id.replace(/\.\d+$/, "");
+  const last = new Map<string, CompileData>();
+  for (const each of compiles) {
+    const known = last.get(frame(each.id));
+    if (known?.id !== chosen) last.set(frame(each.id), each);
+  }
+  return [...last.values()];
+}
+
+/** Kernel time that a source line bears: `alone` in kernels of no other line, `shared` in those of others too. */
+export interface LineTime {
+  readonly alone: number;
+  readonly shared: number;
+  readonly kernels: readonly string[];
+}
+
+export interface KernelTime {
+  readonly total: number;
+  readonly lines: ReadonlyMap<Key, LineTime>;
+  /** Seconds in kernels that no source line caused. */
+  readonly nowhere: number;
+}
+
+/** Where the measured time of kernels and library calls goes. A kernel's whole time counts for each line it serves. */
+export function kernelTime(compiles: readonly CompileData[], links: Links): KernelTime {
+  const lines = new Map<Key, { alone: number; shared: number; kernels: string[] }>();
+  let [total, nowhere] = [0, 0];
+  for (const compile of compiles) {
+    for (const half of compile.halves ?? []) {
+      const timed: [string, number][] = (half.kernels ?? []).flatMap(each => (each.seconds == null ? [] : [[each.id, each.seconds]]));
+      for (const [id, spent] of [...timed, ...Object.entries(half.extern_seconds ?? {})]) {
+        const served = links.sourceLines(key(compile.id, id));
+        total += spent;
+        if (served.length === 0) nowhere += spent;
+        const name = [compile.id, halfName(compile, half.name), id].filter(Boolean).join(" ");
+        for (const line of served) {
+          const found = lines.get(line) ?? { alone: 0, shared: 0, kernels: [] };
+          if (served.length === 1) found.alone += spent;
+          else found.shared += spent;
+          found.kernels.push(served.length === 1 ? name : `${name} (with ${served.length - 1} more)`);
+          lines.set(line, found);
+        }
+      }
+    }
+  }
+  return { total, lines, nowhere };
+}
+
+/** The share of the time that a line bears: "38 %", "≤38 %" where all is shared, "20–58 %" where some is. */
+export function timeShare({ alone, shared }: LineTime, total: number): string {
+  const [least, most] = [alone, Math.min(alone + shared, total)].map(each => Math.round((100 * each) / total)) as [number, number];
+  if (shared === 0) return least === 0 ? "<1 %" : `${least} %`;
+  if (most === 0) return "<1 %";
+  return alone === 0 || least === 0 ? `≤${most} %` : `${least}–${most} %`;
+}
+
+/** Guards by the source line that asked for them. */
+export function guardsByLine(compiles: readonly CompileData[]): Map<Key, string[]> {
+  const found = new Map<Key, string[]>();
+  for (const compile of compiles) {
+    for (const { span, expression } of compile.guards ?? []) {
+      if (!span) continue;
+      const line = `|${span.file}:${span.line}`;
+      found.set(line, [...(found.get(line) ?? []), expression]);
+    }
+  }
+  return found;
+}
+
+/** Breaks by the source line where the graph ends. */
+export function breaksByLine(compiles: readonly CompileData[]): Map<Key, string[]> {
+  const found = new Map<Key, string[]>();
+  for (const compile of compiles) {
+    for (const { span, why } of compile.breaks ?? []) {
+      if (!span) continue;
+      const line = `|${span.file}:${span.line}`;
+      const said = `${why.title}${why.detail ? `: ${why.detail}` : ""}`;
+      found.set(line, [...(found.get(line) ?? []), said]);
+    }
+  }
+  return found;
+}
+
+/** Where a source line's key points to. */
+export function place(line: Key): { file: string; line: number } {
+  const { id } = parts(line);
+  const colon = id.lastIndexOf(":");
+  return { file: id.slice(0, colon), line: Number(id.slice(colon + 1)) };
+}

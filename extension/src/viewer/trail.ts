@@ -1,0 +1,66 @@
+// The line at the foot: what is selected, and the chain of its causes and effects in words.
+
+import { h } from "./dom";
+import { isSourceLine, type Key, parts, syntheticReason } from "./element";
+import { count } from "./format";
+import type { Links } from "./links";
+import type { Context } from "./pane";
+import { place, placeName } from "./sources";
+import type { Dispose } from "./signal";
+
+const MOST_NAMED = 8;
+
+export class Trail {
+  readonly element = h("footer", { class: "ex-trail" });
+  private readonly disposers: Dispose[];
+
+  constructor(private readonly context: Context) {
+    const render = () => this.render();
+    const { selection, model } = context;
+    this.disposers = [selection.hovered.watch(render), selection.pinned.watch(render), model.links.watch(render)];
+  }
+
+  dispose(): void {
+    this.disposers.forEach(dispose => dispose());
+  }
+
+  private render(): void {
+    const { hovered, pinned } = this.context.selection;
+    const what = hovered.value ?? pinned.value;
+    const free = h("button", { type: "button", class: "ex-link", onclick: () => (pinned.value = null) }, "unpin (Esc)");
+    if (what === null) {
+      this.element.replaceChildren(h("span", { class: "ex-hint-inline" }, "Hover over anything to see what caused it and what it became; click to pin."));
+      return;
+    }
+    const links = this.context.model.links.value;
+    const { causes, effects } = chainInWords(links, what);
+    const guessed = links.inferred(what);
+    this.element.replaceChildren(
+      h("strong", {}, nameOf(what)),
+      h("span", {}, causes),
+      h("span", { class: "ex-trail-effects" }, effects),
+      ...(guessed ? [h("em", {}, `link inferred: ${guessed}`)] : []),
+      ...(pinned.value === null ? [] : [h("span", { class: "ex-trail-pin" }, pinned.value === what ? "pinned " : `pinned: ${nameOf(pinned.value)} `, free)]),
+    );
+  }
+}
+
+/** An element's name as a person reads it. */
+export function nameOf(what: Key): string {
+  const { id } = parts(what);
+  if (!isSourceLine(id)) return id;
+  const { file, line } = place(what);
+  return placeName(file, line);
+}
+
+/** "← fx.mul ← f0@5 ← make.py:9" with the nearest first, and "→ 3 ATen nodes, 12 lines"; or why there is no source line. */
+export function chainInWords(links: Links, what: Key): { causes: string; effects: string } {
+  const causes = [...links.causes(what)].filter(each => each !== what);
+  const reasons = causes.map(each => syntheticReason(parts(each).id)).filter(reason => reason !== null);
+  const named = causes.filter(each => syntheticReason(parts(each).id) === null);
+  const more = named.length > MOST_NAMED ? ` and ${named.length - MOST_NAMED} more` : "";
+  const told = named.slice(0, MOST_NAMED).map(each => `← ${nameOf(each)}`).join(" ") + more;
+  const without = reasons.length && !named.some(each => parts(each).compile === "") ? `no source line: ${[...new Set(reasons)].join(", ")}` : "";
+  const effects = links.effects(what).size - 1;
+  return { causes: [told, without].filter(Boolean).join("  "), effects: effects > 0 ? `→ ${count(effects, "effect")}` : "" };
+}
