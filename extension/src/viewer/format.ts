@@ -37,3 +37,11 @@ function three(value: number): string {
   const size = Math.abs(value);
   return size >= 100 ? value.toFixed(0) : size >= 10 ? value.toFixed(1) : value.toFixed(2);
 }
+
+const DECIMAL = [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]] as const;
+
+/** A count of something by powers of a thousand: "4.82 GB/s", "69.9 GFLOP/s". */
+export function scaled(value: number, unit: string): string {
+  const [scale, prefix] = DECIMAL.find(([least]) => Math.abs(value) >= least) ?? [1, ""];
+  return `${three(value / scale)} ${prefix}${unit}`;
+}
