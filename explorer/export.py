@@ -11,6 +11,7 @@ import sympy
 import torch
 from torch import fx
 
+from explorer.bytecode.ops import OPS
 from explorer.core.reasons import CATALOGUE, Unsupported, Why
 from explorer.core.recorder import CompileRun, StageRun
 from explorer.core.text import Text
@@ -213,7 +214,7 @@ def _shown(value: Any) -> str:
     if isinstance(value, Span):
         return value.id
     if isinstance(value, (tuple, list)):
-        return ", ".join(map(_shown, value))
+        return ", ".join(filter(None, map(_shown, value)))
     return str(value)
 
 
@@ -294,7 +295,8 @@ def code(artifact: Code, role: str) -> data.CodeData:
     """`role` is "original", "rewritten", "continuation" or "inlined"."""
     instructions = tuple(
         data.InstructionData(
-            i.id, i.op, "" if i.arg is None else _shown(i.arg), i.target or "", i.origins, span(i.span)
+            i.id, i.op, "" if i.arg is None else _shown(i.arg), i.target or "", i.origins, span(i.span),
+            (OPS[i.op].effect(i.arg, False), OPS[i.op].effect(i.arg, True) if OPS[i.op].jumps else 0),
         )
         for i in artifact.instructions
     )

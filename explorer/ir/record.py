@@ -97,7 +97,7 @@ class InstructionData(Data, frozen=True):
     origins: tuple[str, ...] = ()
     span: SpanData | None = None
     stack: tuple[int, int] = (0, 0)
-    """Values popped and pushed."""
+    """Change of the stack's depth: going on to the next instruction, and jumping to the target."""
 
 
 class CodeData(Data, frozen=True):

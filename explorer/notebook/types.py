@@ -1,11 +1,16 @@
-"""Write the TypeScript types of the record and of the messages: `python -m explorer.notebook.types`."""
+"""Write what the viewer takes from Python: the types of the record and of the messages, and the instruction set.
+
+`python -m explorer.notebook.types`
+"""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import msgspec
 
+from explorer.bytecode.ops import OPS
 from explorer.ir import record
 from explorer.notebook import protocol
 from explorer.view.typescript import declarations, union
@@ -20,14 +25,21 @@ def structs(module: object, base: type[msgspec.Struct]) -> list[type[msgspec.Str
 
 
 def texts() -> dict[str, str]:
-    """The two files by name."""
+    """The files by name."""
     lines = f'export const VERSION = {record.VERSION};\nexport const MIME = "{record.MIME}";\n\n'
     records = HEAD.format("explorer/ir/record.py") + lines + declarations(structs(record, record.Data))
     messages = HEAD.format("explorer/notebook/protocol.py")
     messages += 'import type { CompileData, RecordData, StageData, TimingData } from "./record";\n\n'
     messages += declarations(structs(protocol, protocol.Message)) + "\n"
     messages += union("ToPage", protocol.TO_PAGE) + union("ToKernel", protocol.TO_KERNEL)
-    return {"record.ts": records, "protocol.ts": messages}
+    return {"record.ts": records, "protocol.ts": messages, "ops.ts": HEAD.format("explorer/bytecode/ops.py") + ops()}
+
+
+def ops() -> str:
+    """What each instruction's argument is, and what the instruction does."""
+    rows = (f"  {op.name}: [{json.dumps(op.argument)}, {json.dumps(op.meaning)}],\n" for op in OPS.values())
+    kind = "{ readonly [op: string]: readonly [argument: string, meaning: string] }"
+    return f"export const OPS: {kind} = {{\n{''.join(rows)}}};\n"
 
 
 if __name__ == "__main__":
