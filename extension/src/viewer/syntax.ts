@@ -58,8 +58,12 @@ const LLVM = language(
   "define declare attributes module target source_filename to i1 i8 i16 i32 i64 f16 f32 f64 bf16 float double half ptr void label",
 );
 
+const BYTECODE = language(
+  [["keyword", String.raw`^\s*[A-Z][A-Z_0-9]+`], ["string", QUOTED], ["name", String.raw`→ \d+`], ["number", NUMBER]], "None True False",
+);
+
 const LANGUAGES: { readonly [name: string]: Language } = {
-  python: PYTHON, triton: PYTHON, cpp: CPP, c: CPP, gas: ASSEMBLY, asm: ASSEMBLY, ptx: ASSEMBLY, sass: SASS, llvm: LLVM, mlir: LLVM,
+  bytecode: BYTECODE, python: PYTHON, triton: PYTHON, cpp: CPP, c: CPP, gas: ASSEMBLY, asm: ASSEMBLY, ptx: ASSEMBLY, sass: SASS, llvm: LLVM, mlir: LLVM,
 };
 
 /** Lines longer than this are shown plain: nobody reads them for their colours. */

@@ -20,9 +20,11 @@ export interface Row {
   readonly number?: string;
   /** Marks in the gutter, as text; each with its meaning. */
   readonly marks?: readonly Mark[];
-  readonly style?: "heading" | "added" | "removed" | "altered" | "filler" | "faint";
+  readonly style?: "heading" | "source" | "added" | "removed" | "altered" | "filler";
   /** Said at the end of the line. */
   readonly note?: string;
+  /** Said while the pointer rests on the line. */
+  readonly title?: string;
 }
 
 export interface Mark {
@@ -258,9 +260,11 @@ export class TextView {
             "ex-row", colourClass(row.colour ?? null), row.style ? `ex-row-${row.style}` : "", hot ? "ex-hot" : "",
             pinned !== null && row.stands?.includes(pinned) ? "ex-pinned" : "", n === this.current ? "ex-current" : "", n === caret ? "ex-caret" : "",
           ];
-          const attributes = row.note ? { "data-note": row.note } : undefined;
+          const attributes: { [name: string]: string } = {};
+          if (row.note) attributes["data-note"] = row.note;
+          if (row.title) attributes.title = row.title;
           builder.add(line.from, line.from, Decoration.line({ class: classes.filter(Boolean).join(" "), attributes }));
-          if (row.style !== "heading") {
+          if (row.style !== "heading" && row.style !== "source") {
             for (const token of tokens(row.text, this.shown.language, this.inside[n])) {
               builder.add(line.from + token.from, line.from + token.to, TOKENS[token.kind]);
             }

@@ -1,10 +1,14 @@
 // All panes, in the order in which they are offered.
 
 import type { PaneKind } from "../pane";
+import { bytecode } from "./bytecode";
+import { code } from "./code";
 import { source } from "./source";
 import { text } from "./text";
 
 export const PANES: readonly PaneKind[] = [
   source,
+  bytecode,
+  code,
   text,
 ];
