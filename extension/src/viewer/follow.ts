@@ -50,7 +50,8 @@ export class Follower {
         this.model.addStage(message);
         break;
       case "timed":
-        this.model.addTiming(message.timing);
+        // A run with other sizes is shown beside the record's own, and does not take its place.
+        if (message.run === "") this.model.addTiming(message.timing);
         break;
       case "running":
         this.ended.value = null;

@@ -4,7 +4,8 @@ import type { Key } from "./element";
 import type { Host, Json } from "./host";
 import type { Model } from "./model";
 import type { Selection } from "./selection";
-import type { Signal } from "./signal";
+import type { Abilities } from "./protocol";
+import type { Readable, Signal } from "./signal";
 
 export interface PaneKind {
   /** Also the name that `%%explore --stage` takes. */
@@ -29,6 +30,8 @@ export interface Context {
   readonly compile: Signal<string>;
   /** The id of the stage that all panes look at, in that compile. */
   readonly stage: Signal<string>;
+  /** What the live kernel can do; null where there is none, or it has not said yet. */
+  readonly abilities: Readable<Abilities | null>;
   /** A setting of this pane that is remembered with the notebook. */
   setting<T extends Json>(name: string, initial: T): Signal<T>;
   /** Opens the pane `id` (if need be) and has it show `what`, which is pinned. */

@@ -30,6 +30,7 @@ let mounted = 0;
 export class Shell {
   private readonly name = `ex${++mounted}`;
   private readonly selection: Selection;
+  private readonly follower: Follower;
   private readonly compile = new Signal("");
   private readonly stage = new Signal("");
   private readonly grid: Grid;
@@ -46,8 +47,8 @@ export class Shell {
   ) {
     this.selection = new Selection(model.links);
     this.choose();
+    const follower = (this.follower = new Follower(model, host.live));
     const context = this.contextOf("");
-    const follower = new Follower(model, host.live);
     const status = new Status(context, follower);
     this.stages = new StageList(context, this.name, context.setting<boolean>("unchanged", false));
     this.search = new SearchBox(this.name, model.record, entry => {
@@ -115,6 +116,7 @@ export class Shell {
   private contextOf(tab: string): Context {
     return {
       model: this.model, selection: this.selection, host: this.host, compile: this.compile, stage: this.stage,
+      abilities: this.follower.abilities,
       setting: <T extends Json>(name: string, initial: T) => this.setting(tab ? `${tab}.${name}` : name, initial),
       show: (id, what) => this.show(id, what),
       reason: code => this.reason(code),
