@@ -1,0 +1,14 @@
+// A reason as it stands in a pane: its title leads to the catalogue, its particulars follow.
+
+import { h } from "./dom";
+import type { Context } from "./pane";
+import type { WhyData } from "./record";
+
+export function because(why: WhyData, context: Pick<Context, "reason">): HTMLElement {
+  const title = h("button", { type: "button", class: "ex-reason", title: why.code, onclick: () => context.reason(why.code) }, why.title);
+  return h("span", { class: "ex-because" }, title, why.detail ? h("span", { class: "ex-detail" }, why.detail) : null);
+}
+
+export function becauseText(why: WhyData | null | undefined): string {
+  return why ? (why.detail ? `${why.title}: ${why.detail}` : why.title) : "";
+}

@@ -1,0 +1,123 @@
+// The parts that drawings of numbers share: scales, axes, marks with a pattern, and labels that fit.
+
+import { svg } from "./dom";
+
+/** From a number to a place in pixels. */
+export interface Scale {
+  (value: number): number;
+  readonly ticks: readonly number[];
+}
+
+export function linear(least: number, most: number, from: number, to: number, ticks = 5): Scale {
+  const span = most > least ? most - least : 1;
+  const place = (value: number) => from + ((value - least) / span) * (to - from);
+  return Object.assign(place, { ticks: roundTicks(least, most, ticks) });
+}
+
+/** By powers of ten; `least` must be positive. */
+export function logarithmic(least: number, most: number, from: number, to: number): Scale {
+  const [low, high] = [Math.log10(least), Math.log10(Math.max(most, least * 1.0001))];
+  const place = (value: number) => from + ((Math.log10(value) - low) / (high - low)) * (to - from);
+  return Object.assign(place, { ticks: powerTicks(least, most) });
+}
+
+/** Some `count` round numbers from `least` to `most`: multiples of 1, 2 or 5 times a power of ten. */
+export function roundTicks(least: number, most: number, count: number): number[] {
+  if (!(most > least) || !Number.isFinite(most - least)) return [least];
+  const rough = (most - least) / Math.max(count, 1);
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = ([1, 2, 5, 10].find(each => each * power >= rough) ?? 10) * power;
+  const ticks: number[] = [];
+  for (let n = Math.ceil(least / step - 1e-9); n * step <= most * (1 + 1e-12) + step * 1e-9; n++) ticks.push(n * step);
+  return ticks;
+}
+
+/** Powers of ten in the range; where there are fewer than three, 2 and 5 times these as well. */
+export function powerTicks(least: number, most: number): number[] {
+  const powers: number[] = [];
+  for (let n = Math.floor(Math.log10(least)); n <= Math.ceil(Math.log10(most)); n++) powers.push(n);
+  const inside = (value: number) => value >= least * (1 - 1e-9) && value <= most * (1 + 1e-9);
+  const coarse = powers.map(n => 10 ** n).filter(inside);
+  return coarse.length >= 3 ? coarse : powers.flatMap(n => [1, 2, 5].map(each => each * 10 ** n)).filter(inside);
+}
+
+/** About how wide a text is in the drawings' font, in pixels. */
+export function textWidth(text: string, size = 11): number {
+  return text.length * size * 0.6;
+}
+
+/** The text, shortened to fit; "" where too little of it would be left to tell anything. */
+export function fitted(text: string, width: number, size = 11): string {
+  if (textWidth(text, size) <= width) return text;
+  const most = Math.floor(width / (size * 0.6)) - 1;
+  return most >= 3 ? `${text.slice(0, most)}…` : "";
+}
+
+export function drawing(width: number, height: number, label: string, ...children: readonly (Node | null)[]): SVGSVGElement {
+  return svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, class: "ex-drawing", role: "group", "aria-label": label }, ...children);
+}
+
+/** A horizontal axis at `y`, with lines up through `height` at its ticks. */
+export function across(scale: Scale, y: number, height: number, written: (value: number) => string, name = ""): SVGGElement {
+  const parts: Node[] = [];
+  let free = -Infinity;
+  for (const tick of scale.ticks) {
+    const x = scale(tick);
+    const label = written(tick);
+    parts.push(svg("line", { x1: x, x2: x, y1: y - height, y2: y, class: "ex-gridline" }));
+    if (x - textWidth(label) / 2 < free) continue;
+    free = x + textWidth(label) / 2 + 8;
+    parts.push(svg("text", { x, y: y + 14, class: "ex-tick", "text-anchor": "middle" }, label));
+  }
+  if (name) parts.push(svg("text", { x: scale(scale.ticks[0] ?? 0), y: y + 29, class: "ex-axis-name" }, name));
+  return svg("g", { "aria-hidden": true }, ...parts);
+}
+
+/** A vertical axis at `x`, with lines to the right through `width` at its ticks. */
+export function upward(scale: Scale, x: number, width: number, written: (value: number) => string): SVGGElement {
+  const parts = scale.ticks.flatMap(tick => [
+    svg("line", { x1: x, x2: x + width, y1: scale(tick), y2: scale(tick), class: "ex-gridline" }),
+    svg("text", { x: x - 6, y: scale(tick) + 4, class: "ex-tick", "text-anchor": "end" }, written(tick)),
+  ]);
+  return svg("g", { "aria-hidden": true }, ...parts);
+}
+
+/** Patterns tell kinds of marks apart without their colour. */
+export const PATTERNS = ["plain", "hatched", "dotted", "crossed", "barred"] as const;
+export type Pattern = (typeof PATTERNS)[number];
+
+let drawn = 0;
+
+/** The patterns of one drawing: `fill(pattern, colour class)` gives what to draw a filled mark from. */
+export class Patterns {
+  readonly definitions = svg("defs");
+  private readonly name = `ex-pattern-${++drawn}`;
+  private readonly made = new Set<Pattern>();
+
+  /** The overlay for a mark, to be drawn over its colour: null for a plain one. */
+  fill(pattern: Pattern): string | null {
+    if (pattern === "plain") return null;
+    const id = `${this.name}-${pattern}`;
+    if (!this.made.has(pattern)) {
+      this.made.add(pattern);
+      const lines = { hatched: "M-1 7 L7 -1 M-1 1 L1 -1 M5 7 L7 5", crossed: "M0 0 L6 6 M6 0 L0 6", barred: "M3 0 L3 6", dotted: "" }[pattern];
+      const mark = pattern === "dotted" ? svg("circle", { cx: 3, cy: 3, r: 1, class: "ex-dots" }) : svg("path", { d: lines, class: "ex-hatch" });
+      this.definitions.append(svg("pattern", { id, width: 6, height: 6, patternUnits: "userSpaceOnUse" }, mark));
+    }
+    return `url(#${id})`;
+  }
+}
+
+/** A filled rectangle, with its pattern over it. */
+export function block(
+  patterns: Patterns, pattern: Pattern, x: number, y: number, width: number, height: number, look: string,
+): SVGGElement {
+  const box = { x, y, width: Math.max(width, 1), height, rx: 2 };
+  const over = patterns.fill(pattern);
+  return svg(
+    "g", { class: `ex-block ${look}` },
+    svg("rect", { ...box, class: "ex-block-fill" }),
+    over ? svg("rect", { ...box, fill: over, class: "ex-block-pattern" }) : null,
+    svg("rect", { ...box, class: "ex-block-edge" }),
+  );
+}

@@ -1,0 +1,145 @@
+// A table whose columns can be sorted by, whose rows can stand for elements, and which can be saved as text.
+
+import { h } from "./dom";
+import type { Key } from "./element";
+import { Linked } from "./linked";
+import type { Selection } from "./selection";
+
+export interface Column<Row> {
+  readonly name: string;
+  /** The cell as text: what is saved, and what is shown where there is no `cell`. */
+  text(row: Row): string;
+  cell?(row: Row): Node | string;
+  /** What it is sorted by; not at all where absent. null sorts last. */
+  order?(row: Row): number | string | null;
+  readonly numeric?: boolean;
+  readonly title?: string;
+}
+
+export interface Rows<Row> {
+  /** The elements that a row stands for: the first is selected by it. */
+  keys?(row: Row): readonly Key[];
+  chosen?(row: Row): void;
+  /** A class for the row. */
+  look?(row: Row): string;
+}
+
+const SHOWN = 200;
+
+export class DataTable<Row> {
+  readonly element: HTMLElement;
+  private readonly head = h("tr", {});
+  private readonly body = h("tbody", {});
+  private readonly more = h("div", { class: "ex-more" });
+  private readonly linked: Linked;
+  private rows: readonly Row[] = [];
+  private sorted: { readonly column: Column<Row>; readonly down: boolean } | null = null;
+  private all = false;
+  private rowOf = new Map<Element, Row>();
+
+  constructor(
+    private readonly caption: string,
+    private columns: readonly Column<Row>[],
+    selection: Selection,
+    private readonly how: Rows<Row> = {},
+  ) {
+    const table = h(
+      "table", { class: "ex-table ex-data" }, h("caption", { class: "ex-hidden" }, caption), h("thead", {}, this.head), this.body,
+    );
+    this.element = h("div", { class: "ex-wide" }, table, this.more);
+    this.linked = new Linked(this.element, selection, (_, mark) => {
+      const row = this.rowOf.get(mark);
+      if (row !== undefined) this.how.chosen?.(row);
+    });
+  }
+
+  /** Shows these rows, in the order that was chosen before. */
+  show(rows: readonly Row[], columns = this.columns): void {
+    this.rows = rows;
+    this.columns = columns;
+    if (this.sorted && !columns.includes(this.sorted.column)) {
+      const name = this.sorted.column.name;
+      const column = columns.find(each => each.name === name);
+      this.sorted = column ? { column, down: this.sorted.down } : null;
+    }
+    this.render();
+  }
+
+  reveal(of: Key): boolean {
+    const has = (row: Row) => this.how.keys?.(row).includes(of) ?? false;
+    if (!this.all && this.rows.length > SHOWN && this.inOrder().slice(SHOWN).some(has)) {
+      this.all = true;
+      this.render();
+    }
+    return this.linked.reveal(of);
+  }
+
+  /** The table as text, its columns aligned. */
+  text(): string {
+    const cells = [this.columns.map(each => each.name), ...this.inOrder().map(row => this.columns.map(each => each.text(row)))];
+    const widths = this.columns.map((_, n) => Math.max(...cells.map(row => row[n]?.length ?? 0)));
+    const line = (row: readonly string[]) =>
+      row.map((cell, n) => (this.columns[n]?.numeric ? cell.padStart(widths[n] ?? 0) : cell.padEnd(widths[n] ?? 0))).join("  ").trimEnd();
+    return [this.caption, "", ...cells.map(line), ""].join("\n");
+  }
+
+  dispose(): void {
+    this.linked.dispose();
+  }
+
+  private inOrder(): readonly Row[] {
+    const order = this.sorted?.column.order;
+    return this.sorted && order ? sortedBy(this.rows, order, this.sorted.down) : this.rows;
+  }
+
+  private render(): void {
+    this.head.replaceChildren(...this.columns.map(each => this.heading(each)));
+    const rows = this.inOrder();
+    const shown = this.all ? rows : rows.slice(0, SHOWN);
+    this.linked.clear();
+    this.rowOf = new Map();
+    this.body.replaceChildren(...shown.map(row => this.row(row)));
+    this.more.replaceChildren();
+    if (shown.length < rows.length) {
+      const open = () => {
+        this.all = true;
+        this.render();
+      };
+      this.more.append(h("button", { type: "button", class: "ex-link", onclick: open }, `Show all ${rows.length}`));
+    }
+  }
+
+  private row(row: Row): HTMLElement {
+    const cells = this.columns.map(each => h("td", { class: each.numeric ? "ex-number" : undefined }, each.cell?.(row) ?? each.text(row)));
+    const element = h("tr", { class: this.how.look?.(row) || undefined }, ...cells);
+    const [own, ...also] = this.how.keys?.(row) ?? [];
+    if (own !== undefined) this.linked.add(element, own, ...also);
+    this.rowOf.set(element, row);
+    return element;
+  }
+
+  private heading(column: Column<Row>): HTMLElement {
+    const sorted = this.sorted?.column === column ? this.sorted : null;
+    const attributes = { scope: "col", class: column.numeric ? "ex-number" : undefined, title: column.title };
+    if (!column.order) return h("th", attributes, column.name);
+    const sort = () => {
+      this.sorted = sorted ? (sorted.down === !!column.numeric ? { column, down: !sorted.down } : null) : { column, down: !!column.numeric };
+      this.render();
+      this.head.querySelectorAll("button")[this.columns.filter(each => each.order).indexOf(column)]?.focus();
+    };
+    const mark = sorted ? (sorted.down ? " ▾" : " ▴") : "";
+    return h(
+      "th", { ...attributes, "aria-sort": sorted ? (sorted.down ? "descending" : "ascending") : "none" },
+      h("button", { type: "button", class: "ex-sort", onclick: sort }, column.name + mark),
+    );
+  }
+}
+
+/** The rows by what `order` gives, stable; those without come last, either way. */
+export function sortedBy<Row>(rows: readonly Row[], order: (row: Row) => number | string | null, down: boolean): Row[] {
+  const keyed = rows.map(row => [order(row), row] as const);
+  const sign = down ? -1 : 1;
+  return keyed
+    .sort(([a], [b]) => (a === null ? (b === null ? 0 : 1) : b === null ? -1 : a < b ? -sign : a > b ? sign : 0))
+    .map(([, row]) => row);
+}

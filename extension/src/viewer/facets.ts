@@ -1,0 +1,46 @@
+// Filters as a row of buttons that can each be on or off: with none on, everything is shown.
+
+import { h } from "./dom";
+import type { Signal } from "./signal";
+
+export interface Facet {
+  readonly id: string;
+  readonly label: string;
+  readonly count: number;
+}
+
+export class Facets {
+  readonly element: HTMLElement;
+
+  constructor(label: string, private readonly chosen: Signal<readonly string[]>) {
+    this.element = h("div", { class: "ex-facets", role: "group", "aria-label": label });
+  }
+
+  show(facets: readonly Facet[]): void {
+    const focused = this.element.contains(document.activeElement) ? (document.activeElement as HTMLElement).dataset.facet : undefined;
+    this.element.replaceChildren(...facets.map(each => h(
+      "button",
+      {
+        type: "button", class: "ex-facet", "data-facet": each.id, "aria-pressed": String(this.chosen.value.includes(each.id)),
+        onclick: () => this.toggle(each.id),
+      },
+      each.label, h("span", { class: "ex-count" }, String(each.count)),
+    )));
+    if (focused !== undefined) this.element.querySelector<HTMLElement>(`[data-facet="${CSS.escape(focused)}"]`)?.focus();
+  }
+
+  private toggle(id: string): void {
+    const now = this.chosen.value;
+    this.chosen.value = now.includes(id) ? now.filter(each => each !== id) : [...now, id];
+  }
+}
+
+/** How many rows there are of each, the most frequent first. */
+export function facetsOf<Row>(rows: readonly Row[], id: (row: Row) => string, label: (row: Row) => string): Facet[] {
+  const found = new Map<string, Facet>();
+  for (const row of rows) {
+    const old = found.get(id(row));
+    found.set(id(row), { id: id(row), label: old?.label ?? label(row), count: (old?.count ?? 0) + 1 });
+  }
+  return [...found.values()].sort((a, b) => b.count - a.count || (a.label < b.label ? -1 : 1));
+}

@@ -1,0 +1,62 @@
+// Which half of a compile a pane looks at: the one of the stage that was chosen last, or the one picked here.
+
+import { h } from "./dom";
+import type { Context } from "./pane";
+import type { CompileData, HalfData } from "./record";
+import { type Dispose, type Readable, Signal } from "./signal";
+import { halfName } from "./stages";
+
+export interface Looked {
+  readonly compile: CompileData;
+  readonly half: HalfData;
+}
+
+export class HalfChoice {
+  /** Hidden where there is but one half. */
+  readonly element = h("div", { class: "ex-choices", role: "group", "aria-label": "Half" });
+  private readonly found = new Signal<Looked | null>(null);
+  private readonly wanted = new Signal("");
+  private readonly disposers: Dispose[];
+
+  constructor(private readonly context: Context) {
+    const follow = () => this.follow();
+    this.disposers = [
+      context.stage.watch(id => {
+        const half = this.compile?.stages?.find(each => each.id === id)?.half;
+        if (half) this.wanted.value = half;
+      }),
+      context.model.record.watch(follow), context.compile.watch(follow), this.wanted.watch(follow),
+    ];
+  }
+
+  get looked(): Readable<Looked | null> {
+    return this.found;
+  }
+
+  /** Looks at the half that has an element, where one does. */
+  showWith(has: (half: HalfData) => boolean): void {
+    const half = this.found.value && has(this.found.value.half) ? null : this.compile?.halves?.find(has);
+    if (half) this.wanted.value = half.name;
+  }
+
+  dispose(): void {
+    this.disposers.forEach(dispose => dispose());
+  }
+
+  private get compile(): CompileData | undefined {
+    return this.context.model.compile(this.context.compile.value);
+  }
+
+  private follow(): void {
+    const compile = this.compile;
+    const halves = compile?.halves ?? [];
+    const half = halves.find(each => each.name === this.wanted.value) ?? halves[0];
+    const before = this.found.value;
+    if (compile && half && (before?.compile !== compile || before.half !== half)) this.found.value = { compile, half };
+    else if (!compile || !half) this.found.value = null;
+    this.element.hidden = halves.length < 2;
+    this.element.replaceChildren(...halves.map(each => h("button", {
+      type: "button", class: "ex-choice", "aria-pressed": String(each === half), onclick: () => (this.wanted.value = each.name),
+    }, compile ? halfName(compile, each.name) || each.name : each.name)));
+  }
+}

@@ -1,0 +1,202 @@
+// Which guards a described call breaks, without a tensor and without running anything. All that fail are found, where
+// the compiled check stops at the first. explorer/ir/capture.py (`failing`) says the same; a test compares the two.
+
+import type { ConstantData, GlobalStateData, GuardData, InputData, TensorFactsData } from "../../record";
+import { Exact, Undecided } from "./exact";
+import { holds, leafName, leaves } from "./expression";
+
+/** A call that was not made: its inputs by source, and the global state around it. */
+export interface Call {
+  readonly inputs: ReadonlyMap<string, InputData>;
+  readonly state: GlobalStateData | null;
+}
+
+export type Outcome = "holds" | "fails" | "undecided";
+
+export interface Decision {
+  readonly guard: GuardData;
+  readonly outcome: Outcome;
+  /** How it fails, a phrase for each difference; or why it is not decided here. */
+  readonly how: readonly string[];
+}
+
+export function decide(guards: readonly GuardData[], call: Call): Decision[] {
+  return guards.map(guard => {
+    try {
+      const how = differences(guard, call);
+      return { guard, outcome: how.length > 0 ? "fails" : "holds", how };
+    } catch (error) {
+      if (error instanceof Undecided) return { guard, outcome: "undecided", how: [error.message] };
+      throw error;
+    }
+  });
+}
+
+const IDENTITY = "which object it is shows only in the process";
+
+/** How the call breaks the guard: nothing where it does not. Throws Undecided where that cannot be told. */
+function differences(guard: GuardData, call: Call): string[] {
+  switch (guard.property) {
+    case "shape": return ofShape(guard, call);
+    case "global_state": return ofState(guard, call);
+    case "alias": throw new Undecided(IDENTITY);
+    case "code": throw new Undecided("which code a function has shows only in the process");
+    case "value": throw new Undecided("it is a check in Python");
+  }
+  const given = call.inputs.get(guard.source);
+  if (!given) throw new Undecided("this value is not described");
+  switch (guard.property) {
+    case "tensor": return given.tensor ? ofTensor(needed(guard.tensor), given.tensor) : [`is ${called(given)}, expected a tensor`];
+    case "type": return ofType(needed(guard.type), given);
+    case "constant": return ofConstant(needed(guard.constant), given);
+    case "id": return ofIdentity(guard, given);
+    case "length": return ofLength(needed(guard.length), given);
+    case "empty": return ofEmptiness(needed(guard.length) === 0, given);
+    case "keys": return ofKeys(needed(guard.keys), given);
+    case "has": return ofPresence(guard, given);
+    default: throw new Undecided(`this page does not know the property “${guard.property}”`);
+  }
+}
+
+function needed<T>(data: T | null | undefined): T {
+  if (data === null || data === undefined) throw new Undecided("the record does not say what was expected");
+  return data;
+}
+
+export function ofTensor(expected: TensorFactsData, given: TensorFactsData): string[] {
+  const found: string[] = [];
+  const differ = (what: string, theirs: unknown, ours: unknown) => {
+    if (theirs !== ours) found.push(`${what} is ${theirs}, expected ${ours}`);
+  };
+  differ("dtype", given.dtype, expected.dtype);
+  differ("device", given.device, expected.device);
+  differ("requires_grad", given.requires_grad ?? false, expected.requires_grad ?? false);
+  differ("type", given.type ?? "torch.Tensor", expected.type ?? "torch.Tensor");
+  differ("rank", given.sizes.length, expected.sizes.length);
+  if (given.sizes.length !== expected.sizes.length) return found;
+  expected.sizes.forEach((size, dim) => {
+    if (size !== null) differ(`size(${dim})`, given.sizes[dim], size);
+  });
+  if (found.length > 0 || !expected.strides || !given.strides) return found;
+  // A stride along a dimension of size 1 is never walked.
+  expected.strides.forEach((stride, dim) => {
+    if (stride !== null && given.sizes[dim] !== 1) differ(`stride(${dim})`, given.strides?.[dim], stride);
+  });
+  return found;
+}
+
+function ofType(expected: string, given: InputData): string[] {
+  const type = typeOf(given);
+  return type === expected ? [] : [`type is ${type}, expected ${expected}`];
+}
+
+function ofConstant(expected: ConstantData, given: InputData): string[] {
+  if (!given.constant) return [`is ${called(given)}, expected ${expected.text}`];
+  return same(given.constant, expected) ? [] : [`is ${given.constant.text}, expected ${expected.text}`];
+}
+
+/** Objects that there is one of: a description that gives one tells which object it is. */
+const SINGLE = new Set(["NoneType", "bool"]);
+
+function ofIdentity(guard: GuardData, given: InputData): string[] {
+  const wanted = guard.constant && SINGLE.has(guard.constant.type) ? guard.constant : null;
+  const is = given.constant && SINGLE.has(given.constant.type) ? given.constant : null;
+  if (!wanted && !is) throw new Undecided(IDENTITY);
+  const one = wanted !== null && is !== null && same(wanted, is);
+  if (one === (guard.relation === "is")) return [];
+  return [`is ${is ? is.text : called(given)}, expected ${guard.relation} ${guard.constant?.text ?? guard.value}`];
+}
+
+function ofLength(expected: number, given: InputData): string[] {
+  const length = needed(lengthOf(given));
+  return length === expected ? [] : [`length is ${length}, expected ${expected}`];
+}
+
+function ofEmptiness(empty: boolean, given: InputData): string[] {
+  const length = needed(lengthOf(given));
+  return (length === 0) === empty ? [] : [length === 0 ? "is empty" : "is not empty"];
+}
+
+function ofKeys(expected: readonly ConstantData[], given: InputData): string[] {
+  if (!given.keys) throw new Undecided("its keys are not described");
+  const keys = given.keys;
+  const equal = keys.length === expected.length && keys.every((each, n) => same(each, expected[n] as ConstantData));
+  return equal ? [] : [`keys are ${listed(keys)}, expected ${listed(expected)}`];
+}
+
+function ofPresence(guard: GuardData, given: InputData): string[] {
+  const wanted = needed(guard.keys)[0];
+  if (!given.keys || !wanted || !guard.relation.endsWith("key")) throw new Undecided("what it has is not described");
+  const present = given.keys.some(each => same(each, wanted));
+  if (present === guard.relation.startsWith("has")) return [];
+  return [present ? `has the key ${wanted.text}` : `lacks the key ${wanted.text}`];
+}
+
+function ofShape(guard: GuardData, call: Call): string[] {
+  const expression = needed(guard.shape);
+  const lookup = (leaf: { op: string; value?: number; source?: string }): Exact => {
+    const input = call.inputs.get(leaf.source ?? "");
+    const found = measured(leaf, input);
+    if (found === null || found === undefined) throw new Undecided(`${leafName(leaf)} is not described`);
+    return Exact.of(found);
+  };
+  if (holds(expression, lookup)) return [];
+  return [`with ${leaves(expression).map(leaf => `${leafName(leaf)} = ${measured(leaf, call.inputs.get(leaf.source ?? "")) ?? "?"}`).join(", ")}`];
+}
+
+function measured(leaf: { op: string; value?: number; source?: string }, input: InputData | undefined): number | null | undefined {
+  const dim = leaf.value ?? 0;
+  switch (leaf.op) {
+    case "size": return input?.tensor?.sizes[dim];
+    case "stride": return input?.tensor?.strides?.[dim];
+    default: return typeof input?.constant?.value === "number" ? input.constant.value : null;
+  }
+}
+
+function ofState(guard: GuardData, call: Call): string[] {
+  const expected = needed(guard.state);
+  const given = call.state;
+  if (!given) throw new Undecided("the global state is not described");
+  const found: string[] = [];
+  const differ = (what: string, theirs: unknown, ours: unknown) => {
+    if (theirs !== ours) found.push(`${what} is ${theirs}, expected ${ours}`);
+  };
+  differ("grad mode", on(given.grad_enabled), on(expected.grad_enabled));
+  differ("autocast", autocasts(given), autocasts(expected));
+  differ("default dtype", given.default_dtype ?? "float32", expected.default_dtype ?? "float32");
+  differ("deterministic mode", on(given.deterministic ?? false), on(expected.deterministic ?? false));
+  differ("number of threads", given.threads ?? 1, expected.threads ?? 1);
+  return found;
+}
+
+function on(is: boolean): string {
+  return is ? "on" : "off";
+}
+
+function autocasts(state: GlobalStateData): string {
+  return [...(state.autocast ?? [])].sort().join(", ") || "off";
+}
+
+/** Two constants are the same if type and value are; where JSON has no value for them, by their text. */
+export function same(one: ConstantData, other: ConstantData): boolean {
+  const value = one.value ?? null;
+  return one.type === other.type && value === (other.value ?? null) && (value !== null || one.text === other.text);
+}
+
+function lengthOf(given: InputData): number | null | undefined {
+  if (given.constant?.type === "str" && typeof given.constant.value === "string") return [...given.constant.value].length;
+  return given.length ?? given.keys?.length;
+}
+
+/** The qualified name of the class of a described value, as the record writes it. */
+export function typeOf(given: InputData): string {
+  return given.type || given.tensor?.type || (given.tensor ? "torch.Tensor" : `builtins.${given.constant?.type ?? given.kind}`);
+}
+
+function called(given: InputData): string {
+  return given.constant ? given.constant.text : given.kind === "object" ? `a ${given.type}` : `a ${given.kind}`;
+}
+
+function listed(keys: readonly ConstantData[]): string {
+  return `(${keys.map(each => each.text).join(", ")})`;
+}

@@ -1,0 +1,157 @@
+// The memory plan as drawings: bytes in use over the schedule, under it what lives where; and the pool to scale.
+
+import { block, drawing, fitted, linear, Patterns, textWidth, type Pattern, type Scale } from "../../chart";
+import { svg } from "../../dom";
+import { key } from "../../element";
+import { bytes, count } from "../../format";
+import type { Linked } from "../../linked";
+import type { BufferData, HalfData } from "../../record";
+import { isAlias, rowsOf, type Place, type PlaceKind, type Plan } from "./plan";
+
+const LEFT = 96;
+const CURVE = 110;
+const HEAD = 52;
+const ROW = 19;
+const BAR = 15;
+
+export const LOOKS: { readonly [kind in PlaceKind]: { readonly pattern: Pattern; readonly look: string; readonly says: string } } = {
+  pool: { pattern: "plain", look: "ex-tone-0", says: "in the call's pool" },
+  own: { pattern: "hatched", look: "ex-tone-2", says: "a tensor of its own" },
+  library: { pattern: "dotted", look: "ex-tone-1", says: "allocated by a library call" },
+  given: { pattern: "barred", look: "ex-tone-7", says: "in memory that was given" },
+};
+
+export function drawLives(half: HalfData, plan: Plan, compile: string, width: number, linked: Linked): SVGSVGElement | null {
+  if (plan.places.length === 0) return null;
+  const rows = rowsOf(plan.places);
+  const right = width - 8;
+  const column = (right - LEFT) / (plan.steps + 1);
+  const x = (step: number) => LEFT + step * column;
+  const top = CURVE + HEAD;
+  const height = top + rows.length * ROW + 4;
+  const patterns = new Patterns();
+  const heads = headings(half, plan, compile, x, column, height, linked);
+  const bars = rows.flatMap((row, n) => {
+    const y = top + n * ROW;
+    const first = row[0] as Place;
+    const label = first.kind === "pool" ? `pool + ${first.offset}` : first.kind === "own" ? "own" : first.kind;
+    return [
+      svg("text", { class: "ex-tick", x: LEFT - 8, y: y + 12, "text-anchor": "end" }, fitted(label, LEFT - 12)),
+      ...row.flatMap(place => place.lives.map(life => drawLife(life, place, x, column, y, compile, patterns, linked))),
+    ];
+  });
+  const name = `Memory in use over ${count(plan.steps, "step")}, and where ${count(plan.places.length, "buffer")} live`;
+  return drawing(width, height, name, patterns.definitions, drawCurves(plan, x, column, width), ...heads, ...bars);
+}
+
+/** One column a step: its name, and a line down to the rows. */
+function headings(
+  half: HalfData, plan: Plan, compile: string, x: (step: number) => number, column: number, height: number, linked: Linked,
+): SVGElement[] {
+  const each = Math.max(1, Math.ceil(13 / column));
+  const items = half.schedule?.items ?? [];
+  return [...items.map(item => item.id), "returned"].flatMap((id, step) => {
+    const middle = x(step) + column / 2;
+    const y = CURVE + HEAD - 8;
+    const line = svg("line", { class: "ex-gridline", x1: x(step), x2: x(step), y1: y + 4, y2: height, "aria-hidden": true });
+    if (step % each !== 0 && step < plan.steps) return [line];
+    const text = svg("text", { class: "ex-tick", x: middle, y, transform: `rotate(-55 ${middle} ${y})` }, id);
+    if (step === plan.steps) return [line, text];
+    return [line, linked.add(svg("g", { role: "button", "aria-label": `step ${id}`, class: "ex-column-name" }, text), key(compile, id))];
+  });
+}
+
+function drawCurves(plan: Plan, x: (step: number) => number, column: number, width: number): SVGGElement {
+  const most = Math.max(1, ...plan.before, ...plan.after);
+  const scale = byteScale(most, CURVE - 4, 14);
+  const line = (values: readonly number[]) => values.map((each, n) => `${n === 0 ? "M" : "L"}${x(n)} ${scale(each)}H${x(n) + column}`).join("");
+  const area = `${line(plan.after)}V${scale(0)}H${x(0)}Z`;
+  const ticks = scale.ticks.flatMap(tick => [
+    svg("line", { class: "ex-gridline", x1: LEFT, x2: width - 8, y1: scale(tick), y2: scale(tick) }),
+    svg("text", { class: "ex-tick", x: LEFT - 8, y: scale(tick) + 4, "text-anchor": "end" }, bytes(tick)),
+  ]);
+  return svg(
+    "g", { "aria-hidden": true }, ...ticks,
+    svg("path", { class: "ex-memory-area", d: area }),
+    svg("path", { class: "ex-memory-after", d: line(plan.after) }),
+    svg("path", { class: "ex-memory-before", d: line(plan.before) }),
+    ...peaks(plan, scale, x, column, width),
+  );
+}
+
+function peaks(plan: Plan, scale: Scale, x: (step: number) => number, column: number, width: number): SVGElement[] {
+  const found = [["before", plan.before, -5], ["after", plan.after, 12]] as const;
+  return found.flatMap(([name, values, below]) => {
+    const peak = Math.max(...values);
+    const at = values.indexOf(peak);
+    const middle = x(at) + column / 2;
+    const text = `${name} ${bytes(peak)}`;
+    const end = middle + textWidth(text) + 6 > width;
+    return [
+      svg("circle", { class: `ex-memory-peak ex-memory-peak-${name}`, cx: middle, cy: scale(peak), r: 3 }),
+      svg("text", { class: "ex-peak", x: middle + (end ? -6 : 6), y: scale(peak) + below, "text-anchor": end ? "end" : "start" }, text),
+    ];
+  });
+}
+
+/** A scale from 0 with ticks at round numbers of KiB or MiB. */
+function byteScale(most: number, from: number, to: number): Scale {
+  const unit = 1024 ** Math.floor(Math.log2(Math.max(most, 1)) / 10);
+  const scale = linear(0, most / unit, from, to, 3);
+  return Object.assign((value: number) => scale(value / unit), { ticks: scale.ticks.map(each => each * unit) });
+}
+
+function drawLife(
+  life: BufferData, place: Place, x: (step: number) => number, column: number, y: number, compile: string, patterns: Patterns, linked: Linked,
+): SVGGElement {
+  const { pattern, look } = LOOKS[place.kind];
+  const reuses = life.where === "reuse";
+  const overlapped = place.lives.find(each => each.of === life.name && each.where_why?.code === "memory.in_place");
+  // In place: the step that writes the new value also reads the old one; each gets half of its column.
+  const from = x(life.first ?? 0) + (life.where_why?.code === "memory.in_place" ? column / 2 : 0) + 1;
+  const until = x((life.last ?? 0) + 1) - (overlapped && overlapped.first === life.last ? column / 2 : 0) - 1;
+  const thin = isAlias(life);
+  const width = Math.max(until - from, 2);
+  const mark = reuses ? "↪ " : "";
+  const label = fitted(`${mark}${life.name} ${bytes(life.bytes ?? 0)}`, width - 6, 10) || fitted(`${mark}${life.name}`, width - 4, 10);
+  const name = `${life.name}, ${bytes(life.bytes ?? 0)}, ${reuses ? `in the memory of ${life.of}` : LOOKS[place.kind].says}`;
+  const group = svg(
+    "g", { role: "button", "aria-label": name, class: thin ? "ex-life ex-alias" : "ex-life" },
+    block(patterns, pattern, from, thin ? y + BAR - 5 : y, width, thin ? 5 : BAR, look),
+    reuses && !thin ? svg("path", { class: "ex-reuse", d: `M${from} ${y}v${BAR}` }) : null,
+    thin ? null : svg("text", { class: "ex-life-name", x: from + 4, y: y + 11.5 }, label),
+    svg("title", {}, name),
+  );
+  return linked.add(group, key(compile, life.name));
+}
+
+/** The pool's bytes upward, the schedule to the right. */
+export function drawPool(half: HalfData, plan: Plan, compile: string, width: number, linked: Linked): SVGSVGElement | null {
+  const pool = half.memory?.pool ?? 0;
+  const places = plan.places.filter(each => each.kind === "pool" && each.bytes > 0);
+  if (pool === 0 || places.length === 0) return null;
+  const height = Math.min(320, Math.max(120, places.length * 16));
+  const column = (width - 8 - LEFT) / (plan.steps + 1);
+  const x = (step: number) => LEFT + step * column;
+  const scale = byteScale(pool, height - 6, 6);
+  const patterns = new Patterns();
+  const ticks = scale.ticks.flatMap(tick => [
+    svg("line", { class: "ex-gridline", x1: LEFT, x2: width - 8, y1: scale(tick), y2: scale(tick), "aria-hidden": true }),
+    svg("text", { class: "ex-tick", x: LEFT - 8, y: scale(tick) + 4, "text-anchor": "end", "aria-hidden": true }, bytes(tick)),
+  ]);
+  const marks = places.flatMap(place => place.lives.filter(each => !isAlias(each)).map(life => {
+    const upper = scale(place.offset + place.bytes);
+    const tall = Math.max(scale(place.offset) - upper, 1.5);
+    const from = x(life.first ?? 0) + 1;
+    const wide = Math.max(x((life.last ?? 0) + 1) - 1 - from, 2);
+    const name = `${life.name}: bytes ${place.offset} to ${place.offset + place.bytes} of the pool`;
+    const group = svg(
+      "g", { role: "button", "aria-label": name, class: "ex-life" },
+      block(patterns, life.where === "reuse" ? "hatched" : "plain", from, upper, wide, tall, "ex-tone-0"),
+      tall >= 12 ? svg("text", { class: "ex-life-name", x: from + 4, y: upper + tall / 2 + 4 }, fitted(`${life.name} ${bytes(life.bytes ?? 0)}`, wide - 6, 10) || fitted(life.name, wide - 4, 10)) : null,
+      svg("title", {}, name),
+    );
+    return linked.add(group, key(compile, life.name));
+  }));
+  return drawing(width, height, `The pool's ${bytes(pool)} over the schedule`, patterns.definitions, ...ticks, ...marks);
+}

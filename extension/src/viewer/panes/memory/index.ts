@@ -1,0 +1,166 @@
+// How long each buffer lives, where the memory plan put it and why, and what that does to the peak.
+
+import { because, becauseText } from "../../because";
+import { Patterns, block } from "../../chart";
+import { DataTable, type Column } from "../../datatable";
+import { h, svg } from "../../dom";
+import { key, parts, type Key } from "../../element";
+import { bytes, count } from "../../format";
+import { HalfChoice, type Looked } from "../../halfchoice";
+import type { Context, Export, Pane, PaneKind } from "../../pane";
+import { Picture, type Shown } from "../../picture";
+import type { BufferData, HalfData } from "../../record";
+import type { Dispose } from "../../signal";
+import { drawLives, drawPool, LOOKS } from "./draw";
+import { planOf, type Plan } from "./plan";
+
+export const memory: PaneKind = {
+  id: "memory",
+  title: "Memory",
+  about: {
+    text: "Each buffer that the program makes, from the step that first writes it to the last that needs it. Buffers that "
+      + "are never alive at the same time share bytes of one pool; some overwrite a buffer that is not needed again. The "
+      + "curves count the bytes in use at each step: with memory of its own for each buffer, and as planned. Inputs are "
+      + "the caller's and not counted.",
+    paper: "Wrapper codegen and buffer reuse (section 4.5)",
+    stock: "torch/_inductor/codegen/wrapper.py (MemoryPlanningState), codegen/memory_planning.py; config.memory_planning",
+  },
+  open: (into, context) => new MemoryPane(into, context),
+};
+
+class MemoryPane implements Pane {
+  private readonly choice: HalfChoice;
+  private readonly lives: Picture<BufferData>;
+  private readonly pool: Picture<BufferData>;
+  private readonly said = h("p", { class: "ex-say" });
+  private readonly empty = h("div", { class: "ex-empty" });
+  private readonly body: HTMLElement;
+  private readonly disposers: Dispose[] = [];
+
+  constructor(into: HTMLElement, private readonly context: Context) {
+    this.choice = new HalfChoice(context);
+    const rows = { keys: (each: BufferData) => [this.key(each.name)] };
+    const table = new DataTable<BufferData>("Buffers", [], context.selection, rows);
+    const slots = new DataTable<BufferData>("Buffers in the pool", [], context.selection, rows);
+    this.lives = new Picture("Memory in use, and what lives where", table, context.selection, context.setting<Shown>("shown", "drawing"), undefined, this.choice.element);
+    this.pool = new Picture("The pool, to scale", slots, context.selection, context.setting<Shown>("pool", "drawing"));
+    this.lives.element.insertBefore(this.said, this.lives.element.children[1] ?? null);
+    this.lives.element.append(legend());
+    this.body = h("div", { class: "ex-pad" }, this.lives.element, this.pool.element);
+    into.append(this.empty, this.body);
+    this.disposers.push(this.choice.looked.watch(looked => this.render(looked)));
+  }
+
+  reveal(what: Key): boolean {
+    const { compile, id } = parts(what);
+    if (compile !== this.context.compile.value) return false;
+    this.choice.showWith(half => (half.buffers ?? []).some(each => each.name === id && each.kind !== "input"));
+    return this.lives.reveal(what);
+  }
+
+  exports(): readonly Export[] {
+    const half = this.choice.looked.value?.half;
+    const name = half?.name ?? "memory";
+    return [...this.lives.exports(`${name}-memory`), ...(half?.memory?.pool ? this.pool.exports(`${name}-pool`) : [])];
+  }
+
+  dispose(): void {
+    this.disposers.forEach(dispose => dispose());
+    for (const each of [this.choice, this.lives, this.pool]) each.dispose();
+  }
+
+  private key(id: string): Key {
+    return key(this.context.compile.value, id);
+  }
+
+  private render(looked: Looked | null): void {
+    const planned = looked?.half.memory ? looked : null;
+    this.empty.hidden = planned !== null;
+    this.body.hidden = planned === null;
+    if (!planned) {
+      const failed = this.context.model.compile(this.context.compile.value)?.stages?.find(each => each.error);
+      const why = failed ? `the stage “${failed.name}” failed: ${failed.error}` : "nothing here became code, or it is still being compiled.";
+      this.empty.replaceChildren(h("p", {}, `There is no memory plan: ${why}`));
+      return;
+    }
+    const { half, compile } = planned;
+    const plan = planOf(half);
+    this.said.replaceChildren(...this.summary(half, plan));
+    const columns = this.columns(half);
+    this.lives.table.show((half.buffers ?? []).filter(each => each.where), columns);
+    this.lives.show((width, linked) => drawLives(half, plan, compile.id, width, linked));
+    const pooled = plan.places.filter(each => each.kind === "pool").flatMap(each => each.lives);
+    this.pool.element.hidden = pooled.length === 0;
+    this.pool.table.show(pooled, [columns[0], columns[2], offsetColumn(), columns[4], columns[6]].filter(each => each !== undefined));
+    this.pool.show((width, linked) => drawPool(half, plan, compile.id, width, linked));
+  }
+
+  private summary(half: HalfData, plan: Plan): string[] {
+    const found = half.memory;
+    if (!found) return [];
+    const { peak_before: before, peak_after: after, pool } = found;
+    const change = before === after ? "the same" : `${after > before ? "+" : "−"}${bytes(Math.abs(after - before))}`;
+    const said = [`At most ${bytes(before)} are in use at once with memory of its own for each buffer, ${bytes(after)} as planned (${change}).`];
+    if (pool > 0) said.push(` The pool of ${bytes(pool)} is one allocation, held for the whole call${after > before ? ": what it adds to the peak it saves in allocations" : ""}.`);
+    if (plan.registers.length > 0) said.push(` ${count(plan.registers.length, "buffer")} never reach${plan.registers.length === 1 ? "es" : ""} memory; the table has them.`);
+    const drawn = [Math.max(0, ...plan.before), Math.max(0, ...plan.after)];
+    if (drawn[0] !== before || drawn[1] !== after) said.push(` (Drawn by the sizes in the record, which give ${bytes(drawn[0] ?? 0)} and ${bytes(drawn[1] ?? 0)}.)`);
+    return said;
+  }
+
+  private columns(half: HalfData): Column<BufferData>[] {
+    const items = half.schedule?.items ?? [];
+    const step = (at: number | undefined) => items[at ?? 0]?.id ?? "returned";
+    const place = (each: BufferData) => {
+      switch (each.where) {
+        case "pool": return `pool + ${each.offset ?? 0}`;
+        case "reuse": return `in ${each.of}`;
+        case "own": return "own tensor";
+        case "none": return "registers";
+        default: return each.where ?? "";
+      }
+    };
+    return [
+      { name: "Buffer", text: each => each.name, cell: each => h("code", {}, each.name), order: each => each.name },
+      { name: "Type", text: each => each.type, cell: each => h("code", {}, each.type) },
+      { name: "Size", numeric: true, text: each => bytes(each.bytes ?? 0), order: each => each.bytes ?? 0 },
+      { name: "Place", text: place, order: place },
+      {
+        name: "Alive", text: each => (each.first === each.last ? step(each.first) : `${step(each.first)} – ${step(each.last)}`),
+        order: each => each.first ?? 0,
+      },
+      this.reasonColumn("A buffer because", each => each.why),
+      this.reasonColumn("There because", each => each.where_why),
+    ];
+  }
+
+  private reasonColumn(name: string, of: (each: BufferData) => BufferData["why"]): Column<BufferData> {
+    return {
+      name, text: each => becauseText(of(each)), order: each => of(each)?.title ?? null,
+      cell: each => {
+        const why = of(each);
+        return why ? because(why, this.context) : "";
+      },
+    };
+  }
+}
+
+function offsetColumn(): Column<BufferData> {
+  return { name: "Offset", numeric: true, text: each => (each.where === "pool" ? String(each.offset ?? 0) : `in ${each.of}`), order: each => (each.where === "pool" ? (each.offset ?? 0) : null) };
+}
+
+function legend(): HTMLElement {
+  const swatch = (...inside: readonly SVGElement[]) => svg("svg", { width: 22, height: 12, class: "ex-drawing", "aria-hidden": true }, ...inside);
+  const kinds = Object.values(LOOKS).map(({ pattern, look, says }) => {
+    const patterns = new Patterns();
+    const mark = block(patterns, pattern, 1, 1, 20, 10, look);
+    return h("span", {}, swatch(patterns.definitions, mark), says);
+  });
+  const line = (name: string) => swatch(svg("path", { class: name, d: "M1 6H21" }));
+  return h(
+    "div", { class: "ex-legend" }, ...kinds,
+    h("span", {}, "↪ takes over the memory of the buffer before it"),
+    h("span", {}, line("ex-memory-before"), "each buffer in memory of its own"),
+    h("span", {}, line("ex-memory-after"), "as planned"),
+  );
+}

@@ -1,0 +1,89 @@
+// The schedule as a drawing: boxes in the order in which they run, and lines for the buffers that flow between them.
+
+import { drawing, fitted, textWidth } from "../../chart";
+import { svg } from "../../dom";
+import { type Key, key } from "../../element";
+import { bytes, count, seconds } from "../../format";
+import type { Linked } from "../../linked";
+import type { HalfData } from "../../record";
+import { CHIP_HEIGHT, rail, type Box, type Lane } from "./rail";
+
+const LEAST_BOX = 200;
+const MOST_BOX = 460;
+const LANE = 10;
+const LEAST_LANE = 3.5;
+
+export interface Facts {
+  readonly half: HalfData;
+  readonly compile: string;
+  /** Seconds of a step, where they were measured. */
+  seconds(item: string): number | null;
+}
+
+export function drawSchedule(facts: Facts, width: number, linked: Linked, picked: readonly string[]): SVGSVGElement | null {
+  const { half, compile } = facts;
+  if (!half.schedule || half.schedule.items.length === 0) return null;
+  const boxWidth = Math.max(Math.min(LEAST_BOX, width - 20), Math.min(MOST_BOX, Math.round(width * 0.55)));
+  const plan = rail(half, boxWidth);
+  const room = width - boxWidth - 14;
+  const step = Math.min(LANE, Math.max(LEAST_LANE, room / (plan.laneCount + 1)));
+  const sizes = new Map((half.buffers ?? []).map(each => [each.name, each.bytes ?? 0]));
+  const longest = Math.max(0, ...half.schedule.items.map(each => facts.seconds(each.id) ?? 0));
+  const boxes = plan.boxes.map(box => drawBox(box, boxWidth, facts, longest, linked, picked));
+  const lanes = plan.lanes.map(lane => drawLane(lane, boxWidth, step, width, sizes.get(lane.buffer) ?? 0, key(compile, lane.buffer), linked));
+  const name = `${count(plan.boxes.length, "step")} in the order in which they run, and the buffers that flow between them`;
+  return drawing(width, plan.height + 2, name, svg("g", {}, ...lanes), svg("g", {}, ...boxes));
+}
+
+function drawBox(
+  box: Box, width: number, { compile, seconds: spent }: Facts, longest: number, linked: Linked, picked: readonly string[],
+): SVGGElement {
+  const { item } = box;
+  const kind = item.kind === "extern" ? "library call" : "kernel";
+  const axes = [item.outer, item.inner ? `reduces ${item.inner}` : ""].filter(Boolean).join(", ");
+  const time = spent(item.id);
+  const told = time === null ? "" : seconds(time);
+  const space = width - 16 - textWidth(item.id, 12) - 12 - textWidth(told);
+  const name = [`${kind} ${item.id}`, axes, told, `runs ${item.operations.join(", ")}`].filter(Boolean).join("; ");
+  const chips = box.chips.map(chip => {
+    const mark = svg(
+      "g", { class: `ex-op${picked.includes(chip.id) ? " ex-picked" : ""}`, role: "button", "aria-label": `operation ${chip.text}` },
+      svg("rect", { x: chip.x + 1, y: chip.y, width: chip.width, height: CHIP_HEIGHT, rx: 3 }),
+      svg("text", { x: chip.x + 7, y: chip.y + 13 }, fitted(chip.text, chip.width - 8)),
+      svg("title", {}, chip.text),
+    );
+    return linked.add(mark, key(compile, chip.id));
+  });
+  const bar = time !== null && longest > 0
+    ? svg("rect", { class: "ex-share", x: 1, y: box.y + box.height - 2, width: Math.max(1, (width - 2) * (time / longest)), height: 3 })
+    : null;
+  const more = box.hidden ? svg("text", { class: "ex-tick", x: width - 8, y: box.y + box.height - 8, "text-anchor": "end" }, `and ${box.hidden} more`) : null;
+  const group = svg(
+    "g", { class: `ex-step ex-${item.kind === "extern" ? "extern" : "kernel"}`, role: "button", "aria-label": name },
+    svg("rect", { class: "ex-step-box", x: 1, y: box.y + 1, width, height: box.height, rx: 4 }),
+    svg("text", { class: "ex-step-name", x: 9, y: box.y + 16 }, item.id),
+    svg("text", { class: "ex-tick", x: 15 + textWidth(item.id, 12), y: box.y + 16 }, fitted(item.kind === "extern" ? "library call" : axes, space)),
+    svg("text", { class: "ex-step-time", x: width - 7, y: box.y + 16, "text-anchor": "end" }, told),
+    bar, more,
+  );
+  return svg("g", {}, linked.add(group, key(compile, item.id), ...item.operations.map(id => key(compile, id))), ...chips);
+}
+
+function drawLane(lane: Lane, boxWidth: number, step: number, width: number, size: number, own: Key, linked: Linked): SVGGElement {
+  const left = boxWidth + 2;
+  const x = left + 10 + lane.lane * step;
+  const last = Math.max(...lane.ends);
+  const paths = [`M${left} ${lane.y}H${x}V${last}`, ...lane.ends.map(y => `M${x} ${y}H${left + 5}`)].join("");
+  const heads = lane.ends.map(y => `M${left} ${y}l6 -3v6z`).join("");
+  const label = fitted(size > 0 ? `${lane.buffer} ${bytes(size)}` : lane.buffer, width - x - 8, 10);
+  const name = `buffer ${lane.buffer}${size > 0 ? `, ${bytes(size)}` : ""}, read ${count(lane.to.length, "time")} later`;
+  const mark = svg(
+    "g", { class: "ex-flow", role: "button", "aria-label": name },
+    svg("path", { class: "ex-flow-line", d: paths }),
+    svg("path", { class: "ex-flow-reach", d: paths }),
+    svg("path", { class: "ex-flow-head", d: heads }),
+    svg("text", { class: "ex-flow-name", x: x + 5, y: lane.y + 3.5 }, label),
+    svg("title", {}, name),
+  );
+  return linked.add(mark, own);
+}

@@ -1,0 +1,138 @@
+// A drawing with the same facts as a table beside it; both can be saved.
+
+import { h } from "./dom";
+import type { DataTable } from "./datatable";
+import type { Key } from "./element";
+import { Linked } from "./linked";
+import type { Export } from "./pane";
+import type { Selection } from "./selection";
+import type { Dispose, Signal } from "./signal";
+
+/** Draws for a width in pixels; marks that stand for elements are added to `linked`. null where there is nothing to draw. */
+export type Draw = (width: number, linked: Linked) => SVGSVGElement | null;
+
+export type Shown = "drawing" | "table";
+
+export class Picture<Row> {
+  readonly element: HTMLElement;
+  private readonly canvas = h("div", { class: "ex-canvas" });
+  private readonly linked: Linked;
+  private readonly disposers: Dispose[] = [];
+  private draw: Draw = () => null;
+  private svg: SVGSVGElement | null = null;
+  private width = 0;
+
+  constructor(
+    private readonly title: string,
+    readonly table: DataTable<Row>,
+    selection: Selection,
+    shown: Signal<Shown>,
+    chosen: (of: Key) => void = () => undefined,
+    ...tools: readonly HTMLElement[]
+  ) {
+    this.linked = new Linked(this.canvas, selection, chosen);
+    const choices = (["drawing", "table"] as const).map(each =>
+      h("button", { type: "button", class: "ex-choice", onclick: () => (shown.value = each) }, each === "drawing" ? "Drawing" : "Table"));
+    this.element = h(
+      "section", { class: "ex-picture" },
+      h("header", {}, h("h2", {}, title), ...tools, h("div", { class: "ex-choices", role: "group", "aria-label": `${title}: shown as` }, ...choices)),
+      this.canvas, table.element,
+    );
+    const observer = new ResizeObserver(() => this.fit());
+    observer.observe(this.canvas);
+    this.disposers.push(
+      () => observer.disconnect(),
+      shown.watch(value => {
+        this.canvas.hidden = value !== "drawing";
+        table.element.hidden = value !== "table";
+        choices.forEach((each, n) => each.setAttribute("aria-pressed", String((value === "drawing") === (n === 0))));
+      }),
+    );
+  }
+
+  /** Shows other facts. */
+  show(draw: Draw): void {
+    this.draw = draw;
+    this.width = 0;
+    this.fit();
+  }
+
+  reveal(of: Key): boolean {
+    return this.canvas.hidden ? this.table.reveal(of) : this.linked.reveal(of) || this.table.reveal(of);
+  }
+
+  exports(name: string): readonly Export[] {
+    const picture = async () => {
+      if (!this.svg) throw new Error(`${this.title}: there is nothing to draw`);
+      return standalone(this.svg);
+    };
+    return [
+      { kind: "svg", name, make: picture },
+      { kind: "png", name, make: async () => rasterised(await picture()) },
+      { kind: "txt", name, make: async () => this.table.text() },
+    ];
+  }
+
+  dispose(): void {
+    this.disposers.forEach(dispose => dispose());
+    this.linked.dispose();
+    this.table.dispose();
+  }
+
+  private fit(): void {
+    const width = Math.floor(this.canvas.clientWidth);
+    if (width === 0 || Math.abs(width - this.width) < 2) return;
+    this.width = width;
+    this.linked.clear();
+    this.svg = this.draw(width, this.linked);
+    this.canvas.replaceChildren(...(this.svg ? [this.svg] : []));
+  }
+}
+
+const STYLES = [
+  "fill", "fill-opacity", "stroke", "stroke-width", "stroke-opacity", "stroke-dasharray", "stroke-linejoin", "opacity",
+  "font-family", "font-size", "font-weight", "font-style", "text-anchor", "dominant-baseline",
+] as const;
+
+/** A drawing that looks the same without the page's style sheets: a copy in which each element says how it looks. */
+export function standalone(drawing: SVGSVGElement): string {
+  const copy = drawing.cloneNode(true) as SVGSVGElement;
+  const copies = copy.querySelectorAll<SVGElement>("*");
+  drawing.querySelectorAll<SVGElement>("*").forEach((each, n) => {
+    const style = getComputedStyle(each);
+    const twin = copies[n];
+    if (!twin) return;
+    for (const name of STYLES) twin.style.setProperty(name, style.getPropertyValue(name));
+    for (const name of ["tabindex", "class", "role", "aria-label"]) twin.removeAttribute(name);
+  });
+  copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
+  copy.style.background = behind(drawing);
+  return `<?xml version="1.0" encoding="UTF-8"?>\n${new XMLSerializer().serializeToString(copy)}\n`;
+}
+
+/** The colour that a drawing stands on. */
+function behind(drawing: Element): string {
+  for (let at: Element | null = drawing; at; at = at.parentElement) {
+    const colour = getComputedStyle(at).backgroundColor;
+    if (colour && !/^(transparent|rgba\(.*, 0\))$/.test(colour)) return colour;
+  }
+  return "white";
+}
+
+const PIXELS_EACH = 2;
+
+export async function rasterised(drawing: string): Promise<Blob> {
+  const image = new Image();
+  const loaded = new Promise<void>((resolve, reject) => {
+    image.onload = () => resolve();
+    image.onerror = () => reject(new Error("this browser could not draw the picture"));
+  });
+  image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(drawing)}`;
+  await loaded;
+  const canvas = document.createElement("canvas");
+  canvas.width = image.width * PIXELS_EACH;
+  canvas.height = image.height * PIXELS_EACH;
+  canvas.getContext("2d")?.drawImage(image, 0, 0, canvas.width, canvas.height);
+  return new Promise((resolve, reject) =>
+    canvas.toBlob(blob => (blob ? resolve(blob) : reject(new Error("this browser could not make a PNG"))), "image/png"));
+}
