@@ -1,6 +1,7 @@
 // All panes, in the order in which they are offered.
 
 import type { PaneKind } from "../pane";
+import { breaks } from "./breaks";
 import { bytecode } from "./bytecode";
 import { code } from "./code";
 import { source } from "./source";
@@ -9,6 +10,7 @@ import { text } from "./text";
 export const PANES: readonly PaneKind[] = [
   source,
   bytecode,
+  breaks,
   code,
   text,
 ];

@@ -1,0 +1,119 @@
+// Where the graph was split, why, and what Python did in between.
+
+import { h } from "../dom";
+import { key } from "../element";
+import { fileName } from "../filename";
+import { count } from "../format";
+import type { Context, Pane, PaneKind } from "../pane";
+import type { BreakData, CompileData } from "../record";
+import { placeName } from "../sources";
+
+export const breaks: PaneKind = {
+  id: "breaks",
+  title: "Breaks",
+  about: {
+    text:
+      "The places where one graph had to end, because what comes next cannot be part of it: each with its reason, what one can do "
+      + "about it, and the function that goes on behind it, which is captured anew. Below are the calls that ran in plain Python.",
+    paper: "Graph breaks and resume functions of TorchDynamo (section 3.5).",
+    stock: "torch._dynamo.explain(f)(x); TORCH_LOGS=\"graph_breaks\".",
+  },
+  open(into: HTMLElement, context: Context): Pane {
+    const body = h("div", { class: "ex-cards", tabindex: 0, role: "region", "aria-label": "Graph breaks" });
+    into.append(body);
+    const cards = new Map<string, HTMLElement>();
+    const render = () => {
+      cards.clear();
+      body.replaceChildren(...content(context, cards));
+    };
+    const light = () => {
+      for (const [what, card] of cards) card.classList.toggle("ex-hot", context.selection.chain.value.has(what));
+    };
+    const disposers = [
+      context.model.record.watch(render), context.compile.watch(render), context.selection.chain.watch(light), context.model.record.watch(light),
+    ];
+    return {
+      reveal: what => {
+        const chain = context.model.links.value.chain(what);
+        const card = cards.get(what) ?? [...cards].find(([each]) => chain.has(each))?.[1];
+        card?.scrollIntoView({ block: "nearest" });
+        card?.focus();
+        return card !== undefined;
+      },
+      exports: () => [{ kind: "txt", name: fileName(`${context.model.record.value.title} breaks`), make: async () => plain(context.model.record.value.compiles) }],
+      dispose: () => disposers.forEach(dispose => dispose()),
+    };
+  },
+};
+
+function content(context: Context, cards: Map<string, HTMLElement>): HTMLElement[] {
+  const record = context.model.record.value;
+  const chosen = context.compile.value;
+  const found = record.compiles.flatMap(compile => (compile.breaks ?? []).map(each => [compile, each] as const));
+  const captured = record.compiles.filter(each => each.stages?.some(stage => stage.name === "capture" && !stage.error));
+  const heading = found.length > 0
+    ? `${count(found.length, "graph break")} in ${count(record.compiles.length, "compile")}`
+    : captured.length > 0 ? "No graph break: every captured function is one graph." : "No capture has ended, so nothing is known of graph breaks.";
+  const python = record.coverage.python ?? [];
+  return [
+    h("h3", {}, heading),
+    ...found.map(([compile, each]) => {
+      const made = card(context, compile, each, compile.id === chosen);
+      cards.set(key(compile.id, each.instruction), made);
+      return made;
+    }),
+    ...record.compiles.filter(each => each.fallback).map(compile => fallbackCard(context, compile)),
+    h("h3", {}, python.length ? "Ran in Python, outside all graphs" : "Nothing ran in Python outside the graphs"),
+    h("ul", { class: "ex-list" }, ...python.map(each => h("li", {}, h("code", {}, each)))),
+  ];
+}
+
+function card(context: Context, compile: CompileData, broke: BreakData, chosen: boolean): HTMLElement {
+  const { why, span, stack, hints } = broke;
+  const what = key(compile.id, broke.instruction);
+  const record = context.model.record.value;
+  const link = (text: string, run: () => void) => h("button", { type: "button", class: "ex-link", onclick: run }, text);
+  const row = (name: string, ...values: readonly (Node | string)[]) => [h("dt", {}, name), h("dd", {}, ...values)];
+  const onwards = (broke.continuation ?? "").split(", ").filter(Boolean).map(name => {
+    const next = record.compiles.find(each => each.title === name);
+    return h("span", {}, next ? link(`${next.id} ${name}`, () => (context.compile.value = next.id)) : `${name} (never reached, or never compiled)`, " ");
+  });
+  const frames = stack.map(frame => {
+    const at = /^(.*):(\d+) in /.exec(frame);
+    const [, file, line] = at ?? [];
+    const known = file !== undefined && record.sources.some(each => each.file === file);
+    return h("li", {}, known ? link(frame, () => context.show("source", `|${file}:${line}`)) : frame);
+  });
+  const element = h(
+    "section", { class: `ex-card${chosen ? " ex-chosen" : ""}`, tabindex: -1, "aria-label": `Break: ${why.title}` },
+    h("h4", {}, `⤶ ${why.title}`),
+    h("dl", { class: "ex-facts" },
+      ...(why.detail ? row("What happened", h("code", {}, why.detail)) : []),
+      ...row("Where", `${compile.id}, `, span ? link(placeName(span.file, span.line), () => context.show("source", `|${span.file}:${span.line}`)) : "no source line", ", ",
+        link(`instruction ${broke.instruction}`, () => context.show("bytecode", what))),
+      ...(hints.length ? row("What you can do", ...hints) : []),
+      ...row("Goes on in", ...(onwards.length ? onwards : ["nothing goes on after it"])),
+      ...(frames.length ? row("Call stack", h("ol", { class: "ex-list" }, ...frames)) : []),
+      ...row("Reason", link(why.code, () => context.reason(why.code))),
+    ),
+  );
+  element.addEventListener("mouseenter", () => (context.selection.hovered.value = what));
+  element.addEventListener("mouseleave", () => (context.selection.hovered.value = null));
+  return element;
+}
+
+function fallbackCard(context: Context, compile: CompileData): HTMLElement {
+  const why = compile.fallback;
+  return h(
+    "section", { class: "ex-card" }, h("h4", {}, `⚠ ${compile.id} ${compile.title} runs eagerly: ${why?.title ?? ""}`),
+    h("p", {}, why?.detail ?? ""), h("button", { type: "button", class: "ex-link", onclick: () => context.reason(why?.code ?? "") }, why?.code ?? ""),
+  );
+}
+
+function plain(compiles: readonly CompileData[]): string {
+  return compiles.flatMap(compile => (compile.breaks ?? []).map(({ why, span, stack, hints, continuation }) => [
+    `${compile.id}: ${why.title} [${why.code}]${span ? ` at ${span.file}:${span.line}` : ""}`,
+    ...(why.detail ? [`  ${why.detail}`] : []), ...stack.map(frame => `  ${frame}`), ...hints.map(hint => `  hint: ${hint}`),
+    ...(continuation ? [`  goes on in ${continuation}`] : []),
+  ].join("\n"))).join("\n\n");
+}
