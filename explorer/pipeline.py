@@ -105,14 +105,13 @@ def compile_module(module: fx.GraphModule, example_inputs: Sequence[Any], config
 
 def native(graph: Graph) -> Target:
     """The machine of the graph's tensors."""
-    for node in graph.graph.nodes:
-        value = info(node).value if node.op != "output" else None
-        if isinstance(value, torch.Tensor) and value.device.type == "cuda":
-            if torch.version.hip:
-                return Target("hip", torch.cuda.get_device_properties(value.device).gcnArchName.partition(":")[0])
-            major, minor = torch.cuda.get_device_capability(value.device)
-            return Target("cuda", f"{major}{minor}")
-    return CPU
+    device = graph.device
+    if device.type == "cpu":
+        return CPU
+    if torch.version.hip:
+        return Target("hip", torch.cuda.get_device_properties(device).gcnArchName.partition(":")[0])
+    major, minor = torch.cuda.get_device_capability(device)
+    return Target("cuda", f"{major}{minor}")
 
 
 def _run_eagerly(given: tuple[Graph, Why | None]) -> Compiled:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
 
 import torch
 
 from explorer.capture import reasons, torch_rules
+from explorer.capture.ambient import autocast_nesting
 from explorer.capture.breaks import not_captured, not_splittable
 from explorer.capture.frame import Frame
 from explorer.capture.residual import Residual, breaking, returning
@@ -42,8 +42,8 @@ def capture(given: CaptureInput) -> Capture:
     if refused is not None:
         return _eager(given, refused)
     known: BreakAt | None = None
-    with preserved_state() as restore:
-        while True:
+    while True:
+        with preserved_state():
             tracer = Tracer(given.code, given.frame, given.config, known.step if known else 0)
             frame = tracer.start()
             try:
@@ -52,31 +52,31 @@ def capture(given: CaptureInput) -> Capture:
                 if not found.clean and known is None:
                     note(Restarted, given.frame.id, given.code.instructions[frame.position - 1].id, found.why)
                     known = found
-                    restore()
                     continue
                 known = found
             return _finish(given, tracer, frame, known)
 
 
 @contextmanager
-def preserved_state() -> Iterator[Any]:
-    """Put back what tracing switches: grad mode, autocast, the random generator."""
+def preserved_state() -> Iterator[None]:
+    """Put back what tracing switches: grad mode, autocast and what it keeps of casts, the random generator."""
     grad = torch.is_grad_enabled()
     autocast = [(kind, torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind)) for kind in ("cpu", "cuda")]
-    cached = torch.is_autocast_cache_enabled()
-
-    def restore() -> None:
+    cached, nesting = torch.is_autocast_cache_enabled(), autocast_nesting()
+    try:
+        with torch.random.fork_rng(devices=[]):
+            yield
+    finally:
         torch._C._set_grad_enabled(grad)
+        torch.clear_autocast_cache()
         for kind, enabled, dtype in autocast:
             torch.set_autocast_enabled(kind, enabled)
             torch.set_autocast_dtype(kind, dtype)
         torch.set_autocast_cache_enabled(cached)
-
-    with torch.random.fork_rng(devices=[]):
-        try:
-            yield restore
-        finally:
-            restore()
+        for _ in range(autocast_nesting() - nesting):
+            torch.autocast_decrement_nesting()
+        for _ in range(nesting - autocast_nesting()):
+            torch.autocast_increment_nesting()
 
 
 def _finish(given: CaptureInput, t: Tracer, frame: Frame, known: BreakAt | None) -> Capture:

@@ -163,7 +163,8 @@ def build(guards: Iterable[Guard], frame: Frame) -> hook.Manager:
     """
     given = list(guards)
     tree = Tree(frame)
-    tree.guards.global_state("global state: grad mode, autocast, default dtype, deterministic mode, threads")
+    state = "global state: grad mode, autocast, default dtype, deterministic mode, threads"
+    tree.guards.global_state(state, frame.devices)
     shapes = [guard for guard in given if guard.property == "shape"]
     for guard in given:
         if guard.property not in ("shape", "alias"):

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import sys
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch._C._dynamo import eval_frame
 from torch._C._dynamo import guards as primitives
 from torch._guards import CompileId
+from torch.utils._device import DeviceContext
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
 from explorer.capture.reasons import FRAME_MODE
@@ -163,11 +165,15 @@ class Guards:
         text = f"no two of these are the same tensor: {', '.join(names)}"
         primitives.install_no_tensor_aliasing_guard(list(managers), list(names), *_verbose(text))
 
-    def global_state(self, text: str) -> None:
-        """Grad mode, autocast, default dtype, deterministic mode and threads as they are now, and no function modes."""
+    def global_state(self, text: str, ambient: tuple[torch.device, ...]) -> None:
+        """Grad mode, autocast, default dtype, deterministic mode and threads as they are now, the default devices in
+        force, and no other function modes."""
         self.root.add_global_state_guard(primitives.GlobalStateGuard(), *_verbose(text))
-        modes = torch.overrides._get_current_function_mode_stack()
-        self.root.add_torch_function_mode_stack_guard(list(modes), *_verbose("torch function modes"))
+        modes = list(map(DeviceContext, ambient))
+        self.root.add_torch_function_mode_stack_guard(modes, *_verbose("torch function modes"))
+        if ambient:
+            text = f"default device is {ambient[-1]}"
+            self.root.add_lambda_guard(lambda locals: devices() == ambient, *_verbose(text))
 
     def last(self, function: Callable[[dict[str, Any]], bool], text: str) -> None:
         """A check of all locals that runs after everything else."""
@@ -224,7 +230,8 @@ Callback = Callable[[Any, Any, Any], Any]
 def watched(callback: Callback, function: Callable[..., Any]) -> Callable[..., Any]:
     """`function`, with `callback` seeing each Python frame that starts in this thread while it runs.
 
-    Nobody sees it under a torch mode, which every operation has to pass through and generated code would not.
+    Nobody sees it under a torch mode, which every operation has to pass through and generated code would not; default
+    devices are the exception, since only what makes tensors asks for them.
     """
     switch: Callable[[Any], Any] = eval_frame.set_eval_frame
     region: Callable[[int], int] = eval_frame.set_eval_frame_isolate_recompiles_id if _HAS_REGIONS else int
@@ -277,8 +284,31 @@ def entries(code: types.CodeType) -> int:
 
 
 def modes() -> str:
-    """The modes that every operation passes through now, by name; "" where there is none."""
+    """The modes that every operation passes through now, but for default devices, by name; "" where there is none."""
     if not torch._C._len_torch_dispatch_stack() and not torch._C._len_torch_function_stack():
         return ""
     active = [*torch.overrides._get_current_function_mode_stack(), *_get_current_dispatch_mode_stack()]
-    return ", ".join(type(mode).__name__ for mode in active)
+    return ", ".join(type(mode).__name__ for mode in active if type(mode) is not DeviceContext)
+
+
+def devices() -> tuple[torch.device, ...]:
+    """The default devices of the blocks that are open in this thread, innermost last."""
+    if not torch._C._len_torch_function_stack():
+        return ()
+    active = torch.overrides._get_current_function_mode_stack()
+    return tuple(mode.device for mode in active if type(mode) is DeviceContext)
+
+
+@contextmanager
+def no_default_device() -> Iterator[None]:
+    """Default devices put aside: what a compile makes for itself is on the CPU."""
+    held = [torch.overrides._pop_mode() for _ in range(torch._C._len_torch_function_stack())]
+    kept = vars(torch._GLOBAL_DEVICE_CONTEXT)
+    context = kept.pop("device_context", None)
+    try:
+        yield
+    finally:
+        if context is not None:
+            kept["device_context"] = context
+        for mode in reversed(held):
+            torch.overrides._push_mode(mode)

@@ -115,8 +115,8 @@ FRAME_BREAK = reason(
 FRAME_MODE = reason(
     "frame.mode_active",
     "a torch mode is active around the call",
-    "Every operation has to pass through the mode (torch.device, FlopCounterMode), which generated code would not.",
-    "Call the compiled function outside the mode; put tensors on a device by name instead of by torch.device blocks.",
+    "Every operation has to pass through the mode (FlopCounterMode, say), which generated code would not.",
+    "Call the compiled function outside the mode.",
 )
 FRAME_DECODE = reason(
     "frame.bytecode",

@@ -20,6 +20,7 @@ from explorer.capture.frame import NULL, Frame
 from explorer.capture.rebuild import Rebuilder
 from explorer.capture.resume import TEMP, Continuation, split
 from explorer.capture.values.base import Value, unsupported
+from explorer.capture.values.constant import Constant
 from explorer.capture.values.objects import DELETED
 from explorer.core.origin import origin, synthetic
 from explorer.ir.bytecode import Code, Instruction
@@ -142,8 +143,9 @@ def _replay(t: Tracer, r: Rebuilder) -> None:
         if torch.is_grad_enabled() != t.tape.grad_enabled:
             r.call(torch._C._set_grad_enabled, [t.from_python(torch.is_grad_enabled())])
             r.emit("POP_TOP")
-        if t.autocasts:
-            unsupported(reasons.FRAME_BREAK, "inside torch.autocast")
+        for method, manager in t.ambient.owed:
+            arguments = [Constant(None)] * 3 if method == "__exit__" else []
+            r.discard_method(lambda manager=manager: r.value(manager), method, arguments)  # type: ignore[misc]
 
 
 def _hold(r: Rebuilder, value: Value) -> str:
@@ -269,7 +271,8 @@ def _assemble(
 
 
 def _balance(t: Tracer) -> None:
-    """End the graph in the grad mode it began in; the residual code switches where the program did."""
+    """End the graph in the modes it began in; the residual code switches where the program did."""
+    t.ambient.balance()
     if torch.is_grad_enabled() != t.tape.grad_enabled:
         with origin(synthetic("grad mode at the end")):
             t.tape.add("call_function", torch._C._set_grad_enabled, (t.tape.grad_enabled,), {}, None)

@@ -6,7 +6,7 @@ Stock counterpart: variables/torch.py, variables/ctx_manager.py.
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 
@@ -47,7 +47,7 @@ def _is_something_else(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -
     torch.get_num_threads, torch.is_autocast_cpu_enabled, torch.get_autocast_gpu_dtype, torch.get_autocast_cpu_dtype,
     torch.cuda.is_available, torch.cuda.device_count, torch.cuda.is_initialized, torch.backends.mps.is_available,
     torch.amp.is_autocast_available, torch.is_warn_always_enabled, torch.backends.cudnn.is_available,
-    torch.distributed.is_available, torch.distributed.is_initialized, torch.get_default_device,
+    torch.distributed.is_available, torch.distributed.is_initialized,
     torch.is_deterministic_algorithms_warn_only_enabled,
     *existing(torch._C, "_is_autocast_available", "_get_deterministic_algorithms", "_get_privateuse1_backend_name"),
 )  # fmt: skip
@@ -135,6 +135,51 @@ def _autocast(cls: Any) -> Rule:
     return make
 
 
+@positional(torch.autocast.__enter__)
+def _enter_autocast(t: Tracer, manager: Value) -> Value:
+    """with torch.autocast(...)"""
+    return manager.enter(t) if isinstance(manager, AutocastValue) else _strange(manager)
+
+
+@positional(torch.autocast.__exit__)
+def _leave_autocast(t: Tracer, manager: Value, *error: Value) -> Value:
+    """The end of the block."""
+    return manager.leave(t) if isinstance(manager, AutocastValue) else _strange(manager)
+
+
+def _strange(manager: Value) -> NoReturn:
+    unsupported(reasons.UNTRACEABLE_CALL, f"a {manager.python_type().__name__}, which is derived from torch.autocast")
+
+
+@positional(torch.device.__enter__)
+def _enter_device(t: Tracer, manager: Constant) -> Value:
+    """with torch.device(...): calls that make tensors are on it from here."""
+    t.ambient.enter_device(manager)
+    return manager
+
+
+@positional(torch.device.__exit__)
+def _leave_device(t: Tracer, manager: Constant, *error: Value) -> Value:
+    """The end of the block."""
+    if not t.ambient.devices:
+        unsupported(reasons.OPERATION, "leaving a torch.device block that was not entered")
+    t.ambient.leave_device(manager)
+    return Constant(None)
+
+
+@positional(torch.get_default_device)
+def _default_device(t: Tracer) -> Value:
+    """The innermost block's, with its index."""
+    devices = t.ambient.devices
+    return Constant(torch.empty(0, device=devices[-1]).device if devices else torch.device("cpu"))
+
+
+@positional(torch.set_default_device)
+def _set_default_device(t: Tracer, device: Value) -> Value:
+    """Breaks: it lasts beyond the call, for this thread."""
+    unsupported(reasons.UNTRACEABLE_CALL, "torch.set_default_device")
+
+
 # ------------------------------------------------------------------------------------------------ library functions
 
 
@@ -219,7 +264,8 @@ def _parameter(t: Tracer, *args: Value, **kwargs: Value) -> Value:
 def _make_tensor(t: Tracer, *args: Value) -> Value:
     """torch.Tensor(data)."""
     if len(args) == 1 and isinstance(args[0], (ListValue, TupleValue)):
-        return graph_call(t, "call_function", torch.tensor, [args[0]], {"dtype": Constant(torch.get_default_dtype())})
+        facts = {"dtype": Constant(torch.get_default_dtype()), "device": Constant(torch.device("cpu"))}
+        return graph_call(t, "call_function", torch.tensor, [args[0]], facts)
     unsupported(reasons.UNTRACEABLE_CALL, "torch.Tensor(sizes)")
 
 

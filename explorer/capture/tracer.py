@@ -12,6 +12,7 @@ import torch
 from explorer.bytecode.decode import decode
 from explorer.bytecode.flow import handlers_by_position
 from explorer.capture import reasons
+from explorer.capture.ambient import Ambient
 from explorer.capture.calls import STDLIB_DIR, TORCH_DIR, Calls
 from explorer.capture.effects import Effects
 from explorer.capture.frame import Frame
@@ -81,7 +82,7 @@ class Tracer(Calls, DataModel):
         self.kept: list[Any] = []
         self.frames: list[Frame] = []
         self.modules: list[str] = []
-        self.autocasts: list[Any] = []
+        self.ambient = Ambient(self.tape, frame.devices)
         self.decoded: dict[types.CodeType, Code] = {}
         self._prepared: dict[int, tuple[dict[str, int], tuple[Handler | None, ...]]] = {}
         self.specialised: list[Specialised] = []
@@ -128,7 +129,7 @@ class Tracer(Calls, DataModel):
                 unsupported(reasons.FRAME_KIND, "a generator")
 
     def _state(self) -> tuple[Any, ...]:
-        return (torch.is_grad_enabled(), torch.is_autocast_enabled("cpu"), torch.is_autocast_enabled("cuda"))
+        return (torch.is_grad_enabled(), self.ambient.state())
 
     # ------------------------------------------------------------------------------------------------------ stepping
 

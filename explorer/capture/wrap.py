@@ -14,7 +14,7 @@ import torch
 from explorer.capture import reasons
 from explorer.capture.progress import progress
 from explorer.capture.resume import STACK
-from explorer.capture.values.autocast import AutocastValue
+from explorer.capture.values.autocast import AUTOCASTS, AutocastValue
 from explorer.capture.values.base import Value, unsupported
 from explorer.capture.values.constant import Constant, is_plain
 from explorer.capture.values.containers import DictValue, Lazy, ListValue, SetValue, SliceValue, TupleValue
@@ -105,23 +105,22 @@ def _identity(t: Tracer, source: Source, given: Any) -> Value:
         return PyModuleValue(given, source)
     if (
         isinstance(given, types.BuiltinFunctionType)
-        and type(given.__self__).__module__ in ("builtins", "collections")
+        and (type(given.__self__).__module__ in ("builtins", "collections") or is_plain(given.__self__))
         and not (
             isinstance(given.__self__, (types.ModuleType, type, type(None)))
             or type(given.__self__).__name__.startswith("PyCapsule")
         )
     ):
-        t.guard(source, "type", "is", kind)
-        return BuiltinMethod(t.wrap(Attr(source, "__self__"), given.__self__), given.__name__)
+        return _builtin_method(t, source, given)
     if isinstance(given, types.MethodWrapperType):
-        return BuiltinMethod(t.wrap(Attr(source, "__self__"), given.__self__), given.__name__)
+        return _builtin_method(t, source, given)
     if isinstance(given, BUILTIN_CALLABLES) or type(given).__module__.startswith("torch._C"):
         t.guard(source, "id", "is", given)
         return BuiltinValue(given, source) if callable(given) else ObjectValue(kind, source, given)
     t.guard(source, "type", "is", kind)
     if isinstance(given, torch.nn.Module):
         return ModuleValue(kind, source, given)
-    if isinstance(given, torch.autocast):
+    if kind in AUTOCASTS:
         return AutocastValue.given_by_frame(t, source, given)
     if isinstance(given, functools.partial):
         args = [t.wrap(Item(Attr(source, "args"), i), a) for i, a in enumerate(given.args)]
@@ -142,6 +141,14 @@ def _identity(t: Tracer, source: Source, given: Any) -> Value:
     if kind in _ITERATORS:
         return _iterator(t, source, given)
     return ObjectValue(kind, source, given)
+
+
+def _builtin_method(t: Tracer, source: Source, given: Any) -> Value:
+    """A method written in C: which one it is, and of what, is guarded."""
+    t.guard(source, "type", "is", type(given))
+    t.guard(Attr(source, "__name__"), "constant", "==", given.__name__)
+    bound = t.wrap(Attr(source, "__self__"), given.__self__)
+    return BuiltinMethod(bound, given.__name__, getattr(type(given.__self__), given.__name__, None))
 
 
 def _original(given: Any) -> Any:

@@ -19,9 +19,3 @@ OPERATION = reason(
     "scalar operation without a form for this dtype or target",
     "The code generator has no text for this operation on these operands.",
 )
-DEVICE = reason(
-    "codegen.device",
-    "one kernel would use tensors of several devices",
-    "Kernels run on one card. A scalar on the CPU is copied there; a tensor that lies elsewhere is not.",
-    "Move the tensor to the card before the compiled function.",
-)

@@ -15,13 +15,11 @@ import torch
 
 from explorer.codegen.cpp import work
 from explorer.codegen.kernel import Body, body
-from explorer.codegen.reasons import DEVICE
 from explorer.codegen.storage import Storage
 from explorer.codegen.triton_kernel import Function, Workspace, functions, needs_serial
 from explorer.codegen.triton_tiling import tiling
 from explorer.codegen.triton_wrapper import TritonWrapper
 from explorer.core.origin import Origins, origin, synthetic, union
-from explorer.core.reasons import Unsupported, Why
 from explorer.core.text import LineWriter, Text
 from explorer.ir.loops import Buffer, Extern, Layout, Load, Size, walk
 from explorer.ir.memory import MemoryPlan
@@ -57,7 +55,7 @@ def generate_triton(generation: Generation) -> Generated:
     schedule, plan = generation.schedule, generation.plan
     launches = triton_kernels(schedule, plan, generation.target)
     wrapper = TritonWrapper(schedule.loops, plan, Storage(plan, schedule.loops.buffers))
-    wrapper.constants["device"] = card(launches.kernels, schedule.loops.buffers)
+    wrapper.constants["device"] = card(schedule.loops.buffers)
     wrapper.begin()
     wrapper.prepare(launches.kernels)
     for position, item in enumerate(schedule.items):
@@ -81,37 +79,26 @@ def generate_triton(generation: Generation) -> Generated:
     )
 
 
-def card(kernels: Iterable[Kernel], buffers: Mapping[str, Buffer]) -> torch.device | None:
-    """The card that the kernels' tensors are on; None where they are on the CPU, and the target is elsewhere.
-
-    Raises Unsupported for tensors of several cards, and for a tensor on the CPU beside some on a card, unless it is a
-    scalar that is only read."""
-    cards = {buffer.layout.device for buffer in buffers.values()} - {torch.device("cpu")}
-    if not cards:
-        return None
-    for kernel in kernels:
-        for argument in kernel.arguments:
-            buffer = buffers.get(argument.buffer or "")
-            if buffer is None or buffer.layout.device in cards:
-                continue
-            if argument.written or buffer.kind != "input" or buffer.layout.numel != 1:
-                raise Unsupported(Why(DEVICE, f"{buffer.name} on {buffer.layout.device} in {kernel.id}"))
-    if len(cards) > 1:
-        raise Unsupported(Why(DEVICE, ", ".join(sorted(map(str, cards)))))
-    return cards.pop()
+def card(buffers: Mapping[str, Buffer]) -> torch.device | None:
+    """The card that kernels run on; None where all tensors are on the CPU, and the target is elsewhere."""
+    computed = [buffer for buffer in buffers.values() if buffer.kind == "loop"]
+    devices = (buffer.layout.device for buffer in (*computed, *buffers.values()))
+    return next((device for device in devices if device.type == "cuda"), None)
 
 
 def triton_kernels(schedule: Schedule, plan: MemoryPlan, target: Target) -> Launches:
     """One or more functions for each fused kernel; equal ones are one. Raises Unsupported for what Triton lacks."""
     buffers = schedule.loops.buffers
     storage = Storage(plan, buffers)
+    hosted = frozenset(name for name, buffer in buffers.items() if buffer.layout.device.type == "cpu")
+    numbers = hosted if card(buffers) is not None else frozenset()
     made: list[tuple[FusedKernel, Body, list[Function], list[Workspace]]] = []
     for item in schedule.items:
         if isinstance(item, FusedKernel):
             arranged = body(item, storage.root)
             cut = tiling(arranged, schedule.loops.hints, target, needs_serial(arranged))
             dtypes = {name: buffer.layout.dtype for name, buffer in buffers.items()}
-            made.append((item, arranged, *functions(arranged, cut, dtypes, wide(arranged, buffers))))
+            made.append((item, arranged, *functions(arranged, cut, dtypes, wide(arranged, buffers), numbers)))
     names = _names(made)
     causes: dict[object, list[Origins]] = {}
     for _, _, parts, _ in made:

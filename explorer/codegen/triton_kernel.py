@@ -83,18 +83,18 @@ def needs_serial(body: Body) -> bool:
 
 
 def functions(
-    body: Body, tiling: Tiling, dtypes: Mapping[str, torch.dtype], wide: bool
+    body: Body, tiling: Tiling, dtypes: Mapping[str, torch.dtype], wide: bool, numbers: frozenset[str]
 ) -> tuple[list[Function], list[Workspace]]:
     """The Triton functions that compute a kernel, to be launched in order. `dtypes` are those of the buffers; `wide`
-    says that indices need 64 bits."""
+    says that indices need 64 bits; `numbers` are the buffers on the host."""
     if tiling.kind != "split":
-        writer = _Writer(body, tiling, dtypes, wide)
+        writer = _Writer(body, tiling, dtypes, wide, numbers)
         writer.single()
         return [writer.finish()], []
     parts: list[Function] = []
     partials: dict[Reduced, tuple[Workspace, ...]] = {}
     for number in range(len(body.passes)):
-        writer = _Writer(body, tiling, dtypes, wide, partials=dict(partials))
+        writer = _Writer(body, tiling, dtypes, wide, numbers, partials=dict(partials))
         partials |= writer.part(number)
         parts.append(writer.finish())
     return parts, [workspace for group in partials.values() for workspace in group]

@@ -62,6 +62,8 @@ class Values:
     tiling: Tiling
     dtypes: Mapping[str, torch.dtype]
     wide: bool
+    numbers: frozenset[str] = frozenset()
+    """Buffers on the host, whose one element is given as a number."""
     lines: list[Pending] = field(default_factory=list)
     depth: int = 1
     cause: Origins = ()
@@ -293,6 +295,9 @@ class Values:
         return self.typed(expr.value, expr.dtype) if value.is_literal and isinstance(expr, Const) else value.text
 
     def _load(self, load: Load, condition: str, causes: Origins) -> Value:
+        if load.buffer in self.numbers:
+            text = f"tl.full({self.shape(NONE)}, {self._number(load)}, {type_name(load.dtype)})"
+            return Value(self.name(text, causes))
         indirect = {symbol: self._get(value, condition) for symbol, value in load.indirect}
         position = self.index(load.index, indirect)
         dims = position.dims | (self.conditions[condition].dims if condition else NONE)
@@ -307,6 +312,12 @@ class Values:
         if stored in HALVES:
             text += ".to(tl.float32)"
         return Value(self.name(text, causes), dims)
+
+    def _number(self, load: Load) -> str:
+        """The parameter that holds the element of a buffer on the host."""
+        name = self.pointer(load.buffer, self.dtypes[load.buffer], written=False)
+        self.types[name] = pointer_type(load.dtype).removeprefix("*")
+        return name
 
     def _check(self, check: Check, value: Value, condition: str, causes: Origins) -> Value:
         """A position in range; outside it the card stops, as eager's own kernels do."""

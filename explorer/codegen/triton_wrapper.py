@@ -16,7 +16,7 @@ from explorer.codegen.triton_kernel import Workspace
 from explorer.codegen.wrapper import Wrapper, variable
 from explorer.core.origin import origin
 from explorer.ir.loops import Buffer
-from explorer.ir.program import Kernel
+from explorer.ir.program import Argument, Kernel
 
 
 @dataclass
@@ -33,16 +33,13 @@ class TritonWrapper(Wrapper):
         kernels = list(kernels)
         if not kernels:
             return
-        touched = {a.buffer for kernel in kernels for a in kernel.arguments if a.buffer is not None}
+        touched = {a.buffer for kernel in kernels for a in pointers(kernel)}
         roots = {self.storage.root(name) for name in touched if name in self.buffers}
         inputs = [e.name for e in self.loops.inputs if isinstance(e, Buffer) and e.name in roots]
         with origin(*(inputs or [a.buffer for a in kernels[0].arguments if a.buffer])):
             self.body.line("stream = current_stream()")
-        device = self.constants["device"]
         for name in inputs:
             with origin(name):
-                if device is not None and self.buffers[name].layout.device != device:
-                    self.body.line(f"{variable(name)} = {variable(name)}.to(device)")
                 self.pointers[name] = f"{variable(name)}_at"
                 self.body.line(f"{self.pointers[name]} = {variable(name)}.data_ptr()")
         if inputs:
@@ -59,8 +56,14 @@ class TritonWrapper(Wrapper):
     def start(self, kernel: Kernel, ids: tuple[str, ...]) -> None:
         """Launch one kernel."""
         given = [self._text(kernel.constants["programs"]), "stream"]
+        by_address = pointers(kernel)
         for argument in kernel.arguments:
-            given.append(self._text(argument.size) if argument.buffer is None else self._address(argument.buffer))
+            if argument.buffer is None:
+                given.append(self._text(argument.size))
+            elif argument in by_address:
+                given.append(self._address(argument.buffer))
+            else:
+                given.append(f"{variable(self.storage.tensor(argument.buffer))}.item()")
         with origin(*ids):
             self.body.line(f"{kernel.function}({', '.join(given)})")
 
@@ -73,3 +76,9 @@ class TritonWrapper(Wrapper):
             return f"pool + {offset}" if offset else "pool"
         self._allocate(base)
         return self.pointers.get(base, f"{variable(base)}.data_ptr()")
+
+
+def pointers(kernel: Kernel) -> list[Argument]:
+    """The arguments that are addresses; the others are numbers."""
+    types = kernel.constants["types"]
+    return [argument for argument, type in zip(kernel.arguments, types, strict=True) if type.startswith("*")]

@@ -538,6 +538,8 @@ class Frame:
     cells: Mapping[str, types.CellType] = field(repr=False, default_factory=dict)
     """The cells of free variables."""
     history: FrameHistory = field(default_factory=FrameHistory, repr=False)
+    devices: tuple[torch.device, ...] = ()
+    """Default devices of the torch.device blocks around it (or set for all), the one in force last."""
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,10 @@ import sympy
 import torch
 
 from explorer.core.origin import Origins, origin, origins, union
-from explorer.core.reasons import Why
+from explorer.core.reasons import Unsupported, Why
 from explorer.ir.loops import (
     Buffer,
+    Const,
     Expr,
     Extern,
     Layout,
@@ -39,11 +40,18 @@ Body = Callable[[Point, Point], Expr]
 
 class Lowering:
     """What one graph has been lowered to so far. `hints` are example values of size symbols, `taken` names in use,
-    `mark` what new names begin with."""
+    `mark` what new names begin with, `device` where loops run."""
 
-    def __init__(self, hints: dict[sympy.Symbol, int], taken: Iterable[str] = (), mark: str = "") -> None:
+    def __init__(
+        self,
+        hints: dict[sympy.Symbol, int],
+        taken: Iterable[str] = (),
+        mark: str = "",
+        device: torch.device = torch.device("cpu"),  # noqa: B008
+    ) -> None:
         self.indexing = Indexing()
         self.hints = hints
+        self.device = device
         self.operations: list[Operation] = []
         self.buffers: dict[str, Buffer] = {}
         self.indirect: dict[sympy.Symbol, Expr] = {}
@@ -132,10 +140,26 @@ class Lowering:
         if not tensor.in_memory():
             stride = self.dense(tensor.size, tensor.stride)
             layout = Layout(tensor.dtype, tensor.device, tensor.size, stride)
-            made = self.loop(layout, lambda outer, _: tensor.at(outer), Why(why, detail), cause=tensor.origins)
+            if tensor.device == self.device:
+                made = self.loop(layout, lambda outer, _: tensor.at(outer), Why(why, detail), cause=tensor.origins)
+            else:
+                made = self._elsewhere(tensor, layout)
             tensor.put(View(made.name, layout), self.load)
         assert tensor.place is not None
         return tensor.place
+
+    def _elsewhere(self, tensor: Tensor, layout: Layout) -> Buffer:
+        """A number as a tensor on a device that no loop runs on. Raises Unsupported for what needs computing."""
+        value = tensor.at(tensor.size) if not tensor.size else None
+        if not isinstance(value, Const):
+            raise Unsupported(Why(reasons.OTHER_DEVICE, f"{layout} on {tensor.device}"))
+        with origin(*tensor.origins):
+            why = Why(reasons.OTHER_DEVICE, str(tensor.device))
+            made = Buffer(self.name("buf"), layout, "extern", origins(), None, why)
+            self.buffers[made.name] = made
+            facts = (("dtype", tensor.dtype), ("device", tensor.device))
+            self.extern(torch.ops.aten.full.default, ((), value.value), facts, (made,), why, returns_tuple=False)
+        return made
 
     def dense(self, size: Point, wanted: Point | None) -> Point:
         """The wanted strides where they are those of a permuted contiguous tensor, else contiguous ones."""

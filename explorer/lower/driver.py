@@ -41,7 +41,7 @@ class _Walk:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.nodes = list(graph.graph.nodes)
-        self.lower = Lowering(_hints(graph), [node.name for node in self.nodes], graph.mark)
+        self.lower = Lowering(_hints(graph), [node.name for node in self.nodes], graph.mark, graph.device)
         self.env: dict[fx.Node, Any] = {}
         self.kinds: dict[str, str] = {}
         self.inputs: list[Buffer | Size] = []
@@ -159,6 +159,7 @@ class _Walk:
         args: Any = fx.node.map_aggregate(node.args, self._argument)
         kwargs: Any = fx.node.map_aggregate(node.kwargs, self._argument)
         self._check_known(symbols_of(facts.value), f"the shape of {node.name} = {target}")
+        args, kwargs = (fx.node.map_aggregate(each, self._whole_number) for each in (args, kwargs))
         refusal = self._refusal(target, facts.value, args, kwargs)
         if target is aten.copy_.default and refusal is None and args[0].in_memory() and isinstance(args[1], Tensor):
             self.kinds[facts.id] = "kernel"
@@ -198,14 +199,31 @@ class _Walk:
         """Why no loop can do this call, whatever its rule says."""
         of_args = [item for arg in (*args, *kwargs.values()) for item in _tensors(arg)]
         fakes = [item for item in (value if isinstance(value, (tuple, list)) else [value])]
-        made = [(item.dtype, item.device) for item in fakes if isinstance(item, torch.Tensor)]
-        numbers = [tensor for tensor in of_args if not tensor.size and not tensor.reads]
-        both = [(tensor.dtype, tensor.device) for tensor in of_args if tensor not in numbers] + made
-        strange = [dtype for dtype, _ in both if dtype not in LOOP_DTYPES]
+        made = [item for item in fakes if isinstance(item, torch.Tensor)]
+        read = [tensor for tensor in of_args if tensor.size or tensor.reads]
+        strange = [item.dtype for item in (*read, *made) if item.dtype not in LOOP_DTYPES]
         if strange:
             return Why(reasons.DTYPE, str(strange[0]).removeprefix("torch."))
-        devices = {str(device) for _, device in both}
-        return Why(reasons.MIXED_DEVICES, " and ".join(sorted(devices))) if len(devices) > 1 else None
+        here = self.lower.device
+        elsewhere = [item.device for item in made if item.device != here and (read or item.dim())]
+        if elsewhere:
+            return Why(reasons.OTHER_DEVICE, f"{elsewhere[0]}, not {here}")
+        others = {tensor.device for tensor in read if not self._is_host_number(tensor)} - {here}
+        return Why(reasons.MIXED_DEVICES, " and ".join(sorted(map(str, {*others, here})))) if others else None
+
+    def _is_host_number(self, tensor: Tensor) -> bool:
+        """Whether a card's kernel is given the tensor's one element as a number."""
+        return not tensor.size and tensor.device.type == "cpu" and self.lower.device.type != "cpu"
+
+    def _whole_number(self, value: Any) -> Any:
+        """A number on the host that is part of a larger tensor, as a tensor of its own; anything else as it is."""
+        if not isinstance(value, Tensor) or not self._is_host_number(value) or not value.in_memory():
+            return value
+        assert value.place is not None
+        if self.lower.buffers[value.place.buffer].layout.numel == 1:
+            return value
+        like = torch.empty((), dtype=value.dtype)
+        return library(self.lower, aten.clone.default, like, (value,), {}, Why(reasons.OTHER_DEVICE, "cpu"))
 
     def _settled(self, node: fx.Node, facts: NodeInfo, made: Any) -> Any:
         """Give the results eager's strides, and decide whether they go to memory."""

@@ -69,7 +69,8 @@ def library(
     lower: Lowering, target: Any, out: Any, args: Sequence[Any], kwargs: Mapping[str, Any], why: Why
 ) -> Tensor | tuple[Any, ...] | Any:
     """Call `target` as it is. The arguments have eager's strides, but for products, which take any."""
-    into = target in PRODUCTS or target == aten.cat.default
+    on_device = isinstance(out, torch.Tensor) and out.device == lower.device
+    into = on_device and (target in PRODUCTS or target == aten.cat.default)
     exact = target not in PRODUCTS
     given = tuple(_argument(lower, arg, exact) for arg in args)
     named = tuple((name, _argument(lower, arg, exact)) for name, arg in kwargs.items())

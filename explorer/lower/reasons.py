@@ -142,8 +142,16 @@ DTYPE = reason(
 MIXED_DEVICES = reason(
     "lower.mixed_devices",
     "Its tensors are on several devices",
-    "One kernel runs on one device; the operator is called as it is.",
+    "One kernel runs on one device; the operator is called as it is. (A tensor of no dimensions on the CPU is no "
+    "obstacle: a card's kernel is given its number.)",
     "Move the tensors to one device first.",
+)
+OTHER_DEVICE = reason(
+    "lower.other_device",
+    "Its result is not on the device that kernels are generated for",
+    "Kernels are generated for the card that a graph's tensors are on, or for the CPU where they are on none; what the "
+    "graph makes elsewhere is left to the library.",
+    "Make the tensor on the device where the others are.",
 )
 DATA_DEPENDENT = reason(
     "lower.data_dependent",

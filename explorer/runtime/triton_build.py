@@ -132,7 +132,7 @@ def specialised(kernel: Kernel, *, aligned: bool) -> tuple[dict[str, str], dict[
     whole = [
         position
         for position, argument in enumerate(kernel.arguments)
-        if argument.buffer is not None and argument.name not in kernel.constants["unaligned"]
+        if types[position].startswith("*") and argument.name not in kernel.constants["unaligned"]
     ]
     attributes = {(position,): [["tt.divisibility", ALIGNMENT]] for position in whole} if aligned else {}
     return signature, dict(kernel.constants["blocks"]), attributes

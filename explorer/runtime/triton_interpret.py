@@ -128,9 +128,9 @@ def _launcher(kernel: Kernel, prelude: str, folder: Path) -> Callable[..., None]
         module(write_module(f"{prelude}\n\n\n{kernel.source}\n", kernel.function, folder)), kernel.function
     )
     blocks = kernel.constants["blocks"]
-    dtypes = [kernel.constants["types"][n] if a.buffer else None for n, a in enumerate(kernel.arguments)]
+    dtypes = [type if type.startswith("*") else None for type in kernel.constants["types"]]
 
-    def launch(programs: int, stream: int, *arguments: int) -> None:
+    def launch(programs: int, stream: int, *arguments: Any) -> None:
         given = [_tensor_at(a, dtype) if dtype else a for a, dtype in zip(arguments, dtypes, strict=True)]
         with np.errstate(all="ignore"):
             function[(programs,)](*given, **blocks)

@@ -22,7 +22,7 @@ def plan_memory(schedule: Schedule) -> MemoryPlan:
     """Place every buffer that the program makes."""
     loops = schedule.loops
     made = _made(schedule)
-    device = made[0][0].layout.device if made else None
+    device = next((buffer.layout.device for buffer, item in made if isinstance(item, FusedKernel) or item.out), None)
     plan = {buffer.name: _decide(schedule, buffer, item) for buffer, item in made}
     for buffer, _ in made:
         if plan[buffer.name].where == "pool" and buffer.layout.device != device:

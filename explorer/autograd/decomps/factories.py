@@ -159,7 +159,7 @@ def plain_facts(
         return NotImplemented
     if like is not None:
         return dtype or like.dtype, device or like.device
-    return dtype or torch.get_default_dtype(), device or torch.get_default_device()
+    return dtype or torch.get_default_dtype(), device or torch.device("cpu")
 
 
 @DECOMPOSITIONS.rule(aten.arange.default)

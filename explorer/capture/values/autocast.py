@@ -6,47 +6,58 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from explorer.capture.values.base import Value
+from explorer.capture import reasons
+from explorer.capture.ambient import Autocast
+from explorer.capture.values.base import Value, unsupported
 from explorer.capture.values.constant import Constant
-from explorer.capture.values.objects import ObjectValue
+from explorer.capture.values.objects import MISSING, ObjectValue
 from explorer.ir.capture import Attr, Source
 
 if TYPE_CHECKING:
+    from explorer.capture.rebuild import Rebuilder
     from explorer.capture.tracer import Tracer
+
+AUTOCASTS = (torch.autocast, torch.cpu.amp.autocast, torch.cuda.amp.autocast)
 
 
 class AutocastValue(ObjectValue):
     """torch.autocast: entering and leaving are nodes. `arguments` are device type, dtype, enabled, cache_enabled."""
 
-    def __init__(self, arguments: tuple[Any, ...]) -> None:
-        super().__init__(torch.autocast)
+    NAMES = ("device", "fast_dtype", "_enabled", "_cache_enabled")
+    BEFORE = ("device", "prev_fastdtype", "prev", "prev_cache_enabled")
+    """The attributes that hold the arguments, and those that hold the state before it was entered."""
+
+    def __init__(self, arguments: Autocast, source: Source | None = None, given: Any = MISSING) -> None:
+        super().__init__(torch.autocast, source, given)
         self.arguments = arguments
-        self.node: Any = None
-        self.context: Any = None
+        if given is MISSING:
+            self.overlay = dict(zip(self.NAMES, map(Constant, arguments), strict=True))
 
     @classmethod
     def given_by_frame(cls, t: Tracer, source: Source, given: torch.autocast) -> AutocastValue:
         """For one made outside; what it asks for is guarded."""
-        names = ("device", "fast_dtype", "_enabled", "_cache_enabled")
-        made = cls(tuple(t.constant_of(t.wrap(Attr(source, name), getattr(given, name))) for name in names))
-        made.source, made.given = source, given
-        return made
-
-    def get_attr(self, t: Tracer, name: str) -> Value:
-        if name == "__enter__":
-            return t.host(lambda args, kwargs: self.enter(t))
-        if name == "__exit__":
-            return t.host(lambda args, kwargs: self.leave(t))
-        return super().get_attr(t, name)
+        return cls(_read(t, source, given, cls.NAMES), source, given)
 
     def enter(self, t: Tracer) -> Value:
-        self.context = torch.amp.autocast_mode._enter_autocast(*self.arguments)
-        t.autocasts.append(self)
-        self.node = t.tape.add("call_function", torch.amp.autocast_mode._enter_autocast, self.arguments, {}, None)
+        t.ambient.enter_autocast(self.arguments, self)
         return self
 
     def leave(self, t: Tracer) -> Value:
-        torch.amp.autocast_mode._exit_autocast(self.context)
-        t.autocasts.remove(self)
-        t.tape.add("call_function", torch.amp.autocast_mode._exit_autocast, (self.node,), {}, None)
+        opened = t.ambient.autocasts
+        if opened and opened[-1].manager is self:
+            t.ambient.leave_autocast()
+        elif self.source is None or opened:
+            unsupported(reasons.OPERATION, "leaving a torch.autocast block that is not the innermost one")
+        else:
+            t.ambient.leave_given_autocast(self, self.arguments, _read(t, self.source, self.given, self.BEFORE))
         return Constant(False)
+
+    def rebuild(self, r: Rebuilder) -> None:
+        r.call(torch.autocast, list(map(Constant, self.arguments)))
+
+
+def _read(t: Tracer, source: Source, given: Any, names: tuple[str, ...]) -> Any:
+    """Attributes of an autocast that was made outside, guarded."""
+    if not all(hasattr(given, name) for name in names):
+        unsupported(reasons.OPERATION, "leaving a torch.autocast block that was not entered")
+    return tuple(t.constant_of(t.wrap(Attr(source, name), getattr(given, name))) for name in names)

@@ -49,7 +49,7 @@ class Constant(Value):
                 if isinstance(self.value, enum.Enum):
                     return t.bind(t.known_function(getattr(found, "__func__", found)), self)
                 unsupported(reasons.ATTRIBUTE, f"{self.value!r}.{name}")
-            return t.builtin_method(self, name)
+            return t.builtin_method(self, name, getattr(type(self.value), name, None))
         return t.from_python(found)
 
     def method(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:

@@ -196,7 +196,8 @@ def _bounds(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> tuple[lis
 
     def as_tensor(value: Value) -> Value:
         is_number = isinstance(value, Constant) and isinstance(value.value, (int, float))
-        return graph_call(t, "call_function", torch.tensor, [value], {}) if is_number else value
+        facts: dict[str, Value] = {"device": Constant(torch.device("cpu"))}
+        return graph_call(t, "call_function", torch.tensor, [value], facts) if is_number else value
 
     return list(map(as_tensor, args)), {name: as_tensor(value) for name, value in kwargs.items()}
 
@@ -230,7 +231,7 @@ def to_graph(t: Tracer, value: Value) -> tuple[Any, Any]:
 def graph_call(t: Tracer, kind: str, target: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """Call a torch function or tensor method: a node, where a tensor comes of it or changes; else its plain result."""
     positional = [to_graph(t, a) for a in args]
-    named = {k: to_graph(t, v) for k, v in kwargs.items()}
+    named = {k: to_graph(t, v) for k, v in t.ambient.placed(target, kwargs).items()}
     fx_args, fx_kwargs = tuple(p[0] for p in positional), {k: p[0] for k, p in named.items()}
     result = t.tape.call(
         kind, target, fx_args, fx_kwargs, tuple(p[1] for p in positional), {k: p[1] for k, p in named.items()}

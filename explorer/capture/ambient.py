@@ -1,0 +1,147 @@
+"""What with blocks of torch.device and torch.autocast switch in a trace, and what of it outlasts the trace.
+
+Devices are written into the graph's calls. Autocast blocks are pairs of nodes, also those that end before they begin,
+since they were open at entry: the graph always ends as it began. What the residual code has to enter and leave for real
+is kept in order. Stock: variables/ctx_manager.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import fx
+from torch.utils._device import _device_constructors
+
+from explorer.capture.values.base import Value
+from explorer.capture.values.constant import Constant
+from explorer.core.origin import origin, synthetic
+
+if TYPE_CHECKING:
+    from explorer.capture.tape import Tape
+
+CONSTRUCTORS = frozenset(_device_constructors())
+"""The functions that a default device is for."""
+
+
+Autocast = tuple[str, torch.dtype, bool, bool]
+"""The device type, dtype, whether casts are made, and whether they are kept."""
+
+
+def leave_autocast(*before: Any) -> None:
+    """Leave a block that was open when the graph began; `before` is the state that it had switched."""
+    if torch.autocast_decrement_nesting() == 0:
+        torch.clear_autocast_cache()
+    _set_autocast(*before)
+
+
+def reenter_autocast(*inside: Any) -> None:
+    """Back into a block that the graph left, at its end."""
+    torch.autocast_increment_nesting()
+    _set_autocast(*inside)
+
+
+def _set_autocast(device: str, dtype: torch.dtype, enabled: bool, keep: bool) -> None:
+    torch.set_autocast_enabled(device, enabled)
+    torch.set_autocast_dtype(device, dtype)
+    torch.set_autocast_cache_enabled(keep)
+
+
+@dataclass(frozen=True)
+class OpenAutocast:
+    """An autocast block of the graph, and the value that entered it."""
+
+    manager: Value
+    node: fx.Node
+    context: Any
+
+
+class Ambient:
+    """`devices` are the default devices of the blocks that are open, innermost last."""
+
+    def __init__(self, tape: Tape, devices: Iterable[torch.device]) -> None:
+        self.tape = tape
+        self.devices = list(devices)
+        self.autocasts: list[OpenAutocast] = []
+        self.left: list[Autocast] = []
+        """What those blocks switched that were open at entry and are left, in the order of leaving."""
+        self.owed: list[tuple[str, Value]] = []
+        """("__enter__" or "__exit__", manager) that the residual code has to call, in order."""
+
+    def state(self) -> tuple[Any, ...]:
+        """Equal while nothing is switched."""
+        return tuple(self.devices), len(self.autocasts), len(self.left), len(self.owed)
+
+    def enter_device(self, manager: Constant) -> None:
+        self.devices.append(manager.value)
+        self.owed.append(("__enter__", manager))
+
+    def leave_device(self, manager: Constant) -> None:
+        """Leave the innermost block, as the real __exit__ does."""
+        self.devices.pop()
+        self._left(manager)
+
+    def placed(self, target: Any, kwargs: dict[str, Value]) -> dict[str, Value]:
+        """The keywords of a call in the graph, with the default device where the call takes one and names none."""
+        if not self.devices or target not in CONSTRUCTORS:
+            return kwargs
+        given = kwargs.get("device")
+        if given is not None and not (isinstance(given, Constant) and given.value is None):
+            return kwargs
+        return {**kwargs, "device": Constant(self.devices[-1])}
+
+    def enter_autocast(self, inside: Autocast, manager: Value) -> None:
+        context = torch.amp.autocast_mode._enter_autocast(*inside)
+        node = self._add(torch.amp.autocast_mode._enter_autocast, *inside)
+        self.autocasts.append(OpenAutocast(manager, node, context))
+        self.owed.append(("__enter__", manager))
+
+    def leave_autocast(self) -> None:
+        """Leave the innermost block of the graph."""
+        opened = self.autocasts[-1]
+        self._close()
+        self._left(opened.manager)
+
+    def leave_given_autocast(self, manager: Value, inside: Autocast, before: Autocast) -> None:
+        """Leave the innermost of the blocks that were open at entry."""
+        leave_autocast(*before)
+        self._add(leave_autocast, *before)
+        self.left.append(inside)
+        self._left(manager)
+
+    def _close(self) -> None:
+        opened = self.autocasts.pop()
+        torch.amp.autocast_mode._exit_autocast(opened.context)
+        self._add(torch.amp.autocast_mode._exit_autocast, opened.node)
+
+    def _add(self, target: Any, *arguments: Any) -> fx.Node:
+        return self.tape.add("call_function", target, arguments, {}, None)
+
+    def _left(self, manager: Value) -> None:
+        """An entering that this trace made is undone; any other leaving is owed."""
+        for place in reversed(range(len(self.owed))):
+            method, known = self.owed[place]
+            if type(known) is type(manager):
+                if method == "__enter__":
+                    del self.owed[place]
+                    return
+                break
+        self.owed.append(("__exit__", manager))
+
+    def balance(self) -> None:
+        """End the graph in the autocast state it began in."""
+        with origin(synthetic("autocast at the end")):
+            while self.autocasts:
+                self._close()
+            while self.left:
+                inside = self.left.pop()
+                reenter_autocast(*inside)
+                self._add(reenter_autocast, *inside)
+
+
+def autocast_nesting() -> int:
+    """How many autocast blocks are open in this thread."""
+    torch.autocast_increment_nesting()
+    return torch.autocast_decrement_nesting()

@@ -1,0 +1,283 @@
+"""What torch switches around code by with blocks, the default device and autocast: inside compiled functions, around
+them, and where a graph ends inside one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.overrides import _get_current_function_mode_stack
+from torch.utils._device import set_device
+
+import explorer
+from capturing import compiled
+
+BFLOAT16 = torch.autocast("cpu", dtype=torch.bfloat16)
+
+
+@pytest.fixture(autouse=True)
+def nothing_stays_switched() -> Iterator[None]:
+    yield
+    nesting = torch.autocast_increment_nesting() - 1
+    torch.autocast_decrement_nesting()
+    assert nesting == 0 and not torch.is_autocast_enabled("cpu")
+    assert not _get_current_function_mode_stack()
+
+
+def seen(values: Any) -> list[Any]:
+    """Devices, dtypes and numbers of results; tensors on meta have no numbers."""
+    found: list[Any] = []
+    for value in values if isinstance(values, (tuple, list)) else [values]:
+        if isinstance(value, Tensor):
+            found += [value.device, value.dtype, tuple(value.shape)]
+            found.append(None if value.is_meta else value.float().tolist())
+        else:
+            found.append(value)
+    return found
+
+
+def agree(fn: Callable[..., Any], *args: Any, breaks: int = 0, compiles: int | None = None) -> None:
+    """Captured twice over the same inputs, `fn` does as eager does, compiled as often as its graph ends."""
+    ours, captures = compiled(fn)
+    for _ in range(2):
+        torch.manual_seed(3)
+        wanted = seen(fn(*args))
+        torch.manual_seed(3)
+        assert seen(ours(*args)) == wanted
+    assert captures.fallbacks == []
+    assert len(captures.places) == breaks
+    assert len(captures.made) == (breaks + 1 if compiles is None else compiles)
+
+
+# ------------------------------------------------------------------------------------------------------------- devices
+
+
+def factories(x: Tensor) -> tuple[Any, ...]:
+    return x + 1, torch.zeros(2), torch.rand(3), torch.arange(2), torch.ones_like(x), torch.get_default_device()
+
+
+def a_block(x: Tensor) -> tuple[Any, ...]:
+    with torch.device("meta") as device:
+        made = torch.ones(2), torch.get_default_device(), torch.zeros(1, device="cpu"), torch.full((2,), 3.0)
+    return *made, torch.ones(2), torch.get_default_device(), device
+
+
+def nested_blocks(x: Tensor) -> tuple[Any, ...]:
+    with torch.device("meta"):
+        with torch.device("cpu"):
+            inner = torch.ones(2)
+        return inner, torch.arange(3)
+
+
+@set_device("meta")
+def decorated(n: int) -> Tensor:
+    return torch.empty(n)
+
+
+def calls_decorated(x: Tensor) -> tuple[Any, ...]:
+    return decorated(3), torch.ones(1)
+
+
+def left_by_an_exception(x: Tensor) -> tuple[Any, ...]:
+    try:
+        with torch.device("meta"):
+            raise ValueError("inside")
+    except ValueError as error:
+        return torch.ones(2), str(error)
+
+
+@pytest.mark.parametrize(
+    "fn", [factories, a_block, nested_blocks, calls_decorated, left_by_an_exception], ids=lambda f: f.__name__
+)
+@pytest.mark.parametrize("around", [None, "cpu", "meta"])
+def test_device_blocks(fn: Callable[..., Any], around: str | None) -> None:
+    x = torch.ones(2)
+    if around is None:
+        agree(fn, x)
+    else:
+        with torch.device(around):
+            agree(fn, x)
+
+
+def test_break_inside_a_device_block() -> None:
+    def fn(x: Tensor) -> tuple[Any, ...]:
+        with torch.device("meta"):
+            before = torch.ones(2)
+            print(torch.get_default_device())
+            after = torch.ones(3)
+            with torch.device("cpu"):
+                print("and again")
+                inner = torch.ones(4)
+            last = torch.zeros(1)
+        return before, after, inner, last, torch.ones(1), x * 2
+
+    agree(fn, torch.ones(2), breaks=2)
+
+
+def test_an_exception_after_a_break_leaves_the_block() -> None:
+    def fn(x: Tensor) -> Tensor:
+        with torch.device("meta"):
+            print("about to fail")
+            raise ValueError(str(torch.ones(2).device))
+
+    ours, _ = compiled(fn)
+    for _ in range(2):
+        with pytest.raises(ValueError, match="meta"):
+            ours(torch.ones(2))
+    assert torch.ones(1).device.type == "cpu"
+
+
+def test_another_default_device_compiles_again() -> None:
+    ours, captures = compiled(lambda x: torch.ones(2))
+    x = torch.ones(2)
+    for around, compiles in (("cpu", 1), ("meta", 2), ("cpu", 2), ("meta", 2)):
+        with torch.device(around):
+            assert ours(x).device.type == around
+        assert len(captures.made) == compiles
+    assert ours(x).device.type == "cpu" and len(captures.made) == 3
+
+
+def test_the_default_device_of_a_thread() -> None:
+    def sets(x: Tensor) -> tuple[Tensor, ...]:
+        torch.set_default_device("meta")
+        return x + 1, torch.ones(2)
+
+    x = torch.ones(2)
+    ours, captures = compiled(factories)
+    try:
+        torch.set_default_device("meta")
+        assert seen(ours(x)) == seen(factories(x))
+        with torch.device("cpu"):
+            assert ours(x)[1].device.type == "cpu"
+        torch.set_default_device(None)
+        assert ours(x)[1].device.type == "cpu" and len(captures.made) == 3
+        switching, _ = compiled(sets)
+        assert [t.device.type for t in switching(x)] == ["cpu", "meta"]
+        assert torch.get_default_device().type == "meta"
+    finally:
+        torch.set_default_device(None)
+
+
+def test_what_a_compile_makes_for_itself_is_not_on_the_default_device() -> None:
+    def fn(x: Tensor) -> Tensor:
+        return x.clamp(0.0, x.mean()) * torch.tensor(2.0, device="cpu") + x.var()
+
+    ours, x = explorer.compile(fn), torch.randn(8)
+    with torch.device("meta"):
+        torch.testing.assert_close(ours(x), fn(x))
+
+
+@pytest.mark.parametrize("fn", [factories, a_block, nested_blocks], ids=lambda f: f.__name__)
+def test_compiled_code_keeps_the_devices(fn: Callable[..., Any]) -> None:
+    ours, x = explorer.compile(fn), torch.ones(2)
+    for around in ("cpu", "meta", "cpu"):
+        with torch.device(around):
+            torch.manual_seed(3)
+            wanted = seen(fn(x))
+            torch.manual_seed(3)
+            assert seen(ours(x)) == wanted
+
+
+# ------------------------------------------------------------------------------------------------------------ autocast
+
+
+def product(x: Tensor, w: Tensor) -> tuple[Tensor, ...]:
+    y = x @ w
+    return y, y.sum(), torch.nn.functional.softmax(y, -1)
+
+
+def breaks_inside(x: Tensor, w: Tensor) -> tuple[Any, ...]:
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        y = x @ w
+        print("inside", torch.is_autocast_enabled("cpu"))
+        y = y @ w
+    return y, y.float() @ w, torch.is_autocast_enabled("cpu")
+
+
+def breaks_inside_nested(x: Tensor, w: Tensor) -> tuple[Any, ...]:
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        y = x @ w
+        with torch.autocast("cpu", enabled=False):
+            print("nested")
+            z = y.float() @ w
+        u = z @ w
+    return y, z, u, u.float() @ w
+
+
+def breaks_inside_one_from_outside(x: Tensor, w: Tensor) -> tuple[Any, ...]:
+    with BFLOAT16:
+        y = x @ w
+        print("inside")
+        y = y @ w
+    return y, y.float() @ w
+
+
+def breaks_twice(x: Tensor, w: Tensor) -> tuple[Any, ...]:
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        print("once")
+        y = x @ w
+        print("twice")
+    with torch.autocast("cpu", dtype=torch.float16):
+        z = y.float() @ w
+        print("three times")
+        return y, z, z.float() @ w
+
+
+AUTOCAST = {product: 0, breaks_inside: 1, breaks_inside_nested: 1, breaks_inside_one_from_outside: 1, breaks_twice: 3}
+
+
+@pytest.mark.parametrize("fn", AUTOCAST, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("around", [False, True], ids=["plain", "around"])
+def test_autocast_blocks(fn: Callable[..., Any], around: bool) -> None:
+    x, w = torch.randn(4, 4), torch.randn(4, 4)
+    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=around):
+        agree(fn, x, w, breaks=AUTOCAST[fn])
+
+
+@pytest.mark.parametrize("fn", [fn for fn in AUTOCAST if fn is not breaks_twice], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("around", [None, torch.bfloat16], ids=str)
+def test_compiled_code_under_autocast(fn: Callable[..., Any], around: torch.dtype | None) -> None:
+    """Values, dtypes and gradients; the backward runs as autocast's users run it, outside the block."""
+
+    def run(wrap: Callable[..., Any]) -> list[Tensor]:
+        torch.manual_seed(0)
+        x, w = torch.randn(4, 4), torch.nn.Parameter(torch.randn(4, 4))
+        call = wrap(fn)
+        for _ in range(2):
+            w.grad = None
+            with torch.autocast("cpu", dtype=around, enabled=around is not None):
+                made = [value for value in call(x, w) if isinstance(value, Tensor)]
+            sum((value.float() * 0.1).sum() for value in made).backward()
+        assert w.grad is not None
+        return [*(value.detach() for value in made), w.grad]
+
+    for ours, eager in zip(run(explorer.compile), run(lambda fn: fn), strict=True):
+        assert ours.dtype == eager.dtype
+        torch.testing.assert_close(ours, eager, rtol=2e-2, atol=2e-2)
+
+
+def test_another_autocast_state_compiles_again() -> None:
+    ours, captures = compiled(lambda x: x @ x)
+    x = torch.randn(4, 4)
+    for _ in range(2):
+        for dtype in (torch.float32, torch.bfloat16, torch.float16):
+            with torch.autocast("cpu", dtype=dtype, enabled=dtype != torch.float32):
+                assert ours(x).dtype == dtype
+    assert len(captures.made) == 3
+
+
+def test_the_backward_is_not_cast() -> None:
+    """Autocast is for the forward: the gradient of a float32 operation stays float32 all through."""
+
+    def run(wrap: Callable[..., Any]) -> Tensor:
+        x = torch.linspace(-2, 2, 16).reshape(4, 4).requires_grad_()
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            y = wrap(lambda x: torch.linalg.matrix_norm(x) + x.exp().prod())(x)
+        y.backward()
+        assert x.grad is not None
+        return x.grad
+
+    torch.testing.assert_close(run(explorer.compile), run(lambda fn: fn))
