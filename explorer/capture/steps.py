@@ -37,7 +37,7 @@ def note_step(frame: Frame, callers: list[Frame], instruction: str, nodes: int) 
         if before is not now and before != now:
             break
         kept += 1
-    changed = ()
+    changed: tuple[tuple[str, Value | str | None], ...] = ()
     if locals != seen.locals:
         bound = [(name, value) for name, value in locals.items() if seen.locals.get(name) != value]
         changed = (*bound, *((name, None) for name in seen.locals if name not in locals))

@@ -1,0 +1,48 @@
+"""Relations between sizes as trees that anybody can compute: sympy in, record data out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import sympy
+
+from explorer.ir.capture import Size, Source, Stride
+from explorer.ir.record import ExpressionData
+
+_OPERATORS = {
+    "Add": "+", "Mul": "*", "Pow": "**", "PowByNatural": "**", "FloorDiv": "//", "Mod": "%", "PythonMod": "%",
+    "CleanDiv": "//", "IntTrueDiv": "/", "FloatTrueDiv": "/", "Max": "max", "Min": "min", "Abs": "abs",
+    "floor": "floor", "FloorToInt": "floor", "ceiling": "ceil", "CeilToInt": "ceil", "Equality": "==",
+    "Unequality": "!=", "StrictLessThan": "<", "LessThan": "<=", "StrictGreaterThan": ">", "GreaterThan": ">=",
+    "And": "and", "Or": "or", "Not": "not", "Where": "if",
+}  # fmt: skip
+"""By the name of the sympy class, torch's own included."""
+
+
+def tree(expr: sympy.Basic, sources: Mapping[sympy.Symbol, Source]) -> ExpressionData:
+    """`expr` over the sources of its symbols; "?" where a part of it has no operator in the record's grammar."""
+    if isinstance(expr, sympy.Symbol):
+        return _leaf(sources[expr])
+    if isinstance(expr, sympy.Rational) and not isinstance(expr, sympy.Integer):
+        return ExpressionData("/", (_number(expr.p), _number(expr.q)))
+    if isinstance(expr, (sympy.Integer, sympy.Float)):
+        return _number(expr)
+    name = type(expr).__name__
+    if name == "ToFloat":
+        return tree(expr.args[0], sources)
+    if name not in _OPERATORS:
+        return ExpressionData("?", text=str(expr))
+    return ExpressionData(_OPERATORS[name], tuple(tree(part, sources) for part in expr.args))
+
+
+def _number(value: sympy.Number | int) -> ExpressionData:
+    return ExpressionData("number", value=float(value) if isinstance(value, sympy.Float) else int(value))
+
+
+def _leaf(source: Source) -> ExpressionData:
+    match source:
+        case Size(base, dim):
+            return ExpressionData("size", value=dim, source=base.name)
+        case Stride(base, dim):
+            return ExpressionData("stride", value=dim, source=base.name)
+    return ExpressionData("value", source=source.name)

@@ -1,0 +1,99 @@
+"""Values of the process as record data: what a form can show of an input, and a guard can be tried on."""
+
+from __future__ import annotations
+
+import math
+import types
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from explorer.ir.record import ConstantData, GlobalStateData, InputData, TensorFactsData
+
+MOST_KEYS = 200
+"""A dictionary with more keys is described by its length alone."""
+
+_EXACT = 2**53
+_KINDS: Mapping[type, str] = {
+    bool: "bool", int: "number", float: "number", complex: "number", str: "str", type(None): "none",
+    list: "list", tuple: "tuple",
+}  # fmt: skip
+
+
+def type_name(kind: type) -> str:
+    """The qualified name: "builtins.int", "torch.Tensor"."""
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def dtype_name(dtype: torch.dtype) -> str:
+    """ "float32", as the record writes it."""
+    return str(dtype).removeprefix("torch.")
+
+
+def tensor_facts(tensor: torch.Tensor) -> TensorFactsData:
+    """Of a real tensor: every size and stride given."""
+    return TensorFactsData(
+        dtype_name(tensor.dtype),
+        str(tensor.device),
+        tuple(map(int, tensor.shape)),
+        tuple(map(int, tensor.stride())) if tensor.layout is torch.strided else None,
+        tensor.requires_grad,
+        type_name(type(tensor)),
+    )
+
+
+def constant(value: Any) -> ConstantData:
+    """Of a plain value (a number, a string, None, a dtype, an enum's member)."""
+    exact = (
+        type(value) in (bool, str)
+        or (type(value) is int and abs(value) <= _EXACT)
+        or (type(value) is float and math.isfinite(value))
+    )
+    return ConstantData(type(value).__name__, repr(value), value if exact else None)
+
+
+def described(source: str, value: Any, role: str = "argument", name: str = "", same_as: str = "") -> InputData:
+    """The description of `value`, which the frame finds at `source`. Runs none of its code."""
+    kind = type(value)
+    shown, length, keys = _KINDS.get(kind, "object"), None, None
+    tensor = tensor_facts(value) if isinstance(value, torch.Tensor) else None
+    plain = constant(value) if _is_plain(value) else None
+    if tensor is not None:
+        shown = "tensor"
+    elif isinstance(value, dict):
+        shown, length = "dict", dict.__len__(value)
+        if length <= MOST_KEYS and all(map(_is_plain, dict.keys(value))):
+            keys = tuple(map(constant, dict.keys(value)))
+    elif isinstance(value, list):
+        length = list.__len__(value)
+    elif isinstance(value, tuple):
+        length = tuple.__len__(value)
+    return InputData(source, shown, role, type_name(kind), tensor, plain, length, keys, name, same_as)
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether its text, made by code of Python or torch alone, says all of it."""
+    return type(value) in (*_PLAIN, type(None), type(Ellipsis))
+
+
+_PLAIN = (
+    bool, int, float, complex, str, bytes, range, torch.dtype, torch.device, torch.layout, torch.memory_format,
+    torch.Size, types.NotImplementedType,
+)  # fmt: skip
+
+
+def global_state(devices: tuple[torch.device, ...] = ()) -> GlobalStateData:
+    """As it is now in this thread; `devices` are the default devices in force."""
+    return GlobalStateData(
+        torch.is_grad_enabled(),
+        tuple(
+            f"{kind} {dtype_name(torch.get_autocast_dtype(kind))}"
+            for kind in ("cpu", "cuda")
+            if torch.is_autocast_enabled(kind)
+        ),
+        dtype_name(torch.get_default_dtype()),
+        torch.are_deterministic_algorithms_enabled(),
+        torch.get_num_threads(),
+        tuple(map(str, devices)),
+    )
