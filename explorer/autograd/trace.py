@@ -344,7 +344,12 @@ class Tracer:
         tangents = [self.tangent(number, node) for number, (node, _) in enumerate(heads)]
         wanted = dict(self.edges)
         outputs = [seen for _, seen in heads]
-        with origin(ACCUMULATION), torch.autograd.set_multithreading_enabled(False), torch.enable_grad():
+        with (
+            origin(ACCUMULATION),
+            torch.autograd.set_multithreading_enabled(False),
+            torch.enable_grad(),
+            torch._C._DisableAutocast(),  # it is for forwards: gradients have the dtypes that those had
+        ):
             try:
                 found = torch.autograd.grad(outputs, list(wanted.values()), tangents, allow_unused=True)
             except Unsupported:
