@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from benchmarks import cold, correctness, gpu, provenance, record_size, recording, speed
+from benchmarks import cold, correctness, gpu, methods, provenance, record_size, recording, speed
 from benchmarks.report import Report, Selection
 from explorer.environment import describe
 
@@ -21,6 +21,7 @@ BENCHMARKS = {
     "provenance": provenance.run,
     "speed": speed.run,
     "gpu": gpu.run,
+    "methods": methods.run,
 }
 
 LOG_WIDTH = 150

@@ -2,11 +2,23 @@
 
 from explorer.api import compile, configure, counters, explore
 from explorer.autograd import preload
+from explorer.comparison import Compared, compare
 from explorer.config import Config
 from explorer.session import Difference, Record, RecordError
 from explorer.stock.backend import register
 
-__all__ = ["Config", "Difference", "Record", "RecordError", "compile", "configure", "counters", "explore"]
+__all__ = [
+    "Compared",
+    "Config",
+    "Difference",
+    "Record",
+    "RecordError",
+    "compare",
+    "compile",
+    "configure",
+    "counters",
+    "explore",
+]
 __version__ = "0.1.0"
 
 register()

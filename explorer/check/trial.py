@@ -28,7 +28,7 @@ class Trial:
     def contestant(self, prepare: Callable[[Callable[..., Any]], Callable[..., Any]] | None = None) -> Contestant:
         """Copies of the function and its arguments, the function made by `prepare` (a compiler)."""
         memo: dict[int, Any] = {}
-        args, kwargs = _copy(self.args, memo), _copy(dict(self.kwargs), memo)
+        args, kwargs = duplicate(self.args, memo), duplicate(dict(self.kwargs), memo)
         fn = copy.deepcopy(self.fn, memo) if isinstance(self.fn, torch.nn.Module) else self.fn
         return Contestant(prepare(fn) if prepare else fn, fn, args, kwargs, self.grad)
 
@@ -126,8 +126,9 @@ def _weight(shape: torch.Size, dtype: torch.dtype, device: torch.device) -> torc
     return torch.cos(count).reshape(shape).to(dtype) if shape.numel() != 1 else torch.ones(shape, dtype=dtype)
 
 
-def _copy(value: Any, memo: dict[int, Any]) -> Any:
+def duplicate(value: Any, memo: dict[int, Any] | None = None) -> Any:
     """A deep copy; a tensor that is not a leaf is copied as one, since only its value matters to the call."""
+    memo = {} if memo is None else memo
     for leaf in tree_leaves(value):
         if isinstance(leaf, torch.Tensor) and not leaf.is_leaf and id(leaf) not in memo:
             memo[id(leaf)] = copy.deepcopy(leaf.detach()).requires_grad_(leaf.requires_grad)

@@ -1,0 +1,198 @@
+"""One program through every capture method: what each captured, and what it gives on other inputs beside eager."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import datetime
+import inspect
+import io
+import re
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import torch
+
+from explorer.environment import describe
+from explorer.ir.methods import METHODS_VERSION, MethodData, MethodsData, VerdictData
+from explorer.ir.record import LineData, TextData
+from explorer.methods.compiled import OURS, stock
+from explorer.methods.define_and_run import TENSORFLOW
+from explorer.methods.dispatched import EAGER, operations
+from explorer.methods.exported import EXPORT, ONNX
+from explorer.methods.fx import FX
+from explorer.methods.inputs import Input, inputs
+from explorer.methods.jit import SCRIPT, TRACE
+from explorer.methods.meanings import meaning
+from explorer.methods.method import Captured, Example, Method
+from explorer.methods.verdict import verdict
+from explorer.methods.world import function
+from explorer.runtime.timing import METHOD as TIMING
+from explorer.runtime.timing import interleave
+
+METHODS: tuple[Method, ...] = (EAGER, TRACE, SCRIPT, FX, EXPORT, ONNX, stock("inductor"), OURS, TENSORFLOW)
+SECONDS_OF_TIMING = 0.3
+"""For each method."""
+
+Told = Callable[[str], None]
+
+
+def chosen(names: Sequence[str] | None, backends: Sequence[str]) -> tuple[Method, ...]:
+    """The methods of these names (all where None), and `torch.compile` with each of `backends`.
+
+    Raises ValueError naming what does not exist and what does.
+    """
+    known = {method.name: method for method in METHODS}
+    if unknown := [name for name in names or () if name not in known]:
+        raise ValueError(f"no capture method {', '.join(map(repr, unknown))}; there are: {', '.join(known)}")
+    return (*(known[name] for name in names or known), *map(stock, backends))
+
+
+def compared(
+    fn: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    methods: Sequence[Method],
+    *,
+    others: Mapping[str, tuple[Any, ...]],
+    title: str,
+    timed: bool = True,
+    tell: Told = lambda name: None,
+) -> MethodsData:
+    """Capture, run, time and save `fn` with each method. `others` are further calls by name. `tell` hears each method's
+    name as it begins. What eager raises on the call itself propagates."""
+    tried = (*inputs(fn, args, kwargs), *(Input(n, "given", n, tuple(call), {}) for n, call in others.items()))
+    found: list[MethodData] = []
+    calls: dict[str, tuple[Captured, Input]] = {}
+    with contextlib.ExitStack() as closing:
+        for method in methods:
+            tell(method.name)
+            data, captured = tried_out(method, fn, tried)
+            found.append(data)
+            if captured is not None:
+                closing.callback(captured.close)
+                if data.verdicts[0].answer == "right":
+                    calls[method.name] = captured, tried[0]
+        if timed:
+            tell("timing")
+            found = _timed(found, calls)
+        calls_of = operations(_own(fn), tried[0]) if any(method is EAGER for method in methods) else ()
+    return MethodsData(
+        METHODS_VERSION,
+        title,
+        datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        describe(),
+        TextData(tuple(map(LineData, _source(fn))), "python"),
+        tuple(each.data() for each in tried),
+        tuple(found),
+        calls_of,
+        TIMING if timed else "",
+    )
+
+
+def tried_out(method: Method, fn: Callable[..., Any], tried: Sequence[Input]) -> tuple[MethodData, Captured | None]:
+    """What one method makes of the first input, and what that gives on all of them."""
+    if missing := method.missing():
+        return MethodData(method.name, method.how, missing=missing), None
+    under = _own(fn)
+    args, kwargs = tried[0].copy()
+    said: list[str] = []
+    started = time.perf_counter()
+    try:
+        with _quiet(said):
+            captured = method.capture(Example(under, args, kwargs))
+    except Exception as error:  # whatever a method refuses with is what its users see
+        text = f"{type(error).__name__}: {_unstyled(str(error)).strip()}"
+        return MethodData(
+            method.name, method.how, said=tuple(said), error=text, meaning=meaning(method.name, text)
+        ), None
+    seconds = time.perf_counter() - started
+    with _quiet([]):
+        verdicts = tuple(verdict(captured, under, fn, each) for each in tried)
+    wrong = [each for each, input in zip(verdicts, tried, strict=True) if each.answer == "wrong" and input.fact]
+    right = [each for each, input in zip(verdicts, tried, strict=True) if each.answer == "right" and input.fact]
+    facts = {each.name: each.fact for each in tried}
+    data = MethodData(
+        method.name,
+        method.how,
+        captured.views(),
+        captured.control(),
+        captured.sizes(),
+        tuple(facts[each.input] for each in wrong),
+        tuple(facts[each.input] for each in right),
+        verdicts,
+        tuple(said),
+        capture_seconds=None if method is EAGER else seconds,
+        saved=saved(captured, fn, tried[0], verdicts[0]),
+        runs_without_python="" if isinstance(captured.saving, str) else captured.saving.needs,
+    )
+    return data, captured
+
+
+def saved(captured: Captured, fn: Callable[..., Any], given: Input, first: VerdictData) -> str:
+    """Whether the program can be saved: tried, by loading it again and running it."""
+    saving = captured.saving
+    if isinstance(saving, str):
+        return saving
+    with tempfile.TemporaryDirectory() as folder, _quiet([]):
+        path = Path(folder) / f"program{saving.suffix}"
+        try:
+            saving.write(path)
+            size = sum(each.stat().st_size for each in Path(folder).iterdir())
+            loaded = saving.read(path)
+        except Exception as error:  # the method's own refusal, told as it says it
+            return f"no: {type(error).__name__}: {_unstyled(str(error)).strip().splitlines()[0]}"
+        again = verdict(Captured(loaded, tuple, str, str, ""), fn, fn, given)
+    detail = "" if again.answer == first.answer else f", {again.detail}"
+    return f"{saving.suffix}, {size:,} bytes; loaded again: {again.answer}{detail}"
+
+
+def _timed(found: list[MethodData], calls: Mapping[str, tuple[Captured, Input]]) -> list[MethodData]:
+    """Medians of the methods that are right on the call captured, timed in turn."""
+    runs = {}
+    for name, (captured, given) in calls.items():
+        args, kwargs = given.copy()
+        runs[name] = lambda captured=captured, args=args, kwargs=kwargs: captured.call(*args, **kwargs)
+    if not runs:
+        return found
+    with _quiet([]):
+        samples = interleave(runs, budget=SECONDS_OF_TIMING)
+    return [
+        each if each.name not in samples else _with_times(each, samples[each.name].median, samples[each.name].spread)
+        for each in found
+    ]
+
+
+def _with_times(data: MethodData, seconds: float, spread: float) -> MethodData:
+    return msgspec.structs.replace(data, seconds=seconds, spread=spread)
+
+
+def _own(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """A module's copy, so that no method sees what another left in its buffers; a function as it is."""
+    return copy.deepcopy(fn) if isinstance(fn, torch.nn.Module) else fn
+
+
+def _source(fn: Callable[..., Any]) -> list[str]:
+    try:
+        return inspect.getsource(function(fn)).rstrip().splitlines()
+    except (OSError, TypeError):
+        return [f"# the source of {getattr(fn, '__qualname__', fn)} is not known"]
+
+
+@contextlib.contextmanager
+def _quiet(said: list[str]) -> Iterator[None]:
+    """Warnings go to `said`, and what is printed goes nowhere: a function that prints does so for every method."""
+    with warnings.catch_warnings(record=True) as caught, contextlib.redirect_stdout(io.StringIO()):
+        warnings.simplefilter("always")
+        yield
+    said += dict.fromkeys(f"{each.category.__name__}: {each.message}" for each in caught)
+
+
+def _unstyled(text: str) -> str:
+    """Text without a terminal's colours."""
+    return re.sub(r"\x1b\[[0-9;]*m", "", text)

@@ -1,0 +1,97 @@
+"""Just-in-time compilers that capture from bytecode: ours, and `torch.compile` with any of its back ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from explorer import export
+from explorer.capture import optimize
+from explorer.config import Config
+from explorer.core.recorder import Recorder, recording
+from explorer.ir.methods import ViewData
+from explorer.methods.method import Captured, Example, Method, view
+from explorer.pipeline import compile_frame
+from explorer.stock.backend import named
+
+NOT_SAVED = "made anew in each process; caches on disk keep the kernels"
+
+
+def _ours(example: Example) -> Captured:
+    recorder = Recorder()
+    compiled = optimize(example.fn, Config(), compile_frame)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        with recording(recorder):
+            return compiled(*args, **kwargs)
+
+    def views() -> tuple[ViewData, ...]:
+        compiles = [export.compile(run) for run in recorder.compiles]
+        graphs = [(c.id, s) for c in compiles for s in c.stages if s.name == "capture" and s.body is not None]
+        return tuple(ViewData(f"{id}: captured graph", stage.body) for id, stage in graphs if stage.body is not None)
+
+    def control() -> str:
+        compiles = [export.compile(run) for run in recorder.compiles]
+        return _control(sum(len(c.breaks) for c in compiles))
+
+    def sizes() -> str:
+        symbols = {s.source for run in recorder.compiles for s in export.compile(run).symbols if s.status == "dynamic"}
+        return (
+            f"symbolic: {', '.join(sorted(symbols))}"
+            if symbols
+            else "fixed and guarded; a size seen to change becomes symbolic"
+        )
+
+    call(*example.args, **example.kwargs)
+    return Captured(call, views, control, sizes, NOT_SAVED, lambda: len(recorder.compiles))
+
+
+def _control(breaks: int) -> str:
+    if breaks:
+        return f"stays in Python: the graph breaks there ({breaks}) and goes on after it"
+    return "none in the graph: the path taken is guarded, another compiles anew"
+
+
+OURS = Method(
+    "explorer.compile",
+    "Evaluates the bytecode symbolically; guards what it assumes, breaks the graph where it must.",
+    _ours,
+)
+
+
+def stock(backend: str) -> Method:
+    """`torch.compile` with a back end by name."""
+
+    def capture(example: Example) -> Captured:
+        build = named(backend)
+        graphs: list[torch.fx.GraphModule] = []
+
+        def observed(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
+            graphs.append(module)
+            return build(module, inputs)
+
+        compiled = torch.compile(example.fn, backend=observed)
+        compiled(*example.args, **example.kwargs)
+        first = len(graphs)
+        return Captured(
+            compiled,
+            lambda: tuple(view(f"graph {number}", each.code) for number, each in enumerate(graphs)),
+            lambda: _control(max(0, first - 1)),
+            lambda: (
+                "symbolic where a size was seen to change"
+                if _symbolic(graphs)
+                else "fixed and guarded; a size seen to change becomes symbolic"
+            ),
+            NOT_SAVED,
+            lambda: len(graphs),
+        )
+
+    name = "torch.compile" if backend == "inductor" else f"torch.compile(backend={backend!r})"
+    return Method(name, "Dynamo evaluates the bytecode symbolically; the back end compiles each graph.", capture)
+
+
+def _symbolic(graphs: list[torch.fx.GraphModule]) -> bool:
+    values = (node.meta.get("example_value") for module in graphs for node in module.graph.nodes)
+    return any(isinstance(value, torch.SymInt) for value in values)

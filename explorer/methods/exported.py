@@ -1,0 +1,140 @@
+"""torch.export and the ONNX exporter on top of it: whole graphs, made to leave Python."""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_leaves, tree_structure, tree_unflatten
+
+from explorer.methods.method import Captured, Example, Method, Saving, view
+
+
+class Calling(torch.nn.Module):
+    """A function as a module, which is what export takes."""
+
+    def __init__(self, fn: Callable[..., Any]) -> None:
+        super().__init__()
+        self.fn = fn
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        return self.fn(*args, **kwargs)
+
+
+def as_module(fn: Callable[..., Any]) -> torch.nn.Module:
+    return fn if isinstance(fn, torch.nn.Module) else Calling(fn)
+
+
+def _export(example: Example) -> Captured:
+    program = torch.export.export(as_module(example.fn), example.args, dict(example.kwargs))
+    saving = Saving(
+        lambda path: torch.export.save(program, str(path)),
+        lambda path: torch.export.load(str(path)).module(),
+        ".pt2",
+        "Python and torch; AOTInductor makes a library of it that needs no Python",
+    )
+    return Captured(
+        program.module(),
+        lambda: (view("exported program", str(program)),),
+        lambda: control(program.graph_module),
+        lambda: sizes(program),
+        saving,
+    )
+
+
+def control(module: torch.fx.GraphModule) -> str:
+    """The control flow in a graph."""
+    targets = [
+        str(node.target)
+        for inner in module.modules()
+        if isinstance(inner, torch.fx.GraphModule)
+        for node in inner.graph.nodes
+    ]
+    found = [name for name in ("cond", "while_loop", "scan", "map") if name in targets]
+    return (
+        f"in the graph: {', '.join(found)}"
+        if found
+        else "none in the graph: loops are unrolled, one branch was followed"
+    )
+
+
+def sizes(program: Any) -> str:
+    """The symbolic sizes of an exported program."""
+    symbols = sorted(str(symbol) for symbol in program.range_constraints)
+    return (
+        f"symbolic: {', '.join(symbols)}"
+        if symbols
+        else "fixed: those of the example (no dynamic_shapes were asked for)"
+    )
+
+
+def _onnx(example: Example) -> Captured:
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)
+    made = torch.onnx.export(
+        as_module(example.fn), example.args, kwargs=dict(example.kwargs), dynamo=True, verbose=False, optimize=True
+    )
+    assert made is not None
+    result = example.call()
+    saving = Saving(
+        lambda path: made.save(str(path)), lambda path: _session(path, result), ".onnx", "ONNX Runtime alone"
+    )
+    return Captured(
+        lambda *args, **kwargs: _rebuilt(made(*args, **kwargs), result),
+        lambda: (view("ONNX model", str(made.model), "text"),),
+        lambda: _onnx_control(made),
+        lambda: (
+            "fixed: those of the example (no dynamic_shapes were asked for)"
+            if not any(isinstance(size, str) for value in made.model.graph.inputs for size in _shape(value))
+            else "symbolic in the model's inputs"
+        ),
+        saving,
+    )
+
+
+def _shape(value: Any) -> list[Any]:
+    return [] if value.shape is None else [getattr(size, "value", size) for size in value.shape]
+
+
+def _onnx_control(made: Any) -> str:
+    found = sorted({node.op_type for node in made.model.graph if node.op_type in ("If", "Loop", "Scan")})
+    return (
+        f"in the graph: {', '.join(found)}"
+        if found
+        else "none in the graph: loops are unrolled, one branch was followed"
+    )
+
+
+def _rebuilt(outputs: Any, like: Any) -> Any:
+    """ONNX gives a flat list of tensors: put back into the structure of the example's result."""
+    return tree_unflatten([torch.as_tensor(each) for each in outputs], tree_structure(like))
+
+
+def _session(path: Path, like: Any) -> Callable[..., Any]:
+    import onnxruntime  # absent where ONNX is not asked for
+
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    names = [each.name for each in session.get_inputs()]
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        tensors = [leaf.detach().numpy() for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
+        return _rebuilt(session.run(None, dict(zip(names, tensors, strict=True))), like)
+
+    return call
+
+
+def _without(*packages: str) -> str:
+    absent = [name for name in packages if importlib.util.find_spec(name) is None]
+    return f"not installed: {', '.join(absent)}; pip install torch-explorer[onnx]" if absent else ""
+
+
+EXPORT = Method("torch.export", "Traces the whole function into one graph of ATen operations, or refuses.", _export)
+ONNX = Method(
+    "ONNX export",
+    "Exports, then translates each ATen operation to ONNX operators; ONNX Runtime runs them.",
+    _onnx,
+    lambda: _without("onnx", "onnxscript", "onnxruntime"),
+)

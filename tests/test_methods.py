@@ -1,0 +1,196 @@
+"""Capture methods compared: verdicts come from running, and say what is known to hold of each method."""
+
+import json
+
+import pytest
+import torch
+
+import explorer
+from explorer.comparison import Compared
+from explorer.ir.methods import MethodsData
+from explorer.methods.inputs import describe, inputs
+from explorer.methods.meanings import meaning
+from explorer.methods.programs import PROGRAMS
+from explorer.session import RecordError
+
+QUICK = ["eager", "torch.jit.trace", "torch.jit.script", "torch.fx.symbolic_trace", "explorer.compile"]
+BY_NAME = {program.name: program for program in PROGRAMS}
+
+
+def compared(name: str, methods: list[str] = QUICK) -> Compared:
+    program = BY_NAME[name]
+    fn, args = program.make()
+    return explorer.compare(fn, methods=methods, others=program.others(), time=False)(*args)
+
+
+def answers(done: Compared, method: str) -> dict[str, str]:
+    return {verdict.input: verdict.answer for verdict in done[method].verdicts}
+
+
+@pytest.fixture(scope="module")
+def branch() -> Compared:
+    return compared("branch")
+
+
+def test_a_trace_takes_one_branch_for_all(branch):
+    assert answers(branch, "torch.jit.trace")["as captured"] == "right"
+    assert answers(branch, "torch.jit.trace")["other values"] == "wrong"
+    assert "values" in branch["torch.jit.trace"].baked
+    assert any("TracerWarning" in said for said in branch["torch.jit.trace"].said)
+
+
+def test_a_script_keeps_both_branches(branch):
+    assert set(answers(branch, "torch.jit.script").values()) == {"right"}
+    assert "prim::If" in branch["torch.jit.script"].control
+
+
+def test_symbolic_tracing_refuses_a_branch(branch):
+    found = branch["torch.fx.symbolic_trace"]
+    assert not found.verdicts and "TraceError" in found.error and "torch.where" in found.meaning
+
+
+def test_ours_is_right_and_says_where_it_compiled_anew(branch):
+    ours = branch["explorer.compile"]
+    assert set(answers(branch, "explorer.compile").values()) == {"right"}
+    assert "breaks" in ours.control
+    assert {v.input: v.recompiled for v in ours.verdicts}["other shape"]
+    assert ours.views and "sum" in str(ours.views[0].text)
+
+
+def test_wrong_shows_both_values(branch):
+    wrong = next(v for v in branch["torch.jit.trace"].verdicts if v.answer == "wrong")
+    assert "output" in wrong.detail and "eager" in wrong.detail and wrong.error > 0
+
+
+def test_a_number_from_outside():
+    done = compared("global", ["torch.jit.trace", "torch.fx.symbolic_trace", "explorer.compile"])
+    for name in ("torch.jit.trace", "torch.fx.symbolic_trace"):
+        assert answers(done, name)["other global SCALE"] == "wrong"
+    assert answers(done, "explorer.compile")["other global SCALE"] == "right"
+    assert explorer.methods.programs.SCALE == 2.0
+
+
+def test_a_flag_of_a_module():
+    done = compared("module", ["torch.jit.trace", "explorer.compile"])
+    assert answers(done, "torch.jit.trace")["other attribute residual"] == "wrong"
+    assert answers(done, "explorer.compile")["other attribute residual"] == "right"
+
+
+def test_mutation_is_compared():
+    done = compared("mutation")
+    assert set(answers(done, "explorer.compile").values()) == {"right"}
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_ours_is_right_on_all_programs(name):
+    assert set(answers(compared(name, ["eager", "explorer.compile"]), "explorer.compile").values()) == {"right"}
+
+
+def test_saving_is_tried():
+    done = compared("pointwise", ["torch.jit.trace", "torch.fx.symbolic_trace"])
+    assert "loaded again: right" in done["torch.jit.trace"].saved
+    assert "libtorch" in done["torch.jit.trace"].runs_without_python
+    assert "Python source" in done["torch.fx.symbolic_trace"].saved
+
+
+def test_operations_of_eager_with_their_dispatch_keys():
+    weight = torch.randn(3, requires_grad=True)
+
+    def fn(x):
+        return (x * weight).relu_()
+
+    done = explorer.compare(fn, methods=["eager"], time=False)(torch.randn(2, 3))
+    mul, relu = done.data.operations[:2]
+    assert mul.name == "aten::mul.Tensor" and mul.result.startswith("f32[2, 3]") and mul.seconds > 0
+    kernels = [step.key for step in mul.steps if step.does == "kernel"]
+    assert kernels[:1] == ["AutogradCPU"] and kernels[-1] == "CPU"
+    assert [step.key for step in relu.steps if step.does == "kernel"] == ["AutogradCPU", "ADInplaceOrView", "CPU"]
+    assert mul.where.rpartition(":")[0] == __file__
+    with torch.autocast("cpu", torch.bfloat16):
+        done = explorer.compare(lambda x: x @ x, methods=["eager"], time=False)(torch.randn(2, 2))
+    product = next(call for call in done.data.operations if call.name == "aten::mm")
+    assert product.dtype == "bfloat16"
+
+
+def test_inputs_change_one_thing_each():
+    def fn(x, n, flag):
+        return x * n if flag else x
+
+    found = {each.name: each for each in inputs(fn, (torch.ones(2, 3), 2, True), {})}
+    assert list(found) == [
+        "as captured",
+        "other values",
+        "other shape",
+        "other dtype",
+        "other argument 1",
+        "other argument 2",
+    ]
+    assert found["other shape"].args[0].shape == (3, 3)
+    assert found["other argument 1"].args[1] == 3 and found["other argument 2"].args[2] is False
+    assert found["other dtype"].text() == "f64[2, 3], 2, True"
+    assert describe({"a": [torch.zeros(1), None]}) == "{'a': [f32[1], None]}"
+
+
+def test_what_eager_raises_is_right_where_the_method_raises_the_same():
+    def fn(x):
+        if x.shape[0] == 3:
+            raise KeyError("three")
+        return x + 1
+
+    others = {"three": (torch.ones(3),)}
+    done = explorer.compare(fn, methods=["torch.jit.trace", "explorer.compile"], others=others, time=False)(
+        torch.ones(2)
+    )
+    assert answers(done, "explorer.compile")["three"] == "right"
+    assert answers(done, "torch.jit.trace")["three"] == "wrong"
+
+
+def test_meanings():
+    assert "torch.cond" in meaning(
+        "torch.export", "GuardOnDataDependentSymNode: Could not guard on data-dependent expression"
+    )
+    assert meaning("torch.export", "MemoryError: ") == ""
+
+
+def test_unknown_names_are_errors():
+    with pytest.raises(ValueError, match="'magic'.*torch.jit.trace"):
+        explorer.compare(len, methods=["magic"])
+    with pytest.raises(ValueError, match="no backend 'magic'"):
+        explorer.compare(torch.relu, methods=[], backends=["magic"], time=False)(torch.ones(1))
+
+
+def test_saved_and_loaded(branch, tmp_path):
+    path = branch.save(tmp_path / "branch.json")
+    assert Compared.load(path).data == branch.data
+    path.write_text("{}")
+    with pytest.raises(RecordError, match="branch.json is not a comparison"):
+        Compared.load(path)
+    path.write_text(json.dumps({**json.loads(branch.save(path).read_text()), "version": 99}))
+    with pytest.raises(RecordError, match="version 99"):
+        Compared.load(path)
+
+
+def test_the_page_shows_no_markup_of_the_program(branch):
+    import msgspec
+
+    data = msgspec.structs.replace(branch.data, title="<script>alert(1)</script>")
+    assert isinstance(data, MethodsData)
+    assert "<script>" not in Compared(data)._repr_html_()
+    assert "| method |" in branch.markdown() and "torch.jit.trace" in branch.text()
+
+
+@pytest.mark.slow
+def test_every_method_on_a_module():
+    program = BY_NAME["module"]
+    fn, args = program.make()
+    done = explorer.compare(fn, backends=["aot_eager"])(*args)
+    for method in done.data.methods:
+        if method.missing:
+            continue
+        assert method.verdicts, (method.name, method.error)
+        assert method.verdicts[0].answer == "right", (method.name, method.verdicts[0])
+        assert method.seconds is not None
+    tensorflow = done["TensorFlow, define and run"]
+    if not tensorflow.missing:
+        placed, checkpoint = (str(view.text) for view in tensorflow.views[1:])
+        assert "CPU:0" in placed and "every value came back" in checkpoint
