@@ -10,6 +10,7 @@ import msgspec
 
 VERSION = 1
 MIME = "application/vnd.explorer.record+json"
+DIFF_MIME = "application/vnd.explorer.diff+json"
 
 
 class Data(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -580,3 +581,10 @@ class RecordData(Data, frozen=True):
     error: str = ""
     reasons: tuple[ReasonData, ...] = ()
     """The catalogue entries that this record names."""
+
+
+class DiffData(Data, frozen=True):
+    """Two records to be shown stage by stage: what an output of type DIFF_MIME holds."""
+
+    before: RecordData
+    after: RecordData

@@ -26,7 +26,8 @@ def structs(module: object, base: type[msgspec.Struct]) -> list[type[msgspec.Str
 
 def texts() -> dict[str, str]:
     """The files by name."""
-    lines = f'export const VERSION = {record.VERSION};\nexport const MIME = "{record.MIME}";\n\n'
+    lines = f'export const VERSION = {record.VERSION};\nexport const MIME = "{record.MIME}";\n'
+    lines += f'export const DIFF_MIME = "{record.DIFF_MIME}";\n\n'
     records = HEAD.format("explorer/ir/record.py") + lines + declarations(structs(record, record.Data))
     messages = HEAD.format("explorer/notebook/protocol.py")
     messages += 'import type { CompileData, RecordData, StageData, TimingData } from "./record";\n\n'

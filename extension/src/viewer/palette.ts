@@ -13,8 +13,9 @@ export class Palette {
   private readonly ranks = new Map<Key, number>();
   private readonly found = new Map<Key, Key | "many" | null>();
 
-  constructor(private readonly links: Links) {
-    links.programLines().sort(bySourceLine).forEach((line, rank) => this.ranks.set(line, rank));
+  /** Two palettes over the same `lines` give each the same colour. */
+  constructor(private readonly links: Links, lines: readonly Key[] = links.programLines()) {
+    [...lines].sort(bySourceLine).forEach((line, rank) => this.ranks.set(line, rank));
   }
 
   /** The colour of an element. */

@@ -2,6 +2,7 @@
 
 export const VERSION = 1;
 export const MIME = "application/vnd.explorer.record+json";
+export const DIFF_MIME = "application/vnd.explorer.diff+json";
 
 /** [text, id, origins] */
 export type LineData = readonly [text: string, id?: string, origins?: readonly string[]];
@@ -467,4 +468,10 @@ export interface RecordData {
   readonly result?: string;
   readonly error?: string;
   readonly reasons?: readonly ReasonData[];
+}
+
+/** Two records to be shown stage by stage: what an output of type DIFF_MIME holds. */
+export interface DiffData {
+  readonly before: RecordData;
+  readonly after: RecordData;
 }

@@ -5,9 +5,11 @@ import type { Model } from "./model";
 import type { CompileData, LineData, TextData } from "./record";
 import type { Row } from "./textview";
 
+type Linking = Pick<Model, "links" | "palette">;
+
 /** The rows of a text of a compile: what each line is about, its source line's colour, and why it has none (said once
  * for a run of lines of the same reason). */
-export function rowsOf(text: TextData | null | undefined, compile: CompileData, model: Model, numbered = false): Row[] {
+export function rowsOf(text: TextData | null | undefined, compile: CompileData, model: Linking, numbered = false): Row[] {
   let said: string | undefined;
   return (text?.lines ?? []).map((line, n) => {
     const row = rowOf(line, compile, model, numbered ? String(n + 1) : undefined);
@@ -17,7 +19,7 @@ export function rowsOf(text: TextData | null | undefined, compile: CompileData, 
   });
 }
 
-function rowOf([text, id, origins]: LineData, compile: CompileData, model: Model, number: string | undefined): Row {
+function rowOf([text, id, origins]: LineData, compile: CompileData, model: Linking, number: string | undefined): Row {
   const causes = (origins ?? []).map(origin => key(compile.id, origin));
   const own = id ? key(compile.id, id) : null;
   const colour = own ? model.palette.value.of(own) : model.palette.value.ofAll(causes);

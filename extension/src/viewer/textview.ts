@@ -7,7 +7,8 @@ import {
 import { h } from "./dom";
 import type { Key } from "./element";
 import { type Colour, colourClass } from "./palette";
-import type { Context } from "./pane";
+import type { Model } from "./model";
+import type { Selection } from "./selection";
 import type { Dispose } from "./signal";
 import { type Kind, quotes, tokens } from "./syntax";
 
@@ -56,7 +57,7 @@ export class TextView {
   private current = -1;
   private pointed = -1;
 
-  constructor(into: HTMLElement, private readonly context: Pick<Context, "selection" | "model">, marked = false) {
+  constructor(into: HTMLElement, private readonly context: { readonly selection: Selection; readonly model: Pick<Model, "links"> }, marked = false) {
     this.view = new EditorView({ parent: into, state: this.state(marked) });
     this.view.dom.classList.add("ex-textview");
     const { selection } = context;

@@ -4,6 +4,7 @@ import type { PaneKind } from "../pane";
 import { breaks } from "./breaks";
 import { bytecode } from "./bytecode";
 import { code } from "./code";
+import { diff } from "./diff";
 import { source } from "./source";
 import { text } from "./text";
 
@@ -13,4 +14,5 @@ export const PANES: readonly PaneKind[] = [
   breaks,
   code,
   text,
+  diff,
 ];

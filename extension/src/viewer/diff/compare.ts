@@ -1,0 +1,111 @@
+// Two records, side by side: which compiles and which stages belong together, and where their texts part.
+
+import { bytes, count, seconds } from "../format";
+import type { CompileData, HalfData, LineData, RecordData, StageData } from "../record";
+import { artifact, halfName } from "../stages";
+
+export interface CompilePair {
+  readonly before?: CompileData;
+  readonly after?: CompileData;
+}
+
+export type State = "same" | "changed" | "only before" | "only after";
+
+export interface StagePair {
+  /** The stage's name, its half, and which of several it is: the same in both. */
+  readonly id: string;
+  readonly name: string;
+  readonly half: string;
+  readonly before?: StageData;
+  readonly after?: StageData;
+  readonly state: State;
+}
+
+/** Compiles of the same id belong together, then those of the same function; the others stand alone. */
+export function compilePairs(before: RecordData, after: RecordData): CompilePair[] {
+  const left = new Set(after.compiles);
+  const found: CompilePair[] = [];
+  const take = (old: CompileData, same: (other: CompileData) => boolean) => {
+    const partner = [...left].find(same);
+    if (partner) left.delete(partner);
+    return partner && { before: old, after: partner };
+  };
+  const ids = before.compiles.map(old => take(old, other => other.id === old.id && other.title === old.title));
+  const titles = before.compiles.map((old, n) => ids[n] ?? take(old, other => other.title === old.title));
+  before.compiles.forEach((old, n) => found.push(titles[n] ?? take(old, other => other.id === old.id) ?? { before: old }));
+  return [...found, ...[...left].map(each => ({ after: each }))];
+}
+
+export function stagePairs({ before, after }: CompilePair): StagePair[] {
+  const [old, fresh] = [keyed(before), keyed(after)];
+  const ids = merged([...old.keys()], [...fresh.keys()]);
+  return ids.map(id => {
+    const [first, second] = [old.get(id), fresh.get(id)];
+    const shown = (second ?? first) as StageData;
+    return { id, name: shown.name, half: halfName((after ?? before) as CompileData, shown.half ?? ""), before: first, after: second, state: stateOf(before, first, after, second) };
+  });
+}
+
+function keyed(compile: CompileData | undefined): Map<string, StageData> {
+  const found = new Map<string, StageData>();
+  for (const stage of compile?.stages ?? []) {
+    const plain = [stage.name, halfName(compile as CompileData, stage.half ?? "")].filter(Boolean).join(", ");
+    let id = plain;
+    for (let n = 2; found.has(id); n++) id = `${plain} #${n}`;
+    found.set(id, stage);
+  }
+  return found;
+}
+
+/** Both lists in one, each in its order. */
+function merged(one: readonly string[], other: readonly string[]): string[] {
+  const found: string[] = [];
+  let next = 0;
+  for (const id of one) {
+    const at = other.indexOf(id);
+    if (at >= next) {
+      found.push(...other.slice(next, at).filter(each => !one.includes(each)));
+      next = at + 1;
+    }
+    found.push(id);
+  }
+  return [...found, ...other.slice(next).filter(each => !one.includes(each))];
+}
+
+function stateOf(old: CompileData | undefined, before: StageData | undefined, fresh: CompileData | undefined, after: StageData | undefined): State {
+  if (!old || !before) return "only after";
+  if (!fresh || !after) return "only before";
+  const [one, other] = [linesOf(old, before), linesOf(fresh, after)];
+  return one.length === other.length && one.every(([text], n) => text === other[n]?.[0]) && before.error === after.error ? "same" : "changed";
+}
+
+export function linesOf(compile: CompileData, stage: StageData): readonly LineData[] {
+  return artifact(compile, stage).body?.lines ?? [];
+}
+
+export type Fact = readonly [name: string, before: string, after: string];
+
+/** What two records amount to, in numbers. */
+export function facts(before: RecordData, after: RecordData): Fact[] {
+  const both = (name: string, of: (record: RecordData) => string): Fact => [name, of(before), of(after)];
+  const halves = (record: RecordData): readonly HalfData[] => record.compiles.flatMap(each => each.halves ?? []);
+  const sum = (of: (compile: CompileData) => number) => (record: RecordData) => record.compiles.reduce((total, each) => total + of(each), 0).toLocaleString("en");
+  const contestants = [...new Set([...(before.timing?.contestants ?? []), ...(after.timing?.contestants ?? [])].map(each => each.name))];
+  const median = (name: string) => (record: RecordData) => {
+    const found = record.timing?.contestants.find(each => each.name === name);
+    return found ? `${seconds(found.median)} ± ${seconds(found.spread / 2)}` : "not timed";
+  };
+  const settings = [...new Set([...Object.keys(before.config), ...Object.keys(after.config)])].filter(name => before.config[name] !== after.config[name]);
+  const versions = [...new Set([...Object.keys(before.environment), ...Object.keys(after.environment)])].filter(name => before.environment[name] !== after.environment[name]);
+  return [
+    both("engine", record => record.engine), both("target", record => record.target),
+    ...settings.map(name => both(`setting ${name}`, record => record.config[name] ?? "absent")),
+    ...versions.map(name => both(name, record => record.environment[name] ?? "absent")),
+    both("compiles", sum(() => 1)), both("graph breaks", sum(each => each.breaks?.length ?? 0)), both("guards", sum(each => each.guards?.length ?? 0)),
+    both("kernels", record => halves(record).reduce((total, each) => total + (each.kernels?.length ?? 0), 0).toLocaleString("en")),
+    both("peak memory", record => halves(record).flatMap(each => (each.memory ? [bytes(each.memory.peak_after)] : [])).join(", ") || "unknown"),
+    both("time to compile", record => seconds(record.compiles.reduce((total, each) => total + each.seconds, 0))),
+    ...contestants.map(name => both(`a call of ${name}`, median(name))),
+    both("eager fallbacks", record => count(record.compiles.filter(each => each.fallback).length, "graph")),
+  ];
+}

@@ -1,0 +1,87 @@
+// The difference of two texts as rows: aligned for two columns, or one below the other.
+
+import { DIFFERS, lineDiff, type Run } from "../linediff";
+import type { Row } from "../textview";
+
+const CONTEXT = 3;
+
+export interface Aligned {
+  readonly before: readonly Row[];
+  readonly after: readonly Row[];
+  /** The rows at which a difference begins. */
+  readonly starts: readonly number[];
+  readonly removed: number;
+  readonly added: number;
+}
+
+/** Two columns of equal length: what has no counterpart faces an empty line. */
+export function aligned(before: readonly Row[], after: readonly Row[], folded: boolean): Aligned {
+  const [left, right, starts]: [Row[], Row[], number[]] = [[], [], []];
+  const runs = runsOf(before, after);
+  let [removed, added] = [0, 0];
+  for (const [n, run] of runs.entries()) {
+    if (run.kind === "same") {
+      const hidden = folded ? foldOf(run.from.length, n === 0, n === runs.length - 1) : null;
+      for (let at = 0; at < run.from.length; at++) {
+        if (hidden && at === hidden.from) {
+          const fold: Row = { text: `${hidden.to - hidden.from} lines are the same`, style: "heading" };
+          left.push(fold);
+          right.push(fold);
+          at = hidden.to - 1;
+          continue;
+        }
+        left.push(before[run.from[at] as number] as Row);
+        right.push(after[run.to[at] as number] as Row);
+      }
+      continue;
+    }
+    starts.push(left.length);
+    removed += run.from.length;
+    added += run.to.length;
+    for (let at = 0; at < Math.max(run.from.length, run.to.length); at++) {
+      left.push(side(before, run.from[at], "removed"));
+      right.push(side(after, run.to[at], "added"));
+    }
+  }
+  return { before: left, after: right, starts, removed, added };
+}
+
+/** One column: what went, then what came. */
+export function unified(before: readonly Row[], after: readonly Row[], folded: boolean): { rows: Row[]; starts: number[] } {
+  const columns = aligned(before, after, folded);
+  const rows: Row[] = [];
+  const starts: number[] = [];
+  for (let n = 0; n < columns.before.length; ) {
+    const [left, right] = [columns.before[n] as Row, columns.after[n] as Row];
+    if (!differs(left) && !differs(right)) {
+      rows.push(right);
+      n++;
+      continue;
+    }
+    let end = n;
+    while (end < columns.before.length && (differs(columns.before[end] as Row) || differs(columns.after[end] as Row))) end++;
+    starts.push(rows.length);
+    for (const column of [columns.before, columns.after]) rows.push(...column.slice(n, end).filter(row => row.style !== "filler"));
+    n = end;
+  }
+  return { rows, starts };
+}
+
+function differs(row: Row): boolean {
+  return row.style === "added" || row.style === "removed" || row.style === "filler";
+}
+
+function side(rows: readonly Row[], at: number | undefined, style: "added" | "removed"): Row {
+  return at === undefined ? { text: "", style: "filler" } : { ...(rows[at] as Row), style, number: DIFFERS[style] };
+}
+
+function runsOf(before: readonly Row[], after: readonly Row[]): Run[] {
+  return lineDiff(before.map(row => row.text), after.map(row => row.text));
+}
+
+/** The part of a run of equal lines that is hidden: all but a few lines beside a difference. */
+function foldOf(length: number, first: boolean, last: boolean): { from: number; to: number } | null {
+  const from = first ? 0 : CONTEXT;
+  const to = length - (last ? 0 : CONTEXT);
+  return to - from > 1 ? { from, to } : null;
+}

@@ -1,0 +1,212 @@
+// Two compiles, stage by stage: the list of stages with what differs, and the texts beside each other.
+
+import { h } from "../dom";
+import { fileName } from "../filename";
+import { count, seconds } from "../format";
+import { Links } from "../links";
+import { Palette } from "../palette";
+import type { Export } from "../pane";
+import type { CompileData, RecordData } from "../record";
+import { rowsOf } from "../rows";
+import { Selection } from "../selection";
+import { type Dispose, onChange, Signal } from "../signal";
+import { nearest } from "../stagelist";
+import { type Row, TextView } from "../textview";
+import { type CompilePair, facts, linesOf, type StagePair, stagePairs } from "./compare";
+import { couple } from "./couple";
+import { aligned, unified } from "./rows";
+
+export interface Version {
+  readonly name: string;
+  readonly record: RecordData;
+}
+
+export interface Wishes {
+  /** "split" or "unified". */
+  readonly mode: Signal<string>;
+  /** Whether runs of equal lines are hidden. */
+  readonly folded: Signal<boolean>;
+}
+
+interface Side extends Version {
+  readonly model: { readonly links: Signal<Links>; readonly palette: Signal<Palette> };
+  readonly selection: Selection;
+}
+
+export class DiffView {
+  readonly element: HTMLElement;
+  private readonly list = h("div", { role: "listbox", class: "ex-stages", tabindex: 0, "aria-label": "Stages compared" });
+  private readonly heading = h("span", { role: "status" });
+  private readonly texts = h("div", { class: "ex-diff-texts" });
+  private readonly sides: readonly [Side, Side];
+  private readonly stages: readonly StagePair[];
+  private readonly chosen = new Signal(-1);
+  private readonly disposers: Dispose[] = [];
+  private views: TextView[] = [];
+  private starts: readonly number[] = [];
+  private at = -1;
+
+  constructor(private readonly name: string, before: Version, after: Version, private readonly pair: CompilePair, private readonly wishes: Wishes) {
+    const [old, fresh] = [new Links(before.record), new Links(after.record)];
+    const lines = [...new Set([...old.programLines(), ...fresh.programLines()])];
+    this.sides = [side(before, old, lines), side(after, fresh, lines)];
+    this.stages = stagePairs(pair);
+    const mode = h("button", { type: "button", class: "ex-button", onclick: () => (wishes.mode.value = this.split ? "unified" : "split") });
+    const fold = h("button", { type: "button", class: "ex-button", onclick: () => (wishes.folded.value = !wishes.folded.value) }, "Only differences");
+    const step = (by: number, glyph: string, label: string) =>
+      h("button", { type: "button", class: "ex-button", title: label, "aria-label": label, onclick: () => this.step(by) }, glyph);
+    this.element = h(
+      "div", { class: "ex-diff" },
+      h("div", { class: "ex-diff-list" }, this.list),
+      h("div", { class: "ex-pane" },
+        h("div", { class: "ex-bar" }, this.heading, h("div", { class: "ex-tools" }, step(-1, "↑", "Previous difference"), step(1, "↓", "Next difference"), mode, fold)),
+        this.texts),
+    );
+    this.disposers.push(
+      couple(this.sides[0].selection, pair.before?.id ?? "", this.sides[1].selection, pair.after?.id ?? ""),
+      wishes.mode.watch(() => (mode.textContent = this.split ? "One column" : "Two columns")),
+      wishes.folded.watch(on => fold.setAttribute("aria-pressed", String(on))),
+      onChange(wishes.mode, () => this.render()), onChange(wishes.folded, () => this.render()),
+    );
+    this.list.replaceChildren(this.option(-1, "Summary", "", "numbers"), ...this.stages.map((each, n) => this.option(n, each.name, each.half, each.state)));
+    this.list.addEventListener("keydown", event => this.key(event));
+    this.disposers.push(this.chosen.watch(() => this.render()));
+    const first = this.stages.findIndex(each => each.state !== "same");
+    if (first >= 0) this.chosen.value = first;
+  }
+
+  exports(): readonly Export[] {
+    const stage = this.stages[this.chosen.value];
+    return stage ? [{ kind: "txt", name: fileName(`diff ${stage.id}`), make: async () => this.asText(stage) }] : [];
+  }
+
+  dispose(): void {
+    this.clear();
+    this.disposers.forEach(dispose => dispose());
+    this.element.remove();
+  }
+
+  private get split(): boolean {
+    return this.wishes.mode.value !== "unified";
+  }
+
+  private clear(): void {
+    this.views.forEach(view => view.dispose());
+    this.views = [];
+    this.starts = [];
+    this.at = -1;
+    this.texts.replaceChildren();
+  }
+
+  private option(n: number, name: string, half: string, state: string): HTMLElement {
+    const pair = this.stages[n];
+    const marks: { readonly [state: string]: string } = { same: "= same", changed: "≠ differs", "only before": "− only before", "only after": "+ only after", numbers: "in numbers" };
+    const times = pair?.before && pair.after ? `${seconds(pair.before.seconds)} → ${seconds(pair.after.seconds)}` : "";
+    return h(
+      "div", {
+        role: "option", id: `${this.name}-pair-${n}`, class: `ex-stage ex-diff-${state.replace(" ", "-")}`, "data-n": n, title: times || undefined,
+        onclick: () => (this.chosen.value = n),
+      },
+      h("span", { class: "ex-stage-name" }, name), h("span", { class: "ex-stage-time" }, marks[state] ?? ""), h("span", { class: "ex-stage-note" }, half),
+    );
+  }
+
+  private key(event: KeyboardEvent): void {
+    const now = this.chosen.value;
+    const to = { ArrowDown: now + 1, ArrowUp: now - 1, Home: -1, End: this.stages.length - 1 }[event.key];
+    if (to === undefined) return;
+    event.preventDefault();
+    event.stopPropagation();
+    this.chosen.value = Math.max(-1, Math.min(to, this.stages.length - 1));
+  }
+
+  private step(by: number): void {
+    if (this.starts.length === 0) return;
+    this.at = Math.max(0, Math.min(this.at + by, this.starts.length - 1));
+    this.views.forEach(view => view.scrollTo(Math.max(0, (this.starts[this.at] ?? 0) - 3)));
+  }
+
+  private rows(which: 0 | 1, compile: CompileData | undefined, stage: StagePair): Row[] {
+    const made = which === 0 ? stage.before : stage.after;
+    if (!compile || !made) return [];
+    if (made.error) return [{ text: `The stage failed: ${made.error}` }];
+    return rowsOf({ lines: linesOf(compile, made) }, compile, this.sides[which].model);
+  }
+
+  private language(stage: StagePair): string {
+    const shown = stage.after?.body ?? stage.before?.body;
+    return shown?.language ?? "text";
+  }
+
+  private render(): void {
+    for (const option of this.list.querySelectorAll<HTMLElement>("[role=option]")) {
+      const selected = Number(option.dataset.n) === this.chosen.value;
+      option.setAttribute("aria-selected", String(selected));
+      if (selected) {
+        this.list.setAttribute("aria-activedescendant", option.id);
+        nearest(this.list, option);
+      }
+    }
+    this.clear();
+    const stage = this.stages[this.chosen.value];
+    if (!stage) return this.summary();
+    const { before, after } = this.pair;
+    const [old, fresh] = [this.rows(0, before, stage), this.rows(1, after, stage)];
+    const columns = aligned(old, fresh, this.wishes.folded.value);
+    this.heading.textContent = stage.state === "same" ? `${stage.id}: the same on both sides` : `${stage.id}: ${count(columns.removed, "line")} went, ${count(columns.added, "line")} came`;
+    if (this.split) {
+      this.starts = columns.starts;
+      const made = ([[0, columns.before], [1, columns.after]] as const).map(([which, rows]) => this.column(this.sides[which], rows, stage));
+      this.texts.replaceChildren(...made.map(([box]) => box));
+      this.views = made.map(([, view]) => view);
+      this.scrollTogether();
+      return;
+    }
+    const one = unified(old, fresh, this.wishes.folded.value);
+    this.starts = one.starts;
+    const [box, view] = this.column(this.sides[1], one.rows, stage, `${this.sides[0].name} → ${this.sides[1].name}`);
+    this.texts.replaceChildren(box);
+    this.views = [view];
+  }
+
+  private column(side: Side, rows: readonly Row[], stage: StagePair, name = side.name): [HTMLElement, TextView] {
+    const body = h("div", { class: "ex-body-text" });
+    const box = h("section", { class: "ex-diff-column", "aria-label": name }, h("h3", {}, name), body);
+    const view = new TextView(body, side);
+    view.show({ rows, language: this.language(stage), label: `${stage.id} of ${name}` });
+    return [box, view];
+  }
+
+  private scrollTogether(): void {
+    const [one, other] = this.views.map(view => view.view.scrollDOM);
+    if (!one || !other) return;
+    const follow = (from: HTMLElement, to: HTMLElement) => from.addEventListener("scroll", () => {
+      if (to.scrollTop !== from.scrollTop) to.scrollTop = from.scrollTop;
+      if (to.scrollLeft !== from.scrollLeft) to.scrollLeft = from.scrollLeft;
+    }, { passive: true });
+    follow(one, other);
+    follow(other, one);
+  }
+
+  private summary(): void {
+    const [before, after] = this.sides;
+    const differing = this.stages.filter(each => each.state !== "same").length;
+    this.heading.textContent = `${differing} of ${count(this.stages.length, "stage")} differ`;
+    const rows = facts(before.record, after.record).map(([name, old, fresh]) =>
+      h("tr", { class: old === fresh ? "" : "ex-differs" }, h("th", { scope: "row" }, name), h("td", {}, old), h("td", {}, fresh), h("td", {}, old === fresh ? "" : "≠")));
+    const head = h("tr", {}, h("th", {}, ""), h("th", {}, before.name), h("th", {}, after.name), h("th", {}, ""));
+    this.texts.replaceChildren(h("div", { class: "ex-cards", tabindex: 0, role: "region", "aria-label": "Summary" }, h("table", { class: "ex-table" }, h("thead", {}, head), h("tbody", {}, ...rows))));
+  }
+
+  private asText(stage: StagePair): string {
+    const { before, after } = this.pair;
+    const { rows } = unified(this.rows(0, before, stage), this.rows(1, after, stage), false);
+    const sign = (row: Row) => (row.style === "removed" ? "-" : row.style === "added" ? "+" : " ");
+    return [`--- ${this.sides[0].name}`, `+++ ${this.sides[1].name}`, ...rows.map(row => sign(row) + row.text)].join("\n");
+  }
+}
+
+function side(version: Version, links: Links, lines: readonly string[]): Side {
+  const held = new Signal(links);
+  return { ...version, model: { links: held, palette: new Signal(new Palette(links, lines)) }, selection: new Selection(held) };
+}

@@ -1,0 +1,106 @@
+// This compile beside another: one of this record, or one of a record from a file.
+
+import { DiffView, type Version } from "../diff/view";
+import { h } from "../dom";
+import { openedRecord } from "../opened";
+import type { Context, Pane, PaneKind } from "../pane";
+import type { CompileData } from "../record";
+import { compilePairs } from "../diff/compare";
+
+export const diff: PaneKind = {
+  id: "diff",
+  title: "Diff",
+  about: {
+    text:
+      "Two compiles, stage by stage: the one that is selected, and another one of this record (a recompile, the other engine's) or "
+      + "one of a record from a file. Stages whose texts differ are marked. Lines keep the colour of their source line, "
+      + "the same on both sides, and what is selected on one side is lit up on the other.",
+    paper: "",
+    stock: "Comparing the directories of two runs with TORCH_TRACE by hand; tlparse shows one run.",
+  },
+  open: (into, context) => new Diff(into, context),
+};
+
+let opened = 0;
+
+class Diff implements Pane {
+  private readonly name = `ex-diff${++opened}`;
+  private readonly other = h("select", { class: "ex-select", "aria-label": "Compare with" });
+  private readonly said = h("span", {});
+  private readonly body = h("div", { class: "ex-body-text" });
+  private readonly wishes;
+  private readonly disposers: (() => void)[];
+  /** Records from files. */
+  private loaded: Version[] = [];
+  private choices: readonly (readonly [label: string, version: Version, compile: CompileData])[] = [];
+  private chosen = "";
+  private view: DiffView | null = null;
+
+  constructor(into: HTMLElement, private readonly context: Context) {
+    const file = h("input", { type: "file", accept: ".json,.gz", class: "ex-hidden", "aria-label": "A record's file", tabindex: -1 });
+    const open = h("button", { type: "button", class: "ex-button", onclick: () => file.click() }, "Open a record…");
+    into.append(h("div", { class: "ex-pane" }, h("div", { class: "ex-bar" }, h("label", {}, "From ", this.other), this.said, open, file), this.body));
+    this.wishes = { mode: context.setting<string>("mode", into.clientWidth < 700 ? "unified" : "split"), folded: context.setting<boolean>("folded", false) };
+    this.other.addEventListener("change", () => {
+      this.chosen = this.other.value;
+      this.render();
+    });
+    file.addEventListener("change", () => void this.load(file.files?.[0]));
+    this.disposers = [context.model.record.watch(() => this.render()), context.compile.watch(() => this.render())];
+  }
+
+  reveal(): boolean {
+    return false;
+  }
+
+  exports() {
+    return this.view?.exports() ?? [];
+  }
+
+  dispose(): void {
+    this.disposers.forEach(dispose => dispose());
+    this.view?.dispose();
+  }
+
+  private async load(file: File | undefined): Promise<void> {
+    if (!file) return;
+    try {
+      const record = await openedRecord(file);
+      this.loaded = [...this.loaded, { name: `${record.title} (${file.name})`, record }];
+      const [first] = compilePairs(record, this.context.model.record.value);
+      this.chosen = `${this.loaded.length}/${first?.before?.id ?? ""}`;
+      this.render();
+    } catch (error) {
+      this.said.textContent = `${file.name} could not be opened: ${error instanceof Error ? error.message : String(error)}`;
+    }
+  }
+
+  private render(): void {
+    const record = this.context.model.record.value;
+    const own = this.context.model.compile(this.context.compile.value);
+    const versions: Version[] = [{ name: record.title, record }, ...this.loaded];
+    this.choices = versions.flatMap((version, n) =>
+      version.record.compiles.filter(each => each !== own).map(each => [`${n}/${each.id}`, version, each] as const));
+    this.other.replaceChildren(...versions.map((version, n) =>
+      h("optgroup", { label: n === 0 ? "this record" : version.name },
+        ...this.choices.filter(([, of]) => of === version).map(([value, , each]) => h("option", { value }, `${each.id} ${each.title}${each.engine === "stock" ? " (stock)" : ""}`)))));
+    if (!this.choices.some(([label]) => label === this.chosen)) this.chosen = this.choices[0]?.[0] ?? "";
+    this.other.value = this.chosen;
+    this.view?.dispose();
+    this.view = null;
+    const [, version, compile] = this.choices.find(([label]) => label === this.chosen) ?? [];
+    if (!own || !version || !compile) {
+      this.said.textContent = own ? "This record has one compile: open another record to compare it with." : "There is no compile yet.";
+      this.body.replaceChildren();
+      return;
+    }
+    this.said.textContent = `to ${own.id} ${own.title}`;
+    const [before, after] = [named(version, compile), named({ name: record.title, record }, own)];
+    this.view = new DiffView(this.name, before, after, { before: compile, after: own }, this.wishes);
+    this.body.replaceChildren(this.view.element);
+  }
+}
+
+function named(version: Version, compile: CompileData): Version {
+  return { ...version, name: `${version.name}: ${compile.id}${compile.engine === "stock" ? " (stock)" : ""}` };
+}
