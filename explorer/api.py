@@ -12,7 +12,7 @@ from explorer.capture import optimize
 from explorer.check.trial import Trial
 from explorer.config import Config, GraphPass
 from explorer.core.recorder import TOTALS, OnStage
-from explorer.exploration import exploration, title
+from explorer.exploration import ENGINES, exploration, title
 from explorer.ir.target import Target
 from explorer.pipeline import compile_frame, compile_module
 from explorer.session import Record
@@ -86,6 +86,7 @@ def explore(
     fn: Callable[..., Any],
     *,
     engine: str = "explorer",
+    stock: Mapping[str, Any] | None = None,
     grad: bool | None = None,
     dynamic: bool | None = None,
     target: str | None = None,
@@ -98,6 +99,10 @@ def explore(
 ) -> Callable[..., Record]:
     """A function that takes `fn`'s arguments, compiles and runs `fn` on copies of them, and returns the Record.
 
+    `engine`: "explorer" is this package's compiler, "stock" is torch.compile, watched and otherwise as it is, "both"
+    puts the two side by side in one record and times them in one run. `stock` are arguments of torch.compile (mode,
+    options, backend, ...); `dynamic` and `fullgraph` go to it too. A function that torch.compile made keeps its own.
+
     `grad`: also run the backward of the (summed, where not a single number) output; by default where something
     requires grad. `time`: time ours and eager in turn. `target`: generate code for that machine; where it is not this
     one the code is compiled and shown but never run. `passes`: FX passes (GraphModule -> GraphModule or None) over each
@@ -105,13 +110,20 @@ def explore(
 
     A failed compile does not raise: the record says what failed. An exception of `fn` itself propagates.
     """
-    if engine != "explorer":
-        raise ValueError(f'no engine {engine!r}; expected "explorer"')
+    if engine not in ENGINES:
+        raise ValueError(f"no engine {engine!r}; expected one of {', '.join(map(repr, ENGINES))}")
+    if stock is not None and engine == "explorer":
+        raise ValueError('stock= gives arguments of torch.compile; it needs engine="stock" or engine="both"')
+    if engine == "stock" and (passes or options):
+        raise ValueError("passes= and options= are for this package's compiler; give torch.compile's own in stock=")
+    theirs = {"dynamic": dynamic, "fullgraph": fullgraph, **(stock or {})} if engine != "explorer" else None
     config = configure(fullgraph=fullgraph, dynamic=dynamic, target=target, passes=passes, options=options)
 
     def run(*args: Any, **kwargs: Any) -> Record:
         trial = Trial(fn, args, kwargs, grad)
-        return exploration(trial, config, time=time, name=name or title(fn), on_stage=on_stage)
+        return exploration(
+            trial, config, engine=engine, stock=theirs, time=time, name=name or title(fn), on_stage=on_stage
+        )
 
     return run
 

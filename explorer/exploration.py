@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
+import msgspec
+
 from explorer import export
 from explorer.capture import optimize
 from explorer.check.accuracy import Comparison, compare
@@ -24,6 +26,8 @@ from explorer.runtime.machine import peaks
 from explorer.runtime.timing import METHOD, interleave
 from explorer.session import Record
 from explorer.stock.contestant import Stock
+from explorer.stock.profile import profile as profile_stock
+from explorer.stock.run import StockRun, stock_run, unwrapped
 from explorer.view.source import stretches, used_lines
 from explorer.view.text import duration
 
@@ -36,10 +40,58 @@ def title(fn: Callable[..., Any]) -> str:
     return getattr(fn, "__qualname__", type(fn).__name__)
 
 
-def exploration(trial: Trial, config: Config, *, time: bool, name: str, on_stage: OnStage | None = None) -> Record:
-    """The record of compiling and running `trial` with `config`. The user's own exceptions propagate."""
-    run = explored(trial, config, name=name, on_stage=on_stage)
-    return run.record(run.time() if time else None)
+ENGINES = ("explorer", "stock", "both")
+
+
+def exploration(
+    trial: Trial,
+    config: Config,
+    *,
+    engine: str = "explorer",
+    stock: Mapping[str, Any] | None = None,
+    time: bool,
+    name: str,
+    on_stage: OnStage | None = None,
+) -> Record:
+    """The record of compiling and running `trial`: by us with `config`, by stock torch.compile with the arguments
+    `stock`, or by both. The user's own exceptions propagate."""
+    if engine == "explorer":
+        run = explored(trial, config, name=name, on_stage=on_stage)
+        return run.record(run.time() if time else None)
+    # Ours first: what stock leaves to Python for good, it leaves so for every front end.
+    under, _ = unwrapped(trial)
+    ours = explored(under, config, name=name, on_stage=on_stage) if engine == "both" else None
+    with stock_run(trial, stock, on_stage) as theirs:
+        return beside(theirs, ours, config, stock or {}, time=time, name=name)
+
+
+def beside(
+    theirs: StockRun, ours: Explored | None, config: Config, stock: Mapping[str, Any], *, time: bool, name: str
+) -> Record:
+    """The record of what stock compiled, with ours beside it where there is one."""
+    eager = ours.eager if ours is not None else theirs.trial.contestant()
+    found = compare(theirs.outcome.values(), eager.observe().values())
+    note = f"of which watching it took {duration(theirs.watched)}"
+    entrants = [Entrant("eager", eager)]
+    if ours is not None:
+        entrants.append(Entrant("explorer", ours.ours, ours.compile_seconds))
+        note += f"; largest error against eager {found.largest_absolute:.3g}"
+    entrants.append(Entrant("stock", theirs.contestant, theirs.seconds, note))
+    measured = None
+    seconds: Mapping[str, export.Seconds] = {}
+    if time:
+        accuracy = found if ours is None else ours.accuracy
+        measured = measure(entrants, accuracy, None if ours is None else ours.recorder, SECONDS_OF_TIMING)
+        seconds = profile_stock(theirs)
+        if ours is None:
+            spent = sum(sum(half.values()) for halves in seconds.values() for half in halves.values())
+            measured = measured.with_overhead(spent)
+    own = () if ours is None else compiles_of(ours.recorder, measured)
+    used = {} if ours is None else settings_of(config)
+    compiles = (*own, *theirs.compiles(seconds))
+    counted = own if ours is not None else compiles
+    engine = "stock" if ours is None else "explorer and stock"
+    return Record(assembled(name, engine, {**used, **theirs.settings(stock)}, compiles, counted, measured))
 
 
 @dataclass(frozen=True)
@@ -91,22 +143,48 @@ class Measured:
     timing: data.TimingData
     kernels: Mapping[str, export.Seconds]
 
+    def with_overhead(self, spent: float) -> Measured:
+        """With what a call of stock takes outside its kernels, which took `spent` seconds."""
+        median = next(each.median for each in self.timing.contestants if each.name == "stock")
+        overhead = median - spent if 0 < spent < median else None
+        return Measured(msgspec.structs.replace(self.timing, overhead=overhead), self.kernels)
+
 
 def contents(recorder: Recorder, config: Config, name: str, measured: Measured | None = None) -> data.RecordData:
     """Record data of everything that `recorder` saw."""
+    compiles = compiles_of(recorder, measured)
+    return assembled(name, "explorer", settings_of(config), compiles, compiles, measured)
+
+
+def compiles_of(recorder: Recorder, measured: Measured | None) -> tuple[data.CompileData, ...]:
     seconds = measured.kernels if measured else {}
-    compiles = tuple(export.compile(run, seconds.get(run.id, {})) for run in recorder.compiles)
+    return tuple(export.compile(run, seconds.get(run.id, {})) for run in recorder.compiles)
+
+
+def settings_of(config: Config) -> dict[str, str]:
+    return {field.name: str(getattr(config, field.name)) for field in fields(config)}
+
+
+def assembled(
+    name: str,
+    engine: str,
+    settings: Mapping[str, str],
+    compiles: tuple[data.CompileData, ...],
+    counted: Iterable[data.CompileData],
+    measured: Measured | None,
+) -> data.RecordData:
+    """Record data of `compiles`; `counted` are those whose ATen calls the coverage counts."""
     return data.RecordData(
         data.VERSION,
         name,
-        "explorer",
+        engine,
         ", ".join(dict.fromkeys(half.target for compile in compiles for half in compile.halves if half.target)),
         datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         describe(),
-        {field.name: str(getattr(config, field.name)) for field in fields(config)},
+        dict(settings),
         sources(compiles),
         compiles,
-        coverage(compiles),
+        coverage(counted),
         None if measured is None else measured.timing,
         reasons=export.reasons(named_reasons(compiles)),
     )
@@ -122,12 +200,12 @@ class Entrant:
     note: str = ""
 
 
-def measure(entrants: Sequence[Entrant], accuracy: Comparison, recorder: Recorder, budget: float) -> Measured:
-    """Time the entrants in turn in one run, and the kernels of all that `recorder` saw compiled."""
+def measure(entrants: Sequence[Entrant], accuracy: Comparison, recorder: Recorder | None, budget: float) -> Measured:
+    """Time the entrants in turn in one run, and the kernels of all that `recorder` saw compiled by us."""
     samples = interleave({entrant.name: entrant.contestant.call for entrant in entrants}, budget=budget)
     found = ((entrant, samples[entrant.name]) for entrant in entrants)
-    kernels, failures = profiles(recorder)
-    median = samples["explorer"].median
+    kernels, failures = profiles(recorder) if recorder is not None else ({}, [])
+    median = samples["explorer"].median if recorder is not None else 0.0
     spent = sum(sum(half.values()) for halves in kernels.values() for half in halves.values())
     timing = data.TimingData(
         tuple(

@@ -1,0 +1,84 @@
+"""The graphs between Dynamo and Inductor's lowering: captured, joint or inference, forward and backward."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from time import perf_counter
+
+from torch import fx
+
+from explorer.ir import record as data
+from explorer.stock.fxgraphs import Shown, Traced, captured, traced
+from explorer.stock.hook import Call, Hook, Watch
+from explorer.stock.observation import Compile, Observation
+from explorer.stock.partition import saved
+
+JOINT = "joint"
+
+
+def around_backend(seen: Observation, call: Call) -> Iterator[None]:
+    """Dynamo hands its graph to the back end."""
+    compile = seen.compile()
+    module: fx.GraphModule = call.args[1]
+    ended = perf_counter()
+    made = captured(compile, module.graph, compile.id)
+    compile.stage("capture", ended=ended, body=made.body, graph=made.graph)
+    yield
+
+
+def around_partition(seen: Observation, call: Call) -> Iterator[None]:
+    """AOTAutograd hands over the joint graph, and gets a forward and a backward."""
+    compile = seen.compile()
+    sources = sources_of(compile)
+    joint: fx.GraphModule = call.args[0]
+    add_traced(compile, joint.graph, "trace", JOINT)
+    yield
+    if call.error is None:
+        forward, backward = call.result[:2]
+        parts = [
+            traced(compile, sources, module.graph, f"{compile.id}_{half}", half)
+            for module, half in ((forward, "forward"), (backward, "backward"))
+        ]
+        body = data.TextData(tuple(line for part in parts for line in part.body.lines), "python")
+        compile.stage(
+            "partition", ended=call.started + call.seconds, body=body, halves=tuple(part.graph for part in parts)
+        )
+        compile.saved += saved(parts[0].graph, parts[1].graph, forward.graph, backward.graph)
+
+
+def around_inference(seen: Observation, call: Call) -> Iterator[None]:
+    if call.kwargs.get("is_inference"):
+        compile = seen.compile()
+        module: fx.GraphModule = call.args[0]
+        add_traced(compile, module.graph, "trace", "inference")
+    yield
+
+
+def sources_of(compile: Compile) -> Traced:
+    if compile.sources is None:
+        compile.sources = Traced(compile)
+    found: Traced = compile.sources
+    return found
+
+
+def add_traced(compile: Compile, graph: fx.Graph, stage: str, name: str) -> Shown:
+    """The graph that AOTAutograd traced, as a stage."""
+    ended = perf_counter()
+    sources = sources_of(compile)
+    sources.read(graph)
+    made = traced(compile, sources, graph, f"{compile.id}_{name}")
+    compile.stage(stage, ended=ended, body=made.body, graph=made.graph)
+    return made
+
+
+HOOK = Hook(
+    "graphs",
+    shows="the captured graph, the joint or inference graph, what the partitioner made of it, what the backward keeps",
+    missing="no graphs above Inductor",
+    checked=("2.13",),
+    watches=(
+        Watch("torch._dynamo.output_graph:OutputGraph.call_user_compiler", around_backend),
+        Watch("torch._inductor.compile_fx:partition_fn", around_partition),
+        Watch("torch._inductor.compile_fx:compile_fx_forward", around_inference),
+    ),
+)

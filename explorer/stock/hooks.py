@@ -1,0 +1,27 @@
+"""All hooks on stock, in the order in which a compile reaches them."""
+
+from __future__ import annotations
+
+from explorer.stock import (
+    breaks,
+    builds,
+    caches,
+    causes,
+    frames,
+    fusion,
+    graphs,
+    guards,
+    inputs,
+    kernels,
+    lowering,
+    passes,
+    phases,
+    recompiles,
+    steps,
+    symbols,
+)
+
+HOOKS = (
+    phases.HOOK, inputs.HOOK, frames.HOOK, recompiles.HOOK, steps.HOOK, breaks.HOOK, guards.HOOK, symbols.HOOK,
+    caches.HOOK, graphs.HOOK, passes.HOOK, lowering.HOOK, causes.HOOK, fusion.HOOK, kernels.HOOK, builds.HOOK,
+)  # fmt: skip

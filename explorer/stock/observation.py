@@ -1,0 +1,212 @@
+"""What is seen of stock while it compiles: record data as it comes, compile by compile."""
+
+from __future__ import annotations
+
+import time
+import traceback
+import types
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch._guards import CompileContext, CompileId
+
+from explorer.core.recorder import EVENT_CAP, CompileRun, OnStage, StageRun
+from explorer.ir import record as data
+from explorer.stock import hook
+from explorer.stock.half import Half
+
+OUTSIDE = "outside any compile"
+
+
+@dataclass
+class Compile:
+    """One compile of a frame: "s0", or "s0.1" for the next of the same frame."""
+
+    id: str
+    title: str
+    torch_id: str = ""
+    """What torch calls it: "3/1"."""
+    started: float = field(default_factory=time.perf_counter)
+    code: types.CodeType | None = None
+    seconds: float = 0.0
+    stages: list[data.StageData] = field(default_factory=list)
+    codes: list[data.CodeData] = field(default_factory=list)
+    guards: list[data.GuardData] = field(default_factory=list)
+    breaks: list[data.BreakData] = field(default_factory=list)
+    symbols: list[data.SymbolData] = field(default_factory=list)
+    saved: list[data.SavedData] = field(default_factory=list)
+    inputs: list[data.InputData] = field(default_factory=list)
+    recompiles: list[data.RecompileData] = field(default_factory=list)
+    activations: list[data.ActivationData] = field(default_factory=list)
+    steps: list[data.StepData] = field(default_factory=list)
+    events: list[data.EventData] = field(default_factory=list)
+    left_out: Counter[str] = field(default_factory=Counter)
+    _count: Counter[str] = field(default_factory=Counter)
+    halves: dict[str, Half] = field(default_factory=dict)
+    continues: str = ""
+    error: str = ""
+    fallback: data.WhyData | None = None
+    on_stage: OnStage | None = None
+    mark: float = field(default_factory=time.perf_counter)
+    """When the last stage ended."""
+    inferred: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    adopted: dict[types.CodeType, tuple[str, str]] = field(default_factory=dict)
+    """Code objects by what the ids of their instructions begin with, and their role."""
+    evaluation: Any = None
+    """How far Dynamo's evaluator has come (`steps.Evaluation`)."""
+    passing: Any = None
+    """The group of passes at work (`passes.Passing`)."""
+    sources: Any = None
+    """What nodes of traced graphs come from (`fxgraphs.Traced`)."""
+    made_by: dict[str, str] = field(default_factory=dict)
+    """The instruction that made each node of Dynamo's graph, by the node's name."""
+    fx: dict[str, data.NodeData] = field(default_factory=dict)
+    """Nodes of the captured graph, before and after passes, by name."""
+    aten: dict[str, data.NodeData] = field(default_factory=dict)
+    """Nodes of the graph that AOTAutograd traced (joint, or the inference graph), by name."""
+    half: Half | None = None
+    """The one being compiled now."""
+    guard_managers: list[Any] = field(default_factory=list)
+    """Of Dynamo's, alive, to let go of the compiled code when the exploration ends."""
+    skipped: bool = False
+    running: bool = False
+    """Whether its frame is being compiled now; the backward is compiled later."""
+
+    def adopt(self, code: types.CodeType, role: str) -> str:
+        """What the ids of `code`'s instructions begin with; it is shown under the compile from now on."""
+        if code not in self.adopted:
+            wanted = self.id if role == "original" else f"{self.id}.{code.co_name}"
+            taken = sum(id == wanted or id.startswith(f"{wanted}#") for id, _ in self.adopted.values())
+            self.adopted[code] = (f"{wanted}#{taken + 1}" if taken else wanted), role
+        return self.adopted[code][0]
+
+    def stage(
+        self,
+        name: str,
+        *,
+        started: float | None = None,
+        ended: float | None = None,
+        half: str = "",
+        body: data.TextData | None = None,
+        graph: data.GraphData | None = None,
+        halves: tuple[data.GraphData, ...] = (),
+        depth: int = 0,
+        error: str = "",
+    ) -> None:
+        """Add a stage, by default one that lasted from the end of the last until now.
+
+        One whose text is that of the last with a graph in the same half is marked as unchanged.
+        """
+        started = self.mark if started is None else started
+        seconds = (time.perf_counter() if ended is None else ended) - started
+        same_as = ""
+        if graph is not None and body is not None:
+            before = next((s for s in reversed(self.stages) if s.graph is not None and s.half == half), None)
+            if before is not None and before.body == body:
+                same_as, body, graph = before.id, None, None
+        self.stages.append(
+            data.StageData(
+                f"{self.id}/{len(self.stages)}", name, started, seconds, depth, half, body, graph,
+                error=error, same_as=same_as, halves=halves,
+            )
+        )  # fmt: skip
+        if self.on_stage is not None:
+            run = CompileRun(self.id, self.title, self.started)
+            self.on_stage(run, StageRun(name, started, seconds, depth))
+        self.mark = time.perf_counter()
+
+    def event(self, kind: str, **fields: object) -> None:
+        if self._count[kind] >= EVENT_CAP:
+            self.left_out[kind] += 1
+            return
+        self._count[kind] += 1
+        self.events.append(data.EventData(kind, {name: str(value) for name, value in fields.items()}))
+
+    def infer(self, how: str, id: str) -> None:
+        """The origins of `id` were worked out, and `how`."""
+        self.inferred[how].append(id)
+
+    def frozen(self, seconds: Mapping[str, Mapping[str, float]]) -> data.CompileData:
+        return data.CompileData(
+            self.id,
+            self.title,
+            self.started,
+            self.seconds,
+            stages=tuple(self.stages),
+            codes=tuple(self.codes),
+            guards=tuple(self.guards),
+            breaks=tuple(self.breaks),
+            symbols=tuple(self.symbols),
+            saved=tuple(self.saved),
+            halves=tuple(half.frozen(seconds.get(half.name, {})) for half in self.halves.values()),
+            events=tuple(self.events),
+            left_out=dict(self.left_out),
+            error=self.error,
+            fallback=self.fallback,
+            inputs=tuple(self.inputs),
+            recompiles=tuple(self.recompiles),
+            continues=self.continues,
+            activations=tuple(self.activations),
+            steps=tuple(self.steps),
+            engine="stock",
+            inferred={how: tuple(dict.fromkeys(ids)) for how, ids in self.inferred.items()},
+        )
+
+
+class Observation:
+    """What one exploration sees: the watcher that the hooks tell."""
+
+    def __init__(self, on_stage: OnStage | None = None) -> None:
+        self.on_stage = on_stage
+        self.started = time.perf_counter()
+        self.compiles: list[Compile] = []
+        self.spent = 0.0
+        self.probing = 0
+        self.building: Half | None = None
+        self.bypassing = False
+        self.continuations: dict[types.CodeType, str] = {}
+        """The compile whose break made each resume function."""
+        self._by_id: dict[CompileId | None, Compile] = {}
+        self._frames: dict[int | None, list[Compile]] = defaultdict(list)
+
+    def begin(self, id: CompileId, title: str, code: types.CodeType) -> Compile:
+        """A compile of a frame has begun."""
+        earlier = self._frames[id.frame_id]
+        index = list(self._frames).index(id.frame_id)
+        made = Compile(f"s{index}.{len(earlier)}" if earlier else f"s{index}", title, str(id), code=code)
+        made.on_stage = self.on_stage
+        earlier.append(made)
+        self._by_id[id] = made
+        self.compiles.append(made)
+        hook.owns(id, self)
+        return made
+
+    def compile(self) -> Compile:
+        """The compile that the current thread is in; what happens in none belongs to one called "process"."""
+        id = CompileContext.current_compile_id()
+        if id not in self._by_id:
+            made = self._by_id[id] = Compile("process", OUTSIDE)
+            self.compiles.append(made)
+        return self._by_id[id]
+
+    def compile_of(self, id: CompileId) -> Compile:
+        return self._by_id[id]
+
+    def earlier(self, compile: Compile) -> list[Compile]:
+        """Compiles of the same frame before this one."""
+        found = next(group for group in self._frames.values() if compile in group)
+        return found[: found.index(compile)]
+
+    def failed(self, target: str, error: Exception) -> None:
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        said = f"{type(error).__name__}: {error} ({where.filename.rpartition('/')[2]}:{where.lineno})"
+        compile = self.compile()
+        if any(event.kind == "HookFailed" and event.fields["error"] == said for event in compile.events):
+            compile.left_out["HookFailed"] += 1
+        else:
+            compile.event("HookFailed", hook=target, error=said)
+
+    def frozen(self, seconds: Mapping[str, Mapping[str, Mapping[str, float]]]) -> tuple[data.CompileData, ...]:
+        return tuple(compile.frozen(seconds.get(compile.id, {})) for compile in self.compiles)

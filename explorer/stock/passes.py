@@ -1,0 +1,96 @@
+"""Inductor's passes over graphs: each that changed something, with the graph after it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+from torch import fx
+
+from explorer.stock.fxgraphs import captured, signature, traced
+from explorer.stock.graphs import sources_of
+from explorer.stock.hook import Call, Hook, Watch
+from explorer.stock.observation import Compile, Observation
+
+UNNAMED = "changes outside the named passes"
+BEFORE = "views become reshapes"
+
+
+@dataclass
+class Passing:
+    """A group of passes at work ("pre-grad", "joint", "post-grad") on one graph, and how the graph read last."""
+
+    group: str
+    half: str
+    module: fx.GraphModule
+    last: int
+
+
+def around_group(group: str) -> Any:
+    """Around all passes of a group. A subgraph of the graph at work is passed over with it."""
+
+    def around(seen: Observation, call: Call) -> Iterator[None]:
+        compile = seen.compile()
+        if compile.passing is not None:
+            yield
+            return
+        module: fx.GraphModule = call.args[0]
+        half = compile.half.name if compile.half is not None else ""
+        compile.passing = Passing(group, half, module, signature(module.graph))
+        if compile.half is not None and compile.half.signature != compile.passing.last:
+            compile.passing.last = compile.half.signature
+            _note(compile, BEFORE)
+        yield
+        if call.error is None:
+            if isinstance(call.result, fx.GraphModule):
+                compile.passing.module = call.result
+            _note(compile, UNNAMED)
+        compile.passing = None
+
+    return around
+
+
+def around_pass(seen: Observation, call: Call) -> Iterator[None]:
+    compile = seen.compile()
+    observer = call.args[0]
+    passing = compile.passing
+    if passing is None or observer.gm is not passing.module:
+        yield
+        return
+    _note(compile, UNNAMED)
+    yield
+    _note(compile, observer.passname)
+
+
+def _note(compile: Compile, name: str) -> None:
+    """Add a stage where the graph reads otherwise than before."""
+    passing: Passing = compile.passing
+    now = signature(passing.module.graph)
+    if now == passing.last:
+        return
+    passing.last = now
+    ended = perf_counter()
+    if passing.group == "pre-grad":
+        made = captured(compile, passing.module.graph, compile.id)
+    else:
+        graph_name = f"{compile.id}_{passing.half or passing.group}"
+        made = traced(compile, sources_of(compile), passing.module.graph, graph_name, passing.half)
+    half = f"{compile.id}_{passing.half}" if passing.half else ""
+    compile.stage(f"{passing.group}: {name}", ended=ended, half=half, body=made.body, graph=made.graph)
+
+
+HOOK = Hook(
+    "passes",
+    shows="each pre-grad, joint and post-grad pass that changed the graph, with the graph after it",
+    missing="graphs before and after Inductor, without the single passes",
+    checked=("2.13",),
+    watches=(
+        Watch("torch._inductor.compile_fx:_recursive_pre_grad_passes", around_group("pre-grad")),
+        Watch("torch._inductor.compile_fx:_recursive_joint_graph_passes", around_group("joint")),
+        Watch("torch._inductor.compile_fx:_recursive_post_grad_passes", around_group("post-grad")),
+        Watch("torch.fx.passes.graph_transform_observer:GraphTransformObserver.apply_graph_pass", around_pass),
+        Watch("torch.fx.passes.graph_transform_observer:GraphTransformObserver.apply_gm_pass", around_pass),
+    ),
+)

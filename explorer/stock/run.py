@@ -1,0 +1,162 @@
+"""One call through stock `torch.compile`, watched: the user's own options, nothing left behind."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch._dynamo
+from torch._C._dynamo import eval_frame as c_eval_frame
+from torch._dynamo import config as dynamo_config
+from torch._dynamo import pgo
+from torch._dynamo.eval_frame import innermost_backend
+from torch._dynamo.guards import DeletedGuardManagerWrapper
+from torch._functorch import config as functorch_config
+from torch._inductor import config as inductor_config
+
+from explorer.check.trial import Contestant, Outcome, Trial
+from explorer.core.recorder import OnStage
+from explorer.export import Seconds
+from explorer.ir import record as data
+from explorer.stock.hook import watching
+from explorer.stock.hooks import HOOKS
+from explorer.stock.observation import Observation
+
+
+@dataclass(frozen=True)
+class StockRun:
+    """A trial that stock compiled and ran once while it was watched. `seconds` is that first call, hooks included;
+    `watched` what the hooks took of it."""
+
+    trial: Trial
+    contestant: Contestant
+    outcome: Outcome
+    seconds: float
+    watched: float
+    observation: Observation
+
+    def compiles(self, seconds: Mapping[str, Seconds]) -> tuple[data.CompileData, ...]:
+        """Everything that was seen. `seconds` are measured times by compile, half, and id of kernel or library call."""
+        return self.observation.frozen(seconds)
+
+    def settings(self, given: Mapping[str, Any]) -> dict[str, str]:
+        """What the compile depended on: the arguments of torch.compile, and what the process changed in torch's
+        configuration."""
+        found = {f"torch.compile {name}": str(value) for name, value in given.items()}
+        for name, config in (("dynamo", dynamo_config), ("inductor", inductor_config), ("functorch", functorch_config)):
+            live: Any = config
+            for key, value in live._get_dict(skip_default=True).items():
+                if value != live._config[key].default:
+                    found[f"torch {name} {key}"] = str(value)
+        return found
+
+
+@contextmanager
+def stock_run(
+    trial: Trial, settings: Mapping[str, Any] | None = None, on_stage: OnStage | None = None
+) -> Iterator[StockRun]:
+    """Compile `trial` with stock torch.compile, run it once and see everything. Inside the block the contestant runs
+    the compiled code, with nothing of torch wrapped any more; when it ends, what was compiled is let go of.
+
+    `settings` are arguments of torch.compile; a function that is compiled already keeps its own. Raises what
+    torch.compile and the function raise.
+    """
+    trial, already = unwrapped(trial)
+    if already is not None and any(value not in (None, False) for value in (settings or {}).values()):
+        raise ValueError(f"{trial.fn} is compiled already; explore the function under it to give other arguments")
+    compiler = (lambda fn: torch.compile(fn, **(settings or {}))) if already is None else already
+    observation = Observation(on_stage)
+    contestant = trial.contestant(lambda fn: apart(compiler(fn)))
+    sizes = copy.deepcopy(pgo.get_code_state())
+    try:
+        with watching(observation, HOOKS) as missing:
+            for target, why in missing.items():
+                observation.compile().event("HookMissing", hook=target, why=why)
+            started = time.perf_counter()
+            outcome = contestant.observe()
+            seconds = time.perf_counter() - started
+        yield StockRun(trial, contestant, outcome, seconds, observation.spent, observation)
+    finally:
+        release(observation)
+        forget_sizes(observation, sizes)
+
+
+class Apart:
+    """A back end that equals no other, so that Dynamo finds neither the user's compiled code for an exploration nor the
+    exploration's for the user."""
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    __hash__ = object.__hash__
+
+
+def apart(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that torch.compile has just made, under a back end that equals no other."""
+    context = context_of(fn)
+    if context is not None:  # None where the environment has switched torch.compile off
+        backend = innermost_backend(context.callback)
+        if not isinstance(backend, type(lambda: None)):
+            backend.__class__ = type(f"Apart{type(backend).__name__}", (Apart, type(backend)), {})
+    return fn
+
+
+def context_of(fn: Callable[..., Any]) -> Any:
+    """What torch.compile keeps about a function that it made; None for any other."""
+    if isinstance(fn, torch._dynamo.OptimizedModule):
+        return fn.dynamo_ctx
+    if getattr(fn, "_torchdynamo_wrapper_id", None) != id(fn):
+        return None
+    cells: Any = fn.__closure__
+    return dict(zip(fn.__code__.co_freevars, cells, strict=True))["self"].cell_contents
+
+
+def unwrapped(trial: Trial) -> tuple[Trial, Callable[..., Any] | None]:
+    """The trial on the function under torch.compile, and what compiles it again as it was."""
+    fn: Any = trial.fn
+    context = context_of(fn)
+    if context is None:
+        return trial, None
+    inner = fn._orig_mod if isinstance(fn, torch._dynamo.OptimizedModule) else fn._torchdynamo_orig_callable
+    backend = copy.copy(innermost_backend(context.callback))
+    hooks = getattr(context, "_hooks", None)
+
+    def compiler(fn: Any) -> Any:
+        return torch._dynamo.optimize(
+            backend=backend, nopython=context.fullgraph, dynamic=context._dynamic,
+            guard_filter_fn=getattr(hooks, "guard_filter_fn", None),
+        )(fn)  # fmt: skip
+
+    return Trial(inner, trial.args, trial.kwargs, trial.grad), compiler
+
+
+def release(observation: Observation) -> None:
+    """Let go of what was compiled: its entries on code objects that the user's own compiled functions share."""
+    for compile in observation.compiles:
+        for manager in compile.guard_managers:
+            entry, state = manager.cache_entry, manager.extra_state
+            if entry is not None and state is not None:
+                state.invalidate(entry, DeletedGuardManagerWrapper("the exploration has ended"))
+        compile.guard_managers.clear()
+        if compile.skipped and compile.code is not None:
+            default = c_eval_frame._FrameAction.DEFAULT
+            c_eval_frame.set_code_exec_strategy(compile.code, c_eval_frame._FrameExecStrategy(default, default))
+
+
+def forget_sizes(observation: Observation, before: Mapping[Any, Any]) -> None:
+    """Put back what Dynamo remembers of the sizes that functions were called with: else those explored would make the
+    user's next compile dynamic."""
+    codes = [compile.code for compile in observation.compiles if compile.code is not None]
+    seen = {(code.co_filename, code.co_firstlineno, code.co_name) for code in codes}
+    states = pgo.get_code_state()
+    for id in list(states):
+        if (id.filename, id.firstlineno, id.name) in seen:
+            if id in before:
+                states[id] = before[id]
+            else:
+                del states[id]
