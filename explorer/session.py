@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from explorer.ir import record as data
-from explorer.view import html, text
+from explorer.view import html, report, text
 
 T = TypeVar("T")
 
@@ -124,9 +124,9 @@ class Record:
         return cls(decode(_unpacked(packed, str(target)), str(target)))
 
     def to_html(self, path: str | os.PathLike[str]) -> Path:
-        """Write one self-contained page that needs no network. Raises OSError naming the path."""
+        """Write one self-contained page with the viewer, which needs no network. Raises OSError naming the path."""
         target = Path(path)
-        write_whole(target, html.page(self.data).encode())
+        write_whole(target, report.page(self.data).encode())
         return target
 
     def diff(self, other: Record) -> Difference:

@@ -1,4 +1,4 @@
-"""Code in a page: coloured lines, each with the number under which the page's script finds its chain of causes."""
+"""Code in a page without scripts: coloured lines, and what changed between two texts."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from pygments.lexers import get_lexer_by_name
 from pygments.token import STANDARD_TYPES
 from pygments.util import ClassNotFound
 
-from explorer.ir.record import CompileData, LineData, TextData
-from explorer.view.provenance import provenance
+from explorer.ir.record import LineData, TextData
 
 COLOURED = 4000
 """Lines beyond which a text is not coloured: the reader waits for it otherwise."""
@@ -24,63 +23,16 @@ CONTEXT = 2
 """Lines shown on both sides of a change."""
 
 
-class Links:
-    """The elements of one compile, numbered: a page's lines name them by number, its script reads their edges."""
-
-    def __init__(self, compile: CompileData) -> None:
-        self._edges = provenance(compile).up
-        self._numbers: dict[str, int] = {}
-        self._nameless: dict[tuple[str, ...], int] = {}
-        self.names: list[str] = []
-        self.up: list[list[int]] = []
-
-    def number(self, id: str) -> int:
-        """The number of an element, with all that leads to it numbered too."""
-        if id not in self._numbers:
-            stack = [id]
-            while stack:
-                next = stack.pop()
-                if next not in self._numbers:
-                    self._numbers[next] = self._add(next)
-                    stack += self._edges.get(next, ())
-        return self._numbers[id]
-
-    def _add(self, name: str) -> int:
-        self.names.append(name)
-        self.up.append([])
-        return len(self.names) - 1
-
-    def attribute(self, id: str, origins: Iterable[str] = ()) -> str:
-        """The attribute of an element that shows `id`, or something nameless caused by `origins`. Nothing refers to
-        the nameless, so that those of the same causes share a number."""
-        if id:
-            return f" data-n={self.number(id)}"
-        causes = tuple(origins)
-        if not causes:
-            return ""
-        if causes not in self._nameless:
-            own = self._nameless[causes] = self._add("")
-            self.up[own] = [self.number(cause) for cause in causes]
-        return f" data-n={self._nameless[causes]}"
-
-    def data(self) -> dict[str, object]:
-        """Names by number, and the numbers that each was caused by."""
-        for name, number in list(self._numbers.items()):
-            self.up[number] = [self.number(cause) for cause in self._edges.get(name, ())]
-        return {"names": self.names, "up": self.up}
-
-
-def code(body: TextData, links: Links, first: int | None = None, most: int | None = None) -> str:
+def code(body: TextData, first: int | None = None, most: int | None = None) -> str:
     """The lines of a text; `first` is the number of its first line in its file. Of more than `most` lines the rest are
     counted, not shown."""
     if most is not None and len(body.lines) > most:
-        shown = code(TextData(body.lines[:most], body.language), links, first)
+        shown = code(TextData(body.lines[:most], body.language), first)
         return f"{shown}<p>{len(body.lines) - most} more lines are in the record.</p>"
-    inner = coloured(body)
     rows = []
-    for offset, (line, shown) in enumerate(zip(body.lines, inner, strict=True)):
+    for offset, shown in enumerate(coloured(body)):
         number = f"<i>{first + offset}</i>" if first is not None else ""
-        rows.append(_row(line, number + shown, links))
+        rows.append(_row(number + shown))
     return _pre(rows)
 
 
@@ -88,8 +40,8 @@ def _pre(rows: Iterable[str]) -> str:
     return f"<pre class=code tabindex=0>{''.join(rows)}</pre>"
 
 
-def _row(line: LineData, shown: str, links: Links, style: str = "l") -> str:
-    return f"<span class='{style}'{links.attribute(line.id, line.origins)}>{shown or ' '}</span>"
+def _row(shown: str, style: str = "l") -> str:
+    return f"<span class='{style}'>{shown or ' '}</span>"
 
 
 @dataclass(frozen=True)
@@ -113,7 +65,7 @@ def changes(before: TextData, after: TextData) -> list[Change] | None:
     return [Change(tag, range(a, b), range(c, d)) for tag, a, b, c, d in matcher.get_opcodes()]
 
 
-def changed(before: TextData, after: TextData, found: Sequence[Change], links: Links) -> str:
+def changed(before: TextData, after: TextData, found: Sequence[Change]) -> str:
     """`after` as its changes to `before`, with a little of what surrounds them."""
     shown: list[tuple[str, str, LineData]] = []
     for position, change in enumerate(found):
@@ -129,7 +81,7 @@ def changed(before: TextData, after: TextData, found: Sequence[Change], links: L
             same[lead : lead + hidden] = [("l same", "  ", LineData(f"# {hidden} lines unchanged"))]
         shown += same
     inner = coloured(TextData(tuple(line for _, _, line in shown), after.language))
-    rows = (_row(line, sign + code, links, style) for (style, sign, line), code in zip(shown, inner, strict=True))
+    rows = (_row(sign + code, style) for (style, sign, _), code in zip(shown, inner, strict=True))
     return _pre(rows)
 
 

@@ -1,22 +1,15 @@
-"""The record as one self-contained HTML page, and as a small fragment for notebooks. Everything shown is escaped.
-
-The page reads without scripts; with them, pointing at a line lights up its whole chain and a click pins it.
-"""
+"""The record as HTML without scripts: a whole page, and a small fragment for notebooks. Everything shown is escaped."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 from collections.abc import Sequence
-from functools import cache
 from html import escape
 from importlib.resources import files
 
-import msgspec
-
 from explorer.ir.record import AccuracyData, CompileData, CoverageData, RecordData, TimingData
 from explorer.view import text
-from explorer.view.code import Links
 from explorer.view.sections import anchor, compile_section, folded, stage_name, table
 from explorer.view.summary import COLUMNS, Entry, cells
 
@@ -24,25 +17,24 @@ FRAGMENT_LINES = 400
 """Lines of generated code that a notebook output without scripts shows at most."""
 
 
-def page(record: RecordData) -> str:
-    """A complete document. Its only scripts are its own; the record's strings are text in it."""
-    links = {compile.id: Links(compile) for compile in record.compiles}
+def page(record: RecordData, note: str = "") -> str:
+    """All of the record as a complete document; `note` stands below its title."""
+    said = f"<p>{escape(note)}</p>" if note else ""
     body = [
-        f"<header><h1>{escape(record.title)}</h1>{_chips(record)}</header>",
+        f"<header><h1>{escape(record.title)}</h1>{_chips(record)}{said}</header>",
         f"<nav aria-label=stages>{_navigation(record)}</nav>",
         "<main>",
         _overview(record),
-        *(compile_section(record, compile, links[compile.id]) for compile in record.compiles),
+        *(compile_section(record, compile) for compile in record.compiles),
         _reasons(record),
         _environment(record),
-        "</main><footer hidden></footer>",
+        "</main>",
     ]
-    edges = _json({id: each.data() for id, each in links.items()})
-    return _document(record.title, "\n".join(body), edges)
+    return _document(record.title, "\n".join(body))
 
 
 def index(title: str, entries: Sequence[Entry], note: str = "") -> str:
-    """A page that compares several records side by side and leads to the page of each. Has no scripts."""
+    """A page that compares several records side by side and leads to the page of each."""
     rows = []
     for entry in entries:
         first, *rest = map(escape, cells(entry))
@@ -50,7 +42,7 @@ def index(title: str, entries: Sequence[Entry], note: str = "") -> str:
     said = f"<p>{escape(note)}</p>" if note else ""
     environment = _chips(entries[0].record) if entries else ""
     body = f"<header><h1>{escape(title)}</h1>{environment}</header><main class=index>{said}"
-    return _document(title, f"{body}{table(map(escape, COLUMNS), rows)}</main>", None)
+    return _document(title, f"{body}{table(map(escape, COLUMNS), rows)}</main>")
 
 
 def fragment(record: RecordData) -> str:
@@ -70,34 +62,17 @@ def fragment(record: RecordData) -> str:
     return "\n".join(parts)
 
 
-def _document(title: str, body: str, edges: str | None) -> str:
-    """`edges` is JSON that the page's script reads; None for a page without scripts. A script that is not the page's
-    own does not run, whatever else went wrong: the policy names ours by its hash."""
-    script = "" if edges is None else _asset("page.js")
-    allowed = f"script-src '{script_hash(script)}'; " if script else ""
-    policy = f"default-src 'none'; {allowed}style-src '{script_hash(_asset('page.css'))}'"
-    data = "" if edges is None else f"<script type=application/json>{edges}</script><script>{script}</script>"
+def _document(title: str, body: str) -> str:
+    """No script runs in it, whatever else went wrong: its policy allows none."""
+    style = files("explorer.view").joinpath("page.css").read_text("utf-8")
+    allowed = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    policy = f"default-src 'none'; style-src 'sha256-{allowed}'"
     return (
         "<!doctype html><html lang=en><head><meta charset=utf-8>"
         "<meta name=viewport content='width=device-width, initial-scale=1'>"
         f'<meta http-equiv=Content-Security-Policy content="{policy}">'
-        f"<title>{escape(title)}</title><style>{_asset('page.css')}</style></head><body>{body}{data}</body></html>"
+        f"<title>{escape(title)}</title><style>{style}</style></head><body>{body}</body></html>"
     )
-
-
-@cache
-def _asset(name: str) -> str:
-    return files("explorer.view").joinpath(name).read_text("utf-8")
-
-
-def script_hash(source: str) -> str:
-    """What a page's policy calls a script or style that may be used."""
-    return "sha256-" + base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()
-
-
-def _json(value: object) -> str:
-    """JSON that is safe inside a script element."""
-    return msgspec.json.encode(value).decode().replace("<", "\\u003c")
 
 
 def _chips(record: RecordData) -> str:

@@ -18,7 +18,7 @@ from explorer.ir.record import (
     WhyData,
 )
 from explorer.view import text
-from explorer.view.code import Links, changed, changes, code
+from explorer.view.code import changed, changes, code
 from explorer.view.source import stretches, used_lines
 
 MACHINE_LINES = 400
@@ -54,27 +54,27 @@ def stage_name(stage: StageData) -> str:
     return f"{stage.name} {stage.half}".strip()
 
 
-def compile_section(record: RecordData, compile: CompileData, links: Links) -> str:
+def compile_section(record: RecordData, compile: CompileData) -> str:
     """All of one compile: the source at the left, what was made of it at the right."""
     failed = f"<p class=failed>Failed: {escape(compile.error)}</p>" if compile.error else ""
     eager = f"<p class=failed>Runs eagerly: {why(compile.fallback)}</p>" if compile.fallback else ""
     machine = record.timing.machine if record.timing else None
     id = anchor(compile.id)
     parts = [
-        f"<section class=compile id='{id}' data-compile='{escape(compile.id)}'>",
+        f"<section class=compile id='{id}'>",
         f"<h2>{escape(compile.id)} <small>{escape(compile.title)}</small></h2>{failed}{eager}",
         "<div class=columns><div class=left>",
-        _source(record, compile, links),
+        _source(record, compile),
         "</div><div class=right>",
-        _codes(compile, links),
-        _guards(compile, links),
+        _codes(compile),
+        _guards(compile),
         _breaks(compile),
         _symbols(compile),
         _effects(compile),
-        *_stages(compile, links),
+        *_stages(compile),
         _saved(compile),
-        _eager_backward(compile, links),
-        *(_half(compile, half, machine, links) for half in compile.halves),
+        _eager_backward(compile),
+        *(_half(compile, half, machine) for half in compile.halves),
         _events(compile),
         "</div></div></section>",
     ]
@@ -85,7 +85,7 @@ def _section(compile: CompileData, part: str, heading: str, *inner: str) -> str:
     return f"<section id='{anchor(compile.id, part)}'><h3>{escape(heading)}</h3>{''.join(inner)}</section>"
 
 
-def _source(record: RecordData, compile: CompileData, links: Links) -> str:
+def _source(record: RecordData, compile: CompileData) -> str:
     if not compile.stages:
         return ""
     used = used_lines(compile)
@@ -99,7 +99,7 @@ def _source(record: RecordData, compile: CompileData, links: Links) -> str:
             shown = tuple(LineData(lines[n - source.first_line], f"{source.file}:{n}") for n in numbers)
             left_a_node = not in_graphs.get(source.file, set()).isdisjoint(numbers)
             parts[left_a_node].append(f"<h4>{escape(source.file)}</h4>")
-            parts[left_a_node].append(code(TextData(shown, "python"), links, first=start))
+            parts[left_a_node].append(code(TextData(shown, "python"), first=start))
     if not parts[True] and not parts[False]:
         return _section(compile, "source", "Source", "<p>The source of this function is not known.</p>")
     rest = "".join(parts[False])
@@ -108,7 +108,7 @@ def _source(record: RecordData, compile: CompileData, links: Links) -> str:
     return _section(compile, "source", "Source", *parts[True], rest)
 
 
-def _codes(compile: CompileData, links: Links) -> str:
+def _codes(compile: CompileData) -> str:
     """The code objects that no stage prints."""
     printed = {line.id for stage in compile.stages if stage.body for line in stage.body.lines}
     codes = [each for each in compile.codes if not printed.issuperset(i.id for i in each.instructions)]
@@ -121,7 +121,7 @@ def _codes(compile: CompileData, links: Links) -> str:
             for i in each.instructions
         )
         heading = f"{each.name} ({each.role}, {_place(each.file, each.line)})"
-        shown = folded(heading, code(TextData(listing), links), open=each.role == "original")
+        shown = folded(heading, code(TextData(listing)), open=each.role == "original")
         parts[each.role == "inlined"].append(shown)
     inlined = folded(f"{len(parts[True])} inlined functions", "".join(parts[True])) if parts[True] else ""
     return _section(compile, "codes", "Bytecode", *parts[False], inlined)
@@ -132,12 +132,12 @@ def _place(file: str, line: int) -> str:
     return f"{file.rpartition('/')[2]}:{line}"
 
 
-def _guards(compile: CompileData, links: Links) -> str:
+def _guards(compile: CompileData) -> str:
     if not compile.guards:
         return ""
     rows = [
         (
-            f"<code{links.attribute('', (guard.cause,) if guard.cause else ())}>{escape(guard.expression)}</code>",
+            f"<code>{escape(guard.expression)}</code>",
             escape(guard.why),
             escape(_place(guard.span.file, guard.span.line) if guard.span else guard.cause),
         )
@@ -176,20 +176,18 @@ def _effects(compile: CompileData) -> str:
     return _section(compile, "effects", "Side effects, replayed after the graph", table(("", ""), rows))
 
 
-def _stages(compile: CompileData, links: Links) -> Iterable[str]:
+def _stages(compile: CompileData) -> Iterable[str]:
     """Every stage; one that changed a graph shows its changes to the graph before."""
     before: dict[str, StageData] = {}
     halves = {half.name: half for half in compile.halves}
     for stage in compile.stages:
         previous = before.get(stage.half) if stage.graph is not None else None
-        yield _stage(compile, stage, previous, halves.get(stage.half), links)
+        yield _stage(compile, stage, previous, halves.get(stage.half))
         if stage.graph is not None and stage.body is not None:
             before[stage.half] = stage
 
 
-def _stage(
-    compile: CompileData, stage: StageData, previous: StageData | None, half: HalfData | None, links: Links
-) -> str:
+def _stage(compile: CompileData, stage: StageData, previous: StageData | None, half: HalfData | None) -> str:
     heading = f"{stage_name(stage)}  {text.duration(stage.seconds)}"
     quiet = stage.depth > 0
     if stage.error:
@@ -203,13 +201,13 @@ def _stage(
     elif half is not None and (rest := _besides_code(stage.body, half)) is not None:
         place = f"<a href='#{anchor(compile.id, 'code-' + half.name)}'>Code: {escape(half.name)}</a>"
         inner = f"<p>Kernels and wrapper: see {place}.</p>" + (
-            folded(f"what comes before them ({len(rest.lines)} lines)", code(rest, links)) if rest.lines else ""
+            folded(f"what comes before them ({len(rest.lines)} lines)", code(rest)) if rest.lines else ""
         )
     elif previous is not None and previous.body is not None and (found := changes(previous.body, stage.body)):
         heading += f"  (changes to {stage_name(previous)})"
-        inner = changed(previous.body, stage.body, found, links)
+        inner = changed(previous.body, stage.body, found)
     else:
-        inner = code(stage.body, links)
+        inner = code(stage.body)
     return f"<section class=stage id='{anchor(stage.id)}'>{folded(heading, inner, open=not quiet)}</section>"
 
 
@@ -232,18 +230,18 @@ def _saved(compile: CompileData) -> str:
     return _section(compile, "saved", "What the backward needs", folded(heading, shown, open=len(rows) < 20))
 
 
-def _eager_backward(compile: CompileData, links: Links) -> str:
+def _eager_backward(compile: CompileData) -> str:
     if not compile.eager_backward:
         return ""
     lines = tuple(
         LineData(f"{node.name:<28} -> {', '.join(id.rpartition('.')[2] for id in node.inputs)}", node.id, node.origins)
         for node in compile.eager_backward
     )
-    shown = folded(f"{len(lines)} nodes", code(TextData(lines), links))
+    shown = folded(f"{len(lines)} nodes", code(TextData(lines)))
     return _section(compile, "eager", "Eager's own backward, for comparison", shown)
 
 
-def _half(compile: CompileData, half: HalfData, machine: MachineData | None, links: Links) -> str:
+def _half(compile: CompileData, half: HalfData, machine: MachineData | None) -> str:
     parts = []
     if not half.runs:
         parts.append(f"<p class=failed>Made for {escape(half.target)}, which is not here: never run.</p>")
@@ -251,7 +249,7 @@ def _half(compile: CompileData, half: HalfData, machine: MachineData | None, lin
         before, after = text.amount(half.memory.peak_before, "B"), text.amount(half.memory.peak_after, "B")
         parts.append(f"<p>Memory peak {before} before planning, {after} after.</p>")
     if half.schedule:
-        parts.append(folded(f"{len(half.schedule.items)} steps", _steps(half, machine, links), open=True))
+        parts.append(folded(f"{len(half.schedule.items)} steps", _steps(half, machine), open=True))
     printed: set[str] = set()
     for kernel in half.kernels:
         heading = f"{kernel.id} {kernel.function}"
@@ -259,12 +257,12 @@ def _half(compile: CompileData, half: HalfData, machine: MachineData | None, lin
             parts.append(f"<p>{escape(heading)}: the same code as above</p>")
             continue
         printed.add(kernel.function)
-        parts.append(folded(heading, code(kernel.source, links), open=True))
+        parts.append(folded(heading, code(kernel.source), open=True))
         for kind, lowered in kernel.lowered.items():
-            shown = code(lowered, links, most=MACHINE_LINES)
+            shown = code(lowered, most=MACHINE_LINES)
             parts.append(folded(f"{kernel.function} {kind} ({len(lowered.lines)} lines)", shown))
     if half.wrapper:
-        parts.append(folded("wrapper", code(half.wrapper, links)))
+        parts.append(folded("wrapper", code(half.wrapper)))
     if half.schedule and half.schedule.fusions:
         rows = [
             ("yes" if f.ok else "no", escape(f.first), escape(f.second), why(f.why)) for f in half.schedule.fusions
@@ -281,7 +279,7 @@ def _half(compile: CompileData, half: HalfData, machine: MachineData | None, lin
     return _section(compile, f"code-{half.name}", f"Code: {half.name}", *parts)
 
 
-def _steps(half: HalfData, machine: MachineData | None, links: Links) -> str:
+def _steps(half: HalfData, machine: MachineData | None) -> str:
     """The schedule as a table: what runs, what it moves, and how near to the machine's peak."""
     assert half.schedule is not None
     kernels = {kernel.id: kernel for kernel in half.kernels}
@@ -295,7 +293,7 @@ def _steps(half: HalfData, machine: MachineData | None, links: Links) -> str:
         axes = " x ".join(part for part in (item.outer, item.inner) if part)
         rows.append(
             (
-                f"<code{links.attribute(item.id)}>{escape(item.id)}</code>",
+                f"<code>{escape(item.id)}</code>",
                 escape(what),
                 escape(axes),
                 text.amount(kernel.bytes, "B") if kernel else "",
