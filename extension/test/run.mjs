@@ -1,19 +1,20 @@
-// Runs test/*.test.ts: bundled for node by esbuild, run by node's own test runner. Names given run those files alone.
+// Runs FOLDER/*.test.ts: bundled for node by esbuild, run by node's own test runner. Names after the folder run those
+// files alone.
 import { spawnSync } from "node:child_process";
 import { mkdtempSync, readdirSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { build } from "esbuild";
 
-const here = import.meta.dirname;
-const wanted = process.argv.slice(2).map(name => basename(name, ".test.ts"));
+const [folder = "test", ...names] = process.argv.slice(2);
+const here = join(import.meta.dirname, "..", folder);
+const wanted = names.map(name => basename(name, ".test.ts"));
 const files = readdirSync(here).filter(name => name.endsWith(".test.ts"));
 const chosen = wanted.length ? files.filter(name => wanted.includes(basename(name, ".test.ts"))) : files;
 if (!chosen.length) {
   console.error(wanted.length ? `no test file is called ${wanted.join(" or ")}; there are ${files.join(", ")}` : `no *.test.ts in ${here}`);
   process.exit(1);
 }
-const out = mkdtempSync(join(tmpdir(), "explorer-test-"));
+const out = mkdtempSync(join(import.meta.dirname, "../node_modules/.explorer-test-"));
 let status = 1;
 try {
   await build({
@@ -21,6 +22,7 @@ try {
     outdir: out,
     outExtension: { ".js": ".mjs" },
     bundle: true,
+    packages: "external",
     platform: "node",
     format: "esm",
     target: "node20",

@@ -1,0 +1,61 @@
+// JupyterLab as a person uses it: open, run, go to a cell.
+
+import type { Locator, Page } from "playwright-core";
+import type { Server } from "./server";
+
+const LOAD_MS = 60_000;
+
+/** What of `window.jupyterapp` the tests use; the page runs it. */
+interface App {
+  started: Promise<void>;
+  restored: Promise<void>;
+  commands: { execute(id: string, args?: object): Promise<unknown> };
+  shell: { currentWidget: unknown };
+}
+
+export async function openLab(page: Page, server: Server): Promise<void> {
+  await page.goto(server.url("lab?reset"), { waitUntil: "domcontentloaded", timeout: LOAD_MS });
+  await page.waitForFunction(() => "jupyterapp" in window, null, { timeout: LOAD_MS });
+  await page.evaluate(async () => {
+    const { jupyterapp } = window as unknown as { jupyterapp: App };
+    await jupyterapp.started;
+    await jupyterapp.restored;
+  });
+  await page.locator(".jp-LabShell").waitFor();
+}
+
+export async function execute(page: Page, command: string, args: object = {}): Promise<void> {
+  await page.evaluate(
+    async ([id, given]) => void (await (window as unknown as { jupyterapp: App }).jupyterapp.commands.execute(id, given)),
+    [command, args] as const,
+  );
+}
+
+/** Opens a notebook and waits for it, and for its kernel if it is to have one. */
+export async function openNotebook(page: Page, path: string, kernel: boolean): Promise<void> {
+  const options = kernel ? {} : { kernel: { shouldStart: false, autoStartDefault: false } };
+  await execute(page, "docmanager:open", { path, factory: "Notebook", ...options });
+  await page.evaluate(async started => {
+    interface Panel {
+      context: { ready: Promise<void>; sessionContext: { ready: Promise<void> } };
+    }
+    const panel = (window as unknown as { jupyterapp: App }).jupyterapp.shell.currentWidget as Panel;
+    await panel.context.ready;
+    if (started) await panel.context.sessionContext.ready;
+  }, kernel);
+}
+
+export async function theme(page: Page, name: "JupyterLab Light" | "JupyterLab Dark"): Promise<void> {
+  await execute(page, "apputils:change-theme", { theme: name });
+  await page.waitForFunction(light => document.body.dataset["jpThemeLight"] === light, String(name === "JupyterLab Light"));
+}
+
+/** The viewer in the output of the n-th cell, brought into view so that it is there. */
+export async function viewerOf(page: Page, cell: number): Promise<Locator> {
+  const holder = page.locator(`.jp-Notebook .jp-Cell[data-windowed-list-index="${cell}"]`);
+  await holder.scrollIntoViewIfNeeded();
+  const viewer = holder.locator(".ex-root");
+  await viewer.locator(".ex-header").waitFor();
+  await viewer.scrollIntoViewIfNeeded();
+  return viewer;
+}

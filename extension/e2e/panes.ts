@@ -1,0 +1,26 @@
+// The viewer as a person uses it, wherever it is.
+
+import assert from "node:assert/strict";
+import type { Locator, Page } from "playwright-core";
+import { PANES } from "../src/viewer/panes";
+
+/** Opens every pane by the menu, and sees that it holds something. */
+export async function openEachPane(viewer: Locator): Promise<void> {
+  for (const { id, title } of PANES) {
+    await viewer.getByRole("button", { name: "Add a pane" }).click();
+    await viewer.page().getByRole("menuitem", { name: title, exact: true }).click();
+    const pane = paneOf(viewer, id);
+    await pane.waitFor();
+    assert.notEqual((await pane.innerText()).trim(), "", `the pane ${title} is empty`);
+  }
+}
+
+/** The pane of this kind that is in front. */
+export function paneOf(viewer: Locator, id: string): Locator {
+  return viewer.locator(`[data-panel="${id}"]:visible`).first();
+}
+
+/** Whether script of the hostile record ran. */
+export function ran(page: Page): Promise<boolean> {
+  return page.evaluate(() => "ran" in window);
+}

@@ -1,0 +1,99 @@
+// A Jupyter server of the test's own: a folder of its own, no user's configuration, the extension as it was built here.
+
+import { spawn, type ChildProcess } from "node:child_process";
+import { cpSync, existsSync, mkdirSync, mkdtempSync, rmSync, symlinkSync } from "node:fs";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+
+export const CHECKOUT = resolve(import.meta.dirname, "../..");
+export const PYTHON = process.env["PYTHON"] ?? "python";
+const BUILT = join(CHECKOUT, "explorer/labextension");
+const MODULES = { lab: "jupyterlab", notebook: "notebook" } as const;
+const START_MS = 90_000;
+const TOKEN = "e2e";
+
+export class Server {
+  private constructor(
+    readonly folder: string,
+    private readonly home: string,
+    private readonly port: number,
+    private readonly process: ChildProcess,
+  ) {}
+
+  /** `app` is "lab" or "notebook"; `files` are copied into its folder. */
+  static async start(app: "lab" | "notebook", ...files: readonly string[]): Promise<Server> {
+    if (!existsSync(join(BUILT, "package.json"))) throw new Error("the extension is not built: run `jlpm build` in extension/");
+    const home = mkdtempSync(join(tmpdir(), "explorer-e2e-"));
+    const folder = join(home, "notebooks");
+    mkdirSync(folder);
+    mkdirSync(join(home, "jupyter/labextensions"), { recursive: true });
+    symlinkSync(BUILT, join(home, "jupyter/labextensions/torch-explorer"));
+    for (const file of files) cpSync(file, join(folder, file.split("/").at(-1) ?? file));
+    const port = await freePort();
+    const options = {
+      "ServerApp.port": port, "ServerApp.port_retries": 0, "ServerApp.root_dir": folder, "ServerApp.allow_root": true,
+      "ServerApp.open_browser": false, "IdentityProvider.token": TOKEN, "LabApp.news_url": "",
+      "LabApp.extension_manager": "readonly", "LabApp.expose_app_in_browser": true,
+      "JupyterNotebookApp.expose_app_in_browser": true, "LabApp.workspaces_dir": join(home, "workspaces"),
+      "LabApp.user_settings_dir": join(home, "settings"),
+    };
+    const flags = Object.entries(options).map(([name, value]) => `--${name}=${capital(value)}`);
+    const environment = {
+      ...process.env,
+      JUPYTER_CONFIG_DIR: join(home, "config"), JUPYTER_DATA_DIR: join(home, "data"), JUPYTER_RUNTIME_DIR: join(home, "run"),
+      JUPYTER_PATH: join(home, "jupyter"), IPYTHONDIR: join(home, "ipython"), PYTHONPATH: CHECKOUT,
+    };
+    const server = spawn(PYTHON, ["-m", MODULES[app], ...flags], { cwd: folder, env: environment, stdio: ["ignore", "ignore", "pipe"] });
+    const made = new Server(folder, home, port, server);
+    await made.ready();
+    return made;
+  }
+
+  url(path: string): string {
+    const mark = path.includes("?") ? "&" : "?";
+    return `http://127.0.0.1:${this.port}/${path}${mark}token=${TOKEN}`;
+  }
+
+  async stop(): Promise<void> {
+    const ended = new Promise(done => this.process.once("exit", done));
+    if (this.process.exitCode === null) {
+      this.process.kill("SIGTERM");
+      const forced = setTimeout(() => this.process.kill("SIGKILL"), 10_000);
+      await ended;
+      clearTimeout(forced);
+    }
+    rmSync(this.home, { recursive: true, force: true });
+  }
+
+  private async ready(): Promise<void> {
+    let said = "";
+    this.process.stderr?.on("data", (part: Buffer) => (said = (said + part.toString()).slice(-20_000)));
+    const late = Date.now() + START_MS;
+    for (;;) {
+      if (this.process.exitCode !== null) throw new Error(`Jupyter ended with ${this.process.exitCode}:\n${said}`);
+      const answer = await fetch(this.url("api/status")).catch(() => null);
+      if (answer?.ok) return;
+      if (Date.now() > late) {
+        await this.stop();
+        throw new Error(`Jupyter did not answer within ${START_MS / 1000} s:\n${said}`);
+      }
+      await new Promise(done => setTimeout(done, 200));
+    }
+  }
+}
+
+function capital(value: string | number | boolean): string {
+  return typeof value === "boolean" ? (value ? "True" : "False") : String(value);
+}
+
+function freePort(): Promise<number> {
+  return new Promise((done, failed) => {
+    const probe = createServer();
+    probe.once("error", failed);
+    probe.listen(0, "127.0.0.1", () => {
+      const address = probe.address();
+      probe.close(() => (typeof address === "object" && address ? done(address.port) : failed(new Error("no free port"))));
+    });
+  });
+}
