@@ -5,7 +5,7 @@ import type { Message } from "@lumino/messaging";
 import { unpacked } from "../page/packed";
 import type { Json } from "../viewer/host";
 import { MIME, type RecordData } from "../viewer/record";
-import { icon } from "./icon";
+import { MARK } from "./icon";
 import { lives } from "./live";
 import { RecordView } from "./view";
 
@@ -80,7 +80,7 @@ const extensions: IRenderMime.IExtension[] = [
         extensions: [".explore.json"],
         mimeTypes: [MIME],
         fileFormat: "text",
-        icon,
+        icon: MARK,
       },
     ],
     documentWidgetFactoryOptions: {
@@ -103,7 +103,7 @@ const extensions: IRenderMime.IExtension[] = [
         extensions: [".explore.json.gz"],
         mimeTypes: [PACKED],
         fileFormat: "base64",
-        icon,
+        icon: MARK,
       },
     ],
     documentWidgetFactoryOptions: {
