@@ -11,7 +11,7 @@ from torch import fx
 from explorer.capture import optimize
 from explorer.check.trial import Trial
 from explorer.config import Config, GraphPass
-from explorer.core.recorder import TOTALS, OnStage
+from explorer.core.recorder import SILENT, TOTALS, OnStage, Progress
 from explorer.exploration import ENGINES, exploration, title
 from explorer.ir.target import Target
 from explorer.pipeline import compile_frame, compile_module
@@ -118,11 +118,12 @@ def explore(
         raise ValueError("passes= and options= are for this package's compiler; give torch.compile's own in stock=")
     theirs = {"dynamic": dynamic, "fullgraph": fullgraph, **(stock or {})} if engine != "explorer" else None
     config = configure(fullgraph=fullgraph, dynamic=dynamic, target=target, passes=passes, options=options)
+    progress = SILENT if on_stage is None else Progress(on_stage=on_stage)
 
     def run(*args: Any, **kwargs: Any) -> Record:
         trial = Trial(fn, args, kwargs, grad)
         return exploration(
-            trial, config, engine=engine, stock=theirs, time=time, name=name or title(fn), on_stage=on_stage
+            trial, config, engine=engine, stock=theirs, time=time, name=name or title(fn), progress=progress
         )
 
     return run

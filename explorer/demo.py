@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from explorer.api import configure
 from explorer.check.trial import Trial
-from explorer.core.recorder import CompileRun, StageRun
+from explorer.core.recorder import CompileRun, Progress, StageRun
 from explorer.exploration import Explored, explored
 from explorer.session import write_whole
 from explorer.stock.contestant import Stock
@@ -186,7 +186,7 @@ def explore_case(case: Case, step: Step) -> Explored:
     def on_stage(compile: CompileRun, stage: StageRun) -> None:
         step(f"{compile.id} {stage.name}")
 
-    return explored(trial, configure(), name=case.title, on_stage=on_stage)
+    return explored(trial, configure(), name=case.title, progress=Progress(on_stage=on_stage))
 
 
 def write(out: Path, case: Case, run: Explored, stock: Stock | None = None) -> Entry:

@@ -18,7 +18,7 @@ from explorer.check.accuracy import Comparison, compare
 from explorer.check.profile import profile
 from explorer.check.trial import Contestant, Trial
 from explorer.config import Config
-from explorer.core.recorder import OnStage, Recorder, recording
+from explorer.core.recorder import SILENT, Progress, Recorder, recording
 from explorer.environment import describe
 from explorer.ir import record as data
 from explorer.pipeline import TARGET_ABSENT, compile_frame
@@ -51,24 +51,32 @@ def exploration(
     stock: Mapping[str, Any] | None = None,
     time: bool,
     name: str,
-    on_stage: OnStage | None = None,
+    progress: Progress = SILENT,
 ) -> Record:
     """The record of compiling and running `trial`: by us with `config`, by stock torch.compile with the arguments
     `stock`, or by both. The user's own exceptions propagate."""
     if engine == "explorer":
-        run = explored(trial, config, name=name, on_stage=on_stage)
+        run = explored(trial, config, name=name, progress=progress)
         return run.record(run.time() if time else None)
     # Ours first: what stock leaves to Python for good, it leaves so for every front end.
     under, _ = unwrapped(trial)
-    ours = explored(under, config, name=name, on_stage=on_stage) if engine == "both" else None
-    with stock_run(trial, stock, on_stage) as theirs:
-        return beside(theirs, ours, config, stock or {}, time=time, name=name)
+    ours = explored(under, config, name=name, progress=progress) if engine == "both" else None
+    with stock_run(trial, stock, progress.on_stage) as theirs:
+        return beside(theirs, ours, config, stock or {}, time=time, name=name, progress=progress)
 
 
 def beside(
-    theirs: StockRun, ours: Explored | None, config: Config, stock: Mapping[str, Any], *, time: bool, name: str
+    theirs: StockRun,
+    ours: Explored | None,
+    config: Config,
+    stock: Mapping[str, Any],
+    *,
+    time: bool,
+    name: str,
+    progress: Progress = SILENT,
 ) -> Record:
     """The record of what stock compiled, with ours beside it where there is one."""
+    progress.on_phase("comparing with eager")
     eager = ours.eager if ours is not None else theirs.trial.contestant()
     found = compare(theirs.outcome.values(), eager.observe().values())
     note = f"of which watching it took {duration(theirs.watched)}"
@@ -81,7 +89,8 @@ def beside(
     seconds: Mapping[str, export.Seconds] = {}
     if time:
         accuracy = found if ours is None else ours.accuracy
-        measured = measure(entrants, accuracy, None if ours is None else ours.recorder, SECONDS_OF_TIMING)
+        recorder = None if ours is None else ours.recorder
+        measured = measure(entrants, accuracy, recorder, SECONDS_OF_TIMING, progress)
         seconds = profile_stock(theirs)
         if ours is None:
             spent = sum(sum(half.values()) for halves in seconds.values() for half in halves.values())
@@ -106,29 +115,31 @@ class Explored:
     eager: Contestant
     compile_seconds: float
     accuracy: Comparison
+    progress: Progress
 
     def time(self, stock: Stock | None = None, budget: float = SECONDS_OF_TIMING) -> Measured:
         """Eager, ours and perhaps stock in turn, for about `budget` seconds each; then each kernel by itself."""
         entrants = [Entrant("eager", self.eager), Entrant("explorer", self.ours, self.compile_seconds)]
         if stock is not None:
             entrants.append(Entrant("stock", stock.contestant, stock.cold_seconds, _note(stock)))
-        return measure(entrants, self.accuracy, self.recorder, budget)
+        return measure(entrants, self.accuracy, self.recorder, budget, self.progress)
 
     def record(self, measured: Measured | None = None) -> Record:
         return Record(contents(self.recorder, self.config, self.name, measured))
 
 
-def explored(trial: Trial, config: Config, *, name: str, on_stage: OnStage | None = None) -> Explored:
+def explored(trial: Trial, config: Config, *, name: str, progress: Progress = SILENT) -> Explored:
     """Compile and run `trial` with `config`, and compare what it leaves behind with eager's."""
-    recorder = Recorder(on_stage)
+    recorder = Recorder(progress)
     ours = trial.contestant(lambda fn: optimize(fn, config, compile_frame))
     with recording(recorder):
         started = clock.perf_counter()
         outcome = ours.observe()
         compile_seconds = clock.perf_counter() - started
+    progress.on_phase("comparing with eager")
     eager = trial.contestant()
     accuracy = compare(outcome.values(), eager.observe().values())
-    return Explored(trial, config, name, recorder, ours, eager, compile_seconds, accuracy)
+    return Explored(trial, config, name, recorder, ours, eager, compile_seconds, accuracy, progress)
 
 
 def _note(stock: Stock) -> str:
@@ -200,9 +211,18 @@ class Entrant:
     note: str = ""
 
 
-def measure(entrants: Sequence[Entrant], accuracy: Comparison, recorder: Recorder | None, budget: float) -> Measured:
+def measure(
+    entrants: Sequence[Entrant],
+    accuracy: Comparison,
+    recorder: Recorder | None,
+    budget: float,
+    progress: Progress = SILENT,
+) -> Measured:
     """Time the entrants in turn in one run, and the kernels of all that `recorder` saw compiled by us."""
-    samples = interleave({entrant.name: entrant.contestant.call for entrant in entrants}, budget=budget)
+    progress.on_phase(f"timing {', '.join(entrant.name for entrant in entrants)}")
+    calls = {entrant.name: entrant.contestant.call for entrant in entrants}
+    samples = interleave(calls, budget=budget, on_sample=progress.on_sample)
+    progress.on_phase("timing single kernels")
     found = ((entrant, samples[entrant.name]) for entrant in entrants)
     kernels, failures = profiles(recorder) if recorder is not None else ({}, [])
     median = samples["explorer"].median if recorder is not None else 0.0

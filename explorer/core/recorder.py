@@ -46,19 +46,37 @@ class CompileRun:
 
 OnStage = Callable[[CompileRun, StageRun], None]
 
+
+def _unheard(*told: object) -> None:
+    """For those who want to hear nothing."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Who is told how an exploration comes along: of each stage when it begins and when it ended, of each sample of a
+    contestant's time in seconds, and what goes on between stages."""
+
+    on_begin: OnStage = _unheard
+    on_stage: OnStage = _unheard
+    on_sample: Callable[[str, float], None] = _unheard
+    on_phase: Callable[[str], None] = _unheard
+
+
+SILENT = Progress()
+
 TOTALS: Counter[str] = Counter()
 """What this process compiled so far, recorded or not: compiles, breaks, ATen calls by where they run."""
 
 
 class Recorder:
-    """Collects what happens while it is current. `on_stage` is told of each finished stage run (live views)."""
+    """Collects what happens while it is current, and tells of each stage run (live views)."""
 
-    def __init__(self, on_stage: OnStage | None = None) -> None:
+    def __init__(self, progress: Progress = SILENT) -> None:
         self.started = time.perf_counter()
         self.compiles: list[CompileRun] = []
         self._open: list[CompileRun] = []
         self._depth = 0
-        self._on_stage = on_stage
+        self._progress = progress
         self._seen: Counter[tuple[int, str]] = Counter()
 
     @contextmanager
@@ -82,6 +100,7 @@ class Recorder:
         owner = self._owner()
         run = StageRun(name, time.perf_counter(), depth=self._depth)
         owner.stages.append(run)
+        self._progress.on_begin(owner, run)
         self._depth += 1
         try:
             yield run
@@ -91,8 +110,7 @@ class Recorder:
         finally:
             self._depth -= 1
             run.seconds = time.perf_counter() - run.started
-            if self._on_stage is not None:
-                self._on_stage(owner, run)
+            self._progress.on_stage(owner, run)
 
     def event(self, event: object) -> None:
         if self.room_for(type(event)):
