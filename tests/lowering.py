@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -31,7 +32,17 @@ def traced(fn: Callable[..., Any], *inputs: Any, dynamic: bool = False, decompos
     return stamped(made, mode, "g")
 
 
+@dataclass(frozen=True)
+class OnCard:
+    """An input to be taken for one on a card, which need not be here."""
+
+    like: torch.Tensor
+
+
 def _fake(mode: FakeTensorMode, value: Any, dynamic: bool) -> Any:
+    if isinstance(value, OnCard):
+        with mode:
+            return torch.empty_strided(value.like.shape, value.like.stride(), dtype=value.like.dtype, device="cuda")
     if not isinstance(value, torch.Tensor):
         return value
     sizes = [DimDynamic.DYNAMIC if dynamic else DimDynamic.STATIC] * value.dim()

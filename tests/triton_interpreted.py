@@ -20,7 +20,7 @@ from explorer.ir.target import Target
 from explorer.runtime import triton_call
 from explorer.runtime.triton_interpret import interpreted, launchers
 from explorer.schedule import DEPENDENCIES, FUSE, ORDER, PLAN_MEMORY
-from lowering import lowered
+from lowering import OnCard, lowered
 from programs import MODELS, ZOO, Model, Program, assert_same, observe
 from test_cpp_scalar import BINARY_FLOAT, BINARY_INT, INF, INTEGERS, NAN, UNARY, apply_all, check, points
 from triton_programs import fresh_dynamo, through
@@ -75,6 +75,25 @@ def test_unary_operations(dtype: torch.dtype, tmp_path: Path) -> None:
     every = partial(apply_all, UNARY)
     for name, mine, eager in zip(UNARY, compiled(every, x, folder=tmp_path)[0](x), every(x), strict=True):
         check(name, mine, eager, x)
+
+
+@first_shard
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64, torch.int64, torch.uint8, torch.bool])
+def test_a_number_on_the_host(dtype: torch.dtype, tmp_path: Path) -> None:
+    """Graphs for a card, whose tensors are stood in for by the CPU's: the scalar is the kernel's parameter."""
+
+    def fn(x: torch.Tensor, s: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        t = s + 1
+        return x * s + t, (x / t).sum(0), torch.where(x > 6, x, s)
+
+    x, s = torch.arange(12.0).reshape(3, 4), torch.tensor(1.5).to(dtype)
+    loops, _ = lowered(fn, OnCard(x), s)
+    schedule = ORDER(FUSE(DEPENDENCIES(loops)))
+    generated = GENERATE(ir.Generation(schedule, PLAN_MEMORY(schedule), SM_90))
+    assert str(generated.wrapper).count(".item()") >= 2
+    for mine, eager in zip(interpreted(generated, tmp_path)((x, s)), fn(x, s), strict=True):
+        assert mine.dtype == eager.dtype
+        torch.testing.assert_close(mine, eager)
 
 
 @first_shard

@@ -122,7 +122,7 @@ def _function(module: str, name: str) -> Callable[..., str]:
 
 
 for _name in (
-    "rsqrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan",
+    "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan",
     "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "erfinv", "lgamma", "copysign",
     "atan2", "hypot", "nextafter",
 ):  # fmt: skip
@@ -137,6 +137,11 @@ def _infix(sign: str) -> Callable[..., str]:
 
 for _name, _sign in INFIX.items():
     APPLY.rule(_name)(_infix(_sign))
+
+
+@APPLY.rule("rsqrt")
+def _rsqrt(dtype: torch.dtype, a: str) -> str:
+    return f"ops.rsqrt({a})" if dtype == torch.float32 else f"libdevice.rsqrt({a})"
 
 
 @APPLY.rule("neg")
@@ -231,7 +236,7 @@ def _div(dtype: torch.dtype, a: str, b: str) -> str:
 
 @APPLY.rule("truncdiv")
 def _truncdiv(dtype: torch.dtype, a: str, b: str) -> str:
-    return f"libdevice.trunc({a} / {b})" if dtype.is_floating_point else f"{a} // {b}"
+    return f"libdevice.trunc({_div(dtype, a, b)})" if dtype.is_floating_point else f"{a} // {b}"
 
 
 @APPLY.rule("floordiv")

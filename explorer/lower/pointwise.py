@@ -318,10 +318,8 @@ def masked_fill(lower: Lowering, out: torch.Tensor, x: Tensor, mask: Tensor, val
 @LOWERINGS.rule(
     aten._to_copy.default, prims.convert_element_type.default, aten.clone.default, aten.lift_fresh_copy.default
 )
-def convert(lower: Lowering, out: torch.Tensor, x: Tensor, *unused: Any, **facts: Any) -> Tensor | None:
-    """A copy, of another dtype perhaps; to another device by the library."""
-    if out.device != x.device:
-        return None
+def convert(lower: Lowering, out: torch.Tensor, x: Tensor, *unused: Any, **facts: Any) -> Tensor:
+    """A copy, of another dtype perhaps."""
     return lower.computed(out, lambda point: cast(x.at(point), x.dtype, out.dtype), x)
 
 

@@ -89,6 +89,20 @@ def sigmoid(x):
 
 
 @triton.jit
+def rsqrt(x):
+    """1 / sqrt(x) of float32. libdevice's takes a subnormal number for 0, so that one is scaled up by 2**24 before."""
+    small = tl.abs(x) < 1.1754943508222875e-38
+    root = libdevice.rsqrt(tl.where(small, x * 16777216.0, x))
+    return tl.where(small, root * 4096.0, root)
+
+
+@triton.jit
+def div(a, b):
+    """a / b of floats, rounded to the nearest: `/` alone is an approximation in float32."""
+    return tl.div_rn(a, b) if a.dtype == tl.float32 else a / b
+
+
+@triton.jit
 def floordiv(a, b):
     """Integer division rounded down."""
     quotient = a // b
@@ -113,12 +127,13 @@ def mod_float(a, b):
 def floordiv_float(a, b):
     """Float division rounded down as Python does it: from the remainder, so that a == b * quotient + remainder."""
     remainder = libdevice.fmod(a, b)
-    quotient = (a - remainder) / b
+    quotient = div(a - remainder, b)
     quotient = tl.where((remainder != 0) & ((b < 0) != (remainder < 0)), quotient - 1.0, quotient)
     down = tl.floor(quotient)
     down = tl.where(quotient - down > 0.5, down + 1.0, down)
-    down = tl.where(quotient == 0, libdevice.copysign(quotient * 0.0, a / b), down)
-    return tl.where(b == 0, a / b, down)
+    ratio = div(a, b)
+    down = tl.where(quotient == 0, libdevice.copysign(quotient * 0.0, ratio), down)
+    return tl.where(b == 0, ratio, down)
 
 
 @triton.jit
