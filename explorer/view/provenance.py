@@ -106,8 +106,9 @@ def _elements(compile: CompileData) -> Iterator[tuple[str, tuple[str, ...]]]:
             source = (f"{instruction.span.file}:{instruction.span.line}",) if instruction.span else ()
             yield instruction.id, instruction.origins + source
     for stage in compile.stages:
-        for node in stage.graph.nodes if stage.graph else ():
-            yield node.id, node.origins
+        for graph in (stage.graph, *stage.halves):
+            for node in graph.nodes if graph else ():
+                yield node.id, node.origins
     for grad_node in compile.eager_backward:
         yield grad_node.id, grad_node.origins
     for half in compile.halves:

@@ -108,7 +108,19 @@ export class Grid {
     const kind = this.kind(tab);
     if (!kind || this.shown.has(tab)) return;
     const panel = this.element.querySelector<HTMLElement>(`[data-panel="${CSS.escape(tab)}"]`);
-    if (panel) this.shown.set(tab, { panel, pane: this.panes.open(kind, tab, panel) });
+    if (panel) this.shown.set(tab, { panel, pane: this.opened(kind, tab, panel) });
+  }
+
+  /** A pane that cannot open says so in its place, and leaves the others alone. */
+  private opened(kind: PaneKind, tab: string, panel: HTMLElement): Pane {
+    try {
+      return this.panes.open(kind, tab, panel);
+    } catch (error) {
+      console.error(error);
+      const said = error instanceof Error ? error.message : String(error);
+      panel.replaceChildren(h("p", { class: "ex-hint", role: "alert" }, `${kind.title} could not be shown: ${said}. This is a fault of the viewer; the record is fine.`));
+      return { reveal: () => false, exports: () => [], dispose: () => undefined };
+    }
   }
 
   private kind(tab: string): PaneKind | undefined {

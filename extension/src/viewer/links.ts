@@ -18,6 +18,11 @@ export class Links {
     for (const compile of record.compiles) this.add(compile);
   }
 
+  /** Every element that causes or is caused. */
+  get all(): readonly Key[] {
+    return this.names;
+  }
+
   /** The element, its causes and its effects: what is highlighted for it. */
   chain(of: Key): ReadonlySet<Key> {
     let found = this.chains.get(of);

@@ -14,6 +14,8 @@ export interface Entry {
   readonly label: string;
   /** What tells it from others of the same label. */
   readonly detail: string;
+  /** What it is found by; its label where absent. */
+  readonly sought?: string;
 }
 
 export interface Group {
@@ -27,7 +29,7 @@ export class Search {
   private readonly entries: readonly (readonly [lowered: string, entry: Entry])[];
 
   constructor(record: RecordData) {
-    this.entries = [...entriesOf(record)].map(entry => [`${entry.label} ${entry.detail}`.toLowerCase(), entry] as const);
+    this.entries = [...entriesOf(record)].map(entry => [(entry.sought ?? entry.label).toLowerCase(), entry] as const);
   }
 
   /** What holds every word of the query, grouped, those first that begin with it; at most `most` of each group. */
@@ -61,29 +63,33 @@ export function* entriesOf(record: RecordData): Iterable<Entry> {
   }
   for (const compile of record.compiles) yield* ofCompile(compile);
   for (const reason of record.reasons ?? []) {
-    yield { group: "Reasons", pane: "", what: reason.code, label: reason.title, detail: reason.code };
+    yield { group: "Reasons", pane: "", what: reason.code, label: reason.title, detail: reason.code, sought: `${reason.title} ${reason.code} ${reason.meaning}` };
   }
 }
 
 function* ofCompile(compile: CompileData): Iterable<Entry> {
   const at = (id: string) => key(compile.id, id);
+  const seen = new Set<string>();
+  const fresh = (id: string) => !seen.has(id) && seen.add(id);
   for (const code of compile.codes ?? []) {
     for (const { id, op, arg } of code.instructions) {
-      yield { group: "Instructions", pane: "bytecode", what: at(id), label: `${op} ${arg}`.trim(), detail: `${code.name} (${code.role}) ${id}` };
+      if (fresh(id)) yield { group: "Instructions", pane: "bytecode", what: at(id), label: `${op} ${arg}`.trim(), detail: `${code.name} (${code.role}) ${id}` };
     }
   }
   for (const each of compile.guards ?? []) {
     yield { group: "Guards", pane: "guards", what: at(each.id), label: each.expression, detail: compile.id };
   }
-  for (const each of compile.breaks ?? []) {
-    yield { group: "Breaks", pane: "breaks", what: at(each.instruction), label: each.why.title, detail: `${each.why.detail ?? ""} ${each.why.code}`.trim() };
+  for (const { why, instruction } of compile.breaks ?? []) {
+    const detail = why.detail ?? "";
+    yield { group: "Breaks", pane: "breaks", what: at(instruction), label: why.title, detail, sought: `${why.title} ${detail} ${why.code}` };
   }
-  const seen = new Set<string>();
   for (const stage of compile.stages ?? []) {
-    for (const node of stage.graph?.nodes ?? []) {
-      if (seen.has(node.id)) continue;
-      seen.add(node.id);
-      yield { group: "Nodes", pane: "graphs", what: at(node.id), label: `${node.name} = ${node.target}`, detail: `${node.type} ${node.module ?? ""}`.trim() };
+    for (const graph of [stage.graph, ...(stage.halves ?? [])]) {
+      for (const node of graph?.nodes ?? []) {
+        if (!fresh(node.id)) continue;
+        const [label, detail] = [`${node.name} = ${node.target}`, `${node.type} ${node.module ?? ""}`.trim()];
+        yield { group: "Nodes", pane: "graphs", what: at(node.id), label, detail, sought: `${label} ${detail}` };
+      }
     }
   }
   for (const node of compile.eager_backward ?? []) {
@@ -95,7 +101,7 @@ function* ofCompile(compile: CompileData): Iterable<Entry> {
       yield { group: "Operations", pane: "schedule", what: at(each.id), label: `${each.id}: ${each.target || each.kind}`, detail: where };
     }
     for (const each of half.buffers ?? []) {
-      yield { group: "Buffers", pane: "memory", what: at(each.name), label: each.name, detail: `${each.type} ${each.kind} ${where}` };
+      yield { group: "Buffers", pane: "memory", what: at(each.name), label: each.name, detail: `${each.type} ${each.kind} ${where}`, sought: `${each.name} ${each.type}` };
     }
     for (const each of half.kernels ?? []) {
       yield { group: "Kernels", pane: "code", what: at(each.id), label: `${each.id} ${each.function}`, detail: `${each.language} ${where}` };

@@ -50,7 +50,7 @@ export class Shell {
     const follower = (this.follower = new Follower(model, host.live));
     const context = this.contextOf("");
     const status = new Status(context, follower);
-    this.stages = new StageList(context, this.name, context.setting<boolean>("unchanged", false));
+    this.stages = new StageList(context, this.name, context.setting<boolean>("unchanged", false), follower.activity);
     this.search = new SearchBox(this.name, model.record, entry => {
       if (entry.pane === "") this.reason(entry.what);
       else this.show(entry.pane, entry.what);
@@ -106,7 +106,7 @@ export class Shell {
     const there = (...ids: string[]) => ids.filter(id => kinds.includes(id));
     const left = there("source", "bytecode", "breaks", "guards");
     const middle = there("graphs", "schedule", "memory", "text");
-    const right = there("code", "timing", "stages");
+    const right = there("code", "timing", "timeline");
     const rest = kinds.filter(id => ![...left, ...middle, ...right, "diff"].includes(id));
     if (width >= WIDE) return layoutOf([left], [middle], [[...right, ...rest]]);
     if (width >= MIDDLE) return layoutOf([left], [[...middle, ...right, ...rest]]);

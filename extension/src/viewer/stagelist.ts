@@ -2,10 +2,11 @@
 
 import { h } from "./dom";
 import { key } from "./element";
+import type { Activity } from "./follow";
 import { seconds } from "./format";
 import type { Context } from "./pane";
 import type { CompileData, StageData } from "./record";
-import { Signal, type Dispose } from "./signal";
+import { type Dispose, type Readable, Signal } from "./signal";
 import { type Branch, changeOf, compileTree, fittingPane, halfName } from "./stages";
 
 export class StageList {
@@ -17,12 +18,12 @@ export class StageList {
   private readonly name: string;
   private readonly unchanged: Signal<boolean>;
 
-  constructor(private readonly context: Context, name: string, unchanged: Signal<boolean>) {
+  constructor(private readonly context: Context, name: string, unchanged: Signal<boolean>, private readonly activity: Readable<Activity | null>) {
     this.name = name;
     this.unchanged = unchanged;
     this.element = h("nav", { class: "ex-nav", "aria-label": "Compiles and stages" }, this.tree, this.heading, this.list);
     const render = () => this.render();
-    this.disposers.push(context.model.record.watch(render), context.compile.watch(render), unchanged.watch(render));
+    this.disposers.push(context.model.record.watch(render), context.compile.watch(render), unchanged.watch(render), activity.watch(render));
     this.disposers.push(context.stage.watch(() => this.mark()));
     this.list.addEventListener("keydown", event => this.key(event));
     this.tree.addEventListener("keydown", event => this.treeKey(event));
@@ -62,7 +63,13 @@ export class StageList {
     this.heading.replaceChildren(h("span", {}, "Stages"), ...(same > 0 ? [toggle] : []));
     const total = Math.max(...stages.map(each => each.seconds), 1e-9);
     this.list.replaceChildren(...this.visible.map(stage => this.option(compile as CompileData, stage, total)));
-    if (stages.length === 0) this.list.append(h("p", { class: "ex-hint" }, "No stage has ended yet."));
+    const running = this.activity.value;
+    if (running?.stage && running.compile === this.context.compile.value) {
+      this.list.append(h("div", { role: "option", "aria-disabled": "true", "aria-selected": "false", class: "ex-stage ex-running" },
+        h("span", { class: "ex-stage-name" }, `${running.stage} …`), h("span", { class: "ex-stage-time" }, "running")));
+    } else if (stages.length === 0) {
+      this.list.append(h("div", { role: "option", "aria-disabled": "true", "aria-selected": "false", class: "ex-hint" }, "No stage has ended yet."));
+    }
     this.mark();
   }
 

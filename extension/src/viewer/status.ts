@@ -51,10 +51,10 @@ export class Status {
     const notice = (kind: "failed" | "warned", title: string, text: string, ...more: readonly HTMLElement[]) =>
       rows.push(h("div", { class: `ex-notice ex-${kind}`, role: "note" }, h("strong", {}, `${kind === "failed" ? "✗" : "⚠"} ${title}`), h("span", {}, text), ...more));
     const ended = this.follower.ended.value?.error;
-    if (ended) notice("failed", "It did not finish.", `${ended}. What had been recorded by then is shown; run the cell again for the rest.`);
+    if (ended) notice("failed", `It did not finish: ${ended}`, "What had been recorded by then is shown. Run the cell again for the rest.");
     if (record.error) notice("failed", "The run failed.", record.error);
     const failed = compile?.stages?.find(each => each.error);
-    if (compile?.error) notice("failed", `The compile of ${compile.title} failed.`, `${compile.error} The function ran without it, so its results are right.`);
+    if (compile?.error) notice("failed", `The compile of ${compile.title} failed.`, compile.error);
     else if (failed) notice("failed", `Stage ${failed.name} failed.`, failed.error ?? "");
     const fallback = compile?.fallback;
     if (fallback) {
