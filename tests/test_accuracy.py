@@ -37,3 +37,10 @@ def test_nothing_but_rounding_is_held_against_its_group() -> None:
     assert found.ok and found.largest_relative < 1e-4
     assert not compare({**expected, "gradient": {"weight": weight, "bias": noise + 1e-5}}, expected).ok
     assert not compare({"output": -3 * noise}, {"output": noise}).ok
+
+
+def test_devices_are_compared_and_meta_has_no_values() -> None:
+    on_meta, on_cpu = torch.ones(2, device="meta"), torch.ones(2)
+    assert compare({"output": on_meta}, {"output": on_meta}).ok
+    parted = compare({"output": on_cpu}, {"output": on_meta}).parted
+    assert "on cpu in place of" in parted and parted.endswith("on meta")

@@ -57,7 +57,7 @@ def compare(actual: Mapping[str, Any], expected: Mapping[str, Any]) -> Compariso
             parted = parted or f"{name}: {a!r} in place of {b!r}"
             continue
         compared += 1
-        if not isinstance(a, torch.Tensor) or a.shape != b.shape or a.dtype != b.dtype:
+        if not isinstance(a, torch.Tensor) or (a.shape, a.dtype, a.device) != (b.shape, b.dtype, b.device):
             parted = parted or f"{name}: {_kind(a)} in place of {_kind(b)}"
             continue
         absolute, relative, close = tensor_error(a, b, scales.get(name, 0.0))
@@ -80,7 +80,7 @@ def tensor_error(a: torch.Tensor, b: torch.Tensor, group: float = 0.0) -> tuple[
     rounding errors (the gradient of a bias before a batch norm is zero in exact arithmetic), it sets the magnitude.
     """
     a, b = a.detach(), b.detach()
-    if b.numel() == 0:
+    if b.numel() == 0 or b.is_meta:
         return 0.0, 0.0, True
     if not (b.is_floating_point() or b.is_complex()):
         wrong = (a != b).sum().item()
@@ -109,7 +109,7 @@ def _group_scales(values: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _is_inexact(value: Any) -> bool:
-    return isinstance(value, torch.Tensor) and (value.is_floating_point() or value.is_complex())
+    return isinstance(value, torch.Tensor) and (value.is_floating_point() or value.is_complex()) and not value.is_meta
 
 
 def _scale(b: torch.Tensor) -> float:
@@ -130,4 +130,6 @@ def _same(a: Any, b: Any) -> bool:
 
 
 def _kind(value: Any) -> str:
-    return f"{value.dtype} of shape {tuple(value.shape)}" if isinstance(value, torch.Tensor) else repr(value)
+    if not isinstance(value, torch.Tensor):
+        return repr(value)
+    return f"{value.dtype} of shape {tuple(value.shape)} on {value.device}"
