@@ -581,6 +581,8 @@ class RecordData(Data, frozen=True):
     error: str = ""
     reasons: tuple[ReasonData, ...] = ()
     """The catalogue entries that this record names."""
+    notes: tuple[str, ...] = ()
+    """What was left out, and why: one sentence each."""
 
 
 class DiffData(Data, frozen=True):

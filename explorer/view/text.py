@@ -44,6 +44,7 @@ def summary(record: RecordData) -> str:
     lines += [f"  outside graphs: {name}" for name in cover.python]
     if record.timing:
         lines += ["  " + line for line in timing(record.timing)]
+    lines += [f"  {note}" for note in record.notes]
     return "\n".join(lines)
 
 

@@ -468,6 +468,7 @@ export interface RecordData {
   readonly result?: string;
   readonly error?: string;
   readonly reasons?: readonly ReasonData[];
+  readonly notes?: readonly string[];
 }
 
 /** Two records to be shown stage by stage: what an output of type DIFF_MIME holds. */
