@@ -66,41 +66,37 @@ def exploration(
 
 
 def beside(
-    theirs: StockRun,
-    ours: Explored | None,
-    config: Config,
-    stock: Mapping[str, Any],
-    *,
-    time: bool,
-    name: str,
-    progress: Progress = SILENT,
+    theirs: StockRun, ours: Explored | None, config: Config, stock: Mapping[str, Any], *, time: bool, name: str
 ) -> Record:
     """The record of what stock compiled, with ours beside it where there is one."""
-    progress.on_phase("comparing with eager")
     eager = ours.eager if ours is not None else theirs.trial.contestant()
-    found = compare(theirs.outcome.values(), eager.observe().values())
-    note = f"of which watching it took {duration(theirs.watched)}"
     entrants = [Entrant("eager", eager)]
+    accuracy = None
     if ours is not None:
         entrants.append(Entrant("explorer", ours.ours, ours.compile_seconds))
-        note += f"; largest error against eager {found.largest_absolute:.3g}"
-    entrants.append(Entrant("stock", theirs.contestant, theirs.seconds, note))
+        accuracy = ours.accuracy
+    if theirs.outcome is not None:
+        found = compare(theirs.outcome.values(), eager.observe().values())
+        note = f"{duration(theirs.watched)} of it watching"
+        note += "" if ours is None else f"; largest error against eager {found.largest_absolute:.3g}"
+        entrants.append(Entrant("stock", theirs.contestant, theirs.seconds, note))
+        accuracy = accuracy or found
     measured = None
     seconds: Mapping[str, export.Seconds] = {}
-    if time:
-        accuracy = found if ours is None else ours.accuracy
-        recorder = None if ours is None else ours.recorder
-        measured = measure(entrants, accuracy, recorder, SECONDS_OF_TIMING, progress)
-        seconds = profile_stock(theirs)
-        if ours is None:
-            spent = sum(sum(half.values()) for halves in seconds.values() for half in halves.values())
-            measured = measured.with_overhead(spent)
+    if time and accuracy is not None:
+        measured = measure(entrants, accuracy, None if ours is None else ours.recorder, SECONDS_OF_TIMING)
+        if theirs.outcome is not None:
+            seconds = profile_stock(theirs)
+            if ours is None:
+                measured = measured.with_overhead(
+                    sum(sum(half.values()) for each in seconds.values() for half in each.values())
+                )
     own = () if ours is None else compiles_of(ours.recorder, measured)
-    used = {} if ours is None else settings_of(config)
     compiles = (*own, *theirs.compiles(seconds))
-    counted = own if ours is not None else compiles
+    settings = {**({} if ours is None else settings_of(config)), **theirs.settings(stock)}
     engine = "stock" if ours is None else "explorer and stock"
-    return Record(assembled(name, engine, {**used, **theirs.settings(stock)}, compiles, counted, measured))
+    made = assembled(name, engine, settings, compiles, own or compiles, measured)
+    return Record(msgspec.structs.replace(made, error=theirs.failure.partition("\n")[0]))
 
 
 @dataclass(frozen=True)
@@ -135,7 +131,7 @@ def explored(trial: Trial, config: Config, *, name: str, progress: Progress = SI
     with recording(recorder):
         started = clock.perf_counter()
         outcome = ours.observe()
-        compile_seconds = clock.perf_counter() - started
+        compile_seconds = clock.perf_counter() - started - recorder.told
     progress.on_phase("comparing with eager")
     eager = trial.contestant()
     accuracy = compare(outcome.values(), eager.observe().values())

@@ -69,7 +69,8 @@ TOTALS: Counter[str] = Counter()
 
 
 class Recorder:
-    """Collects what happens while it is current, and tells of each stage run (live views)."""
+    """Collects what happens while it is current, and tells of each stage run (live views). What those who are told take
+    for it, `told` seconds so far, counts for no stage and no compile."""
 
     def __init__(self, progress: Progress = SILENT) -> None:
         self.started = time.perf_counter()
@@ -77,6 +78,7 @@ class Recorder:
         self._open: list[CompileRun] = []
         self._depth = 0
         self._progress = progress
+        self.told = 0.0
         self._seen: Counter[tuple[int, str]] = Counter()
 
     @contextmanager
@@ -86,13 +88,14 @@ class Recorder:
         run = CompileRun(f"{id}#{taken + 1}" if taken else id, title, time.perf_counter())
         self.compiles.append(run)
         self._open.append(run)
+        told = self.told
         try:
             yield run
         except BaseException as error:
             run.error = error
             raise
         finally:
-            run.seconds = time.perf_counter() - run.started
+            run.seconds = time.perf_counter() - run.started - (self.told - told)
             self._open.pop()
 
     @contextmanager
@@ -100,8 +103,9 @@ class Recorder:
         owner = self._owner()
         run = StageRun(name, time.perf_counter(), depth=self._depth)
         owner.stages.append(run)
-        self._progress.on_begin(owner, run)
+        self._tell(self._progress.on_begin, owner, run)
         self._depth += 1
+        run.started, told = time.perf_counter(), self.told
         try:
             yield run
         except BaseException as error:
@@ -109,8 +113,15 @@ class Recorder:
             raise
         finally:
             self._depth -= 1
-            run.seconds = time.perf_counter() - run.started
-            self._progress.on_stage(owner, run)
+            run.seconds = time.perf_counter() - run.started - (self.told - told)
+            self._tell(self._progress.on_stage, owner, run)
+
+    def _tell(self, listener: OnStage, compile: CompileRun, stage: StageRun) -> None:
+        started = time.perf_counter()
+        try:
+            listener(compile, stage)
+        finally:
+            self.told += time.perf_counter() - started
 
     def event(self, event: object) -> None:
         if self.room_for(type(event)):
