@@ -66,9 +66,17 @@ def exploration(
 
 
 def beside(
-    theirs: StockRun, ours: Explored | None, config: Config, stock: Mapping[str, Any], *, time: bool, name: str
+    theirs: StockRun,
+    ours: Explored | None,
+    config: Config,
+    stock: Mapping[str, Any],
+    *,
+    time: bool,
+    name: str,
+    progress: Progress = SILENT,
 ) -> Record:
     """The record of what stock compiled, with ours beside it where there is one."""
+    progress.on_phase("comparing with eager")
     eager = ours.eager if ours is not None else theirs.trial.contestant()
     entrants = [Entrant("eager", eager)]
     accuracy = None
@@ -84,7 +92,8 @@ def beside(
     measured = None
     seconds: Mapping[str, export.Seconds] = {}
     if time and accuracy is not None:
-        measured = measure(entrants, accuracy, None if ours is None else ours.recorder, SECONDS_OF_TIMING)
+        recorder = None if ours is None else ours.recorder
+        measured = measure(entrants, accuracy, recorder, SECONDS_OF_TIMING, progress)
         if theirs.outcome is not None:
             seconds = profile_stock(theirs)
             if ours is None:
