@@ -31,10 +31,10 @@ export async function execute(page: Page, command: string, args: object = {}): P
   );
 }
 
-/** Opens a notebook and waits for it, and for its kernel if it is to have one. */
-export async function openNotebook(page: Page, path: string, kernel: boolean): Promise<void> {
-  const options = kernel ? {} : { kernel: { shouldStart: false, autoStartDefault: false } };
-  await execute(page, "docmanager:open", { path, factory: "Notebook", ...options });
+/** Opens a notebook and waits for it. One that names no kernel is asked about, and then gets none. */
+export async function openNotebook(page: Page, path: string, kernel: "its kernel" | "no kernel"): Promise<void> {
+  await execute(page, "docmanager:open", { path, factory: "Notebook" });
+  if (kernel === "no kernel") await page.locator(".jp-Dialog").getByRole("button", { name: "No Kernel", exact: true }).click();
   await page.evaluate(async started => {
     interface Panel {
       context: { ready: Promise<void>; sessionContext: { ready: Promise<void> } };
@@ -42,7 +42,7 @@ export async function openNotebook(page: Page, path: string, kernel: boolean): P
     const panel = (window as unknown as { jupyterapp: App }).jupyterapp.shell.currentWidget as Panel;
     await panel.context.ready;
     if (started) await panel.context.sessionContext.ready;
-  }, kernel);
+  }, kernel === "its kernel");
 }
 
 export async function theme(page: Page, name: "JupyterLab Light" | "JupyterLab Dark"): Promise<void> {
@@ -52,7 +52,7 @@ export async function theme(page: Page, name: "JupyterLab Light" | "JupyterLab D
 
 /** The viewer in the output of the n-th cell, brought into view so that it is there. */
 export async function viewerOf(page: Page, cell: number): Promise<Locator> {
-  const holder = page.locator(`.jp-Notebook .jp-Cell[data-windowed-list-index="${cell}"]`);
+  const holder = page.locator(`.jp-NotebookPanel:not(.lm-mod-hidden) .jp-Notebook .jp-Cell[data-windowed-list-index="${cell}"]`);
   await holder.scrollIntoViewIfNeeded();
   const viewer = holder.locator(".ex-root");
   await viewer.locator(".ex-header").waitFor();

@@ -7,7 +7,7 @@ import { PANES } from "../src/viewer/panes";
 /** Opens every pane by the menu, and sees that it holds something. */
 export async function openEachPane(viewer: Locator): Promise<void> {
   for (const { id, title } of PANES) {
-    await viewer.getByRole("button", { name: "Add a pane" }).click();
+    await viewer.getByRole("button", { name: "Add a pane", exact: true }).click();
     await viewer.page().getByRole("menuitem", { name: title, exact: true }).click();
     const pane = paneOf(viewer, id);
     await pane.waitFor();

@@ -34,7 +34,7 @@ after(async () => {
 });
 
 test("a notebook that is not trusted and has no kernel shows the viewer, with every pane", async () => {
-  await openNotebook(page, "plain.ipynb", false);
+  await openNotebook(page, "plain.ipynb", "no kernel");
   const viewer = await viewerOf(page, 0);
   const trusted = await page.evaluate(() => {
     interface Shell { shell: { currentWidget: { content: { model: { cells: { get(n: number): { trusted: boolean } } } } } } }
@@ -57,7 +57,7 @@ for (const name of ["plain.explore.json", "plain.explore.json.gz"]) {
 }
 
 test("nothing in a record runs, in a notebook or as a file", async () => {
-  await openNotebook(page, "hostile.ipynb", false);
+  await openNotebook(page, "hostile.ipynb", "no kernel");
   await openEachPane(await viewerOf(page, 0));
   assert.equal(await ran(page), false);
   await execute(page, "docmanager:open", { path: "hostile.explore.json" });

@@ -33,7 +33,7 @@ export class Server {
     const port = await freePort();
     const options = {
       "ServerApp.port": port, "ServerApp.port_retries": 0, "ServerApp.root_dir": folder, "ServerApp.allow_root": true,
-      "ServerApp.open_browser": false, "IdentityProvider.token": TOKEN, "LabApp.news_url": "",
+      "ServerApp.open_browser": false, "IdentityProvider.token": TOKEN, "LabApp.news_url": "None", "LabApp.check_for_updates_class": "jupyterlab.NeverCheckForUpdate",
       "LabApp.extension_manager": "readonly", "LabApp.expose_app_in_browser": true,
       "JupyterNotebookApp.expose_app_in_browser": true, "LabApp.workspaces_dir": join(home, "workspaces"),
       "LabApp.user_settings_dir": join(home, "settings"),
