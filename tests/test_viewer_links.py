@@ -8,9 +8,9 @@ from pathlib import Path
 import msgspec
 import pytest
 import torch
-import viewer_fixtures
 
 import explorer
+import viewer_fixtures
 
 EXTENSION = Path(__file__).parent.parent / "extension"
 NODE = shutil.which("node")

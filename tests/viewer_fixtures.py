@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
-import records
 
+import records
 from explorer.ir.record import RecordData
 from explorer.view.provenance import is_source_line, provenance
 

@@ -1,0 +1,82 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { Model } from "../src/viewer/model";
+import { listing, meaning, spanned, stackEffect } from "../src/viewer/panes/bytecode/listing";
+import { stateAt, stepOf } from "../src/viewer/panes/bytecode/steps";
+import type { CompileData, InstructionData, RecordData } from "../src/viewer/record";
+
+// def f(x): y = g(x); return y, with g inlined: h(a) = a + 1
+const compile: CompileData = {
+  id: "f0", title: "f", started: 0, seconds: 0,
+  activations: [{ function: "f" }, { function: "g", depth: 1, caller: 0 }, { function: "f" }],
+  steps: [
+    ["f0@0", 0, 0, 0, [], { x: "tensor x" }],
+    ["f0@1", 0, 0, 0, ["function g", "tensor x"]],
+    ["f0/g.0@0", 1, 0, 0, [], { a: "tensor x" }],
+    ["f0/g.0@1", 1, 1, 0, ["tensor add"], { a: "" }],
+    ["f0@2", 0, 1, 0, ["tensor add"]],
+    ["f0@3", 0, 1, 0, [], { y: "tensor add" }],
+    ["f0@0", 2, 0, 0, [], { x: "tensor x" }],
+  ],
+};
+
+test("steps replay the stack and the locals of each function", () => {
+  const at = (n: number) => {
+    const state = stateAt(compile, n);
+    return state && [state.stack, Object.fromEntries(state.locals), state.calls, state.nodes, state.freshStack];
+  };
+  assert.deepEqual(at(1), [["function g", "tensor x"], { x: "tensor x" }, ["f"], 0, 2]);
+  assert.deepEqual(at(2), [[], { a: "tensor x" }, ["f", "g"], 0, 0]);
+  assert.deepEqual(at(3), [["tensor add"], {}, ["f", "g"], 1, 1]);
+  assert.deepEqual(at(4), [["tensor add"], { x: "tensor x" }, ["f"], 1, 1]);
+  assert.deepEqual(at(5), [[], { x: "tensor x", y: "tensor add" }, ["f"], 1, 0]);
+  assert.equal(at(7), undefined);
+  assert.equal(at(-1), undefined);
+});
+
+test("a second root is a second attempt", () => {
+  assert.deepEqual([0, 3, 6].map(n => stateAt(compile, n)?.attempt), [1, 1, 2]);
+  assert.deepEqual(stateAt(compile, 5)?.freshLocals, new Set(["y"]));
+});
+
+test("the step of an instruction: the next one, or the first", () => {
+  const steps = compile.steps ?? [];
+  assert.equal(stepOf(steps, "f0@0", 0), 0);
+  assert.equal(stepOf(steps, "f0@0", 1), 6);
+  assert.equal(stepOf(steps, "f0@2", 5), 4);
+  assert.equal(stepOf(steps, "none", 0), -1);
+});
+
+const instruction = (id: string, op: string, arg: string, line: number, more: Partial<InstructionData> = {}): InstructionData =>
+  ({ id, op, arg, span: { file: "m.py", line, end_line: line, column: 4, end_column: 9 }, origins: [`m.py:${line}`], ...more });
+
+const record: RecordData = {
+  version: 1, title: "f", engine: "explorer", target: "cpu", created: "", environment: {}, config: {}, coverage: {}, compiles: [compile],
+  sources: [{ file: "m.py", first_line: 10, text: "def f(x):\n    ä = x + 1\n" }],
+};
+
+test("a listing has each source line above its instructions, and says why some have none", () => {
+  const code = { name: "f", role: "original", file: "m.py", line: 10, instructions: [
+    instruction("f0@0", "LOAD_FAST", "x", 11), instruction("f0@1", "POP_JUMP_IF", "true", 11, { target: "f0@3", stack: [-1, -1] as const }),
+    instruction("f0@2", "NOP", "", 11, { span: null, origins: ["synthetic:graph call"] }), instruction("f0@3", "NOP", "", 11, { span: null, origins: ["synthetic:graph call"] }),
+  ] };
+  const { rows, at } = listing(code, compile, new Model(record));
+  assert.deepEqual(rows.map(row => row.text.trim().replace(/ +/g, " ")), ["m.py:11 ä = x + 1", "LOAD_FAST x", "POP_JUMP_IF true → 3", "NOP", "NOP"]);
+  assert.deepEqual(rows.map(row => row.number), [undefined, "0", "1", "2", "3"]);
+  assert.deepEqual(rows.map(row => row.note), [undefined, undefined, undefined, "no source line: graph call", undefined]);
+  assert.deepEqual([at.get("f0@0"), at.get("f0@3")], [1, 4]);
+  assert.deepEqual(rows[0]?.stands, ["|m.py:11"]);
+});
+
+test("what an instruction does", () => {
+  assert.equal(stackEffect([1, 0]), "+1");
+  assert.equal(stackEffect([1, -1]), "+1, −1 when it jumps");
+  assert.equal(stackEffect(undefined), "±0");
+  assert.match(meaning(instruction("f0@0", "LOAD_FAST", "x", 11, { stack: [1, 0] as const })), /^LOAD_FAST x · push a local.* · stack \+1$/);
+});
+
+test("a span covers bytes of UTF-8, as Python counts columns", () => {
+  assert.deepEqual(spanned(record, { file: "m.py", line: 11, end_line: 11, column: 9, end_column: 14 }), ["    ä = ", "x + 1", ""]);
+  assert.deepEqual(spanned(record, { file: "m.py", line: 11, end_line: 11 }), ["    ä = x + 1", "", ""]);
+  assert.deepEqual(spanned(record, { file: "gone.py", line: 11, end_line: 11, column: 1, end_column: 2 }), ["", "", ""]);
+});

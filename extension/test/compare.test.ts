@@ -1,0 +1,84 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { compilePairs, facts, stagePairs } from "../src/viewer/diff/compare";
+import { couple } from "../src/viewer/diff/couple";
+import { aligned, unified } from "../src/viewer/diff/rows";
+import { Links } from "../src/viewer/links";
+import type { CompileData, RecordData, StageData } from "../src/viewer/record";
+import { Selection } from "../src/viewer/selection";
+import { Signal } from "../src/viewer/signal";
+import type { Row } from "../src/viewer/textview";
+
+const stage = (name: string, text: string, more: Partial<StageData> = {}): StageData =>
+  ({ id: name, name, started: 0, seconds: 1, depth: 0, body: { lines: text.split("\n").map(line => [line] as const) }, ...more });
+const compile = (id: string, title: string, ...stages: StageData[]): CompileData => ({ id, title, started: 0, seconds: 1, stages });
+const record = (...compiles: CompileData[]): RecordData =>
+  ({ version: 1, title: "t", engine: "explorer", target: "cpu", created: "", environment: {}, config: {}, sources: [], coverage: {}, compiles });
+
+test("compiles are paired by id, then by function, and none is lost", () => {
+  const before = record(compile("f0", "f"), compile("f1", "g"), compile("f2", "h"));
+  const after = record(compile("f0", "f"), compile("f1", "k"), compile("f3", "g"));
+  assert.deepEqual(compilePairs(before, after).map(({ before: old, after: fresh }) => [old?.id, fresh?.id]), [
+    ["f0", "f0"], ["f1", "f3"], ["f2", undefined], [undefined, "f1"],
+  ]);
+});
+
+test("stages are paired by name and half, and marked where their texts differ", () => {
+  const before = compile("f0", "f", stage("trace", "a"), stage("lower", "x", { half: "f0_forward" }), stage("lower", "y", { half: "f0_backward" }), stage("old", ""), stage("pass", "p"), stage("pass", "q"));
+  const after = compile("f0.1", "f", stage("trace", "a"), stage("new", ""), stage("lower", "x2", { half: "f0.1_forward" }), stage("lower", "y", { half: "f0.1_backward" }), stage("pass", "p"), stage("pass", "r"));
+  assert.deepEqual(stagePairs({ before, after }).map(each => [each.id, each.state]), [
+    ["trace", "same"], ["new", "only after"], ["lower, forward", "changed"], ["lower, backward", "same"], ["old", "only before"],
+    ["pass", "same"], ["pass #2", "changed"],
+  ]);
+  assert.deepEqual(stagePairs({ after }).map(each => each.state), Array(6).fill("only after"));
+});
+
+test("a stage that left its graph as it was is compared by that graph", () => {
+  const first = stage("trace", "a");
+  const before = compile("f0", "f", first, stage("cse", "", { body: null, same_as: "trace" }));
+  const after = compile("f0", "f", stage("trace", "a"), stage("cse", "a"));
+  assert.deepEqual(stagePairs({ before, after }).map(each => each.state), ["same", "same"]);
+});
+
+const rows = (...texts: string[]): Row[] => texts.map(text => ({ text }));
+const read = (each: readonly Row[]) => each.map(row => `${row.number ?? " "}${row.text}${row.style === "filler" ? "." : ""}`);
+
+test("two columns line up", () => {
+  const made = aligned(rows("a", "b", "c"), rows("a", "x", "y", "c"), false);
+  assert.deepEqual(read(made.before), [" a", "−b", " .", " c"]);
+  assert.deepEqual(read(made.after), [" a", "+x", "+y", " c"]);
+  assert.deepEqual([made.starts, made.removed, made.added], [[1], 1, 2]);
+});
+
+test("one column has what went above what came", () => {
+  const made = unified(rows("a", "b", "c", "d"), rows("a", "x", "y", "c"), false);
+  assert.deepEqual(read(made.rows), [" a", "−b", "+x", "+y", " c", "−d"]);
+  assert.deepEqual(made.starts, [1, 5]);
+});
+
+test("runs of equal lines are folded, with a few kept beside a difference", () => {
+  const text = Array.from({ length: 20 }, (_, n) => `l${n}`);
+  const made = aligned(rows(...text, "old"), rows(...text, "new"), true);
+  assert.deepEqual(read(made.after), [" 17 lines are the same", " l17", " l18", " l19", "+new"]);
+  assert.equal(made.before.length, made.after.length);
+});
+
+test("the facts name what is not the same in settings, and all that is measured", () => {
+  const found = facts({ ...record(compile("f0", "f")), config: { dynamic: "None", fuse: "True" } }, { ...record(), config: { dynamic: "True", fuse: "True" } });
+  const named = Object.fromEntries(found.map(([name, before, after]) => [name, [before, after]]));
+  assert.deepEqual(named["setting dynamic"], ["None", "True"]);
+  assert.equal(named["setting fuse"], undefined);
+  assert.deepEqual(named.compiles, ["1", "0"]);
+});
+
+test("what is selected on one side is on the other, in the compile it is compared with", () => {
+  const selections = [0, 1].map(() => new Selection(new Signal(new Links(record())))) as [Selection, Selection];
+  const end = couple(selections[0], "f0", selections[1], "f0.1");
+  selections[0].hovered.value = "f0|aten.add";
+  assert.equal(selections[1].hovered.value, "f0.1|aten.add");
+  selections[1].pin("|m.py:3");
+  assert.equal(selections[0].pinned.value, "|m.py:3");
+  end();
+  selections[0].hovered.value = null;
+  assert.equal(selections[1].hovered.value, "f0.1|aten.add");
+});

@@ -1,0 +1,68 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { Links } from "../src/viewer/links";
+import type { CompileData, HalfData, KernelData, RecordData } from "../src/viewer/record";
+import { breaksByLine, fileNames, guardsByLine, kernelTime, placeName, running, sourceFiles, timeShare } from "../src/viewer/sources";
+
+const EMPTY: RecordData = { version: 1, title: "", engine: "explorer", target: "cpu", created: "", environment: {}, config: {}, sources: [], compiles: [], coverage: {} };
+
+test("a file has as much of its path as tells it from the others", () => {
+  const names = fileNames(["/home/a/model.py", "/home/b/model.py", "/home/b/train.py", "<string>"]);
+  assert.deepEqual([...names.values()], ["a/model.py", "b/model.py", "train.py", "<string>"]);
+});
+
+test("notebook cells are called so", () => {
+  const names = fileNames(["/tmp/ipykernel_12/345.py", "/tmp/ipykernel_12/678.py", "C:\\m\\model.py"]);
+  assert.deepEqual([...names.values()], ["notebook cell 1", "notebook cell 2", "model.py"]);
+  assert.equal(fileNames(["/tmp/ipykernel_12/345.py"]).get("/tmp/ipykernel_12/345.py"), "notebook cell");
+  assert.equal(placeName("/tmp/ipykernel_12/345.py", 3), "notebook cell:3");
+  assert.equal(placeName("/home/a/model.py", 9), "model.py:9");
+});
+
+test("the user's files come before libraries, stretches in order", () => {
+  const sources = [
+    { file: "/v/lib/python3.11/site-packages/torch/nn/linear.py", first_line: 100, text: "a\n" },
+    { file: "/home/a/train.py", first_line: 30, text: "x\ny\n" }, { file: "/home/a/train.py", first_line: 3, text: "z" },
+  ];
+  const files = sourceFiles({ ...EMPTY, sources });
+  assert.deepEqual(files.map(each => each.name), ["train.py", "linear.py"]);
+  assert.deepEqual(files[0]?.stretches, [{ first: 3, lines: ["z"] }, { first: 30, lines: ["x", "y"] }]);
+});
+
+const kernel = (id: string, seconds: number | null, origins: string[]): KernelData =>
+  ({ id, function: id, language: "cpp", source: { lines: [] }, origins, bytes: 0, flops: 0, seconds });
+const half = (more: Partial<HalfData>): HalfData => ({ name: "f0", target: "cpu", ...more });
+const compile = (id: string, more: Partial<CompileData> = {}): CompileData => ({ id, title: id, started: 0, seconds: 0, ...more });
+
+test("kernel time goes to the lines that the kernels serve, and shared time is said to be shared", () => {
+  const compiles = [compile("f0", { halves: [half({
+    kernels: [kernel("k0", 3, ["m.py:1"]), kernel("k1", 4, ["m.py:1", "m.py:2"]), kernel("k2", null, ["m.py:3"]), kernel("k3", 1, ["synthetic:x"])],
+    operations: [{ id: "call0", kind: "extern", target: "mm", reads: [], writes: [], origins: ["m.py:2"] }], extern_seconds: { call0: 2 },
+  })] })];
+  const time = kernelTime(compiles, new Links({ ...EMPTY, compiles }));
+  assert.equal(time.total, 10);
+  assert.equal(time.nowhere, 1);
+  assert.deepEqual([...time.lines.keys()].sort(), ["|m.py:1", "|m.py:2"]);
+  const [one, two] = [time.lines.get("|m.py:1"), time.lines.get("|m.py:2")];
+  assert.deepEqual([one?.alone, one?.shared, two?.alone, two?.shared], [3, 4, 2, 4]);
+  assert.deepEqual(one && [timeShare(one, 10), timeShare({ ...one, shared: 0 }, 10), timeShare({ ...one, alone: 0 }, 10)], ["30–70 %", "30 %", "≤40 %"]);
+  assert.equal(timeShare({ alone: 0.001, shared: 0, kernels: [] }, 10), "<1 %");
+});
+
+test("of a frame's compiles the last runs, or the chosen one", () => {
+  const compiles = [compile("f0"), compile("f1"), compile("f0.1"), compile("f0.2")];
+  assert.deepEqual(running(compiles, "f1").map(each => each.id), ["f0.2", "f1"]);
+  assert.deepEqual(running(compiles, "f0.1").map(each => each.id), ["f0.1", "f1"]);
+  assert.deepEqual(running(compiles, "f0").map(each => each.id), ["f0", "f1"]);
+});
+
+test("guards and breaks stand at their lines", () => {
+  const span = { file: "m.py", line: 4, end_line: 4 };
+  const guard = { id: "g", source: "x", property: "type", relation: "is", value: "", expression: "type(x) is int", why: "", span };
+  const compiles = [compile("f0", {
+    guards: [guard, { ...guard, id: "h", span: null }],
+    breaks: [{ why: { code: "c", title: "call of print", detail: "print" }, instruction: "f0@1", span, stack: [], hints: [] }],
+  })];
+  assert.deepEqual([...guardsByLine(compiles)], [["|m.py:4", ["type(x) is int"]]]);
+  assert.deepEqual([...breaksByLine(compiles)], [["|m.py:4", ["call of print: print"]]]);
+});

@@ -1,0 +1,73 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { CompileData, GraphData, NodeData, StageData } from "../src/viewer/record";
+import { artifact, changeOf, compileTree, fittingPane, halfName, stageBefore } from "../src/viewer/stages";
+
+const node = (id: string, target = "add", inputs: string[] = []): NodeData => ({ id, name: id, op: "call", target, type: "f32[2]", inputs, origins: [] });
+const graph = (...nodes: NodeData[]): GraphData => ({ name: "g", nodes, outputs: [] });
+const stage = (id: string, name: string, more: Partial<StageData> = {}): StageData => ({ id, name, started: 0, seconds: 1, depth: 0, ...more });
+
+function compile(id: string, title: string, more: Partial<CompileData> = {}): CompileData {
+  return { id, title, started: 0, seconds: 1, ...more };
+}
+
+const passes = compile("f0", "f", { stages: [
+  stage("f0/0", "capture", { graph: graph(node("fx.a")) }),
+  stage("f0/1", "trace", { graph: graph(node("aten.a"), node("aten.b"), node("aten.c")) }),
+  stage("f0/2", "dead code", { same_as: "f0/1" }),
+  stage("f0/3", "no-ops", { graph: graph(node("aten.a"), node("aten.b", "mul"), node("aten.d")) }),
+] });
+const [capture, trace, dead, noops] = passes.stages as [StageData, StageData, StageData, StageData];
+
+test("a stage that changed nothing shows what the one before made", () => {
+  assert.equal(artifact(passes, dead), trace);
+  assert.equal(artifact(passes, noops), noops);
+});
+
+test("a pass is compared with the graph it was given; a new kind of graph with none", () => {
+  assert.equal(stageBefore(passes, noops), trace);
+  assert.deepEqual(changeOf(passes, noops), { added: 1, removed: 1, altered: 1 });
+  assert.equal(changeOf(passes, trace), undefined);
+  assert.equal(changeOf(passes, capture), undefined);
+  assert.equal(changeOf(passes, dead), undefined);
+});
+
+test("each stage opens a pane that shows it", () => {
+  const names: { [name: string]: string } = {
+    decode: "bytecode", capture: "graphs", lower: "schedule", fuse: "schedule", "plan memory": "memory", generate: "code", build: "code", link: "guards", rejoin: "text",
+  };
+  for (const [name, pane] of Object.entries(names)) assert.equal(fittingPane(stage("s", name)), pane, name);
+  assert.equal(fittingPane(stage("s", "a pass of the user", { graph: graph() })), "graphs");
+});
+
+test("halves have names where there are two", () => {
+  assert.equal(halfName(passes, "f0_forward"), "forward");
+  assert.equal(halfName(passes, "f0"), "");
+});
+
+const broke = (continuation: string) => [{ why: { code: "c", title: "call of print" }, instruction: "f0@1", span: null, stack: [], hints: [], continuation }];
+const shape = (branches: ReturnType<typeof compileTree>): unknown => branches.map(({ compile, breaks, relation, children }) => [compile.id, relation, breaks, shape(children)]);
+
+test("continuations hang below the compile that breaks, recompiles below the first of their frame", () => {
+  const compiles = [
+    compile("f0", "f", { breaks: broke("resume_a, resume_b") }), compile("f1", "resume_a"), compile("f2", "resume_b", { breaks: broke("resume_c") }),
+    compile("f0.1", "f"), compile("f3", "resume_c"), compile("f4", "other"),
+  ];
+  assert.deepEqual(shape(compileTree(compiles)), [
+    ["f0", "frame", [], [
+      ["f1", "continuation", ["call of print"], []],
+      ["f2", "continuation", ["call of print"], [["f3", "continuation", ["call of print"], []]]],
+      ["f0.1", "recompile", [], []],
+    ]],
+    ["f4", "frame", [], []],
+  ]);
+});
+
+test("a continuation names the compile it continues; a loop of names ends", () => {
+  assert.deepEqual(shape(compileTree([compile("f0", "f"), compile("f1", "g", { continues: "f0" })])), [
+    ["f0", "frame", [], [["f1", "continuation", [], []]]],
+  ]);
+  const looped = compileTree([compile("f0", "a", { breaks: broke("b") }), compile("f1", "b", { breaks: broke("a") })]);
+  const ids = (branches: typeof looped): string[] => branches.flatMap(each => [each.compile.id, ...ids(each.children)]);
+  assert.deepEqual(ids(looped).sort(), ["f0", "f1"]);
+});
