@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { CompileData, GraphData, NodeData, StageData } from "../src/viewer/record";
-import { artifact, changeOf, compileTree, fittingPane, halfName, stageBefore } from "../src/viewer/stages";
+import { artifact, type Branch, changeOf, compileTree, fittingPane, halfName, stageBefore } from "../src/viewer/stages";
 
 const node = (id: string, target = "add", inputs: string[] = []): NodeData => ({ id, name: id, op: "call", target, type: "f32[2]", inputs, origins: [] });
 const graph = (...nodes: NodeData[]): GraphData => ({ name: "g", nodes, outputs: [] });
@@ -46,7 +46,7 @@ test("halves have names where there are two", () => {
 });
 
 const broke = (continuation: string) => [{ why: { code: "c", title: "call of print" }, instruction: "f0@1", span: null, stack: [], hints: [], continuation }];
-const shape = (branches: ReturnType<typeof compileTree>): unknown => branches.map(({ compile, breaks, relation, children }) => [compile.id, relation, breaks, shape(children)]);
+const shape = (branches: readonly Branch[]): unknown => branches.map(({ compile, breaks, relation, children }) => [compile.id, relation, breaks, shape(children)]);
 
 test("continuations hang below the compile that breaks, recompiles below the first of their frame", () => {
   const compiles = [
@@ -68,6 +68,6 @@ test("a continuation names the compile it continues; a loop of names ends", () =
     ["f0", "frame", [], [["f1", "continuation", [], []]]],
   ]);
   const looped = compileTree([compile("f0", "a", { breaks: broke("b") }), compile("f1", "b", { breaks: broke("a") })]);
-  const ids = (branches: typeof looped): string[] => branches.flatMap(each => [each.compile.id, ...ids(each.children)]);
+  const ids = (branches: readonly Branch[]): string[] => branches.flatMap(each => [each.compile.id, ...ids(each.children)]);
   assert.deepEqual(ids(looped).sort(), ["f0", "f1"]);
 });
