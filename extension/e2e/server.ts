@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 
 export const CHECKOUT = resolve(import.meta.dirname, "../..");
-export const PYTHON = process.env["PYTHON"] ?? "python";
+export const PYTHON = process.env["EXPLORER_PYTHON"] ?? "python";
 const BUILT = join(CHECKOUT, "explorer/labextension");
 const MODULES = { lab: "jupyterlab", notebook: "notebook" } as const;
 const START_MS = 90_000;
