@@ -2,13 +2,14 @@
 // active cell.
 
 import type { JupyterFrontEnd } from "@jupyterlab/application";
-import { type ICommandPalette, MainAreaWidget, showErrorMessage } from "@jupyterlab/apputils";
+import { type ICommandPalette, InputDialog, MainAreaWidget, showErrorMessage } from "@jupyterlab/apputils";
 import type { INotebookTracker } from "@jupyterlab/notebook";
 import { download } from "../page/download";
 import { PANES } from "../viewer/panes";
 import { fileName } from "../viewer/filename";
 import { icon } from "./icon";
-import { RecordView, views } from "./view";
+import { recordsOf } from "./records";
+import { DiffView, RecordView, recordViews } from "./view";
 
 const CATEGORY = "Compiler Explorer";
 
@@ -30,7 +31,31 @@ export function addCommands(app: JupyterFrontEnd, tracker: INotebookTracker, pal
     ...here,
     execute: () => {
       const from = inHand();
-      if (from) openTab(app, from);
+      if (!from?.record) return;
+      const view = new RecordView(from.place);
+      view.display(from.record, from.live);
+      openTab(app, view, from.record.title);
+    },
+  });
+  commands.addCommand(COMMAND.diff, {
+    label: "Compare This Record with Another of the Notebook…",
+    ...here,
+    execute: async () => {
+      const after = inHand()?.record;
+      const panel = tracker.currentWidget;
+      if (!after || !panel) return;
+      const others = recordsOf(panel).filter(each => each.record !== after);
+      if (!others.length) {
+        await showErrorMessage("Nothing to compare with", "This notebook has no other record. Run another cell with %%explore.");
+        return;
+      }
+      const names = others.map(each => `Cell ${each.index + 1}: ${each.record.title}`);
+      const answer = await InputDialog.getItem({ title: `What came before ${after.title}?`, items: names, label: "Record" });
+      const before = others[names.indexOf(answer.value ?? "")]?.record;
+      if (!answer.button.accept || !before) return;
+      const view = new DiffView(panel.context.path);
+      view.display({ before, after });
+      openTab(app, view, `${before.title} → ${after.title}`);
     },
   });
   commands.addCommand(COMMAND.report, {
@@ -61,27 +86,24 @@ export function addCommands(app: JupyterFrontEnd, tracker: INotebookTracker, pal
   });
 
   if (!palette) return;
-  for (const command of [COMMAND.open, COMMAND.report]) palette.addItem({ command, category: CATEGORY });
+  for (const command of [COMMAND.open, COMMAND.diff, COMMAND.report]) palette.addItem({ command, category: CATEGORY });
   for (const pane of PANES) palette.addItem({ command: COMMAND.pane, args: { pane: pane.id }, category: CATEGORY });
 }
 
 /** The view in the tab in front, or of the notebook's active cell, or null. */
 function viewInHand(app: JupyterFrontEnd, tracker: INotebookTracker): RecordView | null {
   const focused = document.activeElement?.closest(".ex-lab");
-  const inside = (node: Node | null | undefined) => [...views].find(view => node?.contains(view.node) === true) ?? null;
+  const inside = (node: Node | null | undefined) => [...recordViews].find(view => node?.contains(view.node) === true) ?? null;
   if (focused) return inside(focused);
   const current = app.shell.currentWidget;
   if (current && current === tracker.currentWidget) return inside(tracker.activeCell?.node);
   return inside(current?.node);
 }
 
-function openTab(app: JupyterFrontEnd, from: RecordView): void {
-  if (!from.record) return;
-  const view = new RecordView(from.place);
+function openTab(app: JupyterFrontEnd, view: RecordView | DiffView, title: string): void {
   view.fill();
-  view.display(from.record, from.live);
   const tab = new MainAreaWidget({ content: view });
-  tab.title.label = from.record.title;
+  tab.title.label = title;
   tab.title.icon = icon;
   tab.title.closable = true;
   app.shell.add(tab, "main", { mode: "split-right" });

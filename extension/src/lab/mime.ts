@@ -4,10 +4,10 @@ import type { IRenderMime } from "@jupyterlab/rendermime-interfaces";
 import type { Message } from "@lumino/messaging";
 import { unpacked } from "../page/packed";
 import type { Json } from "../viewer/host";
-import { MIME, type RecordData } from "../viewer/record";
+import { DIFF_MIME, type DiffData, MIME, type RecordData } from "../viewer/record";
 import { MARK } from "./icon";
 import { lives } from "./live";
-import { RecordView } from "./view";
+import { DiffView, RecordView } from "./view";
 
 /** A record's file as gzip compressed it, in base64: how JupyterLab hands over files that are not text. */
 const PACKED = "application/vnd.explorer.record+gzip";
@@ -27,9 +27,12 @@ class RecordRenderer extends RecordView implements IRenderMime.IRenderer {
     this.last = data;
     try {
       const record: unknown = this.mimeType === PACKED ? await unpacked(String(data)) : data;
-      const id = liveModel(model.metadata as Json);
+      if (this.isDisposed) return;
+      const about = field(model.metadata as Json, MIME);
+      const [live, panes] = [field(about, "live"), field(about, "panes")];
+      if (Array.isArray(panes)) this.open(...panes.filter(each => typeof each === "string"));
       // The viewer looks at it first, and says what is wrong with something that is no record.
-      if (!this.isDisposed) this.display(record as RecordData, id === null ? null : lives.of(id));
+      this.display(record as RecordData, typeof live === "string" ? lives.of(live) : null);
     } catch (error) {
       this.refuse(error);
     }
@@ -41,27 +44,32 @@ class RecordRenderer extends RecordView implements IRenderMime.IRenderer {
   }
 }
 
+class DiffRenderer extends DiffView implements IRenderMime.IRenderer {
+  constructor(options: IRenderMime.IRendererOptions) {
+    super(pathOf(options.resolver));
+  }
+
+  renderModel(model: IRenderMime.IMimeModel): Promise<void> {
+    const data = model.data[DIFF_MIME] as Json;
+    // As above: what is no record is refused by the viewer.
+    this.display({ before: field(data, "before"), after: field(data, "after") } as unknown as DiffData);
+    return Promise.resolve();
+  }
+}
+
 /** The notebook or file that is rendered; its resolver knows, though the interface does not say so. */
 function pathOf(resolver: IRenderMime.IResolver | null): string {
   return resolver && "path" in resolver && typeof resolver.path === "string" ? resolver.path : "";
-}
-
-/** The widget model that an output's metadata names; null where it names none. */
-function liveModel(metadata: Json): string | null {
-  const own = field(metadata, MIME);
-  const id = field(own, "live");
-  return typeof id === "string" ? id : null;
 }
 
 function field(of: Json | undefined, name: string): Json | undefined {
   return typeof of === "object" && of !== null && !Array.isArray(of) ? (of as { readonly [key: string]: Json })[name] : undefined;
 }
 
-const rendererFactory = (mime: string): IRenderMime.IRendererFactory => ({
-  safe: true, // shown in notebooks that are not trusted: nothing of a record is ever markup or script
-  mimeTypes: [mime],
-  createRenderer: options => new RecordRenderer(options),
-});
+function factory(mime: string, make: IRenderMime.IRendererFactory["createRenderer"]): IRenderMime.IRendererFactory {
+  // Safe: shown in notebooks that are not trusted too, since nothing of a record is ever markup or script.
+  return { safe: true, mimeTypes: [mime], createRenderer: make };
+}
 
 /** Before ipywidgets' views (-10) and everything else that an output may hold. */
 const RANK = -20;
@@ -70,7 +78,7 @@ const extensions: IRenderMime.IExtension[] = [
   {
     id: "torch-explorer:record",
     description: "Shows records of torch-explorer in outputs and files.",
-    rendererFactory: rendererFactory(MIME),
+    rendererFactory: factory(MIME, options => new RecordRenderer(options)),
     rank: RANK,
     dataType: "json",
     fileTypes: [
@@ -91,9 +99,16 @@ const extensions: IRenderMime.IExtension[] = [
     },
   },
   {
+    id: "torch-explorer:diff",
+    description: "Shows two records of torch-explorer stage by stage.",
+    rendererFactory: factory(DIFF_MIME, options => new DiffRenderer(options)),
+    rank: RANK,
+    dataType: "json",
+  },
+  {
     id: "torch-explorer:packed-record",
     description: "Shows compressed records of torch-explorer.",
-    rendererFactory: rendererFactory(PACKED),
+    rendererFactory: factory(PACKED, options => new RecordRenderer(options)),
     rank: RANK,
     dataType: "string",
     fileTypes: [

@@ -1,4 +1,4 @@
-// A viewer in a Lumino widget: in an output of a notebook, in a tab of its own, or among ipywidgets.
+// What the viewer shows, in a Lumino widget: in an output of a notebook, in a tab of its own, or among ipywidgets.
 
 import { PageConfig, URLExt } from "@jupyterlab/coreutils";
 import type { Message } from "@lumino/messaging";
@@ -8,8 +8,8 @@ import { Memory } from "../page/memory";
 import { filled } from "../page/report";
 import { h } from "../viewer/dom";
 import type { Host, Live } from "../viewer/host";
-import { mount, type Viewer } from "../viewer/mount";
-import type { RecordData } from "../viewer/record";
+import { mount, mountDiff, type Viewer } from "../viewer/mount";
+import type { DiffData, RecordData } from "../viewer/record";
 import { type Dispose, type Readable, Signal } from "../viewer/signal";
 import { heightHandle, setHeight } from "./height";
 import { preferences, preferredLayout } from "./preferences";
@@ -17,21 +17,13 @@ import { dark } from "./theme";
 
 const TEMPLATE = "torch-explorer/static/report.html";
 
-/** The views in the page, for the commands that act on one of them. */
-export const views = new Set<RecordView>();
-
-export class RecordView extends Widget {
+abstract class View extends Widget {
+  protected readonly connected = new Signal<Live | null>(null);
   private readonly box = h("div", { class: "ex-lab-box" });
   private readonly memory: Memory;
-  private readonly connected = new Signal<Live | null>(null);
-  private unfollow: Dispose = () => undefined;
-  private shown: RecordData | null = null;
-  private viewer: Viewer | null = null;
-  private wanted: readonly string[] = [];
+  private mounted: { dispose(): void } | null = null;
   /** The viewer lays out its panes by the width that there is, so it waits until there is one. */
-  private readonly sized = new ResizeObserver(() => {
-    if (this.box.clientWidth > 0) this.mount();
-  });
+  private readonly sized = new ResizeObserver(() => this.mountWhenSized());
 
   /** `place` is the notebook or file that what a person sets up is remembered with. */
   constructor(readonly place: string) {
@@ -43,7 +35,74 @@ export class RecordView extends Widget {
     const kept = this.memory.recall("height");
     setHeight(this.box, handle, typeof kept === "number" ? kept : preferences.height.value);
     this.sized.observe(this.box);
-    views.add(this);
+  }
+
+  /** Takes the height of what it is in, instead of one of its own. */
+  fill(): void {
+    this.addClass("ex-lab-fills");
+  }
+
+  /** Says why there is no viewer. */
+  refuse(error: unknown): void {
+    console.error(error);
+    this.unmount();
+    this.sized.disconnect();
+    const said = error instanceof Error ? error.message : String(error);
+    this.box.replaceChildren(h("p", { class: "ex-lab-refusal", role: "alert" }, `The record cannot be shown. ${said}`));
+  }
+
+  override dispose(): void {
+    if (this.isDisposed) return;
+    this.unmount();
+    this.sized.disconnect();
+    super.dispose();
+  }
+
+  /** Puts the viewer there; null where there is nothing to show yet. */
+  protected abstract mount(box: HTMLElement): { dispose(): void } | null;
+
+  protected unmount(): void {
+    this.mounted?.dispose();
+    this.mounted = null;
+  }
+
+  protected mountWhenSized(): void {
+    if (this.mounted || this.box.clientWidth === 0) return;
+    try {
+      this.mounted = this.mount(this.box);
+      if (this.mounted) this.sized.disconnect();
+    } catch (error) {
+      this.refuse(error);
+    }
+  }
+
+  protected host(): Host {
+    const { memory, connected } = this;
+    return {
+      recall: name => memory.recall(name) ?? (name === "layout" ? preferredLayout() : undefined),
+      remember: (name, value) => memory.remember(name, value),
+      dark: dark(),
+      download,
+      live: connected,
+    };
+  }
+
+  protected override onActivateRequest(message: Message): void {
+    super.onActivateRequest(message);
+    this.box.querySelector<HTMLElement>("[tabindex='0'], button")?.focus();
+  }
+}
+
+/** One record. */
+export class RecordView extends View {
+  private shown: RecordData | null = null;
+  private viewer: Viewer | null = null;
+  private wanted: readonly string[] = [];
+  private unfollow: Dispose = () => undefined;
+
+  constructor(place: string) {
+    super(place);
+    recordViews.add(this);
   }
 
   get record(): RecordData | null {
@@ -54,11 +113,6 @@ export class RecordView extends Widget {
     return this.connected;
   }
 
-  /** Takes the height of what it is in, instead of one of its own. */
-  fill(): void {
-    this.addClass("ex-lab-fills");
-  }
-
   /** Shows a record, or the next state of the one that it shows; `live` leads to its kernel. */
   display(record: RecordData, live: Readable<Live | null> | null): void {
     this.unfollow();
@@ -66,17 +120,7 @@ export class RecordView extends Widget {
     if (!live) this.connected.value = null;
     this.shown = record;
     if (this.viewer) this.viewer.update(record);
-    else if (this.box.clientWidth > 0) this.mount();
-  }
-
-  /** Says why there is no viewer. */
-  refuse(error: unknown): void {
-    console.error(error);
-    this.sized.disconnect();
-    this.viewer?.dispose();
-    this.viewer = null;
-    const said = error instanceof Error ? error.message : String(error);
-    this.box.replaceChildren(h("p", { class: "ex-lab-refusal", role: "alert" }, `The record cannot be shown. ${said}`));
+    else this.mountWhenSized();
   }
 
   /** These panes in front, opened if need be. */
@@ -96,38 +140,38 @@ export class RecordView extends Widget {
 
   override dispose(): void {
     if (this.isDisposed) return;
-    views.delete(this);
-    this.sized.disconnect();
+    recordViews.delete(this);
     this.unfollow();
-    this.viewer?.dispose();
     super.dispose();
   }
 
-  protected override onActivateRequest(message: Message): void {
-    super.onActivateRequest(message);
-    this.box.querySelector<HTMLElement>("[tabindex='0'], button")?.focus();
+  protected override mount(box: HTMLElement): Viewer | null {
+    if (!this.shown) return null;
+    this.viewer = mount(box, this.shown, { ...this.host(), report: () => this.report() });
+    this.open(...this.wanted);
+    return this.viewer;
   }
 
-  private mount(): void {
-    if (!this.shown || this.viewer) return;
-    this.sized.disconnect();
-    try {
-      this.viewer = mount(this.box, this.shown, this.host());
-      this.open(...this.wanted);
-    } catch (error) {
-      this.refuse(error);
-    }
-  }
-
-  private host(): Host {
-    const { memory, live } = this;
-    return {
-      recall: name => memory.recall(name) ?? (name === "layout" ? preferredLayout() : undefined),
-      remember: (name, value) => memory.remember(name, value),
-      dark: dark(),
-      download,
-      live,
-      report: () => this.report(),
-    };
+  protected override unmount(): void {
+    super.unmount();
+    this.viewer = null;
   }
 }
+
+/** Two records, stage by stage. */
+export class DiffView extends View {
+  private shown: DiffData | null = null;
+
+  display(diff: DiffData): void {
+    this.shown = diff;
+    this.unmount();
+    this.mountWhenSized();
+  }
+
+  protected override mount(box: HTMLElement): { dispose(): void } | null {
+    return this.shown && mountDiff(box, this.shown.before, this.shown.after, this.host());
+  }
+}
+
+/** The records in the page, for the commands that act on one of them. */
+export const recordViews = new Set<RecordView>();
