@@ -28,13 +28,14 @@ LAYERS["check"] = LAYERS["pipeline"] | {"pipeline"}
 LAYERS["export"] = {"core", "ir", "bytecode"}
 LAYERS["stock"] = LAYERS["check"] | {"check", "environment", "export"}
 LAYERS["methods"] = LAYERS["stock"] | {"stock"}
+LAYERS["logs"] = {"core", "ir"}
 LAYERS["session"] = LAYERS["stock"] | {"stock", "export"}
 LAYERS["exploration"] = LAYERS["session"] | {"session"}
 LAYERS["comparison"] = LAYERS["exploration"] | {"exploration", "methods"}
 LAYERS["api"] = LAYERS["exploration"] | {"exploration"}
 LAYERS["demo"] = LAYERS["api"] | {"api"}
 LAYERS["notebook"] = LAYERS["api"] | {"api", "comparison", "methods"}
-LAYERS["cli"] = LAYERS["demo"] | {"demo", "comparison", "methods"}
+LAYERS["cli"] = LAYERS["demo"] | {"demo", "comparison", "methods", "logs"}
 TOP = LAYERS["cli"] | {"cli"}
 
 FILES = sorted(PACKAGE.rglob("*.py"))

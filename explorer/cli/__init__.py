@@ -1,4 +1,4 @@
-"""The command line: explorer demo | run | report | diff."""
+"""The command line: explorer demo | run | report | diff | import."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from explorer.cli.script import run as run_script
 from explorer.core.recorder import Recorder
 from explorer.demo import NO_TRANSFORMERS, cases, demo
 from explorer.exploration import contents
+from explorer.logs.read import LogError, read
 from explorer.session import Record, RecordError
 
 LOG_WIDTH = 150
@@ -154,6 +155,58 @@ def report_command(file: Path, output: Path | None, as_text: bool) -> None:
         raise Failed(f"no page can be written to {target}: {_told(error)}; name another place with -o") from error
     terminal.say(repr(record))
     terminal.say(f"Page: {page}")
+
+
+@main.command("import")
+@click.argument("source", type=click.Path(path_type=Path, exists=True))
+@click.option("-o", "--out", type=click.Path(path_type=Path, file_okay=False), default=".", show_default=True,
+              help="Folder for the records.")  # fmt: skip
+@click.option("--html", is_flag=True, help="Also write a page of each record.")
+def import_command(source: Path, out: Path, html: bool) -> None:
+    """Make records of logs that stock torch.compile left, perhaps on another machine: SOURCE is a file or folder that
+    TORCH_TRACE wrote (a record for each rank), or a folder that TORCH_COMPILE_DEBUG=1 wrote.
+
+    \b
+    Examples:
+      TORCH_TRACE=/tmp/trace python train.py; explorer import /tmp/trace --html
+      explorer import torch_compile_debug/run_2026_11_21_18_29_14_814847-pid_28753
+    """
+    console = wide_enough()
+    try:
+        found = [Record(each) for each in read(source)]
+        out.mkdir(parents=True, exist_ok=True)
+        stem = source.name.removesuffix(".gz").removesuffix(".log") or "log"
+        names = [stem if len(found) == 1 else f"{stem}.{number}" for number in range(len(found))]
+        for record, name in zip(found, names, strict=True):
+            written = [record.save(out / f"{name}.explore.json.gz")]
+            written += [record.to_html(out / f"{name}.html")] if html else []
+            console.print(Text(f"{record.data.title}: {', '.join(map(str, written))}"))
+    except (LogError, OSError) as error:
+        raise Refused(str(error)) from None
+    show_imported(console, found)
+
+
+def show_imported(console: Console, found: Sequence[Record]) -> None:
+    """What each record holds, and where the others part from the first."""
+    table = Table(title="imported", title_justify="left", header_style="bold")
+    for heading in (
+        "record",
+        "compiles",
+        "graphs",
+        "guards",
+        "breaks",
+        "seconds",
+        "differs from the first in",
+        "damage",
+    ):
+        table.add_column(heading)
+    for record in found:
+        changed = found[0].diff(record).changed if record is not found[0] else ()
+        seconds = sum(each.seconds for each in record.data.compiles if each.id not in ("process", "log"))
+        numbers = (len(record.data.compiles), len(record.graphs), len(record.guards), len(record.breaks))
+        row = (record.data.title, *map(str, numbers), f"{seconds:.1f}", "\n".join(changed), record.data.error)
+        table.add_row(*map(Text, row))
+    console.print(table)
 
 
 @main.command("diff")

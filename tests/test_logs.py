@@ -1,0 +1,235 @@
+"""Logs of stock torch.compile become records: nothing of them is lost, and damage costs no more than what it hit."""
+
+import gzip
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from explorer.cli import main
+from explorer.ir.record import RecordData
+from explorer.logs.entries import Damage, Entry, entries
+from explorer.logs.graphs import graph
+from explorer.logs.guards import guards
+from explorer.logs.read import LogError, read
+from explorer.logs.trace import graph_break, stock_id
+from explorer.session import Record
+from explorer.view.provenance import provenance
+
+SCRIPT = """
+import os
+import torch
+import torch.distributed as dist
+
+def step(x, y):
+    z = torch.sin(x) * y
+    if z.sum() > 0:
+        z = z + 1
+    return z.softmax(-1).sum()
+
+ranks = int(os.environ.get("WORLD_SIZE", "1"))
+if ranks > 1:
+    dist.init_process_group("gloo")
+compiled = torch.compile(step, backend="aot_eager")
+rows = 4 + (dist.get_rank() if ranks > 1 else 0)
+for more in range(2):
+    x = torch.ones(rows + more, 16, requires_grad=True)
+    compiled(x, torch.ones(rows + more, 16)).backward()
+if ranks > 1:
+    dist.destroy_process_group()
+"""
+
+
+def run(folder: Path, *launcher: str) -> Path:
+    script = folder / "train.py"
+    script.write_text(SCRIPT)
+    trace = folder / "trace"
+    environment = {**os.environ, "TORCH_TRACE": str(trace), "OMP_NUM_THREADS": "1"}
+    subprocess.run(
+        [sys.executable, *launcher, str(script)], env=environment, cwd=folder, check=True, capture_output=True
+    )
+    return trace
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory) -> Path:
+    return run(tmp_path_factory.mktemp("log"))
+
+
+@pytest.fixture(scope="module")
+def record(trace) -> RecordData:
+    (found,) = read(trace)
+    return found
+
+
+def logged(trace: Path) -> list[Entry]:
+    (file,) = trace.iterdir()
+    found = list(entries(file.read_text().splitlines()))
+    assert not [each for each in found if isinstance(each, Damage)]
+    return [each for each in found if isinstance(each, Entry)]
+
+
+def test_frames_recompiles_and_continuations(record):
+    ids = [each.id for each in record.compiles]
+    assert {"s0", "s0.1", "s1", "s1.1"} <= set(ids)
+    first = next(each for each in record.compiles if each.id == "s0")
+    assert first.title.startswith("step (") and first.title.endswith("train.py:6)")
+    assert first.engine == "stock" and first.seconds > 0 and not record.error
+    assert record.environment["torch"]
+
+
+def test_graphs_are_read_into_nodes_with_source_lines(record):
+    first = next(each for each in record.compiles if each.id == "s0")
+    stages = {stage.name: stage for stage in first.stages if stage.graph}
+    assert {"dynamo", "joint", "forward", "backward"} <= set(stages)
+    nodes = {node.name: node for node in stages["joint"].graph.nodes}
+    assert nodes["sin"].target == "torch.ops.aten.sin.default" and nodes["sin"].type.startswith("f32[4, 16]")
+    assert nodes["mul"].inputs == ("joint.sin", "joint.primals_2")
+    lines = provenance(first).source_lines("joint.sin")
+    assert [line.rpartition("/")[2] for line in lines] == ["train.py:7"]
+    assert any("torch.sin(x) * y" in source.text for source in record.sources)
+
+
+def test_guards_break_symbols_and_why_it_compiled_again(record):
+    by_id = {each.id: each for each in record.compiles}
+    kinds = {guard.property for guard in by_id["s0"].guards}
+    assert "TENSOR_MATCH" in kinds
+    match = next(guard for guard in by_id["s0"].guards if guard.property == "TENSOR_MATCH")
+    assert match.source == "L['x']" and match.span.line == 7 and "torch.sin(x)" in match.why
+    (broken,) = by_id["s0"].breaks
+    assert broken.span.line == 8 and "branch" in broken.why.title.lower() and broken.hints
+    assert any("step" in place for place in broken.stack)
+    again = by_id["s0.1"]
+    assert again.recompiles[0].of == "s0" and "size" in again.recompiles[0].why
+    assert again.symbols[0].source.startswith("L['x']") and again.symbols[0].hint == 5
+    assert by_id["s0"].inputs[0].tensor.sizes == (4, 16)
+
+
+def test_nothing_of_the_log_is_lost(trace, record):
+    texts = {str(stage.body) for each in record.compiles for stage in each.stages if stage.body}
+    texts |= {str(half.wrapper) for each in record.compiles for half in each.halves if half.wrapper}
+    kept = "\n".join(texts)
+    spans = {stage.name for each in record.compiles for stage in each.stages if stage.body is None}
+    spans |= {event.kind for each in record.compiles for event in each.events}
+    for entry in logged(trace):
+        if entry.kind == "chromium_event":
+            import json
+
+            assert json.loads(entry.payload)["name"] in spans
+        elif entry.payload.strip():
+            assert entry.payload.strip() in kept, (entry.kind, entry.name, entry.line)
+
+
+def test_it_opens_and_compares_like_any_record(record, tmp_path):
+    made = Record(record)
+    assert Record.load(made.save(tmp_path / "log.explore.json.gz")).data == record
+    assert not made.diff(made).changed
+    assert "step" in made.to_html(tmp_path / "log.html").read_text()
+
+
+def test_a_cut_log_gives_what_is_there(trace, tmp_path):
+    (file,) = trace.iterdir()
+    text = file.read_text()
+    cut = tmp_path / "cut.log"
+    cut.write_text(text[: text.index("dynamo_cpp_guards_str") + 400])
+    (found,) = read(cut)
+    assert "dynamo_cpp_guards_str is cut off" in found.error
+    assert [each.id for each in found.compiles][-1] == "log"
+    assert any(stage.graph for each in found.compiles for stage in each.stages)
+
+
+def test_an_archive_that_ends_early(trace, tmp_path):
+    (file,) = trace.iterdir()
+    packed = gzip.compress(file.read_bytes())
+    whole, cut = tmp_path / "whole.log.gz", tmp_path / "cut.log.gz"
+    whole.write_bytes(packed)
+    cut.write_bytes(packed[: len(packed) // 2])
+    assert not read(whole)[0].error
+    assert "archive is damaged" in read(cut)[0].error
+
+
+@pytest.mark.parametrize(
+    ("fields", "payload"),
+    [
+        ('{"dynamo_start": {"stack": 3}, "frame_id": 0, "frame_compile_id": 0}', ""),
+        ('{"describe_source": {"id": 99, "source": "x"}, "frame_id": 0, "frame_compile_id": 0}', ""),
+        ('{"chromium_event": {}, "frame_id": 0, "frame_compile_id": 0, "has_payload": "%s"}', "[]"),
+        ('{"str": [1]}', ""),
+        ('{"create_symbol": [], "frame_id": 0, "frame_compile_id": 0}', ""),
+        ('{"compilation_metrics": 7, "frame_id": 0, "frame_compile_id": 0}', ""),
+        ("[1, 2]", ""),
+        ("{" * 5000, ""),
+    ],
+)
+def test_hostile_entries_are_named(fields, payload, tmp_path):
+    import hashlib
+
+    checksum = hashlib.md5(payload.encode()).hexdigest()
+    fields = fields.replace("%s", checksum)
+    start = '{"dynamo_start": {"stack": []}, "frame_id": 7, "frame_compile_id": 0}'
+    lines = [f"V1121 18:29:14.686000 1 a.py:1] {each}" for each in (start, fields)]
+    file = tmp_path / "hostile.log"
+    file.write_text("\n".join(lines) + (f"\n\t{payload}" if payload else "") + "\n")
+    (found,) = read(file)
+    assert "line 2" in found.error
+    assert "s7" in [each.id for each in found.compiles]
+
+
+def test_markup_in_a_log_stays_text(tmp_path):
+    evil = "<img src=x onerror=alert(1)></script><script>alert(1)</script>"
+    stack = '{"str": ["%s", 1]}'.replace("%s", evil)
+    start = (
+        '{"dynamo_start": {"stack": [{"line": 1, "name": "%s", "filename": 1}]}, "frame_id": 0, "frame_compile_id": 0}'
+    )
+    file = tmp_path / "evil.log"
+    file.write_text("".join(f"V1121 18:29:14.686000 1 a.py:1] {each}\n" for each in (stack, start.replace("%s", evil))))
+    (found,) = read(file)
+    page = Record(found).to_html(tmp_path / "evil.html").read_text()
+    assert evil in found.compiles[0].title and "<img src=x" not in page
+
+
+def test_what_is_no_log_is_refused(tmp_path):
+    (tmp_path / "notes.txt").write_text("hello\n")
+    with pytest.raises(LogError, match="notes.txt is not a structured trace"):
+        read(tmp_path / "notes.txt")
+    with pytest.raises(LogError, match="TORCH_COMPILE_DEBUG"):
+        read(tmp_path)
+    done = CliRunner().invoke(main, ["import", str(tmp_path)])
+    assert done.exit_code == 2 and "holds no log" in done.output
+
+
+def test_a_link_out_of_a_debug_folder_is_not_followed(tmp_path):
+    secret = tmp_path / "secret.txt"
+    secret.write_text("SECRET")
+    model = tmp_path / "run" / "torchinductor" / "model__0_inference_0.0"
+    model.mkdir(parents=True)
+    (model / "output_code.py").write_text("k = async_compile.cpp_pybinding(['float*'], r'''\nint x;\n''')\n")
+    (model / "ir_pre_fusion.txt").write_text("op0: SchedulerNode(ComputedBuffer)\n")
+    (model / "leak.txt").symlink_to(secret)
+    (found,) = read(tmp_path / "run")
+    (compile,) = found.compiles
+    assert [kernel.function for kernel in compile.halves[0].kernels] == ["k"]
+    texts = "\n".join(stage.text() for stage in compile.stages)
+    assert "SchedulerNode" in texts and "SECRET" not in texts and "leads out of the folder" in texts
+
+
+def test_texts_of_other_forms():
+    assert stock_id("3/0") == "s3" and stock_id("3/2") == "s3.2"
+    assert graph_break("something new").why.title == "the graph broke"
+    assert guards("s0", "+- RootGuardManager\n| +- GLOBAL_STATE: ok\n")[0].why == "the log gives no cause"
+    assert graph("g", "g", "not Python (")[1] is None
+
+
+@pytest.mark.slow
+def test_two_ranks_side_by_side(tmp_path):
+    launcher = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2")
+    found = read(run(tmp_path, *launcher))
+    assert [each.title.rpartition(", ")[2] for each in found] == ["rank 0", "rank 1"]
+    changed = Record(found[0]).diff(Record(found[1])).changed
+    assert any("joint" in name for name in changed)
+    done = CliRunner().invoke(main, ["import", str(tmp_path / "trace"), "-o", str(tmp_path / "out")])
+    assert done.exit_code == 0 and "rank 1" in done.output
+    assert len(list((tmp_path / "out").iterdir())) == 2
