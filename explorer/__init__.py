@@ -2,7 +2,7 @@
 
 from explorer.api import compile, configure, counters, explore
 from explorer.autograd import preload
-from explorer.comparison import Compared, compare
+from explorer.comparison import Compared, backends, compare
 from explorer.config import Config
 from explorer.session import Difference, Record, RecordError
 from explorer.stock.backend import register
@@ -13,6 +13,7 @@ __all__ = [
     "Difference",
     "Record",
     "RecordError",
+    "backends",
     "compare",
     "compile",
     "configure",

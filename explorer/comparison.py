@@ -13,6 +13,7 @@ from explorer.exploration import title
 from explorer.ir.methods import METHODS_VERSION, MethodData, MethodsData
 from explorer.methods.compare import chosen, compared
 from explorer.session import RecordError, write_whole
+from explorer.stock.backend import installed
 from explorer.view import methods as view
 
 
@@ -64,6 +65,11 @@ class Compared:
         return view.html(self.data)
 
 
+def backends() -> tuple[str, ...]:
+    """The names of the back ends that `torch.compile(backend=...)` takes and whose packages are installed."""
+    return installed()
+
+
 def compare(
     fn: Callable[..., Any],
     *,
@@ -77,7 +83,7 @@ def compare(
     """A function that takes `fn`'s arguments, captures the call in every way there is, runs what was captured on other
     inputs, and says beside eager whether each is right, wrong or refused.
 
-    `methods`: some by name, all by default; `backends`: also `torch.compile` with these (see `explorer.backends()`).
+    `methods`: some by name, all by default; `backends`: also `torch.compile` with these (see `backends`).
     `others`: further calls by name, as tuples of arguments. `tell` hears the name of each method as it begins. Raises
     ValueError for a method or backend that does not exist; what `fn` raises on the call itself propagates.
     """

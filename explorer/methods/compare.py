@@ -34,6 +34,7 @@ from explorer.methods.verdict import verdict
 from explorer.methods.world import function
 from explorer.runtime.timing import METHOD as TIMING
 from explorer.runtime.timing import interleave
+from explorer.stock.backend import named
 
 METHODS: tuple[Method, ...] = (EAGER, TRACE, SCRIPT, FX, EXPORT, ONNX, stock("inductor"), OURS, TENSORFLOW)
 SECONDS_OF_TIMING = 0.3
@@ -50,7 +51,10 @@ def chosen(names: Sequence[str] | None, backends: Sequence[str]) -> tuple[Method
     known = {method.name: method for method in METHODS}
     if unknown := [name for name in names or () if name not in known]:
         raise ValueError(f"no capture method {', '.join(map(repr, unknown))}; there are: {', '.join(known)}")
-    return (*(known[name] for name in names or known), *map(stock, backends))
+    for backend in backends:
+        named(backend)
+    picked = known if names is None else names
+    return (*(known[name] for name in picked), *map(stock, backends))
 
 
 def compared(

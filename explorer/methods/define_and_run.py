@@ -74,7 +74,9 @@ class DefinedGraph:
         value = state[spec.target].detach().numpy()
         if spec.kind.name != "PARAMETER":
             return tf.constant(value, name=node.name)
-        self.variables[spec.target] = variable = tf.compat.v1.get_variable(node.name, initializer=tf.constant(value))
+        self.variables[spec.target] = variable = tf.compat.v1.get_variable(
+            node.name, initializer=value, use_resource=True
+        )
         return variable
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -119,11 +121,11 @@ class DefinedGraph:
             return "# no variables: nothing to keep in a checkpoint"
         session = self.session
         before = session.run(self.variables)
-        with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory() as folder, self.graph.as_default():
             path = self.saver.save(session, os.path.join(folder, "model"))
             files = sorted(each.name for each in Path(folder).iterdir())
-            for variable in self.variables.values():
-                variable.load(before_spoiled(session.run(variable)), session)
+            for name, variable in self.variables.items():
+                variable.load(before[name] * 0, session)
             self.saver.restore(session, path)
         after = session.run(self.variables)
         same = all((before[name] == after[name]).all() for name in before)
@@ -134,10 +136,6 @@ class DefinedGraph:
                 *(f"{name:<40} {value.dtype} {list(value.shape)}" for name, value in before.items()),
             )
         )
-
-
-def before_spoiled(value: Any) -> Any:
-    return value * 0
 
 
 def _operation_line(each: Any) -> str:

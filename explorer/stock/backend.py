@@ -20,6 +20,18 @@ def register() -> None:
     registry._BACKENDS.setdefault(ENTRY_POINT.name, ENTRY_POINT)
 
 
+def installed() -> tuple[str, ...]:
+    """The names of the back ends that `torch.compile(backend=...)` takes here and whose packages are there."""
+    found = []
+    for name in registry.list_backends(exclude_tags=None):
+        try:
+            registry.lookup_backend(name)
+        except ImportError:
+            continue
+        found.append(name)
+    return tuple(found)
+
+
 def named(name: str) -> Callable[..., Any]:
     """The back end that `torch.compile(fn, backend=name)` would use. Raises ValueError for one that does not exist."""
     try:
