@@ -28,7 +28,7 @@ export function roundTicks(least: number, most: number, count: number): number[]
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = ([1, 2, 5, 10].find(each => each * power >= rough) ?? 10) * power;
   const ticks: number[] = [];
-  for (let n = Math.ceil(least / step - 1e-9); n * step <= most * (1 + 1e-12) + step * 1e-9; n++) ticks.push(n * step);
+  for (let n = Math.ceil(least / step - 1e-9) + 0; n * step <= most * (1 + 1e-12) + step * 1e-9; n++) ticks.push(n * step);
   return ticks;
 }
 
@@ -57,19 +57,19 @@ export function drawing(width: number, height: number, label: string, ...childre
   return svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, class: "ex-drawing", role: "group", "aria-label": label }, ...children);
 }
 
-/** A horizontal axis at `y`, with lines up through `height` at its ticks. */
-export function across(scale: Scale, y: number, height: number, written: (value: number) => string, name = ""): SVGGElement {
+/** A horizontal axis at `y`, with lines up through `height` at its ticks; its name ends at `end`. */
+export function across(scale: Scale, y: number, height: number, written: (value: number) => string, name = "", end = 0): SVGGElement {
   const parts: Node[] = [];
   let free = -Infinity;
   for (const tick of scale.ticks) {
     const x = scale(tick);
-    const label = written(tick);
+    const label = tick === 0 ? "0" : written(tick);
     parts.push(svg("line", { x1: x, x2: x, y1: y - height, y2: y, class: "ex-gridline" }));
     if (x - textWidth(label) / 2 < free) continue;
     free = x + textWidth(label) / 2 + 8;
     parts.push(svg("text", { x, y: y + 14, class: "ex-tick", "text-anchor": "middle" }, label));
   }
-  if (name) parts.push(svg("text", { x: scale(scale.ticks[0] ?? 0), y: y + 29, class: "ex-axis-name" }, name));
+  if (name) parts.push(svg("text", { x: end, y: y + 29, class: "ex-axis-name", "text-anchor": "end" }, name));
   return svg("g", { "aria-hidden": true }, ...parts);
 }
 
@@ -77,7 +77,7 @@ export function across(scale: Scale, y: number, height: number, written: (value:
 export function upward(scale: Scale, x: number, width: number, written: (value: number) => string): SVGGElement {
   const parts = scale.ticks.flatMap(tick => [
     svg("line", { x1: x, x2: x + width, y1: scale(tick), y2: scale(tick), class: "ex-gridline" }),
-    svg("text", { x: x - 6, y: scale(tick) + 4, class: "ex-tick", "text-anchor": "end" }, written(tick)),
+    svg("text", { x: x - 6, y: scale(tick) + 4, class: "ex-tick", "text-anchor": "end" }, tick === 0 ? "0" : written(tick)),
   ]);
   return svg("g", { "aria-hidden": true }, ...parts);
 }

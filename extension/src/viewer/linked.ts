@@ -1,6 +1,7 @@
 // Rows and marks that stand for elements of the record: they show what is selected, and select what they stand for.
 
 import type { Key } from "./element";
+import { Roving } from "./roving";
 import type { Selection } from "./selection";
 import type { Dispose } from "./signal";
 
@@ -11,7 +12,7 @@ export class Linked {
   private readonly keys = new Map<Element, readonly Key[]>();
   private readonly marks = new Map<Key, Set<Mark>>();
   private hot = new Set<Mark>();
-  private order: Mark[] = [];
+  private readonly roving = new Roving();
   private readonly disposers: Dispose[] = [];
 
   constructor(
@@ -28,7 +29,7 @@ export class Linked {
     listen("pointerleave", () => this.hover(null));
     listen("focusin", event => {
       const mark = this.markOf(event.target);
-      if (mark) this.rove(mark);
+      if (mark) this.roving.focused(mark);
       if (mark?.matches(":focus-visible")) this.hover(mark);
     });
     listen("focusout", () => this.hover(null));
@@ -48,7 +49,7 @@ export class Linked {
     this.keys.clear();
     this.marks.clear();
     this.hot.clear();
-    this.order = [];
+    this.roving.clear();
   }
 
   /** `own` is what hovering and clicking select; the mark is lit for each of `also` as well. */
@@ -56,8 +57,7 @@ export class Linked {
     const keys = [own, ...also];
     this.keys.set(mark, keys);
     mark.classList.add("ex-linked");
-    mark.setAttribute("tabindex", this.order.length === 0 ? "0" : "-1");
-    this.order.push(mark);
+    this.roving.add(mark);
     for (const each of keys) {
       const marks = this.marks.get(each);
       if (marks) marks.add(mark);
@@ -102,25 +102,10 @@ export class Linked {
   private key(event: KeyboardEvent): void {
     const mark = this.markOf(event.target);
     if (!mark || mark !== event.target || event.altKey || event.ctrlKey || event.metaKey) return;
-    if (event.key === "Enter" || event.key === " ") {
-      this.choose(mark);
-    } else {
-      const at = this.order.indexOf(mark);
-      const to = {
-        ArrowDown: at + 1, ArrowRight: at + 1, ArrowUp: at - 1, ArrowLeft: at - 1, Home: 0, End: this.order.length - 1,
-      }[event.key];
-      const next = to === undefined ? undefined : this.order[to];
-      if (!next) return;
-      next.focus();
-    }
+    if (event.key === "Enter" || event.key === " ") this.choose(mark);
+    else if (!this.roving.key(event, mark)) return;
     event.preventDefault();
     event.stopPropagation();
-  }
-
-  /** One of the marks is reached by Tab: the one that had the focus last. */
-  private rove(to: Mark): void {
-    for (const mark of this.order) if (mark.tabIndex === 0 && mark !== to) mark.setAttribute("tabindex", "-1");
-    to.setAttribute("tabindex", "0");
   }
 
   private show(chain: ReadonlySet<Key>): void {

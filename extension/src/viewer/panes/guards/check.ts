@@ -39,7 +39,7 @@ function differences(guard: GuardData, call: Call): string[] {
   switch (guard.property) {
     case "shape": return ofShape(guard, call);
     case "global_state": return ofState(guard, call);
-    case "alias": throw new Undecided(IDENTITY);
+    case "alias": return ofIdentities(guard, call);
     case "code": throw new Undecided("which code a function has shows only in the process");
     case "value": throw new Undecided("it is a check in Python");
   }
@@ -132,6 +132,22 @@ function ofPresence(guard: GuardData, given: InputData): string[] {
   return [present ? `has the key ${wanted.text}` : `lacks the key ${wanted.text}`];
 }
 
+/** Whether tensors or objects are one: by what the descriptions say is the same object as another. */
+function ofIdentities(guard: GuardData, call: Call): string[] {
+  const sources = guard.relation === "is" ? [guard.source, ...(guard.others ?? [])] : (guard.others ?? []);
+  const objects = sources.map(source => {
+    const given = call.inputs.get(source);
+    if (!given) throw new Undecided(`${source} is not described`);
+    if (["number", "bool", "str", "none"].includes(given.kind)) throw new Undecided(IDENTITY);
+    return given.same_as || source;
+  });
+  if (guard.relation === "is") return objects[0] === objects[1] ? [] : [`is not ${sources[1] ?? ""}`];
+  return sources.flatMap((source, n) => {
+    const before = objects.indexOf(objects[n] as string);
+    return before < n ? [`${source} is ${sources[before]}`] : [];
+  });
+}
+
 function ofShape(guard: GuardData, call: Call): string[] {
   const expression = needed(guard.shape);
   const lookup = (leaf: { op: string; value?: number; source?: string }): Exact => {
@@ -165,6 +181,7 @@ function ofState(guard: GuardData, call: Call): string[] {
   differ("autocast", autocasts(given), autocasts(expected));
   differ("default dtype", given.default_dtype ?? "float32", expected.default_dtype ?? "float32");
   differ("deterministic mode", on(given.deterministic ?? false), on(expected.deterministic ?? false));
+  differ("default device", (given.devices ?? []).join(", ") || "none", (expected.devices ?? []).join(", ") || "none");
   differ("number of threads", given.threads ?? 1, expected.threads ?? 1);
   return found;
 }

@@ -1,6 +1,6 @@
 // Describing a value in a form: from what is typed to the record's terms, and back.
 
-import type { ConstantData, GuardData, InputData, TensorFactsData } from "../../record";
+import type { CompileData, ConstantData, GuardData, InputData, TensorFactsData } from "../../record";
 
 /** What was typed is no such value; the message says what was expected. */
 export class Mistyped extends Error {}
@@ -63,7 +63,7 @@ export function kindOf(input: InputData): Kind {
 
 /** A value of another kind in the same place, as a start. */
 export function ofKind(input: InputData, kind: Kind): InputData {
-  const place: InputData = { source: input.source, kind: recordKind(kind), role: input.role, name: input.name };
+  const place = { source: input.source, kind: recordKind(kind), role: input.role, name: input.name };
   switch (kind) {
     case "tensor": return { ...place, tensor: input.tensor ?? { dtype: "float32", device: "cpu", sizes: [1], strides: [1] } };
     case "int": return { ...place, constant: parseConstant("int", "0") };
@@ -101,19 +101,39 @@ export function parseConstant(kind: "int" | "float" | "bool" | "str", typed: str
   }
 }
 
-/** What can be said of a guarded value from the guard alone, where the record has no input for it. */
-export function fromGuard(guard: GuardData): InputData | null {
-  const place = { source: guard.source, role: "reached" };
-  if (!guard.source) return null;
-  switch (guard.property) {
-    case "tensor":
-      return guard.tensor && !guard.tensor.sizes.includes(null) && !guard.tensor.strides?.includes(null)
-        ? { ...place, kind: "tensor", tensor: guard.tensor } : null;
-    case "constant": return guard.constant ? { ...place, ...constantKind(guard.constant), constant: guard.constant } : null;
-    case "id": return guard.constant && guard.relation === "is" ? { ...place, ...constantKind(guard.constant), constant: guard.constant } : null;
-    case "keys": return guard.keys ? { ...place, kind: "dict", keys: guard.keys, length: guard.keys.length } : null;
-    default: return null;
+/** What the guards on one source say of the value that it had, where the record has no description of it. */
+export function fromGuards(source: string, guards: readonly GuardData[]): InputData | null {
+  const place = { source, role: "reached" };
+  const of = (property: string) => guards.find(each => each.property === property);
+  const type = of("type")?.type ?? "";
+  const tensor = of("tensor")?.tensor;
+  if (tensor) return tensor.sizes.includes(null) || tensor.strides?.includes(null) ? null : { ...place, kind: "tensor", tensor, type: tensor.type };
+  const constant = of("constant")?.constant ?? (of("id")?.relation === "is" ? of("id")?.constant : null);
+  if (constant) return { ...place, ...constantKind(constant), constant, type: type || `builtins.${constant.type}` };
+  const keys = of("keys")?.keys;
+  if (keys) return { ...place, kind: "dict", keys, length: keys.length, type: type || "builtins.dict" };
+  const empty = of("empty");
+  const length = of("length")?.length ?? (empty?.length === 0 ? 0 : null);
+  const kind = CONTAINERS[type];
+  return type ? { ...place, kind: kind ?? "object", type, length: kind ? length : null } : null;
+}
+
+const CONTAINERS: { readonly [type: string]: string } = { "builtins.list": "list", "builtins.tuple": "tuple", "builtins.dict": "dict" };
+
+/** Every value that a compile's guards ask about, as it was at capture: the frame's inputs, then what only guards tell. */
+export function seenBy(compile: CompileData): Map<string, InputData> {
+  const found = new Map((compile.inputs ?? []).map(each => [each.source, each]));
+  const guards = new Map<string, GuardData[]>();
+  for (const each of compile.guards ?? []) {
+    const own = guards.get(each.source);
+    if (own) own.push(each);
+    else guards.set(each.source, [each]);
   }
+  for (const [source, own] of guards) {
+    const described = found.has(source) || !source ? null : fromGuards(source, own);
+    if (described) found.set(source, described);
+  }
+  return found;
 }
 
 function constantKind(constant: ConstantData): { kind: string } {

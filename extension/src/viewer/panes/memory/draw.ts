@@ -8,7 +8,8 @@ import type { Linked } from "../../linked";
 import type { BufferData, HalfData } from "../../record";
 import { isAlias, rowsOf, type Place, type PlaceKind, type Plan } from "./plan";
 
-const LEFT = 96;
+const LEFT = 84;
+const RIGHT = 26;
 const CURVE = 110;
 const HEAD = 52;
 const ROW = 19;
@@ -24,7 +25,7 @@ export const LOOKS: { readonly [kind in PlaceKind]: { readonly pattern: Pattern;
 export function drawLives(half: HalfData, plan: Plan, compile: string, width: number, linked: Linked): SVGSVGElement | null {
   if (plan.places.length === 0) return null;
   const rows = rowsOf(plan.places);
-  const right = width - 8;
+  const right = width - RIGHT;
   const column = (right - LEFT) / (plan.steps + 1);
   const x = (step: number) => LEFT + step * column;
   const top = CURVE + HEAD;
@@ -67,8 +68,8 @@ function drawCurves(plan: Plan, x: (step: number) => number, column: number, wid
   const line = (values: readonly number[]) => values.map((each, n) => `${n === 0 ? "M" : "L"}${x(n)} ${scale(each)}H${x(n) + column}`).join("");
   const area = `${line(plan.after)}V${scale(0)}H${x(0)}Z`;
   const ticks = scale.ticks.flatMap(tick => [
-    svg("line", { class: "ex-gridline", x1: LEFT, x2: width - 8, y1: scale(tick), y2: scale(tick) }),
-    svg("text", { class: "ex-tick", x: LEFT - 8, y: scale(tick) + 4, "text-anchor": "end" }, bytes(tick)),
+    svg("line", { class: "ex-gridline", x1: LEFT, x2: width - RIGHT, y1: scale(tick), y2: scale(tick) }),
+    svg("text", { class: "ex-tick", x: LEFT - 8, y: scale(tick) + 4, "text-anchor": "end" }, tick === 0 ? "0" : bytes(tick)),
   ]);
   return svg(
     "g", { "aria-hidden": true }, ...ticks,
@@ -97,7 +98,7 @@ function peaks(plan: Plan, scale: Scale, x: (step: number) => number, column: nu
 /** A scale from 0 with ticks at round numbers of KiB or MiB. */
 function byteScale(most: number, from: number, to: number): Scale {
   const unit = 1024 ** Math.floor(Math.log2(Math.max(most, 1)) / 10);
-  const scale = linear(0, most / unit, from, to, 3);
+  const scale = linear(0, most / unit, from, to, 4);
   return Object.assign((value: number) => scale(value / unit), { ticks: scale.ticks.map(each => each * unit) });
 }
 
@@ -131,13 +132,13 @@ export function drawPool(half: HalfData, plan: Plan, compile: string, width: num
   const places = plan.places.filter(each => each.kind === "pool" && each.bytes > 0);
   if (pool === 0 || places.length === 0) return null;
   const height = Math.min(320, Math.max(120, places.length * 16));
-  const column = (width - 8 - LEFT) / (plan.steps + 1);
+  const column = (width - RIGHT - LEFT) / (plan.steps + 1);
   const x = (step: number) => LEFT + step * column;
   const scale = byteScale(pool, height - 6, 6);
   const patterns = new Patterns();
   const ticks = scale.ticks.flatMap(tick => [
-    svg("line", { class: "ex-gridline", x1: LEFT, x2: width - 8, y1: scale(tick), y2: scale(tick), "aria-hidden": true }),
-    svg("text", { class: "ex-tick", x: LEFT - 8, y: scale(tick) + 4, "text-anchor": "end", "aria-hidden": true }, bytes(tick)),
+    svg("line", { class: "ex-gridline", x1: LEFT, x2: width - RIGHT, y1: scale(tick), y2: scale(tick), "aria-hidden": true }),
+    svg("text", { class: "ex-tick", x: LEFT - 8, y: scale(tick) + 4, "text-anchor": "end", "aria-hidden": true }, tick === 0 ? "0" : bytes(tick)),
   ]);
   const marks = places.flatMap(place => place.lives.filter(each => !isAlias(each)).map(life => {
     const upper = scale(place.offset + place.bytes);

@@ -1,0 +1,161 @@
+// A form that describes a call: one group of fields for each input, starting from the values seen at capture.
+
+import { h } from "../../dom";
+import type { GlobalStateData, InputData, TensorFactsData } from "../../record";
+import {
+  contiguous, DTYPES, isContiguous, type Kind, KINDS, kindOf, Mistyped, ofKind, parseConstant, parseSizes, resized, writtenSizes,
+} from "./described";
+
+export interface Changes {
+  input(changed: InputData): void;
+  state(changed: GlobalStateData): void;
+  reset(source: string): void;
+}
+
+const OPEN = 8;
+
+export function form(
+  inputs: readonly InputData[], state: GlobalStateData | null, isChanged: (source: string) => boolean, changes: Changes,
+): HTMLElement {
+  const groups = inputs.map(input => () => group(input, isChanged, changes));
+  if (state) groups.push(() => stateGroup(state, changes));
+  const shown = groups.slice(0, OPEN).map(make => make());
+  const rest = groups.slice(OPEN);
+  if (rest.length === 0) return h("div", { class: "ex-form" }, ...shown);
+  const more = h("details", {}, h("summary", {}, `${rest.length} more values that guards ask about`));
+  more.addEventListener("toggle", () => more.append(...rest.splice(0).map(make => make())), { once: true });
+  return h("div", { class: "ex-form" }, ...shown, more);
+}
+
+/** The fields of one input; they are made again where its kind is changed. */
+function group(seen: InputData, isChanged: (source: string) => boolean, changes: Changes): HTMLElement {
+  const element = h("fieldset", { class: "ex-input" });
+  const fill = (input: InputData) => {
+    const kind = select("Kind", KINDS, kindOf(input), value => {
+      const next = ofKind(input, value as Kind);
+      changes.input(next);
+      fill(next);
+      element.querySelector<HTMLElement>("select")?.focus();
+    });
+    const back = h("button", {
+      type: "button", class: "ex-link", onclick: () => {
+        changes.reset(seen.source);
+        fill(seen);
+        element.querySelector<HTMLElement>("select")?.focus();
+      },
+    }, "as seen");
+    const send = (next: InputData) => {
+      input = next;
+      changes.input(next);
+      mark();
+    };
+    const mark = () => {
+      element.classList.toggle("ex-changed", isChanged(seen.source));
+      back.hidden = !isChanged(seen.source);
+    };
+    const told = [seen.role && seen.role !== "argument" ? seen.role : "", seen.same_as ? `the same object as ${seen.same_as}` : ""].filter(Boolean).join(", ");
+    element.replaceChildren(
+      h("legend", {}, h("code", {}, seen.source), told ? h("span", { class: "ex-count" }, ` ${told}`) : null),
+      h("div", { class: "ex-fields" }, ...labelled("kind", kind), ...fieldsOf(input, send)), back,
+    );
+    mark();
+  };
+  fill(seen);
+  return element;
+}
+
+function fieldsOf(input: InputData, send: (next: InputData) => void): HTMLElement[] {
+  const kind = kindOf(input);
+  switch (kind) {
+    case "tensor": return input.tensor ? tensorFields(input, input.tensor, send) : [];
+    case "int": case "float": case "str":
+      return labelled("value", text("Value", kind === "str" ? String(input.constant?.value ?? "") : (input.constant?.text ?? ""), typed => send({ ...input, constant: parseConstant(kind, typed) })));
+    case "bool":
+      return labelled("value", select("Value", ["True", "False"], input.constant?.text ?? "False", value => send({ ...input, constant: parseConstant("bool", value) })));
+    case "list": case "tuple":
+      return labelled("length", text("Length", String(input.length ?? 0), typed => send({ ...input, length: parseSizes(typed)[0] ?? 0 })));
+    case "dict":
+      return labelled("keys", text("Keys", (input.keys ?? []).map(each => String(each.value ?? each.text)).join(", "), typed => {
+        const keys = typed.split(",").map(each => each.trim()).filter(Boolean);
+        send({ ...input, keys: keys.map(each => parseConstant("str", each)), length: keys.length });
+      }));
+    case "None": return [];
+    case "object": return labelled("class", h("code", {}, input.type || "unknown"));
+  }
+}
+
+function tensorFields(input: InputData, facts: TensorFactsData, send: (next: InputData) => void): HTMLElement[] {
+  const put = (changed: Partial<TensorFactsData>) => {
+    facts = { ...facts, ...changed };
+    send({ ...input, tensor: facts, same_as: "" });
+  };
+  const strides = text("Strides", facts.strides ? (isContiguous(facts) ? "" : writtenSizes(facts.strides)) : "", typed => {
+    const wanted = typed.trim() === "" ? contiguous(facts.sizes) : parseSizes(typed);
+    if (wanted.length !== facts.sizes.length) throw new Mistyped(`expected ${facts.sizes.length} strides, one for each size`);
+    put({ strides: wanted });
+  });
+  strides.querySelector("input")?.setAttribute("placeholder", "contiguous");
+  const grad = h("input", { type: "checkbox", checked: facts.requires_grad ?? false, "aria-label": "requires_grad", onchange: () => put({ requires_grad: grad.checked }) });
+  const dtypes: readonly string[] = DTYPES.includes(facts.dtype as (typeof DTYPES)[number]) ? DTYPES : [facts.dtype, ...DTYPES];
+  return [
+    ...labelled("shape", text("Shape", writtenSizes(facts.sizes), typed => put(resized(facts, parseSizes(typed))))),
+    ...labelled("strides", strides),
+    ...labelled("dtype", select("dtype", dtypes, facts.dtype, dtype => put({ dtype }))),
+    ...labelled("device", text("Device", facts.device, typed => {
+      if (!/^[a-z]+(:\d+)?$/.test(typed.trim())) throw new Mistyped("expected a device such as cpu or cuda:0");
+      put({ device: typed.trim() });
+    })),
+    ...labelled("requires_grad", grad),
+  ];
+}
+
+function stateGroup(seen: GlobalStateData, changes: Changes): HTMLElement {
+  let state = seen;
+  const put = (changed: Partial<GlobalStateData>) => {
+    state = { ...state, ...changed };
+    changes.state(state);
+  };
+  const check = (label: string, is: boolean, of: (is: boolean) => Partial<GlobalStateData>) => {
+    const box = h("input", { type: "checkbox", checked: is, "aria-label": label, onchange: () => put(of(box.checked)) });
+    return labelled(label, box);
+  };
+  return h(
+    "fieldset", { class: "ex-input" }, h("legend", {}, "Global state"),
+    h(
+      "div", { class: "ex-fields" },
+      ...check("grad mode", seen.grad_enabled, grad_enabled => ({ grad_enabled })),
+      ...labelled("autocast", text("Autocast", (seen.autocast ?? []).join(", "), typed => put({ autocast: typed.split(",").map(each => each.trim()).filter(Boolean) }))),
+      ...labelled("default dtype", select("Default dtype", ["float32", "float64", "float16", "bfloat16"], seen.default_dtype ?? "float32", default_dtype => put({ default_dtype }))),
+      ...check("deterministic", seen.deterministic ?? false, deterministic => ({ deterministic })),
+      ...labelled("threads", text("Threads", String(seen.threads ?? 1), typed => put({ threads: parseSizes(typed)[0] ?? 1 }))),
+    ),
+  );
+}
+
+function labelled(name: string, field: HTMLElement): HTMLElement[] {
+  return [h("span", { class: "ex-count", "aria-hidden": true }, name), field];
+}
+
+function select(label: string, options: readonly string[], value: string, change: (value: string) => void): HTMLSelectElement {
+  const element = h("select", { class: "ex-field", "aria-label": label, onchange: () => change(element.value) });
+  element.append(...options.map(each => h("option", { value: each, selected: each === value }, each)));
+  return element;
+}
+
+/** A field for what is typed: `take` refuses with Mistyped, and the message stands below the field. */
+function text(label: string, value: string, take: (typed: string) => void): HTMLElement {
+  const wrong = h("span", { class: "ex-wrong", role: "alert" });
+  const field = h("input", {
+    type: "text", class: "ex-field", value, "aria-label": label, spellcheck: "false", oninput: () => {
+      try {
+        take(field.value);
+        wrong.textContent = "";
+      } catch (error) {
+        if (!(error instanceof Mistyped)) throw error;
+        wrong.textContent = error.message;
+      }
+      field.setAttribute("aria-invalid", String(wrong.textContent !== ""));
+    },
+  });
+  return h("span", { class: "ex-typed" }, field, wrong);
+}

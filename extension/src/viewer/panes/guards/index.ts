@@ -1,0 +1,299 @@
+// What must hold for the compiled code to be used, and which calls would break it.
+
+import { DataTable, type Column } from "../../datatable";
+import { h } from "../../dom";
+import { isSourceLine, key, parts, syntheticReason, type Key } from "../../element";
+import { Facets, facetsOf } from "../../facets";
+import { count, seconds, shortFile } from "../../format";
+import type { Context, Export, Pane, PaneKind } from "../../pane";
+import type { CompileData, GlobalStateData, GuardData, InputData } from "../../record";
+import { type Dispose, Signal } from "../../signal";
+import { decide, type Call, type Decision, type Outcome } from "./check";
+import { seenBy, writtenSizes } from "./described";
+import { form } from "./form";
+import { compilesOfFrame, outlook, type Outlook } from "./outlook";
+
+export const guards: PaneKind = {
+  id: "guards",
+  title: "Guards",
+  about: {
+    text: "What the compiled code assumes about its inputs and about the world. Each is checked before the code is used; a "
+      + "call that breaks one is compiled anew, or finds an earlier compile that accepts it. Describe a call in the form to "
+      + "see every guard that it would break: nothing is run and no tensor is made. What only the running process knows, "
+      + "such as which object something is, is listed as not decided here.",
+    paper: "Guards (section 3.3); recompilation and dynamic shapes (section 5)",
+    stock: "torch/_dynamo/guards.py; TORCH_LOGS=guards,recompiles; torch._dynamo.config.recompile_limit",
+  },
+  open: (into, context) => new GuardsPane(into, context),
+};
+
+const MARKS: { readonly [outcome in Outcome]: string } = { holds: "✓ holds", fails: "✕ fails", undecided: "? undecided" };
+const LOOKS: { readonly [outcome in Outcome]: string } = { holds: "ex-yes", fails: "ex-no", undecided: "ex-unsure" };
+const ORDER: { readonly [outcome in Outcome]: number } = { fails: 0, undecided: 1, holds: 2 };
+
+class GuardsPane implements Pane {
+  private readonly table: DataTable<Decision>;
+  private readonly history: DataTable<CompileData>;
+  private readonly historyPart: HTMLElement;
+  private readonly outcomes: Facets;
+  private readonly properties: Facets;
+  private readonly filters: { readonly outcomes: Signal<readonly string[]>; readonly properties: Signal<readonly string[]>; readonly words: Signal<string> };
+  private readonly words: HTMLInputElement;
+  private readonly answer = h("div", { class: "ex-answer", role: "status" });
+  private readonly fields = h("div", {});
+  private readonly counted = h("p", { class: "ex-say" });
+  private readonly empty = h("div", { class: "ex-empty" });
+  private readonly body: HTMLElement;
+  private seen: ReadonlyMap<string, InputData> = new Map();
+  private changed = new Map<string, InputData>();
+  private state: GlobalStateData | null = null;
+  private shown: CompileData | undefined;
+  private readonly disposers: Dispose[] = [];
+
+  constructor(into: HTMLElement, private readonly context: Context) {
+    this.filters = {
+      outcomes: context.setting<readonly string[]>("outcomes", []),
+      properties: context.setting<readonly string[]>("properties", []),
+      words: new Signal(""),
+    };
+    this.table = new DataTable<Decision>("Guards", this.columns(), context.selection, {
+      keys: each => this.keysOf(each.guard), look: each => `ex-guard-${each.outcome}`,
+    });
+    this.history = new DataTable<CompileData>("Compiles of this frame", [], context.selection);
+    this.outcomes = new Facets("Show only these outcomes", this.filters.outcomes);
+    this.properties = new Facets("Show only guards of these kinds", this.filters.properties);
+    this.words = h("input", { type: "search", class: "ex-field", placeholder: "Guard, source or line", "aria-label": "Filter guards by words", oninput: () => (this.filters.words.value = this.words.value) });
+    const all = h("button", { type: "button", class: "ex-action", onclick: () => this.resetAll() }, "All as seen");
+    this.historyPart = h("section", { class: "ex-picture" }, h("header", {}, h("h2", {}, "Compiles of this frame")), this.history.element);
+    this.body = h(
+      "div", { class: "ex-guards" },
+      h("section", { class: "ex-picture ex-describe" }, h("header", {}, h("h2", {}, "Describe a call"), all), this.fields),
+      h(
+        "div", { class: "ex-main" },
+        h("section", { class: "ex-picture" }, h("header", {}, h("h2", {}, "What it would do")), this.answer),
+        this.historyPart,
+        h("section", { class: "ex-picture" }, h("header", {}, h("h2", {}, "Guards"), this.words), this.outcomes.element, this.properties.element, this.counted, this.table.element),
+      ),
+    );
+    into.append(this.empty, h("div", { class: "ex-pad" }, this.body));
+    const filtered = () => this.decideAll();
+    this.disposers.push(
+      context.compile.watch(() => this.render()), context.model.record.watch(() => this.render()),
+      this.filters.outcomes.watch(filtered), this.filters.properties.watch(filtered), this.filters.words.watch(filtered),
+    );
+  }
+
+  reveal(what: Key): boolean {
+    const { id } = parts(what);
+    if (this.shown?.guards?.some(each => each.id === id)) this.clearFilters();
+    return this.table.reveal(what);
+  }
+
+  exports(): readonly Export[] {
+    const name = `${this.shown?.id ?? ""}-guards`;
+    return this.body.hidden ? [] : [{ kind: "txt", name, make: async () => this.table.text() }];
+  }
+
+  dispose(): void {
+    this.disposers.forEach(dispose => dispose());
+    this.table.dispose();
+    this.history.dispose();
+  }
+
+  private get call(): Call {
+    return { inputs: new Map([...this.seen, ...this.changed]), state: this.state };
+  }
+
+  private keysOf(guard: GuardData): Key[] {
+    const id = (of: string) => key(this.context.compile.value, of);
+    const cause = guard.cause && syntheticReason(guard.cause) === null ? [id(guard.cause)] : [];
+    return [...cause, id(guard.id), ...(guard.span ? [id(`${guard.span.file}:${guard.span.line}`)].filter(each => isSourceLine(parts(each).id)) : [])];
+  }
+
+  private render(): void {
+    const compile = this.context.model.compile(this.context.compile.value);
+    const there = (compile?.guards ?? []).length > 0;
+    this.empty.hidden = there;
+    this.body.hidden = !there;
+    if (!compile || !there) {
+      this.shown = undefined;
+      this.empty.replaceChildren(h("p", {}, this.whyEmpty(compile)));
+      return;
+    }
+    if (compile !== this.shown) {
+      const again = this.shown?.id === compile.id && this.shown.guards?.length === compile.guards?.length;
+      this.shown = compile;
+      this.seen = seenBy(compile);
+      if (!again) this.resetAll();
+    }
+    this.showHistory(compile);
+    this.decideAll();
+  }
+
+  private whyEmpty(compile: CompileData | undefined): string {
+    if (!compile) return "Nothing was compiled.";
+    if (compile.id.startsWith("g")) return "A graph that was given has no guards: there is no frame whose inputs could change.";
+    if (compile.fallback) return `There are no guards: this frame runs eagerly. ${compile.fallback.title}`;
+    if (compile.breaks?.length) return "There are no guards: the frame breaks before anything of it could be compiled, and runs as it is.";
+    return "There are no guards: nothing here was compiled, or it is still being compiled.";
+  }
+
+  private resetAll(): void {
+    this.changed = new Map();
+    this.state = this.shown?.guards?.find(each => each.state)?.state ?? null;
+    this.showForm();
+    this.decideAll();
+  }
+
+  private showForm(): void {
+    const rank = (each: InputData) => ["argument", "closure", "global", "reached"].indexOf(each.role ?? "argument");
+    const inputs = [...this.seen.values()].sort((a, b) => rank(a) - rank(b));
+    this.fields.replaceChildren(form(inputs, this.state, source => this.changed.has(source), {
+      input: input => {
+        this.changed.set(input.source, input);
+        this.decideAll();
+      },
+      state: state => {
+        this.state = state;
+        this.decideAll();
+      },
+      reset: source => {
+        this.changed.delete(source);
+        this.decideAll();
+      },
+    }));
+  }
+
+  private decideAll(): void {
+    const compile = this.shown;
+    if (!compile) return;
+    const call = this.call;
+    const all = decide(compile.guards ?? [], call);
+    this.answer.replaceChildren(...this.told(outlook(this.context.model.record.value, compile, call), compile));
+    this.showTable(all);
+  }
+
+  private showTable(all: readonly Decision[]): void {
+    const { outcomes, properties, words } = this.filters;
+    const passes = (chosen: readonly string[], id: string) => chosen.length === 0 || chosen.includes(id);
+    const asked = words.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const said = ({ guard, how }: Decision) => `${guard.expression} ${guard.why} ${place(guard)} ${guard.cause ?? ""} ${how.join(" ")}`.toLowerCase();
+    const rows = all
+      .filter(each => passes(outcomes.value, each.outcome) && passes(properties.value, each.guard.property))
+      .filter(each => asked.every(word => said(each).includes(word)))
+      .sort((a, b) => ORDER[a.outcome] - ORDER[b.outcome]);
+    this.outcomes.show(facetsOf(all, each => each.outcome, each => MARKS[each.outcome]));
+    this.properties.show(facetsOf(all, each => each.guard.property, each => each.guard.property.replace("_", " ")));
+    this.counted.textContent = rows.length === all.length ? "" : `${rows.length} of ${count(all.length, "guard")} shown`;
+    this.counted.hidden = rows.length === all.length;
+    this.table.show(rows);
+  }
+
+  private clearFilters(): void {
+    this.filters.outcomes.value = [];
+    this.filters.properties.value = [];
+    this.words.value = this.filters.words.value = "";
+  }
+
+  private columns(): Column<Decision>[] {
+    return [
+      {
+        name: "This call", text: each => MARKS[each.outcome], order: each => ORDER[each.outcome],
+        cell: each => h("span", { class: LOOKS[each.outcome], title: each.outcome === "undecided" ? "It cannot be decided here; it held at capture" : undefined }, MARKS[each.outcome]),
+      },
+      {
+        name: "Guard", text: ({ guard, how }) => [guard.expression, ...how].join("; "), order: each => each.guard.expression,
+        cell: ({ guard, outcome, how }) => h(
+          "div", { class: "ex-expression" }, h("code", {}, guard.expression),
+          ...(outcome === "holds" ? [] : how.map(each => h("div", { class: outcome === "fails" ? "ex-how ex-fails" : "ex-how" }, each))),
+        ),
+      },
+      { name: "Kind", text: each => each.guard.property.replace("_", " "), order: each => each.guard.property },
+      {
+        name: "From", text: each => [place(each.guard), each.guard.cause].filter(Boolean).join(" "), order: each => each.guard.span?.line ?? null,
+        cell: ({ guard }) => h("div", { class: "ex-from" }, place(guard) ? h("code", {}, place(guard)) : null, this.cause(guard)),
+      },
+      { name: "Seen", text: each => each.guard.seen ?? "", cell: each => h("code", {}, each.guard.seen ?? "") },
+      { name: "Because", text: each => each.guard.why, cell: each => h("div", { class: "ex-because-text" }, each.guard.why) },
+    ];
+  }
+
+  private cause(guard: GuardData): HTMLElement | null {
+    if (!guard.cause) return null;
+    const reason = syntheticReason(guard.cause);
+    if (reason !== null) return h("span", { class: "ex-count" }, reason);
+    const compile = this.shown;
+    const instruction = compile?.codes?.flatMap(each => each.instructions).find(each => each.id === guard.cause);
+    const open = () => this.context.show("bytecode", key(this.context.compile.value, guard.cause ?? ""));
+    return h("button", { type: "button", class: "ex-reason", title: guard.cause, onclick: open }, instruction ? `${instruction.op} ${instruction.arg}`.trim() : guard.cause);
+  }
+
+  private told({ candidates, accepts, dynamic, refused }: Outlook, compile: CompileData): HTMLElement[] {
+    const failing = (of: readonly Decision[]) => of.filter(each => each.outcome === "fails").length;
+    const open = (of: readonly Decision[]) => of.filter(each => each.outcome === "undecided").length;
+    const own = candidates.find(each => each.compile === compile);
+    const undecided = accepts ? open(candidates.find(each => each.compile === accepts)?.decisions ?? []) : 0;
+    const headline = accepts
+      ? (accepts === compile ? `The code of ${compile.id} would run` : `No recompile: ${accepts.id}, another compile of this frame, accepts it`)
+      : refused ? "It would run eagerly" : "It would be compiled anew";
+    const said: string[] = [];
+    if (accepts) {
+      if (undecided > 0) said.push(`${count(undecided, "guard")} of ${accepts.id} cannot be decided here; ${undecided === 1 ? "it" : "they"} held when it was made.`);
+    } else if (refused) {
+      said.push(`${refused[0]?.toUpperCase()}${refused.slice(1)}.`);
+    } else if (dynamic.length > 0) {
+      said.push(`The new code would take ${dynamic.join(", ")} as ${dynamic.length === 1 ? "a symbol" : "symbols"}: what was seen to change is not fixed again.`);
+    } else {
+      said.push("No size would become dynamic: what differs is fixed in each compile.");
+    }
+    if (own && own.compile !== accepts) said.push(`${count(failing(own.decisions), "guard")} of ${compile.id} would fail; all are listed below.`);
+    const others = candidates.length > 1
+      ? [h("ul", { class: "ex-list" }, ...candidates.map(each => h(
+          "li", {}, h("button", { type: "button", class: "ex-link", onclick: () => (this.context.compile.value = each.compile.id) }, each.compile.id),
+          `: ${failing(each.decisions) ? `${count(failing(each.decisions), "guard")} would fail` : "none would fail"}${open(each.decisions) ? `, ${open(each.decisions)} not decided here` : ""}`,
+        )))]
+      : [];
+    return [h("p", { class: accepts ? "ex-yes" : "ex-no" }, h("strong", {}, headline)), ...said.map(each => h("p", {}, each)), ...others];
+  }
+
+  private showHistory(compile: CompileData): void {
+    const compiles = compilesOfFrame(this.context.model.record.value, compile);
+    this.historyPart.hidden = compiles.length < 2;
+    const sources = differing(compiles);
+    this.history.show(compiles, [
+      {
+        name: "Compile", text: each => each.id, cell: each => h("button", {
+          type: "button", class: "ex-choice", "aria-pressed": String(each.id === compile.id), onclick: () => (this.context.compile.value = each.id),
+        }, each.id),
+      },
+      { name: "Since", text: each => because(each).join("; ") || "it was the first", cell: each => h("div", {}, ...(because(each).length ? because(each) : ["it was the first"]).map(line => h("div", {}, line))) },
+      ...sources.map((source): Column<CompileData> => ({ name: source, text: each => written(each.inputs?.find(input => input.source === source)) })),
+      { name: "Symbols", text: each => (each.symbols ?? []).filter(symbol => symbol.status === "dynamic").map(symbol => `${symbol.name} = ${symbol.source}`).join(", ") },
+      { name: "Took", numeric: true, text: each => seconds(each.seconds) },
+    ]);
+  }
+}
+
+function place(guard: GuardData): string {
+  return guard.span ? `${shortFile(guard.span.file)}:${guard.span.line}` : "";
+}
+
+/** Why the earlier compiles did not accept the call that led to this one. */
+function because(compile: CompileData): string[] {
+  return (compile.recompiles ?? []).map(each => `${each.of}: ${each.expression ? `${each.expression}: ` : ""}${each.why}`);
+}
+
+const MOST_COLUMNS = 6;
+
+/** The inputs that were not the same in all compiles. */
+function differing(compiles: readonly CompileData[]): string[] {
+  const sources = [...new Set(compiles.flatMap(each => each.inputs?.map(input => input.source) ?? []))];
+  const values = (source: string) => new Set(compiles.map(each => written(each.inputs?.find(input => input.source === source))));
+  return sources.filter(source => values(source).size > 1).slice(0, MOST_COLUMNS);
+}
+
+function written(input: InputData | undefined): string {
+  if (!input) return "";
+  if (input.tensor) return `${input.tensor.dtype}[${writtenSizes(input.tensor.sizes)}]${input.tensor.requires_grad ? " grad" : ""}`;
+  return input.constant?.text ?? (typeof input.length === "number" ? `${input.kind} of ${input.length}` : input.type ?? input.kind);
+}

@@ -1,0 +1,78 @@
+// Numbers about samples, and how to write them without more digits than they have.
+
+export function median(values: readonly number[]): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  const middle = Math.floor(sorted.length / 2);
+  return sorted.length % 2 === 1 ? (sorted[middle] ?? NaN) : ((sorted[middle - 1] ?? NaN) + (sorted[middle] ?? NaN)) / 2;
+}
+
+/** First and third quartile, as Python's statistics.quantiles(values, n=4) gives them; the extremes of fewer than two. */
+export function quartiles(values: readonly number[]): readonly [number, number] {
+  const sorted = [...values].sort((a, b) => a - b);
+  const count = sorted.length;
+  if (count < 2) return [sorted[0] ?? NaN, sorted[0] ?? NaN];
+  const cut = (quarter: number) => {
+    const at = Math.min(Math.max(Math.floor((quarter * (count + 1)) / 4), 1), count - 1);
+    const over = quarter * (count + 1) - at * 4;
+    return ((sorted[at - 1] ?? 0) * (4 - over) + (sorted[at] ?? 0) * over) / 4;
+  };
+  return [cut(1), cut(3)];
+}
+
+const UNITS = [[1, "s"], [1e-3, "ms"], [1e-6, "µs"], [1e-9, "ns"]] as const;
+
+/** "32 ± 15 ms": two digits of the spread, and the median as far as these reach. */
+export function withSpread(middle: number, spread: number): string {
+  const [scale, unit] = UNITS.find(([least]) => Math.abs(middle) >= least) ?? [1e-9, "ns"];
+  const [value, around] = [middle / scale, spread / scale];
+  if (!(around > 0)) return `${value.toPrecision(3)} ${unit}`;
+  const decimals = Math.min(3, Math.max(0, 1 - Math.floor(Math.log10(around))));
+  return `${value.toFixed(decimals)} ± ${around.toFixed(decimals)} ${unit}`;
+}
+
+/** How many times as fast as another: from the medians, and the range that the two middle halves allow. */
+export interface Ratio {
+  readonly value: number;
+  readonly least: number;
+  readonly most: number;
+  /** The middle halves of the two overlap: neither can be called faster. */
+  readonly unclear: boolean;
+}
+
+export function ratio(of: readonly number[], to: readonly number[]): Ratio | null {
+  if (of.length === 0 || to.length === 0) return null;
+  const [ownLow, ownHigh] = quartiles(of);
+  const [theirLow, theirHigh] = quartiles(to);
+  const own = median(of);
+  if (!(own > 0) || !(ownLow > 0) || !(ownHigh > 0)) return null;
+  const [least, most] = [theirLow / ownHigh, theirHigh / ownLow];
+  return { value: median(to) / own, least, most, unclear: least < 1 && most > 1 };
+}
+
+export function writtenRatio({ value, least, most }: Ratio): string {
+  return `${value.toFixed(value >= 10 ? 0 : most - least > 0.1 * value ? 1 : 2)}×`;
+}
+
+/** Calls after which a compile has paid for itself; null where a call is not clearly quicker. */
+export function paysOffAfter(compile: number, own: readonly number[], eager: readonly number[]): number | null {
+  const compared = ratio(own, eager);
+  if (!compared || compared.least <= 1) return null;
+  return Math.ceil(compile / (median(eager) - median(own)));
+}
+
+/** Dots in columns: each sample in the column of its place, above those that are there already. */
+export function stacked(values: readonly number[], place: (value: number) => number, column: number): { x: number; level: number }[] {
+  const height = new Map<number, number>();
+  return values.map(value => {
+    const at = Math.round(place(value) / column);
+    const level = height.get(at) ?? 0;
+    height.set(at, level + 1);
+    return { x: at * column, level };
+  });
+}
+
+/** Whether samples lie so far apart that only a logarithmic axis shows them all. */
+export function farApart(values: readonly number[]): boolean {
+  const positive = values.filter(each => each > 0);
+  return positive.length > 1 && Math.max(...positive) > 20 * Math.min(...positive);
+}

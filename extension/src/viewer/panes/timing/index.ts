@@ -1,0 +1,286 @@
+// How fast it is beside eager and stock, where the time goes, how near that is to what the machine can do, and how exact.
+
+import { DataTable, type Column } from "../../datatable";
+import { h } from "../../dom";
+import { key, type Key } from "../../element";
+import { bytes, count, percent, scaled, seconds } from "../../format";
+import type { Context, Export, Pane, PaneKind } from "../../pane";
+import { Picture, type Shown } from "../../picture";
+import type { AccuracyData, RecordData, SamplesData } from "../../record";
+import { type Dispose, Signal } from "../../signal";
+import { drawBars } from "./bars";
+import { costsOf, performance, usable, whyNoOverhead, type Cost } from "./costs";
+import { paysOffAfter, ratio, withSpread, writtenRatio } from "./figures";
+import { Retime } from "./retime";
+import { drawRoofline, pointsOf } from "./roofline";
+import { contestants, type Run, Runs } from "./runs";
+import { drawStrips } from "./strips";
+
+export const timing: PaneKind = {
+  id: "timing",
+  title: "Timing",
+  about: {
+    text: "Whole calls of eager, of this compiler and of stock torch.compile, taken in turn so that a machine whose speed "
+      + "drifts is unfair to none; each dot is a sample. Then each kernel by itself: its time, what it moves and computes, "
+      + "and how near that comes to the machine's measured peaks. The time that no kernel takes is told apart.",
+    paper: "Experimental results (section 6): speedup over eager, here with its spread",
+    stock: "torch.utils.benchmark, TORCHINDUCTOR_PROFILE=1 (bandwidth of each kernel), torch.profiler",
+  },
+  open: (into, context) => new TimingPane(into, context),
+};
+
+class TimingPane implements Pane {
+  private readonly runs = new Runs();
+  private readonly chosen = new Signal<string | null>(null);
+  private readonly strips: Picture<SamplesData>;
+  private readonly bars: Picture<Cost>;
+  private readonly roofline: Picture<Cost>;
+  private readonly runTable: DataTable<Run>;
+  private readonly retime: Retime;
+  private readonly runPart: HTMLElement;
+  private readonly accuracyPart = h("section", { class: "ex-picture" });
+  private readonly method = h("p", { class: "ex-say" });
+  private readonly untimed = h("p", { class: "ex-say" });
+  private readonly kernelsSay = h("p", { class: "ex-say" });
+  private readonly roofSay = h("p", { class: "ex-say" });
+  private readonly more = h("button", { type: "button", class: "ex-link" });
+  private all = false;
+  private drawn = false;
+  private readonly disposers: Dispose[] = [];
+
+  constructor(into: HTMLElement, private readonly context: Context) {
+    const { selection, model, host } = context;
+    const link = { keys: (each: Cost) => [key(each.compile, each.id)] };
+    this.strips = new Picture("A whole call", new DataTable<SamplesData>("Seconds of a call", this.contestantColumns(), selection), selection, context.setting<Shown>("calls", "drawing"));
+    this.bars = new Picture("Kernel by kernel", new DataTable<Cost>("Kernels and library calls", [], selection, link), selection, context.setting<Shown>("kernels", "drawing"));
+    this.roofline = new Picture("Roofline", new DataTable<Cost>("Kernels against the machine's peaks", [], selection, link), selection, context.setting<Shown>("roofline", "drawing"));
+    this.runTable = new DataTable<Run>("Runs", [], selection);
+    this.runPart = h("section", { class: "ex-picture" }, h("header", {}, h("h2", {}, "Runs")), this.runTable.element);
+    this.retime = new Retime(host.live, () => model.record.value.created.replace("T", " ").replace(/\+00:00$/, " UTC"), {
+      retime: shapes => {
+        this.chosen.value = this.runs.start(shapes);
+        host.live.value?.send({ type: "retime", run: this.chosen.value, shapes });
+      },
+      stop: () => host.live.value?.send({ type: "stop", run: this.runs.running?.id ?? "" }),
+    });
+    this.strips.element.append(this.method);
+    this.strips.element.insertBefore(this.untimed, this.strips.element.children[1] ?? null);
+    this.bars.element.insertBefore(this.kernelsSay, this.bars.element.children[1] ?? null);
+    this.bars.element.append(this.more);
+    this.roofline.element.insertBefore(this.roofSay, this.roofline.element.children[1] ?? null);
+    this.more.addEventListener("click", () => {
+      this.all = !this.all;
+      this.showKernels();
+    });
+    const beside = (...parts: readonly HTMLElement[]) => h("div", { class: "ex-two" }, ...parts);
+    into.append(h("div", { class: "ex-pad" }, beside(this.strips.element, this.accuracyPart), this.runPart, this.retime.element, beside(this.bars.element, this.roofline.element)));
+    let leave: Dispose = () => undefined;
+    this.disposers.push(
+      model.record.watch(record => {
+        this.runs.recorded(record.timing);
+        this.showKernels();
+      }),
+      this.runs.all.watch(() => this.soon()),
+      this.chosen.watch(() => this.soon()),
+      context.abilities.watch(abilities => this.retime.show(abilities, host.live.value !== null)),
+      host.live.watch(live => {
+        leave();
+        leave = live?.listen(message => this.runs.take(message)) ?? (() => undefined);
+        if (!live) this.runs.lost();
+      }),
+      () => leave(),
+    );
+    this.showRun();
+  }
+
+  reveal(what: Key): boolean {
+    return this.bars.reveal(what);
+  }
+
+  exports(): readonly Export[] {
+    const name = this.context.model.record.value.title.replace(/\W+/g, "_");
+    return [
+      ...(this.drawn ? this.strips.exports(`${name}-calls`) : []),
+      ...(costsOf(this.context.model.record.value).some(each => each.seconds !== null) ? this.bars.exports(`${name}-kernels`) : []),
+      ...(this.roofline.element.hidden ? [] : this.roofline.exports(`${name}-roofline`)),
+    ];
+  }
+
+  dispose(): void {
+    this.disposers.forEach(dispose => dispose());
+    for (const each of [this.strips, this.bars, this.roofline, this.runTable]) each.dispose();
+  }
+
+  /** Samples come many times a second; what they change is drawn once a frame. */
+  private waiting = false;
+  private soon(): void {
+    if (this.waiting) return;
+    this.waiting = true;
+    requestAnimationFrame(() => {
+      this.waiting = false;
+      this.showRun();
+    });
+  }
+
+  private get run(): Run | undefined {
+    const { value: all } = this.runs.all;
+    return all.find(each => each.id === this.chosen.value) ?? all.at(-1);
+  }
+
+  private showRun(): void {
+    const run = this.run;
+    const record = this.context.model.record.value;
+    const shown = run ? contestants(run) : [];
+    this.drawn = shown.some(each => each.samples.length > 0);
+    this.untimed.textContent = run?.state === "failed" ? `This run did not finish: ${run.error}.` : this.drawn || run ? "" : whyUntimed(record);
+    this.untimed.hidden = this.untimed.textContent === "";
+    this.strips.table.show(shown, this.contestantColumns(shown));
+    this.strips.show(width => drawStrips(shown, width));
+    const method = run?.timing?.method ?? record.timing?.method;
+    this.method.textContent = method && this.drawn ? `How it was measured: ${method}.` : "";
+    this.retime.tell(this.runs.running);
+    this.showRuns();
+    this.showAccuracy(run?.timing?.accuracy ?? null, run);
+  }
+
+  private showRuns(): void {
+    const all = this.runs.all.value;
+    this.runPart.hidden = all.length < 2;
+    const names = [...new Set(all.flatMap(run => contestants(run).map(each => each.name)))];
+    const of = (run: Run, name: string) => contestants(run).find(each => each.name === name);
+    this.runTable.show(all, [
+      {
+        name: "Run", text: run => run.id || "the record's", cell: run => h("button", {
+          type: "button", class: "ex-choice", "aria-pressed": String(run === this.run), onclick: () => (this.chosen.value = run.id),
+        }, run.id || "the record's"),
+      },
+      { name: "Sizes", text: run => Object.entries(run.shapes).map(([name, sizes]) => `${name} ${sizes.join("×")}`).join(", ") || "as in the record" },
+      ...names.map((name): Column<Run> => ({
+        name, numeric: true, order: run => of(run, name)?.median ?? null,
+        text: run => {
+          const found = of(run, name);
+          return found ? withSpread(found.median, found.spread) : "";
+        },
+      })),
+      { name: "", text: run => (run.state === "failed" ? run.error : run.state === "running" ? run.doing || "running" : "") },
+    ]);
+  }
+
+  private contestantColumns(shown: readonly SamplesData[] = []): Column<SamplesData>[] {
+    const eager = shown.find(each => each.name === "eager");
+    const compared = (each: SamplesData) => (eager && each !== eager ? ratio(each.samples, eager.samples) : null);
+    return [
+      { name: "", text: each => each.name, cell: each => h("strong", {}, each.name) },
+      { name: "Median ± spread", numeric: true, text: each => withSpread(each.median, each.spread), order: each => each.median },
+      {
+        name: "As fast as eager", numeric: true, order: each => compared(each)?.value ?? null,
+        text: each => {
+          const found = compared(each);
+          return found ? `${writtenRatio(found)}${found.unclear ? " (within the spread)" : ""}` : "";
+        },
+      },
+      { name: "Least", numeric: true, text: each => (each.samples.length ? seconds(Math.min(...each.samples)) : "") },
+      { name: "Most", numeric: true, text: each => (each.samples.length ? seconds(Math.max(...each.samples)) : "") },
+      { name: "Samples", numeric: true, text: each => String(each.samples.length) },
+      { name: "Compile", numeric: true, text: each => (typeof each.compile_seconds === "number" ? seconds(each.compile_seconds) : ""), order: each => each.compile_seconds ?? null },
+      {
+        name: "Pays off after", title: "Calls until what the compile took has been saved",
+        text: each => {
+          const calls = eager && typeof each.compile_seconds === "number" ? paysOffAfter(each.compile_seconds, each.samples, eager.samples) : null;
+          return calls === null ? "" : `${calls.toLocaleString("en")} calls`;
+        },
+      },
+      { name: "Note", text: each => each.note ?? "" },
+    ];
+  }
+
+  private showAccuracy(accuracy: AccuracyData | null, run: Run | undefined): void {
+    if (!accuracy || (run && run.id !== "" && !run.timing?.accuracy)) {
+      this.accuracyPart.replaceChildren();
+      return;
+    }
+    const { largest_absolute: absolute, largest_relative: relative, where, first_parting: first, compared, parting } = accuracy;
+    const fact = (name: string, ...value: readonly (Node | string)[]) => [h("dt", {}, name), h("dd", {}, ...value)];
+    const rows = [
+      ...fact("Largest error", where ? `${absolute.toPrecision(2)} absolute, ${relative.toPrecision(2)} relative, in ${where}` : "none: every value is equal"),
+      ...fact("Compared", count(compared ?? 0, "tensor"), " (results and gradients) with eager's"),
+      ...fact("Beyond tolerance", first ? `${first} is the first` : "none"),
+    ];
+    if (parting) {
+      const open = (pane: string, id: string) => h("button", { type: "button", class: "ex-link", onclick: () => this.context.show(pane, key(parting.compile, id)) }, id);
+      rows.push(...fact(
+        "Parts first at", open("graphs", parting.node), ` in ${parting.compile} ${parting.half}`, ...(parting.kernel ? [", written by ", open("code", parting.kernel)] : []),
+        `. Against float64 it is off by ${parting.error.toPrecision(2)}, eager by ${parting.eager_error.toPrecision(2)}.`, parting.detail ? ` ${parting.detail}` : "",
+      ));
+    }
+    this.accuracyPart.replaceChildren(h("header", {}, h("h2", {}, "How exact")), h("dl", { class: "ex-facts ex-beside" }, ...rows));
+  }
+
+  private showKernels(): void {
+    const record = this.context.model.record.value;
+    const costs = costsOf(record);
+    const machine = record.timing?.machine ?? null;
+    const timed = costs.filter(each => each.seconds !== null);
+    const overhead = record.timing?.overhead ?? null;
+    const total = timed.reduce((sum, each) => sum + (each.seconds ?? 0), 0);
+    this.bars.element.hidden = costs.length === 0;
+    const why = whyNoOverhead(record, costs);
+    this.kernelsSay.textContent = timed.length === 0
+      ? `No kernel was timed by itself${record.compiles.some(each => each.halves?.some(half => half.runs === false)) ? ": they were made for a machine that is not here" : ""}. The table has what each moves and computes.`
+      : `${count(timed.length, "kernel and library call", "kernels and library calls")}, ${seconds(total)} together`
+        + `${timed.length < costs.length ? `; ${costs.length - timed.length} were not timed` : ""}`
+        + `${overhead !== null ? "." : why ? `. What is spent outside them is not told: ${why}.` : "."}`;
+    this.bars.table.show(costs, this.costColumns(record, total));
+    this.bars.show((width, linked) => drawBars({ costs, overhead, machine, all: this.all }, width, linked));
+    this.more.hidden = timed.length <= 26;
+    this.more.textContent = this.all ? "Show the longest only" : `Show all ${timed.length}`;
+    this.showRoofline(record, costs);
+  }
+
+  private showRoofline(record: RecordData, costs: readonly Cost[]): void {
+    const machine = record.timing?.machine;
+    const points = machine ? pointsOf(costs, machine) : [];
+    this.roofline.element.hidden = !machine || points.length === 0;
+    if (!machine || points.length === 0) return;
+    const moving = costs.filter(each => each.kind === "kernel" && each.flops === 0 && each.seconds !== null).length;
+    const above = points.filter(each => each.at.share > 1).length;
+    const said = [
+      `The roof is what this machine reached when measured (${machine.name}): a large copy and a float32 matrix product.`,
+      moving ? `${count(moving, "kernel only moves bytes and has", "kernels only move bytes and have")} no place here.` : "",
+      costs.some(each => each.kind === "call") ? "Library calls are not here: what they move and compute is not counted." : "",
+      above ? `${count(above, "kernel lies", "kernels lie")} above the roof: their data was probably in a cache, which is faster than memory.` : "",
+    ];
+    this.roofSay.textContent = said.filter(Boolean).join(" ");
+    this.roofline.table.show(costs.filter(each => performance(each, machine) !== null), this.costColumns(record, 0).filter(each => each.name !== "Share"));
+    this.roofline.show((width, linked) => drawRoofline(costs, machine, width, linked));
+  }
+
+  private costColumns(record: RecordData, total: number): Column<Cost>[] {
+    const machine = record.timing?.machine;
+    const found = (each: Cost) => (machine && usable(machine) ? performance(each, machine) : null);
+    const several = new Set(record.compiles.flatMap(each => each.halves?.map(half => half.name) ?? [])).size > 1;
+    const columns: Column<Cost>[] = [
+      { name: "Kernel", text: each => each.id, cell: each => h("code", {}, each.id), order: each => each.id },
+      { name: "Of", text: each => `${each.compile} ${each.half}`.trim(), order: each => `${each.compile} ${each.half}` },
+      { name: "Runs", text: each => each.runs },
+      { name: "Takes", numeric: true, text: each => (each.seconds === null ? "not timed" : seconds(each.seconds)), order: each => each.seconds },
+      { name: "Share", numeric: true, text: each => (each.seconds === null || total === 0 ? "" : percent(each.seconds / total)), order: each => each.seconds },
+      { name: "Moves", numeric: true, text: each => (each.bytes === null ? "" : bytes(each.bytes)), order: each => each.bytes },
+      { name: "Bandwidth", numeric: true, text: each => (found(each) ? scaled(found(each)?.bytesPerSecond ?? 0, "B/s") : ""), order: each => found(each)?.bytesPerSecond ?? null },
+      { name: "Computes", numeric: true, text: each => (each.flops === null ? "" : scaled(each.flops, "FLOP")), order: each => each.flops },
+      { name: "Rate", numeric: true, text: each => (found(each) ? scaled(found(each)?.flopsPerSecond ?? 0, "FLOP/s") : ""), order: each => found(each)?.flopsPerSecond ?? null },
+      { name: "Of peak", numeric: true, title: "The machine's bandwidth or arithmetic, whichever bounds it", text: each => (found(each) ? `${percent(found(each)?.share ?? 0)} of ${found(each)?.bound}` : ""), order: each => found(each)?.share ?? null },
+    ];
+    return columns.filter(each => several || each.name !== "Of");
+  }
+}
+
+/** Why a record has no timing, as far as it tells. */
+function whyUntimed(record: RecordData): string {
+  if (record.compiles.some(each => each.halves?.some(half => half.runs === false)) && record.target) {
+    return `It was not timed: the code is for ${record.target}, and was made where that does not run it.`;
+  }
+  if (record.error) return `It was not timed: ${record.error}`;
+  return "It has not been timed: it was explored with time=False (--no-time), or timing has not begun.";
+}
+

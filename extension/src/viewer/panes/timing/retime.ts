@@ -1,0 +1,91 @@
+// The controls of a live kernel: sizes to time again with, and what is under way.
+
+import { h } from "../../dom";
+import { bytes } from "../../format";
+import type { Abilities } from "../../protocol";
+import type { Readable } from "../../signal";
+import { positionOf, positions, Sizes, sizeAt, type Dim } from "./sizes";
+import type { Run, Shapes } from "./runs";
+
+export interface Asks {
+  retime(shapes: Shapes): void;
+  stop(): void;
+}
+
+const MUCH = 2 ** 31;
+
+export class Retime {
+  readonly element = h("section", { class: "ex-picture ex-retime" });
+  private sizes = new Sizes([]);
+  private readonly status = h("span", { class: "ex-doing", role: "status" });
+  private readonly start = h("button", { type: "button", class: "ex-action", onclick: () => this.asks.retime(this.sizes.shapes.value) }, "Time again");
+  private readonly stop = h("button", { type: "button", class: "ex-action", onclick: () => this.asks.stop() }, "Stop");
+  private readonly inputs: { readonly of: Dim; readonly slider: HTMLInputElement; readonly number: HTMLInputElement }[] = [];
+  private readonly total = h("span", { class: "ex-count" });
+  private abilities: Abilities | null = null;
+  private running: Run | undefined;
+
+  constructor(live: Readable<unknown>, private readonly made: () => string, private readonly asks: Asks) {
+    live.watch(connected => this.show(connected ? this.abilities : null, connected !== null));
+  }
+
+  /** What the kernel can do; null where there is none, or it has not said. */
+  show(abilities: Abilities | null, connected: boolean): void {
+    this.abilities = abilities;
+    this.inputs.length = 0;
+    const title = h("header", {}, h("h2", {}, "Time again"));
+    if (!connected) {
+      this.element.replaceChildren(title, h("p", { class: "ex-say" }, `No kernel is attached: what was measured ${this.made()} is shown. Run the cell again to time with other sizes.`));
+      return;
+    }
+    if (!abilities?.retime) {
+      this.element.replaceChildren(title, h("p", { class: "ex-say" }, abilities?.why_not ? `This cannot be timed again: ${abilities.why_not}.` : "The kernel has not said what it can time."));
+      return;
+    }
+    this.sizes = new Sizes(abilities.arguments ?? []);
+    const tie = h("input", { type: "checkbox", checked: true, onchange: () => (this.sizes.tied.value = tie.checked) });
+    const reset = h("button", { type: "button", class: "ex-action", onclick: () => this.sizes.reset() }, "Sizes as they were");
+    this.element.replaceChildren(
+      title,
+      h("div", { class: "ex-sizes" }, ...this.sizes.args.map(each => this.argument(each.name, each.dtype, each.shape))),
+      h("label", { class: "ex-check" }, tie, "sizes that were equal move together"),
+      h("div", { class: "ex-actions" }, this.start, ...(abilities.stop ? [this.stop] : []), reset, this.total, this.status),
+    );
+    this.sizes.shapes.watch(shapes => this.follow(shapes));
+    this.tell(this.running);
+  }
+
+  /** What is under way. */
+  tell(run: Run | undefined): void {
+    this.running = run;
+    this.start.disabled = run !== undefined;
+    this.stop.disabled = run === undefined;
+    const counted = run ? [...run.samples].map(([name, samples]) => `${name} ${samples.length}`).join(", ") : "";
+    this.status.textContent = run ? [run.doing, counted ? `samples: ${counted}` : ""].filter(Boolean).join("; ") : "";
+  }
+
+  private argument(name: string, dtype: string, shape: readonly number[]): HTMLElement {
+    const dims = shape.map((size, dim) => {
+      const of = { argument: name, dim };
+      const label = `${name}, size ${dim}`;
+      const slider = h("input", {
+        type: "range", min: 0, max: positions(size), step: 1, "aria-label": `${label}, by powers of two`, oninput: () => this.sizes.set(of, sizeAt(Number(slider.value))),
+      });
+      const number = h("input", { type: "number", min: 1, class: "ex-field", "aria-label": label, onchange: () => this.sizes.set(of, Number(number.value)) });
+      this.inputs.push({ of, slider, number });
+      return h("div", { class: "ex-size" }, h("span", { class: "ex-count" }, String(dim)), slider, number);
+    });
+    return h("fieldset", {}, h("legend", {}, h("code", {}, name), ` ${dtype}`), ...(dims.length ? dims : [h("span", { class: "ex-count" }, "a single number")]));
+  }
+
+  private follow(shapes: Shapes): void {
+    for (const { of, slider, number } of this.inputs) {
+      const size = shapes[of.argument]?.[of.dim] ?? 1;
+      if (document.activeElement !== slider) slider.value = String(positionOf(size));
+      slider.setAttribute("aria-valuetext", String(size));
+      number.value = String(size);
+    }
+    const all = this.sizes.bytes;
+    this.total.textContent = `inputs of ${bytes(all)}${all > MUCH ? ": this may not fit into memory" : ""}`;
+  }
+}

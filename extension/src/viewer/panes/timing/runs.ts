@@ -1,0 +1,99 @@
+// Timing runs: the record's own, and those with other sizes that a live kernel made since.
+
+import type { ToPage } from "../../protocol";
+import type { SamplesData, TimingData } from "../../record";
+import { Signal } from "../../signal";
+import { median, quartiles } from "./figures";
+
+export type Shapes = { readonly [argument: string]: readonly number[] };
+
+export interface Run {
+  /** "" is the record's own. */
+  readonly id: string;
+  readonly shapes: Shapes;
+  readonly samples: ReadonlyMap<string, readonly number[]>;
+  /** All of it, once it has ended well. */
+  readonly timing: TimingData | null;
+  readonly state: "running" | "ended" | "failed";
+  readonly doing: string;
+  readonly error: string;
+}
+
+export class Runs {
+  readonly all = new Signal<readonly Run[]>([]);
+  private asked = 0;
+
+  /** The record's own timing: what was measured when it was made. */
+  recorded(timing: TimingData | null | undefined): void {
+    const own = this.find("");
+    if (timing && own?.timing !== timing) this.put({ ...blank("", {}), timing, state: "ended" });
+    else if (!timing && own?.timing) this.all.value = this.all.value.filter(each => each.id !== "");
+  }
+
+  /** A run with other sizes was asked for. Gives its id. */
+  start(shapes: Shapes): string {
+    const id = `r${++this.asked}`;
+    this.put({ ...blank(id, shapes), doing: "asked for" });
+    return id;
+  }
+
+  take(message: ToPage): void {
+    switch (message.type) {
+      case "samples": {
+        const run = this.find(message.run) ?? (message.run === "" ? blank("", {}) : undefined);
+        if (!run || run.timing) return;
+        const samples = new Map(run.samples);
+        samples.set(message.name, [...(samples.get(message.name) ?? []), ...message.seconds]);
+        this.put({ ...run, samples, state: "running" });
+        break;
+      }
+      case "timed": {
+        const run = this.find(message.run) ?? (message.run === "" ? blank("", {}) : undefined);
+        if (run) this.put({ ...run, timing: message.timing, state: "ended", doing: "" });
+        break;
+      }
+      case "running": {
+        const run = this.running;
+        if (run) this.put({ ...run, doing: message.what || message.stage });
+        break;
+      }
+      case "done": {
+        const run = message.run ? this.find(message.run) : this.running;
+        if (!run || run.state !== "running") return;
+        this.put({ ...run, state: message.error || !run.timing ? "failed" : "ended", error: message.error || "it ended without a result", doing: "" });
+        break;
+      }
+    }
+  }
+
+  /** The kernel went away: what was under way will not end. */
+  lost(): void {
+    for (const run of this.all.value) if (run.state === "running") this.put({ ...run, state: "failed", error: "the kernel is gone", doing: "" });
+  }
+
+  get running(): Run | undefined {
+    return [...this.all.value].reverse().find(each => each.state === "running");
+  }
+
+  find(id: string): Run | undefined {
+    return this.all.value.find(each => each.id === id);
+  }
+
+  private put(run: Run): void {
+    const there = this.all.value.some(each => each.id === run.id);
+    this.all.value = there ? this.all.value.map(each => (each.id === run.id ? run : each)) : [...this.all.value, run];
+  }
+}
+
+function blank(id: string, shapes: Shapes): Run {
+  return { id, shapes, samples: new Map(), timing: null, state: "running", doing: "", error: "" };
+}
+
+/** Each contestant of a run, finished or under way. */
+export function contestants(run: Run): SamplesData[] {
+  if (run.timing) return [...run.timing.contestants];
+  return [...run.samples].map(([name, samples]) => {
+    const [low, high] = quartiles(samples);
+    return { name, samples, median: median(samples), spread: high - low };
+  });
+}

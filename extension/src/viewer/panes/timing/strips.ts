@@ -1,0 +1,54 @@
+// Samples of each contestant as columns of dots, with the middle half and the median under them.
+
+import { across, drawing, linear, logarithmic, textWidth } from "../../chart";
+import { svg } from "../../dom";
+import { seconds } from "../../format";
+import type { SamplesData } from "../../record";
+import { farApart, quartiles, stacked, withSpread } from "./figures";
+
+const LEFT = 76;
+const ROW = 68;
+const DOTS = 40;
+const COLUMN = 5;
+const RADIUS = 2.2;
+
+export function drawStrips(contestants: readonly SamplesData[], width: number): SVGSVGElement | null {
+  const values = contestants.flatMap(each => each.samples).filter(each => each > 0);
+  if (values.length === 0) return null;
+  const log = farApart(values);
+  const [least, most] = [Math.min(...values), Math.max(...values)];
+  const right = width - 22;
+  const x = log ? logarithmic(least * 0.9, most * 1.1, LEFT, right) : linear(0, most * 1.03, LEFT, right, Math.floor(width / 110));
+  const bottom = contestants.length * ROW + 6;
+  const rows = contestants.map((each, n) => drawRow(each, n * ROW, x, width));
+  const name = `Samples of ${contestants.map(each => each.name).join(", ")}`;
+  const axis = across(x, bottom, bottom, seconds, log ? "time of a call, on a logarithmic axis" : "time of a call", right);
+  return drawing(width, bottom + 34, name, axis, ...rows);
+}
+
+function drawRow({ name, samples, median, spread }: SamplesData, top: number, x: (value: number) => number, width: number): SVGGElement {
+  const base = top + DOTS + 6;
+  const positive = samples.filter(each => each > 0);
+  const dots = stacked(positive, x, COLUMN);
+  const step = Math.min(COLUMN, (DOTS - 4) / Math.max(1, ...dots.map(each => each.level)));
+  const [low, high] = quartiles(positive);
+  const label = withSpread(median, spread);
+  const middle = x(median);
+  const room = textWidth(label) / 2 + 4;
+  const at = Math.min(Math.max(middle, LEFT + room), width - room);
+  return svg(
+    "g", { class: `ex-contestant ex-is-${contestantClass(name)}`, role: "img", "aria-label": `${name}: median ${label} over ${samples.length} samples` },
+    svg("text", { class: "ex-contestant-name", x: 0, y: base }, name),
+    svg("text", { class: "ex-tick", x: 0, y: base + 13 }, `${samples.length} samples`),
+    svg("line", { class: "ex-axis ex-base", x1: LEFT, x2: width - 22, y1: base + 1, y2: base + 1 }),
+    ...dots.map(dot => svg("circle", { class: "ex-sample", cx: dot.x, cy: base - 3 - dot.level * step, r: RADIUS })),
+    svg("rect", { class: "ex-quartiles", x: x(low), y: base + 4, width: Math.max(2, x(high) - x(low)), height: 6, rx: 2 }),
+    svg("line", { class: "ex-median", x1: middle, x2: middle, y1: base - 6, y2: base + 12 }),
+    svg("text", { class: "ex-contestant-median", x: at, y: base + 21, "text-anchor": "middle" }, label),
+  );
+}
+
+/** Names come from the record; a class only stands for those that have a look. */
+export function contestantClass(name: string): string {
+  return ["eager", "explorer", "stock"].includes(name) ? name : "other";
+}

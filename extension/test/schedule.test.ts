@@ -1,0 +1,148 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { BufferData, FusionData, HalfData, ItemData, OperationData, WhyData } from "../src/viewer/record";
+import { facetsOf } from "../src/viewer/facets";
+import { sortedBy } from "../src/viewer/datatable";
+import { inUse, planOf, rowsOf } from "../src/viewer/panes/memory/plan";
+import { Pairs } from "../src/viewer/panes/schedule/pairs";
+import { rail } from "../src/viewer/panes/schedule/rail";
+
+const why = (code: string, detail = ""): WhyData => ({ code, title: code, detail });
+const operation = (id: string, reads: string[], kind = "loop", target = "pointwise"): OperationData => ({ id, kind, target, reads, writes: [id], origins: [] });
+const item = (id: string, ...operations: string[]): ItemData => ({ id, kind: operations[0] === id ? "extern" : "kernel", operations });
+const fusion = (first: string, second: string, ok: boolean, code = "because"): FusionData => ({ first, second, ok, why: why(code) });
+
+/** x -> a -> b -> call -> c, and d apart from them; e only with a through b. */
+const half: HalfData = {
+  name: "f0", target: "cpu",
+  operations: [
+    operation("a", ["x"]), operation("b", ["a"]), operation("e", ["b"]), operation("call", ["b"], "extern", "aten.mm"),
+    operation("c", ["call", "b"]), operation("d", ["y"]), operation("g", ["x"]),
+  ],
+  schedule: {
+    items: [item("k0", "a", "b", "e"), item("call", "call"), item("k1", "c"), item("k2", "d"), item("k3", "g")],
+    fusions: [fusion("a", "b", true), fusion("b", "e", true), fusion("b", "c", false, "refuse.cycle")],
+  },
+};
+const ours = { fusionOff: false, triesOnlySharing: true };
+const explain = (first: string, second: string, known = ours) => {
+  const { together, headline, statements } = new Pairs(half, known).explain(first, second);
+  return { together, headline, standings: statements.map(each => each.standing), texts: statements.map(each => each.text), codes: statements.map(each => each.why?.code) };
+};
+
+test("a verdict of the compiler's own, in either order", () => {
+  assert.deepEqual(explain("b", "a"), { together: true, headline: "Together, in k0", standings: ["recorded"], texts: ["a with b:"], codes: ["because"] });
+  assert.deepEqual(explain("c", "b").codes, ["refuse.cycle"]);
+  assert.equal(explain("c", "b").together, false);
+});
+
+test("joined through others", () => {
+  const found = explain("a", "e");
+  assert.equal(found.together, true);
+  assert.deepEqual(found.standings, ["inferred", "recorded", "recorded"]);
+  assert.deepEqual(found.texts.slice(1), ["a with b:", "b with e:"]);
+});
+
+test("library calls stay as they are", () => {
+  assert.match(explain("a", "call").texts[0] ?? "", /call calls aten\.mm/);
+  assert.deepEqual(explain("a", "call").standings, ["inferred"]);
+});
+
+test("pairs that were never tried: their kernels' verdicts, and the third that stands between", () => {
+  const found = explain("a", "c");
+  assert.equal(found.headline, "Apart, in k0 and k1");
+  assert.deepEqual(found.codes, [undefined, "refuse.cycle", undefined]);
+  assert.match(found.texts[2] ?? "", /call needs b of k0, k1 needs call of call/);
+});
+
+test("what the record does not tell is said to be unknown", () => {
+  assert.match(explain("a", "d").texts[0] ?? "", /touch no buffer in common/);
+  assert.deepEqual(explain("a", "d").standings, ["inferred"]);
+  assert.deepEqual(explain("a", "d", { fusionOff: false, triesOnlySharing: false }).standings, ["unknown"], "another compiler may try what shares nothing");
+  assert.deepEqual(explain("a", "g").standings, ["unknown"], "both read x, and no verdict is kept");
+  assert.match(explain("a", "d", { fusionOff: true, triesOnlySharing: true }).texts[0] ?? "", /switched off/);
+  assert.match(explain("a", "nothing").texts[0] ?? "", /No step of the schedule runs nothing/);
+  const loose = new Pairs({ ...half, schedule: { items: [item("k0", "a", "b")], fusions: [] } }, ours).explain("a", "b");
+  assert.deepEqual([loose.together, loose.statements[0]?.standing], [true, "unknown"]);
+});
+
+test("an alias shares the storage that it is in", () => {
+  const alias: BufferData = { name: "m", type: "", kind: "loop", origins: [], where: "reuse", where_why: why("memory.alias"), of: "y" };
+  const changed: HalfData = {
+    ...half, buffers: [alias], operations: [...(half.operations ?? []), operation("m", ["q"])],
+    schedule: { items: [...(half.schedule?.items ?? []), item("k4", "m")], fusions: [] },
+  };
+  assert.deepEqual(new Pairs(changed, ours).explain("d", "m").statements.map(each => each.standing), ["unknown"]);
+});
+
+// ------------------------------------------------------------------------------------------------------- drawing
+
+test("boxes follow one another, and lanes that overlap are apart", () => {
+  const plan = rail(half, 300);
+  for (const [n, box] of plan.boxes.entries()) {
+    const next = plan.boxes[n + 1];
+    if (next) assert.ok(box.y + box.height < next.y);
+    for (const chip of box.chips) assert.ok(chip.x + chip.width <= 300 && chip.y + 18 <= box.y + box.height);
+  }
+  assert.deepEqual(plan.lanes.map(each => [each.buffer, each.from, [...each.to]]), [["b", 0, [1, 2]], ["call", 1, [2]]]);
+  for (const a of plan.lanes) for (const b of plan.lanes) {
+    if (a !== b && a.lane === b.lane) assert.ok(Math.max(...a.ends) < b.y || Math.max(...b.ends) < a.y);
+  }
+});
+
+test("a wide kernel wraps its operations", () => {
+  const names = Array.from({ length: 40 }, (_, n) => `operation${n}`);
+  const wide: HalfData = { name: "f0", target: "cpu", operations: names.map(each => operation(each, [])), schedule: { items: [item("k0", ...names)], fusions: [] } };
+  const { boxes } = rail(wide, 260);
+  assert.equal(boxes[0]?.chips.length, 40);
+  assert.ok(new Set(boxes[0]?.chips.map(each => each.y)).size > 10);
+});
+
+// -------------------------------------------------------------------------------------------------------- memory
+
+function buffer(name: string, where: string, bytes: number, first: number, last: number, more: Partial<BufferData> = {}): BufferData {
+  return { name, type: "f32", kind: "loop", origins: [], where, bytes, first, last, ...more };
+}
+
+test("bytes in use are the sum of what is alive, rounded up", () => {
+  const spans = [{ bytes: 100, first: 0, last: 1 }, { bytes: 64, first: 1, last: 3 }, { bytes: 0, first: 0, last: 3 }];
+  assert.deepEqual(inUse(spans, 3), [128, 192, 64, 64]);
+  assert.deepEqual(inUse([], 2), [0, 0, 0]);
+  assert.deepEqual(inUse([{ bytes: 64, first: -5, last: 900 }], 1), [64, 64], "a span outside the schedule is cut to it");
+});
+
+test("a plan: pool, reuse in place, and an alias that keeps its storage alive", () => {
+  const buffers = [
+    buffer("a", "pool", 640, 0, 1), buffer("b", "reuse", 640, 1, 2, { of: "a", where_why: why("memory.in_place") }),
+    buffer("c", "own", 64, 2, 4), buffer("d", "none", 64, 2, 2),
+    buffer("e", "reuse", 64, 3, 4, { of: "c", where_why: why("memory.alias") }), buffer("x", "", 0, 0, 0),
+    buffer("f", "pool", 640, 3, 3),
+  ];
+  const items = ["k0", "k1", "k2", "k3"].map(id => item(id));
+  const plan = planOf({ name: "f0", target: "cpu", buffers, schedule: { items, fusions: [] }, memory: { pool: 640, peak_before: 0, peak_after: 0 } });
+  assert.deepEqual(plan.before, [640, 1280, 704, 704, 64]);
+  assert.deepEqual(plan.after, [640, 640, 704, 704, 704]);
+  assert.deepEqual(plan.places.map(each => [each.kind, each.lives.map(life => life.name), each.first, each.last]), [
+    ["pool", ["a", "b"], 0, 2], ["pool", ["f"], 3, 3], ["own", ["c", "e"], 2, 4],
+  ]);
+  assert.deepEqual(plan.registers.map(each => each.name), ["d"]);
+  assert.deepEqual(rowsOf(plan.places).map(row => row.length), [2, 1]);
+});
+
+test("a circle of reuse, which no plan of ours has, ends", () => {
+  const buffers = [buffer("a", "reuse", 64, 0, 1, { of: "b" }), buffer("b", "reuse", 64, 1, 2, { of: "a" })];
+  assert.equal(planOf({ name: "f0", target: "cpu", buffers }).places.length, 2);
+});
+
+// ------------------------------------------------------------------------------------------- filters and sorting
+
+test("facets count, the most frequent first", () => {
+  assert.deepEqual(facetsOf(["a", "b", "b"], each => each, each => each.toUpperCase()), [{ id: "b", label: "B", count: 2 }, { id: "a", label: "A", count: 1 }]);
+});
+
+test("sorting is stable, and what has no value comes last either way", () => {
+  const rows = [["a", 2], ["b", null], ["c", 1], ["d", 2]] as const;
+  const names = (down: boolean) => sortedBy(rows, ([, value]) => value, down).map(([name]) => name).join("");
+  assert.equal(names(false), "cadb");
+  assert.equal(names(true), "adcb");
+});

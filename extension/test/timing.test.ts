@@ -1,0 +1,237 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { linear, logarithmic, powerTicks, roundTicks, fitted, textWidth } from "../src/viewer/chart";
+import type { CompileData, MachineData, RecordData, StageData, TimingData } from "../src/viewer/record";
+import { compilingBefore, tableOf, timelineOf } from "../src/viewer/panes/timeline/spans";
+import { costsOf, performance, ridge, roof, whyNoOverhead, type Cost } from "../src/viewer/panes/timing/costs";
+import { farApart, median, paysOffAfter, quartiles, ratio, stacked, withSpread, writtenRatio } from "../src/viewer/panes/timing/figures";
+import { pointsOf } from "../src/viewer/panes/timing/roofline";
+import { contestants, Runs } from "../src/viewer/panes/timing/runs";
+import { positionOf, positions, Sizes, sizeAt } from "../src/viewer/panes/timing/sizes";
+
+test("median and quartiles are those of Python's statistics", () => {
+  assert.equal(median([3, 1, 2]), 2);
+  assert.equal(median([4, 1, 2, 3]), 2.5);
+  // statistics.quantiles([...], n=4)
+  assert.deepEqual(quartiles([1, 2, 3, 4, 5]), [1.5, 4.5]);
+  assert.deepEqual(quartiles([7, 1, 4, 9]), [1.75, 8.5]);
+  assert.deepEqual(quartiles([1, 2]), [0.75, 2.25]);
+  assert.deepEqual(quartiles([5]), [5, 5]);
+});
+
+test("no more digits than the spread allows", () => {
+  const written: [number, number, string][] = [
+    [32.2e-3, 15.3e-3, "32 ± 15 ms"], [58.4e-6, 46.2e-6, "58 ± 46 µs"], [0.5, 0.001, "500.0 ± 1.0 ms"], [1.2, 0.72, "1.20 ± 0.72 s"],
+    [443e-3, 712e-3, "443 ± 712 ms"], [12.34e-6, 0.0008e-6, "12.340 ± 0.001 µs"], [2e-6, 0, "2.00 µs"],
+  ];
+  for (const [middle, spread, text] of written) assert.equal(withSpread(middle, spread), text);
+});
+
+test("a ratio says when it is within the spread", () => {
+  const clear = ratio([1, 1.1, 0.9, 1], [4, 4.1, 3.9, 4]);
+  assert.ok(clear && !clear.unclear && clear.value === 4);
+  const unclear = ratio([1, 2, 3, 4], [2, 3, 4, 5]);
+  assert.ok(unclear?.unclear);
+  assert.equal(ratio([], [1]), null);
+  assert.equal(ratio([0, 0, 0], [1]), null);
+  assert.equal(writtenRatio({ value: 12.34, least: 12, most: 13, unclear: false }), "12×");
+  assert.equal(writtenRatio({ value: 2.345, least: 2.34, most: 2.35, unclear: false }), "2.35×");
+  assert.equal(writtenRatio({ value: 2.345, least: 1.5, most: 3, unclear: false }), "2.3×");
+});
+
+test("a compile pays off only where a call is clearly quicker", () => {
+  assert.equal(paysOffAfter(10, [1, 1, 1, 1], [2, 2, 2, 2]), 10);
+  assert.equal(paysOffAfter(10, [1, 2, 3, 4], [2, 3, 4, 5]), null);
+  assert.equal(paysOffAfter(10, [2, 2, 2, 2], [1, 1, 1, 1]), null);
+});
+
+test("dots stack where they fall into one column", () => {
+  assert.deepEqual(stacked([1, 1.4, 9], value => value, 5), [{ x: 0, level: 0 }, { x: 0, level: 1 }, { x: 10, level: 0 }]);
+  assert.ok(farApart([1e-5, 1e-2]) && !farApart([1, 2]) && !farApart([]));
+});
+
+// -------------------------------------------------------------------------------------------------------- scales
+
+test("ticks are round and inside", () => {
+  assert.deepEqual(roundTicks(0, 10, 5), [0, 2, 4, 6, 8, 10]);
+  assert.deepEqual(roundTicks(0, 1.83, 4).map(each => each.toFixed(1)), ["0.0", "0.5", "1.0", "1.5"]);
+  assert.deepEqual(roundTicks(5, 5, 4), [5]);
+  assert.deepEqual(powerTicks(0.5, 2000), [1, 10, 100, 1000]);
+  assert.deepEqual(powerTicks(1, 30), [1, 2, 5, 10, 20]);
+  for (const most of [1e-9, 0.3, 7, 1e12]) {
+    const ticks = roundTicks(0, most, 5);
+    assert.ok(ticks.length >= 3 && ticks.length <= 8 && ticks.every(each => each >= 0 && each <= most * (1 + 1e-9)), String(most));
+  }
+});
+
+test("scales", () => {
+  const x = linear(0, 10, 100, 200);
+  assert.deepEqual([x(0), x(5), x(10)], [100, 150, 200]);
+  const log = logarithmic(1, 100, 0, 200);
+  assert.deepEqual([log(1), log(10), log(100)], [0, 100, 200]);
+  assert.ok(Number.isFinite(linear(3, 3, 0, 10)(3)) && Number.isFinite(logarithmic(3, 3, 0, 10)(3)));
+});
+
+test("labels fit or are shortened, and vanish when nothing would be left", () => {
+  assert.equal(fitted("kernel", 100), "kernel");
+  const short = fitted("a very long kernel name", 60);
+  assert.ok(short.endsWith("…") && textWidth(short) <= 60);
+  assert.equal(fitted("kernel", 10), "");
+});
+
+// ------------------------------------------------------------------------------------------------------ roofline
+
+const machine: MachineData = { name: "a machine", bytes_per_second: 10e9, flops_per_second: 100e9 };
+const cost = (seconds: number | null, bytes: number | null, flops: number | null): Cost => ({ compile: "f0", half: "", id: "k0", kind: "kernel", runs: "", seconds, bytes, flops });
+
+test("the roofline's figures", () => {
+  assert.equal(ridge(machine), 10);
+  assert.deepEqual([roof(machine, 1), roof(machine, 10), roof(machine, 1000)], [10e9, 100e9, 100e9]);
+  const moving = performance(cost(1, 5e9, 5e9), machine);
+  assert.deepEqual(moving, { bytesPerSecond: 5e9, flopsPerSecond: 5e9, intensity: 1, share: 0.5, bound: "bandwidth" });
+  const computing = performance(cost(2, 1e9, 100e9), machine);
+  assert.deepEqual([computing?.bound, computing?.share, computing?.intensity], ["arithmetic", 0.5, 100]);
+  // On the roof: what it reaches is what the machine allows there.
+  const best = performance(cost(0.5, 5e9, 5e9), machine);
+  assert.equal(best?.flopsPerSecond, roof(machine, best?.intensity ?? 0));
+});
+
+test("kernels without a place on it", () => {
+  assert.equal(performance(cost(null, 1, 1), machine), null);
+  assert.equal(performance(cost(1, null, null), machine), null);
+  assert.equal(performance(cost(1, 0, 5), machine), null);
+  assert.equal(performance(cost(1, 1, 1), { ...machine, flops_per_second: 0 }), null);
+  assert.deepEqual(pointsOf([cost(1, 100, 0), cost(1, 100, 100)], machine).map(each => each.at.intensity), [1]);
+});
+
+function timed(contestant: number, overhead: number | null): TimingData {
+  return { contestants: [{ name: "explorer", median: contestant, spread: 0, samples: [contestant] }], overhead };
+}
+
+function withKernels(seconds: (number | null)[], timing: TimingData | null): RecordData {
+  const kernels = seconds.map((each, n) => ({ id: `k${n}`, function: "", language: "cpp", source: { lines: [] }, origins: [], bytes: 1, flops: 1, seconds: each }));
+  const items = [...kernels.map(each => ({ id: each.id, kind: "kernel", operations: [] })), { id: "call0", kind: "extern", operations: ["call0"] }];
+  const half = { name: "f0", target: "cpu", kernels, schedule: { items, fusions: [] }, extern_seconds: { call0: 1 } };
+  return record([compile("f0", 0, [], { halves: [half] })], timing);
+}
+
+test("costs in the order in which they run; a library call's bytes are not known", () => {
+  const found = costsOf(withKernels([2, 3], timed(10, 4)));
+  assert.deepEqual(found.map(each => [each.id, each.kind, each.seconds, each.bytes]), [["k0", "kernel", 2, 1], ["k1", "kernel", 3, 1], ["call0", "call", 1, null]]);
+});
+
+test("why the time outside the kernels is not told", () => {
+  const why = (seconds: (number | null)[], timing: TimingData | null) => {
+    const made = withKernels(seconds, timing);
+    return whyNoOverhead(made, costsOf(made));
+  };
+  assert.equal(why([2], timed(10, 4)), "");
+  assert.match(why([20], timed(10, null)), /longer than the whole call/);
+  assert.match(why([null], timed(10, null)), /not every kernel/);
+  assert.equal(why([2], null), "");
+});
+
+// ---------------------------------------------------------------------------------------------------------- runs
+
+test("samples stream in, and the result takes their place", () => {
+  const runs = new Runs();
+  runs.take({ type: "running", compile: "", stage: "", what: "timing eager" });
+  runs.take({ type: "samples", run: "", name: "eager", seconds: [1, 2] });
+  runs.take({ type: "samples", run: "", name: "eager", seconds: [3] });
+  runs.take({ type: "samples", run: "", name: "explorer", seconds: [0.5] });
+  assert.deepEqual(contestants(runs.find("") as never).map(each => [each.name, each.median]), [["eager", 2], ["explorer", 0.5]]);
+  assert.equal(runs.running?.id, "");
+  runs.take({ type: "timed", run: "", timing: timed(1, null) });
+  assert.deepEqual(contestants(runs.find("") as never).map(each => each.name), ["explorer"]);
+  assert.equal(runs.running, undefined);
+});
+
+test("a run with other sizes stands beside the record's own", () => {
+  const runs = new Runs();
+  runs.recorded(timed(1, null));
+  const id = runs.start({ x: [8, 8] });
+  runs.take({ type: "samples", run: id, name: "explorer", seconds: [2] });
+  runs.take({ type: "samples", run: "another page's", name: "explorer", seconds: [9] });
+  assert.deepEqual(runs.all.value.map(each => [each.id, each.state]), [["", "ended"], [id, "running"]]);
+  runs.take({ type: "timed", run: id, timing: timed(2, null) });
+  runs.take({ type: "done", run: id });
+  assert.deepEqual(runs.find(id)?.state, "ended");
+  assert.deepEqual(runs.find("")?.timing?.contestants[0]?.median, 1);
+});
+
+test("a run that was stopped, that failed, or whose kernel went away", () => {
+  const runs = new Runs();
+  const first = runs.start({});
+  runs.take({ type: "done", run: first, error: "it was stopped" });
+  assert.deepEqual([runs.find(first)?.state, runs.find(first)?.error], ["failed", "it was stopped"]);
+  const second = runs.start({});
+  runs.take({ type: "done", run: second });
+  assert.equal(runs.find(second)?.state, "failed", "it ended and gave nothing");
+  const third = runs.start({});
+  runs.lost();
+  assert.match(runs.find(third)?.error ?? "", /kernel/);
+});
+
+// --------------------------------------------------------------------------------------------------------- sizes
+
+test("equal sizes move together, ones stay", () => {
+  const sizes = new Sizes([{ name: "x", dtype: "float32", shape: [64, 128, 1] }, { name: "w", dtype: "bfloat16", shape: [128, 1] }]);
+  assert.equal(sizes.bytes, 64 * 128 * 4 + 128 * 2);
+  sizes.set({ argument: "x", dim: 1 }, 256);
+  assert.deepEqual(sizes.shapes.value, { x: [64, 256, 1], w: [256, 1] });
+  sizes.set({ argument: "x", dim: 2 }, 4);
+  assert.deepEqual(sizes.shapes.value, { x: [64, 256, 4], w: [256, 1] });
+  sizes.tied.value = false;
+  sizes.set({ argument: "w", dim: 0 }, 512);
+  assert.deepEqual(sizes.shapes.value, { x: [64, 256, 4], w: [512, 1] });
+  assert.ok(sizes.changed);
+  sizes.set({ argument: "w", dim: 0 }, NaN);
+  assert.deepEqual(sizes.shapes.value["w"], [512, 1]);
+  sizes.reset();
+  assert.ok(!sizes.changed);
+});
+
+test("a slider's positions lead to sizes and back", () => {
+  for (const size of [1, 2, 3, 4, 8, 128, 1000, 4096]) assert.ok(Math.abs(sizeAt(positionOf(size)) / size - 1) < 0.1, String(size));
+  assert.equal(sizeAt(positions(4)), 4096);
+  assert.equal(sizeAt(positions(2 ** 30)), 2 ** 24);
+});
+
+// ------------------------------------------------------------------------------------------------------ timeline
+
+function stage(name: string, started: number, seconds: number, more: Partial<StageData> = {}): StageData {
+  return { id: `${name}@${started}`, name, started, seconds, depth: 0, ...more };
+}
+
+function compile(id: string, started: number, stages: StageData[], more: Partial<CompileData> = {}): CompileData {
+  return { id, title: id, started, seconds: stages.filter(each => each.depth === 0).reduce((sum, each) => sum + each.seconds, 0), stages, ...more };
+}
+
+function record(compiles: CompileData[], timing: TimingData | null = null): RecordData {
+  return { version: 1, title: "", engine: "explorer", target: "", created: "", environment: {}, config: {}, sources: [], coverage: {}, compiles, timing };
+}
+
+test("compiles one after another share rows; one inside another gets its own", () => {
+  const inner = compile("f1", 101, [stage("capture", 101, 1)]);
+  const found = timelineOf(record([compile("f0", 100, [stage("capture", 100, 2), stage("verify", 100.5, 1, { depth: 1 })]), inner, compile("f2", 110, [stage("capture", 110, 1)])]));
+  assert.deepEqual(found.spans.map(each => [each.name, each.from, each.row]), [
+    ["f0 f0", 0, 0], ["capture", 0, 1], ["verify", 0.5, 2], ["f2 f2", 10, 0], ["capture", 10, 1], ["f1 f1", 1, 3], ["capture", 1, 4],
+  ]);
+  assert.equal(found.rows, 5);
+  assert.deepEqual(found.busy, [[0, 2], [10, 11]]);
+  assert.deepEqual([compilingBefore(found.busy, 1), compilingBefore(found.busy, 5), compilingBefore(found.busy, Infinity)], [1, 2, 3]);
+});
+
+test("nothing compiled, and a compile without stages", () => {
+  assert.deepEqual(timelineOf(record([])).spans, []);
+  assert.deepEqual(timelineOf(record([compile("process", 0, [])])).spans, []);
+});
+
+test("the table has builds under the stage that ran them, and what no stage took", () => {
+  const build = { tool: "g++", command: [], version: "12", output: "", seconds: 0.5, cached: true };
+  const half = { name: "f0_forward", target: "cpu", builds: [build] };
+  const made = compile("f0", 0, [stage("lower", 0, 1, { half: "f0_forward" }), stage("build", 1, 1, { half: "f0_forward" })], { seconds: 2.5, halves: [half] });
+  assert.deepEqual(tableOf(record([made])).map(each => [each.name, each.seconds, each.note]), [
+    ["f0 f0", 2.5, ""], ["lower forward", 1, ""], ["build forward", 1, ""], ["g++ 12", 0.5, "from the cache"], ["between stages", 0.5, ""],
+  ]);
+});
