@@ -15,7 +15,6 @@ export function dragged(handle: HTMLElement, area: HTMLElement, drop: (target: s
     const move = (event: PointerEvent) => {
       if (!mark.isConnected) {
         if (Math.hypot(event.clientX - down.clientX, event.clientY - down.clientY) < STARTS_AT) return;
-        handle.setPointerCapture(down.pointerId);
         area.append(mark);
       }
       found = under(area, event, mark);
@@ -27,6 +26,7 @@ export function dragged(handle: HTMLElement, area: HTMLElement, drop: (target: s
       mark.remove();
       if (found && event.type === "pointerup") drop(found.tab, found.place);
     };
+    handle.setPointerCapture(down.pointerId);
     handle.addEventListener("pointermove", move);
     handle.addEventListener("pointerup", end);
     handle.addEventListener("pointercancel", end);
@@ -35,7 +35,8 @@ export function dragged(handle: HTMLElement, area: HTMLElement, drop: (target: s
 
 function under(area: HTMLElement, event: PointerEvent, mark: HTMLElement): { tab: string; place: Place } | null {
   mark.hidden = true;
-  const cell = document.elementsFromPoint(event.clientX, event.clientY).map(each => each.closest<HTMLElement>(".ex-cell")).find(each => each && area.contains(each));
+  const cells = document.elementsFromPoint(event.clientX, event.clientY).map(each => each.closest<HTMLElement>(".ex-cell"));
+  const cell = cells.find(each => each && area.contains(each));
   const tab = cell?.dataset.active;
   if (!cell || !tab) return null;
   const box = cell.getBoundingClientRect();

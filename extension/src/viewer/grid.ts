@@ -3,11 +3,12 @@
 import { h } from "./dom";
 import { dragged } from "./drag";
 import {
-  another, closed, kindOf, type Layout, moved, opened, placed, resized, type Side, tabsOf, withCellShares, withColumnShares,
+  another, closed, kindOf, type Layout, moved, opened, placed, type Side, tabsOf, withCellShares, withColumnShares,
 } from "./layout";
 import { type Item, menuButton } from "./menu";
 import type { Pane, PaneKind } from "./pane";
-import { Signal } from "./signal";
+import type { Signal } from "./signal";
+import { Split } from "./split";
 
 interface Shown {
   readonly panel: HTMLElement;
@@ -26,6 +27,9 @@ const SIDES: readonly [Side, string][] = [["left", "left"], ["right", "right"], 
 export class Grid {
   readonly element = h("div", { class: "ex-columns" });
   private readonly shown = new Map<string, Shown>();
+  /** Which tabs are where: while that stays, a change of sizes moves borders and nothing else. */
+  private structure = "";
+  private splits: ((of: Layout) => void)[] = [];
   /** The tab that was used last: what is opened next goes beside it. */
   private last: string | undefined;
 
@@ -58,8 +62,10 @@ export class Grid {
     return tabsOf(this.layout.value);
   }
 
+  /** Puts the focus on a tab, or on the first one where it is gone. */
   focus(tab: string): void {
-    this.element.querySelector<HTMLElement>(`[role=tab][data-tab="${CSS.escape(tab)}"]`)?.focus();
+    const own = this.element.querySelector<HTMLElement>(`[role=tab][data-tab="${CSS.escape(tab)}"]`);
+    (own ?? this.element.querySelector<HTMLElement>("[role=tab][aria-selected=true], button"))?.focus();
   }
 
   dispose(): void {
@@ -74,6 +80,13 @@ export class Grid {
 
   private render(): void {
     const layout = this.layout.value;
+    const structure = JSON.stringify(layout.columns.map(column => column.cells.map(cell => [cell.tabs, cell.active])));
+    if (structure !== this.structure) this.build(layout);
+    this.structure = structure;
+    this.splits.forEach(size => size(layout));
+  }
+
+  private build(layout: Layout): void {
     const present = new Set(tabsOf(layout));
     for (const [tab, { pane, panel }] of this.shown) {
       if (present.has(tab)) continue;
@@ -82,15 +95,16 @@ export class Grid {
       this.shown.delete(tab);
     }
     const scrolled = positions(this.element);
+    this.splits = [];
     const columns = layout.columns.map((column, x) => {
-      const cells = column.cells.map(cell => this.cell(cell.tabs, cell.active, cell.share));
-      const shares = column.cells.map(cell => cell.share);
-      const resize = (to: readonly number[]) => (this.layout.value = withCellShares(this.layout.value, x, to));
-      return h("div", { class: "ex-column", style: `flex-grow: ${column.share}` }, ...between(cells, shares, "horizontal", resize));
+      const cells = column.cells.map(cell => this.cell(cell.tabs, cell.active));
+      const split = new Split(cells, "horizontal", of => of.columns[x]?.cells ?? [], shares => (this.layout.value = withCellShares(this.layout.value, x, shares)));
+      this.splits.push(of => split.size(of));
+      return h("div", { class: "ex-column" }, ...split.elements);
     });
-    const shares = layout.columns.map(column => column.share);
-    const resize = (to: readonly number[]) => (this.layout.value = withColumnShares(this.layout.value, to));
-    this.element.replaceChildren(...between(columns, shares, "vertical", resize));
+    const split = new Split(columns, "vertical", of => of.columns, shares => (this.layout.value = withColumnShares(this.layout.value, shares)));
+    this.splits.push(of => split.size(of));
+    this.element.replaceChildren(...split.elements);
     if (columns.length === 0) this.element.append(this.nothing());
     for (const [element, top, left] of scrolled) element.scrollTo(left, top);
     for (const column of layout.columns) {
@@ -132,7 +146,7 @@ export class Grid {
     return (this.kind(tab)?.title ?? tab) + (number ? ` ${number}` : "");
   }
 
-  private cell(tabs: readonly string[], active: string, share: number): HTMLElement {
+  private cell(tabs: readonly string[], active: string): HTMLElement {
     const id = (tab: string, part: string) => `${this.name}-${part}-${tab}`;
     const buttons = tabs.map(tab => {
       const button = h("button", {
@@ -165,7 +179,7 @@ export class Grid {
       return panel;
     });
     return h(
-      "div", { class: "ex-cell", "data-active": active, style: `flex-grow: ${share}` },
+      "div", { class: "ex-cell", "data-active": active },
       h("div", { class: "ex-tabbar" }, h("div", { role: "tablist", class: "ex-tabs", "aria-label": "Panes" }, ...buttons), tools),
       ...panels,
     );
@@ -206,61 +220,8 @@ export class Grid {
       run: () => this.change(moved(layout, tab, side), tab),
       unavailable: moved(layout, tab, side) === layout ? "There is nowhere to move it to" : undefined,
     }));
-    return [...this.panes.exports(tab), ...moves, { label: "Close", run: () => (this.layout.value = closed(layout, tab)) }];
+    return [...this.panes.exports(tab), ...moves, { label: "Close", run: () => this.change(closed(layout, tab), "") }];
   }
-}
-
-type Orientation = "horizontal" | "vertical";
-
-/** The parts with a movable border between each two. */
-function between(
-  parts: readonly HTMLElement[], shares: readonly number[], orientation: Orientation, resize: (to: readonly number[]) => void,
-): HTMLElement[] {
-  return parts.flatMap((part, at) =>
-    at === 0 ? [part] : [splitter(parts, shares, at - 1, orientation, resize), part],
-  );
-}
-
-function splitter(
-  parts: readonly HTMLElement[], initial: readonly number[], at: number, orientation: Orientation, resize: (to: readonly number[]) => void,
-): HTMLElement {
-  const across = orientation === "vertical";
-  let shares = initial;
-  const value = () => String(Math.round(100 * shares.slice(0, at + 1).reduce((sum, each) => sum + each, 0)));
-  const element = h("div", {
-    role: "separator", class: "ex-splitter", tabindex: 0, "aria-orientation": orientation,
-    "aria-label": across ? "Border between columns" : "Border between rows",
-    "aria-valuemin": 0, "aria-valuemax": 100, "aria-valuenow": value(),
-  });
-  const show = (to: readonly number[]) => {
-    shares = to;
-    parts.forEach((part, n) => (part.style.flexGrow = String(to[n])));
-    element.setAttribute("aria-valuenow", value());
-  };
-  element.addEventListener("keydown", event => {
-    const by = { ArrowLeft: -0.03, ArrowUp: -0.03, ArrowRight: 0.03, ArrowDown: 0.03 }[event.key];
-    if (by === undefined) return;
-    event.preventDefault();
-    event.stopPropagation();
-    show(resized(shares, at, by));
-  });
-  element.addEventListener("blur", () => {
-    if (shares !== initial) resize(shares);
-  });
-  element.addEventListener("dblclick", () => resize(shares.map(() => 1 / shares.length)));
-  element.addEventListener("pointerdown", down => {
-    const whole = parts.reduce((sum, part) => sum + (across ? part.offsetWidth : part.offsetHeight), 0);
-    const started = shares;
-    const from = across ? down.clientX : down.clientY;
-    const move = (event: PointerEvent) => show(resized(started, at, ((across ? event.clientX : event.clientY) - from) / whole));
-    element.setPointerCapture(down.pointerId);
-    element.addEventListener("pointermove", move);
-    element.addEventListener("lostpointercapture", () => {
-      element.removeEventListener("pointermove", move);
-      if (shares !== started) resize(shares);
-    }, { once: true });
-  });
-  return element;
 }
 
 /** Where the elements below are scrolled to: moving one in the page forgets it. */

@@ -17,7 +17,7 @@ export class Trail {
   constructor(private readonly context: Context) {
     const render = () => this.render();
     const { selection, model } = context;
-    this.disposers = [selection.hovered.watch(render), selection.pinned.watch(render), model.links.watch(render)];
+    this.disposers = [selection.hovered.watch(render), selection.pinned.watch(render), model.links.watch(render), context.compile.watch(render)];
   }
 
   dispose(): void {
@@ -34,15 +34,24 @@ export class Trail {
     }
     const links = this.context.model.links.value;
     const { causes, effects } = chainInWords(links, what);
+    const elsewhere = compilesOf(links, what).filter(id => id !== this.context.compile.value);
+    const here = elsewhere.length < compilesOf(links, what).length;
+    const go = here ? [] : elsewhere.slice(0, MOST_NAMED).map(id =>
+      h("button", { type: "button", class: "ex-link", onclick: () => (this.context.compile.value = id) }, `in ${id}`));
     const guessed = links.inferred(what);
     this.element.replaceChildren(
       h("strong", {}, nameOf(what)),
       h("span", {}, causes),
-      h("span", { class: "ex-trail-effects" }, effects),
+      h("span", { class: "ex-trail-effects" }, effects, ...go.flatMap(each => [" ", each])),
       ...(guessed ? [h("em", {}, `link inferred: ${guessed}`)] : []),
       ...(pinned.value === null ? [] : [h("span", { class: "ex-trail-pin" }, pinned.value === what ? "pinned " : `pinned: ${nameOf(pinned.value)} `, free)]),
     );
   }
+}
+
+/** The compiles that an element's chain runs through. */
+function compilesOf(links: Links, what: Key): string[] {
+  return [...new Set([...links.chain(what)].map(each => parts(each).compile))].filter(Boolean);
 }
 
 /** An element's name as a person reads it. */

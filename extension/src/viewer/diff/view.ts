@@ -171,7 +171,7 @@ export class DiffView {
 
   private column(side: Side, rows: readonly Row[], stage: StagePair, name = side.name): [HTMLElement, TextView] {
     const body = h("div", { class: "ex-body-text" });
-    const box = h("section", { class: "ex-diff-column", "aria-label": name }, h("h3", {}, name), body);
+    const box = h("section", { class: "ex-diff-column", "aria-label": name }, h("h2", {}, name), body);
     const view = new TextView(body, side);
     view.show({ rows, language: this.language(stage), label: `${stage.id} of ${name}` });
     return [box, view];

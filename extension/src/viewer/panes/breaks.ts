@@ -56,14 +56,14 @@ function content(context: Context, cards: Map<string, HTMLElement>): HTMLElement
     : captured.length > 0 ? "No graph break: every captured function is one graph." : "No capture has ended, so nothing is known of graph breaks.";
   const python = record.coverage.python ?? [];
   return [
-    h("h3", {}, heading),
+    h("h2", {}, heading),
     ...found.map(([compile, each]) => {
       const made = card(context, compile, each, compile.id === chosen);
       cards.set(key(compile.id, each.instruction), made);
       return made;
     }),
     ...record.compiles.filter(each => each.fallback).map(compile => fallbackCard(context, compile)),
-    h("h3", {}, python.length ? "Ran in Python, outside all graphs" : "Nothing ran in Python outside the graphs"),
+    h("h2", {}, python.length ? "Ran in Python, outside all graphs" : "Nothing ran in Python outside the graphs"),
     h("ul", { class: "ex-list" }, ...python.map(each => h("li", {}, h("code", {}, each)))),
   ];
 }
@@ -86,7 +86,7 @@ function card(context: Context, compile: CompileData, broke: BreakData, chosen: 
   });
   const element = h(
     "section", { class: `ex-card${chosen ? " ex-chosen" : ""}`, tabindex: -1, "aria-label": `Break: ${why.title}` },
-    h("h4", {}, `⤶ ${why.title}`),
+    h("h3", {}, `⤶ ${why.title}`),
     h("dl", { class: "ex-facts" },
       ...(why.detail ? row("What happened", h("code", {}, why.detail)) : []),
       ...row("Where", `${compile.id}, `, span ? link(placeName(span.file, span.line), () => context.show("source", `|${span.file}:${span.line}`)) : "no source line", ", ",
@@ -105,7 +105,7 @@ function card(context: Context, compile: CompileData, broke: BreakData, chosen: 
 function fallbackCard(context: Context, compile: CompileData): HTMLElement {
   const why = compile.fallback;
   return h(
-    "section", { class: "ex-card" }, h("h4", {}, `⚠ ${compile.id} ${compile.title} runs eagerly: ${why?.title ?? ""}`),
+    "section", { class: "ex-card" }, h("h3", {}, `⚠ ${compile.id} ${compile.title} runs eagerly: ${why?.title ?? ""}`),
     h("p", {}, why?.detail ?? ""), h("button", { type: "button", class: "ex-link", onclick: () => context.reason(why?.code ?? "") }, why?.code ?? ""),
   );
 }

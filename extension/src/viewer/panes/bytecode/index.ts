@@ -214,9 +214,9 @@ class Bytecode implements Pane {
     });
     return h(
       "div", { class: "ex-state" },
-      h("section", {}, h("h3", {}, `Stack (${state.stack.length}, top first)`), h("ol", { class: "ex-values", reversed: true }, ...stack)),
-      h("section", {}, h("h3", {}, `Locals (${state.locals.size})`), h("table", { class: "ex-table" }, h("tbody", {}, ...locals))),
-      h("section", {}, h("h3", {}, `Graph so far (${state.nodes})`), h("ol", { class: "ex-values", reversed: true }, ...grown.reverse())),
+      h("section", {}, h("h2", {}, `Stack (${state.stack.length}, top first)`), h("ol", { class: "ex-values", reversed: true }, ...stack)),
+      h("section", {}, h("h2", {}, `Locals (${state.locals.size})`), h("table", { class: "ex-table" }, h("tbody", {}, ...locals))),
+      h("section", {}, h("h2", {}, `Graph so far (${state.nodes})`), h("ol", { class: "ex-values", reversed: true }, ...grown.reverse())),
       h("p", { class: "ex-hint-inline" }, `Before the instruction, in ${state.calls.join(" › ")}${state.attempt > 1 ? `; evaluation ${state.attempt}: the one before was given up to end the graph earlier` : ""}. New values are marked •.`),
     );
   }
