@@ -4,14 +4,15 @@ import assert from "node:assert/strict";
 import type { Locator, Page } from "playwright-core";
 import { PANES } from "../src/viewer/panes";
 
-/** Opens every pane by the menu, and sees that it holds something. */
-export async function openEachPane(viewer: Locator): Promise<void> {
+/** Opens every pane by the menu, sees that it holds something, and gives a look at it. */
+export async function openEachPane(viewer: Locator, look: (title: string) => Promise<void> = () => Promise.resolve()): Promise<void> {
   for (const { id, title } of PANES) {
     await viewer.getByRole("button", { name: "Add a pane", exact: true }).click();
     await viewer.page().getByRole("menuitem", { name: title, exact: true }).click();
     const pane = paneOf(viewer, id);
     await pane.waitFor();
     assert.notEqual((await pane.innerText()).trim(), "", `the pane ${title} is empty`);
+    await look(title);
   }
 }
 

@@ -1,0 +1,81 @@
+// The report of one file, opened from disk as a person would who was sent it.
+
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { after, before, test } from "node:test";
+import { pathToFileURL } from "node:url";
+import type { Browser } from "playwright-core";
+import { faults } from "./axe";
+import { launch, Visit } from "./browser";
+import { type Made, make } from "./make";
+import { openEachPane, ran } from "./panes";
+
+let made: Made;
+let browser: Browser;
+
+before(async () => {
+  made = make();
+  browser = await launch();
+});
+
+after(async () => {
+  await browser?.close();
+  made?.remove();
+});
+
+async function visit(name: string, look: Parameters<typeof Visit.start>[1] = {}): Promise<Visit> {
+  const started = await Visit.start(browser, look);
+  await started.page.goto(pathToFileURL(join(made.folder, name)).href);
+  return started;
+}
+
+for (const dark of [false, true]) {
+  test(`shows every pane, asks for nothing, and has no serious fault (${dark ? "dark" : "light"})`, async () => {
+    const on = await visit("plain.html", { dark });
+    const viewer = on.page.locator("#viewer");
+    await viewer.locator(".ex-header").waitFor();
+    await on.picture(`report-${dark ? "dark" : "light"}`);
+    await openEachPane(viewer, async pane => assert.deepEqual(await faults(on.page), [], pane));
+    assert.deepEqual(on.errors, []);
+    assert.deepEqual(on.left, []);
+    await on.end();
+  });
+}
+
+test("nothing in a record runs", async () => {
+  const on = await visit("hostile.html");
+  await openEachPane(on.page.locator("#viewer"));
+  assert.equal(await ran(on.page), false);
+  assert.equal(await on.page.locator("img").count(), 0);
+  assert.deepEqual(on.errors, []);
+  await on.end();
+});
+
+test("without scripts the page shows what was generated", async () => {
+  const on = await visit("plain.html", { scripts: false });
+  assert.match(await on.page.locator("body").innerText(), /gated/);
+  assert.ok(await on.page.locator("details").count());
+  await on.end();
+});
+
+test("weighs less than 1 MB beside its record", () => {
+  const page = readFileSync(join(made.folder, "plain.html"));
+  const record = readFileSync(join(made.folder, "plain.explore.json.gz"));
+  assert.ok(page.length - record.length < 1e6, `${page.length - record.length} bytes`);
+});
+
+test("a report saved from the report shows the same record", async () => {
+  const on = await visit("plain.html");
+  await on.page.getByRole("button", { name: "Save as a file" }).click();
+  const saving = on.page.waitForEvent("download");
+  await on.page.getByRole("menuitem", { name: "Everything as one page" }).click();
+  const copy = join(made.folder, "copy.html");
+  await (await saving).saveAs(copy);
+  const held = await on.page.locator("#record").textContent();
+  await on.page.goto(pathToFileURL(copy).href);
+  await on.page.locator("#viewer .ex-header").waitFor();
+  assert.equal(await on.page.locator("#record").textContent(), held);
+  assert.deepEqual(on.errors, []);
+  await on.end();
+});
