@@ -5,6 +5,7 @@ import { breaks } from "./breaks";
 import { bytecode } from "./bytecode";
 import { code } from "./code";
 import { diff } from "./diff";
+import { graphs } from "./graphs";
 import { source } from "./source";
 import { text } from "./text";
 
@@ -12,6 +13,7 @@ export const PANES: readonly PaneKind[] = [
   source,
   bytecode,
   breaks,
+  graphs,
   code,
   text,
   diff,

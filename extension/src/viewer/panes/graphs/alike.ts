@@ -1,0 +1,74 @@
+// Layers that are alike: the same operations on the same types in the same order, called with the same arguments and
+// wired in the same way. Compared in full, in every state of the graph.
+
+import type { Family, State, StateNode } from "./family";
+import type { Group } from "./groups";
+
+export class Signatures {
+  private readonly found = new Map<Group, string>();
+
+  constructor(private readonly family: Family, private readonly moduleOf: (index: number) => string) {}
+
+  of(group: Group): string {
+    let text = this.found.get(group);
+    if (text === undefined) this.found.set(group, (text = [...this.family.states.values()].map(state => this.written(group, state)).join("\n\n")));
+    return text;
+  }
+
+  private written(group: Group, state: State): string {
+    const members = group.vertices.filter(vertex => state.nodes.has(vertex));
+    const inside = new Map(members.map((vertex, n) => [vertex, n]));
+    const outside = new Map<number, number>();
+    const stem = members.reduce<string | null>((found, vertex) => common(found, this.moduleOf(vertex)), null) ?? "";
+    return members.map(vertex => {
+      const node = state.nodes.get(vertex)!;
+      const inputs = node.sources.map(source => {
+        const own = inside.get(source);
+        if (own !== undefined) return `i${own}`;
+        if (!outside.has(source)) outside.set(source, outside.size);
+        const data = state.nodes.get(source)!.data;
+        return `o${outside.get(source)} ${data.op === "placeholder" ? "input" : "value"} ${data.type}`;
+      });
+      const { op, target, type } = node.data;
+      return JSON.stringify([
+        op, op.startsWith("call") ? target : "", type, this.moduleOf(vertex).slice(stem.length), inputs, node.missing.length,
+        node.users.some(user => !inside.has(user)), state.outputs.has(vertex), argumentsOf(node, state),
+      ]);
+    }).join("\n");
+  }
+}
+
+/** The call with the names of nodes left out: what remains are constants. */
+function argumentsOf(node: StateNode, state: State): string {
+  const names = new Set([node.data.name, ...node.sources.map(source => state.nodes.get(source)!.data.name)]);
+  return node.call.replace(/[A-Za-z_]\w*/g, word => (names.has(word) ? "_" : word));
+}
+
+function common(one: string | null, other: string): string {
+  if (one === null) return other;
+  let n = 0;
+  while (n < one.length && one[n] === other[n]) n++;
+  return one.slice(0, n);
+}
+
+/** Runs of at least `least` neighbours that count up and are alike. */
+export function alike(groups: readonly Group[], signatures: Signatures, least: number): Group[][] {
+  const runs: Group[][] = [];
+  let run: Group[] = [];
+  const close = () => {
+    if (run.length >= least) runs.push(run);
+    run = [];
+  };
+  for (const group of groups) {
+    const last = run[run.length - 1];
+    const similar = last && stem(last.label) === stem(group.label) && last.vertices.length === group.vertices.length;
+    if (last && !(similar && signatures.of(last) === signatures.of(group))) close();
+    run.push(group);
+  }
+  close();
+  return runs;
+}
+
+function stem(label: string): string {
+  return label.replace(/\d+/g, "#");
+}

@@ -1,0 +1,127 @@
+// The same drawing on a canvas: for what is far away, or too much for SVG.
+
+import { type Camera, type Rectangle } from "./camera";
+import { type Line, type Mark, overlap, type Scene } from "./scene";
+
+/** Which lines and marks are lit. */
+export interface Lit {
+  readonly hot: ReadonlySet<Mark>;
+  readonly current: Mark | null;
+  readonly lines: ReadonlySet<Line>;
+}
+
+/** The style sheet's colours, which a canvas has to be told. */
+export class Colours {
+  private readonly known = new Map<string, string>();
+  private style: CSSStyleDeclaration;
+
+  constructor(private readonly root: Element) {
+    this.style = getComputedStyle(root);
+  }
+
+  /** After the theme has changed. */
+  forget(): void {
+    this.known.clear();
+    this.style = getComputedStyle(this.root);
+  }
+
+  of(property: string): string {
+    let found = this.known.get(property);
+    if (found === undefined) this.known.set(property, (found = this.style.getPropertyValue(property).trim() || "#888"));
+    return found;
+  }
+}
+
+/** Letters smaller than this are left out. */
+const LEAST_TEXT = 7;
+
+export function paintCanvas(canvas: HTMLCanvasElement, scene: Scene, camera: Camera, lit: Lit, colours: Colours): void {
+  const ratio = window.devicePixelRatio || 1;
+  const context = canvas.getContext("2d");
+  if (!context) return;
+  const seen: Rectangle = { x: camera.x, y: camera.y, width: canvas.clientWidth / camera.scale, height: canvas.clientHeight / camera.scale };
+  context.setTransform(1, 0, 0, 1, 0, 0);
+  context.clearRect(0, 0, canvas.width, canvas.height);
+  context.setTransform(ratio * camera.scale, 0, 0, ratio * camera.scale, -camera.x * ratio * camera.scale, -camera.y * ratio * camera.scale);
+  const thin = Math.max(1, 0.6 / camera.scale);
+  const boxes = scene.marks.filter(mark => overlap(mark, seen));
+  for (const mark of boxes) if (mark.open) frame(context, mark, colours, thin);
+  const lines = scene.lines.filter(line => overlap(line.bounds, seen));
+  for (const look of ["crossing", "plain", "removed", "added"] as const) {
+    context.beginPath();
+    for (const line of lines) if (line.look === look) trace(context, line.points.slice(line.own));
+    context.strokeStyle = colours.of(look === "plain" || look === "crossing" ? "--ex-g-line" : `--ex-g-${look}`);
+    context.globalAlpha = look === "crossing" ? 0.55 : 1;
+    context.lineWidth = thin;
+    context.stroke();
+  }
+  context.globalAlpha = 1;
+  context.beginPath();
+  for (const line of lines) if (lit.lines.has(line)) trace(context, line.points);
+  context.strokeStyle = colours.of("--ex-hot-edge");
+  context.lineWidth = 2 * thin;
+  context.stroke();
+  for (const mark of boxes) if (!mark.open) box(context, mark, lit, colours, thin);
+  for (const mark of boxes) if (12 * camera.scale >= LEAST_TEXT || mark.open) write(context, mark, colours, camera.scale);
+}
+
+function trace(context: CanvasRenderingContext2D, points: readonly number[]): void {
+  context.moveTo(points[0]!, points[1]!);
+  for (let n = 2; n < points.length; n += 2) {
+    const [x0, y0, x1, y1] = [points[n - 2]!, points[n - 1]!, points[n]!, points[n + 1]!];
+    const middle = (y0 + y1) / 2;
+    if (x0 === x1 || y0 === y1) context.lineTo(x1, y1);
+    else context.bezierCurveTo(x0, middle, x1, middle, x1, y1);
+  }
+}
+
+function frame(context: CanvasRenderingContext2D, mark: Mark, colours: Colours, thin: number): void {
+  outline(context, mark, 8);
+  context.fillStyle = colours.of("--ex-g-frame");
+  context.fill();
+  context.strokeStyle = colours.of("--ex-border");
+  context.lineWidth = thin;
+  context.stroke();
+}
+
+function box(context: CanvasRenderingContext2D, mark: Mark, lit: Lit, colours: Colours, thin: number): void {
+  const colour = mark.colour || mark.bars[0]?.[0];
+  const given = mark.node?.data.op === "placeholder";
+  outline(context, mark, given ? mark.height / 2 : 5);
+  context.fillStyle = colours.of("--ex-bg");
+  context.fill();
+  if (colour) {
+    context.globalAlpha = 0.42;
+    context.fillStyle = colours.of(colour);
+    context.fill();
+    context.globalAlpha = 1;
+  }
+  const edge = mark === lit.current ? "--ex-accent" : lit.hot.has(mark) ? "--ex-hot-edge" : mark.sign ? `--ex-g-${mark.sign}` : mark.counts ? "--ex-g-changed" : "";
+  context.strokeStyle = colours.of(edge || (colour ?? "--ex-fg2"));
+  context.lineWidth = edge ? 4 * thin : thin;
+  if (mark.sign === "removed") context.setLineDash([6, 4]);
+  context.stroke();
+  context.setLineDash([]);
+}
+
+function outline(context: CanvasRenderingContext2D, { x, y, width, height }: Rectangle, radius: number): void {
+  context.beginPath();
+  context.roundRect(x, y, width, height, radius);
+}
+
+/** The name of a box; that of an outermost frame at a size that can be read from here. */
+function write(context: CanvasRenderingContext2D, mark: Mark, colours: Colours, scale: number): void {
+  const outermost = mark.open && mark.item.parent?.parent === null;
+  const size = outermost ? Math.max(12, 11 / scale) : 12;
+  if (size * scale < LEAST_TEXT) return;
+  context.font = `600 ${size}px ${colours.of("--ex-font")}`;
+  if (mark.open && context.measureText(mark.label.title).width > mark.width) return;
+  const [x, y] = mark.open ? [mark.x + 8, mark.y + size + 2] : [mark.x + (mark.item.kind === "leaf" ? 12 : 10), mark.y + 17];
+  if (mark.open) {
+    context.strokeStyle = colours.of("--ex-bg");
+    context.lineWidth = size / 4;
+    context.strokeText(mark.label.title, x, y);
+  }
+  context.fillStyle = colours.of(mark.open ? "--ex-fg2" : "--ex-fg");
+  context.fillText(mark.label.title, x, y);
+}

@@ -1,0 +1,374 @@
+// The drawing that one can move about in: SVG where it is near, a canvas where it is far or much, and the keyboard.
+
+import { h, svg } from "../../dom";
+import type { Key } from "../../element";
+import type { Dispose } from "../../signal";
+import { beginning, between, type Camera, type Extent, held, moved, type Rectangle, showing, whole, zoomed } from "./camera";
+import { Colours, type Lit, paintCanvas } from "./canvas";
+import { gestures } from "./gestures";
+import type { Item } from "./groups";
+import { Minimap } from "./minimap";
+import { type Line, type Mark, markAt, overlap, type Scene } from "./scene";
+import { boxElement, frameElement, lineElement, tieElement } from "./svg";
+import { next, type Way } from "./walk";
+
+export interface Hooks {
+  hovered(mark: Mark | null, x: number, y: number): void;
+  chosen(mark: Mark | null): void;
+  /** A group is to be opened or closed. */
+  toggled(mark: Mark): void;
+  /** The group around a mark is to be closed. */
+  left(mark: Mark): void;
+}
+
+/** Smaller than this, or with more boxes in view, the canvas draws. */
+const NEAR = 0.42;
+const MOST_ELEMENTS = 320;
+const ZOOM = 1.25;
+const STEP = 60;
+const GLIDE = 180;
+const EMPTY: Scene = { parts: [], marks: [], lines: [], ties: [], width: 0, height: 0, byKey: new Map() };
+
+export class Drawing {
+  readonly element: HTMLElement;
+  private readonly canvas = h("canvas", { class: "ex-g-canvas", "aria-hidden": "true" });
+  private readonly layers = {
+    frames: svg("g", {}), lines: svg("g", {}), lit: svg("g", {}), boxes: svg("g", {}), ties: svg("g", {}),
+  };
+  private readonly world = svg("g", {}, ...Object.values(this.layers));
+  private readonly svg = svg("svg", { class: "ex-g-svg", "aria-hidden": "false" }, this.world);
+  private readonly said = h("div", { class: "ex-hidden", "aria-live": "polite" });
+  private readonly scale = h("span", { class: "ex-g-scale" });
+  private readonly minimap: Minimap;
+  private readonly colours: Colours;
+  private readonly disposers: Dispose[] = [];
+  private scene = EMPTY;
+  private camera: Camera = { x: 0, y: 0, scale: 1 };
+  private view: Extent = { width: 0, height: 0 };
+  private fresh = true;
+  private lit: Lit = { hot: new Set(), current: null, lines: new Set() };
+  private hot: ReadonlySet<Mark> = new Set();
+  private pointed: Mark | null = null;
+  private current: Mark | null = null;
+  /** What has an element, and the part of the drawing that has been made. */
+  private readonly elements = new Map<Mark | Line, SVGElement>();
+  private covered: Rectangle | null = null;
+  private frameAsked = 0;
+  private gliding = 0;
+
+  constructor(private readonly name: string, private readonly hooks: Hooks) {
+    const button = (label: string, glyph: string, run: () => void) =>
+      h("button", { type: "button", class: "ex-button", title: label, "aria-label": label, onclick: run }, glyph);
+    this.minimap = new Minimap((x, y) => this.to({ ...this.camera, x: x - this.view.width / this.camera.scale / 2, y: y - this.view.height / this.camera.scale / 2 }));
+    const controls = h(
+      "div", { class: "ex-g-zoom" }, button("Smaller (−)", "−", () => this.zoomBy(1 / ZOOM)), this.scale,
+      button("Larger (+)", "+", () => this.zoomBy(ZOOM)), button("Fit all of it (0)", "⤢", () => this.fit()),
+    );
+    this.element = h(
+      "div", {
+        class: "ex-g-view", tabindex: 0, role: "application", "aria-roledescription": "graph",
+        "aria-label": "Graph. Arrow keys walk along edges, Enter opens and closes groups, Backspace closes the group around, plus and minus zoom, 0 fits, Shift and arrows move.",
+      },
+      this.canvas, this.svg, this.minimap.element, controls, this.said,
+    );
+    this.colours = new Colours(this.element);
+    const observer = new ResizeObserver(() => this.resized());
+    observer.observe(this.element);
+    const key = (event: KeyboardEvent) => this.key(event);
+    this.element.addEventListener("keydown", key);
+    this.disposers.push(
+      () => observer.disconnect(),
+      gestures(this.element, {
+        move: (dx, dy) => this.move(dx, dy),
+        zoom: (x, y, factor) => this.look(zoomed(this.camera, x, y, factor)),
+        hover: (x, y) => this.hover(x, y),
+        leave: () => this.point(null, 0, 0),
+        click: (x, y) => this.click(x, y),
+        doubleClick: (x, y) => this.doubleClick(x, y),
+      }),
+      () => cancelAnimationFrame(this.frameAsked), () => cancelAnimationFrame(this.gliding),
+    );
+  }
+
+  dispose(): void {
+    this.disposers.forEach(dispose => dispose());
+  }
+
+  /** Shows another scene. `keep` stays where it is in view; without it and without `same`, the view begins anew. */
+  show(scene: Scene, same: boolean, keep?: Item): void {
+    const before = keep && this.scene.marks.find(mark => mark.item === keep);
+    const after = keep && scene.marks.find(mark => mark.item === keep);
+    const current = this.current?.item;
+    this.scene = scene;
+    this.current = scene.marks.find(mark => mark.item === current) ?? null;
+    this.pointed = null;
+    this.hot = new Set();
+    this.clear();
+    if (before && after) this.camera = { ...this.camera, x: this.camera.x + after.x - before.x, y: this.camera.y + after.y - before.y };
+    else if (!same) this.fresh = true;
+    this.begin();
+    this.minimap.show(scene, this.colours);
+    this.relight();
+    this.draw();
+  }
+
+  /** Lights up what belongs to a chain. */
+  light(chain: ReadonlySet<Key>): void {
+    const hot = new Set<Mark>();
+    for (const key of chain) for (const mark of this.scene.byKey.get(key) ?? []) hot.add(mark);
+    this.hot = hot;
+    this.relight();
+  }
+
+  /** Marks one box as the one that is at hand; null for none. */
+  setCurrent(mark: Mark | null): void {
+    this.current = mark;
+    this.element.removeAttribute("aria-activedescendant");
+    this.said.textContent = mark?.spoken ?? "";
+    this.relight();
+    const element = mark && this.elements.get(mark);
+    if (element) this.element.setAttribute("aria-activedescendant", element.id);
+  }
+
+  get at(): Mark | null {
+    return this.current;
+  }
+
+  reveal(mark: Mark): void {
+    this.begin();
+    this.glide(showing(this.camera, mark, this.view));
+  }
+
+  /** Moves to the first of some boxes, where none of them is in view. */
+  bringNear(marks: readonly Mark[]): void {
+    const seen = { x: this.camera.x, y: this.camera.y, width: this.view.width / this.camera.scale, height: this.view.height / this.camera.scale };
+    const [first] = marks;
+    if (first && !marks.some(mark => overlap(mark, seen))) this.reveal(first);
+  }
+
+  fit(): void {
+    this.glide(whole(this.scene, this.view));
+  }
+
+  /** The colours of the page have changed. */
+  recoloured(): void {
+    this.colours.forget();
+    this.minimap.show(this.scene, this.colours);
+    this.draw();
+  }
+
+  /** All of the drawing as one SVG, attached to the page so that its styles can be read; the caller removes it. */
+  complete(): SVGSVGElement {
+    const margin = 20;
+    const [width, height] = [this.scene.width + 2 * margin, this.scene.height + 2 * margin];
+    const group = (elements: readonly SVGElement[]) => svg("g", {}, ...elements);
+    const made = svg(
+      "svg", { class: "ex-g-svg ex-g-export", width, height, viewBox: `${-margin} ${-margin} ${width} ${height}` },
+      group(this.scene.marks.filter(mark => mark.open).map(mark => frameElement(mark, ""))),
+      group(this.scene.lines.map(line => lineElement(line))),
+      group(this.scene.marks.filter(mark => !mark.open).map(mark => boxElement(mark, ""))),
+    );
+    this.element.append(made);
+    return made;
+  }
+
+  private begin(): void {
+    if (!this.fresh || !this.view.width || !this.view.height || !this.scene.marks.length) return;
+    this.fresh = false;
+    this.camera = beginning(this.scene, this.view, this.scene.marks);
+  }
+
+  private resized(): void {
+    const { clientWidth: width, clientHeight: height } = this.element;
+    if (!width || !height) return;
+    this.view = { width, height };
+    const ratio = window.devicePixelRatio || 1;
+    this.canvas.width = Math.round(width * ratio);
+    this.canvas.height = Math.round(height * ratio);
+    this.begin();
+    this.draw();
+  }
+
+  private move(dx: number, dy: number): boolean {
+    const before = this.camera;
+    this.look(moved(this.camera, dx, dy));
+    return this.camera.x !== before.x || this.camera.y !== before.y;
+  }
+
+  private zoomBy(factor: number): void {
+    this.look(zoomed(this.camera, this.view.width / 2, this.view.height / 2, factor));
+  }
+
+  private look(camera: Camera): void {
+    cancelAnimationFrame(this.gliding);
+    this.to(camera);
+  }
+
+  private to(camera: Camera): void {
+    this.camera = held(camera, this.scene, this.view);
+    this.draw();
+  }
+
+  private glide(to: Camera): void {
+    const from = this.camera;
+    cancelAnimationFrame(this.gliding);
+    if (from === to) return;
+    if (window.matchMedia("(prefers-reduced-motion: reduce)").matches) return this.to(to);
+    const started = performance.now();
+    const step = () => {
+      const part = Math.min((performance.now() - started) / GLIDE, 1);
+      this.to(between(from, to, part * (2 - part)));
+      if (part < 1) this.gliding = requestAnimationFrame(step);
+    };
+    this.gliding = requestAnimationFrame(step);
+  }
+
+  private draw(): void {
+    if (!this.frameAsked) this.frameAsked = requestAnimationFrame(() => this.paint());
+  }
+
+  private paint(): void {
+    this.frameAsked = 0;
+    const { camera, view, scene } = this;
+    if (!view.width) return;
+    const seen = { x: camera.x, y: camera.y, width: view.width / camera.scale, height: view.height / camera.scale };
+    this.scale.textContent = `${Math.round(camera.scale * 100)} %`;
+    this.minimap.seen(seen);
+    const far = camera.scale < NEAR || scene.marks.reduce((many, mark) => many + Number(overlap(mark, seen)), 0) > MOST_ELEMENTS;
+    this.canvas.hidden = !far;
+    this.svg.style.display = far ? "none" : "";
+    if (far) return paintCanvas(this.canvas, scene, camera, this.lit, this.colours);
+    this.world.setAttribute("transform", `scale(${camera.scale}) translate(${-camera.x} ${-camera.y})`);
+    this.cover(seen);
+  }
+
+  /** Makes elements for what is in view and near it, and drops those that are far. */
+  private cover(seen: Rectangle): void {
+    const { covered } = this;
+    const inside = covered && seen.x >= covered.x && seen.y >= covered.y
+      && seen.x + seen.width <= covered.x + covered.width && seen.y + seen.height <= covered.y + covered.height;
+    if (inside && seen.width * 3 > covered.width) return;
+    const wide: Rectangle = { x: seen.x - seen.width / 2, y: seen.y - seen.height / 2, width: 2 * seen.width, height: 2 * seen.height };
+    this.covered = wide;
+    const wanted = new Set<Mark | Line>();
+    for (const mark of this.scene.marks) if (overlap(mark, wide)) wanted.add(mark);
+    for (const line of this.scene.lines) if (overlap(line.bounds, wide)) wanted.add(line);
+    for (const [what, element] of this.elements) {
+      if (wanted.has(what)) continue;
+      element.remove();
+      this.elements.delete(what);
+    }
+    this.scene.marks.forEach((mark, n) => {
+      if (!wanted.has(mark)) return;
+      const known = this.elements.get(mark);
+      if (known && !mark.open) return;
+      const element = known ?? (mark.open ? frameElement(mark, `${this.name}-${n}`) : boxElement(mark, `${this.name}-${n}`));
+      // A frame that is there already is appended again: outer frames lie below inner ones.
+      this.layers[mark.open ? "frames" : "boxes"].append(element);
+      this.elements.set(mark, element);
+    });
+    for (const line of this.scene.lines) {
+      if (!wanted.has(line) || this.elements.has(line)) continue;
+      const element = lineElement(line);
+      this.layers.lines.append(element);
+      this.elements.set(line, element);
+    }
+    this.dress();
+  }
+
+  private clear(): void {
+    for (const layer of Object.values(this.layers)) layer.replaceChildren();
+    this.elements.clear();
+    this.covered = null;
+  }
+
+  private relight(): void {
+    const lines = new Set<Line>();
+    const near = this.pointed ?? this.current;
+    for (const line of this.scene.lines) {
+      const own = near !== null && (line.from === near || line.to.includes(near));
+      if (own || (this.hot.has(line.from) && line.to.some(mark => this.hot.has(mark)))) lines.add(line);
+    }
+    const before = this.lit;
+    this.lit = { hot: this.hot, current: this.current, lines };
+    this.dress(before);
+    if (!this.canvas.hidden) this.draw();
+  }
+
+  /** Gives elements the look of what is lit, and takes it from what `before` was. */
+  private dress(before: Lit = { hot: new Set(), current: null, lines: new Set() }): void {
+    const { hot, current, lines } = this.lit;
+    for (const mark of before.hot) if (!hot.has(mark)) this.elements.get(mark)?.classList.remove("ex-hot");
+    for (const mark of hot) this.elements.get(mark)?.classList.add("ex-hot");
+    if (before.current && before.current !== current) this.elements.get(before.current)?.classList.remove("ex-current");
+    if (current) this.elements.get(current)?.classList.add("ex-current");
+    this.layers.lit.replaceChildren(...[...lines].filter(line => this.elements.has(line)).map(line => {
+      const element = lineElement(line, true);
+      element.classList.add("ex-hot");
+      return element;
+    }));
+    const near = this.pointed ?? this.current;
+    const tied = this.scene.ties.filter(tie => tie.from === near || tie.to === near || (hot.has(tie.from) && hot.has(tie.to)));
+    this.layers.ties.replaceChildren(...tied.map(tieElement));
+  }
+
+  private point(mark: Mark | null, x: number, y: number): void {
+    if (mark === this.pointed) return;
+    this.pointed = mark;
+    this.element.classList.toggle("ex-g-pointed", mark !== null);
+    this.hooks.hovered(mark, x, y);
+    this.relight();
+  }
+
+  private markAt(x: number, y: number): Mark | null {
+    return markAt(this.scene, this.camera.x + x / this.camera.scale, this.camera.y + y / this.camera.scale);
+  }
+
+  private hover(x: number, y: number): void {
+    this.point(this.markAt(x, y), x, y);
+  }
+
+  private click(x: number, y: number): void {
+    const mark = this.markAt(x, y);
+    if (mark && mark.item.kind !== "leaf" && (this.camera.x + x / this.camera.scale) - mark.x < 22 && this.camera.scale > NEAR) return this.hooks.toggled(mark);
+    this.setCurrent(mark);
+    this.hooks.chosen(mark);
+  }
+
+  private doubleClick(x: number, y: number): void {
+    const mark = this.markAt(x, y);
+    if (mark && mark.item.kind !== "leaf") this.hooks.toggled(mark);
+  }
+
+  private key(event: KeyboardEvent): void {
+    if (event.altKey || event.ctrlKey || event.metaKey || event.target !== this.element) return;
+    const { current } = this;
+    const arrow = WAYS[event.key];
+    this.point(null, 0, 0);
+    if (arrow && (event.shiftKey || !this.scene.marks.length)) this.move(-STEP * arrow.dx, -STEP * arrow.dy);
+    else if (arrow) this.walk(arrow.way);
+    else if (event.key === "+" || event.key === "=") this.zoomBy(ZOOM);
+    else if (event.key === "-") this.zoomBy(1 / ZOOM);
+    else if (event.key === "0") this.fit();
+    else if (event.key === "Enter" && current) current.item.kind === "leaf" ? this.hooks.chosen(current) : this.hooks.toggled(current);
+    else if (event.key === " " && current) this.hooks.chosen(current);
+    else if (event.key === "Backspace" && current) this.hooks.left(current);
+    else if (event.key === "Escape" && current) this.setCurrent(null);
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+  }
+
+  private walk(way: Way): void {
+    const seen = { x: this.camera.x, y: this.camera.y, width: this.view.width / this.camera.scale, height: this.view.height / this.camera.scale };
+    const mark = next(this.scene, this.current, way, seen);
+    if (!mark) return;
+    this.setCurrent(mark);
+    this.reveal(mark);
+  }
+}
+
+const WAYS: { readonly [key: string]: { readonly way: Way; readonly dx: number; readonly dy: number } } = {
+  ArrowUp: { way: "up", dx: 0, dy: -1 }, ArrowDown: { way: "down", dx: 0, dy: 1 },
+  ArrowLeft: { way: "left", dx: -1, dy: 0 }, ArrowRight: { way: "right", dx: 1, dy: 0 },
+};

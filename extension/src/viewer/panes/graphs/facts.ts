@@ -1,0 +1,115 @@
+// What there is to say of a box: the facts of a node or of a group, as rows of a name and a text.
+
+import { isSourceLine, type Key, key, syntheticReason } from "../../element";
+import { bytes, count, seconds } from "../../format";
+import type { WhyData } from "../../record";
+import { placeName } from "../../sources";
+import { differences, type StateNode } from "./family";
+import type { Group } from "./groups";
+import type { Home } from "./kernels";
+import { homeTitle } from "./look";
+import { meaningOf } from "./operations";
+import { countsText, FATES, type Mark, type Part, SIGNS } from "./scene";
+
+export interface Fact {
+  readonly name: string;
+  readonly text: string;
+  /** Where more of it is shown. */
+  readonly pane?: string;
+  readonly what?: Key;
+  readonly why?: WhyData;
+}
+
+export interface Told {
+  readonly title: string;
+  readonly meaning: string;
+  readonly facts: readonly Fact[];
+}
+
+const MOST = 600;
+
+export function told(mark: Mark): Told {
+  return mark.item.kind === "leaf" ? nodeTold(mark, mark.item.vertex) : groupTold(mark, mark.item);
+}
+
+function nodeTold(mark: Mark, vertex: number): Told {
+  const { part } = mark;
+  const node = mark.node!;
+  const { data } = node;
+  const { compile, kernels } = part.subject;
+  const own = (id: string) => key(compile.id, id);
+  const facts: Fact[] = [];
+  const add = (name: string, text: string, more: Omit<Fact, "name" | "text"> = {}) => {
+    if (text) facts.push({ name, text: text.length > MOST ? `${text.slice(0, MOST)}…` : text, ...more });
+  };
+  if (mark.sign) add("This pass", [SIGNS[mark.sign], ...changed(part, vertex, node)].join("\n"));
+  add("Call", data.op === "placeholder" ? "" : node.call || data.target);
+  add("Type", data.type);
+  add("Size", data.bytes ? bytes(data.bytes) : "");
+  add("Note", data.about ?? "");
+  add("Module", data.module ?? "");
+  if (data.span) add("Source", placeName(data.span.file, data.span.line), { pane: "source", what: key("", `${data.span.file}:${data.span.line}`) });
+  const synthetic = data.origins.map(syntheticReason).filter(reason => reason !== null);
+  add("From", data.origins.filter(origin => !isSourceLine(origin) && syntheticReason(origin) === null).join(", "));
+  add("No source line", [...new Set(synthetic)].join(", "));
+  const became = kernels.of(data.id, part.view.kind);
+  if (became) {
+    add("Became", FATE_WORDS[became.fate] ?? became.fate);
+    for (const home of became.homes) add(home.kind === "kernel" ? "Kernel" : "Library call", homeText(home), { pane: "code", what: own(home.id) });
+  }
+  const saved = mark.fate ? part.saved.get(data.id) : undefined;
+  if (saved) add(FATES[saved.fate] ?? saved.fate, [saved.why.title, saved.why.detail].filter(Boolean).join(": "), { why: saved.why });
+  const outputs = mark.outputs.map(String).join(", ");
+  add("Result of the graph", outputs && `number ${outputs}`);
+  add("Read by", node.users.length ? count(node.users.length, "node") : mark.outputs.length ? "" : "no node");
+  add("Not in this graph", node.missing.join(", "));
+  if (node.sources.includes(vertex)) add("Odd", "it names itself as an input");
+  return { title: data.name, meaning: meaningOf(data), facts };
+}
+
+const FATE_WORDS: { readonly [fate: string]: string } = {
+  "": "", kernel: "", extern: "", view: "a view: no code of its own", constant: "a constant", unused: "nothing: its result is not needed",
+};
+
+function homeText(home: Home): string {
+  return `${homeTitle(home)}${home.seconds === null ? "" : `, ${seconds(home.seconds)} in all`}`;
+}
+
+function changed(part: Part, vertex: number, node: StateNode): string[] {
+  const { subject, view } = part;
+  const old = view.before ? subject.state(view.before).nodes.get(vertex) : undefined;
+  return old && old !== node ? differences(old, node) : [];
+}
+
+function groupTold(mark: Mark, group: Group): Told {
+  const { part } = mark;
+  const { subject, view } = part;
+  const state = subject.state(view);
+  const there = group.vertices.filter(vertex => state.nodes.has(vertex));
+  const facts: Fact[] = [{ name: "Holds", text: count(there.length, "node") }];
+  if (group.kind === "alike") facts.push({ name: "Alike", text: `${group.children.length} layers with the same operations, types, arguments and wiring` });
+  const module = group.kind === "module" ? commonModule(there.map(vertex => subject.modules[vertex]!)) : "";
+  if (module) facts.push({ name: "Module", text: module });
+  if (group.kind === "side") facts.push({ name: "Holds what", text: group.label === "backward" ? "gradients flow through, and what is there for those alone" : "the results need" });
+  if (mark.counts) facts.push({ name: "This pass", text: countsText(mark.counts) });
+  if (group.home) {
+    facts.push({ name: group.home.kind === "kernel" ? "Kernel" : "Library call", text: homeText(group.home), pane: "code", what: key(subject.compile.id, group.home.id) });
+  } else {
+    const homes = new Map(there.flatMap(vertex => subject.kernels.of(state.nodes.get(vertex)!.data.id, view.kind)?.homes ?? []).map(home => [home.key, home]));
+    const timed = [...homes.values()].filter(home => home.seconds !== null);
+    const total = timed.reduce((sum, home) => sum + home.seconds!, 0);
+    if (homes.size) facts.push({ name: "Runs in", text: `${count(homes.size, "kernel or library call", "kernels and library calls")}${timed.length ? `, ${seconds(total)} in all (other nodes may share them)` : ""}` });
+  }
+  const fates = (["kept", "recomputed", "input"] as const).flatMap(fate => {
+    const some = there.flatMap(vertex => part.saved.get(state.nodes.get(vertex)!.data.id) ?? []).filter(saved => saved.fate === fate);
+    return some.length && view.kind !== "captured" ? [`${FATES[fate]}: ${some.length}, ${bytes(some.reduce((sum, saved) => sum + saved.bytes, 0))}`] : [];
+  });
+  if (fates.length) facts.push({ name: "For the backward", text: fates.join("\n") });
+  return { title: group.label, meaning: "", facts };
+}
+
+function commonModule(modules: readonly string[]): string {
+  let [first = "", ...rest] = modules;
+  for (const other of rest) while (first && other !== first && !other.startsWith(`${first}.`)) first = first.slice(0, Math.max(first.lastIndexOf("."), 0));
+  return first;
+}

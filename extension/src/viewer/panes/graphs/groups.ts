@@ -1,0 +1,231 @@
+// Nodes in groups, groups in groups: by module, or by the kernel that they ended in. What is too much for one picture is
+// cut into parts; layers that are alike are folded into one box.
+
+import { alike, type Signatures } from "./alike";
+import { onCycles, visits } from "./cycles";
+import type { Family, Vertex } from "./family";
+import type { Home } from "./kernels";
+
+export type Grouping = "module" | "kernel" | "none";
+
+export interface Leaf {
+  readonly kind: "leaf";
+  readonly id: string;
+  readonly parent: Group;
+  readonly vertex: number;
+}
+
+export interface Group {
+  /** "side": forward or backward; "alike": a run of layers that are alike; "part": some of too many. */
+  readonly kind: "root" | "side" | "module" | "kernel" | "alike" | "part";
+  readonly id: string;
+  readonly label: string;
+  readonly parent: Group | null;
+  readonly children: readonly Item[];
+  /** All nodes in it and below, in the order of the graph. */
+  readonly vertices: readonly number[];
+  readonly home?: Home;
+}
+
+export type Item = Leaf | Group;
+
+/** More children than this are cut into parts. */
+const MOST_CHILDREN = 400;
+const PART = 100;
+const LEAST_ALIKE = 3;
+
+export interface Ways {
+  readonly by: Grouping;
+  /** The module of a node, as a path. */
+  readonly moduleOf: (vertex: Vertex) => string;
+  /** The kernel or library call that a node ended in. */
+  readonly homeOf: (vertex: Vertex) => Home | undefined;
+  readonly signatures: Signatures;
+}
+
+interface Key {
+  readonly label: string;
+  readonly kind: "side" | "module" | "kernel";
+  readonly home?: Home;
+}
+
+/** The whole graph as one group. */
+export function grouped(family: Family, ways: Ways): Group {
+  const keys = family.vertices.map(vertex => keysOf(family, vertex, ways));
+  const root: Draft = { kind: "root", id: "", label: "", parent: null, children: [], vertices: family.vertices.map((_, n) => n) };
+  new Builder(family, ways, keys).fill(root, 0);
+  return root;
+}
+
+type Draft = { -readonly [name in keyof Group]: Group[name] } & { children: Item[]; vertices: number[] };
+
+function keysOf(family: Family, vertex: Vertex, ways: Ways): Key[] {
+  const sides: Key[] = family.vertices.some(each => each.backward) ? [{ label: vertex.backward ? "backward" : "forward", kind: "side" }] : [];
+  if (ways.by === "module") return [...sides, ...segments(ways.moduleOf(vertex)).map((label): Key => ({ label, kind: "module" }))];
+  if (ways.by === "none") return [];
+  const home = ways.homeOf(vertex);
+  return home ? [...sides, { label: home.id, kind: "kernel", home }] : sides;
+}
+
+/** The steps of a module's path; a number stays with the list that it counts in ("h.0"). */
+export function segments(path: string): string[] {
+  const found: string[] = [];
+  for (const part of path.split(".")) {
+    if (/^\d+$/.test(part) && found.length) found[found.length - 1] += `.${part}`;
+    else if (part) found.push(part);
+  }
+  return found;
+}
+
+class Builder {
+  constructor(
+    private readonly family: Family, private readonly ways: Ways, private readonly keys: readonly (readonly Key[])[],
+  ) {}
+
+  private readonly sourcesOf = (vertex: number) => this.family.vertices[vertex]!.sources;
+
+  /** Gives a group its children, from the key at `depth` of its nodes on. */
+  fill(group: Draft, depth: number): void {
+    const parts: { key: Key | null; vertices: number[] }[] = [];
+    const byKey = new Map<string, number[]>();
+    for (const vertex of group.vertices) {
+      const key = this.keys[vertex]![depth];
+      const name = key && `${key.kind} ${key.home?.key ?? key.label}`;
+      const found = name === undefined ? undefined : byKey.get(name);
+      if (found) {
+        found.push(vertex);
+        continue;
+      }
+      const vertices = [vertex];
+      if (name !== undefined) byKey.set(name, vertices);
+      parts.push({ key: key ?? null, vertices });
+    }
+    const made = this.acyclic(parts).map(({ key, vertices, call }): Item => {
+      if (!key || (vertices.length === 1 && key.kind === "module")) return this.leaf(group, vertices[0]!);
+      const name = `${key.home?.key ?? key.label}${call > 1 ? `#${call}` : ""}`;
+      const child = this.group(group, key.kind, name, key.label, vertices, key.home);
+      this.fill(child, depth + 1);
+      joined(child);
+      if (call > 1) child.label += ` · call ${call}`;
+      return child;
+    });
+    group.children = this.cut(group, this.folded(group, made));
+  }
+
+  /** Module groups on a cycle cut into the calls of the module. */
+  private acyclic(parts: { key: Key | null; vertices: number[] }[]): { key: Key | null; vertices: number[]; call: number }[] {
+    const cut = new Map<number, number[][]>();
+    for (const cycle of onCycles(parts.map(part => part.vertices), this.sourcesOf)) {
+      const around = [...cycle].flatMap(n => parts[n]!.vertices).sort((a, b) => a - b);
+      for (const n of cycle) {
+        if (parts[n]!.key?.kind === "module") cut.set(n, visits(parts[n]!.vertices, around, this.sourcesOf));
+      }
+    }
+    const made = parts.flatMap(({ key, vertices }, n) =>
+      (cut.get(n) ?? [vertices]).map((some, call) => ({ key, vertices: some, call: call + 1 })),
+    );
+    return made.sort((a, b) => a.vertices[0]! - b.vertices[0]!);
+  }
+
+  /** Runs of groups that are alike, each as one group of them. */
+  private folded(group: Draft, children: readonly Item[]): Item[] {
+    const runs = alike(children.filter((child): child is Group => child.kind === "module"), this.ways.signatures, LEAST_ALIKE);
+    let kept = [...children];
+    for (const run of runs) {
+      const first = run[0]!;
+      const label = `${first.label} – ${run[run.length - 1]!.label}`;
+      const fold = this.group(group, "alike", `${first.label}+${run.length}`, label, run.flatMap(each => each.vertices).sort((a, b) => a - b));
+      const members = new Set<Item>(run);
+      const next = kept.flatMap(child => (child === first ? [fold] : members.has(child) ? [] : [child]));
+      const at = next.indexOf(fold);
+      if (onCycles(next.map(verticesOf), this.sourcesOf).some(cycle => cycle.has(at))) continue;
+      fold.children = run.map(each => moved(each, fold));
+      kept = next;
+    }
+    return kept;
+  }
+
+  /** Too many children in parts: by kernel first, then in the order of the graph. */
+  private cut(group: Draft, children: readonly Item[]): Item[] {
+    if (children.length <= MOST_CHILDREN) return [...children];
+    const lists = children.map(child => [child]);
+    const byKernel = group.kind === "part" || this.ways.by === "none" ? [] : this.kernelParts(group, children);
+    if (byKernel.length > 1 && byKernel.length < children.length) return this.cut(group, byKernel);
+    const size = Math.max(PART, Math.ceil(lists.length / MOST_CHILDREN));
+    const parts: Item[] = [];
+    for (let start = 0; start < children.length; start += size) {
+      const some = children.slice(start, start + size);
+      const vertices = some.flatMap(verticesOf).sort((a, b) => a - b);
+      const part = this.group(group, "part", `part ${start}`, `${this.nameOf(some[0]!)} … ${this.nameOf(some[some.length - 1]!)}`, vertices);
+      part.children = some.map(each => moved(each, part));
+      parts.push(part);
+    }
+    return this.cut(group, parts);
+  }
+
+  /** The leaves among `children` by kernel, where that makes no cycle. */
+  private kernelParts(group: Draft, children: readonly Item[]): Item[] {
+    const lists = new Map<string, Leaf[]>();
+    for (const child of children) {
+      const home = child.kind === "leaf" ? this.ways.homeOf(this.family.vertices[child.vertex]!) : undefined;
+      if (home && child.kind === "leaf") lists.set(home.key, [...(lists.get(home.key) ?? []), child]);
+    }
+    const several = [...lists].filter(([, list]) => list.length > 1);
+    const taken = new Set(several.flatMap(([, list]) => list as Item[]));
+    const rest = children.filter(child => !taken.has(child));
+    const parts = [...rest.map(verticesOf), ...several.map(([, list]) => list.map(leaf => leaf.vertex))];
+    if (onCycles(parts, this.sourcesOf).length) return [];
+    const made = several.map(([key, list]): Item => {
+      const home = this.ways.homeOf(this.family.vertices[list[0]!.vertex]!);
+      const part = this.group(group, "kernel", key, home?.id ?? key, list.map(leaf => leaf.vertex), home);
+      part.children = list.map(leaf => moved(leaf, part));
+      return part;
+    });
+    return [...rest, ...made].sort((a, b) => verticesOf(a)[0]! - verticesOf(b)[0]!);
+  }
+
+  private nameOf(item: Item): string {
+    return item.kind === "leaf" ? this.family.vertices[item.vertex]!.data.name : item.label.split(" … ")[0]!;
+  }
+
+  private leaf(parent: Group, vertex: number): Leaf {
+    return { kind: "leaf", id: this.family.vertices[vertex]!.key, parent, vertex };
+  }
+
+  private group(parent: Group, kind: Group["kind"], name: string, label: string, vertices: number[], home?: Home): Draft {
+    return { kind, id: `${parent.id}/${name}`, label, parent, children: [], vertices, home };
+  }
+}
+
+/** Makes a group that holds but one group one with it. */
+function joined(group: Draft): void {
+  const [only] = group.children;
+  if (group.kind !== "module" || group.children.length !== 1 || only?.kind !== "module") return;
+  group.label = `${group.label}.${only.label}`;
+  group.children = only.children.map(child => moved(child, group));
+}
+
+function moved(item: Item, parent: Group): Item {
+  (item as { parent: Group }).parent = parent;
+  return item;
+}
+
+export function verticesOf(item: Item): readonly number[] {
+  return item.kind === "leaf" ? [item.vertex] : item.vertices;
+}
+
+/** All groups below, outer ones first. */
+export function* groupsIn(group: Group): Iterable<Group> {
+  for (const child of group.children) {
+    if (child.kind === "leaf") continue;
+    yield child;
+    yield* groupsIn(child);
+  }
+}
+
+/** The groups around an item, innermost first, without the root. */
+export function around(item: Item): Group[] {
+  const found: Group[] = [];
+  for (let at = item.parent; at?.parent; at = at.parent) found.push(at);
+  return found;
+}

@@ -1,0 +1,55 @@
+// What the backward needs of the forward: kept, read from inputs, or computed again; with bytes and reasons.
+
+import { because, becauseText } from "../../because";
+import { DataTable } from "../../datatable";
+import { h } from "../../dom";
+import { key } from "../../element";
+import { bytes, count } from "../../format";
+import type { Context } from "../../pane";
+import type { CompileData, SavedData } from "../../record";
+import { FATES } from "./scene";
+import { GLYPHS } from "./svg";
+
+const FATES_IN_ORDER = ["kept", "recomputed", "input"] as const;
+
+export class KeptList {
+  readonly element = h("aside", { class: "ex-g-list", "aria-label": "What the backward needs of the forward" });
+  private readonly summary = h("div", { class: "ex-g-list-summary" });
+  private readonly table: DataTable<SavedData>;
+  private compile: CompileData | null = null;
+
+  constructor(private readonly context: Context, chosen: (id: string) => void) {
+    this.table = new DataTable<SavedData>("What the backward needs of the forward", [
+      {
+        name: "Value", text: each => each.id, order: each => each.id,
+        cell: each => h("span", {}, h("b", { class: `ex-g-glyph ex-g-${each.fate}`, title: FATES[each.fate] ?? each.fate }, GLYPHS[each.fate as keyof typeof GLYPHS] ?? "?"), " ", h("code", {}, each.id)),
+      },
+      { name: "Fate", text: each => each.fate, order: each => each.fate },
+      { name: "Bytes", numeric: true, text: each => bytes(each.bytes), order: each => each.bytes },
+      { name: "Because", text: each => becauseText(each.why), order: each => each.why.title, cell: each => because(each.why, this.context) },
+    ], context.selection, {
+      keys: each => [key(this.compile?.id ?? "", each.id)],
+      chosen: each => chosen(each.id),
+    });
+    this.element.append(this.summary, this.table.element);
+  }
+
+  show(compile: CompileData): void {
+    if (this.compile === compile) return;
+    this.compile = compile;
+    const saved = compile.saved ?? [];
+    this.summary.replaceChildren(...FATES_IN_ORDER.flatMap(fate => {
+      const some = saved.filter(each => each.fate === fate);
+      const total = some.reduce((sum, each) => sum + each.bytes, 0);
+      return some.length ? [h("div", {}, h("b", { class: `ex-g-glyph ex-g-${fate}` }, GLYPHS[fate]), ` ${SUMMARY[fate]}: ${count(some.length, "value")}, ${bytes(total)}`)] : [];
+    }));
+    const rank = (each: SavedData) => FATES_IN_ORDER.indexOf(each.fate as (typeof FATES_IN_ORDER)[number]);
+    this.table.show([...saved].sort((a, b) => rank(a) - rank(b)));
+  }
+
+  dispose(): void {
+    this.table.dispose();
+  }
+}
+
+const SUMMARY = { kept: "Kept", recomputed: "Computed again", input: "Inputs, alive anyway" } as const;

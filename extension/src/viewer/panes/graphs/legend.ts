@@ -1,0 +1,37 @@
+// What colours, signs and kinds of lines say in the drawing as it is.
+
+import { h, svg } from "../../dom";
+import { FATES, type Scene, SIGNS } from "./scene";
+import { GLYPHS } from "./svg";
+
+export function legendOf(scene: Scene): HTMLElement[] {
+  const rows: HTMLElement[] = [];
+  const paint = scene.parts[scene.parts.length - 1]?.paint;
+  const row = (mark: Node, ...said: readonly (Node | string)[]) => h("div", { class: "ex-g-entry" }, mark, h("span", {}, ...said));
+  if (paint?.legend.length) {
+    rows.push(h("div", { class: "ex-g-legend-title" }, `${paint.title}:`));
+    for (const { colour, label, count } of paint.legend) {
+      const swatch = h("i", { class: "ex-g-swatch", style: colour ? `--tint: var(${colour})` : "--tint: transparent" });
+      rows.push(row(swatch, `${label} `, h("span", { class: "ex-count" }, String(count))));
+    }
+  }
+  const signs = new Set(scene.marks.flatMap(mark => mark.sign ?? []));
+  const fates = new Set(scene.marks.map(mark => mark.fate));
+  const marks: HTMLElement[] = [];
+  for (const sign of ["added", "removed", "changed"] as const) {
+    if (signs.has(sign)) marks.push(row(h("b", { class: `ex-g-glyph ex-g-${sign}` }, GLYPHS[sign]), SIGNS[sign]));
+  }
+  for (const fate of ["kept", "recomputed", "input"] as const) {
+    if (fates.has(fate)) marks.push(row(h("b", { class: `ex-g-glyph ex-g-${fate}` }, GLYPHS[fate]), FATES[fate]!));
+  }
+  if (scene.marks.some(mark => mark.stripe !== null)) marks.push(row(h("i", { class: "ex-g-stripe-swatch ex-line-0" }), "left edge: the source line's colour"));
+  if (scene.marks.some(mark => mark.outputs.length)) marks.push(row(line("ex-g-outcome"), "a result of the graph"));
+  if (scene.lines.some(each => each.look === "crossing")) marks.push(row(line("ex-g-line ex-g-crossing"), "from the forward to the backward"));
+  if (scene.lines.some(each => each.back)) marks.push(row(line("ex-g-line ex-g-back"), "back: closes a cycle"));
+  if (scene.ties.length) marks.push(row(line("ex-g-tie"), "made by the same captured call (of the box pointed at)"));
+  return [...rows, ...marks];
+}
+
+function line(look: string): SVGElement {
+  return svg("svg", { width: 18, height: 10, class: "ex-g-svg-sample", "aria-hidden": "true" }, svg("path", { class: look, d: "M1 5H17" }));
+}

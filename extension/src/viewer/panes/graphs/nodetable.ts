@@ -1,0 +1,74 @@
+// The nodes of a graph as a table: the same facts as the drawing's.
+
+import { type Column, DataTable } from "../../datatable";
+import { h } from "../../dom";
+import { key } from "../../element";
+import { bytes, seconds } from "../../format";
+import type { Selection } from "../../selection";
+import type { Sign, State } from "./family";
+import { GLYPHS } from "./svg";
+import { FATES, type Part, SIGNS } from "./scene";
+
+interface NodeRow {
+  readonly vertex: number;
+  readonly state: State;
+}
+
+export class NodeTable {
+  readonly table: DataTable<NodeRow>;
+  private part: Omit<Part, "x" | "y" | "placement"> | null = null;
+
+  constructor(selection: Selection, chosen: (vertex: number) => void) {
+    this.table = new DataTable<NodeRow>("Nodes", [], selection, {
+      keys: row => [key(this.part?.subject.compile.id ?? "", row.state.nodes.get(row.vertex)!.data.id)],
+      chosen: row => chosen(row.vertex),
+      look: row => (this.part?.changes.get(row.vertex) ? `ex-g-row-${this.part.changes.get(row.vertex)}` : ""),
+    });
+  }
+
+  show(part: Omit<Part, "x" | "y" | "placement">): void {
+    this.part = part;
+    const { subject, view, changes } = part;
+    const state = subject.state(view);
+    const rows: NodeRow[] = [...state.nodes.keys()].map(vertex => ({ vertex, state }));
+    if (view.before) {
+      const before = subject.state(view.before);
+      for (const [vertex, sign] of changes) if (sign === "removed") rows.push({ vertex, state: before });
+    }
+    this.table.show(rows.sort((a, b) => a.vertex - b.vertex), this.columns(part));
+  }
+
+  private columns({ subject, view, changes, saved }: Omit<Part, "x" | "y" | "placement">): Column<NodeRow>[] {
+    const data = (row: NodeRow) => row.state.nodes.get(row.vertex)!.data;
+    const homes = (row: NodeRow) => subject.kernels.of(data(row).id, view.kind)?.homes ?? [];
+    const time = (row: NodeRow) => {
+      const timed = homes(row).filter(home => home.seconds !== null);
+      return timed.length ? timed.reduce((sum, home) => sum + home.seconds!, 0) : null;
+    };
+    const code = (name: string, of: (row: NodeRow) => string): Column<NodeRow> => ({ name, text: of, cell: row => h("code", {}, of(row)), order: of });
+    const fate = (row: NodeRow) => saved.get(data(row).id)?.fate ?? "";
+    const any = (of: (row: NodeRow) => boolean) => [...subject.state(view).nodes.keys()].some(vertex => of({ vertex, state: subject.state(view) }));
+    const columns: Column<NodeRow>[] = [
+      code("Node", row => data(row).name), { name: "Op", text: row => data(row).op, order: row => data(row).op },
+      code("Target", row => data(row).target),
+    ];
+    if (changes.size) {
+      const sign = (row: NodeRow): Sign | undefined => changes.get(row.vertex);
+      columns.unshift({ name: "Pass", text: row => (sign(row) ? `${GLYPHS[sign(row)!]} ${sign(row)}` : ""), order: row => sign(row) ?? null, title: Object.values(SIGNS).join(", ") });
+    }
+    if (view.kind !== "eager") {
+      columns.push(code("Type", row => data(row).type));
+      columns.push({ name: "Bytes", numeric: true, text: row => (data(row).bytes ? bytes(data(row).bytes!) : ""), order: row => data(row).bytes ?? 0 });
+    }
+    if (any(row => Boolean(data(row).module))) columns.push(code("Module", row => data(row).module ?? ""));
+    if (any(row => homes(row).length > 0)) {
+      columns.push(code("Kernel", row => homes(row).map(home => home.id).join(", ")));
+      columns.push({ name: "Kernel time", numeric: true, text: row => (time(row) === null ? "" : seconds(time(row)!)), order: time, title: "Of all that is in the kernel" });
+    }
+    if (saved.size && view.kind !== "captured" && view.kind !== "eager") {
+      columns.push({ name: "For the backward", text: row => FATES[fate(row)] ?? fate(row), order: row => fate(row) || null });
+    }
+    columns.push({ name: "Users", numeric: true, text: row => String(row.state.nodes.get(row.vertex)!.users.length), order: row => row.state.nodes.get(row.vertex)!.users.length });
+    return columns;
+  }
+}

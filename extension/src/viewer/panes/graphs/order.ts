@@ -1,0 +1,189 @@
+// The order of vertices within layers: barycentres, then swaps of neighbours, keeping the order with the fewest
+// crossings.
+
+import type { Segment, Vertex } from "./layered";
+
+const SWEEPS = 12;
+const PATIENCE = 3;
+const SWAPS = 4;
+
+type Layers = number[][];
+
+/** For each vertex the ends of its edges on one side. `at` says where on the neighbour, `own` where on the vertex, both as
+ * a part of its place: a neighbour's end is at its place in the layer plus `at`. */
+interface Side {
+  readonly start: Int32Array;
+  readonly vertex: Int32Array;
+  readonly at: Float64Array;
+  readonly own: Float64Array;
+}
+
+export function ordered(vertices: readonly Vertex[], segments: readonly Segment[]): Layers {
+  const above = sideOf(vertices, segments, true);
+  const below = sideOf(vertices, segments, false);
+  let layers = initial(vertices, above, below);
+  let best = layers;
+  let fewest = crossed(layers, below, vertices.length);
+  for (let sweep = 0, worse = 0; sweep < SWEEPS && fewest > 0 && worse < PATIENCE; sweep++) {
+    layers = swapped(swept(layers, sweep % 2 === 0 ? above : below, sweep % 2 === 0, vertices.length), above, below, vertices.length);
+    const found = crossed(layers, below, vertices.length);
+    if (found < fewest) [best, fewest, worse] = [layers, found, 0];
+    else worse++;
+  }
+  return best;
+}
+
+/** How often segments cross. */
+export function crossings(vertices: readonly Vertex[], segments: readonly Segment[], layers: Layers): number {
+  return crossed(layers, sideOf(vertices, segments, false), vertices.length);
+}
+
+function sideOf(vertices: readonly Vertex[], segments: readonly Segment[], above: boolean): Side {
+  const start = new Int32Array(vertices.length + 1);
+  for (const segment of segments) start[(above ? segment.lower : segment.upper) + 1]!++;
+  for (let n = 0; n < vertices.length; n++) start[n + 1]! += start[n]!;
+  const next = start.slice();
+  const size = segments.length;
+  const side = { start, vertex: new Int32Array(size), at: new Float64Array(size), own: new Float64Array(size) };
+  const part = (vertex: number, at: number) => at / (vertices[vertex]!.width + 20);
+  for (const { upper, upperAt, lower, lowerAt } of segments) {
+    const [of, to] = above ? [lower, upper] : [upper, lower];
+    const at = next[of]!++;
+    side.vertex[at] = to;
+    side.at[at] = above ? part(upper, upperAt) : part(lower, lowerAt);
+    side.own[at] = above ? part(lower, lowerAt) : part(upper, upperAt);
+  }
+  return side;
+}
+
+/** Depth first from the first boxes on, so that what hangs together stands together. */
+function initial(vertices: readonly Vertex[], above: Side, below: Side): Layers {
+  const count = vertices.reduce((most, { layer }) => Math.max(most, layer + 1), 0);
+  const layers: Layers = Array.from({ length: count }, () => []);
+  const seen = new Uint8Array(vertices.length);
+  const visit = (first: number) => {
+    const stack = [first];
+    for (let vertex = stack.pop(); vertex !== undefined; vertex = stack.pop()) {
+      if (seen[vertex]) continue;
+      seen[vertex] = 1;
+      layers[vertices[vertex]!.layer]!.push(vertex);
+      for (let at = below.start[vertex + 1]! - 1; at >= below.start[vertex]!; at--) stack.push(below.vertex[at]!);
+    }
+  };
+  vertices.forEach((_, vertex) => {
+    if (above.start[vertex] === above.start[vertex + 1]) visit(vertex);
+  });
+  vertices.forEach((_, vertex) => visit(vertex));
+  return layers;
+}
+
+function placesOf(layers: Layers, count: number): Float64Array {
+  const place = new Float64Array(count);
+  for (const members of layers) members.forEach((vertex, n) => (place[vertex] = n));
+  return place;
+}
+
+/** Each vertex at the mean place of its neighbours on one side, layer by layer. One without neighbours keeps its place. */
+function swept(from: Layers, side: Side, down: boolean, count: number): Layers {
+  const place = placesOf(from, count);
+  const want = new Float64Array(count);
+  const layers = from.map(members => [...members]);
+  for (const members of (down ? layers : [...layers].reverse()).slice(1)) {
+    for (const vertex of members) {
+      const [start, end] = [side.start[vertex]!, side.start[vertex + 1]!];
+      let sum = 0;
+      for (let at = start; at < end; at++) sum += place[side.vertex[at]!]! + side.at[at]!;
+      want[vertex] = end > start ? sum / (end - start) : place[vertex]!;
+    }
+    members.sort((a, b) => want[a]! - want[b]! || place[a]! - place[b]!);
+    members.forEach((vertex, n) => (place[vertex] = n));
+  }
+  return layers;
+}
+
+/** Neighbours swapped wherever that saves crossings. */
+function swapped(from: Layers, above: Side, below: Side, count: number): Layers {
+  const layers = from.map(members => [...members]);
+  const place = placesOf(layers, count);
+  const sides = [above, below].map(side => ({ start: side.start, ends: new Float64Array(side.vertex.length), side }));
+  for (const members of layers) {
+    for (const { side, ends } of sides) for (const vertex of members) sortEnds(side, vertex, place, ends);
+    for (let round = 0, better = true; better && round < SWAPS; round++) {
+      better = false;
+      for (let n = 0; n + 1 < members.length; n++) {
+        const [a, b] = [members[n]!, members[n + 1]!];
+        let gain = 0;
+        for (const { start, ends } of sides) gain += gained(ends, start[a]!, start[a + 1]!, start[b]!, start[b + 1]!);
+        if (gain <= 0) continue;
+        members[n] = b;
+        members[n + 1] = a;
+        better = true;
+      }
+    }
+    members.forEach((vertex, n) => (place[vertex] = n));
+  }
+  return layers;
+}
+
+/** Writes the places of a vertex's ends into its part of `ends`, in order. */
+function sortEnds(side: Side, vertex: number, place: Float64Array, ends: Float64Array): void {
+  const [start, end] = [side.start[vertex]!, side.start[vertex + 1]!];
+  for (let n = start; n < end; n++) ends[n] = place[side.vertex[n]!]! + side.at[n]!;
+  if (end - start > 1) ends.subarray(start, end).sort();
+}
+
+/** By how much crossings fall when `b` comes before `a`: pairs of ends in the wrong order, less those in the right one. */
+function gained(ends: Float64Array, a: number, aEnd: number, b: number, bEnd: number): number {
+  let gain = 0;
+  for (let lower = b, upper = b; a < aEnd; a++) {
+    const end = ends[a]!;
+    while (lower < bEnd && ends[lower]! < end) lower++;
+    while (upper < bEnd && ends[upper]! <= end) upper++;
+    gain += lower - b - (bEnd - upper);
+  }
+  return gain;
+}
+
+function crossed(layers: Layers, below: Side, count: number): number {
+  const place = placesOf(layers, count);
+  const ends = new Float64Array(below.vertex.length);
+  const spare = new Float64Array(below.vertex.length);
+  let total = 0;
+  for (const members of layers) {
+    let size = 0;
+    for (const vertex of members) {
+      const [start, end] = [below.start[vertex]!, below.start[vertex + 1]!];
+      const first = size;
+      for (let n = start; n < end; n++) ends[size++] = place[below.vertex[n]!]! + below.at[n]!;
+      if (size - first > 1) inOwnOrder(ends, first, below, start, end);
+    }
+    total += inversions(ends, spare, 0, size);
+  }
+  return total;
+}
+
+/** Brings one vertex's ends, from `first` on, into the order in which they leave it. */
+function inOwnOrder(ends: Float64Array, first: number, side: Side, start: number, end: number): void {
+  const order = Array.from({ length: end - start }, (_, n) => n);
+  const values = ends.slice(first, first + order.length);
+  order.sort((a, b) => side.own[start + a]! - side.own[start + b]! || values[a]! - values[b]!);
+  order.forEach((n, at) => (ends[first + at] = values[n]!));
+}
+
+/** Pairs in the wrong order, counted while merging; sorts its part of `values`. */
+function inversions(values: Float64Array, spare: Float64Array, from: number, to: number): number {
+  if (to - from < 2) return 0;
+  const middle = (from + to) >> 1;
+  let total = inversions(values, spare, from, middle) + inversions(values, spare, middle, to);
+  let [left, right] = [from, middle];
+  for (let at = from; at < to; at++) {
+    if (right >= to || (left < middle && values[left]! <= values[right]!)) {
+      spare[at] = values[left++]!;
+    } else {
+      spare[at] = values[right++]!;
+      total += middle - left;
+    }
+  }
+  values.set(spare.subarray(from, to), from);
+  return total;
+}

@@ -1,0 +1,301 @@
+// Everything that is drawn at one moment, in the drawing's coordinates: boxes with what is written on them, and lines.
+
+import { type Key, key } from "../../element";
+import { count } from "../../format";
+import type { Colour, Palette } from "../../palette";
+import type { SavedData } from "../../record";
+import type { Rectangle } from "./camera";
+import type { Sign, State, StateNode } from "./family";
+import { type Group, type Item, verticesOf } from "./groups";
+import { groupLabel, type Label, nodeLabel } from "./look";
+import type { Paint } from "./paint";
+import { HEADER, type Placement, type Shape } from "./place";
+import type { Subject } from "./subject";
+import type { View } from "./views";
+
+/** One graph in the drawing. */
+export interface Part {
+  readonly subject: Subject;
+  readonly view: View;
+  readonly placement: Placement;
+  readonly paint: Paint;
+  /** What the pass before did; empty where that is not shown. */
+  readonly changes: ReadonlyMap<number, Sign>;
+  readonly saved: ReadonlyMap<string, SavedData>;
+  readonly x: number;
+  readonly y: number;
+}
+
+/** A box. */
+export interface Mark extends Rectangle {
+  readonly part: Part;
+  readonly item: Item;
+  readonly open: boolean;
+  readonly label: Label;
+  /** The node in this state, or in the one before where it is gone. null for groups. */
+  readonly node: StateNode | null;
+  readonly colour: string;
+  readonly chip: string;
+  /** The colours in a group, with their shares. */
+  readonly bars: readonly (readonly [colour: string, share: number])[];
+  readonly stripe: Colour;
+  readonly sign: Sign | null;
+  /** How many nodes of a group were added, removed and changed. */
+  readonly counts: { readonly [sign in Sign]: number } | null;
+  readonly fate: SavedData["fate"] | "";
+  /** Positions among the graph's results. */
+  readonly outputs: readonly number[];
+  /** What it stands for; null for groups of modules and such, which are no elements of the record. */
+  readonly key: Key | null;
+  readonly spoken: string;
+}
+
+export type LineLook = "plain" | "added" | "removed" | "crossing";
+
+export interface Line {
+  readonly part: Part;
+  readonly points: readonly number[];
+  /** Where in `points` that begins which no other line draws: lines from one box share a trunk. */
+  readonly own: number;
+  readonly bounds: Rectangle;
+  readonly from: Mark;
+  readonly to: readonly Mark[];
+  readonly ends: boolean;
+  readonly back: boolean;
+  readonly look: LineLook;
+}
+
+/** Two marks of different graphs that one captured call made. */
+export interface Tie {
+  readonly from: Mark;
+  readonly to: Mark;
+}
+
+export interface Scene {
+  readonly parts: readonly Part[];
+  /** Frames before what is in them. */
+  readonly marks: readonly Mark[];
+  readonly lines: readonly Line[];
+  readonly ties: readonly Tie[];
+  readonly width: number;
+  readonly height: number;
+  /** The mark that stands for a key. */
+  readonly byKey: ReadonlyMap<Key, readonly Mark[]>;
+}
+
+const BESIDE = 120;
+
+export function sceneOf(parts: readonly Omit<Part, "x" | "y">[], palette: Palette): Scene {
+  const marks: Mark[] = [];
+  const lines: Line[] = [];
+  const placed: Part[] = [];
+  let [width, height] = [0, 0];
+  const byKey = new Map<Key, Mark[]>();
+  for (const each of parts) {
+    const part: Part = { ...each, x: width ? width + BESIDE : 0, y: 0 };
+    placed.push(part);
+    const own = marksOf(part, palette);
+    marks.push(...own.values());
+    lines.push(...linesOf(part, own));
+    width = part.x + part.placement.width;
+    height = Math.max(height, part.placement.height);
+    const { id } = part.subject.compile;
+    for (const [vertex, item] of part.placement.shown) {
+      const mark = own.get(item);
+      if (mark) add(byKey, key(id, part.subject.family.vertices[vertex]!.data.id), mark);
+    }
+    for (const mark of own.values()) if (mark.key !== null && mark.item.kind !== "leaf") add(byKey, mark.key, mark);
+  }
+  return { parts: placed, marks, lines, ties: tiesOf(placed, byKey), width, height, byKey };
+}
+
+function add<K, V>(map: Map<K, V[]>, name: K, value: V): void {
+  const found = map.get(name);
+  if (!found) map.set(name, [value]);
+  else if (!found.includes(value)) found.push(value);
+}
+
+/** The boxes of what is there in this state, or was in the one before. */
+function marksOf(part: Part, palette: Palette): Map<Item, Mark> {
+  const { subject, view, placement, changes } = part;
+  const state = subject.state(view);
+  const marks = new Map<Item, Mark>();
+  for (const shape of placement.shapes) {
+    const there = verticesOf(shape.item).filter(vertex => state.nodes.has(vertex) || changes.get(vertex) === "removed");
+    if (there.length === 0) continue;
+    marks.set(shape.item, shape.item.kind === "leaf" ? nodeMark(part, shape, shape.item.vertex, state, palette) : groupMark(part, shape, shape.item, there));
+  }
+  return marks;
+}
+
+function nodeMark(part: Part, shape: Shape, vertex: number, state: State, palette: Palette): Mark {
+  const { subject, view, changes, saved } = part;
+  const node = state.nodes.get(vertex) ?? subject.state(view.before!).nodes.get(vertex)!;
+  const { colour, label: chip } = part.paint.of(vertex);
+  const own = key(subject.compile.id, node.data.id);
+  const sign = changes.get(vertex) ?? null;
+  const fate = view.kind === "captured" || view.kind === "eager" ? "" : (saved.get(node.data.id)?.fate ?? "");
+  const outputs = state.outputs.get(vertex) ?? [];
+  const label = nodeLabel(node.data, subject.modules[vertex]!);
+  return {
+    part, item: shape.item, open: false, ...at(part, shape), label, node, colour, chip, bars: [], stripe: palette.of(own), sign, counts: null,
+    fate, outputs, key: own,
+    spoken: [
+      `${node.data.name}: ${node.data.op === "placeholder" ? "input" : node.data.target}`, node.data.type, sign && SIGNS[sign], fate && FATES[fate],
+      outputs.length ? "result of the graph" : "", chip,
+    ].filter(Boolean).join(", "),
+  };
+}
+
+function groupMark(part: Part, shape: Shape, group: Group, there: readonly number[]): Mark {
+  const { bars, label: chip } = part.paint.ofAll(there);
+  const counts = { added: 0, removed: 0, changed: 0 };
+  for (const vertex of there) {
+    const sign = part.changes.get(vertex);
+    if (sign) counts[sign]++;
+  }
+  const changed = counts.added + counts.removed + counts.changed > 0 ? counts : null;
+  const nodes = there.length;
+  const label = { title: groupLabel(group).title, detail: group.kind === "alike" ? groupLabel(group).detail : count(nodes, "node") };
+  return {
+    part, item: group, open: shape.open, ...at(part, shape), label, node: null, colour: "", chip, bars, stripe: null, sign: null, counts: changed,
+    fate: "", outputs: [], key: group.home ? key(part.subject.compile.id, group.home.id) : null,
+    spoken: [
+      `${WHAT_GROUP[group.kind]} ${label.title}`, label.detail, chip, shape.open ? "open" : "closed, Enter opens it", changed && countsText(changed),
+    ].filter(Boolean).join(", "),
+  };
+}
+
+const WHAT_GROUP: { readonly [kind in Group["kind"]]: string } = {
+  root: "graph", side: "side", module: "module", kernel: "kernel", alike: "layers that are alike,", part: "part",
+};
+
+export const SIGNS: { readonly [sign in Sign]: string } = { added: "added by this pass", removed: "removed by this pass", changed: "changed by this pass" };
+
+export const FATES: { readonly [fate: string]: string } = {
+  kept: "kept for the backward", input: "an input that the backward reads", recomputed: "computed again in the backward",
+};
+
+export function countsText(counts: { readonly [sign in Sign]: number }): string {
+  const said = [counts.added && `+${counts.added}`, counts.removed && `−${counts.removed}`, counts.changed && `~${counts.changed}`];
+  return said.filter(Boolean).join(" ");
+}
+
+function at(part: Part, { x, y, width, height }: Shape): Rectangle {
+  return { x: x + part.x, y: y + part.y, width, height };
+}
+
+/** The lines of edges that there are in this state, or were in the one before. */
+function linesOf(part: Part, marks: ReadonlyMap<Item, Mark>): Line[] {
+  const { subject, view, placement, changes } = part;
+  const now = edgesOf(subject.state(view), placement);
+  const before = changes.size && view.before ? edgesOf(subject.state(view.before), placement) : null;
+  const lines: Line[] = [];
+  for (const wire of placement.wires) {
+    const from = marks.get(wire.from);
+    const leads = (edges: ReadonlyMap<Item, ReadonlySet<Item>>) => wire.to.filter(item => edges.get(wire.from)?.has(item));
+    const [here, old] = [leads(now), before ? leads(before) : []];
+    const to = [...new Set([...here, ...old])].flatMap(item => marks.get(item) ?? []);
+    if (!from || to.length === 0) continue;
+    const look = before && here.length === 0 ? "removed" : before && old.length === 0 ? "added" : crosses(wire.from, wire.to) ? "crossing" : "plain";
+    const points = wire.points.map((value, n) => value + (n % 2 ? part.y : part.x));
+    lines.push({ part, points, own: 0, bounds: boundsOf(points), from, to, ends: wire.ends, back: wire.back, look });
+  }
+  return sharing(lines);
+}
+
+/** The lines with what they share with a longer one marked as drawn by that. */
+function sharing(lines: readonly Line[]): Line[] {
+  const byStart = new Map<string, Line[]>();
+  const found: Line[] = [];
+  for (const line of [...lines].sort((a, b) => b.bounds.height - a.bounds.height)) {
+    const name = `${line.points[0]} ${line.points[1]} ${line.look}`;
+    const own = (byStart.get(name) ?? []).reduce((most, longer) => Math.max(most, shared(line.points, longer.points)), 0);
+    add(byStart, name, line);
+    found.push({ ...line, own });
+  }
+  return found;
+}
+
+/** How many numbers of `points` lead along `other`. */
+function shared(points: readonly number[], other: readonly number[]): number {
+  let n = 0;
+  while (n < points.length && points[n] === other[n] && points[n + 1] === other[n + 1]) n += 2;
+  if (n === 0 || n >= points.length) return Math.max(n - 2, 0);
+  const straight = points[n] === points[n - 2] && other[n] === other[n - 2];
+  const shorter = straight && points[n + 1]! <= other[n + 1]! && points[n + 1]! >= points[n - 1]! && n + 2 < points.length;
+  return shorter ? n : n - 2;
+}
+
+function edgesOf(state: State, { shown }: Placement): Map<Item, Set<Item>> {
+  const edges = new Map<Item, Set<Item>>();
+  for (const [vertex, node] of state.nodes) {
+    const target = shown.get(vertex);
+    for (const source of node.sources) {
+      const from = shown.get(source);
+      if (!from || !target || from === target) continue;
+      const found = edges.get(from);
+      if (found) found.add(target);
+      else edges.set(from, new Set([target]));
+    }
+  }
+  return edges;
+}
+
+/** Whether an edge leads from the forward to the backward. */
+function crosses(from: Item, to: readonly Item[]): boolean {
+  const side = sideOf(from);
+  return side !== null && to.every(item => sideOf(item) !== side);
+}
+
+function sideOf(item: Item): Item | null {
+  for (let at: Item | null = item; at; at = at.parent) if (at.kind === "side") return at;
+  return null;
+}
+
+function boundsOf(points: readonly number[]): Rectangle {
+  let [left, right, top, bottom] = [Infinity, -Infinity, Infinity, -Infinity];
+  for (let n = 0; n < points.length; n += 2) {
+    left = Math.min(left, points[n]!);
+    right = Math.max(right, points[n]!);
+    top = Math.min(top, points[n + 1]!);
+    bottom = Math.max(bottom, points[n + 1]!);
+  }
+  return { x: left, y: top, width: right - left, height: bottom - top };
+}
+
+/** Marks of the first graph tied to those of the others that the same captured call made. */
+function tiesOf(parts: readonly Part[], byKey: ReadonlyMap<Key, readonly Mark[]>): Tie[] {
+  const [first, ...others] = parts;
+  if (!first || others.length === 0) return [];
+  const markOf = (part: Part, id: string) => byKey.get(key(part.subject.compile.id, id))?.find(mark => mark.part === part);
+  const made = new Map<string, Mark[]>();
+  for (const part of others) {
+    for (const vertex of part.subject.family.vertices) {
+      const mark = vertex.backward ? markOf(part, vertex.data.id) : undefined;
+      if (mark) for (const origin of vertex.data.origins) add(made, origin, mark);
+    }
+  }
+  const ties = new Map<Mark, Set<Mark>>();
+  for (const { data } of first.subject.family.vertices) {
+    const from = markOf(first, data.id);
+    for (const origin of data.origins) {
+      for (const to of from ? (made.get(origin) ?? []) : []) ties.set(from!, (ties.get(from!) ?? new Set()).add(to));
+    }
+  }
+  return [...ties].flatMap(([from, all]) => [...all].map(to => ({ from, to })));
+}
+
+/** What is at a point: the innermost box; a frame only by its header. */
+export function markAt(scene: Scene, x: number, y: number): Mark | null {
+  for (let n = scene.marks.length - 1; n >= 0; n--) {
+    const mark = scene.marks[n]!;
+    const height = mark.open ? HEADER : mark.height;
+    if (x >= mark.x && x <= mark.x + mark.width && y >= mark.y && y <= mark.y + height) return mark;
+  }
+  return null;
+}
+
+export function overlap(a: Rectangle, b: Rectangle): boolean {
+  return a.x <= b.x + b.width && b.x <= a.x + a.width && a.y <= b.y + b.height && b.y <= a.y + a.height;
+}

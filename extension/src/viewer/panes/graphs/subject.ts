@@ -1,0 +1,90 @@
+// One family of graphs with all that is known of its nodes: what a drawing, a table and a text are made of.
+
+import type { CompileData, SavedData } from "../../record";
+import { Signatures } from "./alike";
+import { homesOf, modulesOf } from "./belonging";
+import { familyOf, type Family, type State, changesOf, type Sign } from "./family";
+import { type Group, grouped, type Grouping, groupsIn, type Item } from "./groups";
+import { type Home, Kernels } from "./kernels";
+import { sizes } from "./look";
+import { firstOpen } from "./openness";
+import { type Memo, place, type Placement } from "./place";
+import type { View } from "./views";
+
+export class Subject {
+  readonly family: Family;
+  readonly modules: readonly string[];
+  readonly homes: readonly (Home | undefined)[];
+  private readonly groups = new Map<Grouping, Group>();
+  private readonly memo: Memo = new Map();
+  private readonly sizeOf: ReturnType<typeof sizes>;
+  private readonly changes = new Map<string, ReadonlyMap<number, Sign>>();
+
+  constructor(readonly compile: CompileData, views: readonly View[], readonly kernels: Kernels, moduleOfOrigin: (id: string) => string) {
+    this.family = familyOf(views);
+    this.modules = modulesOf(this.family, moduleOfOrigin);
+    this.homes = homesOf(this.family, kernels, views[0]!.kind);
+    this.sizeOf = sizes(this.family, n => this.modules[n]!);
+  }
+
+  state(view: View): State {
+    return this.family.states.get(view.id)!;
+  }
+
+  /** What the pass before a view did; nothing where there is no view before. */
+  changesOf(view: View): ReadonlyMap<number, Sign> {
+    let found = this.changes.get(view.id);
+    if (!found) {
+      found = view.before ? changesOf(this.state(view.before), this.state(view)) : new Map();
+      this.changes.set(view.id, found);
+    }
+    return found;
+  }
+
+  root(by: Grouping): Group {
+    let root = this.groups.get(by);
+    if (!root) {
+      root = grouped(this.family, {
+        by, moduleOf: vertex => this.modules[vertex.index]!, homeOf: vertex => this.homes[vertex.index],
+        signatures: new Signatures(this.family, n => this.modules[n]!),
+      });
+      this.groups.set(by, root);
+    }
+    return root;
+  }
+
+  /** The open groups by their ids; the ones to begin with where none are given. */
+  open(by: Grouping, ids: ReadonlySet<string> | undefined): Set<Group> {
+    const root = this.root(by);
+    return ids ? new Set([...groupsIn(root)].filter(group => ids.has(group.id))) : firstOpen(root);
+  }
+
+  placement(by: Grouping, open: ReadonlySet<Group>): Placement {
+    const { vertices } = this.family;
+    return place({
+      root: this.root(by), sourcesOf: vertex => vertices[vertex]!.sources, isOpen: group => open.has(group), sizeOf: this.sizeOf,
+      isLight: item => item.kind === "leaf" && /^(placeholder|get_attr)$/.test(vertices[item.vertex]!.data.op),
+    }, this.memo);
+  }
+
+  /** The leaf or group that stands for an id: a node's, or a kernel's where nodes are grouped by kernel. */
+  find(by: Grouping, id: string): Item | undefined {
+    const vertex = this.family.vertices.find(each => each.data.id === id);
+    const stack: Item[] = [this.root(by)];
+    for (let item = stack.pop(); item; item = stack.pop()) {
+      if (item.kind === "leaf") {
+        if (item.vertex === vertex?.index) return item;
+      } else if (item.home?.id === id) {
+        return item;
+      } else {
+        stack.push(...item.children);
+      }
+    }
+    return undefined;
+  }
+}
+
+/** What is kept for the backward and what is computed again, by node id. */
+export function savedBy(compile: CompileData): ReadonlyMap<string, SavedData> {
+  return new Map((compile.saved ?? []).map(saved => [saved.id, saved]));
+}

@@ -1,0 +1,35 @@
+// A graph as the stage printed it, each line with what the pass did to it.
+
+import type { Model } from "../../model";
+import type { LineData } from "../../record";
+import { rowsOf } from "../../rows";
+import type { Row, Rows } from "../../textview";
+import type { Sign } from "./family";
+import type { Part } from "./scene";
+
+const STYLES = { added: "added", removed: "removed", changed: "altered" } as const;
+
+export function textOf({ subject, view, changes }: Pick<Part, "subject" | "view" | "changes">, model: Model): Rows {
+  const lines = changes.size && view.before ? withRemoved(subject.family.vertices.map(each => each.data.id), view.lines, view.before.lines, changes) : view.lines;
+  const byId = new Map([...changes].map(([vertex, sign]) => [subject.family.vertices[vertex]!.data.id, sign]));
+  const rows = rowsOf({ lines, language: "python" }, subject.compile, model, true);
+  const marked = rows.map((row, n): Row => {
+    const sign = byId.get(lines[n]?.[1] ?? "");
+    return sign ? { ...row, style: STYLES[sign], title: `${sign} by this pass` } : row;
+  });
+  return { rows: marked, language: "python", label: `${view.title}, as text` };
+}
+
+/** The lines with those of removed nodes put back after the node that stood before them. */
+function withRemoved(ids: readonly string[], lines: readonly LineData[], before: readonly LineData[], changes: ReadonlyMap<number, Sign>): LineData[] {
+  const old = new Map(before.map(line => [line[1] ?? "", line]));
+  const here = new Set(lines.map(([, id]) => id));
+  const after = new Map<string, LineData[]>();
+  let last = "";
+  ids.forEach((id, vertex) => {
+    if (here.has(id)) last = id;
+    const line = changes.get(vertex) === "removed" ? old.get(id) : undefined;
+    if (line) after.set(last, [...(after.get(last) ?? []), line]);
+  });
+  return lines.flatMap(line => [line, ...(line[1] ? (after.get(line[1]) ?? []) : [])]);
+}

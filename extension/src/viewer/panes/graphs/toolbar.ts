@@ -1,0 +1,113 @@
+// The choices above the graph: which one, how it is shown, grouped and coloured.
+
+import { h } from "../../dom";
+import { count } from "../../format";
+import type { Dispose, Signal } from "../../signal";
+import type { Grouping } from "./groups";
+import { COLOURINGS, type Colouring } from "./paint";
+import type { View } from "./views";
+
+export type Shown = "drawing" | "table" | "text";
+
+export interface Settings {
+  readonly shown: Signal<Shown>;
+  readonly by: Signal<Grouping>;
+  readonly colouring: Signal<Colouring>;
+  readonly changes: Signal<boolean>;
+  readonly kept: Signal<boolean>;
+  readonly beside: Signal<boolean>;
+  readonly legend: Signal<boolean>;
+}
+
+/** What can be chosen for the view that is shown. */
+export interface Offer {
+  readonly views: readonly View[];
+  readonly view: View | undefined;
+  /** What the last pass did, "+2 −9", by view; "" for nothing. */
+  readonly did: ReadonlyMap<string, string>;
+  /** Whether the pass before the view changed anything. */
+  readonly changed: boolean;
+  readonly kept: boolean;
+  readonly eager: boolean;
+}
+
+export class Toolbar {
+  readonly element: HTMLElement;
+  private readonly views = h("select", { class: "ex-select", "aria-label": "Graph" });
+  private readonly back: HTMLButtonElement;
+  private readonly on: HTMLButtonElement;
+  private readonly drawn: HTMLElement;
+  private readonly next: HTMLElement;
+  private readonly toggles: { readonly [name in "changes" | "kept" | "beside" | "legend"]: HTMLElement };
+  private readonly disposers: Dispose[] = [];
+
+  constructor(settings: Settings, choose: (id: string) => void, all: (open: boolean) => void, change: () => void) {
+    const step = (by: number) => () => {
+      const option = this.views.options[this.views.selectedIndex + by];
+      if (option) choose(option.value);
+    };
+    this.back = h("button", { type: "button", class: "ex-button", title: "The graph before", "aria-label": "The graph before", onclick: step(-1) }, "◂");
+    this.on = h("button", { type: "button", class: "ex-button", title: "The graph after", "aria-label": "The graph after", onclick: step(1) }, "▸");
+    this.views.addEventListener("change", () => choose(this.views.value));
+    this.toggles = {
+      changes: this.toggle("Changes", "Mark what the pass added, removed and changed", settings.changes),
+      kept: this.toggle("Kept", "List what is kept for the backward and what is computed again, with reasons", settings.kept),
+      beside: this.toggle("Eager beside", "Eager's autograd graph (grad_fn) beside this one", settings.beside),
+      legend: this.toggle("Legend", "What colours and marks say", settings.legend),
+    };
+    this.next = h("button", { type: "button", class: "ex-button", title: "Go to the next node that the pass changed", onclick: change }, "Next change");
+    const by: { readonly [by in Grouping]: string } = { module: "module", kernel: "kernel", none: "nothing" };
+    this.drawn = h(
+      "span", { class: "ex-g-drawn" },
+      this.select("Group by", by, settings.by), this.select("Colour", COLOURINGS, settings.colouring),
+      h("button", { type: "button", class: "ex-button", title: "Open all groups, as far as the picture stays readable", "aria-label": "Open all groups", onclick: () => all(true) }, "⊞"),
+      h("button", { type: "button", class: "ex-button", title: "Close all groups", "aria-label": "Close all groups", onclick: () => all(false) }, "⊟"),
+      this.toggles.legend,
+    );
+    const shown = { drawing: "Drawing", table: "Table", text: "Text" } as const;
+    const choices = Object.entries(shown).map(([name, label]) =>
+      h("button", { type: "button", class: "ex-choice", onclick: () => (settings.shown.value = name as Shown) }, label));
+    this.element = h(
+      "div", { class: "ex-bar ex-g-tools" },
+      h("span", { class: "ex-g-stepper" }, this.back, this.views, this.on),
+      h("div", { class: "ex-choices", role: "group", "aria-label": "Shown as" }, ...choices),
+      this.toggles.changes, this.next, this.toggles.kept, this.toggles.beside, this.drawn,
+    );
+    this.disposers.push(settings.shown.watch(value => {
+      this.drawn.hidden = value !== "drawing";
+      choices.forEach((each, n) => each.setAttribute("aria-pressed", String(Object.keys(shown)[n] === value)));
+    }));
+  }
+
+  offer({ views, view, did, changed, kept, eager }: Offer): void {
+    const options = views.map(each => {
+      const what = did.get(each.id) || count(each.graph.nodes.length, "node");
+      return h("option", { value: each.id }, `${each.title}  (${each.kind === each.title ? "" : `${each.kind}, `}${what})`);
+    });
+    this.views.replaceChildren(...options);
+    this.views.value = view?.id ?? "";
+    this.back.disabled = this.views.selectedIndex <= 0;
+    this.on.disabled = this.views.selectedIndex >= views.length - 1;
+    this.toggles.changes.hidden = !view?.before;
+    this.next.hidden = !changed;
+    this.toggles.kept.hidden = !kept;
+    this.toggles.beside.hidden = !eager;
+  }
+
+  dispose(): void {
+    this.disposers.forEach(dispose => dispose());
+  }
+
+  private toggle(label: string, title: string, signal: Signal<boolean>): HTMLElement {
+    const button = h("button", { type: "button", class: "ex-button", title, onclick: () => (signal.value = !signal.value) }, label);
+    this.disposers.push(signal.watch(on => button.setAttribute("aria-pressed", String(on))));
+    return button;
+  }
+
+  private select<T extends string>(label: string, choices: { readonly [name in T]: string }, signal: Signal<T>): HTMLElement {
+    const select = h("select", { class: "ex-select" }, ...Object.entries(choices).map(([value, text]) => h("option", { value }, text as string)));
+    select.addEventListener("change", () => (signal.value = select.value as T));
+    this.disposers.push(signal.watch(value => (select.value = value)));
+    return h("label", {}, `${label} `, select);
+  }
+}

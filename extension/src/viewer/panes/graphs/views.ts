@@ -1,0 +1,107 @@
+// Which graphs of a compile there are to look at, and which of them are states of the same graph.
+
+import type { CompileData, GradNodeData, GraphData, LineData, NodeData, StageData } from "../../record";
+import { artifact } from "../../stages";
+
+export type Kind = "captured" | "traced" | "joint" | "forward" | "backward" | "eager";
+
+export interface View {
+  readonly id: string;
+  /** The stage that made it. */
+  readonly stage: string;
+  readonly title: string;
+  readonly kind: Kind;
+  /** Views of one family are states of one graph: what persists has the same id, and is drawn in the same place. */
+  readonly family: string;
+  readonly graph: GraphData;
+  readonly lines: readonly LineData[];
+  /** The state before it. */
+  readonly before: View | null;
+}
+
+export const WHAT: { readonly [kind in Kind]: string } = {
+  captured: "the graph captured from bytecode",
+  traced: "the traced graph, as ATen operations",
+  joint: "forward and backward traced as one graph",
+  forward: "the forward half",
+  backward: "the backward half",
+  eager: "eager's autograd graph: the grad_fn nodes, from the result to the leaves",
+};
+
+/** In the order in which they were made; eager's autograd graph stands before the joint one. */
+export function viewsOf(compile: CompileData): View[] {
+  const views: View[] = [];
+  const latest = new Map<string, View>();
+  const add = (made: Omit<View, "before">) => {
+    const view = { ...made, before: latest.get(made.family) ?? null };
+    latest.set(view.family, view);
+    views.push(view);
+  };
+  for (const stage of compile.stages ?? []) {
+    const lines = stage.body?.lines ?? [];
+    if (stage.graph) {
+      const kind = kindOf(stage, stage.graph);
+      if (kind === "joint" && !latest.has("eager") && compile.eager_backward?.length) {
+        add({ ...EAGER, stage: stage.id, graph: asGraph(compile.eager_backward), lines: asLines(compile.eager_backward) });
+      }
+      const family = `${stage.half ?? ""} ${kind === "captured" ? kind : "traced"}`;
+      add({ id: stage.id, stage: stage.id, title: stage.name, kind, family, graph: stage.graph, lines });
+    }
+    for (const [n, graph] of (stage.halves ?? []).entries()) {
+      const kind = n === 0 ? "forward" : "backward";
+      const id = `${stage.id}:${kind}`;
+      add({ id, stage: stage.id, title: kind, kind, family: kind, graph, lines: linesOf(graph.name, lines) });
+    }
+  }
+  return views;
+}
+
+const EAGER = { id: "eager", title: "eager autograd", kind: "eager", family: "eager" } as const;
+
+function kindOf(stage: StageData, graph: GraphData): Kind {
+  if (stage.half?.endsWith("forward")) return "forward";
+  if (stage.half?.endsWith("backward")) return "backward";
+  if (graph.nodes.some(isTangent)) return "joint";
+  return graph.nodes[0]?.id.startsWith("aten.") ? "traced" : "captured";
+}
+
+/** Whether a node is a gradient that comes in from outside. */
+export function isTangent(node: NodeData): boolean {
+  return node.op === "placeholder" && /^tangents?_\d+$/.test(node.name);
+}
+
+/** The view of a stage, or of the last stage before it that has one; undefined where none has. */
+export function viewAt(views: readonly View[], compile: CompileData, stage: string): View | undefined {
+  const stages = compile.stages ?? [];
+  for (let at = stages.findIndex(each => each.id === stage); at >= 0; at--) {
+    const made = artifact(compile, stages[at]!);
+    const found = views.find(view => view.stage === made.id && view.kind !== "eager");
+    if (found) return found;
+  }
+  return undefined;
+}
+
+/** The lines of one graph in a text of several: from "graph NAME(" to the next. */
+function linesOf(name: string, lines: readonly LineData[]): readonly LineData[] {
+  const first = lines.findIndex(([text]) => text.startsWith(`graph ${name}(`));
+  if (first < 0) return lines;
+  const length = lines.slice(first + 1).findIndex(([text]) => text.startsWith("graph "));
+  return lines.slice(first, length < 0 ? undefined : first + 1 + length);
+}
+
+/** The autograd graph in the direction in which gradients flow. */
+function asGraph(nodes: readonly GradNodeData[]): GraphData {
+  const inputs = new Map<string, string[]>(nodes.map(node => [node.id, []]));
+  for (const node of nodes) for (const next of node.inputs) inputs.get(next)?.push(node.id);
+  return {
+    name: "eager autograd",
+    nodes: nodes.map(({ id, name, origins }) => ({
+      id, name, op: "grad_fn", target: name, type: "", inputs: inputs.get(id) ?? [], origins,
+    })),
+    outputs: [],
+  };
+}
+
+function asLines(nodes: readonly GradNodeData[]): LineData[] {
+  return nodes.map(({ id, name, origins, inputs }) => [`${id}: ${name} -> ${inputs.join(", ") || "nothing"}`, id, origins]);
+}
