@@ -13,7 +13,7 @@ from torch import nn
 from capturing import compiled
 from explorer.capture import FullGraphError
 from explorer.core.recorder import Recorder, recording
-from explorer.ir.capture import CompilerBug, FrameSkipped, Inlined, Recompiled, Restarted
+from explorer.ir.capture import CompilerBug, FrameSkipped, GuardFailed, Inlined, Restarted
 
 
 def test_break_keeps_stack_and_locals(capsys: pytest.CaptureFixture[str]) -> None:
@@ -374,8 +374,12 @@ def test_recompile_limit() -> None:
     assert len(captures.made) == 3
     events = [event for run in recorder.compiles for event in run.events]
     assert [e.why.code for e in events if isinstance(e, FrameSkipped)] == ["frame.recompile_limit"]
-    recompiled = [e for e in events if isinstance(e, Recompiled)]
-    assert "n" in recompiled[0].failed[0] and "0.5" in recompiled[0].failed[0]
+    failed = [(e.of, e.expression, e.how) for e in events if isinstance(e, GuardFailed)]
+    assert failed == [
+        ("f0", "L['n'] == 0.5", "is 1.5, expected 0.5"),
+        ("f0", "L['n'] == 0.5", "is 2.5, expected 0.5"),
+        ("f0.1", "L['n'] == 1.5", "is 2.5, expected 1.5"),
+    ]
 
 
 def test_compiler_bug_runs_eagerly() -> None:

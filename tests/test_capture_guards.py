@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -10,26 +11,33 @@ import torch
 from torch import nn
 
 from capturing import compiled
-from explorer.ir.capture import Guard, TensorFacts, facts, failing
+from explorer.export.capture import guard_data
+from explorer.ir.capture import Guard
+from explorer.ir.description import described, global_state
+from explorer.view.playground import Decision, decide
 
 
 def scale(x, factor, flag=True):
     return x * factor if flag else x + factor
 
 
-def described(**values: Any) -> dict[str, Any]:
-    return {f"L[{name!r}]": facts(v) if isinstance(v, torch.Tensor) else v for name, v in values.items()}
+def refused(guards: Iterable[Guard], **values: Any) -> list[Decision]:
+    """The guards that a call with these arguments, described, breaks."""
+    given = [described(f"L[{name!r}]", value) for name, value in values.items()]
+    return [d for d in decide(map(guard_data, guards), given, global_state()) if d.holds is False]
 
 
-def test_failing_lists_every_broken_guard() -> None:
+def test_every_broken_guard_is_listed() -> None:
     fn, captures = compiled(scale)
     fn(torch.randn(3, 4), 2.0)
     guards = captures.linked[0].guards
-    assert failing(guards, described(x=torch.randn(3, 4), factor=2.0, flag=True)) == []
-    given = TensorFacts(torch.float64, torch.device("cpu"), (3, 5), (5, 1), True)
-    broken = failing(guards, {"L['x']": given, "L['factor']": 3.0, "L['flag']": False})
-    assert {f.why.split(" is ")[0] for f in broken} >= {"dtype", "size(1)", "requires_grad"}
-    assert any("3.0" in f.why for f in broken) and any(f.guard.source.name == "L['flag']" for f in broken)
+    assert refused(guards, x=torch.randn(3, 4), factor=2.0, flag=True) == []
+    broken = refused(guards, x=torch.randn(3, 5, dtype=torch.float64, requires_grad=True), factor=3.0, flag=False)
+    assert [d.how for d in broken] == [
+        "is False, expected True",
+        "dtype is float64, expected float32, requires_grad is True, expected False, size(1) is 5, expected 4",
+        "is 3.0, expected 2.0",
+    ]
 
 
 CHANGES = {
@@ -56,7 +64,7 @@ def test_descriptions_agree_with_the_real_checks(change: dict[str, Any]) -> None
     fn(**base)
     manager, guards = captures.linked[0].manager, captures.linked[0].guards
     given = base | change
-    assert (failing(guards, described(**given)) == []) == manager.check(given)
+    assert (refused(guards, **given) == []) == manager.check(given)
     assert manager.check(given) == (not change)
     assert bool(manager.failure(given)) == bool(change)
 
@@ -68,16 +76,18 @@ def test_shape_relations_are_checked_on_descriptions() -> None:
     fn, captures = compiled(add, dynamic=True)
     fn(torch.randn(5), torch.randn(8))
     guards = captures.linked[0].guards
-    assert failing(guards, described(x=torch.randn(6), y=torch.randn(9))) == []
-    broken = failing(guards, described(x=torch.randn(1), y=torch.randn(9)))
-    assert broken and all(f.guard.property == "shape" for f in broken)
+    assert refused(guards, x=torch.randn(6), y=torch.randn(9)) == []
+    broken = refused(guards, x=torch.randn(1), y=torch.randn(9))
+    assert broken and all(d.guard.property == "shape" for d in broken)
+    assert broken[0].how == "with L['x'].size(0) = 1"
 
 
 def test_guards_name_what_caused_them() -> None:
     fn, captures = compiled(scale)
     fn(torch.randn(3), 2.0)
-    for guard in captures.linked[0].guards:
-        assert isinstance(guard, Guard)
+    *read, state = captures.linked[0].guards
+    assert (state.property, state.cause, state.span) == ("global_state", "synthetic:every capture", None)
+    for guard in read:
         assert guard.cause.startswith("f") and "@" in guard.cause
         assert guard.span is not None and guard.span.file == __file__
         assert guard.origins == (guard.cause,)

@@ -10,6 +10,10 @@ import torch
 from capturing import Captures
 from explorer.capture import optimize
 from explorer.config import Config
+from explorer.core.origin import synthetic_reason
+from explorer.export.capture import guards
+from explorer.ir.capture import Capture
+from explorer.view.playground import decide
 from programs import MODELS, TRANSFORMERS, ZOO, assert_same, observe
 
 MODELS_HERE = [*MODELS, *(model for model in TRANSFORMERS if model.available)]
@@ -32,6 +36,19 @@ def test_like_eager(program: Any) -> None:
     else:
         assert captures.fallbacks == []
     assert len(captures.places) == program.breaks
+    for capture in captures.made:
+        guards_are_explained(capture)
+
+
+def guards_are_explained(capture: Capture) -> None:
+    """Each guard says why it exists and what asked for it, and holds for the very inputs that it was made from."""
+    for guard in capture.guards:
+        assert guard.why, guard.text
+        assert guard.cause, guard.text
+        assert guard.span is not None or synthetic_reason(guard.cause), guard.text
+    state = next((guard.value for guard in capture.guards if guard.property == "global_state"), None)
+    for decision in decide(guards(capture), capture.given, state):
+        assert decision.holds is not False, (decision.guard.expression, decision.how)
 
 
 @pytest.mark.parametrize("program", [p for p in ZOO if p.grad], ids=lambda p: p.name)

@@ -12,13 +12,15 @@ from explorer.capture import reasons, torch_rules
 from explorer.capture.ambient import autocast_nesting
 from explorer.capture.breaks import not_captured, not_splittable
 from explorer.capture.frame import Frame
+from explorer.capture.given import described_inputs
 from explorer.capture.residual import Residual, breaking, returning
 from explorer.capture.shapes import symbols
 from explorer.capture.tracer import BreakAt, Tracer
+from explorer.core.origin import synthetic
 from explorer.core.reasons import Unsupported, Why
 from explorer.core.recorder import note
 from explorer.ir.bytecode import Span
-from explorer.ir.capture import Break, Capture, CaptureInput, Restarted
+from explorer.ir.capture import Break, Capture, CaptureInput, Guard, Restarted
 
 RULES = torch_rules.CALLS
 """Importing the rules fills the table of calls."""
@@ -120,14 +122,16 @@ def _eager(given: CaptureInput, why: Why) -> Capture:
 
 
 def _result(given: CaptureInput, t: Tracer, residual: Residual | None, broken: tuple[Break, ...]) -> Capture:
-    from_sizes, guards = symbols(t)
+    from_sizes, on_sizes = symbols(t)
+    guards = (*t.guards.values(), *on_sizes, *_on_everything(t))
     calls_graph = residual is not None and residual.calls_graph
+    inputs = tuple(residual.inputs) if residual is not None and calls_graph else ()
     return Capture(
         name=given.frame.id,
         code=given.code,
         graph=t.tape.finish(residual.outputs) if residual is not None and calls_graph else None,
-        inputs=tuple(residual.inputs) if residual is not None and calls_graph else (),
-        guards=(*t.guards.values(), *guards),
+        inputs=inputs,
+        guards=guards,
         breaks=broken,
         effects=t.effects.described(),
         residual=residual.code if residual is not None else None,
@@ -135,5 +139,26 @@ def _result(given: CaptureInput, t: Tracer, residual: Residual | None, broken: t
         symbols=from_sizes,
         specialised=tuple(t.specialised),
         inlined=tuple(t.decoded.values()),
+        given=described_inputs(given.code, given.frame, guards, inputs),
         frame=replace(given.frame),
     )
+
+
+def _on_everything(t: Tracer) -> tuple[Guard, ...]:
+    """What every capture relies on: the global state, and that tensors from different places are different ones.
+
+    Parameters are trusted to be.
+    """
+    cause = synthetic("every capture")
+    why = "whether gradients are recorded, and in what precision operators compute, is part of the graph"
+    found = [Guard(f"{t.name}.state", None, "global_state", "==", t.state, cause, None, why)]
+    tensors = [
+        guard.source for guard in t.guards.values()
+        if guard.property == "tensor" and guard.value.type is not torch.nn.Parameter
+    ]  # fmt: skip
+    if len(tensors) > 1:
+        why = "a change made through one would be seen through the other"
+        found.append(
+            Guard(f"{t.name}.distinct", tensors[0], "alias", "are distinct", tuple(tensors), cause, None, why)
+        )
+    return tuple(found)

@@ -20,10 +20,11 @@ import torch
 from explorer.capture import hook, reasons
 from explorer.capture.calls import STDLIB_DIR, TORCH_DIR
 from explorer.capture.capture import FullGraphError
+from explorer.capture.refusal import failures
 from explorer.capture.wrap import ORIGINAL
 from explorer.config import Config
 from explorer.core.reasons import Why
-from explorer.core.recorder import TOTALS, compile_scope, note
+from explorer.core.recorder import TOTALS, compile_scope, note, recorder
 from explorer.ir.capture import (
     CallSkipped,
     CompilerBug,
@@ -32,7 +33,6 @@ from explorer.ir.capture import (
     FrameSkipped,
     GuardedCode,
     GuardFailed,
-    Recompiled,
 )
 
 CompileFrame = Callable[[Frame, Config], GuardedCode]
@@ -164,14 +164,15 @@ class Engine:
         return hook.AS_IT_IS
 
     def _note_recompile(self, given: Frame, before: list[GuardedCode]) -> None:
-        failed = []
+        """Say of each earlier compile which of its guards refuse this call."""
+        if recorder() is None:
+            return
         for made in before:
-            why = made.manager.failure(dict(given.locals))
-            if why:
-                failed.append(why)
-                note(GuardFailed, given.id, why, _seen(given, why))
-        if failed:
-            note(Recompiled, given.id, tuple(failed))
+            failed = failures(made.guards, given)
+            for guard, how in failed:
+                note(GuardFailed, made.name, guard.id, guard.text, how)
+            if not failed and (said := made.manager.failure(dict(given.locals))):
+                note(GuardFailed, made.name, "", said, "only the C++ check sees what differs")
 
     def wanted(self, code: types.CodeType) -> bool:
         """Whether to capture frames of this code: not torch's own, the standard library's or this package's."""
@@ -192,16 +193,6 @@ class Engine:
     @property
     def histories(self) -> tuple[FrameHistory, ...]:
         return tuple(seen.history for seen in self._codes.values())
-
-
-def _seen(given: Frame, why: str) -> str:
-    """The values of the locals that a failed guard names, briefly."""
-    shown = []
-    for name, value in given.locals.items():
-        if f"L[{name!r}]" in why or f"'{name}'" in why or f" {name}" in why:
-            described = f"{tuple(value.shape)} {value.dtype}" if isinstance(value, torch.Tensor) else repr(value)[:80]
-            shown.append(f"{name} = {described}")
-    return ", ".join(shown)
 
 
 def _clone(function: types.FunctionType) -> types.FunctionType:

@@ -9,8 +9,6 @@ import types
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import torch
-
 from explorer.capture import hook
 from explorer.capture.progress import progress
 from explorer.ir.capture import (
@@ -126,18 +124,20 @@ class Tree:
             case "length":
                 build.length(manager, value, text)
             case "keys":
-                build.check(manager, _has_keys(value), text)
+                build.check(manager, has_keys(value), text)
             case "empty":
                 if isinstance(self.value(guard.source), dict) and value:
                     build.dict_length(manager, 0, text)
                 else:
-                    build.check(manager, _is_empty(value), text)
+                    build.check(manager, is_empty(value), text)
             case "has":
                 self._presence(guard)
-            case "alias":
+            case "alias" if guard.relation == "is":
                 build.same_object(manager, self.manager(value), text)
+            case "alias":
+                build.different_tensors([self.manager(source) for source in value], [source.name for source in value])
             case "value":
-                build.check(manager, _check(guard), text)
+                build.check(manager, python_check(guard), text)
             case _:
                 raise AssertionError(guard.property)
 
@@ -167,25 +167,14 @@ def build(guards: Iterable[Guard], frame: Frame) -> hook.Manager:
     tree.guards.global_state(state, frame.devices)
     shapes = [guard for guard in given if guard.property == "shape"]
     for guard in given:
-        if guard.property not in ("shape", "alias"):
+        if guard.property not in ("shape", "alias", "global_state"):
             tree.add(guard)
     for guard in given:
         if guard.property == "alias":
             tree.add(guard)
-    _distinct_tensors(tree, given)
     if shapes:
         tree.guards.last(_shape_check(shapes, frame), " and ".join(guard.text for guard in shapes))
     return hook.Manager(tree.guards.root, frame.globals, tree.kept)
-
-
-def _distinct_tensors(tree: Tree, guards: list[Guard]) -> None:
-    """Tensors that were distinct objects at capture must be so at each call; parameters are trusted to be."""
-    sources = [
-        g.source for g in guards
-        if g.property == "tensor" and g.source is not None and not isinstance(tree.value(g.source), torch.nn.Parameter)
-    ]  # fmt: skip
-    if len(sources) > 1:
-        tree.guards.different_tensors([tree.manager(s) for s in sources], [s.name for s in sources])
 
 
 def _shape_check(guards: list[Guard], frame: Frame) -> Callable[[dict[str, Any]], bool]:
@@ -220,7 +209,7 @@ def _measure(source: Size | Stride) -> Callable[[Any], Any]:
     return (lambda value: value.size(dim)) if isinstance(source, Size) else (lambda value: value.stride(dim))
 
 
-def _has_keys(keys: tuple[Any, ...]) -> Callable[[Any], bool]:
+def has_keys(keys: tuple[Any, ...]) -> Callable[[Any], bool]:
     def check(value: Any) -> bool:
         found = tuple(dict.keys(value)) if isinstance(value, dict) else tuple(value)
         return found == keys
@@ -228,7 +217,7 @@ def _has_keys(keys: tuple[Any, ...]) -> Callable[[Any], bool]:
     return check
 
 
-def _is_empty(expected: bool) -> Callable[[Any], bool]:
+def is_empty(expected: bool) -> Callable[[Any], bool]:
     return lambda value: (not value) == expected
 
 
@@ -236,7 +225,7 @@ def _lacks(key: str, present: bool) -> Callable[[Any], bool]:
     return lambda value: hasattr(value, key) == present
 
 
-def _check(guard: Guard) -> Callable[[Any], bool]:
+def python_check(guard: Guard) -> Callable[[Any], bool]:
     """The Python check of a "value" guard."""
     match guard.relation, guard.value:
         case "is", "nan":

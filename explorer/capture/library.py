@@ -134,7 +134,7 @@ def _hasattr(t: Tracer, value: Value, name: Value) -> Value:
     found = t.attr_or_none(value, wanted)
     if found is None and isinstance(value, ObjectValue) and value.given is not MISSING and value.source is not None:
         if wanted not in value.overlay and hasattr(value.given, "__dict__"):
-            t.guard(value.source, "has", "==", (wanted, False, "attribute"))
+            t.guard(value.source, "has", "==", (wanted, False, "attribute"), "the program asked for this attribute")
     return Constant(found is not None)
 
 
@@ -166,7 +166,7 @@ def _id(t: Tracer, value: Value) -> Value:
         unsupported(reasons.UNTRACEABLE_CALL, "id of a value made here")
     source = value.source
     if source is not None:
-        t.guard(source, "id", "is", given)
+        t.guard(source, "id", "is", given, "its id() was used")
     return Constant(id(given))
 
 

@@ -163,9 +163,8 @@ class DataModel:
     def on_sizes(self: Tracer, function: Callable[..., Any], *values: Value) -> Any:
         """A Python function of numbers, of which some are symbolic."""
         plain = [v.sym if isinstance(v, SizeValue) else self.constant_of(v) for v in values]
-        before = len(self.tape.shape_env.guards)
         found = self.python(function, *plain)
-        self.tape.note_shape_guards(before)
+        self.tape.note_shape_guards(f"the program asked {getattr(function, '__name__', 'a function')} of sizes")
         return found
 
     def compare(self: Tracer, symbol: str, left: Value, right: Value) -> Value:
@@ -281,9 +280,9 @@ class DataModel:
 
     def specialise(self: Tracer, value: SizeValue, kind: type) -> Any:
         """The number that a symbolic one is for these inputs; guards on it."""
-        before = len(self.tape.shape_env.guards)
         found = kind(value.sym)
-        self.tape.note_shape_guards(before)
+        as_what = "a branch or a test" if kind is bool else "a Python number"
+        self.tape.note_shape_guards(f"it was needed as {as_what}, so the answer for these sizes was used")
         return found
 
     def from_sym(self: Tracer, found: Any) -> Value:

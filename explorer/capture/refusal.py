@@ -45,7 +45,7 @@ def _bases(source: Source) -> Iterator[Source]:
 def _failure(guard: Guard, frame: Frame) -> str:
     """How the frame breaks one guard; "" where it holds. Raises what reading the value raises."""
     if guard.property == "global_state":
-        now = global_state()
+        now = global_state(frame.devices)
         return "" if now == guard.value else f"now {state_text(now)}"
     assert guard.source is not None
 

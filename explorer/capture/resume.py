@@ -52,6 +52,7 @@ def continuation(original: Code, target: str, stack: Sequence[bool], bound: Sequ
         # The stack entries themselves must not stay bound twice: what the original drops has to die.
         entry += [step for slot in slots for step in (build.load_const(None), build.store_fast(slot))]
         entry.append(build.jump(target))
+    entry = build.at(original.instructions[original.index[target]].span, entry)
     name = f"resume_in_{original.name}_at_{target.rpartition('@')[2]}"
     if not all(stack):
         name += f"_nulls_{'_'.join(str(n) for n, present in enumerate(stack) if not present)}"

@@ -11,7 +11,10 @@ import torch
 from torch.utils._sympy.printers import PythonPrinter
 
 from explorer.capture import reasons
+from explorer.capture.expressions import tree
+from explorer.core.origin import Origins, synthetic
 from explorer.core.reasons import Unsupported, Why
+from explorer.ir.bytecode import Span
 from explorer.ir.capture import Guard, ShapeRelation, Size, Source, Stride, Symbol
 
 if TYPE_CHECKING:
@@ -37,23 +40,14 @@ def symbols(t: Tracer) -> tuple[tuple[Symbol, ...], tuple[Guard, ...]]:
     found: list[Symbol] = []
     guards: list[Guard] = []
 
-    def add(expr: sympy.Expr, extra: tuple[Source, ...], cause: tuple[str, ...], span: Any, why: str) -> None:
-        relation = _relation(expr, sources, extra)
+    def add(expr: sympy.Expr, extra: dict[Source, int], cause: Origins, span: Span | None, why: str) -> None:
+        relation = _relation(expr, sources, tuple(extra))
         if relation is not None:
             first = relation.sources[0] if relation.sources else None
-            guards.append(
-                Guard(
-                    f"{t.name}.shape{len(guards)}",
-                    first,
-                    "shape",
-                    "holds",
-                    relation,
-                    cause[0] if cause else "",
-                    span,
-                    why,
-                    cause,
-                )
-            )
+            values = {source: int(tape.hints[symbol]) for symbol, source in sources.items() if symbol in tape.hints}
+            seen = ", ".join(f"{s.name} = {(extra | values).get(s, '?')}" for s in relation.sources)
+            name = f"{t.name}.shape{len(guards)}"
+            guards.append(Guard(name, first, "shape", "holds", relation, cause[0], span, why, cause, seen))
 
     for symbol, source in sources.items():
         value = tape.hints.get(symbol)
@@ -65,10 +59,12 @@ def symbols(t: Tracer) -> tuple[tuple[Symbol, ...], tuple[Guard, ...]]:
         reason = "dynamic=True" if t.config.dynamic else "its value was seen to change"
         found.append(Symbol(str(symbol), int(value), source, lower, upper, reason))
         if lower is not None:
-            add(sympy.Ge(symbol, lower, evaluate=False), (), (), None, "sizes 0 and 1 are compiled apart")
+            bounds = (synthetic("the range of a size"),)
+            add(sympy.Ge(symbol, lower, evaluate=False), {}, bounds, None, "sizes 0 and 1 are compiled apart")
     _equalities(t, add)
-    for guard, (cause, span) in zip(env.guards, tape.shape_guard_causes, strict=False):
-        add(guard.expr, (), cause, span, "")
+    tape.note_shape_guards("the number was needed for what the frame returns")
+    for guard, (cause, span, why) in zip(env.guards, tape.shape_guard_causes, strict=True):
+        add(guard.expr, {}, cause or (synthetic("a size of an input"),), span, why)
     return tuple(found), tuple(guards)
 
 
@@ -80,16 +76,16 @@ def _equalities(t: Tracer, add: Callable[..., None]) -> None:
                 own = Size(source, dim)
                 if t.tape.symbol_sources.get(size.node.expr) != own:
                     same = sympy.Eq(sympy.Symbol(f"={own.name}", integer=True), size.node.expr, evaluate=False)
-                    add(same, (own,), (), None,
-                        "sizes that were equal share a symbol")  # fmt: skip
+                    now = {own: int(t.tape.hint(size.node.expr))}
+                    add(same, now, (synthetic("equal sizes"),), None, "sizes that were equal share a symbol")
         for dim, stride in enumerate(fake.stride()):
             if isinstance(stride, torch.SymInt):
                 step = Stride(source, dim)
                 if t.tape.symbol_sources.get(stride.node.expr) == step:
                     continue
                 same = sympy.Eq(sympy.Symbol(f"={step.name}", integer=True), stride.node.expr, evaluate=False)
-                add(same, (step,), (), None,
-                    "the layout")  # fmt: skip
+                now = {step: int(t.tape.hint(stride.node.expr))}
+                add(same, now, (synthetic("the layout"),), None, "the generated code relies on the layout in memory")
 
 
 def _relation(expr: Any, sources: dict[sympy.Symbol, Source], extra: tuple[Source, ...]) -> ShapeRelation | None:
@@ -108,4 +104,4 @@ def _relation(expr: Any, sources: dict[sympy.Symbol, Source], extra: tuple[Sourc
     letters = {symbol: f"s{n}" for n, symbol in enumerate(named)}
     body = _Printer(letters).doprint(expr)
     function = eval(f"lambda {', '.join(letters.values())}: {body}", {"math": math})
-    return ShapeRelation(text, tuple(named.values()), function)
+    return ShapeRelation(text, tuple(named.values()), function, tree(expr, named))

@@ -85,7 +85,7 @@ class Tape:
         self._given: dict[int, torch.Tensor] = {}
         self.symbol_sources: dict[sympy.Symbol, Source] = {}
         self.symbol_nodes: dict[sympy.Symbol, fx.Node] = {}
-        self.shape_guard_causes: list[tuple[Origins, Span | None]] = []
+        self.shape_guard_causes: list[tuple[Origins, Span | None, str]] = []
         self.grad_enabled = torch.is_grad_enabled()
         self.calls = 0
         self.nodes = 0
@@ -164,7 +164,6 @@ class Tape:
     ) -> Any:
         """What the call yields under fake tensors. Nothing is added yet: `add` does, where the result needs a node."""
         function = target if kind == "call_function" else _method(target)
-        before = len(self.shape_env.guards)
         try:
             with self.mode, self._dispatcher():
                 result = function(*fake_args, **fake_kwargs)
@@ -184,7 +183,8 @@ class Tape:
             AttributeError,
         ) as error:
             unsupported(reasons.OP_RAISED, f"{getattr(target, '__name__', target)}: {_first_line(error)}")
-        self.note_shape_guards(before)
+        finally:
+            self.note_shape_guards(f"which way {getattr(target, '__name__', target)} computes depends on it")
         if unknown := _unknown_sizes(result):
             unsupported(reasons.DYNAMIC_OUTPUT, f"{getattr(target, '__name__', target)} yields {unknown}")
         return result
@@ -206,11 +206,11 @@ class Tape:
         self.nodes += 1
         return stamp(node, f"fx.{node.name}", value, span=place.span, module=place.module, about=about)
 
-    def note_shape_guards(self, before: int) -> None:
-        """Remember what caused the shape guards that were added since there were `before` of them."""
-        span = self._place().span
-        while len(self.shape_guard_causes) < len(self.shape_env.guards):
-            self.shape_guard_causes.append((origins(), span))
+    def note_shape_guards(self, why: str) -> None:
+        """Remember what caused the shape guards that were added since this was asked last."""
+        new = len(self.shape_env.guards) - len(self.shape_guard_causes)
+        if new:
+            self.shape_guard_causes += [(origins(), self._place().span, why)] * new
 
     # ------------------------------------------------------------------------------------------------------- sizes
 

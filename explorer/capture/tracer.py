@@ -48,6 +48,7 @@ from explorer.ir.capture import (
     root,
 )
 from explorer.ir.capture import Frame as GivenFrame
+from explorer.ir.description import global_state
 
 MAX_STEPS = 400_000
 MAX_ITEMS = 20_000
@@ -76,6 +77,7 @@ class Tracer(Calls, DataModel):
         self.stop_at = stop_at
         self.tape = Tape(frame.id.replace(".", "_"), self._dynamic_dims, self.place)
         self.guards: dict[Any, Guard] = {}
+        self.state = global_state(frame.devices)
         self.effects = Effects()
         self.wrapped: dict[int, Value] = {}
         self.tensors: dict[int, Any] = {}
@@ -175,6 +177,8 @@ class Tracer(Calls, DataModel):
                 target = rule(self, frame, instruction)
             except NotConstant as unknown:
                 unsupported(reasons.OPERATION, f"{unknown.args[0].describe()} where a constant is needed")
+            finally:
+                self.tape.note_shape_guards("the number was needed here")
             if target is not None:
                 frame.position = frame.index[target]
 
@@ -245,7 +249,10 @@ class Tracer(Calls, DataModel):
 
     # ------------------------------------------------------------------------------------------------ guards, sources
 
-    def guard(self, source: Source, property: Property, relation: str, value: Any, why: str = "") -> None:
+    def guard(
+        self, source: Source, property: Property, relation: str, value: Any, why: str, seen: str = ""
+    ) -> None:
+        """Rely on something; `why` says what for, `seen` what it is now where `value` does not."""
         base = root(source)
         if isinstance(base, Known) and (base.fixed or base is source):
             return
@@ -263,6 +270,7 @@ class Tracer(Calls, DataModel):
             place,
             why,
             origins(),
+            seen,
         )
 
     def known_source(self, value: Any, fixed: bool = False) -> Known:

@@ -7,6 +7,7 @@ import enum
 import functools
 import math
 import types
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -56,7 +57,7 @@ def wrap(t: Tracer, source: Source, given: Any) -> Value:
     if is_plain(given):
         return _plain(t, source, given)
     if isinstance(given, type):
-        t.guard(source, "id", "is", given)
+        t.guard(source, "id", "is", given, "what the program does with a class depends on which it is")
         return ClassValue(given, source)
     found = t.wrapped.get(id(given))
     if found is not None:
@@ -65,7 +66,7 @@ def wrap(t: Tracer, source: Source, given: Any) -> Value:
             and found.source != source
             and not isinstance(found, (FunctionValue, BuiltinValue, PyModuleValue))
         ):
-            t.guard(source, "alias", "is", found.source)
+            t.guard(source, "alias", "is", found.source, "two names of one object: a change is seen through both")
         return found
     made = _identity(t, source, given)
     t.wrapped[id(given)] = made
@@ -76,12 +77,13 @@ def wrap(t: Tracer, source: Source, given: Any) -> Value:
 def _plain(t: Tracer, source: Source, given: Any) -> Value:
     if type(given) is int and t.is_dynamic_number(source, given):
         return SizeValue(t.tape.size_input(source, given), source)
+    why = "a value that is no tensor is used while tracing: branches and numbers of the graph rest on it"
     if isinstance(given, enum.Enum) or given is None or isinstance(given, bool):
-        t.guard(source, "id", "is", given)
+        t.guard(source, "id", "is", given, why)
     elif isinstance(given, float) and math.isnan(given):
-        t.guard(source, "value", "is", "nan")
+        t.guard(source, "value", "is", "nan", why)
     else:
-        t.guard(source, "constant", "==", given)
+        t.guard(source, "constant", "==", given, why)
     return Constant(given, source)
 
 
@@ -91,17 +93,17 @@ def _identity(t: Tracer, source: Source, given: Any) -> Value:
         return _tensor(t, source, given)
     original = _original(given)
     if original is not None:
-        t.guard(source, "id", "is", given)
+        t.guard(source, "id", "is", given, "what it compiles was inlined")
         return t.wrap(t.known_source(original), original)
     kind = type(given)
     if isinstance(given, types.FunctionType):
         return _function(t, source, given)
     if isinstance(given, types.MethodType):
-        t.guard(source, "type", "is", kind)
+        t.guard(source, "type", "is", kind, "its function and the object it is bound to are read from it")
         function = t.wrap(Attr(source, "__func__"), given.__func__)
         return BoundMethod(function, t.wrap(Attr(source, "__self__"), given.__self__), source)
     if isinstance(given, types.ModuleType):
-        t.guard(source, "id", "is", given)
+        t.guard(source, "id", "is", given, "names were looked up in this module")
         return PyModuleValue(given, source)
     if (
         isinstance(given, types.BuiltinFunctionType)
@@ -115,17 +117,18 @@ def _identity(t: Tracer, source: Source, given: Any) -> Value:
     if isinstance(given, types.MethodWrapperType):
         return _builtin_method(t, source, given)
     if isinstance(given, BUILTIN_CALLABLES) or type(given).__module__.startswith("torch._C"):
-        t.guard(source, "id", "is", given)
+        t.guard(source, "id", "is", given, "it is called while tracing, or becomes a node of the graph")
         return BuiltinValue(given, source) if callable(given) else ObjectValue(kind, source, given)
-    t.guard(source, "type", "is", kind)
+    t.guard(source, "type", "is", kind, "its class decides what operations on it do")
     if isinstance(given, torch.nn.Module):
         return ModuleValue(kind, source, given)
     if kind in AUTOCASTS:
         return AutocastValue.given_by_frame(t, source, given)
     if isinstance(given, functools.partial):
         args = [t.wrap(Item(Attr(source, "args"), i), a) for i, a in enumerate(given.args)]
-        t.guard(Attr(source, "args"), "length", "==", len(args))
-        t.guard(Attr(source, "keywords"), "keys", "==", tuple(given.keywords))
+        why = "the arguments that a partial adds to a call are read from it"
+        t.guard(Attr(source, "args"), "length", "==", len(args), why)
+        t.guard(Attr(source, "keywords"), "keys", "==", tuple(given.keywords), why)
         named = {k: t.wrap(Item(Attr(source, "keywords"), k), v) for k, v in given.keywords.items()}
         return PartialValue(t.wrap(Attr(source, "func"), given.func), args, named, source, given)
     if isinstance(given, (list, tuple, collections.deque, dict, set, frozenset, types.MappingProxyType)):
@@ -145,8 +148,9 @@ def _identity(t: Tracer, source: Source, given: Any) -> Value:
 
 def _builtin_method(t: Tracer, source: Source, given: Any) -> Value:
     """A method written in C: which one it is, and of what, is guarded."""
-    t.guard(source, "type", "is", type(given))
-    t.guard(Attr(source, "__name__"), "constant", "==", given.__name__)
+    why = "which method it is decides what its call does"
+    t.guard(source, "type", "is", type(given), why)
+    t.guard(Attr(source, "__name__"), "constant", "==", given.__name__, why)
     bound = t.wrap(Attr(source, "__self__"), given.__self__)
     return BuiltinMethod(bound, given.__name__, getattr(type(given.__self__), given.__name__, None))
 
@@ -163,9 +167,9 @@ def _original(given: Any) -> Any:
 
 def _function(t: Tracer, source: Source, given: types.FunctionType) -> Value:
     if t.is_class_source(source):
-        t.guard(source, "id", "is", given)
+        t.guard(source, "id", "is", given, "the method was looked up in its class and inlined")
     else:
-        t.guard(source, "code", "is", given.__code__)
+        t.guard(source, "code", "is", given.__code__, "its body was inlined; another function of this code may come")
     return FunctionValue(given.__code__, given.__globals__, name=given.__qualname__, given=given, source=source)
 
 
@@ -188,7 +192,9 @@ def _tensor(t: Tracer, source: Source, given: torch.Tensor) -> Value:
         type(given),
         keys,
     )
-    t.guard(source, "tensor", "matches", described)
+    seen = replace(described, size=tuple(map(int, given.shape)), stride=tuple(map(int, given.stride())))
+    why = "the graph is traced and compiled for a tensor like this"
+    t.guard(source, "tensor", "matches", described, why, seen.text())
     made = TensorValue(node, fake, source, given)
     t.tensors[id(fake)] = made
     return made
@@ -197,10 +203,10 @@ def _tensor(t: Tracer, source: Source, given: torch.Tensor) -> Value:
 def _container(t: Tracer, source: Source, given: Any) -> Value:
     kind = type(given)
     if isinstance(given, torch.Size):
-        t.guard(source, "constant", "==", given)
+        t.guard(source, "constant", "==", given, "its sizes are used while tracing")
         return TupleValue(map(Constant, given), torch.Size, source, given)
     if isinstance(given, (tuple, list, collections.deque)):
-        t.guard(source, "length", "==", len(given))
+        t.guard(source, "length", "==", len(given), "its items are read by position")
         items = [Lazy(Item(source, i), item) for i, item in enumerate(given)]
         if isinstance(given, tuple):
             return TupleValue(items, kind, source, given)
@@ -211,7 +217,7 @@ def _container(t: Tracer, source: Source, given: Any) -> Value:
     if isinstance(given, (set, frozenset)):
         if not all(is_plain(item) or isinstance(item, (type, types.FunctionType)) for item in given):
             unsupported(reasons.OPERATION, f"{source.name} is a set of objects")
-        t.guard(source, "value", "==", kind(given))
+        t.guard(source, "value", "==", kind(given), "membership and iteration were decided while tracing")
         found = SetValue(kind, source, given)
         found.entries = {item: t.from_python(item) for item in given}
         return found
@@ -223,7 +229,7 @@ def _container(t: Tracer, source: Source, given: Any) -> Value:
         k = t.key_of_python(key)
         table.entries[k.key()] = [k, Lazy(Item(source, key), item)]
         del position
-    table.unread = lambda: t.guard(source, "keys", "==", tuple(raw))
+    table.unread = lambda: t.guard(source, "keys", "==", tuple(raw), "all its keys, and their order, were used")
     if isinstance(given, collections.defaultdict):
         table.factory = t.wrap(Attr(source, "default_factory"), given.default_factory)
     return table
@@ -247,9 +253,9 @@ def _iterator(t: Tracer, source: Source, given: Any) -> Value:
     if found is None:
         return GivenIterator(given, source)
     base, position = found
-    t.guard(source, "value", "at", ("iterator", position, len(base)))
+    t.guard(source, "value", "at", ("iterator", position, len(base)), "the turns that the loop has left were unrolled")
     if isinstance(base, range):
-        t.guard(source, "value", "over", ("range", base))
+        t.guard(source, "value", "over", ("range", base), "the loop's numbers were used while tracing")
         return SequenceIterator(Constant(base), position, source)
     return SequenceIterator(t.wrap(Item(Item(Returned(source, "__reduce__"), 1), 0), base), position, source)
 

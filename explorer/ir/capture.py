@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import sys
 import types
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -15,8 +15,10 @@ from explorer.core.origin import Origins
 from explorer.core.reasons import CATALOGUE, Why
 from explorer.core.text import Line, Text
 from explorer.ir.bytecode import Code, Span
+from explorer.ir.description import dtype_name, type_name
 from explorer.ir.graph import DTYPE_NAMES, Graph
 from explorer.ir.program import Compiled
+from explorer.ir.record import ExpressionData, GlobalStateData, InputData, TensorFactsData
 
 # ---------------------------------------------------------------------------------------------------------- sources
 
@@ -195,7 +197,7 @@ class TensorFacts:
     requires_grad: bool
     type: type = torch.Tensor
     keys: Any = field(default=None, compare=False)
-    """The dispatch key set, for the C++ guard; None in a description."""
+    """The dispatch key set, for the C++ guard."""
 
     def text(self) -> str:
         sizes = ", ".join("*" if s is None else str(s) for s in self.size)
@@ -205,44 +207,11 @@ class TensorFacts:
         kind = "" if self.type is torch.Tensor else f" {self.type.__name__}"
         return f"{DTYPE_NAMES.get(self.dtype, str(self.dtype))}[{sizes}]{strides} on {self.device}{grad}{kind}"
 
-    def differences(self, other: TensorFacts) -> list[str]:
-        """How a tensor described by `other` breaks these facts, one phrase each."""
-        found = [
-            f"{name} is {theirs}, expected {ours}"
-            for name, ours, theirs in (
-                ("dtype", self.dtype, other.dtype),
-                ("device", self.device, other.device),
-                ("requires_grad", self.requires_grad, other.requires_grad),
-                ("type", self.type.__name__, other.type.__name__),
-                ("rank", len(self.size), len(other.size)),
-            )
-            if ours != theirs
-        ]
-        if len(self.size) == len(other.size):
-            found += [
-                f"size({dim}) is {theirs}, expected {ours}"
-                for dim, (ours, theirs) in enumerate(zip(self.size, other.size, strict=True))
-                if ours is not None and ours != theirs
-            ]
-            if self.stride is not None and other.stride is not None and not found:
-                found += [
-                    f"stride({dim}) is {theirs}, expected {ours}"
-                    for dim, (ours, theirs) in enumerate(zip(self.stride, other.stride, strict=True))
-                    if ours is not None and ours != theirs and other.size[dim] != 1
-                ]
-        return found
-
-
-def facts(tensor: torch.Tensor) -> TensorFacts:
-    """The description of a real tensor: every size and stride given."""
-    return TensorFacts(
-        tensor.dtype,
-        tensor.device,
-        tuple(map(int, tensor.shape)),
-        tuple(map(int, tensor.stride())) if tensor.layout is torch.strided else None,
-        tensor.requires_grad,
-        type(tensor),
-    )
+    @property
+    def data(self) -> TensorFactsData:
+        return TensorFactsData(
+            dtype_name(self.dtype), str(self.device), self.size, self.stride, self.requires_grad, type_name(self.type)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,7 +221,11 @@ class Guard:
     tensor: TensorFacts. type, id: the type or object. constant: equal to the value, of the same type. length: len().
     keys: the tuple of dictionary keys in order. has: (attribute or key, whether present, where: "attribute" or "key").
     code: the function's code object. global_state: a snapshot. shape: an expression over sizes as text, true when the
-    guard holds. alias: the other source, "is" or "is not". empty: whether it is empty. value: a named Python check.
+    guard holds. alias: the other source ("is"), or sources of tensors of which no two are one ("are distinct"). empty:
+    whether it is empty. value: a named Python check.
+
+    `why` says why the capture relies on it, `cause` which instruction made it do so ("synthetic:..." where none did).
+    `seen` is what it was then, where `value` does not say it.
     """
 
     id: str
@@ -261,9 +234,10 @@ class Guard:
     relation: str
     value: Any
     cause: str
-    span: Span | None = None
-    why: str = ""
+    span: Span | None
+    why: str
     origins: Origins = ()
+    seen: str = ""
 
     @builtins.property
     def text(self) -> str:
@@ -272,10 +246,10 @@ class Guard:
             case "tensor":
                 return f"{name}: {self.value.text()}"
             case "type":
-                return f"type({name}) is {_qualified(self.value)}"
+                return f"type({name}) is {type_name(self.value)}"
             case "id" | "code":
                 suffix = ".__code__" if self.property == "code" else ""
-                return f"{name}{suffix} {self.relation} {_short(self.value)}"
+                return f"{name}{suffix} {self.relation} {short(self.value)}"
             case "constant":
                 return f"{name} {self.relation} {self.value!r}"
             case "length":
@@ -290,19 +264,28 @@ class Guard:
                 return f"{'not ' if self.value else ''}{name}"
             case "shape":
                 return str(self.value)
+            case "alias" if self.relation == "are distinct":
+                return f"no two of these are the same tensor: {', '.join(source.name for source in self.value)}"
             case "alias":
-                return f"{name} {self.relation} {self.value.name if hasattr(self.value, 'name') else self.value}"
+                return f"{name} {self.relation} {self.value.name}"
             case "global_state":
-                return f"global state {self.relation} {self.value}"
+                return f"global state: {state_text(self.value)}"
             case _:
                 return f"{name} {self.relation} {self.value!r}"
 
 
-def _qualified(kind: Any) -> str:
-    return f"{kind.__module__}.{kind.__qualname__}" if isinstance(kind, type) else repr(kind)
+def state_text(state: GlobalStateData) -> str:
+    """What a capture relies on beside its inputs, in words."""
+    autocast = ", ".join(state.autocast) or "off"
+    devices = f", default device {state.devices[-1]}" if state.devices else ""
+    return (
+        f"grad mode {'on' if state.grad_enabled else 'off'}, autocast {autocast}, default dtype {state.default_dtype}, "
+        f"deterministic mode {'on' if state.deterministic else 'off'}, {state.threads} threads{devices}"
+    )
 
 
-def _short(value: Any) -> str:
+def short(value: Any) -> str:
+    """An object in a word."""
     for attribute in ("__qualname__", "co_qualname", "__name__"):
         if name := getattr(value, attribute, None):
             return str(name)
@@ -310,99 +293,14 @@ def _short(value: Any) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class GuardFailure:
-    """A guard that a described input breaks, and how."""
-
-    guard: Guard
-    why: str
-
-
-class _DescribedTensor:
-    """Answers what shape expressions ask of a tensor, from its description alone."""
-
-    def __init__(self, facts: TensorFacts) -> None:
-        self._facts = facts
-
-    def size(self, dim: int) -> int | None:
-        return self._facts.size[dim]
-
-    def stride(self, dim: int) -> int | None:
-        return None if self._facts.stride is None else self._facts.stride[dim]
-
-
-def failing(guards: Iterable[Guard], described: Mapping[str, Any]) -> list[GuardFailure]:
-    """All guards that inputs described by source name ("L['x']": TensorFacts, or a plain value) would break.
-
-    Makes no tensor. Guards about sources that are not described are taken to hold. The C++ guards stop at the first
-    failure and need real values; this lists every one.
-    """
-    failures: list[GuardFailure] = []
-    for guard in guards:
-        if guard.property == "shape":
-            if why := _shape_failure(guard, described):
-                failures.append(GuardFailure(guard, why))
-            continue
-        if guard.source is None or guard.source.name not in described:
-            continue
-        given = described[guard.source.name]
-        match guard.property:
-            case "tensor":
-                if not isinstance(given, TensorFacts):
-                    failures.append(GuardFailure(guard, f"is {type(given).__name__}, expected a tensor"))
-                else:
-                    failures += [GuardFailure(guard, why) for why in guard.value.differences(given)]
-            case "type":
-                kind = given.type if isinstance(given, TensorFacts) else type(given)
-                if kind is not guard.value:
-                    failures.append(GuardFailure(guard, f"type is {kind.__name__}, expected {guard.value.__name__}"))
-            case "constant":
-                if type(given) is not type(guard.value) or given != guard.value:
-                    failures.append(GuardFailure(guard, f"is {given!r}, expected {guard.value!r}"))
-            case "id":
-                if (given is guard.value) != (guard.relation == "is"):
-                    expected = f"{guard.relation} {_short(guard.value)}"
-                    failures.append(GuardFailure(guard, f"is {_short(given)}, expected {expected}"))
-            case "length":
-                if len(given) != guard.value:
-                    failures.append(GuardFailure(guard, f"length is {len(given)}, expected {guard.value}"))
-            case "keys":
-                if tuple(given) != guard.value:
-                    failures.append(GuardFailure(guard, f"keys are {tuple(given)!r}, expected {guard.value!r}"))
-            case "empty":
-                if bool(given) == guard.value:
-                    failures.append(GuardFailure(guard, "is not empty" if guard.value else "is empty"))
-            case _:
-                pass
-    return failures
-
-
-def _shape_failure(guard: Guard, described: Mapping[str, Any]) -> str:
-    names = {source.name: source for source in guard.value.sources}
-    values: dict[str, Any] = {}
-    for name, source in names.items():
-        if isinstance(source, (Size, Stride)):
-            base = described.get(source.base.name)
-            if not isinstance(base, TensorFacts) or source.dim >= len(base.size):
-                return ""
-            tensor = _DescribedTensor(base)
-            found = tensor.size(source.dim) if isinstance(source, Size) else tensor.stride(source.dim)
-        else:
-            found = described.get(name)
-        if found is None:
-            return ""
-        values[name] = found
-    if guard.value.holds(*(values[name] for name in names)):
-        return ""
-    return "with " + ", ".join(f"{name} = {value}" for name, value in values.items())
-
-
-@dataclass(frozen=True, slots=True)
 class ShapeRelation:
-    """A relation between sizes: its text over source names, the sources, and a pure function of their values."""
+    """A relation between sizes: its text over source names, the sources, a pure function of their values, and the same
+    as a tree."""
 
     text: str
     sources: tuple[Source, ...]
     holds: Callable[..., bool] = field(compare=False, repr=False)
+    tree: ExpressionData = field(compare=False, repr=False)
 
     def __str__(self) -> str:
         return self.text
@@ -572,6 +470,8 @@ class Capture:
     specialised: tuple[Specialised, ...] = ()
     inlined: tuple[Code, ...] = ()
     fallback: Why | None = None
+    given: tuple[InputData, ...] = ()
+    """What the frame was given: its arguments, and all else that a guard asks about."""
     frame: Frame | None = field(default=None, compare=False, repr=False)
     """The frame it was made from, while the process lives: guards are built against its values."""
 
@@ -660,20 +560,16 @@ class Inlined:
 
 
 @dataclass(frozen=True, slots=True)
-class Recompiled:
-    """No earlier compile of the frame accepted its inputs; `failed` has a failing guard of each, with its values."""
-
-    frame: str
-    failed: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class GuardFailed:
-    """A guard of an earlier compile did not hold."""
+    """A frame is compiled again: guard `guard` of its earlier compile `of` does not hold, and `how`, with the values.
 
-    frame: str
+    `guard` is "" where only the C++ check refuses; `expression` is then what it says.
+    """
+
+    of: str
     guard: str
-    seen: str
+    expression: str
+    how: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import math
 import types
 from collections.abc import Mapping
@@ -58,12 +59,12 @@ def described(source: str, value: Any, role: str = "argument", name: str = "", s
     kind = type(value)
     shown, length, keys = _KINDS.get(kind, "object"), None, None
     tensor = tensor_facts(value) if isinstance(value, torch.Tensor) else None
-    plain = constant(value) if _is_plain(value) else None
+    plain = constant(value) if is_plain(value) else None
     if tensor is not None:
         shown = "tensor"
     elif isinstance(value, dict):
         shown, length = "dict", dict.__len__(value)
-        if length <= MOST_KEYS and all(map(_is_plain, dict.keys(value))):
+        if length <= MOST_KEYS and all(map(is_plain, dict.keys(value))):
             keys = tuple(map(constant, dict.keys(value)))
     elif isinstance(value, list):
         length = list.__len__(value)
@@ -72,14 +73,14 @@ def described(source: str, value: Any, role: str = "argument", name: str = "", s
     return InputData(source, shown, role, type_name(kind), tensor, plain, length, keys, name, same_as)
 
 
-def _is_plain(value: Any) -> bool:
+def is_plain(value: Any) -> bool:
     """Whether its text, made by code of Python or torch alone, says all of it."""
-    return type(value) in (*_PLAIN, type(None), type(Ellipsis))
+    return type(value) in _PLAIN or isinstance(value, enum.Enum) and type(value).__repr__ is enum.Enum.__repr__
 
 
 _PLAIN = (
     bool, int, float, complex, str, bytes, range, torch.dtype, torch.device, torch.layout, torch.memory_format,
-    torch.Size, types.NotImplementedType,
+    torch.Size, type(None), types.EllipsisType, types.NotImplementedType,
 )  # fmt: skip
 
 

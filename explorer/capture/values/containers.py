@@ -433,7 +433,7 @@ class DictValue(ObjectValue):
     def has(self, t: Tracer, k: Any) -> bool:
         """Whether the key is there; of a dict from outside only that is assumed."""
         if self.unread is not None and self.source is not None:
-            t.guard(self.source, "has", "==", (k, k in self.entries, "key"))
+            t.guard(self.source, "has", "==", (k, k in self.entries, "key"), "the program asked for this key")
         return k in self.entries
 
     def get_item(self, t: Tracer, key: Value) -> Value:

@@ -124,7 +124,7 @@ class ObjectValue(Value):
             and not name.startswith("__")
             and _has_dict(self.given)
         ):
-            t.guard(self.source, "has", "==", (name, False, "attribute"))
+            t.guard(self.source, "has", "==", (name, False, "attribute"), "the class's attribute was used in its place")
         return self.bind(t, descriptor, name)
 
     def own(self, t: Tracer, name: str) -> Value | None:
@@ -390,10 +390,10 @@ class ModuleValue(ObjectValue):
         ):
             return False
         for hooks in _HOOKS:
-            t.guard(Attr(self.source, hooks), "empty", "==", True)
+            t.guard(Attr(self.source, hooks), "empty", "==", True, "forward was inlined without hooks around it")
         owner = t.known_source(torch.nn.modules.module)
         for hooks in _GLOBAL_HOOKS:
-            t.guard(Attr(owner, hooks), "empty", "==", True)
+            t.guard(Attr(owner, hooks), "empty", "==", True, "forward was inlined without hooks around it")
         return True
 
     def iterate(self, t: Tracer) -> Value:
