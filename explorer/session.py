@@ -15,14 +15,22 @@ import msgspec
 
 from explorer.ir import record as data
 from explorer.view import html, report, text
+from explorer.view.fit import MOST_BYTES, fitted
 
 T = TypeVar("T")
+
+DIFF_LINES = 400
+"""Lines of a difference that an output shows as text."""
 
 LARGEST = 1 << 28
 """Bytes of JSON that a record may have; a file that unpacks to more is refused before it fills the memory."""
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(data.RecordData)
+
+
+Bundle = tuple[dict[str, Any], dict[str, Any]]
+"""What an output shows, by MIME type, and metadata of it."""
 
 
 class RecordError(ValueError):
@@ -53,10 +61,12 @@ class Listing(Sequence[T], Generic[T]):
 
 
 class Record:
-    """One exploration. Holds no live object: what it shows is in `data`."""
+    """One exploration. Holds no live object: what it shows is in `data`. `live` names the widget, if there is one,
+    through which a page can ask the kernel for more."""
 
-    def __init__(self, contents: data.RecordData) -> None:
+    def __init__(self, contents: data.RecordData, live: str = "") -> None:
         self.data = contents
+        self.live = live
 
     @property
     def stages(self) -> Listing[data.StageData]:
@@ -136,13 +146,15 @@ class Record:
     def __repr__(self) -> str:
         return text.summary(self.data)
 
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
-        """The record as JSON for a viewer, a page without scripts, and text."""
-        return {
-            data.MIME: msgspec.to_builtins(self.data),
-            "text/html": html.fragment(self.data),
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Bundle:
+        """The record as JSON for a viewer, a page without scripts, and text; cut where a notebook could not hold it."""
+        shown = fitted(self.data)
+        bundle = {
+            data.MIME: msgspec.to_builtins(shown),
+            "text/html": html.fragment(shown),
             "text/plain": repr(self),
         }
+        return bundle, {data.MIME: {"live": self.live}} if self.live else {}
 
 
 TOO_LARGE = f"holds more than {LARGEST >> 20} MiB of JSON; expected a file written by Record.save"
@@ -233,8 +245,7 @@ def _schedule_text(half: data.HalfData) -> str:
 class Difference:
     """Two records compared: for each stage that both or one of them have, the unified diff of its texts."""
 
-    before: str
-    after: str
+    records: data.DiffData
     stages: tuple[tuple[str, tuple[str, ...]], ...]
     """(stage, diff lines); a stage without a difference has no lines."""
 
@@ -243,7 +254,7 @@ class Difference:
         old, new = _keyed(before), _keyed(after)
         keys = list(dict.fromkeys([*old, *new]))
         compared = ((" ".join(key).rstrip(), tuple(text.stage_diff(old.get(key), new.get(key)))) for key in keys)
-        return cls(before.title, after.title, tuple(compared))
+        return cls(data.DiffData(before, after), tuple(compared))
 
     @property
     def changed(self) -> tuple[str, ...]:
@@ -251,13 +262,22 @@ class Difference:
         return tuple(name for name, lines in self.stages if lines)
 
     def text(self) -> str:
-        parts = [f"{self.before} -> {self.after}: {len(self.changed)} of {len(self.stages)} stages differ"]
+        titles = f"{self.records.before.title} -> {self.records.after.title}"
+        parts = [f"{titles}: {len(self.changed)} of {len(self.stages)} stages differ"]
         for name, lines in self.stages:
             parts += [f"\n=== {name}", *lines] if lines else [f"    {name}: same"]
         return "\n".join(parts)
 
     def __repr__(self) -> str:
         return self.text()
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Bundle:
+        """Both records as JSON for a viewer, and the first of what changed as text."""
+        both = data.DiffData(*(fitted(each, MOST_BYTES // 2) for each in (self.records.before, self.records.after)))
+        lines = self.text().splitlines()
+        if (left := len(lines) - DIFF_LINES) > 0:
+            lines[DIFF_LINES:] = [f"... and {left} lines more, which print(record.diff(other)) shows"]
+        return {data.DIFF_MIME: msgspec.to_builtins(both), "text/plain": "\n".join(lines)}, {}
 
 
 def _keyed(record: data.RecordData) -> dict[tuple[str, ...], data.StageData]:

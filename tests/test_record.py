@@ -163,7 +163,8 @@ def test_diff_names_the_stages_that_differ() -> None:
 
 
 def test_the_mime_bundle_is_the_record_itself() -> None:
-    bundle = Record(sample())._repr_mimebundle_()
+    bundle, metadata = Record(sample())._repr_mimebundle_()
+    assert not metadata
     assert msgspec.convert(bundle[data.MIME], data.RecordData) == sample()
     assert "<script" not in bundle["text/html"]
     assert bundle["text/plain"] == repr(Record(sample()))
