@@ -1,0 +1,93 @@
+"""A stop before what a repeated call would do outside the process: Python announces files, processes and connections
+to audit hooks before it opens them."""
+
+from __future__ import annotations
+
+import os
+import sys
+import sysconfig
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import torch
+
+EVENTS = (
+    "os.remove", "os.rename", "os.rmdir", "os.mkdir", "os.link", "os.symlink", "os.truncate", "os.chmod", "os.chown",
+    "os.utime", "os.chdir", "os.putenv", "os.unsetenv", "os.system", "os.exec", "os.spawn", "os.posix_spawn", "os.fork",
+    "os.forkpty", "os.kill", "os.killpg", "shutil.", "subprocess.", "socket.connect", "socket.bind", "socket.sendto",
+    "socket.sendmsg", "sqlite3.connect", "urllib.Request", "webbrowser.", "smtplib.", "ftplib.", "builtins.input",
+)  # fmt: skip
+WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+
+
+class Outside(BaseException):
+    """A repeated call was about to change something outside the process. No error of the program, so that its own
+    handlers let it through."""
+
+
+_watched = threading.local()
+_installed = threading.Lock()
+
+
+@contextmanager
+def kept_inside() -> Iterator[None]:
+    """Inside, in this thread, raises Outside before the program writes a file, starts a process or connects to
+    something. What compilers do for themselves is let through."""
+    _install()
+    before = getattr(_watched, "now", False)
+    _watched.now = True
+    try:
+        yield
+    finally:
+        _watched.now = before
+
+
+@cache
+def _install() -> None:
+    """Once: Python never takes an audit hook away."""
+    sys.addaudithook(_hear)
+
+
+def _hear(event: str, arguments: tuple[Any, ...]) -> None:
+    if event != "open" and not event.startswith(EVENTS) or not getattr(_watched, "now", False):
+        return
+    if event == "open" and not _writes(*arguments[:3]):
+        return
+    _watched.now = False  # what follows may be announced itself
+    try:
+        asked = _asked_by_compiler(sys._getframe(1))
+    finally:
+        _watched.now = True
+    if not asked:
+        what = f"open {arguments[0]!r} for writing" if event == "open" else event
+        raise Outside(f"it would {what} once more" if event == "open" else f"it would call {what} once more")
+
+
+def _writes(path: Any, mode: Any, flags: Any) -> bool:
+    if isinstance(mode, str):
+        return not set(mode).isdisjoint("wax+")
+    return isinstance(flags, int) and bool(flags & WRITING)
+
+
+@cache
+def _folders() -> tuple[tuple[str, ...], str]:
+    """Where compilers live, and the standard library, which acts for whoever calls it."""
+    torch_dir, own = Path(torch.__file__).parent, Path(__file__).parent.parent
+    return tuple(f"{each}{os.sep}" for each in (torch_dir, own, torch_dir.parent / "triton")), sysconfig.get_path(
+        "stdlib"
+    )
+
+
+def _asked_by_compiler(frame: FrameType | None) -> bool:
+    compilers, library = _folders()
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if not file.startswith((library, "<frozen")) or "site-packages" in file:
+            return file.startswith(compilers)
+        frame = frame.f_back
+    return False

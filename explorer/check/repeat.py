@@ -1,0 +1,144 @@
+"""A call that was made once, made again on copies of what it found, without anyone noticing."""
+
+from __future__ import annotations
+
+import io
+import logging
+import random
+import re
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from explorer.check.isolate import NotIsolated, State
+from explorer.check.trial import Contestant, Outcome, Trial
+
+
+@dataclass(frozen=True, kw_only=True)
+class Repetition(Trial):
+    """The call of `fn` with what `state` has under the names of its arguments. `own_backward`: the call runs a backward
+    itself, so that none is added."""
+
+    state: State
+    own_backward: bool = False
+
+    def contestant(self, prepare: Callable[[Callable[..., Any]], Callable[..., Any]] | None = None) -> Repeated:
+        """Raises NotIsolated where no copy can be made."""
+        run = prepare(self.fn) if prepare else self.fn
+        return Repeated(run, self.fn, self.state.copied(), self.grad, self.own_backward)
+
+
+class Repeated(Contestant):
+    """Made on its own copies of arguments and of the places that the code reads. Its tensors have the names by which
+    the code reaches them."""
+
+    def __init__(
+        self, run: Callable[..., Any], fn: Callable[..., Any], state: State, grad: bool | None, own_backward: bool
+    ) -> None:
+        super().__init__(run, fn, tuple(state.args.values()), {}, grad)
+        self.state = state
+        self.own_backward = own_backward
+        self._named = dict(state.tensors)
+
+    def observe(self) -> Outcome:
+        with self.state.in_place(), same_random():
+            outcome = super().observe()
+        if not self.own_backward:
+            return outcome
+        gradients = {name: tensor.grad for name, tensor in self._named.items() if tensor.is_leaf}
+        return Outcome(outcome.output, {n: g for n, g in gradients.items() if g is not None}, outcome.state)
+
+    def _step(self) -> tuple[Any, dict[str, torch.Tensor | None]]:
+        return (self.run(*self.args), {}) if self.own_backward else super()._step()
+
+
+@contextmanager
+def same_random() -> Iterator[None]:
+    """Inside, random numbers are drawn; outside, none were: of Python, NumPy and torch on every device."""
+    numpy = sys.modules.get("numpy.random")
+    python, others = random.getstate(), numpy.get_state() if numpy is not None else None
+    devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()  # type: ignore[no-untyped-call]
+    try:
+        with torch.random.fork_rng(devices=devices):
+            yield
+    finally:
+        random.setstate(python)
+        if numpy is not None:
+            numpy.set_state(others)
+
+
+@contextmanager
+def unnoticed() -> Iterator[None]:
+    """Inside, in this thread, nothing is printed or logged; after it, random generators and torch's switches are as
+    they were."""
+    switches = torch.is_grad_enabled(), torch.get_default_dtype(), torch.get_num_threads()
+    deterministic = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    streams = sys.stdout, sys.stderr
+    logged = logging.root.manager.disable
+    sys.stdout, sys.stderr = (_Discarding(stream) for stream in streams)
+    logging.disable(logging.CRITICAL)
+    try:
+        with same_random():
+            yield
+    finally:
+        sys.stdout, sys.stderr = streams
+        logging.disable(logged)
+        torch.set_grad_enabled(switches[0])
+        torch.set_default_dtype(switches[1])
+        if torch.get_num_threads() != switches[2]:
+            torch.set_num_threads(switches[2])
+        torch.use_deterministic_algorithms(deterministic[0], warn_only=deterministic[1])
+
+
+class _Discarding(io.TextIOBase):
+    """A stream that discards what the thread that made it writes, and lets others write."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+        self._thread = threading.get_ident()
+
+    def write(self, text: str) -> int:
+        if threading.get_ident() == self._thread:
+            return len(text)
+        return int(self._stream.write(text) or 0)
+
+    def flush(self) -> None:
+        if threading.get_ident() != self._thread:
+            self._stream.flush()
+
+    def isatty(self) -> bool:
+        return False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+COPIES = 4
+"""Of the state that a repetition makes at a time: one as it was found, one for each contestant."""
+
+
+def check_memory(state: State) -> None:
+    """Raises NotIsolated where the copies of a state would not fit."""
+    needed = COPIES * state.bytes
+    for device in {tensor.device for tensor in state.tensors.values()}:
+        free = _free(device)
+        if free is not None and needed > free:
+            said = f"{needed >> 20} MiB would be needed, and {free >> 20} are free on {device}"
+            raise NotIsolated(f"there is no room for {COPIES} copies of what it reaches: {said}")
+
+
+def _free(device: torch.device) -> int | None:
+    """Bytes that are free, where that can be told."""
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0])
+    meminfo = Path("/proc/meminfo")
+    if device.type != "cpu" or not meminfo.exists():
+        return None
+    found = re.search(r"^MemAvailable:\s*(\d+) kB", meminfo.read_text(), re.MULTILINE)
+    return int(found[1]) * 1024 if found else None
