@@ -38,6 +38,8 @@ test("a stage that left its graph as it was is compared by that graph", () => {
   const before = compile("f0", "f", first, stage("cse", "", { body: null, same_as: "trace" }));
   const after = compile("f0", "f", stage("trace", "a"), stage("cse", "a"));
   assert.deepEqual(stagePairs({ before, after }).map(each => each.state), ["same", "same"]);
+  const other = compile("f0", "f", stage("trace", "b"), stage("cse", "", { body: null, same_as: "trace" }));
+  assert.deepEqual(stagePairs({ before, after: other }).map(each => each.state), ["changed", "idle"]);
 });
 
 const rows = (...texts: string[]): Row[] => texts.map(text => ({ text }));

@@ -7,6 +7,7 @@ import {
 import { h } from "./dom";
 import type { Key } from "./element";
 import { type Colour, colourClass } from "./palette";
+import { Ruler } from "./ruler";
 import type { Model } from "./model";
 import type { Selection } from "./selection";
 import type { Dispose } from "./signal";
@@ -52,6 +53,7 @@ export class TextView {
   private shown: Rows = EMPTY;
   private inside: readonly string[] = [];
   private lines: ReadonlyMap<Key, number> | null = null;
+  private readonly ruler = new Ruler();
   private readonly disposers: Dispose[];
   private ownPin: Key | null = null;
   private current = -1;
@@ -60,6 +62,7 @@ export class TextView {
   constructor(into: HTMLElement, private readonly context: { readonly selection: Selection; readonly model: Pick<Model, "links"> }, marked = false) {
     this.view = new EditorView({ parent: into, state: this.state(marked) });
     this.view.dom.classList.add("ex-textview");
+    this.view.dom.append(this.ruler.element);
     const { selection } = context;
     this.disposers = [
       selection.chain.watch(() => this.relight()),
@@ -84,6 +87,7 @@ export class TextView {
       this.view.dispatch({ changes: { from: 0, to: this.view.state.doc.length, insert: text }, selection: { anchor: 0 }, effects: replaced.of(null) });
       this.view.scrollDOM.scrollTo(0, 0);
     }
+    this.rule();
   }
 
   /** Marks one line as the one that something is at (-1: none), and brings it into view. */
@@ -113,6 +117,7 @@ export class TextView {
 
   dispose(): void {
     this.disposers.forEach(dispose => dispose());
+    this.ruler.dispose();
     this.view.destroy();
   }
 
@@ -146,6 +151,14 @@ export class TextView {
 
   private relight(): void {
     this.view.dispatch({ effects: relit.of(null) });
+    this.rule();
+  }
+
+  private rule(): void {
+    const chain = this.context.selection.chain.value;
+    const { rows } = this.shown;
+    const lit = chain.size === 0 ? [] : rows.flatMap((row, n) => (row.stands?.some(key => chain.has(key)) ? [n] : []));
+    this.ruler.show(lit, rows.length);
   }
 
   private row(line: number): Row | undefined {
@@ -219,7 +232,8 @@ export class TextView {
         },
         focus: () => this.relight(),
         blur: () => {
-          this.point(-1);
+          this.pointed = -1;
+          this.context.selection.hovered.value = null;
           this.relight();
         },
       }),

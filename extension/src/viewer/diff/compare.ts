@@ -9,7 +9,8 @@ export interface CompilePair {
   readonly after?: CompileData;
 }
 
-export type State = "same" | "changed" | "only before" | "only after";
+/** "idle": a pass that left its graph as it was, on both sides. */
+export type State = "same" | "idle" | "changed" | "only before" | "only after";
 
 export interface StagePair {
   /** The stage's name, its half, and which of several it is: the same in both. */
@@ -75,6 +76,7 @@ function merged(one: readonly string[], other: readonly string[]): string[] {
 function stateOf(old: CompileData | undefined, before: StageData | undefined, fresh: CompileData | undefined, after: StageData | undefined): State {
   if (!old || !before) return "only after";
   if (!fresh || !after) return "only before";
+  if (before.same_as && after.same_as) return "idle";
   const [one, other] = [linesOf(old, before), linesOf(fresh, after)];
   return one.length === other.length && one.every(([text], n) => text === other[n]?.[0]) && before.error === after.error ? "same" : "changed";
 }

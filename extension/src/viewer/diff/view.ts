@@ -71,7 +71,7 @@ export class DiffView {
     this.list.replaceChildren(this.option(-1, "Summary", "", "numbers"), ...this.stages.map((each, n) => this.option(n, each.name, each.half, each.state)));
     this.list.addEventListener("keydown", event => this.key(event));
     this.disposers.push(this.chosen.watch(() => this.render()));
-    const first = this.stages.findIndex(each => each.state !== "same");
+    const first = this.stages.findIndex(each => differs(each));
     if (first >= 0) this.chosen.value = first;
   }
 
@@ -100,7 +100,7 @@ export class DiffView {
 
   private option(n: number, name: string, half: string, state: string): HTMLElement {
     const pair = this.stages[n];
-    const marks: { readonly [state: string]: string } = { same: "= same", changed: "≠ differs", "only before": "− only before", "only after": "+ only after", numbers: "in numbers" };
+    const marks: { readonly [state: string]: string } = { same: "= same", idle: "= changes nothing", changed: "≠ differs", "only before": "− only before", "only after": "+ only after", numbers: "in numbers" };
     const times = pair?.before && pair.after ? `${seconds(pair.before.seconds)} → ${seconds(pair.after.seconds)}` : "";
     return h(
       "div", {
@@ -153,7 +153,9 @@ export class DiffView {
     const { before, after } = this.pair;
     const [old, fresh] = [this.rows(0, before, stage), this.rows(1, after, stage)];
     const columns = aligned(old, fresh, this.wishes.folded.value);
-    this.heading.textContent = stage.state === "same" ? `${stage.id}: the same on both sides` : `${stage.id}: ${count(columns.removed, "line")} went, ${count(columns.added, "line")} came`;
+    const lines = `${count(columns.removed, "line")} went, ${count(columns.added, "line")} came`;
+    const said = { same: "the same on both sides", idle: `changes nothing on either side; before it, ${lines}` };
+    this.heading.textContent = `${stage.id}: ${stage.state === "same" || stage.state === "idle" ? said[stage.state] : lines}`;
     if (this.split) {
       this.starts = columns.starts;
       const made = ([[0, columns.before], [1, columns.after]] as const).map(([which, rows]) => this.column(this.sides[which], rows, stage));
@@ -190,7 +192,7 @@ export class DiffView {
 
   private summary(): void {
     const [before, after] = this.sides;
-    const differing = this.stages.filter(each => each.state !== "same").length;
+    const differing = this.stages.filter(each => differs(each)).length;
     this.heading.textContent = `${differing} of ${count(this.stages.length, "stage")} differ`;
     const rows = facts(before.record, after.record).map(([name, old, fresh]) =>
       h("tr", { class: old === fresh ? "" : "ex-differs" }, h("th", { scope: "row" }, name), h("td", {}, old), h("td", {}, fresh), h("td", {}, old === fresh ? "" : "≠")));
@@ -204,6 +206,10 @@ export class DiffView {
     const sign = (row: Row) => (row.style === "removed" ? "-" : row.style === "added" ? "+" : " ");
     return [`--- ${this.sides[0].name}`, `+++ ${this.sides[1].name}`, ...rows.map(row => sign(row) + row.text)].join("\n");
   }
+}
+
+function differs({ state }: StagePair): boolean {
+  return state !== "same" && state !== "idle";
 }
 
 function side(version: Version, links: Links, lines: readonly string[]): Side {
