@@ -107,7 +107,7 @@ test("a tensor's facts, all differences at once", () => {
   const one = guard("tensor", { tensor: facts({ sizes: [null, 8], strides: [8, 1] }) });
   assert.deepEqual(outcome(one, call(tensor({ sizes: [100, 8] }))), ["holds"]);
   assert.deepEqual(outcome(one, call(tensor({ sizes: [1, 9], dtype: "int64", device: "cuda:0", requires_grad: true }))), [
-    "fails", "dtype is int64, expected float32", "device is cuda:0, expected cpu", "requires_grad is true, expected false", "size(1) is 9, expected 8",
+    "fails", "dtype is int64, expected float32", "device is cuda:0, expected cpu", "requires_grad is True, expected False", "size(1) is 9, expected 8",
   ]);
   assert.deepEqual(outcome(one, call(tensor({ sizes: [8] }))), ["fails", "rank is 1, expected 2"]);
   assert.deepEqual(outcome(one, call(tensor({ sizes: [3, 8], strides: [1, 3] }))), ["fails", "stride(0) is 1, expected 8", "stride(1) is 3, expected 1"]);

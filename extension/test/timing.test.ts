@@ -22,7 +22,7 @@ test("median and quartiles are those of Python's statistics", () => {
 test("no more digits than the spread allows", () => {
   const written: [number, number, string][] = [
     [32.2e-3, 15.3e-3, "32 ± 15 ms"], [58.4e-6, 46.2e-6, "58 ± 46 µs"], [0.5, 0.001, "500.0 ± 1.0 ms"], [1.2, 0.72, "1.20 ± 0.72 s"],
-    [443e-3, 712e-3, "443 ± 712 ms"], [12.34e-6, 0.0008e-6, "12.340 ± 0.001 µs"], [2e-6, 0, "2.00 µs"],
+    [443e-3, 712e-3, "443 ± 712 ms"], [47e-6, 5.159e-3, "47 µs ± 5.2 ms"], [12.34e-6, 0.0008e-6, "12.340 ± 0.001 µs"], [2e-6, 0, "2.00 µs"],
   ];
   for (const [middle, spread, text] of written) assert.equal(withSpread(middle, spread), text);
 });

@@ -53,8 +53,20 @@ export function fitted(text: string, width: number, size = 11): string {
   return most >= 3 ? `${text.slice(0, most)}…` : "";
 }
 
+/** As `fitted`, but for names that differ at their end: the beginning is left out. */
+export function fittedEnd(text: string, width: number, size = 11): string {
+  if (textWidth(text, size) <= width) return text;
+  const most = Math.floor(width / (size * 0.6)) - 1;
+  return most >= 2 ? `…${text.slice(-most)}` : "";
+}
+
 export function drawing(width: number, height: number, label: string, ...children: readonly (Node | null)[]): SVGSVGElement {
   return svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, class: "ex-drawing", role: "group", "aria-label": label }, ...children);
+}
+
+/** "500 ms", "1.5 s", "10 GB/s": a round number needs no zeros behind its point. */
+export function tickLabel(tick: number, written: (value: number) => string): string {
+  return tick === 0 ? "0" : written(tick).replace(/(\.\d*[1-9])0+(?= |$)|\.0+(?= |$)/, "$1");
 }
 
 /** A horizontal axis at `y`, with lines up through `height` at its ticks; its name ends at `end`. */
@@ -63,7 +75,7 @@ export function across(scale: Scale, y: number, height: number, written: (value:
   let free = -Infinity;
   for (const tick of scale.ticks) {
     const x = scale(tick);
-    const label = tick === 0 ? "0" : written(tick);
+    const label = tickLabel(tick, written);
     parts.push(svg("line", { x1: x, x2: x, y1: y - height, y2: y, class: "ex-gridline" }));
     if (x - textWidth(label) / 2 < free) continue;
     free = x + textWidth(label) / 2 + 8;
@@ -77,7 +89,7 @@ export function across(scale: Scale, y: number, height: number, written: (value:
 export function upward(scale: Scale, x: number, width: number, written: (value: number) => string): SVGGElement {
   const parts = scale.ticks.flatMap(tick => [
     svg("line", { x1: x, x2: x + width, y1: scale(tick), y2: scale(tick), class: "ex-gridline" }),
-    svg("text", { x: x - 6, y: scale(tick) + 4, class: "ex-tick", "text-anchor": "end" }, tick === 0 ? "0" : written(tick)),
+    svg("text", { x: x - 6, y: scale(tick) + 4, class: "ex-tick", "text-anchor": "end" }, tickLabel(tick, written)),
   ]);
   return svg("g", { "aria-hidden": true }, ...parts);
 }

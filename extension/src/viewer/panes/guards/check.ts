@@ -41,14 +41,13 @@ function differences(guard: GuardData, call: Call): string[] {
     case "global_state": return ofState(guard, call);
     case "alias": return ofIdentities(guard, call);
     case "code": throw new Undecided("which code a function has shows only in the process");
-    case "value": throw new Undecided("it is a check in Python");
   }
   const given = call.inputs.get(guard.source);
   if (!given) throw new Undecided("this value is not described");
   switch (guard.property) {
     case "tensor": return given.tensor ? ofTensor(needed(guard.tensor), given.tensor) : [`is ${called(given)}, expected a tensor`];
     case "type": return ofType(needed(guard.type), given);
-    case "constant": return ofConstant(needed(guard.constant), given);
+    case "constant": case "value": return ofConstant(guard, given);
     case "id": return ofIdentity(guard, given);
     case "length": return ofLength(needed(guard.length), given);
     case "empty": return ofEmptiness(needed(guard.length) === 0, given);
@@ -66,7 +65,7 @@ function needed<T>(data: T | null | undefined): T {
 export function ofTensor(expected: TensorFactsData, given: TensorFactsData): string[] {
   const found: string[] = [];
   const differ = (what: string, theirs: unknown, ours: unknown) => {
-    if (theirs !== ours) found.push(`${what} is ${theirs}, expected ${ours}`);
+    if (theirs !== ours) found.push(`${what} is ${said(theirs)}, expected ${said(ours)}`);
   };
   differ("dtype", given.dtype, expected.dtype);
   differ("device", given.device, expected.device);
@@ -85,12 +84,17 @@ export function ofTensor(expected: TensorFactsData, given: TensorFactsData): str
   return found;
 }
 
+function said(value: unknown): string {
+  return value === true ? "True" : value === false ? "False" : String(value);
+}
+
 function ofType(expected: string, given: InputData): string[] {
   const type = typeOf(given);
   return type === expected ? [] : [`type is ${type}, expected ${expected}`];
 }
 
-function ofConstant(expected: ConstantData, given: InputData): string[] {
+function ofConstant({ constant: expected }: GuardData, given: InputData): string[] {
+  if (!expected) throw new Undecided("it is a check in Python");
   if (!given.constant) return [`is ${called(given)}, expected ${expected.text}`];
   return same(given.constant, expected) ? [] : [`is ${given.constant.text}, expected ${expected.text}`];
 }
@@ -138,7 +142,6 @@ function ofIdentities(guard: GuardData, call: Call): string[] {
   const objects = sources.map(source => {
     const given = call.inputs.get(source);
     if (!given) throw new Undecided(`${source} is not described`);
-    if (["number", "bool", "str", "none"].includes(given.kind)) throw new Undecided(IDENTITY);
     return given.same_as || source;
   });
   if (guard.relation === "is") return objects[0] === objects[1] ? [] : [`is not ${sources[1] ?? ""}`];

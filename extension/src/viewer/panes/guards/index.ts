@@ -266,7 +266,10 @@ class GuardsPane implements Pane {
           type: "button", class: "ex-choice", "aria-pressed": String(each.id === compile.id), onclick: () => (this.context.compile.value = each.id),
         }, each.id),
       },
-      { name: "Since", text: each => because(each).join("; ") || "it was the first", cell: each => h("div", {}, ...(because(each).length ? because(each) : ["it was the first"]).map(line => h("div", {}, line))) },
+      {
+        name: "Compiled because", text: each => refusals(each, compiles).map(([of, whys]) => `${of}: ${whys.join(", ")}`).join("; ") || "it was the first",
+        cell: each => h("div", { class: "ex-refusals" }, ...refusals(each, compiles).map(([of, whys]) => h("div", {}, h("strong", {}, of), ` ${whys.join(", ")}`)), each === compiles[0] ? "it was the first" : null),
+      },
       ...sources.map((source): Column<CompileData> => ({ name: source, text: each => written(each.inputs?.find(input => input.source === source)) })),
       { name: "Symbols", text: each => (each.symbols ?? []).filter(symbol => symbol.status === "dynamic").map(symbol => `${symbol.name} = ${symbol.source}`).join(", ") },
       { name: "Took", numeric: true, text: each => seconds(each.seconds) },
@@ -278,9 +281,15 @@ function place(guard: GuardData): string {
   return guard.span ? `${shortFile(guard.span.file)}:${guard.span.line}` : "";
 }
 
-/** Why the earlier compiles did not accept the call that led to this one. */
-function because(compile: CompileData): string[] {
-  return (compile.recompiles ?? []).map(each => `${each.of}: ${each.expression ? `${each.expression}: ` : ""}${each.why}`);
+/** Why each earlier compile did not accept the call that led to this one: all its guards that failed. */
+function refusals(compile: CompileData, compiles: readonly CompileData[]): [of: string, whys: string[]][] {
+  const found = new Map<string, string[]>();
+  for (const { of, guard, expression, why } of compile.recompiles ?? []) {
+    const source = compiles.find(each => each.id === of)?.guards?.find(each => each.id === guard)?.source;
+    const whys = found.get(of) ?? [];
+    found.set(of, [...whys, [source || expression, why].filter(Boolean).join(" ")]);
+  }
+  return [...found];
 }
 
 const MOST_COLUMNS = 6;

@@ -1,6 +1,6 @@
 // The memory plan as drawings: bytes in use over the schedule, under it what lives where; and the pool to scale.
 
-import { block, drawing, fitted, linear, Patterns, textWidth, type Pattern, type Scale } from "../../chart";
+import { block, drawing, fitted, fittedEnd, linear, Patterns, textWidth, tickLabel, type Pattern, type Scale } from "../../chart";
 import { svg } from "../../dom";
 import { key } from "../../element";
 import { bytes, count } from "../../format";
@@ -8,7 +8,7 @@ import type { Linked } from "../../linked";
 import type { BufferData, HalfData } from "../../record";
 import { isAlias, rowsOf, type Place, type PlaceKind, type Plan } from "./plan";
 
-const LEFT = 84;
+const LEFT = 96;
 const RIGHT = 26;
 const CURVE = 110;
 const HEAD = 52;
@@ -35,7 +35,7 @@ export function drawLives(half: HalfData, plan: Plan, compile: string, width: nu
   const bars = rows.flatMap((row, n) => {
     const y = top + n * ROW;
     const first = row[0] as Place;
-    const label = first.kind === "pool" ? `pool + ${first.offset}` : first.kind === "own" ? "own" : first.kind;
+    const label = first.kind === "pool" ? `pool +${first.offset}` : first.kind === "own" ? "own" : first.kind;
     return [
       svg("text", { class: "ex-tick", x: LEFT - 8, y: y + 12, "text-anchor": "end" }, fitted(label, LEFT - 12)),
       ...row.flatMap(place => place.lives.map(life => drawLife(life, place, x, column, y, compile, patterns, linked))),
@@ -69,7 +69,7 @@ function drawCurves(plan: Plan, x: (step: number) => number, column: number, wid
   const area = `${line(plan.after)}V${scale(0)}H${x(0)}Z`;
   const ticks = scale.ticks.flatMap(tick => [
     svg("line", { class: "ex-gridline", x1: LEFT, x2: width - RIGHT, y1: scale(tick), y2: scale(tick) }),
-    svg("text", { class: "ex-tick", x: LEFT - 8, y: scale(tick) + 4, "text-anchor": "end" }, tick === 0 ? "0" : bytes(tick)),
+    svg("text", { class: "ex-tick", x: LEFT - 8, y: scale(tick) + 4, "text-anchor": "end" }, tickLabel(tick, bytes)),
   ]);
   return svg(
     "g", { "aria-hidden": true }, ...ticks,
@@ -80,17 +80,17 @@ function drawCurves(plan: Plan, x: (step: number) => number, column: number, wid
   );
 }
 
+/** Where each curve is highest, the higher one's figure above it and the other's below. */
 function peaks(plan: Plan, scale: Scale, x: (step: number) => number, column: number, width: number): SVGElement[] {
-  const found = [["before", plan.before, -5], ["after", plan.after, 12]] as const;
-  return found.flatMap(([name, values, below]) => {
-    const peak = Math.max(...values);
-    const at = values.indexOf(peak);
-    const middle = x(at) + column / 2;
+  const [before, after] = [Math.max(...plan.before), Math.max(...plan.after)];
+  const found = [["before", plan.before, before, before > after], ["after", plan.after, after, after >= before]] as const;
+  return found.flatMap(([name, values, peak, above]) => {
+    const middle = x(values.indexOf(peak)) + column / 2;
     const text = `${name} ${bytes(peak)}`;
     const end = middle + textWidth(text) + 6 > width;
     return [
       svg("circle", { class: `ex-memory-peak ex-memory-peak-${name}`, cx: middle, cy: scale(peak), r: 3 }),
-      svg("text", { class: "ex-peak", x: middle + (end ? -6 : 6), y: scale(peak) + below, "text-anchor": end ? "end" : "start" }, text),
+      svg("text", { class: "ex-peak", x: middle + (end ? -6 : 6), y: scale(peak) + (above ? -5 : 14), "text-anchor": end ? "end" : "start" }, text),
     ];
   });
 }
@@ -114,7 +114,7 @@ function drawLife(
   const thin = isAlias(life);
   const width = Math.max(until - from, 2);
   const mark = reuses ? "↪ " : "";
-  const label = fitted(`${mark}${life.name} ${bytes(life.bytes ?? 0)}`, width - 6, 10) || fitted(`${mark}${life.name}`, width - 4, 10);
+  const label = fitted(`${mark}${life.name} ${bytes(life.bytes ?? 0)}`, width - 6, 10) || fittedEnd(life.name, width - 4, 10);
   const name = `${life.name}, ${bytes(life.bytes ?? 0)}, ${reuses ? `in the memory of ${life.of}` : LOOKS[place.kind].says}`;
   const group = svg(
     "g", { role: "button", "aria-label": name, class: thin ? "ex-life ex-alias" : "ex-life" },
@@ -138,7 +138,7 @@ export function drawPool(half: HalfData, plan: Plan, compile: string, width: num
   const patterns = new Patterns();
   const ticks = scale.ticks.flatMap(tick => [
     svg("line", { class: "ex-gridline", x1: LEFT, x2: width - RIGHT, y1: scale(tick), y2: scale(tick), "aria-hidden": true }),
-    svg("text", { class: "ex-tick", x: LEFT - 8, y: scale(tick) + 4, "text-anchor": "end", "aria-hidden": true }, tick === 0 ? "0" : bytes(tick)),
+    svg("text", { class: "ex-tick", x: LEFT - 8, y: scale(tick) + 4, "text-anchor": "end", "aria-hidden": true }, tickLabel(tick, bytes)),
   ]);
   const marks = places.flatMap(place => place.lives.filter(each => !isAlias(each)).map(life => {
     const upper = scale(place.offset + place.bytes);
@@ -149,7 +149,7 @@ export function drawPool(half: HalfData, plan: Plan, compile: string, width: num
     const group = svg(
       "g", { role: "button", "aria-label": name, class: "ex-life" },
       block(patterns, life.where === "reuse" ? "hatched" : "plain", from, upper, wide, tall, "ex-tone-0"),
-      tall >= 12 ? svg("text", { class: "ex-life-name", x: from + 4, y: upper + tall / 2 + 4 }, fitted(`${life.name} ${bytes(life.bytes ?? 0)}`, wide - 6, 10) || fitted(life.name, wide - 4, 10)) : null,
+      tall >= 12 ? svg("text", { class: "ex-life-name", x: from + 4, y: upper + tall / 2 + 4 }, fitted(`${life.name} ${bytes(life.bytes ?? 0)}`, wide - 6, 10) || fittedEnd(life.name, wide - 4, 10)) : null,
       svg("title", {}, name),
     );
     return linked.add(group, key(compile, life.name));

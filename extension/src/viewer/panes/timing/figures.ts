@@ -21,13 +21,26 @@ export function quartiles(values: readonly number[]): readonly [number, number] 
 
 const UNITS = [[1, "s"], [1e-3, "ms"], [1e-6, "µs"], [1e-9, "ns"]] as const;
 
-/** "32 ± 15 ms": two digits of the spread, and the median as far as these reach. */
+function unitOf(value: number): (typeof UNITS)[number] {
+  return UNITS.find(([least]) => Math.abs(value) >= least) ?? [1e-9, "ns"];
+}
+
+/** "32 ± 15 ms": two digits of the spread, and the median as far as these reach; "47 µs ± 5.2 ms" where that is far less. */
 export function withSpread(middle: number, spread: number): string {
-  const [scale, unit] = UNITS.find(([least]) => Math.abs(middle) >= least) ?? [1e-9, "ns"];
+  const [scale, unit] = unitOf(middle);
   const [value, around] = [middle / scale, spread / scale];
   if (!(around > 0)) return `${value.toPrecision(3)} ${unit}`;
+  if (around >= 1000) {
+    const [wide, name] = unitOf(spread);
+    return `${value.toFixed(0)} ${unit} ± ${(spread / wide).toPrecision(2)} ${name}`;
+  }
   const decimals = Math.min(3, Math.max(0, 1 - Math.floor(Math.log10(around))));
   return `${value.toFixed(decimals)} ± ${around.toFixed(decimals)} ${unit}`;
+}
+
+/** An error: two digits, by powers of ten where it is small. */
+export function writtenError(value: number): string {
+  return value === 0 ? "0" : Math.abs(value) < 1e-3 ? value.toExponential(1) : value.toPrecision(2);
 }
 
 /** How many times as fast as another: from the medians, and the range that the two middle halves allow. */

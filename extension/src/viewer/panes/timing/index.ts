@@ -10,7 +10,7 @@ import type { AccuracyData, RecordData, SamplesData } from "../../record";
 import { type Dispose, Signal } from "../../signal";
 import { drawBars } from "./bars";
 import { costsOf, performance, usable, whyNoOverhead, type Cost } from "./costs";
-import { paysOffAfter, ratio, withSpread, writtenRatio } from "./figures";
+import { paysOffAfter, ratio, withSpread, writtenError, writtenRatio } from "./figures";
 import { Retime } from "./retime";
 import { drawRoofline, pointsOf } from "./roofline";
 import { contestants, type Run, Runs } from "./runs";
@@ -202,7 +202,7 @@ class TimingPane implements Pane {
     const { largest_absolute: absolute, largest_relative: relative, where, first_parting: first, compared, parting } = accuracy;
     const fact = (name: string, ...value: readonly (Node | string)[]) => [h("dt", {}, name), h("dd", {}, ...value)];
     const rows = [
-      ...fact("Largest error", where ? `${absolute.toPrecision(2)} absolute, ${relative.toPrecision(2)} relative, in ${where}` : "none: every value is equal"),
+      ...fact("Largest error", where ? `${writtenError(absolute)} absolute, ${writtenError(relative)} relative, in ${where}` : "none: every value is equal"),
       ...fact("Compared", count(compared ?? 0, "tensor"), " (results and gradients) with eager's"),
       ...fact("Beyond tolerance", first ? `${first} is the first` : "none"),
     ];
@@ -210,7 +210,7 @@ class TimingPane implements Pane {
       const open = (pane: string, id: string) => h("button", { type: "button", class: "ex-link", onclick: () => this.context.show(pane, key(parting.compile, id)) }, id);
       rows.push(...fact(
         "Parts first at", open("graphs", parting.node), ` in ${parting.compile} ${parting.half}`, ...(parting.kernel ? [", written by ", open("code", parting.kernel)] : []),
-        `. Against float64 it is off by ${parting.error.toPrecision(2)}, eager by ${parting.eager_error.toPrecision(2)}.`, parting.detail ? ` ${parting.detail}` : "",
+        `. Against float64 it is off by ${writtenError(parting.error)}, eager by ${writtenError(parting.eager_error)}.`, parting.detail ? ` ${parting.detail}` : "",
       ));
     }
     this.accuracyPart.replaceChildren(h("header", {}, h("h2", {}, "How exact")), h("dl", { class: "ex-facts ex-beside" }, ...rows));
