@@ -1,0 +1,123 @@
+"""What answers the pages of a live record: one run at a time, in a thread of its own, which a page can stop and which
+makes way for the user's next cell."""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+from dataclasses import dataclass, field
+
+from explorer.check.isolate import NotIsolated
+from explorer.check.outside import Outside
+from explorer.core.recorder import Progress
+from explorer.notebook import protocol
+from explorer.notebook.output import Output
+from explorer.notebook.retime import Retiming
+from explorer.notebook.widget import ExplorerWidget, ToKernel
+from explorer.view.fit import fitted
+
+WHILE_RUNNING = "the cell is still running; interrupt the kernel to stop it"
+WAY = 5.0
+"""Seconds that a cell waits at most for a run to end that it stops."""
+
+
+class Stopped(BaseException):
+    """A run is to end."""
+
+
+@dataclass
+class Live:
+    """`output` shows the record; `retiming` makes runs with other sizes, where `why_not` does not say why there are
+    none. `bytes` is what is kept for them."""
+
+    output: Output | None = None
+    retiming: Retiming | None = None
+    why_not: str = WHILE_RUNNING
+    widget: ExplorerWidget = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.widget = ExplorerWidget(self.answer)
+        self._stop = threading.Event()
+        self._worker: threading.Thread | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def bytes(self) -> int:
+        return 0 if self.retiming is None else self.retiming.trial.state.bytes
+
+    def answer(self, message: ToKernel) -> None:
+        match message:
+            case protocol.Hello():
+                if self.output is not None:
+                    self.widget.say(protocol.Whole(fitted(self.output.record)))
+                self.widget.say(self.abilities())
+            case protocol.Retime():
+                self._retime(message)
+            case protocol.Stop():
+                self._stop.set()
+
+    def abilities(self) -> protocol.Abilities:
+        if self.retiming is None:
+            return protocol.Abilities(why_not=self.why_not)
+        arguments = tuple(
+            protocol.Argument(name, str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape))
+            for name, tensor in self.retiming.arguments().items()
+        )
+        return protocol.Abilities(arguments, retime=True, stop=True)
+
+    def settle(self, retiming: Retiming | None, why_not: str = "") -> None:
+        """The cell has ended: from now on pages can ask."""
+        self.retiming, self.why_not = retiming, why_not
+        self.widget.say(self.abilities())
+
+    def release(self, why: str) -> None:
+        """Lets go of everything that was kept for runs."""
+        self.make_way()
+        self.settle(None, why)
+
+    def make_way(self) -> None:
+        """Ends a run, and waits until it has."""
+        worker = self._worker
+        if worker is not None and worker is not threading.current_thread():
+            self._stop.set()
+            worker.join(WAY)
+
+    def _retime(self, asked: protocol.Retime) -> None:
+        with self._lock:
+            if self.retiming is None:
+                self.widget.say(protocol.Done(asked.run, self.why_not))
+            elif self._worker is not None and self._worker.is_alive():
+                self.widget.say(protocol.Done(asked.run, "another run is going on; stop it first"))
+            else:
+                self._stop.clear()
+                context = contextvars.copy_context()
+                arguments = (self._run, asked, self.retiming)
+                self._worker = threading.Thread(target=context.run, args=arguments, name="explorer retime", daemon=True)
+                self._worker.start()
+
+    def _run(self, asked: protocol.Retime, retiming: Retiming) -> None:
+        error = ""
+        try:
+            timing = retiming.time(asked.shapes, self._progress(asked.run))
+            self.widget.say(protocol.Timed(asked.run, timing))
+        except Stopped:
+            error = "stopped"
+        except (ValueError, NotIsolated, Outside) as refusal:
+            error = str(refusal)
+        except Exception as raised:
+            error = f"with these sizes the program raises {type(raised).__name__}: {raised}"
+        self.widget.say(protocol.Done(asked.run, error))
+
+    def _progress(self, run: str) -> Progress:
+        say = self.widget.say
+
+        def tell(message: protocol.Message) -> None:
+            if self._stop.is_set():
+                raise Stopped
+            say(message)
+
+        return Progress(
+            on_begin=lambda compile, stage: tell(protocol.Running(compile.id, stage.name)),
+            on_sample=lambda name, seconds: tell(protocol.Samples(run, name, (seconds,))),
+            on_phase=lambda what: tell(protocol.Running("", "", what)),
+        )
