@@ -6,15 +6,25 @@ import { bytecode } from "./bytecode";
 import { code } from "./code";
 import { diff } from "./diff";
 import { graphs } from "./graphs";
+import { guards } from "./guards";
+import { memory } from "./memory";
+import { schedule } from "./schedule";
 import { source } from "./source";
 import { text } from "./text";
+import { timeline } from "./timeline";
+import { timing } from "./timing";
 
 export const PANES: readonly PaneKind[] = [
   source,
   bytecode,
   breaks,
+  guards,
   graphs,
+  schedule,
+  memory,
   code,
+  timing,
+  timeline,
   text,
   diff,
 ];
