@@ -2,38 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sysconfig
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from traceback import FrameSummary
+
+import torch
 
 from explorer.ir import record as data
 from explorer.stock.hook import Call, Hook, Watch
 from explorer.stock.observation import Compile, Observation
-from explorer.stock.unsupported import span_of, told, why_of
+from explorer.stock.unsupported import Told, span_of, taken_apart, told, why_of
+
+_PATHS = sysconfig.get_paths()
+LIBRARIES = tuple(
+    f"{folder}/"
+    for folder in (Path(torch.__file__).parent, *(_PATHS[kind] for kind in ("stdlib", "purelib", "platlib")))
+)
+"""Folders of code that the user did not write. Dynamo goes into it, so that a break may lie deep inside."""
 
 
 def around_break(seen: Observation, call: Call) -> Iterator[None]:
-    tracer, _, reason, error = call.args[:4] if len(call.args) > 3 else (*call.args, None, None, None)[:4]
-    error = call.kwargs.get("exc", error)
-    if error is None or getattr(error, "logged", False):
-        yield
-        return
-    compile = seen.compile()
-    found = told(error)
-    user = list(found.stack)
-    span = span_of(user[-1]) if user else None
-    stack = tuple(f"{frame.filename}:{frame.lineno} in {frame.name}" for frame in user)
-    instruction = compile.steps[-1].instruction if compile.steps and not compile.left_out["EvaluatorStep"] else ""
-    hints = found.hints or (found.entry.hints if found.entry else ())
-    compile.breaks.append(data.BreakData(why_of(found), instruction, span, stack, hints))
-    link = found.entry.link if found.entry else "this torch's registry has no entry of this type"
-    compile.event("GraphBreak", id=found.entry.id if found.entry else "", context=found.context, link=link)
+    error = call.kwargs["exc"] if "exc" in call.kwargs else call.args[3]
+    if not getattr(error, "logged", False):
+        add(seen.compile(), told(error))
     yield
 
 
-def with_continuation(compile: Compile, names: str) -> None:
-    """The last break goes on in the resume functions of these names."""
-    if compile.breaks and not compile.breaks[-1].continuation:
-        last = compile.breaks[-1]
-        compile.breaks[-1] = data.BreakData(last.why, last.instruction, last.span, last.stack, last.hints, names)
+def around_end(seen: Observation, call: Call) -> Iterator[None]:
+    """The graph ends here; where nobody said why, the reason that ended it says so."""
+    compile = seen.compile()
+    reason = call.kwargs.get("reason") or call.args[2]
+    if reason.graph_break and not compile.breaks:
+        add(compile, taken_apart(reason.reason, tuple(reason.user_stack)))
+    yield
+
+
+def add(compile: Compile, found: Told) -> None:
+    user = users_line(found.stack)
+    span = span_of(user) if user is not None else None
+    stack = tuple(f"{frame.filename}:{frame.lineno} in {frame.name}" for frame in found.stack)
+    instruction = compile.steps[-1].instruction if compile.steps and not compile.left_out["EvaluatorStep"] else ""
+    hints = found.hints or (found.entry.hints if found.entry else ())
+    made = data.BreakData(why_of(found), instruction, span, stack, hints)
+    if any((known.why.code, known.span) == (made.why.code, made.span) for known in compile.breaks):
+        return
+    compile.breaks.append(made)
+    link = found.entry.link if found.entry else "this torch's registry has no entry of this type"
+    compile.event("GraphBreak", id=found.entry.id if found.entry else "", context=found.context, link=link)
+
+
+def users_line(stack: Sequence[FrameSummary]) -> FrameSummary | None:
+    """The innermost frame of the user's own code; the innermost of all where none is."""
+    own = [frame for frame in stack if not frame.filename.startswith(LIBRARIES)]
+    return own[-1] if own else stack[-1] if stack else None
 
 
 HOOK = Hook(
@@ -41,5 +63,8 @@ HOOK = Hook(
     shows="each graph break with torch's registry id, explanation, hints and the user's stack",
     missing="resume functions show that the graph was broken, without the reason",
     checked=("2.13",),
-    watches=(Watch("torch._dynamo.symbolic_convert:InstructionTranslatorBase.log_graph_break", around_break),),
+    watches=(
+        Watch("torch._dynamo.symbolic_convert:InstructionTranslatorBase.log_graph_break", around_break),
+        Watch("torch._dynamo.output_graph:OutputGraph.compile_subgraph", around_end),
+    ),
 )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dis
 import types
+from collections.abc import Sequence
+from typing import Any
 
 from explorer.ir import record as data
 
@@ -18,6 +20,26 @@ def code_data(code: types.CodeType, id: str, role: str) -> data.CodeData:
         shown = "" if target else each.argrepr
         instructions.append(data.InstructionData(f"{id}@{each.offset}", each.opname, shown, target, origins, span))
     return data.CodeData(code.co_name, role, code.co_filename, code.co_firstlineno, tuple(instructions))
+
+
+def offsets(code: types.CodeType, instructions: Sequence[Any]) -> tuple[int, ...]:
+    """For each of Dynamo's instructions of `code` the offset of the one that it stands for.
+
+    Dynamo takes some out, puts some in and numbers them anew, so that only operation, place and order tell.
+    """
+    own = [each for each in dis.get_instructions(code) if each.opname not in ("EXTENDED_ARG", "CACHE")]
+    found, at, last = [], 0, 0
+    for each in instructions:
+        for ahead in range(at, min(at + LOOK_AHEAD, len(own))):
+            if own[ahead].opname == each.opname and own[ahead].positions == each.positions:
+                at, last = ahead + 1, own[ahead].offset
+                break
+        found.append(last)
+    return tuple(found)
+
+
+LOOK_AHEAD = 8
+"""How many instructions in a row Dynamo may have taken out."""
 
 
 def span_of(file: str, positions: dis.Positions | None) -> data.SpanData | None:

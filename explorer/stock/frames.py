@@ -5,16 +5,18 @@ from __future__ import annotations
 import types
 from collections.abc import Iterator
 
+from msgspec.structs import replace
+
 from explorer.ir import record as data
 from explorer.stock.codes import code_data, listing
 from explorer.stock.hook import Call, Hook, Watch
-from explorer.stock.observation import Compile, Observation
+from explorer.stock.observation import Observation
 from explorer.stock.unsupported import reason_of
 
 
 def around_frame(seen: Observation, call: Call) -> Iterator[None]:
     code: types.CodeType = call.args[0]
-    compile = seen.begin(call.kwargs["compile_id"], code.co_name, code)
+    compile = seen.begin(call.kwargs["compile_id"], code.co_qualname, code)
     original = compile.adopt(code, "original")
     made = code_data(code, original, "original")
     compile.codes.append(made)
@@ -49,11 +51,8 @@ def around_resume(seen: Observation, call: Call) -> Iterator[None]:
     if isinstance(call.result, types.CodeType):
         seen.continuations[call.result] = compile.id
         compile.adopt(call.result, "continuation")
-
-
-def continuations(compile: Compile) -> str:
-    """The names of the resume functions made so far."""
-    return ", ".join(code.co_name for code, (_, role) in compile.adopted.items() if role == "continuation")
+        names = ", ".join(code.co_name for code, (_, role) in compile.adopted.items() if role == "continuation")
+        compile.breaks[-1:] = [replace(each, continuation=names) for each in compile.breaks[-1:]]
 
 
 HOOK = Hook(

@@ -132,13 +132,15 @@ def _kernel_text(
     """The kernel's lines with their causes. Of a line that stands in it several times for different causes, those of
     the operation whose lines are around it count."""
     own = set(operations)
+    causes = [
+        [cause for cause in generating.lines.get(text.strip(), ()) if cause[0] in own and _NAME.search(text)]
+        for text in source.splitlines()
+    ]
+    alone = {n: told[0][0] for n, told in enumerate(causes, 1) if len({operation for operation, _ in told}) == 1}
     lines = []
-    near = ""
     for number, text in enumerate(source.splitlines(), 1):
-        told = [cause for cause in generating.lines.get(text.strip(), ()) if cause[0] in own and _NAME.search(text)]
-        if len({operation for operation, _ in told}) == 1:
-            near = told[0][0]
-        around = [cause for cause in told if cause[0] == near]
+        told = causes[number - 1]
+        around = [cause for cause in told if cause[0] == _nearest(alone, number)]
         origins = _causes(told)
         if len(origins) > 1 and around:
             origins = _causes(around)
@@ -147,6 +149,12 @@ def _kernel_text(
             origins = (BOILERPLATE,) if _is_frame(text) else operations
         lines.append(data.LineData(text, f"{id}:{number}", origins))
     return data.TextData(tuple(lines), "cpp" if language == "cpp" else "python")
+
+
+def _nearest(alone: dict[int, str], number: int) -> str:
+    """The operation of the nearest line that is one operation's alone."""
+    nearest = min(alone, key=lambda line: abs(line - number), default=0)
+    return alone.get(nearest, "")
 
 
 def _causes(told: list[tuple[str, str]]) -> tuple[str, ...]:

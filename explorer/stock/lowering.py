@@ -42,7 +42,8 @@ _ASKED_BY = {
     "realize_input": reasons.LIBRARY_ARGUMENT, "require_strides": reasons.LAYOUT,
     "require_contiguous": reasons.LAYOUT, "output": reasons.OUTPUT, "copy_input": reasons.LIBRARY_ARGUMENT,
     "mutate_to": reasons.MUTATION, "index_put_": reasons.SCATTER, "scatter_reduce_": reasons.SCATTER,
-    "index_impl_helper": reasons.GATHERED, "concat_linear": reasons.PART, "realize_into": reasons.PART,
+    "index_impl_helper": reasons.GATHERED, "index_put_impl_": reasons.SCATTER,
+    "mark_buffer_mutated": reasons.MUTATION,  "concat_linear": reasons.PART, "realize_into": reasons.PART,
 }  # fmt: skip
 """Why a value is put in memory, by the function of Inductor that asks for it."""
 

@@ -54,6 +54,8 @@ class Compile:
     inferred: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     adopted: dict[types.CodeType, tuple[str, str]] = field(default_factory=dict)
     """Code objects by what the ids of their instructions begin with, and their role."""
+    offsets: dict[types.CodeType, tuple[int, ...]] = field(default_factory=dict)
+    """For each of Dynamo's instructions of a code object, the offset of the one that it stands for."""
     evaluation: Any = None
     """How far Dynamo's evaluator has come (`steps.Evaluation`)."""
     passing: Any = None
@@ -209,4 +211,5 @@ class Observation:
             compile.event("HookFailed", hook=target, error=said)
 
     def frozen(self, seconds: Mapping[str, Mapping[str, Mapping[str, float]]]) -> tuple[data.CompileData, ...]:
-        return tuple(compile.frozen(seconds.get(compile.id, {})) for compile in self.compiles)
+        seen = [each for each in self.compiles if each.code is not None or each.events]
+        return tuple(compile.frozen(seconds.get(compile.id, {})) for compile in seen)

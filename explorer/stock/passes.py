@@ -11,6 +11,7 @@ from torch import fx
 
 from explorer.stock.fxgraphs import captured, signature, traced
 from explorer.stock.graphs import sources_of
+from explorer.stock.half import Half
 from explorer.stock.hook import Call, Hook, Watch
 from explorer.stock.observation import Compile, Observation
 
@@ -23,7 +24,7 @@ class Passing:
     """A group of passes at work ("pre-grad", "joint", "post-grad") on one graph, and how the graph read last."""
 
     group: str
-    half: str
+    half: Half | None
     module: fx.GraphModule
     last: int
 
@@ -37,10 +38,10 @@ def around_group(group: str) -> Any:
             yield
             return
         module: fx.GraphModule = call.args[0]
-        half = compile.half.name if compile.half is not None else ""
+        half = compile.half
         compile.passing = Passing(group, half, module, signature(module.graph))
-        if compile.half is not None and compile.half.signature != compile.passing.last:
-            compile.passing.last = compile.half.signature
+        if half is not None and half.signature != compile.passing.last:
+            compile.passing.last = half.signature
             _note(compile, BEFORE)
         yield
         if call.error is None:
@@ -72,13 +73,15 @@ def _note(compile: Compile, name: str) -> None:
         return
     passing.last = now
     ended = perf_counter()
+    half, graph = passing.half, passing.module.graph
     if passing.group == "pre-grad":
-        made = captured(compile, passing.module.graph, compile.id)
+        made = captured(compile, graph, compile.id)
+    elif half is None:
+        made = traced(compile, sources_of(compile), graph, f"{compile.id}_{passing.group}")
     else:
-        graph_name = f"{compile.id}_{passing.half or passing.group}"
-        made = traced(compile, sources_of(compile), passing.module.graph, graph_name, passing.half)
-    half = f"{compile.id}_{passing.half}" if passing.half else ""
-    compile.stage(f"{passing.group}: {name}", ended=ended, half=half, body=made.body, graph=made.graph)
+        made = traced(compile, sources_of(compile), graph, half.name, half.part)
+    name = f"{passing.group}: {name}"
+    compile.stage(name, ended=ended, half=half.name if half else "", body=made.body, graph=made.graph)
 
 
 HOOK = Hook(

@@ -15,6 +15,7 @@ from torch._C._dynamo import eval_frame as c_eval_frame
 from torch._dynamo import config as dynamo_config
 from torch._dynamo import pgo
 from torch._dynamo.eval_frame import innermost_backend
+from torch._dynamo.exc import TorchDynamoException
 from torch._dynamo.guards import DeletedGuardManagerWrapper
 from torch._functorch import config as functorch_config
 from torch._inductor import config as inductor_config
@@ -35,10 +36,12 @@ class StockRun:
 
     trial: Trial
     contestant: Contestant
-    outcome: Outcome
+    outcome: Outcome | None
+    """None where the compiler failed; `failure` then says how."""
     seconds: float
     watched: float
     observation: Observation
+    failure: str = ""
 
     def compiles(self, seconds: Mapping[str, Seconds]) -> tuple[data.CompileData, ...]:
         """Everything that was seen. `seconds` are measured times by compile, half, and id of kernel or library call."""
@@ -63,8 +66,8 @@ def stock_run(
     """Compile `trial` with stock torch.compile, run it once and see everything. Inside the block the contestant runs
     the compiled code, with nothing of torch wrapped any more; when it ends, what was compiled is let go of.
 
-    `settings` are arguments of torch.compile; a function that is compiled already keeps its own. Raises what
-    torch.compile and the function raise.
+    `settings` are arguments of torch.compile; a function that is compiled already keeps its own. A failed compile does
+    not raise. Raises what torch.compile says of its arguments, and what the function raises.
     """
     trial, already = unwrapped(trial)
     if already is not None and any(value not in (None, False) for value in (settings or {}).values()):
@@ -77,10 +80,14 @@ def stock_run(
         with watching(observation, HOOKS) as missing:
             for target, why in missing.items():
                 observation.compile().event("HookMissing", hook=target, why=why)
+            outcome, failure = None, ""
             started = time.perf_counter()
-            outcome = contestant.observe()
+            try:
+                outcome = contestant.observe()
+            except TorchDynamoException as error:
+                failure = f"{type(error).__name__}: {error}"
             seconds = time.perf_counter() - started
-        yield StockRun(trial, contestant, outcome, seconds, observation.spent, observation)
+        yield StockRun(trial, contestant, outcome, seconds, observation.spent, observation, failure)
     finally:
         release(observation)
         forget_sizes(observation, sizes)

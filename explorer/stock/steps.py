@@ -8,6 +8,7 @@ from typing import Any
 
 from explorer.ir import record as data
 from explorer.ir.attempt import EvaluatorStep
+from explorer.stock.codes import offsets
 from explorer.stock.hook import Call, Hook, Watch
 from explorer.stock.observation import Compile, Observation
 
@@ -22,6 +23,7 @@ class Frame:
     number: int
     tracer: Any
     code: str
+    offsets: tuple[int, ...]
     stack: list[Any] = field(default_factory=list)
     stored: Any = None
     """The local that the last step bound, or the names of all before the first."""
@@ -49,7 +51,7 @@ def around_step(seen: Observation, call: Call) -> Iterator[None]:
     evaluation: Evaluation = compile.evaluation
     frame = evaluation.frames.get(id(tracer)) or _enter(compile, evaluation, tracer)
     instruction = tracer.instructions[at]
-    id_ = f"{frame.code}@{instruction.offset}" if instruction.offset is not None else f"{frame.code}@{at}'"
+    id_ = f"{frame.code}@{frame.offsets[at]}"
     if len(compile.steps) < EvaluatorStep.CAP:
         compile.steps.append(_step(evaluation, frame, id_))
     else:
@@ -66,7 +68,9 @@ def _enter(compile: Compile, evaluation: Evaluation, tracer: Any) -> Frame:
     depth = 0 if caller is None else compile.activations[caller.number].depth + 1
     code = tracer.f_code
     compile.activations.append(data.ActivationData(code.co_name, depth, -1 if caller is None else caller.number))
-    made = Frame(len(compile.activations) - 1, tracer, compile.adopt(code, "inlined"))
+    if code not in compile.offsets:
+        compile.offsets[code] = offsets(code, tracer.instructions)
+    made = Frame(len(compile.activations) - 1, tracer, compile.adopt(code, "inlined"), compile.offsets[code])
     made.stored = tuple(tracer.symbolic_locals)
     evaluation.frames[id(tracer)] = made
     return made
@@ -118,8 +122,11 @@ def described(value: Any) -> str:
 
 def _source(value: Any) -> str:
     source = vars(value).get("source") if hasattr(value, "__dict__") else None
-    name = getattr(source, "name", "")
-    return str(name() if callable(name) else name)
+    try:
+        name = getattr(source, "name", "")
+        return str(name() if callable(name) else name)
+    except NotImplementedError:  # a source that stands for no expression
+        return ""
 
 
 HOOK = Hook(

@@ -15,6 +15,7 @@ import torch._dynamo
 from explorer.core.reasons import CATALOGUE, reason
 from explorer.ir import record as data
 
+ANOTHER = "*** While handling this graph break, another graph break occurred: ***"
 SITE = "https://meta-pytorch.github.io/compile-graph-break-site/gb/{}.html"
 NO_ENTRY = reason(
     "stock.unsupported",
@@ -77,21 +78,26 @@ class Told:
 
 
 def told(error: BaseException) -> Told:
-    """What an exception of Dynamo's says. The message has the form that `exc.format_graph_break_message` gives it."""
+    """What an exception of Dynamo's says."""
     message = str(getattr(error, "msg", "") or error)
+    return taken_apart(message, tuple(getattr(error, "real_stack", None) or ()), getattr(error, "gb_type", None) or "")
+
+
+def taken_apart(message: str, stack: tuple[FrameSummary, ...], kind: str = "") -> Told:
+    """A message of the form that `torch._dynamo.exc.format_graph_break_message` gives it, the last where several follow
+    each other."""
+    message = message.rpartition(ANOTHER)[2].strip()
     head, _, rest = message.partition("\n  Explanation: ")
-    title = getattr(error, "gb_type", None) or head.strip().partition("\n")[0]
+    title = kind or head.strip().rpartition("\n")[2]
     rest, _, context = rest.partition("\n\n  Developer debug context:")
     explanation, *hints = re.split(r"\n\s*Hint: ", rest)
-    stack = tuple(getattr(error, "real_stack", None) or ())
-    entry = registry().get(title)
     return Told(
         title,
         " ".join(explanation.split()),
         tuple(" ".join(hint.split()) for hint in hints),
         " ".join(context.partition("\n\n For more details")[0].split()),
         stack,
-        entry,
+        registry().get(title),
     )
 
 
