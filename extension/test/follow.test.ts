@@ -28,12 +28,15 @@ function kernel() {
 test("stages fill in as they end, each once", () => {
   const model = new Model(empty);
   const { live, say, sent } = kernel();
-  const follower = new Follower(model, new Signal<Live | null>(live), () => 42);
+  let now = 42;
+  const follower = new Follower(model, new Signal<Live | null>(live), () => now);
   assert.deepEqual(sent, [{ type: "hello" }]);
   say({ type: "running", compile: "f0", stage: "capture" });
   assert.deepEqual(follower.activity.value, { compile: "f0", stage: "capture", what: "", since: 42 });
   say({ type: "stage", compile: head, stage: stage("f0/0") });
   say({ type: "stage", compile: head, stage: stage("f0/1") });
+  assert.deepEqual(model.compile("f0")?.stages?.map(each => each.id), ["f0/0"]);
+  now += 1000;
   say({ type: "stage", compile: head, stage: stage("f0/1", 2) });
   assert.deepEqual(model.compile("f0")?.stages?.map(each => [each.id, each.seconds]), [["f0/0", 1], ["f0/1", 2]]);
   say({ type: "record", record: { ...empty, title: "whole" } });
@@ -41,6 +44,23 @@ test("stages fill in as they end, each once", () => {
   say({ type: "done" });
   assert.equal(follower.activity.value, null);
   assert.equal(follower.ended.value, null);
+});
+
+test("stages that end in quick succession are shown together, a little later", async () => {
+  const model = new Model(empty);
+  const { live, say } = kernel();
+  let renders = 0;
+  model.record.watch(() => renders++);
+  const follower = new Follower(model, new Signal<Live | null>(live));
+  for (let n = 0; n < 20; n++) say({ type: "stage", compile: head, stage: stage(`f0/${n}`) });
+  await new Promise(done => setTimeout(done, 250));
+  assert.equal(model.compile("f0")?.stages?.length, 20);
+  assert.equal(renders, 3);
+  say({ type: "stage", compile: head, stage: stage("f0/20") });
+  say({ type: "stage", compile: head, stage: stage("f0/21") });
+  say({ type: "done" });
+  assert.equal(model.compile("f0")?.stages?.length, 22);
+  follower.end();
 });
 
 test("the first timing is the record's; runs with other sizes leave it alone", () => {

@@ -2,8 +2,11 @@
 
 import type { Live } from "./host";
 import type { Model } from "./model";
-import type { Abilities, Done, ToPage } from "./protocol";
+import type { Abilities, Done, StageDone, ToPage } from "./protocol";
 import { type Dispose, type Readable, Signal } from "./signal";
+
+/** Milliseconds between two updates of the page: stages can end faster than a large record can be shown. */
+const GAP = 100;
 
 /** What the kernel is at, since when (`performance.now()`). */
 export interface Activity {
@@ -19,6 +22,10 @@ export class Follower {
   readonly ended = new Signal<Done | null>(null);
   readonly abilities = new Signal<Abilities | null>(null);
   readonly end: Dispose;
+  /** Stages that ended and are not shown yet. */
+  private waiting: StageDone[] = [];
+  private timer: ReturnType<typeof setTimeout> | undefined;
+  private shownAt = Number.NEGATIVE_INFINITY;
 
   constructor(
     private readonly model: Model,
@@ -38,16 +45,29 @@ export class Follower {
     this.end = () => {
       unwatch();
       leave();
+      clearTimeout(this.timer);
     };
   }
 
+  private flush(): void {
+    clearTimeout(this.timer);
+    this.timer = undefined;
+    if (this.waiting.length === 0) return;
+    this.shownAt = this.now();
+    this.model.addStages(this.waiting);
+    this.waiting = [];
+  }
+
   private take(message: ToPage): void {
+    if (message.type !== "stage" && message.type !== "running") this.flush();
     switch (message.type) {
       case "record":
         this.model.record.value = message.record;
         break;
       case "stage":
-        this.model.addStage(message);
+        this.waiting.push(message);
+        if (this.now() - this.shownAt >= GAP) this.flush();
+        else this.timer ??= setTimeout(() => this.flush(), GAP);
         break;
       case "timed":
         // A run with other sizes is shown beside the record's own, and does not take its place.

@@ -12,6 +12,7 @@ const KEYS: readonly (readonly [keys: string, what: string])[] = [
   ["Shift+arrows on a tab", "move the pane"],
   ["Delete on a tab", "close the pane"],
   ["arrows on a border", "resize"],
+  ["[ and ] in the bytecode", "step the evaluator back and forward"],
   ["Enter or click in a pane", "pin the chain of causes and effects of what is there; once more lets go"],
   ["Escape", "let go of what is pinned"],
 ];

@@ -22,17 +22,20 @@ export class Model {
     return this.record.value.compiles.find(each => each.id === id);
   }
 
-  /** Takes in a stage that has just ended. */
-  addStage({ compile, stage }: StageDone): void {
-    const record = this.record.value;
-    const old = this.compile(compile.id);
-    const stages = [...(old?.stages ?? []).filter(each => each.id !== stage.id), stage];
-    const next = { ...(old ?? compile), stages };
-    const compiles = old ? record.compiles.map(each => (each === old ? next : each)) : [...record.compiles, next];
-    this.record.value = { ...record, compiles };
+  /** Takes in stages that have just ended. */
+  addStages(done: readonly StageDone[]): void {
+    this.record.value = done.reduce(withStage, this.record.value);
   }
 
   addTiming(timing: TimingData): void {
     this.record.value = { ...this.record.value, timing };
   }
+}
+
+function withStage(record: RecordData, { compile, stage }: StageDone): RecordData {
+  const old = record.compiles.find(each => each.id === compile.id);
+  const stages = [...(old?.stages ?? []).filter(each => each.id !== stage.id), stage];
+  const next = { ...(old ?? compile), stages };
+  const compiles = old ? record.compiles.map(each => (each === old ? next : each)) : [...record.compiles, next];
+  return { ...record, compiles };
 }

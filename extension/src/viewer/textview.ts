@@ -54,6 +54,7 @@ export class TextView {
   private inside: readonly string[] = [];
   private lines: ReadonlyMap<Key, number> | null = null;
   private readonly ruler = new Ruler();
+  private readonly lineStyles = new Map<string, Decoration>();
   private readonly disposers: Dispose[];
   private ownPin: Key | null = null;
   private current = -1;
@@ -78,6 +79,7 @@ export class TextView {
     const sameText = rows.rows.length === this.shown.rows.length && rows.rows.every((row, n) => row.text === this.shown.rows[n]?.text);
     this.shown = rows;
     this.lines = null;
+    this.lineStyles.clear();
     this.pointed = -1;
     this.inside = rows.language === "python" || rows.language === "triton" ? quotesOf(rows.rows) : [];
     if (sameText) {
@@ -190,7 +192,11 @@ export class TextView {
 
   /** The line that the keyboard is on. */
   private get caret(): number {
-    return this.view.state.doc.lineAt(this.view.state.selection.main.head).number - 1;
+    return this.caretIn(this.view);
+  }
+
+  private caretIn({ state }: EditorView): number {
+    return state.doc.lineAt(state.selection.main.head).number - 1;
   }
 
   private step(by: number): boolean {
@@ -237,7 +243,8 @@ export class TextView {
           this.relight();
         },
       }),
-      ViewPlugin.define(view => new Lights(view, target => this.decorations(target)), { decorations: each => each.decorations }),
+      painted(view => this.coloured(view), update => has(update, replaced)),
+      painted(view => this.lit(view), update => has(update, replaced) || has(update, relit) || update.selectionSet),
     ];
     const numbers = gutter({
       class: "ex-numbers",
@@ -258,37 +265,53 @@ export class TextView {
     return EditorState.create({ extensions: [...extensions, numbers, ...(marked ? [marks] : [])] });
   }
 
-  /** Decorations of the lines in view alone, so that lighting up costs the same in a text of any length. */
-  private decorations(view: EditorView): DecorationSet {
-    const builder = new RangeSetBuilder<Decoration>();
-    const chain = this.context.selection.chain.value;
-    const pinned = this.context.selection.pinned.value;
-    const caret = view.hasFocus ? view.state.doc.lineAt(view.state.selection.main.head).number - 1 : -1;
+  /** The rows in view, so that painting costs the same in a text of any length. */
+  private *inView(view: EditorView): Iterable<[row: Row, n: number, from: number]> {
     for (const { from, to } of view.visibleRanges) {
       for (let at = from; at <= to; ) {
         const line = view.state.doc.lineAt(at);
-        const n = line.number - 1;
-        const row = this.row(n);
-        if (row) {
-          const hot = row.stands?.some(key => chain.has(key)) ?? false;
-          const classes = [
-            "ex-row", colourClass(row.colour ?? null), row.style ? `ex-row-${row.style}` : "", hot ? "ex-hot" : "",
-            pinned !== null && row.stands?.includes(pinned) ? "ex-pinned" : "", n === this.current ? "ex-current" : "", n === caret ? "ex-caret" : "",
-          ];
-          const attributes: { [name: string]: string } = {};
-          if (row.note) attributes["data-note"] = row.note;
-          if (row.title) attributes.title = row.title;
-          builder.add(line.from, line.from, Decoration.line({ class: classes.filter(Boolean).join(" "), attributes }));
-          if (row.style !== "heading" && row.style !== "source") {
-            for (const token of tokens(row.text, this.shown.language, this.inside[n])) {
-              builder.add(line.from + token.from, line.from + token.to, TOKENS[token.kind]);
-            }
-          }
-        }
+        const row = this.row(line.number - 1);
+        if (row) yield [row, line.number - 1, line.from];
         at = line.to + 1;
       }
     }
+  }
+
+  private coloured(view: EditorView): DecorationSet {
+    const builder = new RangeSetBuilder<Decoration>();
+    for (const [row, n, from] of this.inView(view)) {
+      if (row.style === "heading" || row.style === "source") continue;
+      for (const token of tokens(row.text, this.shown.language, this.inside[n])) builder.add(from + token.from, from + token.to, TOKENS[token.kind]);
+    }
     return builder.finish();
+  }
+
+  private lit(view: EditorView): DecorationSet {
+    const builder = new RangeSetBuilder<Decoration>();
+    const chain = this.context.selection.chain.value;
+    const pinned = this.context.selection.pinned.value;
+    const caret = view.hasFocus ? this.caretIn(view) : -1;
+    for (const [row, n, from] of this.inView(view)) {
+      const classes = [
+        "ex-row", colourClass(row.colour ?? null), row.style ? `ex-row-${row.style}` : "", row.stands?.some(key => chain.has(key)) ? "ex-hot" : "",
+        pinned !== null && row.stands?.includes(pinned) ? "ex-pinned" : "", n === this.current ? "ex-current" : "", n === caret ? "ex-caret" : "",
+      ];
+      builder.add(from, from, this.lineStyle(classes.filter(Boolean).join(" "), row.note, row.title));
+    }
+    return builder.finish();
+  }
+
+  /** One decoration for all lines that look the same: comparing them is then comparing references. */
+  private lineStyle(look: string, note: string | undefined, title: string | undefined): Decoration {
+    const name = JSON.stringify([look, note, title]);
+    let found = this.lineStyles.get(name);
+    if (!found) {
+      const attributes: { [name: string]: string } = {};
+      if (note) attributes["data-note"] = note;
+      if (title) attributes.title = title;
+      this.lineStyles.set(name, (found = Decoration.line({ class: look, attributes })));
+    }
+    return found;
   }
 }
 
@@ -316,16 +339,14 @@ const TOKENS: { readonly [kind in Kind]: Decoration } = {
   label: Decoration.mark({ class: "ex-tok-label" }),
 };
 
-class Lights {
-  decorations: DecorationSet;
-
-  constructor(view: EditorView, private readonly make: (view: EditorView) => DecorationSet) {
-    this.decorations = make(view);
-  }
-
-  update(update: ViewUpdate): void {
-    if (has(update, relit) || has(update, replaced) || update.docChanged || update.viewportChanged || update.selectionSet) this.decorations = this.make(update.view);
-  }
+/** Decorations of the lines in view, made anew where they come into view or `stale` says so. */
+function painted(paint: (view: EditorView) => DecorationSet, stale: (update: ViewUpdate) => boolean): Extension {
+  return ViewPlugin.define(view => ({
+    decorations: paint(view),
+    update(update: ViewUpdate) {
+      if (update.docChanged || update.viewportChanged || stale(update)) this.decorations = paint(update.view);
+    },
+  }), { decorations: each => each.decorations });
 }
 
 function has(update: ViewUpdate, wanted: typeof relit): boolean {
