@@ -87,7 +87,7 @@ def weighted_sum(output: Any) -> Tensor:
     total = torch.zeros((), dtype=torch.float64)
     for value in tensors(output).values():
         if value.requires_grad:
-            steps = torch.arange(value.numel(), dtype=torch.float64).reshape(value.shape)
+            steps = torch.arange(value.numel(), dtype=torch.float64, device=value.device).reshape(value.shape)
             real = torch.view_as_real(value).sum(-1) if value.is_complex() else value
             total = total + (real.to(torch.float64) * torch.cos(steps * math.sqrt(2.0))).sum()
     return total
