@@ -1,7 +1,10 @@
 """The TypeScript types of the record and of the messages are those of the Python definitions."""
 
+import re
+
 import pytest
 
+from explorer.notebook.magics import PANES
 from explorer.notebook.types import VIEWER, texts
 from explorer.view.typescript import written
 
@@ -17,3 +20,8 @@ def test_types():
     assert written(tuple[int | None, ...]) == "readonly (number | null)[]"
     with pytest.raises(TypeError, match="set"):
         written(set[str])
+
+
+def test_the_panes_that_a_cell_can_ask_for_are_those_of_the_viewer():
+    kinds = (re.search(r': PaneKind = \{\s*id: "(\w+)"', file.read_text()) for file in (VIEWER / "panes").rglob("*.ts"))
+    assert sorted(PANES) == sorted(kind[1] for kind in kinds if kind)

@@ -25,7 +25,11 @@ from explorer.notebook.live import Live
 from explorer.notebook.session import Options, Session
 from explorer.session import Record, RecordError
 
-PANES = ("source", "bytecode", "guards", "graphs", "schedule", "memory", "code", "timing", "breaks", "diff", "stages")
+PANES = (
+    "source", "bytecode", "breaks", "guards", "graphs", "schedule", "memory", "code", "timing", "timeline", "text",
+    "diff",
+)  # fmt: skip
+"""As extension/src/viewer/panes/index.ts."""
 
 KEPT_RECORDS = 100
 """Of the notebook's last explorations, for %explore_diff and %explore_report."""

@@ -7,6 +7,7 @@ import {
 } from "./layout";
 import { type Item, menuButton } from "./menu";
 import type { Pane, PaneKind } from "./pane";
+import { nearest } from "./nearest";
 import type { Signal } from "./signal";
 import { Split } from "./split";
 
@@ -107,6 +108,10 @@ export class Grid {
     this.element.replaceChildren(...split.elements);
     if (columns.length === 0) this.element.append(this.nothing());
     for (const [element, top, left] of scrolled) element.scrollTo(left, top);
+    for (const tabs of this.element.querySelectorAll<HTMLElement>("[role=tablist]")) {
+      const front = tabs.querySelector<HTMLElement>("[aria-selected=true]");
+      if (front) nearest(tabs, front);
+    }
     for (const column of layout.columns) {
       for (const cell of column.cells) this.fill(cell.active);
     }

@@ -4,6 +4,7 @@ import { h } from "./dom";
 import { key } from "./element";
 import type { Activity } from "./follow";
 import { seconds } from "./format";
+import { nearest } from "./nearest";
 import type { Context } from "./pane";
 import type { CompileData, StageData } from "./record";
 import { type Dispose, type Readable, Signal } from "./signal";
@@ -169,13 +170,4 @@ export class StageList {
     event.preventDefault();
     event.stopPropagation();
   }
-}
-
-/** Scrolls a list so that one of its items is seen, and moves nothing else. */
-export function nearest(list: HTMLElement, item: HTMLElement): void {
-  const [outer, inner] = [list.getBoundingClientRect(), item.getBoundingClientRect()];
-  if (inner.top < outer.top) list.scrollTop -= outer.top - inner.top;
-  else if (inner.bottom > outer.bottom) list.scrollTop += inner.bottom - outer.bottom;
-  if (inner.left < outer.left) list.scrollLeft -= outer.left - inner.left;
-  else if (inner.right > outer.right) list.scrollLeft += inner.right - outer.right;
 }
