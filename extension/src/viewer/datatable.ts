@@ -53,6 +53,10 @@ export class DataTable<Row> {
     });
   }
 
+  get isEmpty(): boolean {
+    return this.rows.length === 0;
+  }
+
   /** Shows these rows, in the order that was chosen before. */
   show(rows: readonly Row[], columns = this.columns): void {
     this.rows = rows;

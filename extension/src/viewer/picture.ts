@@ -12,13 +12,16 @@ import type { Dispose, Signal } from "./signal";
 export type Draw = (width: number, linked: Linked) => SVGSVGElement | null;
 
 export type Shown = "drawing" | "table";
+const WAYS: readonly Shown[] = ["drawing", "table"];
 
 export class Picture<Row> {
   readonly element: HTMLElement;
   private readonly canvas = h("div", { class: "ex-canvas" });
+  private readonly choices: HTMLElement;
   private readonly linked: Linked;
   private readonly disposers: Dispose[] = [];
   private draw: Draw = () => null;
+  private drawable = true;
   private svg: SVGSVGElement | null = null;
   private width = 0;
 
@@ -26,34 +29,32 @@ export class Picture<Row> {
     private readonly title: string,
     readonly table: DataTable<Row>,
     selection: Selection,
-    shown: Signal<Shown>,
+    private readonly shown: Signal<Shown>,
     chosen: (of: Key) => void = () => undefined,
     ...tools: readonly HTMLElement[]
   ) {
     this.linked = new Linked(this.canvas, selection, chosen);
-    const choices = (["drawing", "table"] as const).map(each =>
-      h("button", { type: "button", class: "ex-choice", onclick: () => (shown.value = each) }, each === "drawing" ? "Drawing" : "Table"));
+    this.choices = h("div", { class: "ex-choices", role: "group", "aria-label": `${title}: shown as` }, ...WAYS.map(each =>
+      h("button", { type: "button", class: "ex-choice", onclick: () => (shown.value = each) }, each === "drawing" ? "Drawing" : "Table")));
     this.element = h(
       "section", { class: "ex-picture" },
-      h("header", {}, h("h2", {}, title), ...tools, h("div", { class: "ex-choices", role: "group", "aria-label": `${title}: shown as` }, ...choices)),
+      h("header", {}, h("h2", {}, title), ...tools, this.choices),
       this.canvas, table.element,
     );
     const observer = new ResizeObserver(() => this.fit());
     observer.observe(this.canvas);
     this.disposers.push(
       () => observer.disconnect(),
-      shown.watch(value => {
-        this.canvas.hidden = value !== "drawing";
-        table.element.hidden = value !== "table";
-        choices.forEach((each, n) => each.setAttribute("aria-pressed", String((value === "drawing") === (n === 0))));
-      }),
+      shown.watch(() => this.lay()),
     );
   }
 
-  /** Shows other facts. */
-  show(draw: Draw): void {
+  /** Shows other facts. Where they cannot be drawn there is the table alone, and nothing where it is empty as well. */
+  show(draw: Draw, drawable = true): void {
     this.draw = draw;
+    this.drawable = drawable;
     this.width = 0;
+    this.lay();
     this.fit();
   }
 
@@ -77,6 +78,14 @@ export class Picture<Row> {
     this.disposers.forEach(dispose => dispose());
     this.linked.dispose();
     this.table.dispose();
+  }
+
+  private lay(): void {
+    const drawn = this.drawable && this.shown.value === "drawing";
+    this.canvas.hidden = !drawn;
+    this.table.element.hidden = drawn || (this.table.isEmpty && !this.drawable);
+    this.choices.hidden = !this.drawable;
+    [...this.choices.children].forEach((each, n) => each.setAttribute("aria-pressed", String(WAYS[n] === this.shown.value)));
   }
 
   private fit(): void {

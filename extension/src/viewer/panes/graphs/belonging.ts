@@ -1,5 +1,5 @@
 // Which module and which kernel a node is drawn in. What the record says of the node itself comes first. Of some it says
-// nothing: inputs and views are drawn with what reads them, sums of gradients with what they add.
+// nothing: inputs and views are drawn with what reads them, sums of gradients between what they add last and what reads them.
 
 import { syntheticReason } from "../../element";
 import type { NodeData } from "../../record";
@@ -14,7 +14,8 @@ export function modulesOf(family: Family, moduleOfOrigin: (id: string) => string
   const own = family.vertices.map(({ data }) => data.module || (data.op === "grad_fn" ? commonPath(data.origins.map(moduleOfOrigin)) : ""));
   for (const { index, data, backward, sources } of family.vertices) {
     if (own[index] || !isSynthetic(data)) continue;
-    own[index] = commonPath(sources.filter(source => family.vertices[source]!.backward === backward).map(source => own[source]!));
+    const near = [...sources.slice(-1), ...users[index]!.slice(0, 1)].filter(each => family.vertices[each]!.backward === backward);
+    own[index] = commonPath(near.map(each => own[each]!));
   }
   return family.vertices.map((vertex, n) => {
     if (own[n] || !isInput(vertex)) return own[n]!;

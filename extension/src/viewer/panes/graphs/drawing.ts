@@ -24,6 +24,9 @@ export interface Hooks {
 /** Smaller than this, or with more boxes in view, the canvas draws. */
 const NEAR = 0.42;
 const MOST_ELEMENTS = 320;
+/** How long elements are made in one frame for what is not in view yet, in milliseconds; and how many are kept. */
+const SLICE = 5;
+const MOST_KEPT = 2500;
 const ZOOM = 1.25;
 const STEP = 60;
 const GLIDE = 180;
@@ -36,7 +39,7 @@ export class Drawing {
     frames: svg("g", {}), lines: svg("g", {}), lit: svg("g", {}), boxes: svg("g", {}), ties: svg("g", {}),
   };
   private readonly world = svg("g", {}, ...Object.values(this.layers));
-  private readonly svg = svg("svg", { class: "ex-g-svg", "aria-hidden": "false" }, this.world);
+  private readonly svg = svg("svg", { class: "ex-g-svg" }, this.world);
   private readonly said = h("div", { class: "ex-hidden", "aria-live": "polite" });
   private readonly scale = h("span", { class: "ex-g-scale" });
   private readonly minimap: Minimap;
@@ -242,38 +245,43 @@ export class Drawing {
     this.cover(seen);
   }
 
-  /** Makes elements for what is in view and near it, and drops those that are far. */
+  /** Makes elements: for what is in view at once, for what is near it while there is time in this frame and the next. */
   private cover(seen: Rectangle): void {
-    const { covered } = this;
-    const inside = covered && seen.x >= covered.x && seen.y >= covered.y
-      && seen.x + seen.width <= covered.x + covered.width && seen.y + seen.height <= covered.y + covered.height;
-    if (inside && seen.width * 3 > covered.width) return;
     const wide: Rectangle = { x: seen.x - seen.width / 2, y: seen.y - seen.height / 2, width: 2 * seen.width, height: 2 * seen.height };
-    this.covered = wide;
-    const wanted = new Set<Mark | Line>();
-    for (const mark of this.scene.marks) if (overlap(mark, wide)) wanted.add(mark);
-    for (const line of this.scene.lines) if (overlap(line.bounds, wide)) wanted.add(line);
+    if (this.covered && within(seen, this.covered) && seen.width * 3 > this.covered.width) return;
+    const started = performance.now();
+    let done = true;
+    let frames = false;
+    const make = (what: Mark | Line, bounds: Rectangle, element: () => SVGElement, layer: SVGElement) => {
+      if (this.elements.has(what) || !overlap(bounds, wide)) return;
+      if (performance.now() - started > SLICE && !overlap(bounds, seen)) {
+        done = false;
+        return;
+      }
+      const made = element();
+      layer.append(made);
+      this.elements.set(what, made);
+      if (layer === this.layers.frames) frames = true;
+    };
+    if (this.elements.size > MOST_KEPT) this.drop(wide);
+    this.scene.marks.forEach((mark, n) => {
+      const id = `${this.name}-${n}`;
+      make(mark, mark, () => (mark.open ? frameElement(mark, id) : boxElement(mark, id)), this.layers[mark.open ? "frames" : "boxes"]);
+    });
+    for (const line of this.scene.lines) make(line, line.bounds, () => lineElement(line), this.layers.lines);
+    // Outer frames lie below inner ones.
+    if (frames) this.layers.frames.append(...this.scene.marks.flatMap(mark => (mark.open ? (this.elements.get(mark) ?? []) : [])));
+    if (done) this.covered = wide;
+    else this.draw();
+    this.dress();
+  }
+
+  private drop(wide: Rectangle): void {
     for (const [what, element] of this.elements) {
-      if (wanted.has(what)) continue;
+      if (overlap("bounds" in what ? what.bounds : what, wide)) continue;
       element.remove();
       this.elements.delete(what);
     }
-    this.scene.marks.forEach((mark, n) => {
-      if (!wanted.has(mark)) return;
-      const known = this.elements.get(mark);
-      if (known && !mark.open) return;
-      const element = known ?? (mark.open ? frameElement(mark, `${this.name}-${n}`) : boxElement(mark, `${this.name}-${n}`));
-      // A frame that is there already is appended again: outer frames lie below inner ones.
-      this.layers[mark.open ? "frames" : "boxes"].append(element);
-      this.elements.set(mark, element);
-    });
-    for (const line of this.scene.lines) {
-      if (!wanted.has(line) || this.elements.has(line)) continue;
-      const element = lineElement(line);
-      this.layers.lines.append(element);
-      this.elements.set(line, element);
-    }
-    this.dress();
   }
 
   private clear(): void {
@@ -366,6 +374,10 @@ export class Drawing {
     this.setCurrent(mark);
     this.reveal(mark);
   }
+}
+
+function within(inner: Rectangle, outer: Rectangle): boolean {
+  return inner.x >= outer.x && inner.y >= outer.y && inner.x + inner.width <= outer.x + outer.width && inner.y + inner.height <= outer.y + outer.height;
 }
 
 const WAYS: { readonly [key: string]: { readonly way: Way; readonly dx: number; readonly dy: number } } = {

@@ -50,7 +50,7 @@ export class NodeTable {
     const any = (of: (row: NodeRow) => boolean) => [...subject.state(view).nodes.keys()].some(vertex => of({ vertex, state: subject.state(view) }));
     const columns: Column<NodeRow>[] = [
       code("Node", row => data(row).name), { name: "Op", text: row => data(row).op, order: row => data(row).op },
-      code("Target", row => data(row).target),
+      code("Target", row => (data(row).op === "placeholder" ? "" : data(row).target)),
     ];
     if (changes.size) {
       const sign = (row: NodeRow): Sign | undefined => changes.get(row.vertex);

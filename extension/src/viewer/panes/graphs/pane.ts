@@ -44,7 +44,7 @@ export class GraphsPane implements Pane {
   private readonly tip: Card;
   private readonly card: Card;
   private readonly said = h("div", { class: "ex-g-said", role: "status" });
-  private readonly legend = h("div", { class: "ex-g-legend" });
+  private readonly legend = h("div", { class: "ex-g-legend", role: "group", "aria-label": "Legend", tabindex: 0 });
   private readonly empty = h("div", { class: "ex-empty", role: "note" });
   private readonly bodies: { readonly [shown in Shown]: HTMLElement };
   private readonly body: HTMLElement;
@@ -80,7 +80,7 @@ export class GraphsPane implements Pane {
     this.bodies = { drawing: this.drawing.element, table: h("div", { class: "ex-g-scroll", tabindex: 0, "aria-label": "Nodes" }, this.table.table.element), text };
     this.body = h("div", { class: "ex-g-body" }, h("div", { class: "ex-g-main" }, ...Object.values(this.bodies)), this.list.element);
     into.append(h("div", { class: "ex-pane ex-graphs" }, this.toolbar.element, this.said, this.empty, this.body, this.legend));
-    this.text = new TextView(text, context);
+    this.text = new TextView(text, context, true);
     this.watch();
   }
 

@@ -5,7 +5,8 @@ import type { LineData } from "../../record";
 import { rowsOf } from "../../rows";
 import type { Row, Rows } from "../../textview";
 import type { Sign } from "./family";
-import type { Part } from "./scene";
+import { type Part, SIGNS } from "./scene";
+import { GLYPHS } from "./svg";
 
 const STYLES = { added: "added", removed: "removed", changed: "altered" } as const;
 
@@ -15,7 +16,7 @@ export function textOf({ subject, view, changes }: Pick<Part, "subject" | "view"
   const rows = rowsOf({ lines, language: "python" }, subject.compile, model, true);
   const marked = rows.map((row, n): Row => {
     const sign = byId.get(lines[n]?.[1] ?? "");
-    return sign ? { ...row, style: STYLES[sign], title: `${sign} by this pass` } : row;
+    return sign ? { ...row, style: STYLES[sign], marks: [{ text: GLYPHS[sign], title: SIGNS[sign], style: `ex-g-${sign}` }] } : row;
   });
   return { rows: marked, language: "python", label: `${view.title}, as text` };
 }

@@ -51,7 +51,7 @@ export class Toolbar {
     this.views.addEventListener("change", () => choose(this.views.value));
     this.toggles = {
       changes: this.toggle("Changes", "Mark what the pass added, removed and changed", settings.changes),
-      kept: this.toggle("Kept", "List what is kept for the backward and what is computed again, with reasons", settings.kept),
+      kept: this.toggle("Saved", "List what is kept for the backward and what is computed again, with reasons", settings.kept),
       beside: this.toggle("Eager beside", "Eager's autograd graph (grad_fn) beside this one", settings.beside),
       legend: this.toggle("Legend", "What colours and marks say", settings.legend),
     };
@@ -105,9 +105,9 @@ export class Toolbar {
   }
 
   private select<T extends string>(label: string, choices: { readonly [name in T]: string }, signal: Signal<T>): HTMLElement {
-    const select = h("select", { class: "ex-select" }, ...Object.entries(choices).map(([value, text]) => h("option", { value }, text as string)));
+    const select = h("select", { class: "ex-select", "aria-label": label }, ...Object.entries(choices).map(([value, text]) => h("option", { value }, text as string)));
     select.addEventListener("change", () => (signal.value = select.value as T));
     this.disposers.push(signal.watch(value => (select.value = value)));
-    return h("label", {}, `${label} `, select);
+    return h("span", { class: "ex-g-choice" }, h("span", { class: "ex-g-word", "aria-hidden": "true" }, label), select);
   }
 }

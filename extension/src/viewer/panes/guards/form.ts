@@ -12,19 +12,27 @@ export interface Changes {
   reset(source: string): void;
 }
 
-const OPEN = 8;
+const MOST_OPEN = 8;
 
+/** The first `open` inputs are shown at once (not more than a few), the rest when asked for. */
 export function form(
-  inputs: readonly InputData[], state: GlobalStateData | null, isChanged: (source: string) => boolean, changes: Changes,
+  inputs: readonly InputData[], open: number, state: GlobalStateData | null, isChanged: (source: string) => boolean, changes: Changes,
 ): HTMLElement {
+  const shown = Math.min(Math.max(open, 1), MOST_OPEN);
   const groups = inputs.map(input => () => group(input, isChanged, changes));
-  if (state) groups.push(() => stateGroup(state, changes));
-  const shown = groups.slice(0, OPEN).map(make => make());
-  const rest = groups.slice(OPEN);
-  if (rest.length === 0) return h("div", { class: "ex-form" }, ...shown);
-  const more = h("details", {}, h("summary", {}, `${rest.length} more values that guards ask about`));
-  more.addEventListener("toggle", () => more.append(...rest.splice(0).map(make => make())), { once: true });
-  return h("div", { class: "ex-form" }, ...shown, more);
+  return h(
+    "div", { class: "ex-form" }, ...groups.slice(0, shown).map(make => make()),
+    folded(`${groups.length - shown} more values that guards ask about`, groups.slice(shown)),
+    state ? folded("Global state", [() => stateGroup(state, changes)]) : null,
+  );
+}
+
+/** Parts that are made when they are first opened. */
+function folded(name: string, parts: readonly (() => HTMLElement)[]): HTMLElement | null {
+  if (parts.length === 0) return null;
+  const details = h("details", {}, h("summary", {}, name));
+  details.addEventListener("toggle", () => details.append(h("div", { class: "ex-form" }, ...parts.map(make => make()))), { once: true });
+  return details;
 }
 
 /** The fields of one input; they are made again where its kind is changed. */

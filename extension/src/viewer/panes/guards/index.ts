@@ -146,9 +146,9 @@ class GuardsPane implements Pane {
   }
 
   private showForm(): void {
-    const rank = (each: InputData) => ["argument", "closure", "global", "reached"].indexOf(each.role ?? "argument");
-    const inputs = [...this.seen.values()].sort((a, b) => rank(a) - rank(b));
-    this.fields.replaceChildren(form(inputs, this.state, source => this.changed.has(source), {
+    const inputs = [...this.seen.values()].sort((a, b) => interest(a) - interest(b));
+    const open = inputs.filter(each => interest(each) < 2).length;
+    this.fields.replaceChildren(form(inputs, open, this.state, source => this.changed.has(source), {
       input: input => {
         this.changed.set(input.source, input);
         this.decideAll();
@@ -181,7 +181,7 @@ class GuardsPane implements Pane {
     const rows = all
       .filter(each => passes(outcomes.value, each.outcome) && passes(properties.value, each.guard.property))
       .filter(each => asked.every(word => said(each).includes(word)))
-      .sort((a, b) => ORDER[a.outcome] - ORDER[b.outcome]);
+      .sort((a, b) => Number(b.outcome === "fails") - Number(a.outcome === "fails"));
     this.outcomes.show(facetsOf(all, each => each.outcome, each => MARKS[each.outcome]));
     this.properties.show(facetsOf(all, each => each.guard.property, each => each.guard.property.replace("_", " ")));
     this.counted.textContent = rows.length === all.length ? "" : `${rows.length} of ${count(all.length, "guard")} shown`;
@@ -202,10 +202,11 @@ class GuardsPane implements Pane {
         cell: each => h("span", { class: LOOKS[each.outcome], title: each.outcome === "undecided" ? "It cannot be decided here; it held at capture" : undefined }, MARKS[each.outcome]),
       },
       {
-        name: "Guard", text: ({ guard, how }) => [guard.expression, ...how].join("; "), order: each => each.guard.expression,
+        name: "Guard", text: ({ guard, how }) => [guard.expression, ...how, seenBeside(guard) ? `seen: ${seenBeside(guard)}` : ""].filter(Boolean).join("; "), order: each => each.guard.expression,
         cell: ({ guard, outcome, how }) => h(
           "div", { class: "ex-expression" }, h("code", {}, guard.expression),
           ...(outcome === "holds" ? [] : how.map(each => h("div", { class: outcome === "fails" ? "ex-how ex-fails" : "ex-how" }, each))),
+          seenBeside(guard) ? h("div", { class: "ex-how" }, "seen: ", h("code", {}, seenBeside(guard))) : null,
         ),
       },
       { name: "Kind", text: each => each.guard.property.replace("_", " "), order: each => each.guard.property },
@@ -213,7 +214,6 @@ class GuardsPane implements Pane {
         name: "From", text: each => [place(each.guard), each.guard.cause].filter(Boolean).join(" "), order: each => each.guard.span?.line ?? null,
         cell: ({ guard }) => h("div", { class: "ex-from" }, place(guard) ? h("code", {}, place(guard)) : null, this.cause(guard)),
       },
-      { name: "Seen", text: each => each.guard.seen ?? "", cell: each => h("code", {}, each.guard.seen ?? "") },
       { name: "Because", text: each => each.guard.why, cell: each => h("div", { class: "ex-because-text" }, each.guard.why) },
     ];
   }
@@ -277,8 +277,22 @@ class GuardsPane implements Pane {
   }
 }
 
+/** What the value was at capture, where the guard itself does not say it. */
+function seenBeside(guard: GuardData): string {
+  return guard.seen && !guard.expression.includes(guard.seen) ? guard.seen : "";
+}
+
 function place(guard: GuardData): string {
   return guard.span ? `${shortFile(guard.span.file)}:${guard.span.line}` : "";
+}
+
+/** What a person changes first comes first: arguments, then tensors that are no parameters, then plain values. */
+function interest(input: InputData): number {
+  const parameter = (input.tensor?.type ?? "").endsWith("Parameter");
+  if ((input.role ?? "argument") === "argument" && !parameter) return 0;
+  if (input.tensor && !parameter) return 1;
+  if (input.constant) return 2;
+  return parameter ? 4 : 3;
 }
 
 /** Why each earlier compile did not accept the call that led to this one: all its guards that failed. */

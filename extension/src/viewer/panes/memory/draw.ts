@@ -107,23 +107,34 @@ function drawLife(
 ): SVGGElement {
   const { pattern, look } = LOOKS[place.kind];
   const reuses = life.where === "reuse";
-  const overlapped = place.lives.find(each => each.of === life.name && each.where_why?.code === "memory.in_place");
-  // In place: the step that writes the new value also reads the old one; each gets half of its column.
-  const from = x(life.first ?? 0) + (life.where_why?.code === "memory.in_place" ? column / 2 : 0) + 1;
-  const until = x((life.last ?? 0) + 1) - (overlapped && overlapped.first === life.last ? column / 2 : 0) - 1;
-  const thin = isAlias(life);
-  const width = Math.max(until - from, 2);
+  const thin = isAlias(life) && place.lives.some(each => !isAlias(each));
+  const [from, width] = stretch(life, place, x, column);
   const mark = reuses ? "↪ " : "";
-  const label = fitted(`${mark}${life.name} ${bytes(life.bytes ?? 0)}`, width - 6, 10) || fittedEnd(life.name, width - 4, 10);
   const name = `${life.name}, ${bytes(life.bytes ?? 0)}, ${reuses ? `in the memory of ${life.of}` : LOOKS[place.kind].says}`;
   const group = svg(
     "g", { role: "button", "aria-label": name, class: thin ? "ex-life ex-alias" : "ex-life" },
     block(patterns, pattern, from, thin ? y + BAR - 5 : y, width, thin ? 5 : BAR, look),
     reuses && !thin ? svg("path", { class: "ex-reuse", d: `M${from} ${y}v${BAR}` }) : null,
-    thin ? null : svg("text", { class: "ex-life-name", x: from + 4, y: y + 11.5 }, label),
+    thin ? null : svg("text", { class: "ex-life-name", x: from + 4, y: y + 11.5 }, lifeLabel(life, mark, width)),
     svg("title", {}, name),
   );
   return linked.add(group, key(compile, life.name));
+}
+
+/** Where a life begins and how wide it is. A step that overwrites in place reads the old value and writes the new one:
+ * each gets half of its column. */
+function stretch(life: BufferData, place: Place, x: (step: number) => number, column: number): [from: number, width: number] {
+  const inPlace = (each: BufferData) => each.where_why?.code === "memory.in_place";
+  const next = place.lives.find(each => each.of === life.name && inPlace(each));
+  const from = x(life.first ?? 0) + (inPlace(life) ? column / 2 : 0) + 1;
+  const until = x((life.last ?? 0) + 1) - (next && next.first === life.last ? column / 2 : 0) - 1;
+  return [from, Math.max(until - from, 2)];
+}
+
+/** The name and size of a buffer where there is room, else its name, else the end of it. */
+function lifeLabel(life: BufferData, mark: string, width: number): string {
+  const whole = `${mark}${life.name} ${bytes(life.bytes ?? 0)}`;
+  return textWidth(whole, 10) <= width - 6 ? whole : fittedEnd(`${mark}${life.name}`, width - 6, 10);
 }
 
 /** The pool's bytes upward, the schedule to the right. */
@@ -143,13 +154,12 @@ export function drawPool(half: HalfData, plan: Plan, compile: string, width: num
   const marks = places.flatMap(place => place.lives.filter(each => !isAlias(each)).map(life => {
     const upper = scale(place.offset + place.bytes);
     const tall = Math.max(scale(place.offset) - upper, 1.5);
-    const from = x(life.first ?? 0) + 1;
-    const wide = Math.max(x((life.last ?? 0) + 1) - 1 - from, 2);
+    const [from, wide] = stretch(life, place, x, column);
     const name = `${life.name}: bytes ${place.offset} to ${place.offset + place.bytes} of the pool`;
     const group = svg(
       "g", { role: "button", "aria-label": name, class: "ex-life" },
       block(patterns, life.where === "reuse" ? "hatched" : "plain", from, upper, wide, tall, "ex-tone-0"),
-      tall >= 12 ? svg("text", { class: "ex-life-name", x: from + 4, y: upper + tall / 2 + 4 }, fitted(`${life.name} ${bytes(life.bytes ?? 0)}`, wide - 6, 10) || fittedEnd(life.name, wide - 4, 10)) : null,
+      tall >= 12 ? svg("text", { class: "ex-life-name", x: from + 4, y: upper + tall / 2 + 4 }, lifeLabel(life, "", wide)) : null,
       svg("title", {}, name),
     );
     return linked.add(group, key(compile, life.name));

@@ -61,7 +61,7 @@ class TimelinePane implements Pane {
     const waiting = h("input", { type: "checkbox", checked: this.waits.value, onchange: () => (this.waits.value = waiting.checked) });
     this.picture = new Picture(
       "Compile time", table, context.selection, context.setting<Shown>("shown", "drawing"), undefined,
-      this.whole, h("label", { class: "ex-check" }, waiting, "with what ran in between"),
+      this.whole, h("label", { class: "ex-check" }, waiting, "with the time between compiles"),
     );
     this.picture.element.insertBefore(this.said, this.picture.element.children[1] ?? null);
     this.picture.element.append(legend());

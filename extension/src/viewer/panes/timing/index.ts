@@ -135,7 +135,7 @@ class TimingPane implements Pane {
     this.untimed.textContent = run?.state === "failed" ? `This run did not finish: ${run.error}.` : this.drawn || run ? "" : whyUntimed(record);
     this.untimed.hidden = this.untimed.textContent === "";
     this.strips.table.show(shown, this.contestantColumns(shown));
-    this.strips.show(width => drawStrips(shown, width));
+    this.strips.show(width => drawStrips(shown, width), this.drawn);
     const method = run?.timing?.method ?? record.timing?.method;
     this.method.textContent = method && this.drawn ? `How it was measured: ${method}.` : "";
     this.retime.tell(this.runs.running);
@@ -226,12 +226,12 @@ class TimingPane implements Pane {
     this.bars.element.hidden = costs.length === 0;
     const why = whyNoOverhead(record, costs);
     this.kernelsSay.textContent = timed.length === 0
-      ? `No kernel was timed by itself${record.compiles.some(each => each.halves?.some(half => half.runs === false)) ? ": they were made for a machine that is not here" : ""}. The table has what each moves and computes.`
-      : `${count(timed.length, "kernel and library call", "kernels and library calls")}, ${seconds(total)} together`
+      ? `No kernel was timed by itself${record.compiles.some(each => each.halves?.some(half => half.runs === false)) ? ": they were made for a machine that is not here" : ""}. What each moves and computes:`
+      : `${counted(timed)}, ${seconds(total)} together`
         + `${timed.length < costs.length ? `; ${costs.length - timed.length} were not timed` : ""}`
         + `${overhead !== null ? "." : why ? `. What is spent outside them is not told: ${why}.` : "."}`;
     this.bars.table.show(costs, this.costColumns(record, total));
-    this.bars.show((width, linked) => drawBars({ costs, overhead, machine, all: this.all }, width, linked));
+    this.bars.show((width, linked) => drawBars({ costs, overhead, machine, all: this.all }, width, linked), timed.length > 0);
     this.more.hidden = timed.length <= 26;
     this.more.textContent = this.all ? "Show the longest only" : `Show all ${timed.length}`;
     this.showRoofline(record, costs);
@@ -248,7 +248,7 @@ class TimingPane implements Pane {
       `The roof is what this machine reached when measured (${machine.name}): a large copy and a float32 matrix product.`,
       moving ? `${count(moving, "kernel only moves bytes and has", "kernels only move bytes and have")} no place here.` : "",
       costs.some(each => each.kind === "call") ? "Library calls are not here: what they move and compute is not counted." : "",
-      above ? `${count(above, "kernel lies", "kernels lie")} above the roof: their data was probably in a cache, which is faster than memory.` : "",
+      above ? `${count(above, "kernel lies", "kernels lie")} above the roof: what ${above === 1 ? "it reads" : "they read"} was probably in a cache, which is faster than memory.` : "",
     ];
     this.roofSay.textContent = said.filter(Boolean).join(" ");
     this.roofline.table.show(costs.filter(each => performance(each, machine) !== null), this.costColumns(record, 0).filter(each => each.name !== "Share"));
@@ -273,6 +273,12 @@ class TimingPane implements Pane {
     ];
     return columns.filter(each => several || each.name !== "Of");
   }
+}
+
+function counted(timed: readonly Cost[]): string {
+  const calls = timed.filter(each => each.kind === "call").length;
+  const kernels = timed.length - calls;
+  return [kernels ? count(kernels, "kernel") : "", calls ? count(calls, "library call") : ""].filter(Boolean).join(" and ");
 }
 
 /** Why a record has no timing, as far as it tells. */

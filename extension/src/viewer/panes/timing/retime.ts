@@ -35,7 +35,7 @@ export class Retime {
     this.inputs.length = 0;
     const title = h("header", {}, h("h2", {}, "Time again"));
     if (!connected) {
-      this.element.replaceChildren(title, h("p", { class: "ex-say" }, `No kernel is attached: what was measured ${this.made()} is shown. Run the cell again to time with other sizes.`));
+      this.element.replaceChildren(title, h("p", { class: "ex-say" }, `No kernel is attached: this is the record as it was made ${this.made()}. Run the cell again to time with other sizes.`));
       return;
     }
     if (!abilities?.retime) {
