@@ -39,6 +39,12 @@ KEPT_BYTES = 1 << 30
 
 RELEASED = "its tensors were let go of to save memory; run the cell again"
 
+
+def unquoted(text: str) -> str:
+    """Without the quotes that hold several words together: IPython leaves them on."""
+    return text[1:-1] if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"" else text
+
+
 OPTIONS = (
     argument("--engine", choices=ENGINES, help="explorer (the default), stock torch.compile, or both in one record"),
     argument(
@@ -58,8 +64,11 @@ OPTIONS = (
         "--time", action=argparse.BooleanOptionalAction, default=None,
         help="time eager and compiled code in turn; by default where the statement takes under 5 s",
     ),
-    argument("--name", help="what the record is called; by default the statement"),
-    argument("--save", metavar="FILE", help="write the record to a file, NAME.explore.json or NAME.explore.json.gz"),
+    argument("--name", type=unquoted, help="what the record is called; by default the statement"),
+    argument(
+        "--save", type=unquoted, metavar="FILE",
+        help="write the record to a file, NAME.explore.json or NAME.explore.json.gz",
+    ),
     argument("-o", dest="out", metavar="VAR", help="put the record into a variable"),
 )  # fmt: skip
 
@@ -246,7 +255,9 @@ class ExplorerMagics(Magics):
         self.shell.run_cell(f"%%explore {line}\n{cell}")
 
     @magic_arguments()
-    @argument("records", nargs="*", metavar="RECORD", help="a variable that holds a record, or a record's file")
+    @argument(
+        "records", nargs="*", type=unquoted, metavar="RECORD", help="a variable that holds a record, or a record's file"
+    )
     @line_magic
     def explore_diff(self, line: str) -> Any:
         """Show two records side by side, stage by stage.
@@ -312,8 +323,13 @@ class ExplorerMagics(Magics):
         )
 
     @magic_arguments()
-    @argument("file", help="the page to write, such as report.html")
-    @argument("record", nargs="?", help="a variable that holds a record, or a record's file; by default the last one")
+    @argument("file", type=unquoted, help="the page to write, such as report.html")
+    @argument(
+        "record",
+        nargs="?",
+        type=unquoted,
+        help="a variable that holds a record, or a record's file; by default the last one",
+    )
     @line_magic
     def explore_report(self, line: str) -> None:
         """Write one HTML file with a record and its viewer, which needs neither a network nor this notebook.
