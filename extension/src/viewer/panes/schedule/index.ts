@@ -249,7 +249,7 @@ class SchedulePane implements Pane {
       : `${count(all.length, "pair")} with a verdict, ${made} together (${percent(made / all.length)}); ${rows.length} shown. `
         + "What is told is the last verdict on two operations as they stood in their kernels by then.";
     this.verdicts.show(rows, [
-      { name: "", text: each => (each.ok ? "together" : "apart"), cell: each => h("span", { class: each.ok ? "ex-yes" : "ex-no" }, each.ok ? "✓ together" : "✕ apart"), order: each => (each.ok ? 0 : 1) },
+      { name: "Verdict", text: each => (each.ok ? "together" : "apart"), cell: each => h("span", { class: each.ok ? "ex-yes" : "ex-no" }, each.ok ? "✓ together" : "✕ apart"), order: each => (each.ok ? 0 : 1) },
       { name: "First", text: each => each.first, cell: each => h("code", {}, each.first), order: each => each.first },
       { name: "Second", text: each => each.second, cell: each => h("code", {}, each.second), order: each => each.second },
       { name: "Because", text: each => becauseText(each.why), cell: each => because(each.why, this.context), order: each => each.why.title },

@@ -56,7 +56,7 @@ class TimelinePane implements Pane {
       { name: "Began", numeric: true, text: row => (row.from === null ? "" : seconds(row.from)), order: row => row.from },
       { name: "Took", numeric: true, text: row => seconds(row.seconds), order: row => row.seconds },
       { name: "Share", numeric: true, text: row => percent(row.seconds / Math.max(row.compile.seconds, 1e-12)), order: row => row.seconds / Math.max(row.compile.seconds, 1e-12) },
-      { name: "", text: row => row.note },
+      { name: "Note", text: row => row.note },
     ], context.selection);
     const waiting = h("input", { type: "checkbox", checked: this.waits.value, onchange: () => (this.waits.value = waiting.checked) });
     this.picture = new Picture(

@@ -162,7 +162,7 @@ class TimingPane implements Pane {
           return found ? withSpread(found.median, found.spread) : "";
         },
       })),
-      { name: "", text: run => (run.state === "failed" ? run.error : run.state === "running" ? run.doing || "running" : "") },
+      { name: "State", text: run => (run.state === "failed" ? run.error : run.state === "running" ? run.doing || "running" : "") },
     ]);
   }
 
@@ -170,7 +170,7 @@ class TimingPane implements Pane {
     const eager = shown.find(each => each.name === "eager");
     const compared = (each: SamplesData) => (eager && each !== eager ? ratio(each.samples, eager.samples) : null);
     return [
-      { name: "", text: each => each.name, cell: each => h("strong", {}, each.name) },
+      { name: "Contestant", text: each => each.name, cell: each => h("strong", {}, each.name) },
       { name: "Median ± spread", numeric: true, text: each => withSpread(each.median, each.spread), order: each => each.median },
       {
         name: "As fast as eager", numeric: true, order: each => compared(each)?.value ?? null,
