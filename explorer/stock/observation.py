@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import time
 import traceback
 import types
@@ -10,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from torch._C._dynamo.eval_frame import _debug_get_cache_entry_list
 from torch._guards import CompileContext, CompileId
 
 from explorer.core.recorder import EVENT_CAP, CompileRun, OnStage, StageRun
@@ -170,11 +172,15 @@ class Observation:
         self.bypassing = False
         self.continuations: dict[types.CodeType, str] = {}
         """The compile whose break made each resume function."""
+        self.entries_before: dict[int, tuple[types.CodeType, int]] = {}
+        """Each code object seen, with the number of compiled entries that it had at first."""
         self._by_id: dict[CompileId | None, Compile] = {}
         self._frames: dict[int | None, list[Compile]] = defaultdict(list)
 
     def begin(self, id: CompileId, title: str, code: types.CodeType) -> Compile:
         """A compile of a frame has begun."""
+        if builtins.id(code) not in self.entries_before:
+            self.entries_before[builtins.id(code)] = code, len(_debug_get_cache_entry_list(code))
         earlier = self._frames[id.frame_id]
         index = list(self._frames).index(id.frame_id)
         made = Compile(f"s{index}.{len(earlier)}" if earlier else f"s{index}", title, str(id), code=code)
@@ -192,6 +198,10 @@ class Observation:
             made = self._by_id[id] = Compile("process", OUTSIDE)
             self.compiles.append(made)
         return self._by_id[id]
+
+    def had_entries(self, code: types.CodeType | None) -> bool:
+        """Whether the program itself had compiled `code` before it was explored."""
+        return code is not None and self.entries_before[builtins.id(code)][1] > 0
 
     def compile_of(self, id: CompileId) -> Compile:
         return self._by_id[id]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -72,7 +73,8 @@ def stock_run(
     trial, already = unwrapped(trial)
     if already is not None and any(value not in (None, False) for value in (settings or {}).values()):
         raise ValueError(f"{trial.fn} is compiled already; explore the function under it to give other arguments")
-    compiler = (lambda fn: torch.compile(fn, **(settings or {}))) if already is None else already
+    given = {**isolated(torch.compile), **(settings or {})}
+    compiler = (lambda fn: torch.compile(fn, **given)) if already is None else already
     observation = Observation(on_stage)
     contestant = trial.contestant(lambda fn: apart(compiler(fn)))
     sizes = copy.deepcopy(pgo.get_code_state())
@@ -142,15 +144,28 @@ def unwrapped(trial: Trial) -> tuple[Trial, Callable[..., Any] | None]:
     return Trial(inner, trial.args, trial.kwargs, trial.grad), compiler
 
 
+def isolated(compiler: Callable[..., Any]) -> dict[str, Any]:
+    """The argument, where this torch has it, that keeps compiled code in a region of its own."""
+    name = "isolate_recompiles"
+    return {name: True} if name in inspect.signature(compiler).parameters else {}
+
+
 def release(observation: Observation) -> None:
-    """Let go of what was compiled: its entries on code objects that the user's own compiled functions share."""
+    """Let go of what was compiled: its entries on code objects that the user's own compiled functions share.
+
+    Where a code object had none before, it is as new. Elsewhere our entries are made void, which Dynamo never drops:
+    they count in a region of their own (in torch before 2.13 among the user's, against `recompile_limit`).
+    """
+    for code, before in observation.entries_before.values():
+        if before == 0:
+            c_eval_frame.reset_code(code)
     for compile in observation.compiles:
         for manager in compile.guard_managers:
             entry, state = manager.cache_entry, manager.extra_state
-            if entry is not None and state is not None:
+            if entry is not None and state is not None and observation.had_entries(compile.code):
                 state.invalidate(entry, DeletedGuardManagerWrapper("the exploration has ended"))
         compile.guard_managers.clear()
-        if compile.skipped and compile.code is not None:
+        if compile.skipped and observation.had_entries(compile.code):
             default = c_eval_frame._FrameAction.DEFAULT
             c_eval_frame.set_code_exec_strategy(compile.code, c_eval_frame._FrameExecStrategy(default, default))
 
