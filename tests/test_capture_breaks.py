@@ -44,7 +44,7 @@ def test_break_names_place_reason_and_continuation() -> None:
     (found,) = captures.made[0].breaks
     assert found.code == "break.item"
     assert found.where is not None and found.where.line == f.__code__.co_firstlineno + 2
-    assert found.continuation == captures.made[1].code.name
+    assert found.continuation == captures.made[1].code.qualname
     assert found.hint
     assert "item" in found.text
     assert captures.made[1].code.instructions[-1].id.startswith(captures.made[0].name + "@")

@@ -126,7 +126,7 @@ def test_a_compile_says_what_it_was_given() -> None:
     given = {each.source: each for each in compile.inputs}
     tensors = [each for each in compile.inputs if each.name]
     assert {each.tensor.sizes for each in tensors if each.tensor} == {(2, 3), (3, 3), (3,)}
-    assert "reached" in {each.role for each in tensors}
+    assert {each.role for each in tensors} == {"argument", "reached"}
     training = next(each for source, each in given.items() if source.endswith(".training"))
     assert (training.kind, training.constant) == ("bool", constant(True))
     state = next(guard.state for guard in compile.guards if guard.state is not None)

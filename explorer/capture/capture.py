@@ -98,7 +98,7 @@ def _finish(given: CaptureInput, t: Tracer, frame: Frame, known: BreakAt | None)
         if refused is not None:
             raise Unsupported(refused)
         residual = breaking(t, frame)
-        names = ", ".join(dict.fromkeys(c.code.name for c in residual.continuations))
+        names = ", ".join(dict.fromkeys(c.code.qualname for c in residual.continuations))
         return _result(given, t, residual, (replace(place, continuation=names),))
     except Unsupported as problem:
         return _fallback(given, t, place or _break(t, frame, problem.why, ()), problem.why)

@@ -21,6 +21,7 @@ from explorer.capture import hook, reasons
 from explorer.capture.calls import STDLIB_DIR, TORCH_DIR
 from explorer.capture.capture import FullGraphError
 from explorer.capture.refusal import failures
+from explorer.capture.roots import root_of, watched_module
 from explorer.capture.wrap import ORIGINAL
 from explorer.config import Config
 from explorer.core.reasons import Why
@@ -40,6 +41,7 @@ CompileFrame = Callable[[Frame, Config], GuardedCode]
 _MODULES_DIR = os.path.join(TORCH_DIR, "nn", "modules") + os.sep
 _NEVER = (
     os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep,
+    "<explorer",
     "<frozen",
     "<string>",
     "<__array_function__",
@@ -86,7 +88,8 @@ class Engine:
     def __init__(self, config: Config, compile_frame: CompileFrame) -> None:
         self.config = config
         self.compile_frame = compile_frame
-        self.root_code: types.CodeType | None = None
+        self.roots: list[types.CodeType] = []
+        """The code that the wrapped function starts with; captured wherever it is from."""
         self._codes: dict[int, _Known] = {}
         """By id: code objects of functions that look alike are equal, and those with odd constants have no hash."""
 
@@ -159,7 +162,7 @@ class Engine:
         given.history.gave_up = why
         TOTALS["frames run eagerly"] += 1
         note(FrameSkipped, given.id, f"{given.code.co_filename}:{given.code.co_firstlineno}", why)
-        if self.config.fullgraph and why.code == reasons.COMPILER_BUG and given.code is self.root_code:
+        if self.config.fullgraph and why.code == reasons.COMPILER_BUG and self.is_root(given.code):
             raise RuntimeError(f"fullgraph=True, and the compiler failed: {why}")
         return hook.AS_IT_IS
 
@@ -176,7 +179,7 @@ class Engine:
 
     def wanted(self, code: types.CodeType) -> bool:
         """Whether to capture frames of this code: not torch's own, the standard library's or this package's."""
-        if code is self.root_code:
+        if self.is_root(code):
             return True
         file = code.co_filename
         if (
@@ -190,24 +193,12 @@ class Engine:
             return file.startswith(_MODULES_DIR) and code.co_name == "forward"
         return True
 
+    def is_root(self, code: types.CodeType) -> bool:
+        return any(code is root for root in self.roots)
+
     @property
     def histories(self) -> tuple[FrameHistory, ...]:
         return tuple(seen.history for seen in self._codes.values())
-
-
-def _clone(function: types.FunctionType) -> types.FunctionType:
-    """The same function over a code object of its own, so that no other engine's entries are on it."""
-    made = types.FunctionType(
-        function.__code__.replace(),
-        function.__globals__,
-        function.__name__,
-        function.__defaults__,
-        function.__closure__,
-    )
-    made.__kwdefaults__ = function.__kwdefaults__
-    made.__dict__.update(function.__dict__)
-    made.__qualname__ = function.__qualname__
-    return made
 
 
 def optimize(target: Any, config: Config, compile_frame: CompileFrame) -> Any:
@@ -224,19 +215,9 @@ def optimize(target: Any, config: Config, compile_frame: CompileFrame) -> Any:
     if getattr(target, ORIGINAL, None) is not None:
         return target
     engine = Engine(config, compile_frame)
-    compiled: Any
-    if isinstance(target, types.MethodType) and isinstance(target.__func__, types.FunctionType):
-        clone = _clone(target.__func__)
-        engine.root_code = clone.__code__
-        compiled = hook.watched(engine, types.MethodType(clone, target.__self__))
-    elif isinstance(target, types.FunctionType):
-        clone = _clone(target)
-        engine.root_code = clone.__code__
-        compiled = hook.watched(engine, clone)
-    else:
-        caller = _calling(target)
-        engine.root_code = caller.__code__
-        compiled = hook.watched(engine, caller)
+    root, code = root_of(target)
+    engine.roots.append(code)
+    compiled: Any = hook.watched(engine, root)
     functools.update_wrapper(compiled, target)
     compiled.__wrapped__ = target
     compiled.__explorer_engine__ = engine
@@ -244,15 +225,6 @@ def optimize(target: Any, config: Config, compile_frame: CompileFrame) -> Any:
     if isinstance(target, types.FunctionType):
         compiled._torchdynamo_inline = target  # what stock traces where it meets the compiled function
     return compiled
-
-
-def _calling(target: Callable[..., Any]) -> types.FunctionType:
-    """A Python function that calls something which is not one."""
-
-    def call(*args: Any, **kwargs: Any) -> Any:
-        return target(*args, **kwargs)
-
-    return call
 
 
 def _module_class(target: Any, config: Config, compile_frame: CompileFrame) -> Any:
@@ -273,7 +245,7 @@ class OptimizedModule(torch.nn.Module):
         object.__setattr__(self, "_settings", (config, compile_frame))
         engine = Engine(config, compile_frame)
         object.__setattr__(self, "__explorer_engine__", engine)
-        object.__setattr__(self, "_call", hook.watched(engine, _module_call(module, engine)))
+        object.__setattr__(self, "_call", watched_module(module, engine))
         object.__setattr__(self, ORIGINAL, module)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -338,15 +310,3 @@ _OWN = frozenset(
 def _same(module: torch.nn.Module) -> torch.nn.Module:
     """Unpickling gives the original: what compiled it does not travel."""
     return module
-
-
-def _module_call(module: torch.nn.Module, engine: Engine) -> Callable[..., Any]:
-    """A root frame that calls the module, hooks and all, named after it."""
-
-    def call_module(*args: Any, **kwargs: Any) -> Any:
-        return module(*args, **kwargs)
-
-    name = type(module).__name__
-    call_module.__code__ = call_module.__code__.replace(co_name=name, co_qualname=name)
-    engine.root_code = call_module.__code__
-    return call_module

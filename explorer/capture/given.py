@@ -10,7 +10,7 @@ from explorer.ir.capture import Frame, Global, Guard, Input, Local, Source, read
 from explorer.ir.description import described
 from explorer.ir.record import InputData
 
-_DESCRIBED = frozenset("tensor constant id length keys empty has value type".split())
+_DESCRIBED = frozenset("tensor constant id length keys has value type".split())
 """Properties of guards that a description of the value can answer."""
 
 

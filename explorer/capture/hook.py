@@ -250,9 +250,14 @@ def watched(callback: Callback, function: Callable[..., Any]) -> Callable[..., A
             switch(previous)
             region(previous_region)
 
-    action = eval_frame._FrameAction  # a frame that stock need not trace, nor break at
-    eval_frame.set_code_exec_strategy(run.__code__, eval_frame._FrameExecStrategy(action.SKIP, action.DEFAULT))
+    unseen_by_stock(run)
     return run
+
+
+def unseen_by_stock(function: types.FunctionType) -> None:
+    """Stock need not trace frames of this function, nor break at them."""
+    action = eval_frame._FrameAction
+    eval_frame.set_code_exec_strategy(function.__code__, eval_frame._FrameExecStrategy(action.SKIP, action.DEFAULT))
 
 
 def watcher() -> Any:

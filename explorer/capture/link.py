@@ -6,11 +6,12 @@ import types
 from dataclasses import replace
 from typing import Any
 
+from explorer.bytecode import build
 from explorer.bytecode.encode import encode
 from explorer.capture import guards, hook
 from explorer.capture.residual import COMPILED
-from explorer.ir.bytecode import Code
-from explorer.ir.capture import Capture, GuardedCode, Hole, Linking
+from explorer.ir.bytecode import Code, Span
+from explorer.ir.capture import Capture, Continued, GuardedCode, Hole, Linking
 
 
 def link(given: Linking) -> GuardedCode:
@@ -26,7 +27,7 @@ def link(given: Linking) -> GuardedCode:
     filling: dict[str, Any] = {name: code for name, code in _continuations(capture).items()}
     if given.compiled is not None:
         filling[COMPILED] = hook.unwatched(given.compiled.call)
-    code = encode(fill(capture.residual, filling))
+    code = encode(placed(fill(capture.residual, filling)))
     return GuardedCode(capture.name, code, capture.guards, manager, capture.breaks)
 
 
@@ -38,8 +39,14 @@ def _continuations(capture: Capture) -> dict[str, types.CodeType]:
     kept = history.continuations
     for code in capture.continuations:
         if code.name not in kept:
-            kept[code.name] = (encode(code), code)
-    return {code.name: kept[code.name][0] for code in capture.continuations}
+            kept[code.name] = Continued(encode(code), code, capture.name)
+    return {code.name: kept[code.name].code for code in capture.continuations}
+
+
+def placed(code: Code) -> Code:
+    """`code` with what has no source at the function's first line: a traceback through it has to name some line."""
+    first = Span(code.filename, code.first_line, code.first_line)
+    return replace(code, instructions=tuple(build.at(first, code.instructions)))
 
 
 def fill(code: Code, filling: dict[str, Any]) -> Code:

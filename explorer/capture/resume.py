@@ -107,7 +107,7 @@ def split(
         made = continuation(base or code, target, there, names)
         continuations.append(made)
         labels[jumps] = f"{frame}/onward{'_jump' if jumps else ''}"
-        calls += _call(made, load(made), labels[jumps], there)
+        calls += build.at(instruction.span, _call(made, load(made), labels[jumps], there))
     body = list(code.instructions)
     placed: list[Instruction] = []
     if True in labels:

@@ -113,6 +113,7 @@ def compile(run: CompileRun, seconds: Seconds = MappingProxyType({})) -> data.Co
         error=error(run.error),
         fallback=eager,
         inputs=() if capture is None else capture.given,
+        continues=capture.frame.history.continues if capture is not None and capture.frame is not None else "",
         recompiles=captured.recompiles(run.events),
         activations=activations,
         steps=steps,

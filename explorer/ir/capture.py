@@ -386,18 +386,29 @@ class Hole:
     name: str
 
 
+@dataclass(frozen=True, slots=True)
+class Continued:
+    """A continuation: its code object, its body as it was built, and the compile whose break first led to it."""
+
+    code: types.CodeType
+    body: Code
+    compile: str
+
+
 @dataclass
 class FrameHistory:
     """What earlier compiles of a code object leave for later ones: sizes seen, and the continuations it has."""
 
     sizes: dict[str, tuple[int | None, ...]] = field(default_factory=dict)
     """By source name: the sizes seen, None where they differed (a number counts as one size)."""
-    continuations: dict[str, tuple[types.CodeType, Code]] = field(default_factory=dict)
+    continuations: dict[str, Continued] = field(default_factory=dict)
     """By name. One dictionary for a function and all continuations of it: a continuation breaks into its siblings."""
     body: Code | None = None
     """The body of a continuation, as it was built: its instructions keep the ids they have in the function."""
     base: Code | None = None
     """The function that a continuation continues."""
+    continues: str = ""
+    """The compile whose break first led to a continuation."""
     compiles: int = 0
     gave_up: Why | None = None
 
@@ -418,9 +429,11 @@ class FrameHistory:
 
     def continuation(self, code: types.CodeType) -> FrameHistory | None:
         """The history that one of the continuations starts with."""
-        for made, body in self.continuations.values():
-            if made is code:
-                return FrameHistory(continuations=self.continuations, body=body, base=self.base)
+        for made in self.continuations.values():
+            if made.code is code:
+                return FrameHistory(
+                    continuations=self.continuations, body=made.body, base=self.base, continues=made.compile
+                )
         return None
 
 

@@ -44,11 +44,13 @@ class SpanData(Data, frozen=True):
 
 
 class SourceData(Data, frozen=True):
-    """A stretch of a source file: its lines from `first_line` (1-based)."""
+    """A stretch of a source file: its lines from `first_line` (1-based). `name` is what a person calls the file where its
+    path says little: "In[3]" for a notebook's cell."""
 
     file: str
     first_line: int
     text: str
+    name: str = ""
 
 
 class WhyData(Data, frozen=True):
@@ -479,7 +481,7 @@ class CompileData(Data, frozen=True):
     recompiles: tuple[RecompileData, ...] = ()
     """Of each earlier compile of the frame that is still in use, in order."""
     continues: str = ""
-    """The compile whose break led to this frame, where it is a continuation."""
+    """The compile whose break first led to this frame, where it is a continuation."""
     activations: tuple[ActivationData, ...] = ()
     steps: tuple[StepData, ...] = ()
     """In order; `left_out["EvaluatorStep"]` counts those after the last one kept."""

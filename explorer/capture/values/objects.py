@@ -378,14 +378,10 @@ class ModuleValue(ObjectValue):
 
     def is_plain(self, t: Tracer) -> bool:
         """Whether calling the module is calling its forward: no hooks, nothing overridden. Guards on that."""
-        module = self.given
         if (
-            type_attribute(self.cls, "__call__") is not torch.nn.Module.__dict__["__call__"]
-            or module is MISSING
+            self.given is MISSING
             or self.source is None
-            or any(module.__dict__.get(hooks) for hooks in _HOOKS)
-            or any(getattr(torch.nn.modules.module, hooks) for hooks in _GLOBAL_HOOKS)
-            or module.__dict__.get("_compiled_call_impl") is not None
+            or not calls_forward(self.given)
             or any(hooks in self.overlay for hooks in _HOOKS)
         ):
             return False
@@ -409,6 +405,18 @@ class ModuleValue(ObjectValue):
         return f"module {self.source.name if self.source else self.cls.__name__}"
 
 
+def calls_forward(module: torch.nn.Module) -> bool:
+    """Whether calling the module is calling its forward: no hooks, nothing overridden."""
+    own = module.__dict__
+    return not (
+        any(own.get(hooks) for hooks in _HOOKS)
+        or any(getattr(torch.nn.modules.module, hooks) for hooks in _GLOBAL_HOOKS)
+        or own.get("_compiled_call_impl") is not None
+        or type_attribute(type(module), "__call__") is not _MODULE_CALL
+    )
+
+
+_MODULE_CALL = torch.nn.Module.__dict__["__call__"]
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 _GLOBAL_HOOKS = (
     "_global_forward_hooks",
