@@ -1,5 +1,5 @@
-"""What answers the pages of a live record: one run at a time, in a thread of its own, which a page can stop and which
-makes way for the user's next cell."""
+"""What answers the pages of a live record: one run at a time, which a page can stop. The first is the cell's own; those
+with other sizes have a thread of their own and make way for the user's next cell."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from explorer.check.isolate import NotIsolated
 from explorer.check.outside import Outside
 from explorer.core.recorder import Progress
 from explorer.notebook import protocol
-from explorer.notebook.output import Output
+from explorer.notebook.output import Output, Samples
 from explorer.notebook.retime import Retiming
 from explorer.notebook.widget import ExplorerWidget, ToKernel
 from explorer.view.fit import fitted
@@ -28,7 +28,7 @@ class Stopped(BaseException):
 @dataclass
 class Live:
     """`output` shows the record; `retiming` makes runs with other sizes, where `why_not` does not say why there are
-    none. `bytes` is what is kept for them."""
+    none."""
 
     output: Output | None = None
     retiming: Retiming | None = None
@@ -37,12 +37,20 @@ class Live:
 
     def __post_init__(self) -> None:
         self.widget = ExplorerWidget(self.answer)
-        self._stop = threading.Event()
+        self._stop = ""
+        """Why the run that goes on is to end."""
         self._worker: threading.Thread | None = None
         self._lock = threading.Lock()
 
+    def say(self, message: protocol.Message) -> None:
+        """To every page. Raises Stopped where the run is to end."""
+        if self._stop:
+            raise Stopped(self._stop)
+        self.widget.say(message)
+
     @property
     def bytes(self) -> int:
+        """What is kept for runs with other sizes."""
         return 0 if self.retiming is None else self.retiming.trial.state.bytes
 
     def answer(self, message: ToKernel) -> None:
@@ -54,7 +62,7 @@ class Live:
             case protocol.Retime():
                 self._retime(message)
             case protocol.Stop():
-                self._stop.set()
+                self._stop = "stopped"
 
     def abilities(self) -> protocol.Abilities:
         if self.retiming is None:
@@ -65,31 +73,33 @@ class Live:
         )
         return protocol.Abilities(arguments, retime=True, stop=True)
 
-    def settle(self, retiming: Retiming | None, why_not: str = "") -> None:
-        """The cell has ended: from now on pages can ask."""
-        self.retiming, self.why_not = retiming, why_not
+    def settle(self, retiming: Retiming | None, why_not: str = "", error: str = "") -> None:
+        """The cell's own run has ended: from now on pages can ask for others."""
+        self.retiming, self.why_not, self._stop = retiming, why_not, ""
+        self.widget.say(protocol.Done(error=error))
         self.widget.say(self.abilities())
 
     def release(self, why: str) -> None:
         """Lets go of everything that was kept for runs."""
         self.make_way()
-        self.settle(None, why)
+        self.retiming, self.why_not = None, why
+        self.widget.say(self.abilities())
 
     def make_way(self) -> None:
         """Ends a run, and waits until it has."""
         worker = self._worker
-        if worker is not None and worker is not threading.current_thread():
-            self._stop.set()
+        if worker is not None:
+            self._stop = "stopped, since a cell was run"
             worker.join(WAY)
 
     def _retime(self, asked: protocol.Retime) -> None:
         with self._lock:
             if self.retiming is None:
                 self.widget.say(protocol.Done(asked.run, self.why_not))
-            elif self._worker is not None and self._worker.is_alive():
+            elif self._worker is not None:
                 self.widget.say(protocol.Done(asked.run, "another run is going on; stop it first"))
             else:
-                self._stop.clear()
+                self._stop = ""
                 context = contextvars.copy_context()
                 arguments = (self._run, asked, self.retiming)
                 self._worker = threading.Thread(target=context.run, args=arguments, name="explorer retime", daemon=True)
@@ -100,24 +110,24 @@ class Live:
         try:
             timing = retiming.time(asked.shapes, self._progress(asked.run))
             self.widget.say(protocol.Timed(asked.run, timing))
-        except Stopped:
-            error = "stopped"
+        except Stopped as stopped:
+            error = str(stopped)
         except (ValueError, NotIsolated, Outside) as refusal:
             error = str(refusal)
         except Exception as raised:
             error = f"with these sizes the program raises {type(raised).__name__}: {raised}"
+        self._worker = None
         self.widget.say(protocol.Done(asked.run, error))
 
     def _progress(self, run: str) -> Progress:
-        say = self.widget.say
+        samples = Samples(self.say, run)
 
-        def tell(message: protocol.Message) -> None:
-            if self._stop.is_set():
-                raise Stopped
-            say(message)
+        def on_phase(what: str) -> None:
+            samples.flush()
+            self.say(protocol.Running("", "", what))
 
         return Progress(
-            on_begin=lambda compile, stage: tell(protocol.Running(compile.id, stage.name)),
-            on_sample=lambda name, seconds: tell(protocol.Samples(run, name, (seconds,))),
-            on_phase=lambda what: tell(protocol.Running("", "", what)),
+            on_begin=lambda compile, stage: self.say(protocol.Running(compile.id, stage.name)),
+            on_sample=samples.add,
+            on_phase=on_phase,
         )

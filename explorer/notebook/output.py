@@ -22,12 +22,35 @@ BETWEEN_SAMPLES = 0.05
 """Seconds for which samples are gathered before they are sent."""
 
 
-class Output:
-    """`say` sends to the pages that show it; `live` is the widget's id. `panes` are those to open."""
+Say = Callable[[protocol.Message], None]
+"""Sends a message to the pages that show a record."""
 
-    def __init__(
-        self, title: str, engine: str, panes: Sequence[str], say: Callable[[protocol.Message], None], live: str
-    ):
+
+class Samples:
+    """Gathers samples of a run, so that not every one is a message."""
+
+    def __init__(self, say: Say, run: str = "") -> None:
+        self._say = say
+        self._run = run
+        self._gathered: dict[str, list[float]] = {}
+        self._sent = 0.0
+
+    def add(self, name: str, seconds: float) -> None:
+        self._gathered.setdefault(name, []).append(seconds)
+        if time.perf_counter() - self._sent > BETWEEN_SAMPLES:
+            self.flush()
+
+    def flush(self) -> None:
+        gathered, self._gathered = self._gathered, {}
+        for name, seconds in gathered.items():
+            self._say(protocol.Samples(self._run, name, tuple(seconds)))
+        self._sent = time.perf_counter()
+
+
+class Output:
+    """`say` may raise, to end the exploration; `live` is the widget's id. `panes` are those to open."""
+
+    def __init__(self, title: str, engine: str, panes: Sequence[str], say: Say, live: str) -> None:
         self.say = say
         self._metadata = {data.MIME: {"live": live, **({"panes": list(panes)} if panes else {})}}
         created = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
@@ -38,8 +61,7 @@ class Output:
         self._texts: dict[str, dict[str, tuple[str, data.TextData]]] = defaultdict(dict)
         self.runs: dict[str, CompileRun] = {}
         """The compiles so far, as the recorder has them."""
-        self._samples: dict[str, list[float]] = {}
-        self._sent = 0.0
+        self._samples = Samples(say)
         self._whole: data.RecordData | None = None
         self.now = ""
         """What goes on."""
@@ -52,7 +74,7 @@ class Output:
 
     @property
     def progress(self) -> Progress:
-        return Progress(self._begin, self._stage, self._sample, self._phase)
+        return Progress(self._begin, self._stage, self._samples.add, self._phase)
 
     def _begin(self, compile: CompileRun, stage: StageRun) -> None:
         self.now = f"stage {stage.name} of {compile.id}"
@@ -68,27 +90,14 @@ class Output:
         self.say(protocol.StageDone(msgspec.structs.replace(before, stages=()), made))
 
     def _phase(self, what: str) -> None:
-        self._flush()
+        self._samples.flush()
         self.now = what
         self.say(protocol.Running("", "", what))
 
-    def _sample(self, name: str, seconds: float) -> None:
-        self._samples.setdefault(name, []).append(seconds)
-        if time.perf_counter() - self._sent > BETWEEN_SAMPLES:
-            self._flush()
-
-    def _flush(self) -> None:
-        for name, seconds in self._samples.items():
-            self.say(protocol.Samples("", name, tuple(seconds)))
-        self._samples = {}
-        self._sent = time.perf_counter()
-
     def finish(self, record: data.RecordData) -> None:
         """Shows the whole record, in place of what was shown so far."""
-        self._flush()
         self._whole = record
         self._handle.update(_bundle(record), metadata=self._metadata, raw=True)
-        self.say(protocol.Done(error=record.error))
 
 
 def _bundle(record: data.RecordData) -> dict[str, Any]:

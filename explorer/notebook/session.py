@@ -26,7 +26,7 @@ from explorer.ir import record as data
 from explorer.ir.capture import Frame
 from explorer.notebook.cell import FUNCTION, function
 from explorer.notebook.instrument import Watched
-from explorer.notebook.live import Live
+from explorer.notebook.live import Live, Stopped
 from explorer.notebook.output import Output
 from explorer.notebook.retime import Retiming
 from explorer.pipeline import compile_frame
@@ -69,8 +69,8 @@ class Session:
         self.trial: Repetition | None = None
         self.live = Live()
         self.title = self.options.name or watched.plan.title
-        say, model = self.live.widget.say, self.live.widget.model_id
-        self.output = Output(self.title, self.options.engine, self.options.panes, say, model)
+        model = self.live.widget.model_id
+        self.output = Output(self.title, self.options.engine, self.options.panes, self.live.say, model)
         self.live.output = self.output
 
     def run(self) -> data.RecordData:
@@ -80,12 +80,12 @@ class Session:
         with interruptible():
             try:
                 record = self._explored()
-            except KeyboardInterrupt:
+            except (KeyboardInterrupt, Stopped):
                 where = f" during {self.output.now}" if self.output.now else ""
                 record = self._so_far(f"interrupted{where}")
         record = msgspec.structs.replace(record, notes=(*record.notes, *self.notes))
         self.output.finish(record)
-        self.live.settle(*self._retiming())
+        self.live.settle(*self._retiming(), error=record.error)
         return record
 
     def _explored(self) -> data.RecordData:
