@@ -36,7 +36,7 @@ export class Visit {
     });
     const page = await context.newPage();
     const visit = new Visit(page);
-    page.on("pageerror", error => visit.errors.push(`${error.message}\n${error.stack ?? ""}`));
+    page.on("pageerror", error => visit.errors.push(error.stack ?? error.message));
     page.on("console", message => {
       if (message.type() === "error") visit.errors.push(`${message.text()} (${message.location().url})`);
     });

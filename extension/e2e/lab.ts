@@ -1,6 +1,7 @@
 // JupyterLab as a person uses it: open, run, go to a cell.
 
 import type { Locator, Page } from "playwright-core";
+import { MIME } from "../src/viewer/record";
 import type { Server } from "./server";
 
 const LOAD_MS = 60_000;
@@ -58,4 +59,31 @@ export async function viewerOf(page: Page, cell: number): Promise<Locator> {
   await viewer.locator(".ex-header").waitFor();
   await viewer.scrollIntoViewIfNeeded();
   return viewer;
+}
+
+/** What stands in the output of a cell: the error it ended with, the title of the record it shows. */
+interface Output {
+  readonly error: string | null;
+  readonly record: string | null;
+}
+
+/** The outputs of each cell of the notebook in front. */
+export function outputs(page: Page): Promise<Output[][]> {
+  return page.evaluate(mime => {
+    interface Saved {
+      output_type: string;
+      evalue?: string;
+      data?: { [mime: string]: { title?: string } };
+    }
+    interface Panel {
+      content: { model: { toJSON(): { cells: { outputs?: Saved[] }[] } } };
+    }
+    const panel = (window as unknown as { jupyterapp: App }).jupyterapp.shell.currentWidget as Panel;
+    return panel.content.model.toJSON().cells.map(cell =>
+      (cell.outputs ?? []).map(each => ({
+        error: each.output_type === "error" ? (each.evalue ?? "") : null,
+        record: each.data?.[mime]?.title ?? null,
+      })),
+    );
+  }, MIME);
 }

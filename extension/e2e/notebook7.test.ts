@@ -34,6 +34,6 @@ test("a saved notebook shows the viewer, with every pane", async () => {
   await visit.picture("notebook7");
   await openEachPane(viewer);
   // Notebook 7.6 complains so of its own settings, without any extension.
-  assert.deepEqual(visit.errors.filter(each => !each.startsWith("Cannot read properties of undefined (reading 'schema')")), []);
+  assert.deepEqual(visit.errors.filter(each => !each.startsWith("TypeError: Cannot read properties of undefined (reading 'schema')")), []);
   assert.deepEqual(visit.left, []);
 });

@@ -13,8 +13,6 @@ export const MODULE = "torch-explorer";
 export const MODULE_VERSION = "0.1.0";
 
 export class ExplorerModel extends DOMWidgetModel {
-  private disconnect: Dispose = () => undefined;
-
   override defaults(): Backbone.ObjectHash {
     return {
       ...super.defaults(),
@@ -29,6 +27,8 @@ export class ExplorerModel extends DOMWidgetModel {
 
   override initialize(...[attributes, options]: Parameters<DOMWidgetModel["initialize"]>): void {
     super.initialize(attributes, options);
+    // Kept here, not in fields: Backbone calls this before a subclass's fields are set.
+    let disconnect: Dispose = () => undefined;
     const listeners = new Set<(message: ToPage) => void>();
     const live: Live = {
       listen(listener) {
@@ -39,11 +39,11 @@ export class ExplorerModel extends DOMWidgetModel {
     };
     this.on("msg:custom", (message: ToPage) => listeners.forEach(listener => listener(message)));
     const follow = () => {
-      this.disconnect();
-      this.disconnect = this.comm_live ? lives.connect(this.model_id, live) : () => undefined;
+      disconnect();
+      disconnect = this.comm_live ? lives.connect(this.model_id, live) : () => undefined;
     };
     this.on("comm_live_update", follow);
-    this.on("destroy", () => this.disconnect());
+    this.on("destroy", () => disconnect());
     follow();
   }
 }
