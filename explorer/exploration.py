@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import linecache
+import sys
 import time as clock
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -298,8 +299,16 @@ def sources(compiles: Iterable[data.CompileData]) -> tuple[data.SourceData, ...]
     for file, numbers in used.items():
         lines = source_lines(file)
         for first, last in stretches(number for number in numbers if 0 < number <= len(lines)):
-            found.append(data.SourceData(file, first, "\n".join(lines[first - 1 : last])))
+            found.append(data.SourceData(file, first, "\n".join(lines[first - 1 : last]), cell_name(file)))
     return tuple(found)
+
+
+def cell_name(file: str) -> str:
+    """"In[3]" for the file name that IPython gave to that cell; "" for other files."""
+    ipython = sys.modules.get("IPython")
+    shell = None if ipython is None else ipython.get_ipython()
+    known = None if shell is None else shell.compile.format_code_name(file)
+    return "" if known is None else str(known[1])
 
 
 def source_lines(file: str) -> list[str]:

@@ -44,8 +44,8 @@ class SpanData(Data, frozen=True):
 
 
 class SourceData(Data, frozen=True):
-    """A stretch of a source file: its lines from `first_line` (1-based). `name` is what a person calls the file where its
-    path says little: "In[3]" for a notebook's cell."""
+    """A stretch of a source file: its lines from `first_line` (1-based). `name` is what a person calls the file where
+    its path says little: "In[3]" for a notebook's cell."""
 
     file: str
     first_line: int

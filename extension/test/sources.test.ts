@@ -2,21 +2,28 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Links } from "../src/viewer/links";
 import type { CompileData, HalfData, KernelData, RecordData } from "../src/viewer/record";
-import { breaksByLine, fileNames, guardsByLine, kernelTime, placeName, running, sourceFiles, timeShare } from "../src/viewer/sources";
+import { breaksByLine, FileNames, guardsByLine, kernelTime, placeName, running, sourceFiles, timeShare } from "../src/viewer/sources";
 
 const EMPTY: RecordData = { version: 1, title: "", engine: "explorer", target: "cpu", created: "", environment: {}, config: {}, sources: [], compiles: [], coverage: {} };
 
+const named = (...files: string[]) => {
+  const names = new FileNames(files.map(file => ({ file })));
+  return files.map(file => names.of(file));
+};
+
 test("a file has as much of its path as tells it from the others", () => {
-  const names = fileNames(["/home/a/model.py", "/home/b/model.py", "/home/b/train.py", "<string>"]);
-  assert.deepEqual([...names.values()], ["a/model.py", "b/model.py", "train.py", "<string>"]);
+  assert.deepEqual(named("/home/a/model.py", "/home/b/model.py", "/home/b/train.py", "<string>"), ["a/model.py", "b/model.py", "train.py", "<string>"]);
+  assert.deepEqual(named("C:\\m\\model.py"), ["model.py"]);
 });
 
-test("notebook cells are called so", () => {
-  const names = fileNames(["/tmp/ipykernel_12/345.py", "/tmp/ipykernel_12/678.py", "C:\\m\\model.py"]);
-  assert.deepEqual([...names.values()], ["notebook cell 1", "notebook cell 2", "model.py"]);
-  assert.equal(fileNames(["/tmp/ipykernel_12/345.py"]).get("/tmp/ipykernel_12/345.py"), "notebook cell");
+test("notebook cells are called as the notebook calls them, or numbered where it is not known", () => {
+  assert.deepEqual(named("/tmp/ipykernel_12/345.py", "/tmp/ipykernel_12/678.py", "<ipython-input-3-abc>"), ["notebook cell 1", "notebook cell 2", "notebook cell 3"]);
+  assert.deepEqual(named("/tmp/ipykernel_12/345.py"), ["notebook cell"]);
+  const names = new FileNames([{ file: "/tmp/ipykernel_12/345.py", name: "In[7]" }, { file: "/home/a/model.py" }]);
+  assert.equal(names.place("/tmp/ipykernel_12/345.py", 3), "In[7]:3");
+  assert.equal(names.place("/home/a/model.py", 9), "model.py:9");
+  assert.equal(names.place("/tmp/ipykernel_12/999.py", 1), "notebook cell:1");
   assert.equal(placeName("/tmp/ipykernel_12/345.py", 3), "notebook cell:3");
-  assert.equal(placeName("/home/a/model.py", 9), "model.py:9");
 });
 
 test("the user's files come before libraries, stretches in order", () => {

@@ -5,16 +5,19 @@ import { Palette } from "./palette";
 import type { StageDone } from "./protocol";
 import type { CompileData, RecordData, TimingData } from "./record";
 import { Derived, Signal, type Readable } from "./signal";
+import { FileNames } from "./sources";
 
 export class Model {
   readonly record: Signal<RecordData>;
   readonly links: Readable<Links>;
+  readonly files: Readable<FileNames>;
   /** The colour of each source line and of what it caused. */
   readonly palette: Readable<Palette>;
 
   constructor(record: RecordData) {
     this.record = new Signal(record);
     this.links = new Derived([this.record], () => new Links(this.record.value));
+    this.files = new Derived([this.record], () => new FileNames(this.record.value.sources));
     this.palette = new Derived([this.links], () => new Palette(this.links.value));
   }
 

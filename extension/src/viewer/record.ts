@@ -21,8 +21,8 @@ export interface SpanData {
   readonly end_column?: number;
 }
 
-/** A stretch of a source file: its lines from `first_line` (1-based). `name` is what a person calls the file where its
- * path says little: "In[3]" for a notebook's cell. */
+/** A stretch of a source file: its lines from `first_line` (1-based). `name` is what a person calls the file where
+ * its path says little: "In[3]" for a notebook's cell. */
 export interface SourceData {
   readonly file: string;
   readonly first_line: number;

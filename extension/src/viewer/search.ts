@@ -1,8 +1,8 @@
 // Search over everything in a record that has a name or a line.
 
 import { type Key, key } from "./element";
-import { shortFile } from "./format";
 import type { CompileData, RecordData, TextData } from "./record";
+import { FileNames } from "./sources";
 import { halfName } from "./stages";
 
 export interface Entry {
@@ -54,11 +54,12 @@ export class Search {
 
 /** Everything that can be found, in the order of the chain. */
 export function* entriesOf(record: RecordData): Iterable<Entry> {
+  const files = new FileNames(record.sources);
   for (const { file, first_line, text } of record.sources) {
     for (const [n, line] of text.split("\n").entries()) {
       if (!line.trim()) continue;
       const number = first_line + n;
-      yield { group: "Source", pane: "source", what: `|${file}:${number}`, label: line.trim(), detail: `${shortFile(file)}:${number}` };
+      yield { group: "Source", pane: "source", what: `|${file}:${number}`, label: line.trim(), detail: files.place(file, number) };
     }
   }
   for (const compile of record.compiles) yield* ofCompile(compile);

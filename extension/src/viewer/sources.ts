@@ -3,7 +3,7 @@
 import { type Key, key, parts } from "./element";
 import { shortFile } from "./format";
 import type { Links } from "./links";
-import type { CompileData, RecordData } from "./record";
+import type { CompileData, RecordData, SourceData } from "./record";
 import { halfName } from "./stages";
 
 const NOTEBOOK_CELL = /[/\\]ipykernel_\d+[/\\]\d+\.py$|^<ipython-input-/;
@@ -18,10 +18,10 @@ export interface SourceFile {
 
 /** The files with their stretches: the user's own before libraries. */
 export function sourceFiles(record: RecordData): SourceFile[] {
-  const names = fileNames(record.sources.map(each => each.file));
-  const files = [...names.keys()].map(file => ({
+  const names = new FileNames(record.sources);
+  const files = [...new Set(record.sources.map(each => each.file))].map(file => ({
     file,
-    name: names.get(file) ?? file,
+    name: names.of(file),
     stretches: record.sources
       .filter(each => each.file === file)
       .map(({ first_line, text }) => ({ first: first_line, lines: text.replace(/\n$/, "").split("\n") }))
@@ -30,25 +30,46 @@ export function sourceFiles(record: RecordData): SourceFile[] {
   return [...files.filter(each => !LIBRARY.test(each.file)), ...files.filter(each => LIBRARY.test(each.file))];
 }
 
-/** A short name for each file: as much of its path as tells it from the others; notebook cells in order. */
-export function fileNames(files: readonly string[]): Map<string, string> {
-  const distinct = [...new Set(files)];
-  const cells = distinct.filter(file => NOTEBOOK_CELL.test(file));
-  const rest = distinct.filter(file => !NOTEBOOK_CELL.test(file));
-  return new Map(distinct.map(file => {
-    if (cells.includes(file)) return [file, cells.length > 1 ? `notebook cell ${cells.indexOf(file) + 1}` : "notebook cell"];
-    const steps = file.split(/[/\\]/);
-    for (let n = 1; n < steps.length; n++) {
-      const name = steps.slice(-n).join("/");
-      if (rest.every(other => other === file || !`/${other.replace(/\\/g, "/")}`.endsWith(`/${name}`))) return [file, name];
-    }
-    return [file, file];
-  }));
+/** How the files of a record are called: as much of a path as tells it from the others, and cells as the notebook does. */
+export class FileNames {
+  private readonly names = new Map<string, string>();
+
+  constructor(sources: readonly Pick<SourceData, "file" | "name">[]) {
+    const files = [...new Set(sources.map(each => each.file))];
+    const own = new Map(sources.flatMap(({ file, name }) => (name ? [[file, name]] : [])));
+    const cells = files.filter(file => !own.has(file) && NOTEBOOK_CELL.test(file));
+    const paths = files.filter(file => !own.has(file) && !cells.includes(file));
+    for (const [file, name] of own) this.names.set(file, name);
+    cells.forEach((file, n) => this.names.set(file, cells.length > 1 ? `notebook cell ${n + 1}` : "notebook cell"));
+    for (const file of paths) this.names.set(file, distinct(file, paths));
+  }
+
+  of(file: string): string {
+    return this.names.get(file) ?? plainName(file);
+  }
+
+  /** "make.py:9", or "In[3]:2". */
+  place(file: string, line: number): string {
+    return `${this.of(file)}:${line}`;
+  }
 }
 
-/** "make.py:9", or "notebook cell:2". */
+function distinct(file: string, among: readonly string[]): string {
+  const steps = file.split(/[/\\]/);
+  for (let n = 1; n < steps.length; n++) {
+    const name = steps.slice(-n).join("/");
+    if (among.every(other => other === file || !`/${other.replace(/\\/g, "/")}`.endsWith(`/${name}`))) return name;
+  }
+  return file;
+}
+
+function plainName(file: string): string {
+  return NOTEBOOK_CELL.test(file) ? "notebook cell" : shortFile(file);
+}
+
+/** A place in a file, by what the file's path alone says. */
 export function placeName(file: string, line: number): string {
-  return `${NOTEBOOK_CELL.test(file) ? "notebook cell" : shortFile(file)}:${line}`;
+  return `${plainName(file)}:${line}`;
 }
 
 /** The compiles that one call runs through: of each frame the last one, or the chosen one where it is of that frame. */

@@ -155,7 +155,7 @@ export class StageList {
     const state = compile.error ? "✗ failed" : compile.fallback ? "runs eagerly" : recompiled;
     return [
       ...breakItems,
-      item(`${compile.id} ${compile.title}`, state, open, chosen, ""),
+      item(`${compile.id} ${compile.title}${compile.engine === "stock" ? " (stock)" : ""}`, state, open, chosen, ""),
       ...branch.children.flatMap(child => this.branch(child, level + 1)),
     ];
   }

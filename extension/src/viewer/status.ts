@@ -6,6 +6,7 @@ import type { Context } from "./pane";
 import type { Dispose } from "./signal";
 
 const TICK = 100;
+const SIGNS = { failed: "✗", warned: "⚠", told: "ℹ" } as const;
 
 export class Status {
   readonly element = h("div", { class: "ex-status" });
@@ -48,8 +49,8 @@ export class Status {
     const record = this.context.model.record.value;
     const compile = this.context.model.compile(this.context.compile.value);
     const rows: HTMLElement[] = [];
-    const notice = (kind: "failed" | "warned", title: string, text: string, ...more: readonly HTMLElement[]) =>
-      rows.push(h("div", { class: `ex-notice ex-${kind}`, role: "note" }, h("strong", {}, `${kind === "failed" ? "✗" : "⚠"} ${title}`), h("span", {}, text), ...more));
+    const notice = (kind: keyof typeof SIGNS, title: string, text: string, ...more: readonly HTMLElement[]) =>
+      rows.push(h("div", { class: `ex-notice ex-${kind}`, role: "note" }, h("strong", {}, `${SIGNS[kind]} ${title}`), h("span", {}, text), ...more));
     const ended = this.follower.ended.value?.error;
     if (ended) notice("failed", `It did not finish: ${ended}`, "What had been recorded by then is shown. Run the cell again for the rest.");
     if (record.error) notice("failed", "The run failed.", record.error);
@@ -61,6 +62,8 @@ export class Status {
       const link = h("button", { type: "button", class: "ex-link", onclick: () => this.context.reason(fallback.code) }, "Why, and what to do");
       notice("warned", "Compiled code is not what ran: this graph runs eagerly.", `${fallback.title}${fallback.detail ? `: ${fallback.detail}` : ""}.`, link);
     }
+    const notes = record.notes ?? [];
+    if (notes.length > 0) notice("told", "Left out of this record:", notes.join("\n"));
     this.notices.replaceChildren(...rows);
   }
 }

@@ -5,7 +5,7 @@ import { isSourceLine, type Key, parts, syntheticReason } from "./element";
 import { count } from "./format";
 import type { Links } from "./links";
 import type { Context } from "./pane";
-import { place, placeName } from "./sources";
+import { type FileNames, place } from "./sources";
 import type { Dispose } from "./signal";
 
 const MOST_NAMED = 8;
@@ -33,18 +33,19 @@ export class Trail {
       return;
     }
     const links = this.context.model.links.value;
-    const { causes, effects } = chainInWords(links, what);
+    const files = this.context.model.files.value;
+    const { causes, effects } = chainInWords(links, what, files);
     const elsewhere = compilesOf(links, what).filter(id => id !== this.context.compile.value);
     const here = elsewhere.length < compilesOf(links, what).length;
     const go = here ? [] : elsewhere.slice(0, MOST_NAMED).map(id =>
       h("button", { type: "button", class: "ex-link", onclick: () => (this.context.compile.value = id) }, `in ${id}`));
     const guessed = links.inferred(what);
     this.element.replaceChildren(
-      h("strong", {}, nameOf(what)),
+      h("strong", {}, nameOf(what, files)),
       h("span", {}, causes),
       h("span", { class: "ex-trail-effects" }, effects, ...go.flatMap(each => [" ", each])),
       ...(guessed ? [h("em", {}, `link inferred: ${guessed}`)] : []),
-      ...(pinned.value === null ? [] : [h("span", { class: "ex-trail-pin" }, pinned.value === what ? "pinned " : `pinned: ${nameOf(pinned.value)} `, free)]),
+      ...(pinned.value === null ? [] : [h("span", { class: "ex-trail-pin" }, pinned.value === what ? "pinned " : `pinned: ${nameOf(pinned.value, files)} `, free)]),
     );
   }
 }
@@ -55,20 +56,20 @@ function compilesOf(links: Links, what: Key): string[] {
 }
 
 /** An element's name as a person reads it. */
-export function nameOf(what: Key): string {
+export function nameOf(what: Key, files: FileNames): string {
   const { id } = parts(what);
   if (!isSourceLine(id)) return id;
   const { file, line } = place(what);
-  return placeName(file, line);
+  return files.place(file, line);
 }
 
 /** "← fx.mul ← f0@5 ← make.py:9" with the nearest first, and "→ 3 ATen nodes, 12 lines"; or why there is no source line. */
-export function chainInWords(links: Links, what: Key): { causes: string; effects: string } {
+export function chainInWords(links: Links, what: Key, files: FileNames): { causes: string; effects: string } {
   const causes = [...links.causes(what)].filter(each => each !== what);
   const reasons = causes.map(each => syntheticReason(parts(each).id)).filter(reason => reason !== null);
   const named = causes.filter(each => syntheticReason(parts(each).id) === null);
   const more = named.length > MOST_NAMED ? ` and ${named.length - MOST_NAMED} more` : "";
-  const told = named.slice(0, MOST_NAMED).map(each => `← ${nameOf(each)}`).join(" ") + more;
+  const told = named.slice(0, MOST_NAMED).map(each => `← ${nameOf(each, files)}`).join(" ") + more;
   const without = reasons.length && !named.some(each => parts(each).compile === "") ? `no source line: ${[...new Set(reasons)].join(", ")}` : "";
   const effects = links.effects(what).size - 1;
   return { causes: [told, without].filter(Boolean).join("  "), effects: effects > 0 ? `→ ${count(effects, "effect")}` : "" };

@@ -6,7 +6,6 @@ import { fileName } from "../filename";
 import { count } from "../format";
 import type { Context, Pane, PaneKind } from "../pane";
 import type { BreakData, CompileData } from "../record";
-import { placeName } from "../sources";
 
 export const breaks: PaneKind = {
   id: "breaks",
@@ -89,7 +88,7 @@ function card(context: Context, compile: CompileData, broke: BreakData, chosen: 
     h("h3", {}, `⤶ ${why.title}`),
     h("dl", { class: "ex-facts" },
       ...(why.detail ? row("What happened", h("code", {}, why.detail)) : []),
-      ...row("Where", `${compile.id}, `, span ? link(placeName(span.file, span.line), () => context.show("source", `|${span.file}:${span.line}`)) : "no source line", ", ",
+      ...row("Where", `${compile.id}, `, span ? link(context.model.files.value.place(span.file, span.line), () => context.show("source", `|${span.file}:${span.line}`)) : "no source line", ", ",
         link(`instruction ${broke.instruction}`, () => context.show("bytecode", what))),
       ...(hints.length ? row("What you can do", ...hints) : []),
       ...row("Goes on in", ...(onwards.length ? onwards : ["nothing goes on after it"])),

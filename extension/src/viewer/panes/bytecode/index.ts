@@ -6,7 +6,6 @@ import { fileName } from "../../filename";
 import { count } from "../../format";
 import type { Context, Pane, PaneKind } from "../../pane";
 import type { BreakData, CodeData, CompileData } from "../../record";
-import { placeName } from "../../sources";
 import { TextView } from "../../textview";
 import { listing, meaning, spanned, stackEffect } from "./listing";
 import { type State, stateAt, stepOf } from "./steps";
@@ -184,7 +183,7 @@ class Bytecode implements Pane {
     this.details.replaceChildren(
       h("div", {}, h("code", {}, h("strong", {}, instruction.id)), ` ${meaning(instruction)}`),
       ...(span && before + inside + after
-        ? [h("div", {}, `${placeName(span.file, span.line)} `, h("code", {}, before.trimStart(), h("mark", { class: "ex-span" }, inside), after))] : []),
+        ? [h("div", {}, `${this.context.model.files.value.place(span.file, span.line)} `, h("code", {}, before.trimStart(), h("mark", { class: "ex-span" }, inside), after))] : []),
       ...(broke ? [this.breakNotice(broke)] : []),
       ...(state ? [this.stateTables(compile, state)] : [h("p", { class: "ex-hint-inline" }, `Stack ${stackEffect(instruction.stack)}. The evaluator did not run this instruction, or its step was not kept.`)]),
     );

@@ -4,7 +4,6 @@ import { key } from "../../element";
 import type { Model } from "../../model";
 import { OPS } from "../../ops";
 import type { CodeData, CompileData, InstructionData, RecordData, SpanData } from "../../record";
-import { placeName } from "../../sources";
 import type { Row } from "../../textview";
 import { syntheticReason } from "../../element";
 
@@ -12,6 +11,7 @@ import { syntheticReason } from "../../element";
 export function listing(code: CodeData, compile: CompileData, model: Model): { rows: Row[]; at: ReadonlyMap<string, number> } {
   const record = model.record.value;
   const palette = model.palette.value;
+  const files = model.files.value;
   const rows: Row[] = [];
   const at = new Map<string, number>();
   let [line, said] = ["", ""];
@@ -20,7 +20,7 @@ export function listing(code: CodeData, compile: CompileData, model: Model): { r
     const here = span ? `${span.file}:${span.line}` : "";
     if (span && here !== line) {
       const what = key(compile.id, here);
-      rows.push({ text: `${placeName(span.file, span.line)}  ${sourceLine(record, span.file, span.line).trim()}`, stands: [what], colour: palette.of(what), style: "source" });
+      rows.push({ text: `${files.place(span.file, span.line)}  ${sourceLine(record, span.file, span.line).trim()}`, stands: [what], colour: palette.of(what), style: "source" });
     }
     line = here;
     const reason = (origins ?? []).map(syntheticReason).find(each => each !== null) ?? "";

@@ -4,7 +4,7 @@ import { DataTable, type Column } from "../../datatable";
 import { h } from "../../dom";
 import { isSourceLine, key, parts, syntheticReason, type Key } from "../../element";
 import { Facets, facetsOf } from "../../facets";
-import { count, seconds, shortFile } from "../../format";
+import { count, seconds } from "../../format";
 import type { Context, Export, Pane, PaneKind } from "../../pane";
 import type { CompileData, GlobalStateData, GuardData, InputData } from "../../record";
 import { type Dispose, Signal } from "../../signal";
@@ -177,7 +177,7 @@ class GuardsPane implements Pane {
     const { outcomes, properties, words } = this.filters;
     const passes = (chosen: readonly string[], id: string) => chosen.length === 0 || chosen.includes(id);
     const asked = words.value.toLowerCase().split(/\s+/).filter(Boolean);
-    const said = ({ guard, how }: Decision) => `${guard.expression} ${guard.why} ${place(guard)} ${guard.cause ?? ""} ${how.join(" ")}`.toLowerCase();
+    const said = ({ guard, how }: Decision) => `${guard.expression} ${guard.why} ${this.place(guard)} ${guard.cause ?? ""} ${how.join(" ")}`.toLowerCase();
     const rows = all
       .filter(each => passes(outcomes.value, each.outcome) && passes(properties.value, each.guard.property))
       .filter(each => asked.every(word => said(each).includes(word)))
@@ -211,8 +211,8 @@ class GuardsPane implements Pane {
       },
       { name: "Kind", text: each => each.guard.property.replace("_", " "), order: each => each.guard.property },
       {
-        name: "From", text: each => [place(each.guard), each.guard.cause].filter(Boolean).join(" "), order: each => each.guard.span?.line ?? null,
-        cell: ({ guard }) => h("div", { class: "ex-from" }, place(guard) ? h("code", {}, place(guard)) : null, this.cause(guard)),
+        name: "From", text: each => [this.place(each.guard), each.guard.cause].filter(Boolean).join(" "), order: each => each.guard.span?.line ?? null,
+        cell: ({ guard }) => h("div", { class: "ex-from" }, this.place(guard) ? h("code", {}, this.place(guard)) : null, this.cause(guard)),
       },
       { name: "Because", text: each => each.guard.why, cell: each => h("div", { class: "ex-because-text" }, each.guard.why) },
     ];
@@ -275,15 +275,15 @@ class GuardsPane implements Pane {
       { name: "Took", numeric: true, text: each => seconds(each.seconds) },
     ]);
   }
+
+  private place({ span }: GuardData): string {
+    return span ? this.context.model.files.value.place(span.file, span.line) : "";
+  }
 }
 
 /** What the value was at capture, where the guard itself does not say it. */
 function seenBeside(guard: GuardData): string {
   return guard.seen && !guard.expression.includes(guard.seen) ? guard.seen : "";
-}
-
-function place(guard: GuardData): string {
-  return guard.span ? `${shortFile(guard.span.file)}:${guard.span.line}` : "";
 }
 
 /** What a person changes first comes first: arguments, then tensors that are no parameters, then plain values. */
