@@ -1,5 +1,6 @@
 // Which module and which kernel a node is drawn in. What the record says of the node itself comes first. Of some it says
-// nothing: inputs and views are drawn with what reads them, sums of gradients between what they add last and what reads them.
+// nothing: inputs and views are drawn with what reads them, sums of gradients with what they add, or between what they add
+// last and what reads them.
 
 import { syntheticReason } from "../../element";
 import type { NodeData } from "../../record";
@@ -14,8 +15,12 @@ export function modulesOf(family: Family, moduleOfOrigin: (id: string) => string
   const own = family.vertices.map(({ data }) => data.module || (data.op === "grad_fn" ? commonPath(data.origins.map(moduleOfOrigin)) : ""));
   for (const { index, data, backward, sources } of family.vertices) {
     if (own[index] || !isSynthetic(data)) continue;
-    const near = [...sources.slice(-1), ...users[index]!.slice(0, 1)].filter(each => family.vertices[each]!.backward === backward);
-    own[index] = commonPath(near.map(each => own[each]!));
+    const pathOf = (near: readonly number[]) => {
+      const known = near.map(each => family.vertices[each]!).filter(each => each.backward === backward && (own[each.index] || !isSynthetic(each.data)));
+      return commonPath(known.map(each => own[each.index]!));
+    };
+    const [all, last] = [pathOf(sources), pathOf([...sources.slice(-1), ...users[index]!.slice(0, 1)])];
+    own[index] = all.length > last.length ? all : last;
   }
   return family.vertices.map((vertex, n) => {
     if (own[n] || !isInput(vertex)) return own[n]!;

@@ -36,6 +36,8 @@ const LEAST_ALIKE = 3;
 
 export interface Ways {
   readonly by: Grouping;
+  /** Whether forward and backward are groups of their own. */
+  readonly sides: boolean;
   /** The module of a node, as a path. */
   readonly moduleOf: (vertex: Vertex) => string;
   /** The kernel or library call that a node ended in. */
@@ -51,7 +53,7 @@ interface Key {
 
 /** The whole graph as one group. */
 export function grouped(family: Family, ways: Ways): Group {
-  const keys = family.vertices.map(vertex => keysOf(family, vertex, ways));
+  const keys = family.vertices.map(vertex => keysOf(vertex, ways));
   const root: Draft = { kind: "root", id: "", label: "", parent: null, children: [], vertices: family.vertices.map((_, n) => n) };
   new Builder(family, ways, keys).fill(root, 0);
   return root;
@@ -59,8 +61,8 @@ export function grouped(family: Family, ways: Ways): Group {
 
 type Draft = { -readonly [name in keyof Group]: Group[name] } & { children: Item[]; vertices: number[] };
 
-function keysOf(family: Family, vertex: Vertex, ways: Ways): Key[] {
-  const sides: Key[] = family.vertices.some(each => each.backward) ? [{ label: vertex.backward ? "backward" : "forward", kind: "side" }] : [];
+function keysOf(vertex: Vertex, ways: Ways): Key[] {
+  const sides: Key[] = ways.sides ? [{ label: vertex.backward ? "backward" : "forward", kind: "side" }] : [];
   if (ways.by === "module") return [...sides, ...segments(ways.moduleOf(vertex)).map((label): Key => ({ label, kind: "module" }))];
   if (ways.by === "none") return [];
   const home = ways.homeOf(vertex);
@@ -100,20 +102,20 @@ class Builder {
       if (name !== undefined) byKey.set(name, vertices);
       parts.push({ key: key ?? null, vertices });
     }
-    const made = this.acyclic(parts).map(({ key, vertices, call }): Item => {
+    const made = this.acyclic(parts).map(({ key, vertices, visit }): Item => {
       if (!key || (vertices.length === 1 && key.kind === "module")) return this.leaf(group, vertices[0]!);
-      const name = `${key.home?.key ?? key.label}${call > 1 ? `#${call}` : ""}`;
+      const name = `${key.home?.key ?? key.label}${visit > 1 ? `#${visit}` : ""}`;
       const child = this.group(group, key.kind, name, key.label, vertices, key.home);
       this.fill(child, depth + 1);
       joined(child);
-      if (call > 1) child.label += ` · call ${call}`;
+      if (visit > 1) child.label += ` (${visit})`;
       return child;
     });
     group.children = this.cut(group, this.folded(group, made));
   }
 
-  /** Module groups on a cycle cut into the calls of the module. */
-  private acyclic(parts: { key: Key | null; vertices: number[] }[]): { key: Key | null; vertices: number[]; call: number }[] {
+  /** Module groups on a cycle cut into the visits to the module: its calls, or its part in what is computed again. */
+  private acyclic(parts: { key: Key | null; vertices: number[] }[]): { key: Key | null; vertices: number[]; visit: number }[] {
     const cut = new Map<number, number[][]>();
     for (const cycle of onCycles(parts.map(part => part.vertices), this.sourcesOf)) {
       const around = [...cycle].flatMap(n => parts[n]!.vertices).sort((a, b) => a - b);
@@ -122,7 +124,7 @@ class Builder {
       }
     }
     const made = parts.flatMap(({ key, vertices }, n) =>
-      (cut.get(n) ?? [vertices]).map((some, call) => ({ key, vertices: some, call: call + 1 })),
+      (cut.get(n) ?? [vertices]).map((some, n) => ({ key, vertices: some, visit: n + 1 })),
     );
     return made.sort((a, b) => a.vertices[0]! - b.vertices[0]!);
   }

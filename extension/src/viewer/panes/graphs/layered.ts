@@ -254,7 +254,7 @@ function stacked(
   let y = 0;
   return layers.map((members, n) => {
     const ports = n > 0 && [n - 1, n].some(each => layers[each]!.every(vertex => boxes[vertex]?.border !== undefined || vertices[vertex]!.bend));
-    if (n > 0) y += Math.min((ports ? PORT_GAP : GAP) + sideways[n]! * 0.035, MOST_GAP);
+    if (n > 0) y += Math.round(Math.min((ports ? PORT_GAP : GAP) + sideways[n]! * 0.035, MOST_GAP));
     const top = y;
     y += members.reduce((most, vertex) => Math.max(most, boxes[vertex]?.height ?? 0), 0);
     return { top, bottom: y };

@@ -165,7 +165,8 @@ function levelOf(asked: Asked, group: Group, bundles: ReadonlyMap<Group, readonl
   const name = JSON.stringify([boxes, nets]);
   const layout = entry(memo, name, () => layered(boxes, nets));
   const frame = group.parent ? asked.sizeOf(group) : null;
-  const width = frame ? Math.max(layout.width + 2 * PADDING, frame.width) : layout.width;
+  // Even, so that middles are whole and what should be upright is.
+  const width = 2 * Math.ceil((frame ? Math.max(layout.width + 2 * PADDING, frame.width) : layout.width) / 2);
   const height = layout.height + (frame ? HEADER + PADDING : 0);
   const left = Math.round((width - layout.width) / 2);
   const places = (of: ReadonlyMap<Item, number>) => new Map([...of].map(([wire, box]) => [wire, left + layout.x[box]! + PORT / 2]));

@@ -9,21 +9,23 @@ import { type Home, Kernels } from "./kernels";
 import { sizes } from "./look";
 import { firstOpen } from "./openness";
 import { type Memo, place, type Placement } from "./place";
-import type { View } from "./views";
+import type { Kind, View } from "./views";
 
 export class Subject {
   readonly family: Family;
   readonly modules: readonly string[];
   readonly homes: readonly (Home | undefined)[];
+  private readonly kind: Kind;
   private readonly groups = new Map<Grouping, Group>();
   private readonly memo: Memo = new Map();
   private readonly sizeOf: ReturnType<typeof sizes>;
   private readonly changes = new Map<string, ReadonlyMap<number, Sign>>();
 
   constructor(readonly compile: CompileData, views: readonly View[], readonly kernels: Kernels, moduleOfOrigin: (id: string) => string) {
+    this.kind = views[0]!.kind;
     this.family = familyOf(views);
     this.modules = modulesOf(this.family, moduleOfOrigin);
-    this.homes = homesOf(this.family, kernels, views[0]!.kind);
+    this.homes = homesOf(this.family, kernels, this.kind);
     this.sizeOf = sizes(this.family, n => this.modules[n]!);
   }
 
@@ -45,7 +47,7 @@ export class Subject {
     let root = this.groups.get(by);
     if (!root) {
       root = grouped(this.family, {
-        by, moduleOf: vertex => this.modules[vertex.index]!, homeOf: vertex => this.homes[vertex.index],
+        by, sides: this.kind === "joint", moduleOf: vertex => this.modules[vertex.index]!, homeOf: vertex => this.homes[vertex.index],
         signatures: new Signatures(this.family, n => this.modules[n]!),
       });
       this.groups.set(by, root);
