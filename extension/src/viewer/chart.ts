@@ -120,6 +120,14 @@ export class Patterns {
   }
 }
 
+/** Something in a drawing that stands for an element. Its name is said, and told on hovering, whatever text it shows. */
+export function mark(name: string, look: string, ...shown: readonly (Node | null)[]): SVGGElement {
+  return svg(
+    "g", { role: "img", "aria-label": name, class: look },
+    svg("g", { "aria-hidden": true }, svg("title", {}, name), ...shown),
+  );
+}
+
 /** A filled rectangle, with its pattern over it. */
 export function block(
   patterns: Patterns, pattern: Pattern, x: number, y: number, width: number, height: number, look: string,

@@ -1,6 +1,6 @@
 // The memory plan as drawings: bytes in use over the schedule, under it what lives where; and the pool to scale.
 
-import { block, drawing, fitted, fittedEnd, linear, Patterns, textWidth, tickLabel, type Pattern, type Scale } from "../../chart";
+import { block, drawing, fitted, fittedEnd, linear, mark, Patterns, textWidth, tickLabel, type Pattern, type Scale } from "../../chart";
 import { svg } from "../../dom";
 import { key } from "../../element";
 import { bytes, count } from "../../format";
@@ -58,7 +58,7 @@ function headings(
     if (step % each !== 0 && step < plan.steps) return [line];
     const text = svg("text", { class: "ex-tick", x: middle, y, transform: `rotate(-55 ${middle} ${y})` }, id);
     if (step === plan.steps) return [line, text];
-    return [line, linked.add(svg("g", { role: "button", "aria-label": `step ${id}`, class: "ex-column-name" }, text), key(compile, id))];
+    return [line, linked.add(mark(`step ${id}`, "ex-column-name", text), key(compile, id))];
   });
 }
 
@@ -109,14 +109,13 @@ function drawLife(
   const reuses = life.where === "reuse";
   const thin = isAlias(life) && place.lives.some(each => !isAlias(each));
   const [from, width] = stretch(life, place, x, column);
-  const mark = reuses ? "↪ " : "";
+  const arrow = reuses ? "↪ " : "";
   const name = `${life.name}, ${bytes(life.bytes ?? 0)}, ${reuses ? `in the memory of ${life.of}` : LOOKS[place.kind].says}`;
-  const group = svg(
-    "g", { role: "button", "aria-label": name, class: thin ? "ex-life ex-alias" : "ex-life" },
+  const group = mark(
+    name, thin ? "ex-life ex-alias" : "ex-life",
     block(patterns, pattern, from, thin ? y + BAR - 5 : y, width, thin ? 5 : BAR, look),
     reuses && !thin ? svg("path", { class: "ex-reuse", d: `M${from} ${y}v${BAR}` }) : null,
-    thin ? null : svg("text", { class: "ex-life-name", x: from + 4, y: y + 11.5 }, lifeLabel(life, mark, width)),
-    svg("title", {}, name),
+    thin ? null : svg("text", { class: "ex-life-name", x: from + 4, y: y + 11.5 }, lifeLabel(life, arrow, width)),
   );
   return linked.add(group, key(compile, life.name));
 }
@@ -132,9 +131,9 @@ function stretch(life: BufferData, place: Place, x: (step: number) => number, co
 }
 
 /** The name and size of a buffer where there is room, else its name, else the end of it. */
-function lifeLabel(life: BufferData, mark: string, width: number): string {
-  const whole = `${mark}${life.name} ${bytes(life.bytes ?? 0)}`;
-  return textWidth(whole, 10) <= width - 6 ? whole : fittedEnd(`${mark}${life.name}`, width - 6, 10);
+function lifeLabel(life: BufferData, arrow: string, width: number): string {
+  const whole = `${arrow}${life.name} ${bytes(life.bytes ?? 0)}`;
+  return textWidth(whole, 10) <= width - 6 ? whole : fittedEnd(`${arrow}${life.name}`, width - 6, 10);
 }
 
 /** The pool's bytes upward, the schedule to the right. */
@@ -156,11 +155,10 @@ export function drawPool(half: HalfData, plan: Plan, compile: string, width: num
     const tall = Math.max(scale(place.offset) - upper, 1.5);
     const [from, wide] = stretch(life, place, x, column);
     const name = `${life.name}: bytes ${place.offset} to ${place.offset + place.bytes} of the pool`;
-    const group = svg(
-      "g", { role: "button", "aria-label": name, class: "ex-life" },
+    const group = mark(
+      name, "ex-life",
       block(patterns, life.where === "reuse" ? "hatched" : "plain", from, upper, wide, tall, "ex-tone-0"),
       tall >= 12 ? svg("text", { class: "ex-life-name", x: from + 4, y: upper + tall / 2 + 4 }, lifeLabel(life, "", wide)) : null,
-      svg("title", {}, name),
     );
     return linked.add(group, key(compile, life.name));
   }));

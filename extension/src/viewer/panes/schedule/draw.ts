@@ -1,6 +1,6 @@
 // The schedule as a drawing: boxes in the order in which they run, and lines for the buffers that flow between them.
 
-import { drawing, fitted, textWidth } from "../../chart";
+import { drawing, fitted, mark, textWidth } from "../../chart";
 import { svg } from "../../dom";
 import { type Key, key } from "../../element";
 import { bytes, count, seconds } from "../../format";
@@ -46,20 +46,19 @@ function drawBox(
   const space = width - 16 - textWidth(item.id, 12) - 12 - textWidth(told);
   const name = [`${kind} ${item.id}`, axes, told, `runs ${item.operations.join(", ")}`].filter(Boolean).join("; ");
   const chips = box.chips.map(chip => {
-    const mark = svg(
-      "g", { class: `ex-op${picked.includes(chip.id) ? " ex-picked" : ""}`, role: "button", "aria-label": `operation ${chip.text}` },
+    const operation = mark(
+      `operation ${chip.text}`, picked.includes(chip.id) ? "ex-op ex-picked" : "ex-op",
       svg("rect", { x: chip.x + 1, y: chip.y, width: chip.width, height: CHIP_HEIGHT, rx: 3 }),
       svg("text", { x: chip.x + 7, y: chip.y + 13 }, fitted(chip.text, chip.width - 8)),
-      svg("title", {}, chip.text),
     );
-    return linked.add(mark, key(compile, chip.id));
+    return linked.add(operation, key(compile, chip.id));
   });
   const bar = time !== null && longest > 0
     ? svg("rect", { class: "ex-share", x: 1, y: box.y + box.height - 2, width: Math.max(1, (width - 2) * (time / longest)), height: 3 })
     : null;
   const more = box.hidden ? svg("text", { class: "ex-tick", x: width - 8, y: box.y + box.height - 8, "text-anchor": "end" }, `and ${box.hidden} more`) : null;
-  const group = svg(
-    "g", { class: `ex-step ex-${item.kind === "extern" ? "extern" : "kernel"}`, role: "button", "aria-label": name },
+  const group = mark(
+    name, `ex-step ex-${item.kind === "extern" ? "extern" : "kernel"}`,
     svg("rect", { class: "ex-step-box", x: 1, y: box.y + 1, width, height: box.height, rx: 4 }),
     svg("text", { class: "ex-step-name", x: 9, y: box.y + 16 }, item.id),
     svg("text", { class: "ex-tick", x: 15 + textWidth(item.id, 12), y: box.y + 16 }, fitted(item.kind === "extern" ? "library call" : axes, space)),
@@ -77,13 +76,12 @@ function drawLane(lane: Lane, boxWidth: number, step: number, width: number, siz
   const heads = lane.ends.map(y => `M${left} ${y}l6 -3v6z`).join("");
   const label = fitted(size > 0 ? `${lane.buffer} ${bytes(size)}` : lane.buffer, width - x - 8, 10);
   const name = `buffer ${lane.buffer}${size > 0 ? `, ${bytes(size)}` : ""}, read ${count(lane.to.length, "time")} later`;
-  const mark = svg(
-    "g", { class: "ex-flow", role: "button", "aria-label": name },
+  const flow = mark(
+    name, "ex-flow",
     svg("path", { class: "ex-flow-line", d: paths }),
     svg("path", { class: "ex-flow-reach", d: paths }),
     svg("path", { class: "ex-flow-head", d: heads }),
     svg("text", { class: "ex-flow-name", x: x + 5, y: lane.y + 3.5 }, label),
-    svg("title", {}, name),
   );
-  return linked.add(mark, own);
+  return linked.add(flow, own);
 }

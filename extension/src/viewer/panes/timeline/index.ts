@@ -1,6 +1,6 @@
 // Where compile time went: every compile of the record and its stages, over time.
 
-import { across, block, drawing, fitted, linear, Patterns, type Pattern } from "../../chart";
+import { across, block, drawing, fitted, linear, mark, Patterns, type Pattern } from "../../chart";
 import { DataTable } from "../../datatable";
 import { h, svg } from "../../dom";
 import { count, percent, seconds } from "../../format";
@@ -71,8 +71,8 @@ class TimelinePane implements Pane {
     element.addEventListener("click", event => this.clicked(event));
     element.addEventListener("dblclick", event => this.zoomTo(this.spanOf(event.target)));
     element.addEventListener("focusin", event => {
-      const mark = this.markOf(event.target);
-      if (mark) this.roving.focused(mark);
+      const focused = this.markOf(event.target);
+      if (focused) this.roving.focused(focused);
     });
     element.addEventListener("keydown", event => this.key(event));
     this.disposers.push(
@@ -129,15 +129,14 @@ class TimelinePane implements Pane {
       const name = `${span.name}: ${seconds(span.seconds)}${failed ? ", failed" : ""}`;
       const builds = this.builds(span);
       const label = fitted(`${failed ? "✗ " : ""}${span.name} ${seconds(span.seconds)}${builds}`, wide - 8) || fitted(span.name, wide - 6);
-      const mark = svg(
-        "g", { role: "button", "aria-label": name + builds, class: `ex-span${span.stage ? "" : " ex-whole"}${failed ? " ex-failed" : ""}` },
+      const bar = mark(
+        name + builds, `ex-span${span.stage ? "" : " ex-whole"}${failed ? " ex-failed" : ""}`,
         block(patterns, span.stage ? pattern : "plain", left, y, wide, BAR, span.stage ? look : "ex-tone-none"),
         svg("text", { class: "ex-span-name", x: left + 4, y: y + 14.5 }, label),
-        svg("title", {}, name + builds),
       );
-      this.marks.set(mark, span);
-      this.roving.add(mark);
-      return [mark];
+      this.marks.set(bar, span);
+      this.roving.add(bar);
+      return [bar];
     });
     const axis = across(x, bottom, bottom, seconds);
     return drawing(width, bottom + 20, `Compile time of ${count(found.busy.length, "compile")}`, patterns.definitions, axis, ...bars);

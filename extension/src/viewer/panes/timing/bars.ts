@@ -1,6 +1,6 @@
 // Seconds of each kernel and library call as bars, the longest first, and apart from them what is spent between.
 
-import { block, drawing, fitted, linear, Patterns, textWidth, type Pattern } from "../../chart";
+import { block, drawing, fitted, linear, mark, Patterns, textWidth, type Pattern } from "../../chart";
 import { svg } from "../../dom";
 import { key } from "../../element";
 import { percent, scaled, seconds } from "../../format";
@@ -36,11 +36,10 @@ export function drawBars({ costs, overhead, machine, all }: Spent, width: number
     const spent = cost.seconds ?? 0;
     const found = machine ? performance(cost, machine) : null;
     const rate = found && figures > 200 ? `  ${scaled(found.bytesPerSecond, "B/s")}  ${percent(found.share)} of ${found.bound === "bandwidth" ? "bw" : "peak"}` : "";
-    const group = svg(
-      "g", { role: "button", "aria-label": `${names[n]}: ${seconds(spent)}, ${percent(spent / total)} of all kernels` },
+    const group = mark(
+      `${names[n]}: ${seconds(spent)}, ${percent(spent / total)} of all kernels; runs ${cost.runs}`, "ex-spent",
       ...bar(names[n] ?? "", n, left, x(spent), patterns, cost.kind === "kernel" ? "plain" : "dotted", cost.kind === "kernel" ? "ex-tone-0" : "ex-tone-1"),
       svg("text", { class: "ex-figure", x: x(spent) + 6, y: n * ROW + 12 }, `${seconds(spent)}  ${percent(spent / total)}${rate}`),
-      svg("title", {}, cost.runs),
     );
     return linked.add(group, key(cost.compile, cost.id));
   });

@@ -56,7 +56,7 @@ class TimingPane implements Pane {
     this.roofline = new Picture("Roofline", new DataTable<Cost>("Kernels against the machine's peaks", [], selection, link), selection, context.setting<Shown>("roofline", "drawing"));
     this.runTable = new DataTable<Run>("Runs", [], selection);
     this.runPart = h("section", { class: "ex-picture" }, h("header", {}, h("h2", {}, "Runs")), this.runTable.element);
-    this.retime = new Retime(host.live, () => model.record.value.created.replace("T", " ").replace(/\+00:00$/, " UTC"), {
+    this.retime = new Retime(() => model.record.value.created.replace("T", " ").replace(/\+00:00$/, " UTC"), {
       retime: shapes => {
         this.chosen.value = this.runs.start(shapes);
         host.live.value?.send({ type: "retime", run: this.chosen.value, shapes });
@@ -82,8 +82,9 @@ class TimingPane implements Pane {
       }),
       this.runs.all.watch(() => this.soon()),
       this.chosen.watch(() => this.soon()),
-      context.abilities.watch(abilities => this.retime.show(abilities, host.live.value !== null)),
+      context.abilities.watch(() => this.showRetime()),
       host.live.watch(live => {
+        this.showRetime();
         leave();
         leave = live?.listen(message => this.runs.take(message)) ?? (() => undefined);
         if (!live) this.runs.lost();
@@ -122,6 +123,11 @@ class TimingPane implements Pane {
     });
   }
 
+  private showRetime(): void {
+    const { abilities, host } = this.context;
+    this.retime.show(abilities.value, host.live.value !== null);
+  }
+
   private get run(): Run | undefined {
     const { value: all } = this.runs.all;
     return all.find(each => each.id === this.chosen.value) ?? all.at(-1);
@@ -150,9 +156,9 @@ class TimingPane implements Pane {
     const of = (run: Run, name: string) => contestants(run).find(each => each.name === name);
     this.runTable.show(all, [
       {
-        name: "Run", text: run => run.id || "the record's", cell: run => h("button", {
+        name: "Run", text: run => run.name, cell: run => h("button", {
           type: "button", class: "ex-choice", "aria-pressed": String(run === this.run), onclick: () => (this.chosen.value = run.id),
-        }, run.id || "the record's"),
+        }, run.name),
       },
       { name: "Sizes", text: run => Object.entries(run.shapes).map(([name, sizes]) => `${name} ${sizes.join("×")}`).join(", ") || "as in the record" },
       ...names.map((name): Column<Run> => ({

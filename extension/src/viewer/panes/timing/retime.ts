@@ -3,7 +3,6 @@
 import { h } from "../../dom";
 import { bytes } from "../../format";
 import type { Abilities } from "../../protocol";
-import type { Readable } from "../../signal";
 import { positionOf, positions, Sizes, sizeAt, type Dim } from "./sizes";
 import type { Run, Shapes } from "./runs";
 
@@ -22,16 +21,17 @@ export class Retime {
   private readonly stop = h("button", { type: "button", class: "ex-action", onclick: () => this.asks.stop() }, "Stop");
   private readonly inputs: { readonly of: Dim; readonly slider: HTMLInputElement; readonly number: HTMLInputElement }[] = [];
   private readonly total = h("span", { class: "ex-count" });
-  private abilities: Abilities | null = null;
+  /** What was told last: sizes that were chosen stay where the same is told again. */
+  private said = "";
   private running: Run | undefined;
 
-  constructor(live: Readable<unknown>, private readonly made: () => string, private readonly asks: Asks) {
-    live.watch(connected => this.show(connected ? this.abilities : null, connected !== null));
-  }
+  constructor(private readonly made: () => string, private readonly asks: Asks) {}
 
-  /** What the kernel can do; null where there is none, or it has not said. */
+  /** What the kernel can do: null where it has not said, or where there is none. */
   show(abilities: Abilities | null, connected: boolean): void {
-    this.abilities = abilities;
+    const said = JSON.stringify([abilities, connected]);
+    if (said === this.said) return;
+    this.said = said;
     this.inputs.length = 0;
     const title = h("header", {}, h("h2", {}, "Time again"));
     if (!connected) {

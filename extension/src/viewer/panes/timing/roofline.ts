@@ -1,6 +1,6 @@
 // Each kernel against what the machine allows: operations a second over operations a byte, both by powers of ten.
 
-import { across, drawing, fitted, logarithmic, powerTicks, textWidth, upward } from "../../chart";
+import { across, drawing, fitted, logarithmic, mark, powerTicks, textWidth, upward } from "../../chart";
 import { svg } from "../../dom";
 import { key } from "../../element";
 import { scaled } from "../../format";
@@ -99,10 +99,9 @@ function drawPoint({ cost, at }: Point, x: number, y: number, label: Label | nul
   const shape = at.bound === "bandwidth"
     ? svg("circle", { class: "ex-point", cx: x, cy: y, r: 4 })
     : svg("rect", { class: "ex-point", x: x - 3.6, y: y - 3.6, width: 7.2, height: 7.2 });
-  const group = svg(
-    "g", { role: "button", "aria-label": name, class: "ex-kernel-point" }, shape,
+  const group = mark(
+    name, "ex-kernel-point", shape,
     label ? svg("text", { class: "ex-point-name", x: label.x, y: label.y, "text-anchor": label.end ? "end" : "start" }, label.text) : null,
-    svg("title", {}, name),
   );
   return linked.add(group, key(cost.compile, cost.id));
 }

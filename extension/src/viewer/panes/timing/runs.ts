@@ -10,6 +10,8 @@ export type Shapes = { readonly [argument: string]: readonly number[] };
 export interface Run {
   /** "" is the record's own. */
   readonly id: string;
+  /** What it is called on the page. */
+  readonly name: string;
   readonly shapes: Shapes;
   readonly samples: ReadonlyMap<string, readonly number[]>;
   /** All of it, once it has ended well. */
@@ -30,10 +32,11 @@ export class Runs {
     else if (!timing && own?.timing) this.all.value = this.all.value.filter(each => each.id !== "");
   }
 
-  /** A run with other sizes was asked for. Gives its id. */
+  /** A run with other sizes was asked for. Gives its id, which no other page on the same kernel has. */
   start(shapes: Shapes): string {
-    const id = `r${++this.asked}`;
-    this.put({ ...blank(id, shapes), doing: "asked for" });
+    const name = `run ${++this.asked}`;
+    const id = `${name} ${Math.random().toString(36).slice(2)}`;
+    this.put({ ...blank(id, shapes, name), doing: "asked for" });
     return id;
   }
 
@@ -85,8 +88,8 @@ export class Runs {
   }
 }
 
-function blank(id: string, shapes: Shapes): Run {
-  return { id, shapes, samples: new Map(), timing: null, state: "running", doing: "", error: "" };
+function blank(id: string, shapes: Shapes, name = "the record's"): Run {
+  return { id, name, shapes, samples: new Map(), timing: null, state: "running", doing: "", error: "" };
 }
 
 /** Each contestant of a run, finished or under way. */
