@@ -71,3 +71,11 @@ test("a continuation names the compile it continues; a loop of names ends", () =
   const ids = (branches: readonly Branch[]): string[] => branches.flatMap(each => [each.compile.id, ...ids(each.children)]);
   assert.deepEqual(ids(looped).sort(), ["f0", "f1"]);
 });
+
+test("stages that name each other as their artifact do not go round for ever", () => {
+  const one = { id: "f0/0", name: "a", started: 0, seconds: 0, depth: 0, same_as: "f0/1" };
+  const other = { ...one, id: "f0/1", name: "b", same_as: "f0/0" };
+  const looped = { id: "f0", title: "f", started: 0, seconds: 0, stages: [one, other] };
+  assert.equal(artifact(looped, one), one);
+  assert.equal(artifact(looped, other), one);
+});

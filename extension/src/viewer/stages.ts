@@ -11,7 +11,9 @@ export interface Change {
 
 /** The stage whose artifact a stage shows: itself, or the earlier one that it left as it was. */
 export function artifact(compile: CompileData, stage: StageData): StageData {
-  const found = stage.same_as ? (compile.stages ?? []).find(each => each.id === stage.same_as) : undefined;
+  const stages = compile.stages ?? [];
+  // Earlier ones alone: a record may name stages in a circle.
+  const found = stage.same_as ? stages.slice(0, Math.max(stages.indexOf(stage), 0)).find(each => each.id === stage.same_as) : undefined;
   return found ? artifact(compile, found) : stage;
 }
 
