@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import sympy
 from torch._inductor import config
 from torch._inductor.dependencies import Dep, MemoryDep, StarDep, WeakDep
 from torch.utils._sympy.symbol import SymT, free_symbol_is_type
@@ -186,15 +187,31 @@ def elsewhere(pair: Pair) -> data.WhyData:
             return made(reasons.INDIRECT, where)
         if pair.first.is_reduction():
             return made(reasons.REDUCTION_FIRST, where)
-        if one.get_numel() != other.get_numel() or space(pair.first) != space(pair.second):
+        if not same_points(pair):
             return made(reasons.ITERATION_SPACE, f"{detail(pair, reasons.ITERATION_SPACE)}; {where}")
-        return made(reasons.DIFFERENT_POINT, where)
+        ordered = one.normalize_with_stride_order(), other.normalize_with_stride_order()
+        same = ordered[0].index == ordered[1].index and ordered[0].size == ordered[1].size
+        return made(reasons.MEMORY_ORDER if same else reasons.DIFFERENT_POINT, where)
     names = sorted({one.name for one, *_ in pair.shared()})
     if not names:
         return made(reasons.NOTHING_SHARED)
+    if space(pair.first) != space(pair.second) and not same_points(pair) or reduces_otherwise(pair):
+        return made(reasons.ITERATION_SPACE, detail(pair, reasons.ITERATION_SPACE))
     return made(
         reasons.NOTHING_SHARED, f"both read {', '.join(names[:3])}, but not the same elements in the same order"
     )
+
+
+def same_points(pair: Pair) -> bool:
+    """Whether the loops of both have the same number of points."""
+    counts = [sympy.Mul(*(size for sizes in loops(node) for size in sizes)) for node in (pair.first, pair.second)]
+    return bool(sympy.simplify(counts[0] - counts[1]) == 0)
+
+
+def reduces_otherwise(pair: Pair) -> bool:
+    """Whether both reduce, over loops of other sizes."""
+    (_, one), (_, other) = loops(pair.first), loops(pair.second)
+    return bool(one and other) and loops(pair.first) != loops(pair.second)
 
 
 def unsaid(pair: Pair) -> data.WhyData:

@@ -93,30 +93,79 @@ def around_line(seen: Observation, call: Call) -> Iterator[None]:
 
 def _finish(compile: Compile, half: Half, lowering: Any, written: Any) -> None:
     generating: Generating = half.generating
-    removed = {half.named(name) for name in lowering.removed_buffers}
-    operations = {operation.id: operation for operation in half.operations}
-    buffers = {buffer.name: buffer for buffer in half.buffers}
-    count = sum(len(each.kernels) for each in compile.halves.values())
+    facts = _Facts(half, lowering)
+    count = sum(len({kernel.id.partition(".")[0] for kernel in each.kernels}) for each in compile.halves.values())
     for function, ids in generating.calls:
         if not function:
             half.items.append(data.ItemData(ids[0], "extern", ids))
             continue
         id, count = f"k{count}", count + 1
-        touched = dict.fromkeys(
-            name for each in ids if each in operations for name in (*operations[each].reads, *operations[each].writes)
-        )
-        internal = tuple(name for name in touched if name in removed)
-        moved = sum(buffers[name].bytes for name in touched if name in buffers and name not in removed)
-        half.items.append(data.ItemData(id, "kernel", ids, internal=internal))
+        groups = facts.groups(ids)
         language, source = source_of(generating.sources.get(function, ""))
-        half.kernels.append(
-            data.KernelData(
-                id, function, language, _kernel_text(compile, generating, id, ids, language, source), ids, moved,
-                flops(lowering, half, ids),
-            )
-        )  # fmt: skip
+        own = id if len(groups) == 1 else f"{id}.1"
+        text = _kernel_text(compile, generating, own, ids, language, source)
+        for number, group in enumerate(groups, 1):
+            each = id if len(groups) == 1 else f"{id}.{number}"
+            touched, internal = facts.touched(group)
+            half.items.append(data.ItemData(each, "kernel", group, internal=internal))
+            shown = text if number == 1 else _elsewhere(own, function, each, text.language)
+            moved = facts.bytes(touched)
+            half.kernels.append(data.KernelData(each, function, language, shown, group, moved, facts.flops(group)))
     text = written.value if hasattr(written, "value") else str(written)
     half.wrapper = _wrapper_text(compile, half, text)
+
+
+def _elsewhere(first: str, function: str, id: str, language: str) -> data.TextData:
+    """stock's C++ back end puts several groups of loops into one function where nothing has to run between them."""
+    said = f"loops of their own in the function {function}, shown under {first}"
+    mark = "//" if language == "cpp" else "#"
+    return data.TextData((data.LineData(f"{mark} {said}", f"{id}:1", (BOILERPLATE,)),), language)
+
+
+class _Facts:
+    """What Inductor knows of the operations of a half once it has generated code."""
+
+    def __init__(self, half: Half, lowering: Any) -> None:
+        self._operations = {operation.id: operation for operation in half.operations}
+        self._sizes = {buffer.name: buffer.bytes for buffer in half.buffers}
+        self._removed = {half.named(name) for name in lowering.removed_buffers}
+        self._bodies: dict[str, Any] = {}
+        self._group: dict[str, int] = {}
+        for number, group in enumerate(lowering.scheduler.nodes):
+            for node in group.get_nodes():
+                self._group[half.named(node.get_name())] = number
+                self._bodies[half.named(node.get_name())] = getattr(node, "_body", None)
+
+    def groups(self, ids: tuple[str, ...]) -> list[tuple[str, ...]]:
+        """Operations of one generated function by the loops that they share."""
+        found: dict[int, tuple[str, ...]] = {}
+        for id in ids:
+            group = self._group.get(id, -1)
+            found[group] = (*found.get(group, ()), id)
+        return list(found.values())
+
+    def touched(self, ids: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The buffers that go through memory, and those that never do."""
+        found: dict[str, None] = {}
+        for id in ids:
+            if (operation := self._operations.get(id)) is not None:
+                found.update(dict.fromkeys((*operation.reads, *operation.writes)))
+        internal = tuple(name for name in found if name in self._removed)
+        return tuple(name for name in found if name not in self._removed), internal
+
+    def bytes(self, names: tuple[str, ...]) -> int:
+        return sum(self._sizes.get(name, 0) for name in names)
+
+    def flops(self, ids: tuple[str, ...]) -> int:
+        """Arithmetic of the loop bodies, each operation at every point."""
+        total = 0
+        for body in (self._bodies.get(id) for id in ids):
+            if body is not None:
+                points = 1
+                for size in (size for sizes in body.sizes for size in sizes):
+                    points *= int(V.graph.sizevars.optimization_hint(size, fallback=1))
+                total += points * sum(count for name, count in body.op_counts.items() if name not in _FREE)
+        return total
 
 
 def source_of(body: str) -> tuple[str, str]:
@@ -208,22 +257,7 @@ def _wrapper_text(compile: Compile, half: Half, text: str) -> data.TextData:
 _FREE = frozenset(
     "load store get_index constant index_expr to_dtype store_reduction output indirect_indexing masked ops".split()
 )
-
-
-def flops(lowering: Any, half: Half, ids: tuple[str, ...]) -> int:
-    """Arithmetic of a kernel: operations of its loop bodies, each at every point."""
-    total = 0
-    nodes = {half.named(node.get_name()): node for each in lowering.scheduler.nodes for node in each.get_nodes()}
-    for id in ids:
-        body = getattr(nodes.get(id), "_body", None)
-        if body is None:
-            continue
-        points = 1
-        for size in (size for sizes in body.sizes for size in sizes):
-            hint = V.graph.sizevars.optimization_hint(size, fallback=1)
-            points *= int(hint)
-        total += points * sum(count for name, count in body.op_counts.items() if name not in _FREE)
-    return total
+"""Operations of a loop body that compute nothing."""
 
 
 HOOK = Hook(

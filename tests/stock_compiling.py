@@ -1,0 +1,39 @@
+"""Stock's compile as far as its generated code: building it would take most of a test's time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest import mock
+
+import torch._inductor.config as inductor_config
+from torch._inductor.async_compile import AsyncCompile
+
+from explorer.check.trial import Trial
+from explorer.ir.record import CompileData, HalfData
+from explorer.stock.run import stock_run
+
+
+@contextmanager
+def nothing_built() -> Iterator[None]:
+    """Inside the block stock generates code and fails where it would build it."""
+
+    def refuse(*args: Any) -> Any:
+        raise RuntimeError("not built in this test")
+
+    options = {"cpp.vec_isa_ok": True, "compile_threads": 1}
+    with inductor_config.patch(options), mock.patch.object(AsyncCompile, "cpp_pybinding", refuse):
+        yield
+
+
+def generated(fn: Callable[..., Any], *inputs: Any, **settings: Any) -> CompileData:
+    """What stock makes of `fn` up to its generated code; the first compile where there are several."""
+    with nothing_built(), stock_run(Trial(fn, inputs, {}), settings) as run:
+        assert "not built in this test" in run.failure, run.failure
+        return run.compiles({})[0]
+
+
+def inference(fn: Callable[..., Any], *inputs: Any, **settings: Any) -> HalfData:
+    (half,) = generated(fn, *inputs, **settings).halves
+    return half
