@@ -46,4 +46,6 @@ def test_chains_of_a_real_record_are_those_of_python(fn, grad, tmp_path):
     assert run.returncode == 0, run.stderr
     expected = viewer_fixtures.chains(data)
     assert len(expected) > 100
+    named = {key[1:].rpartition(":")[0] for key in expected if key.startswith("|")}
+    assert named <= {source.file for source in data.sources}, "an element is taken for a source line"
     assert json.loads(run.stdout) == expected

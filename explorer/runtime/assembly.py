@@ -46,7 +46,7 @@ def _functions(assembly: str, source: Text, functions: set[str]) -> dict[str, Ma
             name = label[1]
             current = None
             if name in functions:
-                current = writers.setdefault(name, LineWriter(f"{name}.s", "gas"))
+                current = writers.setdefault(name, LineWriter(f"{name}:asm", "gas"))
             cause = ()
         elif (where := _LOC.match(line)) is not None:
             number = int(where[1])

@@ -21,6 +21,8 @@ export interface Panes {
   open(kind: PaneKind, tab: string, into: HTMLElement): Pane;
   about(kind: PaneKind): void;
   exports(tab: string): readonly Item[];
+  /** A pane came to the front. */
+  fronted(pane: Pane): void;
 }
 
 const SIDES: readonly [Side, string][] = [["left", "left"], ["right", "right"], ["up", "up"], ["down", "down"]];
@@ -31,6 +33,7 @@ export class Grid {
   /** Which tabs are where: while that stays, a change of sizes moves borders and nothing else. */
   private structure = "";
   private splits: ((of: Layout) => void)[] = [];
+  private front: ReadonlySet<string> = new Set();
   /** The tab that was used last: what is opened next goes beside it. */
   private last: string | undefined;
 
@@ -112,8 +115,12 @@ export class Grid {
       const front = tabs.querySelector<HTMLElement>("[aria-selected=true]");
       if (front) nearest(tabs, front);
     }
-    for (const column of layout.columns) {
-      for (const cell of column.cells) this.fill(cell.active);
+    const before = this.front;
+    this.front = new Set(layout.columns.flatMap(column => column.cells.map(cell => cell.active)));
+    for (const tab of this.front) {
+      this.fill(tab);
+      const pane = this.pane(tab);
+      if (pane && !before.has(tab)) this.panes.fronted(pane);
     }
   }
 

@@ -64,6 +64,10 @@ export class Shell {
       kinds,
       open: (kind, tab, into) => kind.open(into, this.contextOf(tab)),
       about: kind => this.about(kind),
+      fronted: pane => {
+        const pinned = this.selection.pinned.value;
+        if (pinned !== null) pane.reveal(pinned);
+      },
       exports: tab => (this.grid.pane(tab)?.exports() ?? []).map(each => this.exportItem(each)),
     });
     this.disposers.push(
