@@ -36,6 +36,7 @@ test("a ratio says when it is within the spread", () => {
   assert.equal(ratio([0, 0, 0], [1]), null);
   assert.equal(writtenRatio({ value: 12.34, least: 12, most: 13, unclear: false }), "12×");
   assert.equal(writtenRatio({ value: 2.345, least: 2.34, most: 2.35, unclear: false }), "2.35×");
+  assert.equal(writtenRatio({ value: 0.0512, least: 0.01, most: 3, unclear: true }), "0.05×");
   assert.equal(writtenRatio({ value: 2.345, least: 1.5, most: 3, unclear: false }), "2.3×");
 });
 

@@ -102,7 +102,9 @@ export class DataTable<Row> {
     const shown = this.all ? rows : rows.slice(0, SHOWN);
     this.linked.clear();
     this.rowOf = new Map();
+    const held = placeOfFocus(this.body);
     this.body.replaceChildren(...shown.map(row => this.row(row)));
+    held?.();
     this.more.replaceChildren();
     if (shown.length < rows.length) {
       const open = () => {
@@ -137,6 +139,21 @@ export class DataTable<Row> {
       h("button", { type: "button", class: "ex-sort", onclick: sort }, column.name + mark),
     );
   }
+}
+
+const FOCUSABLE = "button, input, select, a";
+
+/** Where the focus is in a table's body; what is given puts it there again after the rows were made anew. */
+function placeOfFocus(body: HTMLElement): (() => void) | null {
+  const focused = document.activeElement;
+  const row = focused instanceof HTMLElement && body.contains(focused) ? focused.closest("tr") : null;
+  if (!focused || !row) return null;
+  const [at, control] = [[...body.children].indexOf(row), [...row.querySelectorAll(FOCUSABLE)].indexOf(focused)];
+  return () => {
+    const same = body.children[at];
+    const target = control < 0 ? same : same?.querySelectorAll(FOCUSABLE)[control];
+    if (target instanceof HTMLElement) target.focus({ preventScroll: true });
+  };
 }
 
 /** The rows by what `order` gives, stable; those without come last, either way. */

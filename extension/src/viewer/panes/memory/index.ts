@@ -33,6 +33,7 @@ class MemoryPane implements Pane {
   private readonly lives: Picture<BufferData>;
   private readonly pool: Picture<BufferData>;
   private readonly said = h("p", { class: "ex-say" });
+  private readonly legend = legend();
   private readonly empty = h("div", { class: "ex-empty" });
   private readonly body: HTMLElement;
   private readonly disposers: Dispose[] = [];
@@ -45,7 +46,7 @@ class MemoryPane implements Pane {
     this.lives = new Picture("Memory in use, and what lives where", table, context.selection, context.setting<Shown>("shown", "drawing"), undefined, this.choice.element);
     this.pool = new Picture("The pool, to scale", slots, context.selection, context.setting<Shown>("pool", "drawing"));
     this.lives.element.insertBefore(this.said, this.lives.element.children[1] ?? null);
-    this.lives.element.append(legend());
+    this.lives.element.append(this.legend);
     this.body = h("div", { class: "ex-pad" }, this.lives.element, this.pool.element);
     into.append(this.empty, this.body);
     this.disposers.push(this.choice.looked.watch(looked => this.render(looked)));
@@ -74,25 +75,34 @@ class MemoryPane implements Pane {
   }
 
   private render(looked: Looked | null): void {
-    const planned = looked?.half.memory ? looked : null;
-    this.empty.hidden = planned !== null;
-    this.body.hidden = planned === null;
-    if (!planned) {
+    const half = looked?.half;
+    const made = (half?.buffers ?? []).filter(each => each.kind !== "input" && each.kind !== "constant");
+    const there = half?.memory || made.length > 0;
+    this.empty.hidden = !!there;
+    this.body.hidden = !there;
+    if (!looked || !half || !there) {
       const failed = this.context.model.compile(this.context.compile.value)?.stages?.find(each => each.error);
       const why = failed ? `the stage “${failed.name}” failed: ${failed.error}` : "nothing here became code, or it is still being compiled.";
       this.empty.replaceChildren(h("p", {}, `There is no memory plan: ${why}`));
       return;
     }
-    const { half, compile } = planned;
+    const columns = this.columns(half);
+    if (!half.memory) {
+      this.said.textContent = `The record has no memory plan of ${half.name}: where its buffers live, and for how long, is not told.`;
+      this.lives.table.show(made, columns.filter(each => ["Buffer", "Type", "A buffer because"].includes(each.name)));
+      this.lives.show(() => null, false);
+      this.pool.element.hidden = this.legend.hidden = true;
+      return;
+    }
+    this.legend.hidden = false;
     const plan = planOf(half);
     this.said.replaceChildren(...this.summary(half, plan));
-    const columns = this.columns(half);
     this.lives.table.show((half.buffers ?? []).filter(each => each.where), columns);
-    this.lives.show((width, linked) => drawLives(half, plan, compile.id, width, linked));
+    this.lives.show((width, linked) => drawLives(half, plan, looked.compile.id, width, linked), plan.places.length > 0);
     const pooled = plan.places.filter(each => each.kind === "pool").flatMap(each => each.lives);
     this.pool.element.hidden = pooled.length === 0;
-    this.pool.table.show(pooled, [columns[0], columns[2], offsetColumn(), columns[4], columns[6]].filter(each => each !== undefined));
-    this.pool.show((width, linked) => drawPool(half, plan, compile.id, width, linked));
+    this.pool.table.show(pooled, [offsetColumn(), ...columns.filter(each => ["Buffer", "Size", "Alive", "There because"].includes(each.name))]);
+    this.pool.show((width, linked) => drawPool(half, plan, looked.compile.id, width, linked));
   }
 
   private summary(half: HalfData, plan: Plan): string[] {

@@ -20,7 +20,7 @@ export interface Facts {
   seconds(item: string): number | null;
 }
 
-export function drawSchedule(facts: Facts, width: number, linked: Linked, picked: readonly string[]): SVGSVGElement | null {
+export function drawSchedule(facts: Facts, width: number, linked: Linked): SVGSVGElement | null {
   const { half, compile } = facts;
   if (!half.schedule || half.schedule.items.length === 0) return null;
   const boxWidth = Math.max(Math.min(LEAST_BOX, width - 20), Math.min(MOST_BOX, Math.round(width * 0.55)));
@@ -29,14 +29,14 @@ export function drawSchedule(facts: Facts, width: number, linked: Linked, picked
   const step = Math.min(LANE, Math.max(LEAST_LANE, room / (plan.laneCount + 1)));
   const sizes = new Map((half.buffers ?? []).map(each => [each.name, each.bytes ?? 0]));
   const longest = Math.max(0, ...half.schedule.items.map(each => facts.seconds(each.id) ?? 0));
-  const boxes = plan.boxes.map(box => drawBox(box, boxWidth, facts, longest, linked, picked));
+  const boxes = plan.boxes.map(box => drawBox(box, boxWidth, facts, longest, linked));
   const lanes = plan.lanes.map(lane => drawLane(lane, boxWidth, step, width, sizes.get(lane.buffer) ?? 0, key(compile, lane.buffer), linked));
   const name = `${count(plan.boxes.length, "step")} in the order in which they run, and the buffers that flow between them`;
   return drawing(width, plan.height + 2, name, svg("g", {}, ...lanes), svg("g", {}, ...boxes));
 }
 
 function drawBox(
-  box: Box, width: number, { compile, seconds: spent }: Facts, longest: number, linked: Linked, picked: readonly string[],
+  box: Box, width: number, { compile, seconds: spent }: Facts, longest: number, linked: Linked,
 ): SVGGElement {
   const { item } = box;
   const kind = item.kind === "extern" ? "library call" : "kernel";
@@ -47,10 +47,11 @@ function drawBox(
   const name = [`${kind} ${item.id}`, axes, told, `runs ${item.operations.join(", ")}`].filter(Boolean).join("; ");
   const chips = box.chips.map(chip => {
     const operation = mark(
-      `operation ${chip.text}`, picked.includes(chip.id) ? "ex-op ex-picked" : "ex-op",
+      `operation ${chip.text}`, "ex-op",
       svg("rect", { x: chip.x + 1, y: chip.y, width: chip.width, height: CHIP_HEIGHT, rx: 3 }),
       svg("text", { x: chip.x + 7, y: chip.y + 13 }, fitted(chip.text, chip.width - 8)),
     );
+    operation.dataset.operation = chip.id;
     return linked.add(operation, key(compile, chip.id));
   });
   const bar = time !== null && longest > 0

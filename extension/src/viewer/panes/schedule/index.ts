@@ -144,6 +144,7 @@ class SchedulePane implements Pane {
     const kept = this.picked.filter(id => operations.includes(id));
     const first = half.schedule?.fusions[0];
     this.pick(kept.length === 2 ? kept : first ? [first.first, first.second] : operations.slice(0, 2));
+    this.draw();
     this.showVerdicts();
     this.showText(looked);
   }
@@ -195,7 +196,15 @@ class SchedulePane implements Pane {
     const looked = this.choice.looked.value;
     if (!looked) return;
     const facts = { half: looked.half, compile: looked.compile.id, seconds: (item: string) => this.seconds(looked.half, item) };
-    this.picture.show((width, linked) => drawSchedule(facts, width, linked, this.picked));
+    this.picture.show((width, linked) => {
+      const drawn = drawSchedule(facts, width, linked);
+      this.markPicked(drawn);
+      return drawn;
+    });
+  }
+
+  private markPicked(within: Element | null): void {
+    within?.querySelectorAll<SVGElement>(".ex-op").forEach(each => each.classList.toggle("ex-picked", this.picked.includes(each.dataset.operation ?? "")));
   }
 
   private options(half: HalfData): void {
@@ -218,7 +227,7 @@ class SchedulePane implements Pane {
     this.selects[0].value = first;
     this.selects[1].value = second;
     this.answer.replaceChildren(...(this.pairs && first && second ? this.told(this.pairs.explain(first, second)) : [h("p", {}, "There is but one operation here.")]));
-    this.draw();
+    this.markPicked(this.picture.element);
   }
 
   private told({ together, headline, statements }: Explanation): HTMLElement[] {

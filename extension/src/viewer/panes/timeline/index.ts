@@ -42,7 +42,7 @@ class TimelinePane implements Pane {
   private readonly whole = h("button", { type: "button", class: "ex-action", onclick: () => (this.zoom.value = null) }, "Whole");
   private readonly empty = h("div", { class: "ex-empty" }, h("p", {}, "Nothing was compiled yet."));
   private readonly body: HTMLElement;
-  private marks = new Map<Element, Span>();
+  private marks = new Map<SVGElement, Span>();
   private readonly disposers: Dispose[] = [];
 
   constructor(into: HTMLElement, private readonly context: Context) {
@@ -183,7 +183,14 @@ class TimelinePane implements Pane {
     const { busy } = timelineOf(this.context.model.record.value);
     const at = (moment: number) => (this.waits.value ? moment : compilingBefore(busy, moment));
     const [from, to] = [at(span.from), at(span.from + span.seconds)];
-    if (to > from) this.zoom.value = [from, to];
+    if (to > from) this.zoomBeside(span, [from, to]);
+  }
+
+  /** What was focused is focused again in the drawing that is made anew. */
+  private zoomBeside(span: Span, to: readonly [number, number] | null): void {
+    this.zoom.value = to;
+    const same = (each: Span) => each.compile === span.compile && each.stage === span.stage;
+    [...this.marks].find(([, each]) => same(each))?.[0].focus();
   }
 
   private key(event: KeyboardEvent): void {
@@ -192,7 +199,7 @@ class TimelinePane implements Pane {
     if (!mark || !span || event.altKey || event.ctrlKey || event.metaKey) return;
     if (event.key === "Enter" || event.key === " ") this.look(span);
     else if (event.key === "z") this.zoomTo(span);
-    else if (event.key === "Escape" && this.zoom.value) this.zoom.value = null;
+    else if (event.key === "Escape" && this.zoom.value) this.zoomBeside(span, null);
     else if (!this.roving.key(event, mark)) return;
     event.preventDefault();
     event.stopPropagation();

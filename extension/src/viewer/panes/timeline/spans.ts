@@ -25,12 +25,12 @@ export interface Timeline {
 }
 
 const PARTS: { readonly [stage: string]: Part } = {
-  decode: "capture", capture: "capture",
-  lower: "loops", dependencies: "loops", fuse: "loops", separate: "loops", order: "loops", "plan memory": "loops",
-  generate: "code", build: "code", rejoin: "link", link: "link",
+  decode: "capture", bytecode: "capture", capture: "capture",
+  schedule: "loops", lower: "loops", dependencies: "loops", fuse: "loops", separate: "loops", order: "loops", "plan memory": "loops",
+  generate: "code", build: "code", rejoin: "link", link: "link", "rewritten bytecode": "link",
 };
 
-/** Between capture and lowering everything works on a graph: tracing, passes (a user's too), the partition. */
+/** Of ours and of stock. Between capture and lowering everything works on a graph: tracing, passes (a user's too), the partition. */
 function partOf(stage: StageData): Part {
   return Object.hasOwn(PARTS, stage.name) ? (PARTS[stage.name] ?? "other") : stage.graph || stage.same_as || stage.halves ? "graph" : "other";
 }

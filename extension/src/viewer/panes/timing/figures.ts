@@ -63,7 +63,8 @@ export function ratio(of: readonly number[], to: readonly number[]): Ratio | nul
 }
 
 export function writtenRatio({ value, least, most }: Ratio): string {
-  return `${value.toFixed(value >= 10 ? 0 : most - least > 0.1 * value ? 1 : 2)}×`;
+  const digits = most - least > 0.1 * value ? 1 : 2;
+  return `${value >= 10 ? value.toFixed(0) : value >= 1 ? value.toFixed(digits) : value.toPrecision(digits)}×`;
 }
 
 /** Calls after which a compile has paid for itself; null where a call is not clearly quicker. */

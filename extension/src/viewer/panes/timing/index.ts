@@ -42,6 +42,7 @@ class TimingPane implements Pane {
   private readonly method = h("p", { class: "ex-say" });
   private readonly untimed = h("p", { class: "ex-say" });
   private readonly kernelsSay = h("p", { class: "ex-say" });
+  private readonly otherSizes = h("p", { class: "ex-say" }, "These are from the record's own run, with its sizes.");
   private readonly roofSay = h("p", { class: "ex-say" });
   private readonly more = h("button", { type: "button", class: "ex-link" });
   private all = false;
@@ -66,7 +67,7 @@ class TimingPane implements Pane {
     this.strips.element.append(this.method);
     this.strips.element.insertBefore(this.untimed, this.strips.element.children[1] ?? null);
     this.bars.element.insertBefore(this.kernelsSay, this.bars.element.children[1] ?? null);
-    this.bars.element.append(this.more);
+    this.bars.element.append(this.more, this.otherSizes);
     this.roofline.element.insertBefore(this.roofSay, this.roofline.element.children[1] ?? null);
     this.more.addEventListener("click", () => {
       this.all = !this.all;
@@ -145,6 +146,7 @@ class TimingPane implements Pane {
     const method = run?.timing?.method ?? record.timing?.method;
     this.method.textContent = method && this.drawn ? `How it was measured: ${method}.` : "";
     this.retime.tell(this.runs.running);
+    this.otherSizes.hidden = run === undefined || run.id === "";
     this.showRuns();
     this.showAccuracy(run?.timing?.accuracy ?? null, run);
   }
@@ -230,12 +232,7 @@ class TimingPane implements Pane {
     const overhead = record.timing?.overhead ?? null;
     const total = timed.reduce((sum, each) => sum + (each.seconds ?? 0), 0);
     this.bars.element.hidden = costs.length === 0;
-    const why = whyNoOverhead(record, costs);
-    this.kernelsSay.textContent = timed.length === 0
-      ? `No kernel was timed by itself${record.compiles.some(each => each.halves?.some(half => half.runs === false)) ? ": they were made for a machine that is not here" : ""}. What each moves and computes:`
-      : `${counted(timed)}, ${seconds(total)} together`
-        + `${timed.length < costs.length ? `; ${costs.length - timed.length} were not timed` : ""}`
-        + `${overhead !== null ? "." : why ? `. What is spent outside them is not told: ${why}.` : "."}`;
+    this.kernelsSay.textContent = saidOfKernels(record, costs);
     this.bars.table.show(costs, this.costColumns(record, total));
     this.bars.show((width, linked) => drawBars({ costs, overhead, machine, all: this.all }, width, linked), timed.length > 0);
     this.more.hidden = timed.length <= 26;
@@ -279,6 +276,19 @@ class TimingPane implements Pane {
     ];
     return columns.filter(each => several || each.name !== "Of");
   }
+}
+
+function saidOfKernels(record: RecordData, costs: readonly Cost[]): string {
+  const timed = costs.filter(each => each.seconds !== null);
+  if (timed.length === 0) {
+    const elsewhere = record.compiles.some(each => each.halves?.some(half => half.runs === false));
+    return `No kernel was timed by itself${elsewhere ? ": they were made for a machine that is not here" : ""}. What each moves and computes:`;
+  }
+  const total = timed.reduce((sum, each) => sum + (each.seconds ?? 0), 0);
+  const why = whyNoOverhead(record, costs);
+  return `${counted(timed)}, ${seconds(total)} together`
+    + (timed.length < costs.length ? `; ${costs.length - timed.length} could not be timed` : "")
+    + (why ? `. What is spent outside them is not told: ${why}.` : ".");
 }
 
 function counted(timed: readonly Cost[]): string {

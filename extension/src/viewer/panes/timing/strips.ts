@@ -4,9 +4,9 @@ import { across, drawing, linear, logarithmic, textWidth } from "../../chart";
 import { svg } from "../../dom";
 import { seconds } from "../../format";
 import type { SamplesData } from "../../record";
-import { farApart, quartiles, stacked, withSpread } from "./figures";
+import { farApart, quartiles, ratio, stacked, withSpread, writtenRatio } from "./figures";
 
-const LEFT = 76;
+const LEFT = 112;
 const ROW = 68;
 const DOTS = 40;
 const COLUMN = 5;
@@ -20,26 +20,31 @@ export function drawStrips(contestants: readonly SamplesData[], width: number): 
   const right = width - 22;
   const x = log ? logarithmic(least * 0.9, most * 1.1, LEFT, right) : linear(0, most * 1.03, LEFT, right, Math.floor(width / 110));
   const bottom = contestants.length * ROW + 6;
-  const rows = contestants.map((each, n) => drawRow(each, n * ROW, x, width));
+  const eager = contestants.find(each => each.name === "eager");
+  const rows = contestants.map((each, n) => drawRow(each, n * ROW, x, width, each === eager ? [] : (eager?.samples ?? [])));
   const name = `Samples of ${contestants.map(each => each.name).join(", ")}`;
   const axis = across(x, bottom, bottom, seconds, log ? "time of a call, on a logarithmic axis" : "time of a call", right);
   return drawing(width, bottom + 34, name, axis, ...rows);
 }
 
-function drawRow({ name, samples, median, spread }: SamplesData, top: number, x: (value: number) => number, width: number): SVGGElement {
+function drawRow(
+  { name, samples, median, spread, compile_seconds: compile }: SamplesData, top: number, x: (value: number) => number, width: number, eager: readonly number[],
+): SVGGElement {
   const base = top + DOTS + 6;
   const positive = samples.filter(each => each > 0);
   const dots = stacked(positive, x, COLUMN);
   const step = Math.min(COLUMN, (DOTS - 4) / Math.max(1, ...dots.map(each => each.level)));
   const [low, high] = quartiles(positive);
-  const label = withSpread(median, spread);
+  const compared = ratio(samples, eager);
+  const label = withSpread(median, spread) + (compared ? `, ${writtenRatio(compared)} eager's speed${compared.unclear ? " (within the spread)" : ""}` : "");
   const middle = x(median);
   const room = textWidth(label) / 2 + 4;
   const at = Math.min(Math.max(middle, LEFT + room), width - room);
   return svg(
     "g", { class: `ex-contestant ex-is-${contestantClass(name)}`, role: "img", "aria-label": `${name}: median ${label} over ${samples.length} samples` },
-    svg("text", { class: "ex-contestant-name", x: 0, y: base }, name),
-    svg("text", { class: "ex-tick", x: 0, y: base + 13 }, `${samples.length} samples`),
+    svg("text", { class: "ex-contestant-name", x: 0, y: base - 4 }, name),
+    svg("text", { class: "ex-tick", x: 0, y: base + 9 }, `${samples.length} samples`),
+    typeof compile === "number" ? svg("text", { class: "ex-tick", x: 0, y: base + 22 }, `compiled in ${seconds(compile)}`) : null,
     svg("line", { class: "ex-axis ex-base", x1: LEFT, x2: width - 22, y1: base + 1, y2: base + 1 }),
     ...dots.map(dot => svg("circle", { class: "ex-sample", cx: dot.x, cy: base - 3 - dot.level * step, r: RADIUS })),
     svg("rect", { class: "ex-quartiles", x: x(low), y: base + 4, width: Math.max(2, x(high) - x(low)), height: 6, rx: 2 }),
