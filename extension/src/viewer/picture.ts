@@ -99,8 +99,8 @@ export class Picture<Row> {
 }
 
 const STYLES = [
-  "fill", "fill-opacity", "stroke", "stroke-width", "stroke-opacity", "stroke-dasharray", "stroke-linejoin", "opacity",
-  "font-family", "font-size", "font-weight", "font-style", "font-variant-numeric", "text-anchor", "paint-order", "white-space",
+  "fill", "fill-opacity", "stroke", "stroke-width", "stroke-opacity", "stroke-dasharray", "stroke-linejoin", "stroke-linecap", "opacity",
+  "font-family", "font-size", "font-weight", "font-style", "font-variant-numeric", "text-anchor", "text-decoration-line", "paint-order", "white-space",
 ] as const;
 
 /** A drawing that looks the same without the page's style sheets: a copy in which each element says how it looks. */

@@ -19,7 +19,7 @@ export class Card {
     const { title, meaning, facts } = told(mark);
     const close = this.closable && h("button", { type: "button", class: "ex-button", "aria-label": "Close", title: "Close", onclick: this.closable }, "×");
     this.element.replaceChildren(
-      h("header", {}, h("strong", {}, title), close),
+      h("div", { class: "ex-g-card-head" }, h("strong", {}, title), close),
       ...(meaning ? [h("p", { class: "ex-g-meaning" }, meaning)] : []),
       h("dl", {}, ...facts.flatMap(fact => [h("dt", {}, fact.name), h("dd", {}, this.value(fact))])),
     );

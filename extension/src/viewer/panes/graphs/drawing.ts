@@ -15,6 +15,8 @@ import { next, type Way } from "./walk";
 export interface Hooks {
   hovered(mark: Mark | null, x: number, y: number): void;
   chosen(mark: Mark | null): void;
+  /** The keyboard came to a mark, or left (null). */
+  walked(mark: Mark | null): void;
   /** A group is to be opened or closed. */
   toggled(mark: Mark): void;
   /** The group around a mark is to be closed. */
@@ -79,6 +81,7 @@ export class Drawing {
     observer.observe(this.element);
     const key = (event: KeyboardEvent) => this.key(event);
     this.element.addEventListener("keydown", key);
+    this.element.addEventListener("blur", () => this.hooks.walked(null));
     this.disposers.push(
       () => observer.disconnect(),
       gestures(this.element, {
@@ -361,7 +364,7 @@ export class Drawing {
     else if (event.key === "Enter" && current) current.item.kind === "leaf" ? this.hooks.chosen(current) : this.hooks.toggled(current);
     else if (event.key === " " && current) this.hooks.chosen(current);
     else if (event.key === "Backspace" && current) this.hooks.left(current);
-    else if (event.key === "Escape" && current) this.setCurrent(null);
+    else if (event.key === "Escape" && current) this.let();
     else return;
     event.preventDefault();
     event.stopPropagation();
@@ -373,6 +376,12 @@ export class Drawing {
     if (!mark) return;
     this.setCurrent(mark);
     this.reveal(mark);
+    this.hooks.walked(mark);
+  }
+
+  private let(): void {
+    this.setCurrent(null);
+    this.hooks.chosen(null);
   }
 }
 

@@ -21,10 +21,9 @@ export class KeptList {
   constructor(private readonly context: Context, chosen: (id: string) => void) {
     this.table = new DataTable<SavedData>("What the backward needs of the forward", [
       {
-        name: "Value", text: each => each.id, order: each => each.id,
+        name: "Value", text: each => `${each.fate} ${each.id}`, order: each => each.id,
         cell: each => h("span", {}, h("b", { class: `ex-g-glyph ex-g-${each.fate}`, title: FATES[each.fate] ?? each.fate }, GLYPHS[each.fate as keyof typeof GLYPHS] ?? "?"), " ", h("code", {}, each.id)),
       },
-      { name: "Fate", text: each => each.fate, order: each => each.fate },
       { name: "Bytes", numeric: true, text: each => bytes(each.bytes), order: each => each.bytes },
       { name: "Because", text: each => becauseText(each.why), order: each => each.why.title, cell: each => because(each.why, this.context) },
     ], context.selection, {

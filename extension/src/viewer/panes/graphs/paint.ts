@@ -57,7 +57,7 @@ export function paintOf(colouring: Colouring, state: State, kernels: Kernels): P
         return { colour: `--ex-line-${first.order % COLOURS}`, name: homeTitle(first), label, rank: first.order };
       });
     case "bytes":
-      return amounts("Bytes of the result", nodes, bytes, vertex => nodes.get(vertex)?.data.bytes ?? 0, vertices =>
+      return amounts("Bytes of the result", nodes, value => bytes(Math.round(value)), vertex => nodes.get(vertex)?.data.bytes ?? 0, vertices =>
         sum(vertices, vertex => nodes.get(vertex)?.data.bytes ?? 0));
     case "time":
       return amounts("Time of the kernel that it is in", nodes, seconds, vertex => timeOf(homes(vertex)), vertices => {
@@ -143,16 +143,17 @@ function amounts(
   const step = (value: number) => (most > least ? Math.min(Math.floor(((Math.log(value) - least) / (most - least)) * STEPS), STEPS - 1) : STEPS - 1);
   const tint = (value: number): Tint => (value > 0 ? { colour: `--ex-step-${step(value) + 1}`, label: written(value) } : NONE);
   const bounds = (n: number) => written(Math.exp(least + ((n + 1) / STEPS) * (most - least)));
+  const all = ofAll([...nodes.keys()]);
   const counts = Array.from({ length: STEPS }, () => 0);
   for (const value of positive) counts[step(value)]!++;
   const legend = counts.flatMap((many, n) => (many ? [{ colour: `--ex-step-${n + 1}`, label: `up to ${bounds(n)}`, count: many }] : []));
   return {
     title, legend,
     of: vertex => tint(values.get(vertex) ?? 0),
+    // A bar as long as the group's part of the whole.
     ofAll: vertices => {
       const total = ofAll(vertices);
-      const { colour, label } = tint(Math.min(total, Math.exp(most)));
-      return { bars: colour ? [[colour, 1]] : [], label: total > 0 ? written(total) : label };
+      return { bars: total > 0 && all > 0 ? [[`--ex-step-${STEPS - 1}`, Math.min(total / all, 1)]] : [], label: total > 0 ? written(total) : "" };
     },
   };
 }

@@ -68,11 +68,15 @@ export class GraphsPane implements Pane {
     this.drawing = new Drawing(`ex-g${++made}`, {
       hovered: (mark, x, y) => this.hovered(mark, x, y),
       chosen: mark => this.chosen(mark),
+      walked: mark => this.walked(mark),
       toggled: mark => this.toggled(mark),
       left: mark => this.left(mark),
     });
     this.tip = new Card(context, null);
-    this.card = new Card(context, () => this.drawing.setCurrent(null));
+    this.card = new Card(context, () => {
+      this.drawing.setCurrent(null);
+      this.card.show(null);
+    });
     this.drawing.element.append(this.tip.element, this.card.element);
     this.table = new NodeTable(context.selection, vertex => this.near(vertex));
     const text = h("div", { class: "ex-body-text" });
@@ -135,10 +139,12 @@ export class GraphsPane implements Pane {
       return this.render();
     }
     if (compile !== this.read?.compile) {
+      const { read } = this;
       const views = viewsOf(compile);
-      const id = this.read?.compile.id === compile.id ? this.view?.id : undefined;
-      this.read = { compile, views, kernels: new Kernels(compile), subjects: new Map() };
-      this.view = views.find(each => each.id === id);
+      const id = read?.compile.id === compile.id ? this.view?.id : undefined;
+      if (read && sameGraphs(read, compile, views)) this.read = { ...read, compile };
+      else this.read = { compile, views, kernels: new Kernels(compile), subjects: new Map() };
+      this.view = this.read.views.find(each => each.id === id);
     }
     if (!this.view) this.view = this.viewOfStage();
     this.render();
@@ -272,6 +278,11 @@ export class GraphsPane implements Pane {
     this.context.selection.hovered.value = mark?.key ?? null;
     this.tip.show(mark === this.drawing.at ? null : mark);
     if (mark) this.tip.place(x, y);
+  }
+
+  private walked(mark: Mark | null): void {
+    this.context.selection.hovered.value = mark?.key ?? null;
+    if (mark) this.card.show(mark);
   }
 
   private chosen(mark: Mark | null): void {
@@ -432,6 +443,13 @@ export class GraphsPane implements Pane {
       drawn.remove();
     }
   }
+}
+
+/** Whether a compile that grew has the graphs that were read, and nothing new about them. */
+function sameGraphs(read: Read, compile: CompileData, views: readonly View[]): boolean {
+  const { compile: old, views: known } = read;
+  return old.id === compile.id && old.halves === compile.halves && old.saved === compile.saved && known.length === views.length
+    && known.every((view, n) => view.id === views[n]!.id && (view.graph === views[n]!.graph || (view.kind === "eager" && old.eager_backward === compile.eager_backward)));
 }
 
 /** Browsers make no larger canvas; a PNG has two pixels each. */
