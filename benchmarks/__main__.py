@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from benchmarks import cold, correctness, gpu, methods, provenance, record_size, recording, speed
+from benchmarks import cold, correctness, gpu, methods, provenance, record_size, recording, speed, viewer
 from benchmarks.report import Report, Selection
 from explorer.environment import describe
 
@@ -22,6 +22,7 @@ BENCHMARKS = {
     "speed": speed.run,
     "gpu": gpu.run,
     "methods": methods.run,
+    "viewer": viewer.run,
 }
 
 LOG_WIDTH = 150
