@@ -67,6 +67,8 @@ test("lines that caused instructions alone have no colour", () => {
     { id: "f0@0", op: "NOP", arg: "", origins: ["m.py:1"] }, { id: "f0@1", op: "LOAD_FAST", arg: "x", origins: ["m.py:2"] },
   ] }];
   const palette = new Palette(new Links(record({ ...compile("f0", [["fx.x", ["f0@1"]]]), codes })));
+  const links = new Links(record({ ...compile("f0", [["fx.x", ["f0@1"]]]), codes }, compile("f1", [["fx.y", ["m.py:1"]]])));
+  assert.deepEqual(["|m.py:1", "|m.py:2", "f0|f0@0"].map(each => links.programsOf(each)), [["f1"], ["f0"], []]);
   assert.deepEqual(["|m.py:1", "|m.py:2", "f0|f0@0", "f0|f0@1", "f0|fx.x"].map(each => palette.of(each)), [null, 0, null, 0, 0]);
 });
 

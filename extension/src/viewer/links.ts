@@ -71,6 +71,12 @@ export class Links {
     });
   }
 
+  /** The compiles in whose programs an element's chain is: more than instructions. */
+  programsOf(of: Key): string[] {
+    const found = [...this.chain(of)].filter(each => !this.instructions.has(this.numbers.get(each) ?? -1));
+    return [...new Set(found.map(each => parts(each).compile))].filter(Boolean);
+  }
+
   /** How the origins of an element were worked out, where its compiler did not tell them. */
   inferred(of: Key): string | undefined {
     return this.guessed.get(of);

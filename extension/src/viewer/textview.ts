@@ -62,7 +62,6 @@ export class TextView {
 
   constructor(into: HTMLElement, private readonly context: { readonly selection: Selection; readonly model: Pick<Model, "links"> }, marked = false) {
     this.view = new EditorView({ parent: into, state: this.state(marked) });
-    this.view.dom.classList.add("ex-textview");
     this.view.dom.append(this.ruler.element);
     const { selection } = context;
     this.disposers = [
@@ -159,7 +158,8 @@ export class TextView {
   private rule(): void {
     const chain = this.context.selection.chain.value;
     const { rows } = this.shown;
-    const lit = chain.size === 0 ? [] : rows.flatMap((row, n) => (row.stands?.some(key => chain.has(key)) ? [n] : []));
+    const seen = this.view.contentHeight <= this.view.scrollDOM.clientHeight;
+    const lit = chain.size === 0 || seen ? [] : rows.flatMap((row, n) => (row.stands?.some(key => chain.has(key)) ? [n] : []));
     this.ruler.show(lit, rows.length);
   }
 
@@ -214,6 +214,7 @@ export class TextView {
     const extensions: Extension[] = [
       EditorState.readOnly.of(true),
       EditorView.editable.of(false),
+      EditorView.editorAttributes.of({ class: "ex-textview" }),
       EditorView.contentAttributes.of(() => ({ tabindex: "0", "aria-label": this.shown.label })),
       keymap.of([
         { key: "ArrowDown", run: () => this.step(1) },

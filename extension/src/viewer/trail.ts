@@ -35,9 +35,8 @@ export class Trail {
     const links = this.context.model.links.value;
     const files = this.context.model.files.value;
     const { causes, effects } = chainInWords(links, what, files);
-    const elsewhere = compilesOf(links, what).filter(id => id !== this.context.compile.value);
-    const here = elsewhere.length < compilesOf(links, what).length;
-    const go = here ? [] : elsewhere.slice(0, MOST_NAMED).map(id =>
+    const programs = links.programsOf(what);
+    const go = programs.includes(this.context.compile.value) ? [] : programs.slice(0, MOST_NAMED).map(id =>
       h("button", { type: "button", class: "ex-link", onclick: () => (this.context.compile.value = id) }, `in ${id}`));
     const guessed = links.inferred(what);
     this.element.replaceChildren(
@@ -48,11 +47,6 @@ export class Trail {
       ...(pinned.value === null ? [] : [h("span", { class: "ex-trail-pin" }, pinned.value === what ? "pinned " : `pinned: ${nameOf(pinned.value, files)} `, free)]),
     );
   }
-}
-
-/** The compiles that an element's chain runs through. */
-function compilesOf(links: Links, what: Key): string[] {
-  return [...new Set([...links.chain(what)].map(each => parts(each).compile))].filter(Boolean);
 }
 
 /** An element's name as a person reads it. */
