@@ -1,4 +1,4 @@
-"""The magics: `%%explore`, `%explore`, `%explore_diff`, `%explore_config`, `%explore_report`."""
+"""The magics: `%%explore`, `%explore`, `%explore_diff`, `%explore_config`, `%explore_report`; `%%compare` is beside."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from IPython.core.magic_arguments import argument, magic_arguments, parse_argstr
 
 from explorer.exploration import ENGINES
 from explorer.notebook.cell import Plan, plan
+from explorer.notebook.comparing import ComparingMagics
 from explorer.notebook.instrument import Instrument, Watched, mark
 from explorer.notebook.live import Live
 from explorer.notebook.session import Options, Session
@@ -372,7 +373,7 @@ def load(shell: InteractiveShell) -> None:
     """Registers the magics in a shell, in place of those of an earlier load."""
     unload(shell)
     magics = ExplorerMagics(shell)
-    shell.register_magics(magics)
+    shell.register_magics(magics, ComparingMagics(shell))
     shell.input_transformers_cleanup.append(mark)
     shell.ast_transformers.append(magics.instrument)
     shell.events.register("pre_run_cell", magics.starts)
