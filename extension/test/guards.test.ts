@@ -193,7 +193,7 @@ test("what is not described, or not understood, never passes", () => {
 test("sizes as typed", () => {
   const read: [string, number[]][] = [["4, 8", [4, 8]], ["(4,8,)", [4, 8]], ["[4 8]", [4, 8]], ["4x8", [4, 8]], ["", []], ["()", []], ["7", [7]], [" 0 , 1 ", [0, 1]]];
   for (const [text, sizes] of read) assert.deepEqual(parseSizes(text), sizes, text);
-  for (const text of ["a", "4, -1", "1.5", "4,,8", "99999999999999999999", "1e3", "4, *", Array(65).fill("1").join(",")]) {
+  for (const text of ["a", "4, -1", "1.5", "4,,8", "1, 1x0", "99999999999999999999", "1e3", "4, *", Array(65).fill("1").join(",")]) {
     assert.throws(() => parseSizes(text), Mistyped, text);
   }
   assert.equal(writtenSizes([4, null]), "4, *");

@@ -1,6 +1,7 @@
 // A form that describes a call: one group of fields for each input, starting from the values seen at capture.
 
 import { h } from "../../dom";
+import { count } from "../../format";
 import type { GlobalStateData, InputData, TensorFactsData } from "../../record";
 import {
   contiguous, DTYPES, isContiguous, type Kind, KINDS, kindOf, Mistyped, ofKind, parseConstant, parseSizes, resized, writtenSizes,
@@ -22,7 +23,7 @@ export function form(
   const groups = inputs.map(input => () => group(input, isChanged, changes));
   return h(
     "div", { class: "ex-form" }, ...groups.slice(0, shown).map(make => make()),
-    folded(`${groups.length - shown} more values that guards ask about`, groups.slice(shown)),
+    folded(`${count(groups.length - shown, "more value")} that guards ask about`, groups.slice(shown)),
     state ? folded("Global state", [() => stateGroup(state, changes)]) : null,
   );
 }

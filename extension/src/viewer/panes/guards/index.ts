@@ -202,11 +202,12 @@ class GuardsPane implements Pane {
         cell: each => h("span", { class: LOOKS[each.outcome], title: each.outcome === "undecided" ? "It cannot be decided here; it held at capture" : undefined }, MARKS[each.outcome]),
       },
       {
-        name: "Guard", text: ({ guard, how }) => [guard.expression, ...how, seenBeside(guard) ? `seen: ${seenBeside(guard)}` : ""].filter(Boolean).join("; "), order: each => each.guard.expression,
+        name: "Guard", order: each => each.guard.expression,
+        text: ({ guard, how }) => [guard.expression, ...how, seenBeside(guard), guard.why].filter(Boolean).join("; "),
         cell: ({ guard, outcome, how }) => h(
           "div", { class: "ex-expression" }, h("code", {}, guard.expression),
           ...(outcome === "holds" ? [] : how.map(each => h("div", { class: outcome === "fails" ? "ex-how ex-fails" : "ex-how" }, each))),
-          seenBeside(guard) ? h("div", { class: "ex-how" }, "seen: ", h("code", {}, seenBeside(guard))) : null,
+          ...[seenBeside(guard), guard.why].filter(Boolean).map(each => h("div", { class: "ex-how" }, each)),
         ),
       },
       { name: "Kind", text: each => each.guard.property.replace("_", " "), order: each => each.guard.property },
@@ -214,7 +215,6 @@ class GuardsPane implements Pane {
         name: "From", text: each => [this.place(each.guard), each.guard.cause].filter(Boolean).join(" "), order: each => each.guard.span?.line ?? null,
         cell: ({ guard }) => h("div", { class: "ex-from" }, this.place(guard) ? h("code", {}, this.place(guard)) : null, this.cause(guard)),
       },
-      { name: "Because", text: each => each.guard.why, cell: each => h("div", { class: "ex-because-text" }, each.guard.why) },
     ];
   }
 
@@ -237,12 +237,13 @@ class GuardsPane implements Pane {
       ? (accepts === compile ? `The code of ${compile.id} would run` : `No recompile: ${accepts.id}, another compile of this frame, accepts it`)
       : refused ? "It would run eagerly" : "It would be compiled anew";
     const said: string[] = [];
+    const always = this.context.model.record.value.config["dynamic"] === "True";
     if (accepts) {
       if (undecided > 0) said.push(`${count(undecided, "guard")} of ${accepts.id} cannot be decided here; ${undecided === 1 ? "it" : "they"} held when it was made.`);
     } else if (refused) {
       said.push(`${refused[0]?.toUpperCase()}${refused.slice(1)}.`);
     } else if (dynamic.length > 0) {
-      said.push(`The new code would take ${dynamic.join(", ")} as ${dynamic.length === 1 ? "a symbol" : "symbols"}: what was seen to change is not fixed again.`);
+      said.push(`The new code would take ${dynamic.join(", ")} as ${dynamic.length === 1 ? "a symbol" : "symbols"}: ${always ? "dynamic=True asks for it" : "what was seen to change is not fixed again"}.`);
     } else {
       said.push("No size would become dynamic: what differs is fixed in each compile.");
     }
@@ -283,7 +284,7 @@ class GuardsPane implements Pane {
 
 /** What the value was at capture, where the guard itself does not say it. */
 function seenBeside(guard: GuardData): string {
-  return guard.seen && !guard.expression.includes(guard.seen) ? guard.seen : "";
+  return guard.seen && !guard.expression.includes(guard.seen) ? `seen: ${guard.seen}` : "";
 }
 
 /** What a person changes first comes first: arguments, then tensors that are no parameters, then plain values. */

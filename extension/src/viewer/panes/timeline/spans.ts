@@ -117,7 +117,7 @@ export function tableOf(record: RecordData): Row[] {
       const builds = stage?.name === "build" ? (half?.builds ?? []) : [];
       return [
         { compile, stage, name: span.name, from: span.from, seconds: span.seconds, note },
-        ...builds.map(build => ({ compile, build, name: `${build.tool} ${build.version}`, from: null, seconds: build.seconds, note: build.cached ? "from the cache" : "built" })),
+        ...builds.map(build => ({ compile, build, name: build.version.startsWith(build.tool) ? build.version : `${build.tool} ${build.version}`, from: null, seconds: build.seconds, note: build.cached ? "from the cache" : "built" })),
       ];
     });
     const between = whole.seconds - inStages;

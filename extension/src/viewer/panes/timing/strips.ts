@@ -36,15 +36,17 @@ function drawRow(
   const step = Math.min(COLUMN, (DOTS - 4) / Math.max(1, ...dots.map(each => each.level)));
   const [low, high] = quartiles(positive);
   const compared = ratio(samples, eager);
-  const label = withSpread(median, spread) + (compared ? `, ${writtenRatio(compared)} eager's speed${compared.unclear ? " (within the spread)" : ""}` : "");
+  const label = withSpread(median, spread);
+  const told = compared ? `${writtenRatio(compared)} eager's speed${compared.unclear ? ", within the spread" : ""}` : "";
   const middle = x(median);
   const room = textWidth(label) / 2 + 4;
   const at = Math.min(Math.max(middle, LEFT + room), width - room);
   return svg(
-    "g", { class: `ex-contestant ex-is-${contestantClass(name)}`, role: "img", "aria-label": `${name}: median ${label} over ${samples.length} samples` },
+    "g", { class: `ex-contestant ex-is-${contestantClass(name)}`, role: "img", "aria-label": [`${name}: median ${label} over ${samples.length} samples`, told].filter(Boolean).join(", ") },
     svg("text", { class: "ex-contestant-name", x: 0, y: base - 4 }, name),
     svg("text", { class: "ex-tick", x: 0, y: base + 9 }, `${samples.length} samples`),
     typeof compile === "number" ? svg("text", { class: "ex-tick", x: 0, y: base + 22 }, `compiled in ${seconds(compile)}`) : null,
+    svg("text", { class: "ex-tick", x: width - 22, y: top + 10, "text-anchor": "end" }, told),
     svg("line", { class: "ex-axis ex-base", x1: LEFT, x2: width - 22, y1: base + 1, y2: base + 1 }),
     ...dots.map(dot => svg("circle", { class: "ex-sample", cx: dot.x, cy: base - 3 - dot.level * step, r: RADIUS })),
     svg("rect", { class: "ex-quartiles", x: x(low), y: base + 4, width: Math.max(2, x(high) - x(low)), height: 6, rx: 2 }),
