@@ -1,7 +1,7 @@
 // A Jupyter server of the test's own: a folder of its own, no user's configuration, the extension as it was built here.
 
 import { spawn, type ChildProcess } from "node:child_process";
-import { cpSync, existsSync, mkdirSync, mkdtempSync, rmSync, symlinkSync } from "node:fs";
+import { cpSync, existsSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
@@ -30,11 +30,13 @@ export class Server {
     mkdirSync(join(home, "jupyter/labextensions"), { recursive: true });
     symlinkSync(BUILT, join(home, "jupyter/labextensions/torch-explorer"));
     for (const file of files) cpSync(file, join(folder, file.split("/").at(-1) ?? file));
+    const quiet = join(home, "settings/@jupyterlab/apputils-extension");
+    mkdirSync(quiet, { recursive: true });
+    writeFileSync(join(quiet, "notification.jupyterlab-settings"), JSON.stringify({ fetchNews: "false", checkForUpdates: false }));
     const port = await freePort();
     const options = {
       "ServerApp.port": port, "ServerApp.port_retries": 0, "ServerApp.root_dir": folder, "ServerApp.allow_root": true,
-      "ServerApp.open_browser": false, "IdentityProvider.token": TOKEN, "LabApp.news_url": "None", "LabApp.check_for_updates_class": "jupyterlab.NeverCheckForUpdate",
-      "LabApp.extension_manager": "readonly", "LabApp.expose_app_in_browser": true,
+      "ServerApp.open_browser": false, "IdentityProvider.token": TOKEN,       "LabApp.extension_manager": "readonly", "LabApp.expose_app_in_browser": true,
       "JupyterNotebookApp.expose_app_in_browser": true, "LabApp.workspaces_dir": join(home, "workspaces"),
       "LabApp.user_settings_dir": join(home, "settings"),
     };
@@ -43,6 +45,7 @@ export class Server {
       ...process.env,
       JUPYTER_CONFIG_DIR: join(home, "config"), JUPYTER_DATA_DIR: join(home, "data"), JUPYTER_RUNTIME_DIR: join(home, "run"),
       JUPYTER_PATH: join(home, "jupyter"), IPYTHONDIR: join(home, "ipython"), PYTHONPATH: CHECKOUT,
+      XDG_CACHE_HOME: join(home, "cache"),
     };
     const server = spawn(PYTHON, ["-m", MODULES[app], ...flags], { cwd: folder, env: environment, stdio: ["ignore", "ignore", "pipe"] });
     const made = new Server(folder, home, port, server);
