@@ -328,6 +328,8 @@ def _library(value: Any) -> str:
 
 
 def _harmless(value: Any, path: str, module: str) -> None:
+    if value is sys.stdout or value is sys.stderr:
+        return  # what a repeat writes there is discarded
     home = str(getattr(value, "__module__", None) or module)
     both = (module, home)
     if any(name.partition(".")[0] not in HARMLESS for name in both) or any(name.startswith(HARMFUL) for name in both):

@@ -1,0 +1,530 @@
+"""The magics in a shell of this process: what a cell does is what it does without them, and the record is beside it."""
+
+import json
+import random
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import msgspec
+import numpy
+import pytest
+import torch
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.utils.capture import capture_output
+from traitlets.config import Config
+
+from explorer import Record
+from explorer.ir import record as data
+from explorer.notebook import magics, session
+
+SETUP = """
+import torch, random, numpy
+import torch.nn.functional as F
+torch.manual_seed(0)
+x, w = torch.randn(8, 4), torch.randn(4)
+calls = 0
+def count(value):
+    global calls
+    calls += 1
+    return value
+"""
+
+
+class Shell:
+    """A shell with the extension loaded."""
+
+    def __init__(self, shell: InteractiveShell) -> None:
+        self.shell = shell
+        self.names = shell.user_ns
+
+    def run(self, cell: str, **given) -> SimpleNamespace:
+        """What a cell printed, displayed and left behind. `record` is what the last display shows."""
+        with capture_output() as caught:
+            result = self.shell.run_cell(cell, store_history=True, **given)
+        shown = [output for output in caught.outputs if output.data and data.MIME in output.data]
+        record = msgspec.convert(shown[-1].data[data.MIME], data.RecordData) if shown else None
+        return SimpleNamespace(
+            out=plain(caught.stdout), error=caught.stderr, outputs=caught.outputs, shown=shown, record=record,
+            result=result, success=result.success,
+        )  # fmt: skip
+
+
+def plain(text: str) -> str:
+    return re.sub(r"\x1b\[[0-9;]*m", "", text)
+
+
+@pytest.fixture(scope="module")
+def loaded() -> Iterator[InteractiveShell]:
+    InteractiveShell.clear_instance()
+    config = Config()
+    config.HistoryManager.enabled = False
+    shell = InteractiveShell.instance(config=config)
+    shell.run_line_magic("load_ext", "explorer")
+    yield shell
+    shell.run_line_magic("unload_ext", "explorer")
+    InteractiveShell.clear_instance()
+
+
+@pytest.fixture
+def shell(loaded: InteractiveShell) -> Shell:
+    loaded.reset(new_session=False)
+    loaded.magics_manager.registry["ExplorerMagics"].kept.clear()
+    loaded.run_line_magic("explore_config", "--reset --no-time")
+    found = Shell(loaded)
+    assert found.run(SETUP).success
+    return found
+
+
+# ------------------------------------------------------------------------------------------- the cell runs as usual
+
+
+def test_the_value_is_computed_once_assigned_and_recorded(shell):
+    done = shell.run("%%explore\nprint('once')\ny = torch.relu(count(x) * w).sum(-1)")
+    assert done.success
+    assert done.out == "once\n"
+    assert shell.names["calls"] == 1
+    assert torch.equal(shell.names["y"], torch.relu(shell.names["x"] * shell.names["w"]).sum(-1))
+    assert [compile.title for compile in done.record.compiles] == ["cell"]
+    assert sum(len(half.kernels) for half in done.record.compiles[0].halves) == 1
+    assert not done.record.error
+    assert not done.record.notes
+
+
+def test_the_last_expression_is_displayed(shell):
+    done = shell.run("%%explore\nx + w")
+    assert "tensor" in done.out
+    assert torch.equal(done.result.result, shell.names["x"] + shell.names["w"])
+    assert len(done.shown) == 2
+    assert "tensor" not in shell.run("%%explore\nx + w;").out
+
+
+RANDOM = "y = F.dropout(x, 0.5) * random.random() + torch.rand(4) + numpy.random.rand()"
+
+
+def test_random_numbers_are_those_without_the_magic(shell):
+    drawn = []
+    for magic in ("", "%%explore --time\n"):
+        torch.manual_seed(7)
+        random.seed(7)
+        numpy.random.seed(7)
+        assert shell.run(magic + RANDOM).success
+        drawn.append((shell.names["y"], torch.rand(3), random.random(), numpy.random.rand()))
+    assert all(torch.equal(a, b) for a, b in zip(drawn[0][:2], drawn[1][:2], strict=True))
+    assert drawn[0][2:] == drawn[1][2:]
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "y = 1\nz = undefined + y",
+        "def f(v):\n    return v / 0\n\ny = f(count(1))",
+        "x.view(3, 3)",
+        "raise KeyError('k')",
+        "x.sum().backward()",
+    ],
+)
+def test_errors_look_as_without_the_magic(shell, cell):
+    def seen(text: str) -> str:
+        return re.sub(r"In\[\d+\]|line \d+|^.*\b1 # .*\n|^[->\s]*\d+ ", "", plain(text), flags=re.MULTILINE)
+
+    with_magic, without = shell.run("%%explore\n" + cell), shell.run("# a comment\n" + cell)
+    assert not with_magic.success
+    assert seen(with_magic.out) == seen(without.out)
+    assert type(with_magic.result.error_in_exec) is type(without.result.error_in_exec)
+    assert "explorer" not in with_magic.out
+    assert not with_magic.shown
+
+
+def test_a_syntax_error_is_pythons(shell):
+    done = shell.run("%%explore\ny = x +")
+    assert isinstance(done.result.error_before_exec, SyntaxError)
+    assert not done.shown
+
+
+def test_a_return_outside_a_function_is_pythons(shell):
+    done = shell.run("%%explore\nreturn x")
+    assert not done.success
+    assert "outside function" in done.out
+
+
+@pytest.mark.parametrize(
+    ("cell", "said"),
+    [
+        ("%%explore", "the cell is empty"),
+        ("%%explore\n\n", "the cell is empty"),
+        ("%%explore\ndef f(a):\n    return a", "definition of `f`"),
+        ("%%explore\nimport math", "an import"),
+        ("%%explore\ny = x\n!true", "magic or a shell command"),
+        ("%%explore\ny = x\n%time 1", "magic or a shell command"),
+        ("%%explore\ny = await count(x)", ""),
+    ],
+)
+def test_nothing_to_explore_is_said(shell, cell, said):
+    done = shell.run(cell)
+    if said:
+        assert done.success
+        assert "Nothing is explored" in done.out
+    assert said in done.out
+    assert not done.shown
+
+
+def test_magics_and_shell_lines_in_the_cell_run(shell):
+    done = shell.run("%%explore\n%time a = count(1)\n!echo hello\ny = x + a")
+    assert done.success
+    assert "hello" in done.out
+    assert "Wall time" in done.out
+    assert shell.names["calls"] == 1
+    assert done.record.compiles
+
+
+def test_a_cell_may_await(shell):
+    done = shell.run("%%explore\nimport asyncio\nawait asyncio.sleep(0)\ny = x * 2")
+    assert done.success
+    assert done.record.compiles
+
+
+def test_other_cell_magics_go_around(shell):
+    assert "Wall time" in shell.run("%%time\n%%explore\ny = x * 2").out
+    done = shell.run("%%explore\n%%time\ny = x * 2")
+    assert not done.success
+    assert "write %%time above" in done.error + done.out
+
+
+def test_cells_without_the_magic_are_left_alone(shell):
+    done = shell.run("y = count(x) + 1\ny")
+    assert done.success
+    assert not done.shown
+
+
+def test_a_user_who_resets_the_names_may_go_on(shell):
+    shell.shell.run_line_magic("reset", "-f")
+    assert shell.run("%%explore\nimport torch\ny = torch.ones(3) + 1").record.compiles
+
+
+# --------------------------------------------------------------------------------------------------- what is explored
+
+
+def test_a_bare_name_at_the_end(shell):
+    done = shell.run("%%explore\ny = x * w\ny")
+    assert done.record.title == "y = x * w"
+    assert torch.equal(done.result.result, shell.names["y"])
+
+
+def test_a_function_defined_and_called(shell):
+    done = shell.run("%%explore\ndef f(a):\n    return torch.relu(a) + 1\n\ny = f(x)")
+    assert any(code.name == "f" for code in done.record.compiles[0].codes)
+    assert done.record.sources
+
+
+def test_a_module(shell):
+    shell.run("m = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU())")
+    done = shell.run("%%explore\ny = m(x)")
+    assert len(done.record.compiles[0].halves) == 2
+    done = shell.run("%%explore --no-grad\ny = m(x)")
+    assert len(done.record.compiles[0].halves) == 1
+
+
+def test_a_loop(shell):
+    done = shell.run("%%explore\nfor i in range(3):\n    x = x + i")
+    assert torch.equal(shell.names["x"], done.result.info and shell.names["x"])
+    assert done.record.coverage.kernel == 3
+
+
+def test_backward_is_explored_with_what_computes_the_loss(shell):
+    shell.run("m = torch.nn.Linear(4, 1)\nopt = torch.optim.SGD(m.parameters(), lr=0.1)")
+    done = shell.run("%%explore\nx2 = x * 2\nloss = m(x2).pow(2).mean()\nloss.backward()\nopt.step()\nloss.item()")
+    [compile] = done.record.compiles
+    assert len(compile.halves) == 2
+    lines = {
+        node.span.line for stage in compile.stages if stage.name == "capture" for node in stage.graph.nodes if node.span
+    }
+    assert lines == {3}
+    assert "opt" not in done.record.title
+    assert any("loss.backward()" in note for note in done.record.notes)
+
+
+def test_the_users_gradients_and_steps_are_those_of_one_run(shell):
+    left = []
+    for magic in ("", "%%explore --time\n"):
+        shell.run("torch.manual_seed(1)\nm = torch.nn.Linear(4, 1)\nopt = torch.optim.Adam(m.parameters(), lr=0.1)")
+        assert shell.run(magic + "loss = m(x).pow(2).mean()\nloss.backward()\nopt.step()").success
+        m, opt = shell.names["m"], shell.names["opt"]
+        left.append((m.weight.detach().clone(), m.weight.grad.clone(), [s["step"] for s in opt.state.values()]))
+    assert torch.equal(left[0][0], left[1][0])
+    assert torch.equal(left[0][1], left[1][1])
+    assert left[0][2] == left[1][2]
+
+
+def test_backward_of_an_earlier_cells_loss_is_said_and_runs(shell):
+    shell.run("m = torch.nn.Linear(4, 1)\nloss = m(x).sum()")
+    done = shell.run("%%explore\nloss.backward()")
+    assert done.success
+    assert "computed in an earlier cell" in done.out
+    assert "%%explore\n    loss = ..." in done.out
+    assert shell.names["m"].weight.grad is not None
+    assert not done.shown
+
+
+def test_a_value_of_an_earlier_cell_ends_the_backward_shown(shell):
+    shell.run("m = torch.nn.Linear(4, 4)\nh = m(x)")
+    done = shell.run("%%explore\nloss = h.sum()\nloss.backward()")
+    assert any("`h` was computed in an earlier cell" in note for note in done.record.notes)
+
+
+# ------------------------------------------------------------------------------------ repeats leave nothing behind
+
+STEP = """
+m = torch.nn.Linear(4, 1)
+opt = torch.optim.SGD(m.parameters(), lr=0.1, momentum=0.9)
+steps = 0
+def step(batch):
+    global steps
+    steps += 1
+    opt.zero_grad()
+    loss = m(batch).pow(2).mean()
+    loss.backward()
+    opt.step()
+    return loss
+"""
+
+
+def test_a_training_step_over_the_notebooks_globals(shell):
+    left = []
+    for magic in ("", "%%explore --time -o record\n"):
+        shell.run("torch.manual_seed(1)" + STEP)
+        assert shell.run(magic + "loss = step(x)").success
+        left.append((shell.names["m"].weight.detach().clone(), shell.names["steps"]))
+    assert torch.equal(left[0][0], left[1][0])
+    assert left[0][1] == left[1][1] == 1
+    timing = shell.names["record"].timing
+    assert {each.name for each in timing.contestants} == {"eager", "explorer"}
+    assert timing.accuracy.compared > 2
+    assert not timing.accuracy.first_parting
+
+
+def test_what_grows_grows_once(shell):
+    shell.run("log = []\nd = {}\nit = iter([x, x + 1, x + 2])")
+    for cell in ("log.append(x * 2)", "d['k'] = x * 2", "y = next(it) * 2", "x.add_(1)", "x += 1"):
+        done = shell.run(f"%%explore --time\n{cell}")
+        assert done.success
+        assert done.record.compiles
+    names = shell.names
+    assert (len(names["log"]), len(names["d"]), len(list(names["it"]))) == (1, 1, 2)
+
+
+def test_what_ends_when_repeated_is_not_timed_and_says_so(shell):
+    shell.run("queue = [x]")
+    done = shell.run("%%explore --time\ny = queue.pop() * 2")
+    assert "IndexError" in " ".join(done.record.notes)
+    assert done.record.timing is None
+    assert done.record.compiles[0].guards
+    assert any(half.kernels for compile in done.record.compiles for half in compile.halves)
+
+
+@pytest.mark.parametrize(
+    ("before", "cell", "said"),
+    [
+        ("g = (x * i for i in range(9))", "y = next(g) + 1", "g is a generator"),
+        ("f = open('{tmp}/log', 'a')", "n = f.write('line')", "TextIOWrapper"),
+        (
+            "import io\nclass Box: pass\nbox = Box()\nbox.open = io.open",
+            "f = box.open('{tmp}/made', 'a')",
+            "for writing",
+        ),
+        ("def keep(v):\n    torch.save(v, '{tmp}/kept')\n    return v", "y = keep(x) + 1", "torch.save"),
+    ],
+    ids=["generator", "file", "dynamic", "save"],
+)
+def test_what_cannot_be_repeated_is_compiled_and_shown_with_the_reason(shell, tmp_path, before, cell, said):
+    assert shell.run(before.replace("{tmp}", str(tmp_path))).success
+    done = shell.run("%%explore --time\n" + cell.replace("{tmp}", str(tmp_path)))
+    assert done.success
+    assert said in " ".join(done.record.notes)
+    assert done.record.timing is None
+    assert done.record.compiles[0].stages
+    if "f" in shell.names:
+        shell.names["f"].close()
+    if (log := tmp_path / "log").exists():
+        assert log.read_text() == "line"
+
+
+def test_a_long_statement_is_not_timed_unasked(shell, monkeypatch):
+    shell.shell.run_line_magic("explore_config", "--reset")
+    monkeypatch.setattr(session, "LONG", 0.0)
+    done = shell.run("%%explore\ny = x * 2")
+    assert "Not timed" in " ".join(done.record.notes)
+    assert done.record.timing is None
+    assert shell.run("%%explore --time\ny = x * 2").record.timing is not None
+
+
+def test_an_error_in_a_repeat_does_not_reach_the_user(shell):
+    shell.run("calls = 0\ndef once(v):\n    assert count(1) and calls < 2\n    return v * 2")
+    shell.run("state = [1]")
+    done = shell.run("%%explore --time\ny = x * state.pop()")
+    assert done.success
+    assert shell.names["state"] == []
+
+
+# ------------------------------------------------------------------------------------------------------------ options
+
+
+def test_the_record_goes_into_a_variable_and_a_file(shell, tmp_path):
+    file = tmp_path / "r.explore.json.gz"
+    done = shell.run(f"%%explore -o record --save {file} --name mine\ny = x + 1")
+    assert isinstance(shell.names["record"], Record)
+    assert Record.load(file).data == shell.names["record"].data
+    assert done.record.title == "mine"
+    assert str(file) in done.out
+    bundle, metadata = shell.names["record"]._repr_mimebundle_()
+    assert metadata[data.MIME]["live"] == done.shown[0].metadata[data.MIME]["live"]
+    assert bundle[data.MIME]["title"] == "mine"
+
+
+def test_a_file_that_cannot_be_written_loses_nothing(shell, tmp_path):
+    done = shell.run(f"%%explore -o record --save {tmp_path}/absent/r.json\ny = x + 1")
+    assert "Not saved" in done.error
+    assert shell.names["record"].kernels
+
+
+def test_variables_in_the_line_are_expanded(shell, tmp_path):
+    shell.names["folder"] = tmp_path
+    shell.run("%%explore --save {folder}/r.json\ny = x + 1")
+    assert (tmp_path / "r.json").exists()
+
+
+def test_options_reach_the_compiler(shell):
+    assert shell.run("%%explore --dynamic\ny = x + 1").record.config["dynamic"] == "True"
+    assert shell.run("%%explore --no-dynamic\ny = x + 1").record.config["dynamic"] == "False"
+    done = shell.run("%%explore --target cuda:sm_90\ny = x + 1")
+    assert done.record.target == "cuda:sm_90"
+    assert "ptx" in done.record.compiles[0].halves[0].kernels[0].lowered
+
+
+def test_panes_are_named_in_the_outputs_metadata(shell):
+    done = shell.run("%%explore --stage code --stage guards\ny = x + 1")
+    assert [output.metadata[data.MIME]["panes"] for output in done.shown] == [["code", "guards"]] * 2
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("--bogus", "unrecognized arguments"),
+        ("--engine nothing", "invalid choice"),
+        ("--stage nothing", "invalid choice"),
+        ("--target nothing", "no target 'nothing'"),
+        ("-o 1x", "name of a variable"),
+    ],
+)
+def test_a_wrong_option_is_said_before_the_cell_runs(shell, line, said):
+    done = shell.run(f"%%explore {line}\ny = count(x)")
+    assert not done.success
+    assert said in done.error + done.out
+    assert "Traceback" not in done.out
+    assert shell.names["calls"] == 0
+
+
+def test_defaults_for_the_notebook(shell):
+    assert "engine" not in shell.run("%explore_config --dynamic --name all").out.replace("name='all'", "")
+    assert shell.run("%%explore\ny = x + 1").record.title == "all"
+    assert shell.run("%%explore --name one\ny = x + 1").record.title == "one"
+    assert "defaults" in shell.run("%explore_config --reset").out
+    assert shell.run("%%explore --no-time\ny = x + 1").record.title == "y = x + 1"
+
+
+def test_an_expression_on_a_line(shell):
+    done = shell.run("%explore torch.relu(count(x))  + 1")
+    assert torch.equal(done.result.result, torch.relu(shell.names["x"]) + 1)
+    assert shell.names["calls"] == 1
+    assert done.record.compiles
+    shell.run("y = %explore --name 'two words' x * 2")
+    assert torch.equal(shell.names["y"], shell.names["x"] * 2)
+    assert "takes one expression" in shell.run("%explore y = 1").error
+    assert "invalid syntax" in shell.run("%explore y +").error
+    assert "takes an expression" in shell.run("%explore --no-time").error
+    failed = shell.run("%explore undefined + x")
+    assert "NameError" in failed.out
+    assert "explorer/notebook" not in failed.out
+
+
+def test_a_record_before_and_after_an_edit(shell):
+    assert "nothing was explored" in shell.run("%explore_diff").error
+    shell.run("%%explore\ny = x * 2", cell_id="a")
+    assert "explored once" in shell.run("%explore_diff").error
+    shell.run("%%explore\ny = x - 9", cell_id="b")
+    shell.run("%%explore\ny = x * 3", cell_id="a")
+    bundle, _ = shell.run("%explore_diff").result.result._repr_mimebundle_()
+    pair = msgspec.convert(bundle[data.DIFF_MIME], data.DiffData)
+    assert (pair.before.title, pair.after.title) == ("y = x * 2", "y = x * 3")
+    assert "stages differ" in bundle["text/plain"]
+
+
+def test_two_records_by_name_and_file(shell, tmp_path):
+    shell.run(f"%%explore -o one --save {tmp_path}/one.json\ny = x * 2")
+    shell.run("%%explore -o other\ny = x * 3")
+    assert "stages differ" in shell.run(f"%explore_diff {tmp_path}/one.json other").out
+    assert "neither a variable" in shell.run("%explore_diff one nothing").error
+    assert "takes two records" in shell.run("%explore_diff one").error
+
+
+def test_a_report(shell, tmp_path):
+    assert "nothing was explored" in shell.run(f"%explore_report {tmp_path}/r.html").error
+    shell.run("%%explore -o record\ny = x * 2")
+    shell.run(f"%explore_report {tmp_path}/r.html")
+    assert "<html" in (tmp_path / "r.html").read_text()
+    shell.run(f"%explore_report {tmp_path}/s.html record")
+    assert (tmp_path / "s.html").exists()
+    assert "not written" in shell.run(f"%explore_report {tmp_path}/absent/r.html").error
+
+
+def test_help_has_options_and_examples():
+    for magic in ("explore", "explore_diff", "explore_config", "explore_report"):
+        said = getattr(magics.ExplorerMagics, magic).__doc__
+        assert "Examples" in said
+        assert f"%{magic}" in said
+    for option in ("--engine", "--grad", "--dynamic", "--target", "--stage", "--no-time", "--name", "--save", "-o"):
+        assert option in magics.ExplorerMagics.explore.__doc__
+
+
+# ------------------------------------------------------------------------------------------------------------ outputs
+
+
+def test_a_record_as_last_value_shows_the_viewer(shell):
+    done = shell.run("import explorer\nrecord = explorer.explore(torch.relu, time=False)(x)\nrecord")
+    bundle, metadata = shell.shell.display_formatter.format(done.result.result)
+    assert msgspec.convert(bundle[data.MIME], data.RecordData) == shell.names["record"].data
+    assert data.MIME not in metadata
+
+
+def test_outputs_are_json_and_hold_no_script(shell):
+    done = shell.run("%%explore\ny = x * float('inf') - float('inf')\n'<script>alert(1)</script>'; y = x * 2")
+    for output in done.shown:
+        assert data.MIME in json.loads(json.dumps(output.data, allow_nan=False))
+        assert "<script" not in output.data["text/html"]
+        assert "onerror" not in output.data["text/html"]
+
+
+def test_hostile_names_are_text(shell):
+    done = shell.run("%%explore --name '<img/src=x/onerror=alert(1)>'\ny = x * 2")
+    assert "<img" not in done.shown[-1].data["text/html"]
+
+
+def test_loading_twice_leaves_one_of_each(shell):
+    shell.shell.run_line_magic("reload_ext", "explorer")
+    done = shell.run("%%explore --no-time\ny = x * 2")
+    assert len(done.shown) == 2
+    assert shell.shell.input_transformers_cleanup.count(magics.mark) == 1
+
+
+IMPORTED = (
+    "import explorer, sys; print(*[n for n in ('IPython', 'ipywidgets', 'explorer.notebook') if n in sys.modules])"
+)
+
+
+def test_importing_the_package_imports_no_notebook():
+    root = Path(__file__).parent.parent
+    ran = subprocess.run([sys.executable, "-c", IMPORTED], capture_output=True, text=True, cwd=root, timeout=120)
+    assert ran.stdout.strip() == "", ran.stderr
