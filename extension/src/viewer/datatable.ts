@@ -28,6 +28,7 @@ const SHOWN = 200;
 
 export class DataTable<Row> {
   readonly element: HTMLElement;
+  private readonly table: HTMLElement;
   private readonly head = h("tr", {});
   private readonly body = h("tbody", {});
   private readonly more = h("div", { class: "ex-more" });
@@ -43,10 +44,10 @@ export class DataTable<Row> {
     selection: Selection,
     private readonly how: Rows<Row> = {},
   ) {
-    const table = h(
+    this.table = h(
       "table", { class: "ex-table ex-data" }, h("caption", { class: "ex-hidden" }, caption), h("thead", {}, this.head), this.body,
     );
-    this.element = h("div", { class: "ex-wide" }, table, this.more);
+    this.element = h("div", { class: "ex-wide" }, this.table, this.more);
     this.linked = new Linked(this.element, selection, (_, mark) => {
       const row = this.rowOf.get(mark);
       if (row !== undefined) this.how.chosen?.(row);
@@ -97,6 +98,7 @@ export class DataTable<Row> {
   }
 
   private render(): void {
+    this.table.hidden = this.isEmpty;
     this.head.replaceChildren(...this.columns.map(each => this.heading(each)));
     const rows = this.inOrder();
     const shown = this.all ? rows : rows.slice(0, SHOWN);

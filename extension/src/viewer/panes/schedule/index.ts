@@ -44,6 +44,7 @@ class SchedulePane implements Pane {
   private readonly filters: { readonly codes: Signal<readonly string[]>; readonly ok: Signal<readonly string[]> };
   private readonly empty = h("div", { class: "ex-empty" });
   private readonly body: HTMLElement;
+  private readonly pair: HTMLElement;
   private readonly counted = h("p", { class: "ex-say" });
   private picked: string[] = [];
   private pairs: Pairs | null = null;
@@ -65,9 +66,10 @@ class SchedulePane implements Pane {
     this.ok = new Facets("Show only", this.filters.ok);
     const side = h("section", { class: "ex-picture ex-loops" }, h("header", {}, this.textHead));
     this.text = new TextView(side, context);
+    this.pair = this.pairPart();
     this.body = h(
       "div", { class: "ex-schedule" },
-      h("div", { class: "ex-main" }, this.picture.element, this.pairPart(), this.verdictPart()), side,
+      h("div", { class: "ex-main" }, this.picture.element, this.pair, this.verdictPart()), side,
     );
     into.append(this.empty, h("div", { class: "ex-pad" }, this.body));
     const again = () => this.render(this.choice.looked.value);
@@ -141,6 +143,7 @@ class SchedulePane implements Pane {
     const operations = half.schedule?.items.flatMap(each => each.operations) ?? [];
     this.picture.table.show(half.schedule?.items ?? [], this.columns(half));
     this.options(half);
+    this.pair.hidden = operations.length < 2;
     const kept = this.picked.filter(id => operations.includes(id));
     const first = half.schedule?.fusions[0];
     this.pick(kept.length === 2 ? kept : first ? [first.first, first.second] : operations.slice(0, 2));
@@ -226,7 +229,7 @@ class SchedulePane implements Pane {
     this.picked = [first, second];
     this.selects[0].value = first;
     this.selects[1].value = second;
-    this.answer.replaceChildren(...(this.pairs && first && second ? this.told(this.pairs.explain(first, second)) : [h("p", {}, "There is but one operation here.")]));
+    this.answer.replaceChildren(...(this.pairs && first && second ? this.told(this.pairs.explain(first, second)) : []));
     this.markPicked(this.picture.element);
   }
 
