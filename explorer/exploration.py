@@ -23,6 +23,7 @@ from explorer.core.recorder import SILENT, Progress, Recorder, recording
 from explorer.environment import describe
 from explorer.ir import record as data
 from explorer.pipeline import TARGET_ABSENT, compile_frame
+from explorer.ir.target import CPU
 from explorer.runtime.machine import peaks
 from explorer.runtime.timing import METHOD, interleave
 from explorer.session import Record
@@ -62,7 +63,8 @@ def exploration(
     # Ours first: what stock leaves to Python for good, it leaves so for every front end.
     under, _ = unwrapped(trial)
     ours = explored(under, config, name=name, progress=progress) if engine == "both" else None
-    with stock_run(trial, stock, progress.on_stage) as theirs:
+    absent = config.target if config.target != CPU else None
+    with stock_run(trial, stock, progress.on_stage, absent) as theirs:
         return beside(theirs, ours, config, stock or {}, time=time, name=name, progress=progress)
 
 
@@ -85,17 +87,19 @@ def beside(
         entrants.append(Entrant("explorer", ours.ours, ours.compile_seconds))
         accuracy = ours.accuracy
     if theirs.outcome is not None:
+    ran = theirs.outcome is not None and theirs.observation.absent is None
         found = compare(theirs.outcome.values(), eager.observe().values())
         note = f"{duration(theirs.watched)} of it watching"
         note += "" if ours is None else f"; largest error against eager {found.largest_absolute:.3g}"
-        entrants.append(Entrant("stock", theirs.contestant, theirs.seconds, note))
         accuracy = accuracy or found
     measured = None
+        if ran:
+            entrants.append(Entrant("stock", theirs.contestant, theirs.seconds, note))
     seconds: Mapping[str, export.Seconds] = {}
     if time and accuracy is not None:
         recorder = None if ours is None else ours.recorder
         measured = measure(entrants, accuracy, recorder, SECONDS_OF_TIMING, progress)
-        if theirs.outcome is not None:
+        if ran:
             seconds = profile_stock(theirs)
             if ours is None:
                 measured = measured.with_overhead(

@@ -42,6 +42,7 @@ class Half:
     generating: Any = None
     """What code generation has written (`kernels.Generating`)."""
 
+    runs: bool = True
     module: Any = None
     """The Python module that Inductor wrote, alive, for timing its kernels."""
 
@@ -61,7 +62,7 @@ class Half:
         calls = {id: spent for id, spent in seconds.items() if id not in own}
         return data.HalfData(
             self.name, self.target, tuple(self.buffers), tuple(self.operations), schedule, None,
-            kernels, self.wrapper, tuple(self.builds), calls, self.fates(),
+            kernels, self.wrapper, tuple(self.builds), calls, self.fates(), self.runs,
         )  # fmt: skip
 
     def fates(self) -> dict[str, tuple[str, tuple[str, ...]]]:

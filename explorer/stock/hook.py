@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from torch._guards import CompileContext, CompileId
@@ -21,11 +21,12 @@ from torch._guards import CompileContext, CompileId
 
 @dataclass
 class Call:
-    """A call of a watched function. A watcher may replace the arguments before it yields; then there is a result, or
-    the error that ended the call."""
+    """A call of a watched function. Before it yields, a watcher may replace the arguments, or what is called; then
+    there is a result, or the error that ended the call."""
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
+    instead: Callable[..., Any] | None = None
     result: Any = None
     error: BaseException | None = None
     started: float = 0.0
@@ -156,12 +157,12 @@ def _wrapped(function: Callable[..., Any], watch: Watch) -> Callable[..., Any]:
             steps = None
         except Exception as error:
             steps = None
-            call.args, call.kwargs = args, kwargs
+            call.args, call.kwargs, call.instead = args, kwargs, None
             told.failed(target, error)
         call.started = clock()
         told.spent += call.started - entered
         try:
-            call.result = function(*call.args, **call.kwargs)
+            call.result = (call.instead or function)(*call.args, **call.kwargs)
         except BaseException as error:
             call.error = error
             raise
@@ -199,11 +200,3 @@ def watching(told: Watcher, hooks: tuple[Hook, ...]) -> Iterator[dict[str, str]]
 def owns(id: CompileId, told: Watcher) -> None:
     """From now on what happens in the compile `id` on a thread that nobody watches is told to `told`."""
     _of_compile[id] = told
-
-
-@dataclass
-class Timed:
-    """When something that ran over several calls began and how long it took so far."""
-
-    started: float = field(default_factory=time.perf_counter)
-    seconds: float = 0.0

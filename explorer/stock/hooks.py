@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from explorer.stock import (
+    absent,
     breaks,
     builds,
     caches,
@@ -24,4 +25,5 @@ from explorer.stock import (
 HOOKS = (
     phases.HOOK, inputs.HOOK, frames.HOOK, recompiles.HOOK, steps.HOOK, breaks.HOOK, guards.HOOK, symbols.HOOK,
     caches.HOOK, graphs.HOOK, passes.HOOK, lowering.HOOK, causes.HOOK, fusion.HOOK, kernels.HOOK, builds.HOOK,
+    absent.HOOK,
 )  # fmt: skip

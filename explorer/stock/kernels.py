@@ -111,8 +111,7 @@ def _finish(compile: Compile, half: Half, lowering: Any, written: Any) -> None:
             shown = text if number == 1 else _elsewhere(own, function, each, text.language)
             moved = facts.bytes(touched)
             half.kernels.append(data.KernelData(each, function, language, shown, group, moved, facts.flops(group)))
-    text = written.value if hasattr(written, "value") else str(written)
-    half.wrapper = _wrapper_text(compile, half, text)
+    half.wrapper = _wrapper_text(compile, half, written.value if hasattr(written, "value") else str(written))
 
 
 def _elsewhere(first: str, function: str, id: str, language: str) -> data.TextData:

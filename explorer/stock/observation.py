@@ -16,6 +16,7 @@ from torch._guards import CompileContext, CompileId
 
 from explorer.core.recorder import EVENT_CAP, CompileRun, OnStage, StageRun
 from explorer.ir import record as data
+from explorer.ir.target import Target
 from explorer.stock import hook
 from explorer.stock.half import Half
 
@@ -162,8 +163,10 @@ class Compile:
 class Observation:
     """What one exploration sees: the watcher that the hooks tell."""
 
-    def __init__(self, on_stage: OnStage | None = None) -> None:
+    def __init__(self, on_stage: OnStage | None = None, absent: Target | None = None) -> None:
         self.on_stage = on_stage
+        self.absent = absent
+        """The card that code is generated for although it is not here."""
         self.started = time.perf_counter()
         self.compiles: list[Compile] = []
         self.spent = 0.0

@@ -25,6 +25,8 @@ from explorer.check.trial import Contestant, Outcome, Trial
 from explorer.core.recorder import OnStage
 from explorer.export import Seconds
 from explorer.ir import record as data
+from explorer.ir.target import Target
+from explorer.stock.absent import generating_for
 from explorer.stock.hook import watching
 from explorer.stock.hooks import HOOKS
 from explorer.stock.observation import Observation
@@ -62,11 +64,15 @@ class StockRun:
 
 @contextmanager
 def stock_run(
-    trial: Trial, settings: Mapping[str, Any] | None = None, on_stage: OnStage | None = None
+    trial: Trial,
+    settings: Mapping[str, Any] | None = None,
+    on_stage: OnStage | None = None,
+    absent: Target | None = None,
 ) -> Iterator[StockRun]:
     """Compile `trial` with stock torch.compile, run it once and see everything. Inside the block the contestant runs
     the compiled code, with nothing of torch wrapped any more; when it ends, what was compiled is let go of.
 
+    `absent` is a card that is not here: Triton code for it is generated, and the graph's operators run one by one.
     `settings` are arguments of torch.compile; a function that is compiled already keeps its own. A failed compile does
     not raise. Raises what torch.compile says of its arguments, and what the function raises.
     """
@@ -75,11 +81,11 @@ def stock_run(
         raise ValueError(f"{trial.fn} is compiled already; explore the function under it to give other arguments")
     given = {**isolated(torch.compile), **(settings or {})}
     compiler = (lambda fn: torch.compile(fn, **given)) if already is None else already
-    observation = Observation(on_stage)
+    observation = Observation(on_stage, absent)
     contestant = trial.contestant(lambda fn: apart(compiler(fn)))
     sizes = copy.deepcopy(pgo.get_code_state())
     try:
-        with watching(observation, HOOKS) as missing:
+        with generating_for(absent), watching(observation, HOOKS) as missing:
             for target, why in missing.items():
                 observation.compile().event("HookMissing", hook=target, why=why)
             outcome, failure = None, ""
@@ -165,7 +171,7 @@ def release(observation: Observation) -> None:
             if entry is not None and state is not None and observation.had_entries(compile.code):
                 state.invalidate(entry, DeletedGuardManagerWrapper("the exploration has ended"))
         compile.guard_managers.clear()
-        if compile.skipped and observation.had_entries(compile.code):
+        if compile.code is not None and compile.skipped and observation.had_entries(compile.code):
             default = c_eval_frame._FrameAction.DEFAULT
             c_eval_frame.set_code_exec_strategy(compile.code, c_eval_frame._FrameExecStrategy(default, default))
 
