@@ -59,6 +59,7 @@ test("ticks are round and inside", () => {
   assert.deepEqual(roundTicks(5, 5, 4), [5]);
   assert.deepEqual(powerTicks(0.5, 2000), [1, 10, 100, 1000]);
   assert.deepEqual(powerTicks(1, 30), [1, 2, 5, 10, 20]);
+  assert.deepEqual([powerTicks(0, 10), powerTicks(1, Infinity), roundTicks(0, Infinity, 5), roundTicks(0, NaN, 5)], [[], [], [0], [0]]);
   for (const most of [1e-9, 0.3, 7, 1e12]) {
     const ticks = roundTicks(0, most, 5);
     assert.ok(ticks.length >= 3 && ticks.length <= 8 && ticks.every(each => each >= 0 && each <= most * (1 + 1e-9)), String(most));

@@ -34,6 +34,7 @@ export function roundTicks(least: number, most: number, count: number): number[]
 
 /** Powers of ten in the range; where there are fewer than three, 2 and 5 times these as well. */
 export function powerTicks(least: number, most: number): number[] {
+  if (!(least > 0) || !Number.isFinite(most)) return [];
   const powers: number[] = [];
   for (let n = Math.floor(Math.log10(least)); n <= Math.ceil(Math.log10(most)); n++) powers.push(n);
   const inside = (value: number) => value >= least * (1 - 1e-9) && value <= most * (1 + 1e-9);
