@@ -92,7 +92,8 @@ def test_an_id_names_one_thing():
     forward, backward = compile.halves
 
     def made(half):
-        texts = [half.wrapper, *(k.source for k in half.kernels), *(t for k in half.kernels for t in k.lowered.values())]
+        texts = [half.wrapper, *(k.source for k in half.kernels)]
+        texts += [lowered for k in half.kernels for lowered in k.lowered.values()]
         found = {line.id for text in texts for line in text.lines if line.id}
         found |= {b.name for b in half.buffers if b.kind != "input"} | {operation.id for operation in half.operations}
         return found | {kernel.id for kernel in half.kernels} | {item.id for item in half.schedule.items}
