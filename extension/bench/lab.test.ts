@@ -5,7 +5,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { launch, Visit } from "../e2e/browser";
-import { execute, openLab, openNotebook } from "../e2e/lab";
+import { execute, openLab, openNotebook, select } from "../e2e/lab";
 import { CHECKOUT, Server } from "../e2e/server";
 
 const FIGURES = process.env["LAB_FIGURES"] ?? "";
@@ -21,20 +21,15 @@ test("from Run to the first stage shown, and to all stages with timing", { timeo
     const { page } = await Visit.start(browser);
     await openLab(page, server);
     await openNotebook(page, "tour.ipynb", "its kernel");
-    const select = (cell: number) => page.evaluate(n => {
-      interface Shell { shell: { currentWidget: { content: { activeCellIndex: number } } } }
-      (window as unknown as { jupyterapp: Shell }).jupyterapp.shell.currentWidget.content.activeCellIndex = n;
-    }, cell);
-    await select(IMPORTS);
+    await select(page, IMPORTS);
     await execute(page, "notebook:run-cell");
-    await select(POINTWISE);
+    await select(page, POINTWISE);
     const shown = page.evaluate(limit => new Promise<{ first: number; all: number }>((done, failed) => {
       const from = performance.now();
       let first = 0;
       const look = () => {
         const viewer = document.querySelector(".jp-Notebook .ex-root");
         if (!first && viewer?.querySelector(".ex-stage:not(.ex-running)")) first = performance.now() - from;
-        // The status line is there while the kernel is at it; the overall time is a fact of the whole record.
         const busy = document.querySelector(".jp-Notebook .jp-mod-active .jp-InputPrompt")?.textContent?.includes("*");
         if (first && busy === false) done({ first, all: performance.now() - from });
         else if (performance.now() - from > limit) failed(new Error("no stage was shown"));

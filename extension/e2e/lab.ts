@@ -61,6 +61,16 @@ export async function viewerOf(page: Page, cell: number): Promise<Locator> {
   return viewer;
 }
 
+/** Makes a cell the active one, and the next to be run. */
+export async function select(page: Page, cell: number): Promise<void> {
+  await page.evaluate(n => {
+    interface Panel {
+      content: { activeCellIndex: number };
+    }
+    ((window as unknown as { jupyterapp: App }).jupyterapp.shell.currentWidget as Panel).content.activeCellIndex = n;
+  }, cell);
+}
+
 /** What stands in the output of a cell: the error it ended with, the title of the record it shows. */
 interface Output {
   readonly error: string | null;
