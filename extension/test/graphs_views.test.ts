@@ -85,6 +85,11 @@ test("a constant that a pass replaced is a change, though the record has it in t
   assert.deepEqual(differences(before.nodes.get(1)!, after.nodes.get(1)!), ["call: aten.add.Tensor(x, 1) → aten.add.Tensor(x, 2)"]);
 });
 
+test("passes over a half start from the half that the partition cut", () => {
+  const passes = compile([...(made.stages ?? []), stage("f0/7", "views", forward, { half: "f0_forward" }), stage("f0/8", "copies", backward, { half: "f0_backward" })]);
+  assert.deepEqual(viewsOf(passes).slice(-2).map(view => [view.kind, view.before?.id]), [["forward", "f0/5:forward"], ["backward", "f0/5:backward"]]);
+});
+
 test("a compile without graphs has no views", () => {
   assert.deepEqual(viewsOf(compile([])), []);
   assert.deepEqual(viewsOf(compile([stage("f0/0", "decode", null, { error: "RuntimeError: no" })])), []);

@@ -17,11 +17,12 @@ export class Card {
     this.element.hidden = mark === null;
     if (!mark) return;
     const { title, meaning, facts } = told(mark);
+    const guessed = mark.key === null ? undefined : this.context.model.links.value.inferred(mark.key);
     const close = this.closable && h("button", { type: "button", class: "ex-button", "aria-label": "Close", title: "Close", onclick: this.closable }, "×");
     this.element.replaceChildren(
       h("div", { class: "ex-g-card-head" }, h("strong", {}, title), close),
       ...(meaning ? [h("p", { class: "ex-g-meaning" }, meaning)] : []),
-      h("dl", {}, ...facts.flatMap(fact => [h("dt", {}, fact.name), h("dd", {}, this.value(fact))])),
+      h("dl", {}, ...facts.flatMap(fact => [h("dt", {}, fact.name), h("dd", {}, this.value(fact))]), ...(guessed ? [h("dt", {}, "Inferred"), h("dd", {}, `where it is from: ${guessed}`)] : [])),
     );
   }
 

@@ -9,14 +9,16 @@ import type { Home } from "./kernels";
 import { shortTarget } from "./operations";
 import type { Size } from "./place";
 
-const TITLE_CHARACTER = 7.1;
+const TITLE_CHARACTER = 7.7;
 const DETAIL_CHARACTER = 6.3;
-const MARGIN = 28;
+const MARGIN = 26;
+/** A group's sign stands before its name. */
+const GROUP_MARGIN = 40;
 const MOST_CHARACTERS = 26;
 const LEAST_NODE = 76;
 /** Room for what a pass did and for an amount, side by side. */
 const LEAST_GROUP = 124;
-const MOST_WIDTH = 240;
+const MOST_WIDTH = 244;
 const NODE_HEIGHT = 40;
 const GROUP_HEIGHT = 44;
 
@@ -68,13 +70,13 @@ export function sizes(family: Family, moduleOf: (index: number) => string): (ite
     let size = found.get(item);
     if (!size) {
       const label = item.kind === "leaf" ? nodeLabel(family.vertices[item.vertex]!.data, moduleOf(item.vertex)) : groupLabel(item);
-      found.set(item, (size = item.kind === "leaf" ? sized(label, LEAST_NODE, NODE_HEIGHT) : sized(label, LEAST_GROUP, GROUP_HEIGHT)));
+      found.set(item, (size = item.kind === "leaf" ? sized(label, MARGIN, LEAST_NODE, NODE_HEIGHT) : sized(label, GROUP_MARGIN, LEAST_GROUP, GROUP_HEIGHT)));
     }
     return size;
   };
 }
 
-function sized({ title, detail }: Label, least: number, height: number): Size {
+function sized({ title, detail }: Label, margin: number, least: number, height: number): Size {
   const wide = Math.max(title.length * TITLE_CHARACTER, detail.length * DETAIL_CHARACTER);
-  return { width: Math.min(Math.max(2 * Math.ceil((wide + MARGIN) / 2), least), MOST_WIDTH), height };
+  return { width: Math.min(Math.max(2 * Math.ceil((wide + margin) / 2), least), MOST_WIDTH), height };
 }

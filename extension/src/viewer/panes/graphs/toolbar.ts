@@ -84,6 +84,7 @@ export class Toolbar {
       const what = did.get(each.id) || count(each.graph.nodes.length, "node");
       return h("option", { value: each.id }, `${each.title}  (${each.kind === each.title ? "" : `${each.kind}, `}${what})`);
     });
+    this.element.hidden = views.length === 0;
     this.views.replaceChildren(...options);
     this.views.value = view?.id ?? "";
     this.back.disabled = this.views.selectedIndex <= 0;

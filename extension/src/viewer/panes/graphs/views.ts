@@ -44,7 +44,7 @@ export function viewsOf(compile: CompileData): View[] {
       if (kind === "joint" && !latest.has("eager") && compile.eager_backward?.length) {
         add({ ...EAGER, stage: stage.id, graph: asGraph(compile.eager_backward), lines: asLines(compile.eager_backward) });
       }
-      const family = `${stage.half ?? ""} ${kind === "captured" ? kind : "traced"}`;
+      const family = kind === "joint" ? "traced" : kind;
       add({ id: stage.id, stage: stage.id, title: stage.name, kind, family, graph: stage.graph, lines });
     }
     for (const [n, graph] of (stage.halves ?? []).entries()) {
