@@ -83,7 +83,7 @@ def test_levels_down_to_sass_name_the_lines_that_caused_them(cache: Path) -> Non
 
     assert of("ttir", "tt.load") == of("ptx", r"ld\.global") == of("sass", "LDG") == {"tl.load"}
     assert of("ptx", r"st\.global") == of("sass", "STG") == {"tl.store"}
-    assert of("ptx", r"bar\.sync") == of("sass", "SHFL") == {"tl.sum"}
+    assert of("ptx", r"shfl\.sync") == of("sass", "SHFL") == {"tl.sum"}
 
 
 def test_amd_code_names_its_lines_too(cache: Path) -> None:

@@ -18,7 +18,11 @@ from explorer.ir.target import Target
 Kind = Literal["pointwise", "persistent", "looped", "split", "serial"]
 
 PERSISTENT = 4096
-"""The longest row that one program holds in registers."""
+"""The longest row that one program holds in registers, whatever the kernel does with it."""
+
+REGISTERS = 65536
+"""Elements of rows that a program of 16 warps can hold. A row that a kernel sweeps more than once is held up to there:
+one softmax took 0.5 to 0.8 of the time of one that reads its row again (H200, rows of 16,384 to 50,257)."""
 
 SPLIT_ROW = 8192
 """The shortest row worth cutting among several programs."""
@@ -84,13 +88,14 @@ def tiling(body: Body, hints: Mapping[sympy.Symbol, int], target: Target, serial
         return Tiling("serial", (Dim("x", kernel.outer, 1), Dim("r", kernel.inner, 1024)), 4)
     across = _contiguous_across(body)
     known = all(axis.size == int(axis.size) if sympy.sympify(axis.size).is_number else False for axis in kernel.inner)
-    if known and length <= (256 if across else PERSISTENT):
+    if known and (length <= 256 if across else _held(body, rows, length, processors)):
         r = power(length)
         x = min(power(rows), max(1, (32 if across else 8), 1024 // r) if across else max(1, 1024 // r))
         if not across:
             while x > 1 and rows < x * processors:
                 x //= 2
-        return Tiling("persistent", (Dim("x", kernel.outer, x), Dim("r", kernel.inner, r)), _warps(x * r))
+        warps = _warps(x * r, per_warp=512)
+        return Tiling("persistent", (Dim("x", kernel.outer, x), Dim("r", kernel.inner, r)), warps)
     x = min(power(rows), 32 if across else 1)
     r = min(power(length), 64 if across else 2048)
     programs = -(-rows // x)
@@ -99,7 +104,20 @@ def tiling(body: Body, hints: Mapping[sympy.Symbol, int], target: Target, serial
         while programs * splits < 2 * processors and length // (2 * splits) >= 2 * r and splits < 1024:
             splits *= 2
     dims = (Dim("x", kernel.outer, x), Dim("r", kernel.inner, r))
-    return Tiling("split" if splits > 1 else "looped", dims, _warps(x * r), splits)
+    return Tiling("split" if splits > 1 else "looped", dims, _warps(x * r, per_warp=256 if across else 128), splits)
+
+
+def _held(body: Body, rows: int, length: int, processors: int) -> bool:
+    """Whether a program holds whole rows of this length. Long ones keep a processor to themselves, so there must be
+    rows for all, and most of the tile must be in use."""
+    if length <= PERSISTENT or rows * length <= 4 * PERSISTENT:
+        return True
+    sweeps = [current.sweep_roots for current in body.passes if current.reductions or current.writes]
+    if len(sweeps) < 2 or rows < processors or (length > 4 * PERSISTENT and 2 * power(length) > 3 * length):
+        return False
+    values = walk(*(root for roots in sweeps for root in roots))
+    loads = sum(isinstance(value, Load) and body.varies_inside(value) for value in values)
+    return power(length) * loads <= REGISTERS
 
 
 def hint(size: Size, hints: Mapping[sympy.Symbol, int]) -> int:
@@ -168,5 +186,5 @@ def accesses(body: Body) -> Iterator[Size]:
             yield write.loop.index
 
 
-def _warps(elements: int, per_warp: int = 256) -> int:
+def _warps(elements: int, per_warp: int) -> int:
     return min(16, max(1, power(elements // per_warp)))
