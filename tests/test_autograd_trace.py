@@ -277,6 +277,10 @@ DECOMPOSED: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "mean of bfloat16": (lambda x: (x.mean(), x.mean(1)), (X.bfloat16(),)),
     "var": (lambda x: (x.var(), x.var(1), x.var((0, -1), unbiased=False), x.var(0, correction=2, keepdim=True)), (X,)),
     "var_mean": (lambda x: (*torch.var_mean(x, 1), *torch.var_mean(x), *torch.var_mean(x, (0, 2), keepdim=True)), (X,)),
+    "var of many": (
+        lambda x: (x.var(), x.var((1, 2)), *torch.var_mean(x, (1, 2), correction=0, keepdim=True)),
+        (1e3 + torch.randn(2, 600, 512),),
+    ),
     "var of one": (lambda x: (x.var(0), x.std(0), x.var(0, correction=5)), (torch.randn(1, 4),)),
     "var of zero dim": (lambda x: (x.var(unbiased=False), x.mean()), (torch.tensor(3.0),)),
     "max": (lambda x: (*x.max(1), *x.min(-1, keepdim=True), x.max(), x.min()), (X,)),

@@ -38,16 +38,33 @@ def var_mean(x: Tensor, dim: Dims = None, *, correction: float | None = None, ke
     """var_mean(x) -> (sum((x - mean)^2) / (count - correction), mean), in two passes as the deviation is small"""
     if x.is_complex():
         return NotImplemented
-    compute = computing_dtype(x.dtype)
     dims = reduced_dims(x, dim)
-    wide = to(x, compute)
+    squares, average = moments(to(x, computing_dtype(x.dtype)), dims)
+    degrees = count_of(x, dims) - (1 if correction is None else correction)
+    found = [to(squares / at_least_zero(degrees), x.dtype), to(average, x.dtype)]
+    return tuple(each if keepdim else aten.squeeze.dims(each, dims) for each in found)
+
+
+LONG = 1 << 18
+"""Elements from which the moments over several dimensions are taken in steps."""
+
+
+def moments(x: Tensor, dims: list[int]) -> tuple[Tensor, Tensor]:
+    """(sum((x - mean)^2), mean), with the dimensions kept.
+
+    Both passes over many elements would read them from memory. Row by row the second finds them at hand: then the sum
+    is that of the rows' own sums, and of the squared deviations of their means, times the length of a row.
+    """
+    last = x.dim() - 1
     count = count_of(x, dims)
-    average = aten.sum.dim_IntList(wide, dims, True) / count
-    deviation = wide - average
-    degrees = count - (1 if correction is None else correction)
-    spread = aten.sum.dim_IntList(deviation * deviation, dims, keepdim) / at_least_zero(degrees)
-    kept = average if keepdim else aten.squeeze.dims(average, dims)
-    return to(spread, x.dtype), to(kept, x.dtype)
+    if len(dims) > 1 and last in dims and type(count) is int and count >= LONG and x.shape[last] >= 256:
+        rest = [dim for dim in dims if dim != last]
+        of_rows, means = moments(x, [last])
+        between, average = moments(means, rest)
+        return aten.sum.dim_IntList(of_rows, rest, True) + between * x.shape[last], average
+    average = aten.sum.dim_IntList(x, dims, True) / count
+    deviation = x - average
+    return aten.sum.dim_IntList(deviation * deviation, dims, True), average
 
 
 @DECOMPOSITIONS.rule(aten.var.correction)
