@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -47,12 +46,6 @@ class Compiler:
         if refused := [str(why) for why in whys if not why.code.startswith(self.refusals or ("none",))]:
             raise FellBack(f"{frame.code.co_name}: {'; '.join(refused)}")
         return guarded
-
-
-@functools.cache
-def device() -> torch.device:
-    """The card with its index, as its tensors name it."""
-    return torch.empty(0, device="cuda").device
 
 
 def assert_like_eager(fn: Callable[..., Any], *inputs: Any, compiler: Compiler, tolerance: float = 2e-5) -> None:

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import explorer
-from card import Compiler, assert_like_eager, device
+from card import Compiler, assert_like_eager
 from compiling import flat
 
 pytestmark = pytest.mark.gpu
@@ -133,14 +133,6 @@ def test_default_devices(fn: Callable[..., Any], around: str, compiler: Compiler
                 torch.testing.assert_close(mine, eager)
             else:
                 assert mine == eager
-
-
-def test_behind_stock_s_front_end_in_a_device_block() -> None:
-    torch.compiler.reset()
-    with torch.device("cuda"):
-        call = torch.compile(lambda x: (x + torch.rand(3), torch.zeros(2), torch.randperm(4)), backend="explorer")
-        assert {tensor.device for tensor in call(torch.ones(3))} == {device()}
-    torch.compiler.reset()
 
 
 # ------------------------------------------------------------------------------------------------------------ autocast
