@@ -60,7 +60,7 @@ lab: $(READY) $(VIEWER)
 
 test: $(READY) $(VIEWER)
 	@echo "==> static checks"
-	$(BIN)/ruff check explorer tests benchmarks extension docs
+	$(BIN)/ruff check explorer tests benchmarks extension
 	$(BIN)/mypy --strict explorer/core explorer/ir explorer/pipeline.py
 	cd extension && jlpm check
 	@echo "==> tests of the viewer"

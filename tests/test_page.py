@@ -9,9 +9,12 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import msgspec
+import nbformat
 import pytest
+from nbconvert import HTMLExporter
 
 from explorer.ir import record as data
+from explorer.session import Record
 from explorer.view import html, report
 from explorer.view.code import changes
 from explorer.view.provenance import lines as printed_lines
@@ -182,6 +185,14 @@ def test_a_hostile_record_runs_nothing_in_a_browser(tmp_path: Path, policy: bool
     assert not [tag for tag, _ in shown.elements if tag in ("img", "iframe", "object")]
     [title] = re.findall(r"<title>(.*?)</title>", dom(page, tmp_path), re.S)
     assert title != "owned" and title.endswith("scaled")
+
+
+def test_nbconvert_shows_the_page_without_scripts() -> None:
+    bundle, metadata = Record(sample())._repr_mimebundle_()
+    output = nbformat.v4.new_output("execute_result", bundle, metadata=metadata, execution_count=1)
+    cell = nbformat.v4.new_code_cell("record", outputs=[output], execution_count=1)
+    page, _ = HTMLExporter().from_notebook_node(nbformat.v4.new_notebook(cells=[cell]))
+    assert Parsed(html.fragment(sample())).text in Parsed(page).text
 
 
 TEMPLATE = (

@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 
 import explorer
-from explorer.ir.record import MIME, RecordData
+from explorer.ir.record import RecordData
 from explorer.session import Record
 
 HOSTILE = "</script></style><script>window.ran = true</script><img src=x onerror='window.ran = true'>"
@@ -58,9 +58,8 @@ def notebook(*records: Record) -> nbformat.NotebookNode:
     """A notebook as it is saved after its cells ran: one a record."""
     cells = []
     for count, record in enumerate(records, 1):
-        bundle = json.loads(json.dumps(record._repr_mimebundle_()))
-        assert MIME in bundle
-        output = nbformat.v4.new_output("execute_result", bundle, execution_count=count)
+        bundle, metadata = json.loads(json.dumps(record._repr_mimebundle_()))
+        output = nbformat.v4.new_output("execute_result", bundle, metadata=metadata, execution_count=count)
         cells.append(nbformat.v4.new_code_cell("record", execution_count=count, outputs=[output]))
     return nbformat.v4.new_notebook(cells=cells)
 
