@@ -62,7 +62,11 @@ class Live:
             case protocol.Retime():
                 self._retime(message)
             case protocol.Stop():
-                self._stop = "stopped"
+                self.stop()
+
+    def stop(self, why: str = "stopped") -> None:
+        """Ends the run that goes on, at its next message."""
+        self._stop = why
 
     def abilities(self) -> protocol.Abilities:
         if self.retiming is None:
@@ -89,7 +93,7 @@ class Live:
         """Ends a run, and waits until it has."""
         worker = self._worker
         if worker is not None:
-            self._stop = "stopped, since a cell was run"
+            self.stop("stopped, since a cell was run")
             worker.join(WAY)
 
     def _retime(self, asked: protocol.Retime) -> None:

@@ -7,7 +7,7 @@ import builtins
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -77,7 +77,7 @@ class Session:
         """The record, which is shown. An interrupt ends the exploration, with what is there by then."""
         for name in self.seen.earlier:
             self.notes.append(f"`{name}` was computed in an earlier cell: the backward shown ends at it.")
-        with interruptible():
+        with interruptible(self.live.stop):
             try:
                 record = self._explored()
             except (KeyboardInterrupt, Stopped):
@@ -171,14 +171,19 @@ class Session:
 
 
 @contextmanager
-def interruptible() -> Iterator[None]:
+def interruptible(stop: Callable[[], None]) -> Iterator[None]:
     """Inside, an interrupt raises KeyboardInterrupt, also at the end of a cell that awaits, during which the kernel
-    takes interrupts for the event loop."""
+    takes interrupts for the event loop. `stop` is called too: what is raised in a finaliser goes no further."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def interrupt(number: int, frame: Any) -> None:
+        stop()
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, interrupt)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, signal.default_int_handler if before is None else before)

@@ -1,0 +1,373 @@
+"""Live records in a real kernel, without a browser: the order of messages, interrupts, runs with other sizes."""
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import nbformat
+import pytest
+import torch
+from jupyter_client.manager import start_new_kernel
+from nbclient import NotebookClient
+
+from explorer.check.isolate import reached
+from explorer.check.repeat import Repetition
+from explorer.config import Config
+from explorer.ir import record as data
+from explorer.notebook import protocol
+from explorer.notebook.retime import Retiming, resized
+
+ROOT = str(Path(__file__).parent.parent)
+Message = dict[str, Any]
+
+
+class Kernel:
+    """A kernel with the extension loaded, and what a page would do with it."""
+
+    def __init__(self, manager: Any, client: Any) -> None:
+        self.manager = manager
+        self.client = client
+
+    def run(self, code: str, on: Callable[[Message], None] = lambda message: None) -> list[Message]:
+        """The messages of a cell, in order; `on` sees each as it comes."""
+        request = self.client.execute(code, store_history=True)
+        seen = []
+        while True:
+            message = self.client.get_iopub_msg(timeout=120)
+            if message["parent_header"].get("msg_id") != request:
+                continue
+            seen.append(message)
+            on(message)
+            if message["msg_type"] == "status" and message["content"]["execution_state"] == "idle":
+                break
+        reply = {"parent_header": {}}
+        while reply["parent_header"].get("msg_id") != request:
+            reply = self.client.get_shell_msg(timeout=120)
+        self.status = reply["content"]["status"]
+        return seen
+
+    def value(self, expression: str) -> str:
+        [message] = [m for m in self.run(f"print(({expression}))") if m["msg_type"] == "stream"]
+        return str(message["content"]["text"]).strip()
+
+    def send(self, live: str, message: protocol.Message) -> None:
+        content = {"comm_id": live, "data": {"method": "custom", "content": msgspec.to_builtins(message)}}
+        self.client.shell_channel.send(self.client.session.msg("comm_msg", content))
+
+    def heard(self, until: str, seconds: float = 60) -> list[Message]:
+        """What the kernel says to the page, up to the first message of the type `until`."""
+        seen: list[Message] = []
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            message = self.client.get_iopub_msg(timeout=seconds)
+            if said := custom(message):
+                seen.append(said)
+                if said["type"] == until:
+                    return seen
+        raise TimeoutError(f"no {until}; there came {[each['type'] for each in seen]}")
+
+
+def custom(message: Message) -> Message | None:
+    """The message to a page in a message of the kernel."""
+    if message["msg_type"] != "comm_msg" or message["content"]["data"].get("method") != "custom":
+        return None
+    found: Message = message["content"]["data"]["content"]
+    return found
+
+
+@pytest.fixture(scope="module")
+def kernel() -> Iterator[Kernel]:
+    manager, client = start_new_kernel(env={**os.environ, "PYTHONPATH": ROOT}, startup_timeout=120)
+    found = Kernel(manager, client)
+    try:
+        found.run("%load_ext explorer")
+        found.run("import torch\nx, w = torch.randn(16, 32), torch.randn(32)")
+        yield found
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel(now=True)
+
+
+@pytest.fixture(scope="module")
+def explored(kernel: Kernel) -> tuple[list[Message], str]:
+    """The messages of an exploration that is timed, and its widget's id."""
+    messages = kernel.run("%%explore -o record\nprint('said')\ny = torch.relu(x * w).sum(-1)\ny")
+    [shown] = [m for m in messages if m["msg_type"] == "display_data"]
+    return messages, shown["content"]["metadata"][data.MIME]["live"]
+
+
+def test_the_order_of_a_cells_messages(explored) -> None:
+    messages, live = explored
+    kinds = [m["msg_type"] for m in messages]
+    said = [each["type"] for m in messages if (each := custom(m))]
+    assert kinds.count("stream") == kinds.count("execute_result") == kinds.count("display_data") == 1
+    assert kinds.index("stream") < kinds.index("execute_result") < kinds.index("display_data")
+    opened = [m["content"]["comm_id"] for m in messages if m["msg_type"] == "comm_open"]
+    assert live in opened
+    assert kinds.index("display_data") < kinds.index("comm_msg") < kinds.index("update_display_data")
+    assert said[:2] == ["running", "stage"]
+    assert said[-2:] == ["done", "abilities"]
+    stages, samples = said.index("stage"), said.index("samples")
+    assert stages < samples
+    assert "stage" not in said[samples:]
+
+
+def test_the_output_begins_almost_empty_and_ends_whole(explored) -> None:
+    messages, _ = explored
+    [first] = [m["content"] for m in messages if m["msg_type"] == "display_data"]
+    [last] = [m["content"] for m in messages if m["msg_type"] == "update_display_data"]
+    assert first["transient"]["display_id"] == last["transient"]["display_id"]
+    before, after = (msgspec.convert(each["data"][data.MIME], data.RecordData) for each in (first, last))
+    assert not before.compiles
+    assert before.title == after.title
+    assert after.timing is not None
+    assert "<script" not in last["data"]["text/html"]
+
+
+def test_streamed_stages_are_those_of_the_record(explored) -> None:
+    messages, _ = explored
+    streamed = [
+        msgspec.convert(each, protocol.StageDone) for m in messages if (each := custom(m)) and each["type"] == "stage"
+    ]
+    [last] = [m["content"]["data"] for m in messages if m["msg_type"] == "update_display_data"]
+    record = msgspec.convert(last[data.MIME], data.RecordData)
+    assert [each.stage for each in streamed] == [stage for compile in record.compiles for stage in compile.stages]
+    assert all(not each.compile.stages for each in streamed)
+
+
+def test_streamed_samples_are_those_of_the_record(explored) -> None:
+    messages, _ = explored
+    [last] = [m["content"]["data"] for m in messages if m["msg_type"] == "update_display_data"]
+    timing = msgspec.convert(last[data.MIME], data.RecordData).timing
+    assert timing is not None
+    for contestant in timing.contestants:
+        heard = [
+            s for m in messages if (each := custom(m)) and each.get("name") == contestant.name for s in each["seconds"]
+        ]
+        assert tuple(heard) == contestant.samples
+
+
+def test_the_first_stage_comes_at_once(kernel: Kernel) -> None:
+    """The aim is a second beyond the cell's own code; the machine may be busy with other tests."""
+    came: dict[str, float] = {}
+
+    def on(message: Message) -> None:
+        said = custom(message)
+        came.setdefault(said["type"] if said else message["msg_type"], time.monotonic())
+
+    kernel.run("%%explore --no-time\ny = x * 3 + w", on)
+    assert came["stage"] - came["execute_input"] < 5
+
+
+def test_hello_is_answered(kernel: Kernel, explored) -> None:
+    _, live = explored
+    kernel.send(live, protocol.Hello())
+    whole, abilities = kernel.heard("abilities")
+    assert whole["record"]["title"] == "y = torch.relu(x * w).sum(-1)"
+    found = msgspec.convert(abilities, protocol.Abilities)
+    assert found.arguments == (protocol.Argument("x", "float32", (16, 32)), protocol.Argument("w", "float32", (32,)))
+    assert found.retime
+    assert found.stop
+
+
+def test_other_sizes_are_timed(kernel: Kernel, explored) -> None:
+    _, live = explored
+    for run, rows in (("a", 64), ("b", 128)):
+        kernel.send(live, protocol.Retime(run, {"x": (rows, 32)}))
+        heard = kernel.heard("done")
+        assert heard[-1] == {"type": "done", "run": run}
+        timing = msgspec.convert(heard[-2], protocol.Timed).timing
+        names = [contestant.name for contestant in timing.contestants]
+        assert names == ["eager", "explorer"]
+        for contestant in timing.contestants:
+            samples = [
+                s for m in heard if m["type"] == "samples" and m["name"] == contestant.name for s in m["seconds"]
+            ]
+            assert tuple(samples) == contestant.samples
+            assert all(m["run"] == run for m in heard if m["type"] == "samples")
+        assert timing.accuracy is not None
+        assert not timing.accuracy.first_parting
+    assert kernel.value("tuple(x.shape), torch.is_grad_enabled()") == "((16, 32), True)"
+
+
+def test_sizes_that_cannot_be_are_refused(kernel: Kernel, explored) -> None:
+    _, live = explored
+    for shapes, said in (
+        ({"x": (16, 31)}, "must match the size"),
+        ({"x": (16,)}, "x has 2 dimensions, and 1 sizes were given"),
+        ({"z": (16,)}, "no tensor 'z' to resize; there are: x, w"),
+    ):
+        kernel.send(live, protocol.Retime("r", shapes))
+        assert said in kernel.heard("done")[-1]["error"]
+    kernel.client.shell_channel.send(
+        kernel.client.session.msg("comm_msg", {"comm_id": live, "data": {"method": "custom", "content": {"type": "?"}}})
+    )
+    assert "does not understand" in kernel.heard("done")[-1]["error"]
+
+
+@pytest.fixture(scope="module")
+def slow(kernel: Kernel) -> str:
+    """A live record whose runs take a while."""
+    messages = kernel.run("big = torch.randn(700, 700)\n%explore --no-time torch.relu(big @ big @ big @ big)")
+    [shown] = [m for m in messages if m["msg_type"] == "display_data"]
+    found: str = shown["content"]["metadata"][data.MIME]["live"]
+    return found
+
+
+def test_a_run_is_stopped(kernel: Kernel, slow: str) -> None:
+    kernel.send(slow, protocol.Retime("s", {"big": (800, 800)}))
+    kernel.heard("samples")
+    kernel.send(slow, protocol.Stop("s"))
+    assert kernel.heard("done", 20)[-1] == {"type": "done", "run": "s", "error": "stopped"}
+
+
+def test_one_run_at_a_time(kernel: Kernel, slow: str) -> None:
+    kernel.send(slow, protocol.Retime("one", {"big": (800, 800)}))
+    kernel.heard("samples")
+    kernel.send(slow, protocol.Retime("two", {"big": (800, 800)}))
+    assert "another run" in next(m for m in kernel.heard("done") if m["type"] == "done")["error"]
+    kernel.send(slow, protocol.Stop("one"))
+    assert kernel.heard("done", 20)[-1]["run"] == "one"
+
+
+def test_a_run_makes_way_for_a_cell(kernel: Kernel, slow: str) -> None:
+    kernel.send(slow, protocol.Retime("w", {"big": (800, 800)}))
+    kernel.heard("samples")
+    heard: list[Message] = []
+    request = kernel.client.execute("print('here')")
+    while True:
+        message = kernel.client.get_iopub_msg(timeout=60)
+        heard.append(custom(message) or {"type": message["msg_type"]})
+        if message["parent_header"].get("msg_id") == request and message["msg_type"] == "status":
+            if message["content"]["execution_state"] == "idle":
+                break
+    kernel.client.get_shell_msg(timeout=60)
+    kinds = [each["type"] for each in heard]
+    assert kinds.index("done") < kinds.index("stream")
+    assert "since a cell was run" in heard[kinds.index("done")]["error"]
+
+
+INTERRUPTED = "%%explore -o record --time\nz = torch.relu(big @ big @ big @ big)"
+
+
+@pytest.mark.parametrize(
+    "cell", [INTERRUPTED, INTERRUPTED.replace("\n", "\nimport asyncio; await asyncio.sleep(0)\n", 1)]
+)
+@pytest.mark.parametrize("at", ["stage", "samples"])
+def test_an_interrupt_ends_the_exploration_and_no_more(kernel: Kernel, slow: str, cell: str, at: str) -> None:
+    sent = []
+
+    def on(message: Message) -> None:
+        said = custom(message)
+        if said and said["type"] == at and not sent:
+            sent.append(time.monotonic())
+            kernel.manager.interrupt_kernel()
+
+    messages = kernel.run(cell, on)
+    assert kernel.status == "ok"
+    assert time.monotonic() - sent[0] < 20
+    said = [each for m in messages if (each := custom(m))]
+    [done] = [each for each in said if each["type"] == "done"]
+    assert "interrupted during" in done["error"]
+    [last] = [m["content"]["data"] for m in messages if m["msg_type"] == "update_display_data"]
+    record = msgspec.convert(last[data.MIME], data.RecordData)
+    assert record.error == done["error"]
+    assert record.compiles[0].stages
+    assert kernel.value("tuple(z.shape), 'interrupted' in record.data.error") == "((700, 700), True)"
+    again = kernel.run("%%explore --no-time\nz = torch.relu(x) - 1")
+    assert kernel.status == "ok"
+    assert [m for m in again if m["msg_type"] == "update_display_data"]
+
+
+def test_an_interrupt_of_the_users_code_is_pythons(kernel: Kernel) -> None:
+    def on(message: Message) -> None:
+        if message["msg_type"] == "stream":
+            kernel.manager.interrupt_kernel()
+
+    messages = kernel.run("%%explore\nimport time; print('going', flush=True); time.sleep(60); late = x + 1", on)
+    assert kernel.status == "error"
+    [error] = [m["content"] for m in messages if m["msg_type"] == "error"]
+    assert error["ename"] == "KeyboardInterrupt"
+    assert not [m for m in messages if m["msg_type"] == "display_data"]
+
+
+def test_what_no_run_can_be_made_of_says_why(kernel: Kernel) -> None:
+    for cell, said in (
+        ("g = (x for _ in range(3))\n%explore --no-time next(g) + 1", "g is a generator"),
+        ("def use(v):\n    return v + w\n%explore --no-time use(x)", "it uses w of the notebook"),
+        ("n = 2\n%explore --no-time torch.ones(4) * n", "no argument is a tensor"),
+    ):
+        messages = kernel.run(cell)
+        abilities = [each for m in messages if (each := custom(m)) and each["type"] == "abilities"][-1]
+        assert said in abilities["why_not"]
+        assert not abilities.get("retime")
+
+
+def test_a_saved_notebook_carries_the_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", ROOT)
+    cells = ["%load_ext explorer\nimport torch", "%%explore --no-time\ny = torch.softmax(torch.randn(4, 8), -1)"]
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
+    NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    nbformat.validate(notebook)
+    nbformat.write(notebook, tmp_path / "saved.ipynb")
+    saved = json.loads((tmp_path / "saved.ipynb").read_text())
+    [output] = saved["cells"][1]["outputs"]
+    assert output["output_type"] == "display_data"
+    record = msgspec.convert(output["data"][data.MIME], data.RecordData)
+    assert record.compiles[0].halves[0].kernels
+    assert record.sources[0].text.splitlines()[-1] == "y = torch.softmax(torch.randn(4, 8), -1)"
+
+
+# --------------------------------------------------------------------------------------------- tensors of other sizes
+
+
+@pytest.mark.parametrize(
+    "tensor",
+    [
+        torch.randn(4, 6),
+        torch.randn(4, 6).t(),
+        torch.randn(2, 3, 4).permute(2, 0, 1).requires_grad_(),
+        torch.randint(0, 5, (4, 6)),
+        torch.rand(4, 6) > 0.5,
+        torch.randn(4, 1).expand(4, 6),
+        torch.nn.Parameter(torch.randn(3)),
+        torch.randn(0, 3),
+        torch.randn(4, 6, dtype=torch.bfloat16),
+    ],
+    ids=["plain", "transposed", "permuted", "integers", "mask", "expanded", "parameter", "empty", "bfloat16"],
+)
+def test_a_resized_tensor_is_of_its_kind(tensor: torch.Tensor) -> None:
+    sizes = tuple(size + 3 for size in tensor.shape)
+    made = resized(tensor, sizes, "x")
+    assert made.shape == torch.Size(sizes)
+    assert (type(made), made.dtype, made.requires_grad) == (type(tensor), tensor.dtype, tensor.requires_grad)
+    if tensor.numel():
+        assert set(made.flatten().tolist()) <= set(tensor.flatten().tolist())
+    if 0 not in tensor.stride() and tensor.numel():
+        order = sorted(range(tensor.dim()), key=lambda dim: -tensor.stride()[dim])
+        assert order == sorted(range(made.dim()), key=lambda dim: -made.stride()[dim])
+
+
+def test_sizes_are_checked() -> None:
+    with pytest.raises(ValueError, match="at least 0"):
+        resized(torch.ones(2), (-1,), "x")
+    with pytest.raises(ValueError, match="more than"):
+        resized(torch.ones(2), (1 << 40,), "x")
+
+
+def test_tensors_in_containers_are_resized_in_place_of_the_others() -> None:
+    def call(batch: dict[str, Any], k: Any) -> Any:
+        return batch["ids"][0] + k
+
+    batch = {"ids": [torch.ones(3), torch.zeros(2, 2)], "n": 1}
+    trial = Repetition(call, (), {}, state=reached(call, {"batch": batch, "k": torch.tensor(1.0)}).copied())
+    retiming = Retiming(trial, Config(), True)
+    assert set(retiming.arguments()) == {"batch['ids'][0]", "batch['ids'][1]"}
+    made = retiming.resized({"batch['ids'][0]": (5,)}).state.args
+    assert made["batch"]["ids"][0].shape == (5,)
+    assert made["batch"]["ids"][1].shape == (2, 2)
+    assert batch["ids"][0].shape == (3,)
