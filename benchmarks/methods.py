@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from benchmarks.capture_programs import PROGRAMS
 from benchmarks.report import Aim, Report, Selection
 from explorer.comparison import compare
 from explorer.ir.methods import MethodData
 from explorer.methods.compare import METHODS
-from explorer.methods.programs import PROGRAMS
 from explorer.view.methods import SIGNS
 
 DOCUMENT = Path(__file__).parent.parent / "docs" / "methods.md"
 
 HEAD = f"""# Ways to capture a graph, compared by running them
 
-Made by `python -m benchmarks methods`. Each program of `explorer/methods/programs.py` was captured on one call and then
-run on others, beside eager: {SIGNS["right"]} the same values, dtypes, mutations or exception; {SIGNS["wrong"]} another
+Made by `python -m benchmarks methods`. Each program of `benchmarks/capture_programs.py` was captured on one call
+and then run on others, beside eager: {SIGNS["right"]} the same values, dtypes, mutations or exception; {SIGNS["wrong"]} another
 result and no error; {SIGNS["refused"]} an error, while capturing or when run. "compiled anew" where a method noticed
 that its program does not hold for the input. `explorer.compare(fn)(*args)` makes such a table of your own program.
 """

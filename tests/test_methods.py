@@ -6,11 +6,12 @@ import pytest
 import torch
 
 import explorer
+from benchmarks import capture_programs
+from benchmarks.capture_programs import PROGRAMS
 from explorer.comparison import Compared
 from explorer.ir.methods import MethodsData
 from explorer.methods.inputs import describe, inputs
 from explorer.methods.meanings import meaning
-from explorer.methods.programs import PROGRAMS
 from explorer.session import RecordError
 
 QUICK = ["eager", "torch.jit.trace", "torch.jit.script", "torch.fx.symbolic_trace", "explorer.compile"]
@@ -67,7 +68,7 @@ def test_a_number_from_outside():
     for name in ("torch.jit.trace", "torch.fx.symbolic_trace"):
         assert answers(done, name)["other global SCALE"] == "wrong"
     assert answers(done, "explorer.compile")["other global SCALE"] == "right"
-    assert explorer.methods.programs.SCALE == 2.0
+    assert capture_programs.SCALE == 2.0
 
 
 def test_a_flag_of_a_module():

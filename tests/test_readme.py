@@ -24,7 +24,7 @@ def test_the_examples_run_in_order(tmp_path: Path) -> None:
 
 
 def test_the_paths_it_names_exist() -> None:
-    named = set(re.findall(r"(?:explorer|notebooks|docs|tests)/[\w/]+(?:\.\w+)?", README))
+    named = set(re.findall(r"(?:explorer|notebooks|docs|tests)/[\w/-]+(?:\.\w+)?", README))
     assert not sorted(path for path in named if not (ROOT / path).exists())
 
 

@@ -116,6 +116,7 @@ def tried_out(method: Method, fn: Callable[..., Any], tried: Sequence[Input]) ->
             method.name, method.how, said=tuple(said), error=text, meaning=meaning(method.name, text)
         ), None
     seconds = time.perf_counter() - started
+    control, sizes = captured.control(), captured.sizes()
     with _quiet([]):
         verdicts = tuple(verdict(captured, under, fn, each) for each in tried)
     wrong = [each for each, input in zip(verdicts, tried, strict=True) if each.answer == "wrong" and input.fact]
@@ -125,8 +126,8 @@ def tried_out(method: Method, fn: Callable[..., Any], tried: Sequence[Input]) ->
         method.name,
         method.how,
         captured.views(),
-        captured.control(),
-        captured.sizes(),
+        control,
+        sizes,
         tuple(facts[each.input] for each in wrong),
         tuple(facts[each.input] for each in right),
         verdicts,

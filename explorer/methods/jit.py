@@ -25,7 +25,14 @@ def _trace(example: Example) -> Captured:
         return example.fn(*args, **kwargs)
 
     made = torch.jit.trace(bound, tuple(_tensors(example.args, example.kwargs)), check_trace=False)
-    return replace(_captured(made), call=lambda *args, **kwargs: made(*_tensors(args, kwargs)))
+    found = _captured(made)
+    assert isinstance(found.saving, Saving)
+    saving = replace(found.saving, read=lambda path: _of_tensors(_loaded(str(path))))
+    return replace(found, call=_of_tensors(made), saving=saving)
+
+
+def _of_tensors(program: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda *args, **kwargs: program(*_tensors(args, kwargs))
 
 
 def _tensors(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[torch.Tensor]:
