@@ -1,15 +1,15 @@
 // The drawing that one can move about in: SVG where it is near, a canvas where it is far or much, and the keyboard.
 
-import { h, svg } from "../../dom";
+import { h } from "../../dom";
 import type { Key } from "../../element";
 import type { Dispose } from "../../signal";
 import { beginning, between, type Camera, type Extent, held, moved, type Rectangle, showing, whole, zoomed } from "./camera";
 import { Colours, type Lit, paintCanvas } from "./canvas";
 import { gestures } from "./gestures";
 import type { Item } from "./groups";
+import { Layers, wholeDrawing } from "./layers";
 import { Minimap } from "./minimap";
 import { type Line, type Mark, markAt, overlap, type Scene } from "./scene";
-import { boxElement, frameElement, lineElement, tieElement } from "./svg";
 import { next, type Way } from "./walk";
 
 export interface Hooks {
@@ -26,9 +26,6 @@ export interface Hooks {
 /** Smaller than this, or with more boxes in view, the canvas draws. */
 const NEAR = 0.42;
 const MOST_ELEMENTS = 320;
-/** How long elements are made in one frame for what is not in view yet, in milliseconds; and how many are kept. */
-const SLICE = 5;
-const MOST_KEPT = 2500;
 const ZOOM = 1.25;
 const STEP = 60;
 const GLIDE = 180;
@@ -37,11 +34,7 @@ const EMPTY: Scene = { parts: [], marks: [], lines: [], ties: [], width: 0, heig
 export class Drawing {
   readonly element: HTMLElement;
   private readonly canvas = h("canvas", { class: "ex-g-canvas", "aria-hidden": "true" });
-  private readonly layers = {
-    frames: svg("g", {}), lines: svg("g", {}), lit: svg("g", {}), boxes: svg("g", {}), ties: svg("g", {}),
-  };
-  private readonly world = svg("g", {}, ...Object.values(this.layers));
-  private readonly svg = svg("svg", { class: "ex-g-svg" }, this.world);
+  private readonly layers: Layers;
   private readonly said = h("div", { class: "ex-hidden", "aria-live": "polite" });
   private readonly scale = h("span", { class: "ex-g-scale" });
   private readonly minimap: Minimap;
@@ -55,13 +48,12 @@ export class Drawing {
   private hot: ReadonlySet<Mark> = new Set();
   private pointed: Mark | null = null;
   private current: Mark | null = null;
-  /** What has an element, and the part of the drawing that has been made. */
-  private readonly elements = new Map<Mark | Line, SVGElement>();
-  private covered: Rectangle | null = null;
   private frameAsked = 0;
   private gliding = 0;
 
-  constructor(private readonly name: string, private readonly hooks: Hooks) {
+  /** `name` begins the ids of its elements. */
+  constructor(name: string, private readonly hooks: Hooks) {
+    this.layers = new Layers(name);
     const button = (label: string, glyph: string, run: () => void) =>
       h("button", { type: "button", class: "ex-button", title: label, "aria-label": label, onclick: run }, glyph);
     this.minimap = new Minimap((x, y) => this.to({ ...this.camera, x: x - this.view.width / this.camera.scale / 2, y: y - this.view.height / this.camera.scale / 2 }));
@@ -74,7 +66,7 @@ export class Drawing {
         class: "ex-g-view", tabindex: 0, role: "application", "aria-roledescription": "graph",
         "aria-label": "Graph. Arrow keys walk along edges, Enter opens and closes groups, Backspace closes the group around, plus and minus zoom, 0 fits, Shift and arrows move.",
       },
-      this.canvas, this.svg, this.minimap.element, controls, this.said,
+      this.canvas, this.layers.element, this.minimap.element, controls, this.said,
     );
     this.colours = new Colours(this.element);
     const observer = new ResizeObserver(() => this.resized());
@@ -109,7 +101,7 @@ export class Drawing {
     this.current = scene.marks.find(mark => mark.item === current) ?? null;
     this.pointed = null;
     this.hot = new Set();
-    this.clear();
+    this.layers.clear();
     if (before && after) this.camera = { ...this.camera, x: this.camera.x + after.x - before.x, y: this.camera.y + after.y - before.y };
     else if (!same) this.fresh = true;
     this.begin();
@@ -132,7 +124,7 @@ export class Drawing {
     this.element.removeAttribute("aria-activedescendant");
     this.said.textContent = mark?.spoken ?? "";
     this.relight();
-    const element = mark && this.elements.get(mark);
+    const element = mark && this.layers.of(mark);
     if (element) this.element.setAttribute("aria-activedescendant", element.id);
   }
 
@@ -147,8 +139,8 @@ export class Drawing {
 
   /** Moves to the first of some boxes, where none of them is in view. */
   bringNear(marks: readonly Mark[]): void {
-    const seen = { x: this.camera.x, y: this.camera.y, width: this.view.width / this.camera.scale, height: this.view.height / this.camera.scale };
     const [first] = marks;
+    const { seen } = this;
     if (first && !marks.some(mark => overlap(mark, seen))) this.reveal(first);
   }
 
@@ -165,15 +157,7 @@ export class Drawing {
 
   /** All of the drawing as one SVG, attached to the page so that its styles can be read; the caller removes it. */
   complete(): SVGSVGElement {
-    const margin = 20;
-    const [width, height] = [this.scene.width + 2 * margin, this.scene.height + 2 * margin];
-    const group = (elements: readonly SVGElement[]) => svg("g", {}, ...elements);
-    const made = svg(
-      "svg", { class: "ex-g-svg ex-g-export", width, height, viewBox: `${-margin} ${-margin} ${width} ${height}` },
-      group(this.scene.marks.filter(mark => mark.open).map(mark => frameElement(mark, ""))),
-      group(this.scene.lines.map(line => lineElement(line))),
-      group(this.scene.marks.filter(mark => !mark.open).map(mark => boxElement(mark, ""))),
-    );
+    const made = wholeDrawing(this.scene);
     this.element.append(made);
     return made;
   }
@@ -235,62 +219,24 @@ export class Drawing {
 
   private paint(): void {
     this.frameAsked = 0;
-    const { camera, view, scene } = this;
-    if (!view.width) return;
-    const seen = { x: camera.x, y: camera.y, width: view.width / camera.scale, height: view.height / camera.scale };
+    const { camera, scene, seen } = this;
+    if (!this.view.width) return;
     this.scale.textContent = `${Math.round(camera.scale * 100)} %`;
     this.minimap.seen(seen);
     const far = camera.scale < NEAR || scene.marks.reduce((many, mark) => many + Number(overlap(mark, seen)), 0) > MOST_ELEMENTS;
     this.canvas.hidden = !far;
-    this.svg.style.display = far ? "none" : "";
+    this.layers.element.style.display = far ? "none" : "";
     if (far) return paintCanvas(this.canvas, scene, camera, this.lit, this.colours);
-    this.world.setAttribute("transform", `scale(${camera.scale}) translate(${-camera.x} ${-camera.y})`);
-    this.cover(seen);
+    this.layers.look(seen, camera.scale);
+    const made = this.layers.cover(scene, seen);
+    if (made === "later") this.draw();
+    if (made !== "nothing") this.dress(null);
   }
 
-  /** Makes elements: for what is in view at once, for what is near it while there is time in this frame and the next. */
-  private cover(seen: Rectangle): void {
-    const wide: Rectangle = { x: seen.x - seen.width / 2, y: seen.y - seen.height / 2, width: 2 * seen.width, height: 2 * seen.height };
-    if (this.covered && within(seen, this.covered) && seen.width * 3 > this.covered.width) return;
-    const started = performance.now();
-    let done = true;
-    let frames = false;
-    const make = (what: Mark | Line, bounds: Rectangle, element: () => SVGElement, layer: SVGElement) => {
-      if (this.elements.has(what) || !overlap(bounds, wide)) return;
-      if (performance.now() - started > SLICE && !overlap(bounds, seen)) {
-        done = false;
-        return;
-      }
-      const made = element();
-      layer.append(made);
-      this.elements.set(what, made);
-      if (layer === this.layers.frames) frames = true;
-    };
-    if (this.elements.size > MOST_KEPT) this.drop(wide);
-    this.scene.marks.forEach((mark, n) => {
-      const id = `${this.name}-${n}`;
-      make(mark, mark, () => (mark.open ? frameElement(mark, id) : boxElement(mark, id)), this.layers[mark.open ? "frames" : "boxes"]);
-    });
-    for (const line of this.scene.lines) make(line, line.bounds, () => lineElement(line), this.layers.lines);
-    // Outer frames lie below inner ones.
-    if (frames) this.layers.frames.append(...this.scene.marks.flatMap(mark => (mark.open ? (this.elements.get(mark) ?? []) : [])));
-    if (done) this.covered = wide;
-    else this.draw();
-    this.dress();
-  }
-
-  private drop(wide: Rectangle): void {
-    for (const [what, element] of this.elements) {
-      if (overlap("bounds" in what ? what.bounds : what, wide)) continue;
-      element.remove();
-      this.elements.delete(what);
-    }
-  }
-
-  private clear(): void {
-    for (const layer of Object.values(this.layers)) layer.replaceChildren();
-    this.elements.clear();
-    this.covered = null;
+  /** What is in view. */
+  private get seen(): Rectangle {
+    const { camera, view } = this;
+    return { x: camera.x, y: camera.y, width: view.width / camera.scale, height: view.height / camera.scale };
   }
 
   private relight(): void {
@@ -306,21 +252,11 @@ export class Drawing {
     if (!this.canvas.hidden) this.draw();
   }
 
-  /** Gives elements the look of what is lit, and takes it from what `before` was. */
-  private dress(before: Lit = { hot: new Set(), current: null, lines: new Set() }): void {
-    const { hot, current, lines } = this.lit;
-    for (const mark of before.hot) if (!hot.has(mark)) this.elements.get(mark)?.classList.remove("ex-hot");
-    for (const mark of hot) this.elements.get(mark)?.classList.add("ex-hot");
-    if (before.current && before.current !== current) this.elements.get(before.current)?.classList.remove("ex-current");
-    if (current) this.elements.get(current)?.classList.add("ex-current");
-    this.layers.lit.replaceChildren(...[...lines].filter(line => this.elements.has(line)).map(line => {
-      const element = lineElement(line, true);
-      element.classList.add("ex-hot");
-      return element;
-    }));
+  private dress(before: Lit | null): void {
     const near = this.pointed ?? this.current;
-    const tied = this.scene.ties.filter(tie => tie.from === near || tie.to === near || (hot.has(tie.from) && hot.has(tie.to)));
-    this.layers.ties.replaceChildren(...tied.map(tieElement));
+    const { hot } = this.lit;
+    const ties = this.scene.ties.filter(tie => tie.from === near || tie.to === near || (hot.has(tie.from) && hot.has(tie.to)));
+    this.layers.dress(before, this.lit, ties);
   }
 
   private point(mark: Mark | null, x: number, y: number): void {
@@ -364,29 +300,24 @@ export class Drawing {
     else if (event.key === "Enter" && current) current.item.kind === "leaf" ? this.hooks.chosen(current) : this.hooks.toggled(current);
     else if (event.key === " " && current) this.hooks.chosen(current);
     else if (event.key === "Backspace" && current) this.hooks.left(current);
-    else if (event.key === "Escape" && current) this.let();
+    else if (event.key === "Escape" && current) this.release();
     else return;
     event.preventDefault();
     event.stopPropagation();
   }
 
   private walk(way: Way): void {
-    const seen = { x: this.camera.x, y: this.camera.y, width: this.view.width / this.camera.scale, height: this.view.height / this.camera.scale };
-    const mark = next(this.scene, this.current, way, seen);
+    const mark = next(this.scene, this.current, way, this.seen);
     if (!mark) return;
     this.setCurrent(mark);
     this.reveal(mark);
     this.hooks.walked(mark);
   }
 
-  private let(): void {
+  private release(): void {
     this.setCurrent(null);
     this.hooks.chosen(null);
   }
-}
-
-function within(inner: Rectangle, outer: Rectangle): boolean {
-  return inner.x >= outer.x && inner.y >= outer.y && inner.x + inner.width <= outer.x + outer.width && inner.y + inner.height <= outer.y + outer.height;
 }
 
 const WAYS: { readonly [key: string]: { readonly way: Way; readonly dx: number; readonly dy: number } } = {

@@ -6,33 +6,25 @@ import { fileName } from "../../filename";
 import { count } from "../../format";
 import type { Context, Export, Pane } from "../../pane";
 import { rasterised, standalone } from "../../picture";
-import type { CompileData } from "../../record";
 import { type Dispose, onChange } from "../../signal";
 import { TextView } from "../../textview";
 import { Card } from "./card";
 import { Drawing } from "./drawing";
-import { around, type Group, type Grouping, groupsIn, type Item } from "./groups";
+import { around, type Group, groupsIn, type Item } from "./groups";
 import { KeptList } from "./keptlist";
-import { Kernels } from "./kernels";
 import { legendOf } from "./legend";
 import { NodeTable } from "./nodetable";
+import { Openings } from "./openings";
 import { allOpen, MOST, opening } from "./openness";
-import { type Colouring, COLOURINGS, paintOf } from "./paint";
+import { paintOf } from "./paint";
+import { Reading } from "./reading";
 import { countsText, type Mark, type Part, type Scene, sceneOf } from "./scene";
-import { savedBy, Subject } from "./subject";
+import { savedBy, type Subject } from "./subject";
 import { textOf } from "./text";
-import { type Settings, type Shown, Toolbar } from "./toolbar";
-import { type View, viewAt, viewsOf, WHAT } from "./views";
+import { type Settings, settingsOf, type Shown, Toolbar } from "./toolbar";
+import { type View, WHAT } from "./views";
 
 let made = 0;
-
-/** A compile with what was worked out of it. */
-interface Read {
-  readonly compile: CompileData;
-  readonly views: readonly View[];
-  readonly kernels: Kernels;
-  readonly subjects: Map<string, Subject>;
-}
 
 export class GraphsPane implements Pane {
   private readonly settings: Settings;
@@ -49,21 +41,15 @@ export class GraphsPane implements Pane {
   private readonly bodies: { readonly [shown in Shown]: HTMLElement };
   private readonly body: HTMLElement;
   private readonly disposers: Dispose[] = [];
-  private read: Read | null = null;
+  private read: Reading | null = null;
   private view: View | undefined;
   private scene: Scene | null = null;
-  /** Ids of the open groups, by compile, family and grouping. */
-  private readonly opened = new Map<string, Set<string>>();
+  private readonly openings = new Openings();
   private drawnFor = "";
   private ownPin: Key | null = null;
 
   constructor(into: HTMLElement, private readonly context: Context) {
-    const setting = context.setting.bind(context);
-    this.settings = {
-      shown: setting<Shown>("shown", "drawing"), by: setting<Grouping>("by", "module"), colouring: setting<Colouring>("colouring", "operation"),
-      changes: setting<boolean>("changes", true), kept: setting<boolean>("kept", false), beside: setting<boolean>("beside", false),
-      legend: setting<boolean>("legend", true),
-    };
+    this.settings = settingsOf(context);
     this.toolbar = new Toolbar(this.settings, id => this.choose(id), open => this.openAll(open), () => this.nextChange());
     this.drawing = new Drawing(`ex-g${++made}`, {
       hovered: (mark, x, y) => this.hovered(mark, x, y),
@@ -91,13 +77,15 @@ export class GraphsPane implements Pane {
   reveal(what: Key): boolean {
     const { compile, id } = parts(what);
     if (compile !== this.context.compile.value || !this.read) return false;
-    const views = [this.view, ...[...this.read.views].reverse()].filter(view => view !== undefined);
-    const view = views.find(each => this.find(each, id) !== undefined);
+    const { read } = this;
+    const by = this.settings.by.value;
+    const views = [this.view, ...[...read.views].reverse()].filter(view => view !== undefined);
+    const view = views.find(each => read.find(each, by, id) !== undefined);
     if (!view) return false;
     if (view !== this.view) this.look(view);
     if (this.settings.shown.value === "table") return this.table.table.reveal(what);
     if (this.settings.shown.value === "text") return this.text.reveal(what);
-    return this.goTo(view, this.find(view, id)!);
+    return this.goTo(view, read.find(view, by, id)!);
   }
 
   exports(): readonly Export[] {
@@ -119,7 +107,6 @@ export class GraphsPane implements Pane {
   private watch(): void {
     const { model, compile, stage, selection, host } = this.context;
     const { shown, by, colouring, changes, kept, beside, legend } = this.settings;
-    if (!(colouring.value in COLOURINGS)) colouring.value = "operation";
     const render = () => this.render();
     this.disposers.push(
       model.record.watch(() => this.reread()), onChange(compile, () => this.reread()), onChange(stage, () => this.follow()),
@@ -138,36 +125,20 @@ export class GraphsPane implements Pane {
       this.view = undefined;
       return this.render();
     }
-    if (compile !== this.read?.compile) {
-      const { read } = this;
-      const views = viewsOf(compile);
-      const id = read?.compile.id === compile.id ? this.view?.id : undefined;
-      if (read && sameGraphs(read, compile, views)) this.read = { ...read, compile };
-      else this.read = { compile, views, kernels: new Kernels(compile), subjects: new Map() };
-      this.view = this.read.views.find(each => each.id === id);
-    }
-    if (!this.view) this.view = this.viewOfStage();
+    const id = this.read?.compile.id === compile.id ? this.view?.id : undefined;
+    this.read = Reading.of(compile, this.read);
+    this.view = (id === undefined ? undefined : this.read.view(id)) ?? this.read.viewOf(this.context.stage.value);
     this.render();
-  }
-
-  /** The view of the stage that all panes look at, or the one nearest to it. */
-  private viewOfStage(): View | undefined {
-    if (!this.read) return undefined;
-    const { compile, views } = this.read;
-    const stage = compile.stages?.find(each => each.id === this.context.stage.value);
-    const half = stage?.half?.endsWith("backward") ? "backward" : stage?.half?.endsWith("forward") ? "forward" : null;
-    const own = stage?.graph || stage?.same_as ? undefined : views.find(each => each.kind === half);
-    return own ?? viewAt(views, compile, this.context.stage.value) ?? views[0];
   }
 
   private follow(): void {
     if (this.view?.stage === this.context.stage.value) return;
-    const view = this.viewOfStage();
+    const view = this.read?.viewOf(this.context.stage.value);
     if (view && view !== this.view) this.look(view);
   }
 
   private choose(id: string): void {
-    const view = this.read?.views.find(each => each.id === id);
+    const view = this.read?.view(id);
     if (view) this.look(view);
   }
 
@@ -178,47 +149,29 @@ export class GraphsPane implements Pane {
   }
 
   private subject(view: View): Subject {
-    const { compile, views, kernels, subjects } = this.read!;
-    let found = subjects.get(view.family);
-    if (!found) {
-      const modules = new Map(views.filter(each => each.kind === "captured").flatMap(each => each.graph.nodes.map(node => [node.id, node.module ?? ""] as const)));
-      found = new Subject(compile, views.filter(each => each.family === view.family), kernels, id => modules.get(id) ?? "");
-      subjects.set(view.family, found);
-    }
-    return found;
-  }
-
-  private find(view: View, id: string): Item | undefined {
-    const subject = this.subject(view);
-    const item = subject.find(this.settings.by.value, id);
-    const there = item?.kind === "leaf" ? [item.vertex] : (item?.vertices ?? []);
-    return there.some(vertex => subject.state(view).nodes.has(vertex)) ? item : undefined;
-  }
-
-  private openName(view: View): string {
-    return `${this.read!.compile.id} ${view.family} ${this.settings.by.value}`;
+    return this.read!.subject(view);
   }
 
   private openIn(subject: Subject, view: View): Set<Group> {
-    return subject.open(this.settings.by.value, this.opened.get(this.openName(view)));
+    return this.openings.of(subject, view, this.settings.by.value);
   }
 
-  private setOpen(view: View, open: ReadonlySet<Group>, keep?: Item): void {
-    this.opened.set(this.openName(view), new Set([...open].map(group => group.id)));
+  private setOpen(subject: Subject, view: View, open: ReadonlySet<Group>, keep?: Item): void {
+    this.openings.set(subject, view, this.settings.by.value, open);
     this.drawScene(keep);
   }
 
   private open(subject: Subject, view: View, item: Item): void {
     const { open, closed } = opening(subject.root(this.settings.by.value), this.openIn(subject, view), item);
-    this.setOpen(view, open, item);
+    this.setOpen(subject, view, open, item);
     if (closed.length) this.tell(`Closed ${closed.map(group => group.label).join(", ")}: at most ${MOST} boxes show at once.`);
   }
 
   private openAll(open: boolean): void {
     for (const part of this.scene?.parts ?? []) {
-      const root = part.subject.root(this.settings.by.value);
-      const wanted = open ? allOpen(root) : new Set([...groupsIn(root)].filter(group => group.kind === "side"));
-      this.opened.set(this.openName(part.view), new Set([...wanted].map(group => group.id)));
+      const by = this.settings.by.value;
+      const root = part.subject.root(by);
+      this.openings.set(part.subject, part.view, by, open ? allOpen(root) : new Set([...groupsIn(root)].filter(group => group.kind === "side")));
     }
     this.drawnFor = "";
     this.drawScene();
@@ -257,7 +210,7 @@ export class GraphsPane implements Pane {
     if (!mark.open) return this.open(subject, view, group);
     const open = this.openIn(subject, view);
     open.delete(group);
-    this.setOpen(view, open, group);
+    this.setOpen(subject, view, open, group);
   }
 
   private left(mark: Mark): void {
@@ -266,7 +219,7 @@ export class GraphsPane implements Pane {
     const { subject, view } = mark.part;
     const open = this.openIn(subject, view);
     open.delete(group);
-    this.setOpen(view, open, group);
+    this.setOpen(subject, view, open, group);
     const frame = this.scene?.marks.find(each => each.item === group);
     if (frame) {
       this.drawing.setCurrent(frame);
@@ -322,9 +275,9 @@ export class GraphsPane implements Pane {
     const { view, read } = this;
     this.empty.hidden = view !== undefined && view.graph.nodes.length > 0;
     this.body.hidden = !this.empty.hidden;
-    this.toolbar.offer({
-      views: read?.views ?? [], view, did: this.did(), changed: view !== undefined && this.subject(view).changesOf(view).size > 0, kept: this.hasSaved(), eager: this.eager() !== undefined && (view?.kind === "joint" || view?.kind === "eager"),
-    });
+    const changed = view !== undefined && this.subject(view).changesOf(view).size > 0;
+    const eager = this.eager() !== undefined && (view?.kind === "joint" || view?.kind === "eager");
+    this.toolbar.offer({ views: read?.views ?? [], view, did: this.did(), changed, kept: this.hasSaved(), eager });
     this.tell("");
     if (!view || !read || !this.empty.hidden) {
       this.empty.replaceChildren(h("p", {}, this.whyEmpty()));
@@ -338,9 +291,10 @@ export class GraphsPane implements Pane {
   private did(): Map<string, string> {
     const did = new Map<string, string>();
     for (const view of this.read?.views ?? []) {
-      if (!view.before) continue;
+      const subject = view.before && this.read?.known(view);
+      if (!subject) continue;
       const counts = { added: 0, removed: 0, changed: 0 };
-      for (const sign of this.subject(view).changesOf(view).values()) counts[sign]++;
+      for (const sign of subject.changesOf(view).values()) counts[sign]++;
       did.set(view.id, countsText(counts));
     }
     return did;
@@ -352,7 +306,7 @@ export class GraphsPane implements Pane {
   }
 
   private eager(): View | undefined {
-    return this.read?.views.find(each => each.kind === "eager");
+    return this.read?.eager;
   }
 
   /** The views that are drawn: eager's beside the joint one, where that is wished. */
@@ -381,7 +335,7 @@ export class GraphsPane implements Pane {
       return { ...part, placement: part.subject.placement(by, this.openIn(part.subject, view)) };
     });
     this.scene = sceneOf(placed, this.context.model.palette.value);
-    const drawn = views.map(view => this.openName(view)).join(" | ");
+    const drawn = placed.map(({ subject, view }) => this.openings.name(subject, view, by)).join(" | ");
     this.drawing.show(this.scene, drawn === this.drawnFor, keep);
     this.drawnFor = drawn;
     this.drawing.light(this.context.selection.chain.value);
@@ -443,13 +397,6 @@ export class GraphsPane implements Pane {
       drawn.remove();
     }
   }
-}
-
-/** Whether a compile that grew has the graphs that were read, and nothing new about them. */
-function sameGraphs(read: Read, compile: CompileData, views: readonly View[]): boolean {
-  const { compile: old, views: known } = read;
-  return old.id === compile.id && old.halves === compile.halves && old.saved === compile.saved && known.length === views.length
-    && known.every((view, n) => view.id === views[n]!.id && (view.graph === views[n]!.graph || (view.kind === "eager" && old.eager_backward === compile.eager_backward)));
 }
 
 /** Browsers make no larger canvas; a PNG has two pixels each. */

@@ -2,12 +2,16 @@
 
 import { h } from "../../dom";
 import { count } from "../../format";
+import type { Context } from "../../pane";
 import type { Dispose, Signal } from "../../signal";
 import type { Grouping } from "./groups";
 import { COLOURINGS, type Colouring } from "./paint";
 import type { View } from "./views";
 
-export type Shown = "drawing" | "table" | "text";
+const SHOWN = { drawing: "Drawing", table: "Table", text: "Text" } as const;
+export type Shown = keyof typeof SHOWN;
+
+const GROUPINGS: { readonly [by in Grouping]: string } = { module: "module", kernel: "kernel", none: "nothing" };
 
 export interface Settings {
   readonly shown: Signal<Shown>;
@@ -17,6 +21,21 @@ export interface Settings {
   readonly kept: Signal<boolean>;
   readonly beside: Signal<boolean>;
   readonly legend: Signal<boolean>;
+}
+
+/** The settings with what was remembered, as far as it can still be chosen. */
+export function settingsOf(context: Pick<Context, "setting">): Settings {
+  const one = <T extends string>(name: string, choices: { readonly [name in T]: string }, initial: T): Signal<T> => {
+    const signal = context.setting<T>(name, initial);
+    if (!(signal.value in choices)) signal.value = initial;
+    return signal;
+  };
+  return {
+    shown: one<Shown>("shown", SHOWN, "drawing"), by: one<Grouping>("by", GROUPINGS, "module"),
+    colouring: one<Colouring>("colouring", COLOURINGS, "operation"),
+    changes: context.setting<boolean>("changes", true), kept: context.setting<boolean>("kept", false),
+    beside: context.setting<boolean>("beside", false), legend: context.setting<boolean>("legend", true),
+  };
 }
 
 /** What can be chosen for the view that is shown. */
@@ -56,16 +75,14 @@ export class Toolbar {
       legend: this.toggle("Legend", "What colours and marks say", settings.legend),
     };
     this.next = h("button", { type: "button", class: "ex-button", title: "Go to the next node that the pass changed", onclick: change }, "Next change");
-    const by: { readonly [by in Grouping]: string } = { module: "module", kernel: "kernel", none: "nothing" };
     this.drawn = h(
       "span", { class: "ex-g-drawn" },
-      this.select("Group by", by, settings.by), this.select("Colour", COLOURINGS, settings.colouring),
+      this.select("Group by", GROUPINGS, settings.by), this.select("Colour", COLOURINGS, settings.colouring),
       h("button", { type: "button", class: "ex-button", title: "Open all groups, as far as the picture stays readable", "aria-label": "Open all groups", onclick: () => all(true) }, "⊞"),
       h("button", { type: "button", class: "ex-button", title: "Close all groups", "aria-label": "Close all groups", onclick: () => all(false) }, "⊟"),
       this.toggles.legend,
     );
-    const shown = { drawing: "Drawing", table: "Table", text: "Text" } as const;
-    const choices = Object.entries(shown).map(([name, label]) =>
+    const choices = Object.entries(SHOWN).map(([name, label]) =>
       h("button", { type: "button", class: "ex-choice", onclick: () => (settings.shown.value = name as Shown) }, label));
     this.element = h(
       "div", { class: "ex-bar ex-g-tools" },
@@ -75,7 +92,7 @@ export class Toolbar {
     );
     this.disposers.push(settings.shown.watch(value => {
       this.drawn.hidden = value !== "drawing";
-      choices.forEach((each, n) => each.setAttribute("aria-pressed", String(Object.keys(shown)[n] === value)));
+      choices.forEach((each, n) => each.setAttribute("aria-pressed", String(Object.keys(SHOWN)[n] === value)));
     }));
   }
 
