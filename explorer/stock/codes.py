@@ -9,14 +9,23 @@ from typing import Any
 
 from explorer.ir import record as data
 
+_ENTRY = ("COPY_FREE_VARS", "MAKE_CELL")
+"""What a call does before its first line: CPython gives these no place."""
+
 
 def code_data(code: types.CodeType, id: str, role: str) -> data.CodeData:
     """The instructions of a code object; the one at offset 14 has the id "ID@14"."""
     instructions = []
+    origins: tuple[str, ...]
     for each in dis.get_instructions(code):
         span = span_of(code.co_filename, each.positions)
         target = f"{id}@{each.argval}" if each.opcode in dis.hasjrel or each.opcode in dis.hasjabs else ""
-        origins = (f"{span.file}:{span.line}",) if span else ()
+        if span:
+            origins = (f"{span.file}:{span.line}",)
+        elif each.opname in _ENTRY:
+            origins = (f"{code.co_filename}:{code.co_firstlineno}",)
+        else:
+            origins = ()
         shown = "" if target else each.argrepr
         instructions.append(data.InstructionData(f"{id}@{each.offset}", each.opname, shown, target, origins, span))
     return data.CodeData(code.co_name, role, code.co_filename, code.co_firstlineno, tuple(instructions))

@@ -50,8 +50,11 @@ def shown(graph: fx.Graph, name: str, facts: Callable[[fx.Node], NodeInfo]) -> S
 def captured(compile: Compile, graph: fx.Graph, name: str) -> Shown:
     """Dynamo's graph, before or after passes over it: nodes are "fx.NAME", made by instructions."""
 
+    # By name, and not before: Dynamo renames a node after the local that it is stored to, and back ends get copies.
+    made_by = {node.name: instruction for node, instruction in compile.made_by.items()}
+
     def facts(node: fx.Node) -> NodeInfo:
-        made = compile.made_by.get(node.name)
+        made = made_by.get(node.name)
         span = span_of(node) or span_of_instruction(compile, made)
         id = f"fx.{node.name}"
         if made:

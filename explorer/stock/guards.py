@@ -58,13 +58,13 @@ def around_guards(seen: Observation, call: Call) -> Iterator[None]:
 
 def checks(root: Any) -> Iterator[tuple[str, Any]]:
     """Each check with the source of what it is asked of, in the order in which a call makes them."""
-    seen: set[int] = set()
+    seen: dict[int, Any] = {}  # which holds them: the id of one that is gone may come again
     stack = [root]
     while stack:
         manager = stack.pop()
         for leaf in manager.get_leaf_guards():
             if id(leaf) not in seen:
-                seen.add(id(leaf))
+                seen[id(leaf)] = leaf
                 yield "" if manager is root else manager.get_source(), leaf
         below = list(manager.get_child_managers())
         if hasattr(manager, "get_key_value_managers"):
@@ -91,7 +91,7 @@ def _guard(compile: Compile, source: str, kind: str, text: str, asked: defaultdi
     if not source and kind in ("LAMBDA_GUARD", "SYMBOLIC_SHAPE_GUARD") and "size()" in expression_text:
         property, relation, shape = "shape", "holds", expression(expression_text)
     fields: dict[str, Any] = _facts(property, relation, expression_text)
-    named = re.search(r"([^,()\s]+\[.*)$", expression_text.partition(" ==")[0]) if not source else None
+    named = re.search(r"([^,()\s]+\[.*)$", expression_text.partition(" ==")[0]) if property == "shape" else None
     return data.GuardData(
         f"{compile.id}.guard{len(compile.guards)}", source or (named[1] if named else ""), property,
         fields.pop("relation", relation), _value(expression_text), expression_text,

@@ -65,8 +65,8 @@ class Compile:
     """The group of passes at work (`passes.Passing`)."""
     sources: Any = None
     """What nodes of traced graphs come from (`fxgraphs.Traced`)."""
-    made_by: dict[str, str] = field(default_factory=dict)
-    """The instruction that made each node of Dynamo's graph, by the node's name."""
+    made_by: dict[Any, str] = field(default_factory=dict)
+    """The instruction that made each node of Dynamo's graph."""
     fx: dict[str, data.NodeData] = field(default_factory=dict)
     """Nodes of the captured graph, before and after passes, by name."""
     aten: dict[str, data.NodeData] = field(default_factory=dict)
@@ -193,6 +193,10 @@ class Observation:
         self.compiles.append(made)
         hook.owns(id, self)
         return made
+
+    def compiling(self) -> bool:
+        """Whether the current thread is in a compile."""
+        return CompileContext.current_compile_id() in self._by_id
 
     def compile(self) -> Compile:
         """The compile that the current thread is in; what happens in none belongs to one called "process"."""

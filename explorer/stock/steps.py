@@ -35,7 +35,7 @@ class Evaluation:
     def __init__(self) -> None:
         self.frames: dict[int, Frame] = {}
         self.nodes = 0
-        self.made: set[str] = set()
+        self.inputs = 0
 
 
 def around_step(seen: Observation, call: Call) -> Iterator[None]:
@@ -92,10 +92,14 @@ def _step(evaluation: Evaluation, frame: Frame, id: str) -> data.StepData:
 
 def _note_nodes(compile: Compile, evaluation: Evaluation, tracer: Any, id: str) -> None:
     """Whatever the graph has more than before was made by this instruction, unless by one that it called."""
-    node = tracer.output.tracers[0].graph._root.prev
-    while node.op != "root" and node.name not in evaluation.made:
-        evaluation.made.add(node.name)
-        compile.made_by[node.name] = id
+    root = tracer.output.tracers[0]
+    inputs = root.input_name_to_proxy
+    for _, proxy in zip(range(len(inputs) - evaluation.inputs), reversed(inputs.values()), strict=False):
+        compile.made_by.setdefault(proxy.node, id)
+    evaluation.inputs = len(inputs)
+    node = root.graph._root.prev
+    while node.op != "root" and node not in compile.made_by:
+        compile.made_by[node] = id
         evaluation.nodes += node.op != "placeholder"
         node = node.prev
 

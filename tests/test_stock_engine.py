@@ -1,0 +1,323 @@
+"""What a record of stock torch.compile holds, and that it is what stock did."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+import torch
+from torch import Tensor
+from torch._inductor.graph import GraphLowering
+
+import explorer
+from explorer import Record
+from explorer.check.trial import Trial
+from explorer.ir.record import CompileData, HalfData, StageData
+from explorer.stock.run import stock_run
+from explorer.view import html
+from explorer.view.provenance import Provenance, provenance, unsourced
+from stock_compiling import generated, nothing_built
+
+SCALE = 3.0
+HERE = __file__
+
+
+def block(x: Tensor, w: Tensor) -> Tensor:
+    hidden = torch.tanh(x @ w)
+    scaled = hidden * SCALE
+    return torch.softmax(scaled, -1)
+
+
+def inputs() -> tuple[Tensor, Tensor]:
+    torch.manual_seed(0)
+    return torch.randn(8, 16, requires_grad=True), torch.randn(16, 16, requires_grad=True)
+
+
+def line_of(fn: Callable[..., Any], text: str) -> str:
+    """ "FILE:LINE" of the one line of `fn` that holds `text`."""
+    lines, first = inspect.getsourcelines(fn)
+    (found,) = [number for number, line in enumerate(lines, first) if text in line]
+    return f"{HERE}:{found}"
+
+
+@pytest.fixture(scope="module")
+def both() -> Record:
+    """Ours and stock's compiles of one training step, built and run."""
+    return explorer.explore(block, engine="both")(*inputs())
+
+
+@pytest.fixture(scope="module")
+def stock(both: Record) -> CompileData:
+    (made,) = [compile for compile in both.data.compiles if compile.engine == "stock"]
+    return made
+
+
+@pytest.fixture(scope="module")
+def links(stock: CompileData) -> Provenance:
+    return provenance(stock)
+
+
+def stage(compile: CompileData, name: str) -> StageData:
+    (found,) = [each for each in compile.stages if each.name == name]
+    return found
+
+
+# ------------------------------------------------------------------------------------------------------- what is there
+
+
+def test_both_engines_stand_in_one_record(both: Record) -> None:
+    assert [(compile.id, compile.engine) for compile in both.data.compiles] == [("f0", "explorer"), ("s0", "stock")]
+    assert both.data.engine == "explorer and stock"
+    assert not any(compile.error for compile in both.data.compiles)
+
+
+def test_three_contestants_ran_in_turn(both: Record) -> None:
+    timing = both.data.timing
+    assert timing is not None
+    assert [each.name for each in timing.contestants] == ["eager", "explorer", "stock"]
+    counts = {len(each.samples) for each in timing.contestants}
+    assert len(counts) == 1 and counts.pop() > 3
+    assert all(each.median > 0 for each in timing.contestants)
+    compiled = {each.name: each.compile_seconds for each in timing.contestants}
+    assert compiled["stock"] and compiled["explorer"] and compiled["eager"] is None
+
+
+def test_every_stage_is_there(stock: CompileData) -> None:
+    names = [(each.name, each.half) for each in stock.stages]
+    above = [(name, "") for name in ("bytecode", "capture", "trace", "partition")]
+    below = [
+        (name, half)
+        for half in ("s0_forward", "s0_backward")
+        for name in ("inductor's input", "lower", "schedule", "fuse", "generate", "build")
+    ]
+    assert [each for each in names if each in (*above, *below)] == [*above, *below]
+    assert all(each.seconds >= 0 for each in stock.stages)
+    assert [half.name for half in stock.halves] == ["s0_forward", "s0_backward"]
+    for half in stock.halves:
+        assert (
+            half.buffers
+            and half.operations
+            and half.schedule
+            and half.kernels
+            and half.wrapper
+            and half.target == "cpu"
+        )
+        assert half.schedule.groups and half.schedule.fusions
+    assert not [event for event in stock.events if event.kind.startswith("Hook")]
+
+
+def test_captured_nodes_lead_to_their_instructions(stock: CompileData) -> None:
+    graph = stage(stock, "capture").graph
+    assert graph is not None
+    made = {node.target: node for node in graph.nodes}
+    instructions = {each.id: each for code in stock.codes for each in code.instructions}
+    for target, op, text in (
+        ("operator.matmul", "BINARY_OP", "hidden ="),
+        ("torch.tanh", "CALL", "hidden ="),
+        ("torch.softmax", "CALL", "return"),
+    ):
+        (origin,) = made[target].origins
+        assert instructions[origin].op == op
+        assert instructions[origin].origins == (line_of(block, text),)
+    roles = [code.role for code in stock.codes]
+    assert roles == ["original", "rewritten"]
+
+
+def test_the_joint_graph_and_its_halves(stock: CompileData) -> None:
+    joint, parts = stage(stock, "trace").graph, stage(stock, "partition").halves
+    assert joint is not None
+    assert [part.name for part in parts] == ["s0_forward", "s0_backward"]
+    targets = {node.target for node in joint.nodes}
+    assert {"aten.mm.default", "aten.tanh.default"} <= targets
+    kept = {each.id: each.fate for each in stock.saved}
+    assert kept["aten.mm"] == "kept" and kept["aten.tanh"] == "recomputed"
+
+
+def test_guards_say_which_line_made_them(stock: CompileData) -> None:
+    (scale,) = [guard for guard in stock.guards if "SCALE" in guard.source and guard.constant is not None]
+    assert scale.span is not None and f"{scale.span.file}:{scale.span.line}" == line_of(block, "scaled =")
+    tensors = {guard.source: guard.tensor for guard in stock.guards if guard.property == "tensor"}
+    x, w = tensors["L['x']"], tensors["L['w']"]
+    assert x is not None and x.sizes == (8, 16) and x.requires_grad and w is not None and w.sizes == (16, 16)
+
+
+def test_what_a_failing_guard_would_say_of_other_values(stock: CompileData) -> None:
+    (facts,) = [guard.tensor for guard in stock.guards if guard.source == "L['x']" and guard.tensor is not None]
+    other = type(facts)("float64", "cpu", (8, 17), (17, 1), True)
+    assert facts.differences(other) == ["dtype is float64, expected float32", "size(1) is 17, expected 16"]
+
+
+def test_compile_time_names_the_builds(stock: CompileData) -> None:
+    assert all(each.seconds > 0 for each in stock.stages if each.name == "build")
+    built = [build for half in stock.halves for build in half.builds]
+    assert built and all(build.cached or build.seconds > 0 for build in built)
+    assert sum(build.seconds for build in built) <= stock.seconds * 4  # several at once, on their own threads
+
+
+# ----------------------------------------------------------------------------------------------- as stock generates it
+
+
+def generated_code(fn: Callable[..., Any], *args: Any) -> list[str]:
+    """The modules that stock writes for `fn` when nobody watches."""
+    modules: list[str] = []
+    torch._dynamo.reset()
+    with (
+        nothing_built(),
+        mock.patch.object(GraphLowering, "save_output_code", staticmethod(modules.append)),
+        pytest.raises(Exception, match="not built"),
+    ):
+        torch.compile(fn)(*args)
+    torch._dynamo.reset()
+    return modules
+
+
+def test_watched_code_is_the_code_of_the_unwatched_compile() -> None:
+    args = tuple(each.detach() for each in inputs())
+    (module,) = generated_code(block, *args)
+    (half,) = generated(block, *args).halves
+    assert half.wrapper is not None
+    shown = [*half.wrapper.lines, *(line for kernel in half.kernels for line in kernel.source.lines)]
+    texts = {line.text for line in shown}
+    wanted = [line for line in module.splitlines() if not line.startswith(("# AOT ID", "# Topologically"))]
+    # A kernel's source stands between the quotes of its line in the module.
+    between = [line for line in wanted if line and line not in texts and "'''" not in line]
+    assert between == []
+
+
+# ----------------------------------------------------------------------------------------------------------- the links
+
+
+def test_every_generated_line_has_a_cause(stock: CompileData) -> None:
+    total, reasons = unsourced(stock)
+    assert total > 100
+    assert "no cause" not in reasons
+    assert set(reasons) <= {"stock's wrapper", "stock's frame of a kernel", "gradient of an output"}
+
+
+def test_kernels_lead_to_the_lines_that_they_compute(stock: CompileData, links: Provenance) -> None:
+    forward, backward = stock.halves
+    for half in (forward, backward):
+        lines = {source for kernel in half.kernels for source in links.source_lines(kernel.id)}
+        assert line_of(block, "hidden =") in lines and line_of(block, "return") in lines
+
+
+def changed_lines(before: HalfData, after: HalfData) -> Iterator[str]:
+    """Ids of the lines of kernels whose text is another."""
+    for old, new in zip(before.kernels, after.kernels, strict=True):
+        for was, now in zip(old.source.lines, new.source.lines, strict=True):
+            if was.text != now.text:
+                yield now.id
+
+
+def constants(first: float, second: float, third: float) -> Callable[[Tensor, Tensor], Tensor]:
+    def fn(x: Tensor, y: Tensor) -> Tensor:
+        a = torch.sin(x) * first
+        b = torch.cos(y) + second
+        c = torch.exp(a - b)
+        return torch.sigmoid(c - third)
+
+    return fn
+
+
+@pytest.mark.parametrize("changed", [0, 1, 2])
+def test_the_lines_that_a_constant_changes_lead_to_its_line(changed: int) -> None:
+    values = [1.5, 2.5, 3.5]
+    args = torch.ones(64), torch.ones(64)
+    (before,) = generated(constants(*values), *args).halves
+    values[changed] = 7.25
+    compile = generated(constants(*values), *args)
+    (after,) = compile.halves
+    wanted = line_of(constants, ("a = ", "b = ", "return torch")[changed])
+    chain = provenance(compile)
+    found = list(changed_lines(before, after))
+    assert found
+    assert all(chain.source_lines(line) == {wanted} for line in found)
+
+
+# ------------------------------------------------------------------------------------------------ sizes and recompiles
+
+
+def called_twice(x: Tensor) -> Tensor:
+    print(x.shape[0])
+    y = scaled(x)
+    return y + scaled(torch.cat((x, x))).sum()
+
+
+def scaled(x: Tensor) -> Tensor:
+    torch._dynamo.graph_break()
+    return x * x.shape[0]
+
+
+def test_a_frame_compiled_again_says_which_guard_failed_and_what_became_of_its_size() -> None:
+    with stock_run(Trial(called_twice, (torch.ones(6),), {}), {"backend": "eager"}) as run:
+        compiles = run.compiles({})
+    again = [compile for compile in compiles if compile.recompiles]
+    assert again
+    for compile in again:
+        frame, _, attempt = compile.id.partition(".")
+        assert attempt == "1"
+        for recompile in compile.recompiles:
+            assert recompile.of == frame
+            earlier = next(each for each in compiles if each.id == frame)
+            assert recompile.guard in {guard.id for guard in earlier.guards}
+            assert "6" in recompile.why and "12" in recompile.why
+    (size,) = again[-1].symbols
+    assert size.status == "dynamic" and size.hint == 12
+
+
+def branches_on_size(x: Tensor) -> Tensor:
+    if x.shape[0] == 6:
+        return x + 1
+    return x
+
+
+def test_a_size_that_is_specialised_says_where() -> None:
+    with stock_run(Trial(branches_on_size, (torch.ones(6),), {}), {"backend": "eager", "dynamic": True}) as run:
+        (compile,) = run.compiles({})
+    (size,) = compile.symbols
+    assert size.status == "specialised" and size.hint == 6
+    assert f"{Path(HERE).name}:{line_of(branches_on_size, 'if x.shape').rpartition(':')[2]}" in size.why
+
+
+# ----------------------------------------------------------------------------------------------- a card that is absent
+
+
+def test_triton_code_for_an_absent_card() -> None:
+    driver = pytest.importorskip("triton").runtime.driver
+    before = driver._active
+    record = explorer.explore(block, engine="stock", target="cuda:sm_90")(*inputs())
+    assert driver._active is before
+    (compile,) = record.data.compiles
+    assert not compile.error
+    for half in compile.halves:
+        assert half.target == "cuda:sm_90 under CPU heuristics" and not half.runs
+        assert {kernel.language for kernel in half.kernels} == {"triton"}
+        assert all(any("tl.load" in line.text for line in kernel.source.lines) for kernel in half.kernels)
+        assert all(kernel.seconds is None for kernel in half.kernels)
+    assert "no cause" not in unsourced(compile)[1]
+    assert record.data.timing is None or "stock" not in {each.name for each in record.data.timing.contestants}
+
+
+# ------------------------------------------------------------------------------------------------------- what is asked
+
+
+def test_engines_are_named() -> None:
+    with pytest.raises(ValueError, match="no engine 'inductor'; expected one of 'explorer', 'stock', 'both'"):
+        explorer.explore(block, engine="inductor")
+    with pytest.raises(ValueError, match="stock= gives arguments of torch.compile"):
+        explorer.explore(block, stock={"mode": "default"})
+    with pytest.raises(ValueError, match="are for this package's compiler"):
+        explorer.explore(block, engine="stock", options={"x": 1})
+
+
+def test_a_record_is_saved_and_shown(both: Record, tmp_path: Path) -> None:
+    both.save(tmp_path / "both.json")
+    assert Record.load(tmp_path / "both.json").data == both.data
+    both.to_html(tmp_path / "both.html")
+    assert (tmp_path / "both.html").stat().st_size > 10_000
+    page = html.fragment(both.data)
+    assert all(compile.halves[0].kernels[0].function in page for compile in both.data.compiles)
