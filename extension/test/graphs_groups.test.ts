@@ -162,6 +162,16 @@ test("nodes are grouped by the kernel or library call that they ended in, a view
   assert.equal(made.kernels.of("aten.x", "traced"), undefined);
 });
 
+test("a view between two nodes of one kernel is drawn in it, so that the kernel does not feed itself", () => {
+  const of = withKernels();
+  const nodes = [
+    input("aten.x"), node("aten.a", ["aten.x"]), node("aten.v", ["aten.a"], { target: "aten.view.default" }),
+    node("aten.w", ["aten.v"], { target: "aten.view.default" }), node("aten.b", ["aten.w"]), node("aten.m", ["aten.v", "aten.b"], { target: "aten.mm.default" }),
+  ];
+  const made = subjectOf({ ...of, stages: [stage("f0/0", "trace", graph(nodes))] });
+  assert.equal(outline(made, made.root("kernel")), "[x k0[a v w b] call0[m]]");
+});
+
 test("the nodes and kernels are found by their ids", () => {
   const made = subjectOf(withKernels());
   assert.equal(made.find("module", "aten.m")?.kind, "leaf");

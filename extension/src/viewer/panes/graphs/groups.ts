@@ -51,6 +51,12 @@ interface Key {
   readonly home?: Home;
 }
 
+/** Nodes that stand together in a group: under a key, or one by itself. */
+interface Part {
+  readonly key: Key | null;
+  readonly vertices: number[];
+}
+
 /** The whole graph as one group. */
 export function grouped(family: Family, ways: Ways): Group {
   const keys = family.vertices.map(vertex => keysOf(vertex, ways));
@@ -88,7 +94,7 @@ class Builder {
 
   /** Gives a group its children, from the key at `depth` of its nodes on. */
   fill(group: Draft, depth: number): void {
-    const parts: { key: Key | null; vertices: number[] }[] = [];
+    const parts: Part[] = [];
     const byKey = new Map<string, number[]>();
     for (const vertex of group.vertices) {
       const key = this.keys[vertex]![depth];
@@ -102,7 +108,7 @@ class Builder {
       if (name !== undefined) byKey.set(name, vertices);
       parts.push({ key: key ?? null, vertices });
     }
-    const made = this.acyclic(parts).map(({ key, vertices, visit }): Item => {
+    const made = this.acyclic(this.absorbed(parts)).map(({ key, vertices, visit }): Item => {
       if (!key || (vertices.length === 1 && key.kind === "module")) return this.leaf(group, vertices[0]!);
       const name = `${key.home?.key ?? key.label}${visit > 1 ? `#${visit}` : ""}`;
       const child = this.group(group, key.kind, name, key.label, vertices, key.home);
@@ -114,8 +120,27 @@ class Builder {
     group.children = this.cut(group, this.folded(group, made));
   }
 
+  /** Kernels with what lies between their own nodes and is in none: a view of what one node writes, which another reads. */
+  private absorbed(parts: readonly Part[]): Part[] {
+    const holder = new Map<number, Part>();
+    const gone = new Set<Part>();
+    for (const cycle of onCycles(parts.map(part => part.vertices), this.sourcesOf)) {
+      const members = [...cycle].map(n => parts[n]!).sort((a, b) => a.vertices[0]! - b.vertices[0]!);
+      for (const part of members) if (part.key?.kind === "kernel") part.vertices.forEach(vertex => holder.set(vertex, part));
+      for (const part of members) {
+        const kernel = part.key ? undefined : this.sourcesOf(part.vertices[0]!).map(source => holder.get(source)).find(each => each !== undefined);
+        if (!kernel) continue;
+        kernel.vertices.push(...part.vertices);
+        part.vertices.forEach(vertex => holder.set(vertex, kernel));
+        gone.add(part);
+      }
+    }
+    for (const part of new Set(holder.values())) part.vertices.sort((a, b) => a - b);
+    return parts.filter(part => !gone.has(part));
+  }
+
   /** Module groups on a cycle cut into the visits to the module: its calls, or its part in what is computed again. */
-  private acyclic(parts: { key: Key | null; vertices: number[] }[]): { key: Key | null; vertices: number[]; visit: number }[] {
+  private acyclic(parts: readonly Part[]): (Part & { visit: number })[] {
     const cut = new Map<number, number[][]>();
     for (const cycle of onCycles(parts.map(part => part.vertices), this.sourcesOf)) {
       const around = [...cycle].flatMap(n => parts[n]!.vertices).sort((a, b) => a - b);

@@ -27,7 +27,7 @@ export function legendOf(scene: Scene): HTMLElement[] {
   if (scene.marks.some(mark => mark.stripe !== null)) marks.push(row(h("i", { class: "ex-g-stripe-swatch ex-line-0" }), "left edge: the source line's colour"));
   if (scene.marks.some(mark => mark.outputs.length)) marks.push(row(line("ex-g-outcome"), "a result of the graph"));
   if (scene.lines.some(each => each.look === "crossing")) marks.push(row(line("ex-g-line ex-g-crossing"), "from the forward to the backward"));
-  if (scene.lines.some(each => each.back)) marks.push(row(line("ex-g-line ex-g-back"), "back: closes a cycle"));
+  if (scene.lines.some(each => each.back)) marks.push(row(line("ex-g-line ex-g-back"), "leads back up"));
   if (scene.ties.length) marks.push(row(line("ex-g-tie"), "made by the same captured call (of the box pointed at)"));
   return [...rows, ...marks];
 }
