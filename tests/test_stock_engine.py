@@ -98,15 +98,8 @@ def test_every_stage_is_there(stock: CompileData) -> None:
     assert all(each.seconds >= 0 for each in stock.stages)
     assert [half.name for half in stock.halves] == ["s0_forward", "s0_backward"]
     for half in stock.halves:
-        assert (
-            half.buffers
-            and half.operations
-            and half.schedule
-            and half.kernels
-            and half.wrapper
-            and half.target == "cpu"
-        )
-        assert half.schedule.groups and half.schedule.fusions
+        assert half.buffers and half.operations and half.kernels and half.wrapper and half.target == "cpu"
+        assert half.schedule and half.schedule.items and half.schedule.fusions
     assert not [event for event in stock.events if event.kind.startswith("Hook")]
 
 
