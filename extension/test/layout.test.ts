@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { placeIn } from "../src/viewer/drag";
 import type { Json } from "../src/viewer/host";
 import {
-  another, closed, kindOf, type Layout, layoutOf, moved, opened, placed, resized, restored, saved, tabsOf, withCellShares, withColumnShares,
+  another, closed, kindOf, type Layout, layoutOf, moved, opened, placed, resized, restored, saved, suggested, tabsOf, withCellShares, withColumnShares,
 } from "../src/viewer/layout";
 
 const KINDS = new Set(["source", "code", "graphs", "guards"]);
@@ -24,6 +24,15 @@ function check(layout: Layout): void {
 test("a new layout shows the first tab of each cell", () => {
   assert.deepEqual(shape(start), [["*source guards"], ["*graphs", "*code"]]);
   check(start);
+});
+
+test("wide places have three columns, middling ones two, narrow ones one; no pane but the diff is left out", () => {
+  const kinds = ["source", "code", "graphs", "guards", "diff", "of a newer version"];
+  assert.deepEqual([1600, 1000, 600].map(width => shape(suggested(kinds, width))), [
+    [["*source guards"], ["*graphs"], ["*code of a newer version"]],
+    [["*source guards"], ["*graphs code of a newer version"]],
+    [["*source guards", "*graphs code of a newer version"]],
+  ]);
 });
 
 test("opening brings to the front, or adds beside", () => {

@@ -36,6 +36,23 @@ export function layoutOf(...columns: readonly (readonly (readonly string[])[])[]
   return tidy({ columns: columns.map(cells => ({ share: 1, cells: cells.map(tabs => cellOf(tabs)) })) });
 }
 
+const WIDE = 1250;
+const MIDDLE = 720;
+
+/** Where the panes are until a person moves them, for a width in pixels. */
+export function suggested(kinds: readonly string[], width: number): Layout {
+  const there = (...ids: string[]) => ids.filter(id => kinds.includes(id));
+  const left = there("source", "bytecode", "breaks", "guards");
+  const middle = there("graphs", "schedule", "memory", "text");
+  const right = [...there("code", "timing", "timeline"), ...kinds.filter(id => !PLACED.includes(id))];
+  if (width >= WIDE) return layoutOf([left], [middle], [right]);
+  if (width >= MIDDLE) return layoutOf([left], [[...middle, ...right]]);
+  return layoutOf([left, [...middle, ...right]]);
+}
+
+/** Panes with a place of their own above; a diff is opened when it is asked for. */
+const PLACED = ["source", "bytecode", "breaks", "guards", "graphs", "schedule", "memory", "text", "code", "timing", "timeline", "diff"];
+
 /** The layout with a tab in front; a new one goes where `near` is, or else into the last cell. */
 export function opened(layout: Layout, tab: string, near?: string): Layout {
   if (tabsOf(layout).includes(tab)) {

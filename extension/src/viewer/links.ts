@@ -47,11 +47,6 @@ export class Links {
     return this.next(this.up, of);
   }
 
-  /** What names an element as its origin. */
-  directEffects(of: Key): readonly Key[] {
-    return this.next(this.down, of);
-  }
-
   /** The source lines at the top of an element's chain, as keys. */
   sourceLines(of: Key): Key[] {
     return [...this.causes(of)].filter(each => parts(each).compile === "").sort();

@@ -4,16 +4,16 @@ import { page } from "./catalogue";
 import { openDialog } from "./dialog";
 import { h } from "./dom";
 import { parts, type Key } from "./element";
-import { fileName } from "./filename";
 import { Follower } from "./follow";
 import { Grid } from "./grid";
 import { helpPage } from "./help";
 import type { Host, Json } from "./host";
-import { another, kindOf, type Layout, layoutOf, restored, saved } from "./layout";
+import { another, kindOf, type Layout, restored, saved, suggested } from "./layout";
 import { type Item, menuButton } from "./menu";
 import type { Model } from "./model";
-import type { Context, Export, PaneKind } from "./pane";
+import type { Context, PaneKind } from "./pane";
 import type { RecordData } from "./record";
+import { Saving } from "./saving";
 import { SearchBox } from "./searchbox";
 import { Selection } from "./selection";
 import { type Dispose, onChange, Signal } from "./signal";
@@ -21,9 +21,6 @@ import { StageList } from "./stagelist";
 import { fittingPane } from "./stages";
 import { Status } from "./status";
 import { Trail } from "./trail";
-
-const WIDE = 1250;
-const MIDDLE = 720;
 
 let mounted = 0;
 
@@ -37,6 +34,7 @@ export class Shell {
   private readonly search: SearchBox;
   private readonly stages: StageList;
   private readonly disposers: Dispose[] = [];
+  private readonly saving: Saving;
   private readonly settings = new Map<string, Signal<Json>>();
 
   constructor(
@@ -46,6 +44,7 @@ export class Shell {
     private readonly kinds: readonly PaneKind[],
   ) {
     this.selection = new Selection(model.links);
+    this.saving = new Saving(root, host);
     this.choose();
     const follower = (this.follower = new Follower(model, host.live));
     const context = this.contextOf("");
@@ -55,7 +54,7 @@ export class Shell {
       if (entry.pane === "") this.reason(entry.what);
       else this.show(entry.pane, entry.what);
     });
-    const layout = new Signal<Layout>(this.initialLayout());
+    const layout = new Signal(this.firstLayout());
     const header = h("header", { class: "ex-header" });
     const body = h("div", { class: "ex-body" }, this.stages.element);
     const trail = new Trail(context);
@@ -68,7 +67,7 @@ export class Shell {
         const pinned = this.selection.pinned.value;
         if (pinned !== null) pane.reveal(pinned);
       },
-      exports: tab => (this.grid.pane(tab)?.exports() ?? []).map(each => this.exportItem(each)),
+      exports: tab => this.saving.items(this.grid.pane(tab)?.exports() ?? []),
     });
     this.disposers.push(
       onChange(layout, value => host.remember("layout", saved(value))),
@@ -102,19 +101,9 @@ export class Shell {
     if (what !== null) pane?.reveal(what);
   }
 
-  private initialLayout(): Layout {
+  private firstLayout(): Layout {
     const kinds = this.kinds.map(kind => kind.id);
-    const kept = restored(this.host.recall("layout"), new Set(kinds));
-    if (kept) return kept;
-    const width = this.root.clientWidth || WIDE;
-    const there = (...ids: string[]) => ids.filter(id => kinds.includes(id));
-    const left = there("source", "bytecode", "breaks", "guards");
-    const middle = there("graphs", "schedule", "memory", "text");
-    const right = there("code", "timing", "timeline");
-    const rest = kinds.filter(id => ![...left, ...middle, ...right, "diff"].includes(id));
-    if (width >= WIDE) return layoutOf([left], [middle], [[...right, ...rest]]);
-    if (width >= MIDDLE) return layoutOf([left], [[...middle, ...right, ...rest]]);
-    return layoutOf([left, [...middle, ...right, ...rest]]);
+    return restored(this.host.recall("layout"), new Set(kinds)) ?? suggested(kinds, this.root.clientWidth);
   }
 
   private contextOf(tab: string): Context {
@@ -139,7 +128,7 @@ export class Shell {
     return found;
   }
 
-  /** Keeps to a compile that there is: while one runs, the one that runs. */
+  /** Keeps to a compile that there is. */
   private choose(): void {
     const compiles = this.model.record.value.compiles;
     if (!compiles.some(each => each.id === this.compile.value)) this.compile.value = compiles[0]?.id ?? "";
@@ -176,40 +165,8 @@ export class Shell {
   }
 
   private saveItems(): Item[] {
-    const record = this.model.record.value;
-    const name = fileName(record.title);
-    const whole: Item[] = [
-      {
-        label: "This record (.explore.json)",
-        run: () => this.host.download(`${name}.explore.json`, "application/json", JSON.stringify(record)),
-      },
-      {
-        label: "Everything as one page (.html)",
-        unavailable: this.host.report ? undefined : "This place cannot make one; use record.to_html(\"FILE.html\") in Python",
-        run: () => void this.host.report?.().then(
-          page => this.host.download(`${name}.html`, "text/html", page),
-          (error: unknown) => this.complain("The page could not be made", error),
-        ),
-      },
-    ];
-    const panes = this.grid.openTabs.flatMap(tab =>
-      (this.grid.pane(tab)?.exports() ?? []).map(each => this.exportItem(each)),
-    );
-    return [...whole, ...panes];
-  }
-
-  private exportItem(each: Export): Item {
-    return {
-      label: `Save ${each.name}.${each.kind}`,
-      run: () => void each.make().then(
-        contents => this.host.download(`${each.name}.${each.kind}`, MIMES[each.kind], contents),
-        (error: unknown) => this.complain(`${each.name}.${each.kind} could not be made`, error),
-      ),
-    };
-  }
-
-  private complain(title: string, error: unknown): void {
-    openDialog(this.root, title, false, h("p", {}, error instanceof Error ? error.message : String(error)));
+    const panes = this.grid.openTabs.flatMap(tab => this.grid.pane(tab)?.exports() ?? []);
+    return [...this.saving.whole(this.model.record.value), ...this.saving.items(panes)];
   }
 
   private about(kind: PaneKind): void {
@@ -277,8 +234,6 @@ export class Shell {
     stops[(at + by + stops.length) % stops.length]?.focus();
   }
 }
-
-const MIMES: { readonly [kind in Export["kind"]]: string } = { svg: "image/svg+xml", png: "image/png", txt: "text/plain" };
 
 function titleOf(record: RecordData): HTMLElement[] {
   return [
