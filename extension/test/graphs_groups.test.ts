@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { familyOf } from "../src/viewer/panes/graphs/family";
-import { type Group, groupsIn, type Item, segments, verticesOf } from "../src/viewer/panes/graphs/groups";
+import { type Group, groupsIn, type Item, type Leaf, segments, verticesOf } from "../src/viewer/panes/graphs/groups";
+import { clipped, nodeLabel } from "../src/viewer/panes/graphs/look";
 import { Kernels } from "../src/viewer/panes/graphs/kernels";
 import { allOpen, firstOpen, MOST, opening, shownCount } from "../src/viewer/panes/graphs/openness";
 import { Subject } from "../src/viewer/panes/graphs/subject";
@@ -224,4 +225,24 @@ test("ids given twice, inputs that do not exist, and nodes that read themselves 
   assert.deepEqual(state.nodes.get(2)!.sources, [1]);
   assert.deepEqual([...state.outputs], [[1, [2]]]);
   assert.equal(find(subjectOf(of).root("module"), "none"), undefined);
+});
+
+test("an input's name leaves out the modules that are drawn around it", () => {
+  const made = subject(graph([
+    input("aten.l_m_net_h_0_ln_1_weight", { name: "l_m_net_h_0_ln_1_weight" }),
+    node("aten.a", ["aten.l_m_net_h_0_ln_1_weight"], { module: "net.h.0.ln_1" }), node("aten.b", ["aten.a"], { module: "net.h.0.ln_1" }),
+  ]));
+  const label = (by: "module" | "none") => {
+    const leaf = made.find(by, "aten.l_m_net_h_0_ln_1_weight") as Leaf;
+    return nodeLabel(leaf, made.family.vertices[0]!.data, made.modules[0]!).title;
+  };
+  assert.equal(label("module"), "weight");
+  assert.equal(label("none"), "h_0_ln_1_weight");
+});
+
+test("long names are cut to what a box has room for", () => {
+  assert.equal(clipped("abcdefgh", true, 5), "abcd…");
+  assert.equal(clipped("abcdefgh", false, 5), "…efgh");
+  assert.equal(clipped("abc", true, 5), "abc");
+  assert.equal(clipped("x".repeat(1e6), false, 5).length, 5);
 });

@@ -4,7 +4,7 @@
 import { count } from "../../format";
 import type { NodeData } from "../../record";
 import type { Family } from "./family";
-import { type Group, type Item, segments } from "./groups";
+import { around, type Group, type Item, type Leaf, segments } from "./groups";
 import type { Home } from "./kernels";
 import { shortTarget } from "./operations";
 import type { Size } from "./place";
@@ -21,24 +21,30 @@ const LEAST_GROUP = 124;
 const MOST_WIDTH = 244;
 const NODE_HEIGHT = 40;
 const GROUP_HEIGHT = 44;
+/** Steps of a module's path that an input's name keeps where modules are not drawn. */
+const STEPS = 2;
 
 export interface Label {
   readonly title: string;
   readonly detail: string;
 }
 
-/** What a node's box says. `module` is the group's, whose name an input need not repeat. */
-export function nodeLabel(node: NodeData, module: string): Label {
-  const title = node.op.startsWith("call") ? shortTarget(node.target) : node.op === "grad_fn" ? node.target.replace(/Backward\d*$/, "") : inputName(node.name, module);
-  return { title: clipped(title, node.op.startsWith("call")), detail: clipped(node.type || (node.op === "grad_fn" ? "grad_fn" : ""), true) };
+/** What a node's box says. `module` is the one that it is in; an input's name need not repeat it where that is drawn. */
+export function nodeLabel(leaf: Leaf, node: NodeData, module: string): Label {
+  const drawn = around(leaf).some(group => group.kind === "module");
+  const call = node.op.startsWith("call");
+  const gradient = node.op === "grad_fn";
+  const title = call ? shortTarget(node.target) : gradient ? node.target.replace(/Backward\d*$/, "") : inputName(node.name, module, drawn ? 0 : STEPS);
+  return { title: clipped(title, call), detail: clipped(node.type || (gradient ? "grad_fn" : ""), true) };
 }
 
-/** An input's name without the path of the module that it is drawn in: "weight" for "l_m_h_0_ln_1_weight". */
-function inputName(name: string, module: string): string {
+/** An input's name without the path of its module, but for the last steps: "weight" for "l_m_h_0_ln_1_weight". */
+function inputName(name: string, module: string, kept: number): string {
+  const path = (steps: readonly string[]) => steps.map(step => `${step.replace(/\W/g, "_")}_`).join("");
   for (let steps = segments(module); steps.length; steps = steps.slice(1)) {
-    const stem = `_${steps.join("_").replace(/\W/g, "_")}_`;
-    const at = name.lastIndexOf(stem);
-    if (at >= 0 && at + stem.length < name.length) return name.slice(at + stem.length);
+    const at = name.lastIndexOf(`_${path(steps)}`);
+    const left = path(kept ? steps.slice(0, -kept) : steps);
+    if (at >= 0 && at + 1 + path(steps).length < name.length) return name.slice(at + 1 + left.length);
   }
   return name;
 }
@@ -69,7 +75,7 @@ export function sizes(family: Family, moduleOf: (index: number) => string): (ite
   return item => {
     let size = found.get(item);
     if (!size) {
-      const label = item.kind === "leaf" ? nodeLabel(family.vertices[item.vertex]!.data, moduleOf(item.vertex)) : groupLabel(item);
+      const label = item.kind === "leaf" ? nodeLabel(item, family.vertices[item.vertex]!.data, moduleOf(item.vertex)) : groupLabel(item);
       found.set(item, (size = item.kind === "leaf" ? sized(label, MARGIN, LEAST_NODE, NODE_HEIGHT) : sized(label, GROUP_MARGIN, LEAST_GROUP, GROUP_HEIGHT)));
     }
     return size;

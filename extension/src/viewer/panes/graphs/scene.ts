@@ -6,7 +6,7 @@ import type { Colour, Palette } from "../../palette";
 import type { SavedData } from "../../record";
 import type { Rectangle } from "./camera";
 import type { Sign, State, StateNode } from "./family";
-import { type Group, type Item, verticesOf } from "./groups";
+import { type Group, type Item, type Leaf, verticesOf } from "./groups";
 import { groupLabel, type Label, nodeLabel } from "./look";
 import type { Paint } from "./paint";
 import { HEADER, type Placement, type Shape } from "./place";
@@ -123,12 +123,13 @@ function marksOf(part: Part, palette: Palette): Map<Item, Mark> {
   for (const shape of placement.shapes) {
     const there = verticesOf(shape.item).filter(vertex => state.nodes.has(vertex) || changes.get(vertex) === "removed");
     if (there.length === 0) continue;
-    marks.set(shape.item, shape.item.kind === "leaf" ? nodeMark(part, shape, shape.item.vertex, state, palette) : groupMark(part, shape, shape.item, there));
+    marks.set(shape.item, shape.item.kind === "leaf" ? nodeMark(part, shape, shape.item, state, palette) : groupMark(part, shape, shape.item, there));
   }
   return marks;
 }
 
-function nodeMark(part: Part, shape: Shape, vertex: number, state: State, palette: Palette): Mark {
+function nodeMark(part: Part, shape: Shape, leaf: Leaf, state: State, palette: Palette): Mark {
+  const { vertex } = leaf;
   const { subject, view, changes, saved } = part;
   const node = state.nodes.get(vertex) ?? subject.state(view.before!).nodes.get(vertex)!;
   const { colour, label: chip } = part.paint.of(vertex);
@@ -136,7 +137,7 @@ function nodeMark(part: Part, shape: Shape, vertex: number, state: State, palett
   const sign = changes.get(vertex) ?? null;
   const fate = view.kind === "captured" || view.kind === "eager" ? "" : (saved.get(node.data.id)?.fate ?? "");
   const outputs = state.outputs.get(vertex) ?? [];
-  const label = nodeLabel(node.data, subject.modules[vertex]!);
+  const label = nodeLabel(leaf, node.data, subject.modules[vertex]!);
   return {
     part, item: shape.item, open: false, ...at(part, shape), label, node, colour, chip, bars: [], stripe: palette.of(own), sign, counts: null,
     fate, outputs, key: own,
