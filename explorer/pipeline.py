@@ -14,6 +14,7 @@ from torch import fx
 
 from explorer.autograd import CLEANUP, PARTITION, REJOIN, TRACE, user_pass
 from explorer.capture import CAPTURE, DECODE, LINK, BackendFailed, adopt
+from explorer.capture.hook import no_default_device
 from explorer.codegen import GENERATE
 from explorer.config import Config
 from explorer.core.reasons import Unsupported, Why, reason
@@ -100,7 +101,9 @@ def fall_back(graph: Graph, why: Why) -> Compiled:
 def compile_module(module: fx.GraphModule, example_inputs: Sequence[Any], config: Config) -> Callable[..., Any]:
     """Compile what another front end captured: the calling convention of a torch.compile back end."""
     with compile_scope("graph", "captured by another front end"):
-        return compile_or_run_eagerly(adopt(module, example_inputs), config).call
+        graph = adopt(module, example_inputs)
+        with no_default_device():
+            return compile_or_run_eagerly(graph, config).call
 
 
 def native(graph: Graph) -> Target:

@@ -52,7 +52,7 @@ def interleave(
     batches: dict[str, int] = {}
     for name, timer in timers.items():
         timer.timeit(1)
-        once = timer.timeit(1).mean
+        once = timer.timeit(1).times[0]
         batches[name] = max(1, round(BATCH_SECONDS / max(once, 1e-7)))
     taken: dict[str, list[float]] = {name: [] for name in timers}
     spent = 0.0
@@ -60,7 +60,7 @@ def interleave(
         if spent > budget * len(timers) and len(taken[next(iter(taken))]) >= LEAST_SAMPLES:
             break
         for name, timer in timers.items():
-            seconds = timer.timeit(batches[name]).mean
+            seconds = timer.timeit(batches[name]).times[0]
             spent += seconds * batches[name]
             taken[name].append(seconds)
             if on_sample is not None:
