@@ -284,12 +284,17 @@ class _Writer(Values):
         if reduction.loop.combine not in ("argmax", "argmin"):
             return (text,)
         linear = self._linear(reduction.loop)
-        position = f"tl.broadcast_to({linear.text}, [XBLOCK, RBLOCK]).to(tl.int64)"
+        whole = self._place_dtype()
+        position = f"tl.broadcast_to({linear.text}, [XBLOCK, RBLOCK]).to({type_name(whole)})"
         if not linear.dims:
-            position = f"tl.full([XBLOCK, RBLOCK], {linear.text}, tl.int64)"
+            position = f"tl.full([XBLOCK, RBLOCK], {linear.text}, {type_name(whole)})"
         if "r" in self.guards:
-            position = f"tl.where(rmask, {position}, {torch.iinfo(torch.int64).max})"
+            position = f"tl.where(rmask, {position}, {torch.iinfo(whole).max})"
         return (text, self.name(position, causes))
+
+    def _place_dtype(self) -> torch.dtype:
+        """Of the positions of extreme values, while they are compared: half as wide where that is enough."""
+        return torch.int64 if self.wide else torch.int32
 
     def _linear(self, loop: Loop) -> Value:
         """The linear position of a point among the reduced ones, in the order of the loop's own axes."""
@@ -306,7 +311,8 @@ class _Writer(Values):
         start = literal(_neutral(reduction), dtype)
         made = [self.name(f"tl.full([XBLOCK, RBLOCK], {start}, {type_name(dtype)})", causes)]
         if reduction.loop.combine in ("argmax", "argmin"):
-            made.append(self.name(f"tl.full([XBLOCK, RBLOCK], {torch.iinfo(torch.int64).max}, tl.int64)", causes))
+            whole = self._place_dtype()
+            made.append(self.name(f"tl.full([XBLOCK, RBLOCK], {torch.iinfo(whole).max}, {type_name(whole)})", causes))
         return tuple(made)
 
     def _accumulate(self, reduction: Reduce, into: tuple[str, ...], values: tuple[str, ...]) -> None:
@@ -327,7 +333,7 @@ class _Writer(Values):
         causes = self._causes(reduction)
         if len(values) == 2:
             _, place = self._reduce_pair(reduction, values)
-            return Value(self.name(f"{place}[:, None]", causes), frozenset("x"))
+            return Value(self.name(f"{place}[:, None].to(tl.int64)", causes), frozenset("x"))
         text = _row_text(reduction, values)
         return Value(self.name(f"{text}[:, None]{_back(reduction)}", causes), frozenset("x"))
 
