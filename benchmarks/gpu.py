@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import fx
 
+import explorer
 from benchmarks.report import Aim, Report, Selection, geometric_mean
-from explorer.config import Config
-from explorer.pipeline import compile_module
 
 Tensors = tuple[torch.Tensor, ...]
 
@@ -94,15 +92,6 @@ CASES = (
 )
 
 
-def ours(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """`fn` through our back end, captured by stock's front end, so that both compilers see one graph."""
-
-    def backend(module: fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
-        return compile_module(module, example_inputs, Config())
-
-    return torch.compile(fn, backend=backend)
-
-
 def run(selection: Selection) -> Report:
     head = ("program", "eager µs", "explorer µs", "stock µs", "eager / ours", "stock / ours", "GB/s", "largest error")
     if not torch.cuda.is_available():
@@ -116,7 +105,7 @@ def run(selection: Selection) -> Report:
         inputs = case.make()
         for tensor in inputs if case.backward else ():
             tensor.requires_grad_()
-        callables = {"eager": case.fn, "explorer": ours(case.fn), "stock": torch.compile(case.fn)}
+        callables = {"eager": case.fn, "explorer": explorer.compile(case.fn), "stock": torch.compile(case.fn)}
         steps = {name: partial(_step, fn, inputs, case.backward) for name, fn in callables.items()}
         results = {name: step() for name, step in steps.items()}
         error, close = _compare(results["explorer"], results["eager"])
