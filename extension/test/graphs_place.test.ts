@@ -166,7 +166,7 @@ test("a trunk that edges share is drawn once", () => {
 function hostile(count: number): CompileData {
   const nodes: NodeData[] = Array.from({ length: count }, (_, n) => node(
     `aten.n${n % (count - 7)}`, [`aten.n${(n + 1) % count}`, `aten.n${(n * 7919) % count}`, "aten.gone", `aten.n${n}`],
-    { bytes: [1e308, NaN, -5, Infinity][n % 4], type: `f32[${"9".repeat(n % 500)}]`, module: `m.${n % 40}${n % 3 ? ".<script>" : ""}`, name: n % 2 ? "" : "x".repeat(5000) },
+    { bytes: [1e308, NaN, -5, Infinity][n % 4], type: `f32[${"9".repeat(n % 500)}]`, module: n % 200 ? `m.${n % 40}${n % 3 ? ".<script>" : ""}` : "deep.".repeat(20000), name: n % 2 ? "" : "x".repeat(5000) },
   ));
   return compile([stage("f0/0", "trace", graph(nodes, ["aten.gone", "aten.n1", "aten.n1"])), stage("f0/1", "pass", graph([...nodes].reverse()), { same_as: "" })]);
 }

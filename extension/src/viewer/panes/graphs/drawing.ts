@@ -121,11 +121,16 @@ export class Drawing {
   /** Marks one box as the one that is at hand; null for none. */
   setCurrent(mark: Mark | null): void {
     this.current = mark;
-    this.element.removeAttribute("aria-activedescendant");
     this.said.textContent = mark?.spoken ?? "";
     this.relight();
-    const element = mark && this.layers.of(mark);
-    if (element) this.element.setAttribute("aria-activedescendant", element.id);
+    this.name();
+  }
+
+  /** Tells assistive technology which element is at hand, where there is one. */
+  private name(): void {
+    const id = this.current && this.layers.of(this.current)?.id;
+    if (id) this.element.setAttribute("aria-activedescendant", id);
+    else this.element.removeAttribute("aria-activedescendant");
   }
 
   get at(): Mark | null {
@@ -230,7 +235,9 @@ export class Drawing {
     this.layers.look(seen, camera.scale);
     const made = this.layers.cover(scene, seen);
     if (made === "later") this.draw();
-    if (made !== "nothing") this.dress(null);
+    if (made === "nothing") return;
+    this.dress(null);
+    this.name();
   }
 
   /** What is in view. */

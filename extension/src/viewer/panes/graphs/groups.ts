@@ -33,6 +33,7 @@ export type Item = Leaf | Group;
 const MOST_CHILDREN = 400;
 const PART = 100;
 const LEAST_ALIKE = 3;
+const MOST_STEPS = 60;
 
 export interface Ways {
   readonly by: Grouping;
@@ -75,10 +76,11 @@ function keysOf(vertex: Vertex, ways: Ways): Key[] {
   return home ? [...sides, { label: home.id, kind: "kernel", home }] : sides;
 }
 
-/** The steps of a module's path; a number stays with the list that it counts in ("h.0"). */
+/** The steps of a module's path; a number stays with the list that it counts in ("h.0"). Beyond a depth that no program
+ * has, steps are left out. */
 export function segments(path: string): string[] {
   const found: string[] = [];
-  for (const part of path.split(".")) {
+  for (const part of path.split(".", MOST_STEPS)) {
     if (/^\d+$/.test(part) && found.length) found[found.length - 1] += `.${part}`;
     else if (part) found.push(part);
   }
@@ -175,15 +177,14 @@ class Builder {
   /** Too many children in parts: by kernel first, then in the order of the graph. */
   private cut(group: Draft, children: readonly Item[]): Item[] {
     if (children.length <= MOST_CHILDREN) return [...children];
-    const lists = children.map(child => [child]);
     const byKernel = group.kind === "part" || this.ways.by === "none" ? [] : this.kernelParts(group, children);
     if (byKernel.length > 1 && byKernel.length < children.length) return this.cut(group, byKernel);
-    const size = Math.max(PART, Math.ceil(lists.length / MOST_CHILDREN));
+    const size = Math.max(PART, Math.ceil(children.length / MOST_CHILDREN));
     const parts: Item[] = [];
     for (let start = 0; start < children.length; start += size) {
       const some = children.slice(start, start + size);
       const vertices = some.flatMap(verticesOf).sort((a, b) => a - b);
-      const part = this.group(group, "part", `part ${start}`, `${this.nameOf(some[0]!)} … ${this.nameOf(some[some.length - 1]!)}`, vertices);
+      const part = this.group(group, "part", `part ${start} of ${children.length}`, `${this.nameOf(some[0]!)} … ${this.nameOf(some[some.length - 1]!)}`, vertices);
       part.children = some.map(each => moved(each, part));
       parts.push(part);
     }
@@ -195,7 +196,10 @@ class Builder {
     const lists = new Map<string, Leaf[]>();
     for (const child of children) {
       const home = child.kind === "leaf" ? this.ways.homeOf(this.family.vertices[child.vertex]!) : undefined;
-      if (home && child.kind === "leaf") lists.set(home.key, [...(lists.get(home.key) ?? []), child]);
+      if (!home || child.kind !== "leaf") continue;
+      const list = lists.get(home.key);
+      if (list) list.push(child);
+      else lists.set(home.key, [child]);
     }
     const several = [...lists].filter(([, list]) => list.length > 1);
     const taken = new Set(several.flatMap(([, list]) => list as Item[]));

@@ -99,7 +99,9 @@ export function layered(boxes: readonly Box[], nets: readonly Net[]): Layered {
     const add = (px: number, py: number) => points.push(px, py);
     add(x[arc.from.box]! + arc.from.at, y[arc.from.box]! + boxes[arc.from.box]!.height);
     add(points[0]!, bands[vertices[arc.from.box]!.layer]!.bottom);
-    for (const bend of bends[n]!) {
+    const { trunk, passed } = bends[n]!;
+    for (let at = 0; at < passed; at++) {
+      const bend = trunk[at]!;
       const band = bands[vertices[bend]!.layer]!;
       add(centres[bend]!, band.top);
       add(centres[bend]!, band.bottom);
@@ -209,10 +211,16 @@ function ranked(boxes: readonly Box[], arcs: readonly Arc[]): number[] {
   return layer;
 }
 
+/** The bends of a net's longest edge, and how many of them an edge goes along. */
+interface Bends {
+  readonly trunk: readonly number[];
+  readonly passed: number;
+}
+
 /** Adds a bend for each layer that an edge passes, shared by the edges of one net, and gives the segments between. */
-function bent(boxes: readonly Box[], vertices: Vertex[], arcs: readonly Arc[]): { segments: Segment[]; bends: number[][] } {
+function bent(boxes: readonly Box[], vertices: Vertex[], arcs: readonly Arc[]): { segments: Segment[]; bends: Bends[] } {
   const segments: Segment[] = [];
-  const bends: number[][] = [];
+  const bends: Bends[] = [];
   let trunk: number[] = [];
   arcs.forEach((arc, n) => {
     const before = arcs[n - 1];
@@ -228,9 +236,8 @@ function bent(boxes: readonly Box[], vertices: Vertex[], arcs: readonly Arc[]): 
       below(made, 0, trunk[trunk.length - 1]);
       trunk.push(made);
     }
-    const passes = trunk.slice(0, passed);
-    below(arc.to.box, arc.to.at - boxes[arc.to.box]!.width / 2, passes[passed - 1]);
-    bends.push(passes);
+    below(arc.to.box, arc.to.at - boxes[arc.to.box]!.width / 2, trunk[passed - 1]);
+    bends.push({ trunk, passed });
   });
   return { segments, bends };
 }

@@ -40,7 +40,7 @@ export function paintOf(colouring: Colouring, state: State, kernels: Kernels): P
   const homes = (vertex: number) => kernels.of(nodes.get(vertex)?.data.id ?? "", view.kind)?.homes ?? [];
   switch (colouring) {
     case "operation":
-      return categories("Operation", nodes, node => {
+      return categories("Operation, by its name", nodes, node => {
         const sort = sortOf(node.data);
         return { colour: `--ex-sort-${sort}`, name: SORTS[sort], label: "", rank: ORDER.indexOf(sort) };
       });
