@@ -286,3 +286,28 @@ def test_the_backward_is_not_cast() -> None:
         return x.grad
 
     torch.testing.assert_close(run(explorer.compile), run(lambda fn: fn))
+
+
+# ---------------------------------------------------------------------------------------- what is around the compiler
+
+
+def test_an_exploration_under_a_default_device() -> None:
+    """What it needs for itself (folded constants, statistics of times) is not on the default device."""
+
+    def fn(x: Tensor) -> tuple[Tensor, ...]:
+        return x * torch.full((2,), 2.0, device="cpu") * 3.0, torch.zeros(2)
+
+    with torch.device("meta"):
+        record = explorer.explore(fn)(torch.ones(2, device="cpu"))
+    assert record.data.timing is not None and record.data.timing.accuracy is not None
+    assert record.data.timing.accuracy.first_parting == ""
+    assert record.data.coverage.fallback == 0
+
+
+def test_stock_s_front_end_under_a_default_device() -> None:
+    torch._dynamo.reset()
+    before = explorer.counters().get("calls: fallback", 0)
+    with torch.device("meta"):
+        call = torch.compile(lambda x: x * torch.full((2,), 2.0, device="cpu") * 3.0, backend="explorer")
+        assert call(torch.ones(2, device="cpu")).tolist() == [6.0, 6.0]
+    assert explorer.counters().get("calls: fallback", 0) == before
