@@ -6,6 +6,7 @@ import type { Live } from "../viewer/host";
 import type { ToPage } from "../viewer/protocol";
 import { type RecordData, VERSION } from "../viewer/record";
 import type { Dispose } from "../viewer/signal";
+import { Channel } from "./channel";
 import { lives } from "./live";
 import { RecordView } from "./view";
 
@@ -29,15 +30,12 @@ export class ExplorerModel extends DOMWidgetModel {
     super.initialize(attributes, options);
     // Kept here, not in fields: Backbone calls this before a subclass's fields are set.
     let disconnect: Dispose = () => undefined;
-    const listeners = new Set<(message: ToPage) => void>();
+    const channel = new Channel();
     const live: Live = {
-      listen(listener) {
-        listeners.add(listener);
-        return () => listeners.delete(listener);
-      },
+      listen: listener => channel.listen(listener),
       send: message => this.send(message as unknown as Backbone.ObjectHash, {}),
     };
-    this.on("msg:custom", (message: ToPage) => listeners.forEach(listener => listener(message)));
+    this.on("msg:custom", (message: ToPage) => channel.hear(message));
     const follow = () => {
       disconnect();
       disconnect = this.comm_live ? lives.connect(this.model_id, live) : () => undefined;
