@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import sys
-import sysconfig
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +14,8 @@ from types import FrameType
 from typing import Any
 
 import torch
+
+from explorer.check.isolate import is_users
 
 EVENTS = (
     "os.remove", "os.rename", "os.rmdir", "os.mkdir", "os.link", "os.symlink", "os.truncate", "os.chmod", "os.chown",
@@ -53,16 +54,17 @@ def _install() -> None:
     sys.addaudithook(_hear)
 
 
-def _hear(event: str, arguments: tuple[Any, ...]) -> None:
-    if event != "open" and not event.startswith(EVENTS) or not getattr(_watched, "now", False):
+def _hear(event: str, arguments: tuple[Any, ...], watched: threading.local = _watched) -> None:
+    """`watched` is bound here, since the hook is called when the interpreter has let go of this module."""
+    if not getattr(watched, "now", False) or event != "open" and not event.startswith(EVENTS):
         return
     if event == "open" and not _writes(*arguments[:3]):
         return
-    _watched.now = False  # what follows may be announced itself
+    watched.now = False  # what follows may be announced itself
     try:
         asked = _asked_by_compiler(sys._getframe(1))
     finally:
-        _watched.now = True
+        watched.now = True
     if not asked:
         what = f"open {arguments[0]!r} for writing" if event == "open" else event
         raise Outside(f"it would {what} once more" if event == "open" else f"it would call {what} once more")
@@ -75,19 +77,18 @@ def _writes(path: Any, mode: Any, flags: Any) -> bool:
 
 
 @cache
-def _folders() -> tuple[tuple[str, ...], str]:
-    """Where compilers live, and the standard library, which acts for whoever calls it."""
+def _folders() -> tuple[str, ...]:
+    """Where compilers live."""
     torch_dir, own = Path(torch.__file__).parent, Path(__file__).parent.parent
-    return tuple(f"{each}{os.sep}" for each in (torch_dir, own, torch_dir.parent / "triton")), sysconfig.get_path(
-        "stdlib"
-    )
+    return tuple(f"{each}{os.sep}" for each in (torch_dir, own, torch_dir.parent / "triton"))
 
 
 def _asked_by_compiler(frame: FrameType | None) -> bool:
-    compilers, library = _folders()
+    """Whether it was a compiler that asked, and not the program: other libraries act for whoever calls them."""
     while frame is not None:
-        file = frame.f_code.co_filename
-        if not file.startswith((library, "<frozen")) or "site-packages" in file:
-            return file.startswith(compilers)
+        if frame.f_code.co_filename.startswith(_folders()):
+            return True
+        if is_users(frame.f_code):
+            return False
         frame = frame.f_back
     return False

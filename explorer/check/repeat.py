@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch.utils._pytree import tree_map
 
 from explorer.check.isolate import NotIsolated, State
 from explorer.check.trial import Contestant, Outcome, Trial
@@ -36,7 +37,7 @@ class Repetition(Trial):
 
 class Repeated(Contestant):
     """Made on its own copies of arguments and of the places that the code reads. Its tensors have the names by which
-    the code reaches them."""
+    the code reaches them; a number that comes out was a tensor's, and is compared as one."""
 
     def __init__(
         self, run: Callable[..., Any], fn: Callable[..., Any], state: State, grad: bool | None, own_backward: bool
@@ -49,10 +50,11 @@ class Repeated(Contestant):
     def observe(self) -> Outcome:
         with self.state.in_place(), same_random():
             outcome = super().observe()
+        output = tree_map(lambda leaf: torch.tensor(leaf) if type(leaf) is float else leaf, outcome.output)
         if not self.own_backward:
-            return outcome
+            return Outcome(output, outcome.gradients, outcome.state)
         gradients = {name: tensor.grad for name, tensor in self._named.items() if tensor.is_leaf}
-        return Outcome(outcome.output, {n: g for n, g in gradients.items() if g is not None}, outcome.state)
+        return Outcome(output, {n: g for n, g in gradients.items() if g is not None}, outcome.state)
 
     def _step(self) -> tuple[Any, dict[str, torch.Tensor | None]]:
         return (self.run(*self.args), {}) if self.own_backward else super()._step()
