@@ -22,7 +22,10 @@ export class Card {
     this.element.replaceChildren(
       h("div", { class: "ex-g-card-head" }, h("strong", {}, title), close),
       ...(meaning ? [h("p", { class: "ex-g-meaning" }, meaning)] : []),
-      h("dl", {}, ...facts.flatMap(fact => [h("dt", {}, fact.name), h("dd", {}, this.value(fact))]), ...(guessed ? [h("dt", {}, "Inferred"), h("dd", {}, `where it is from: ${guessed}`)] : [])),
+      h(
+        "dl", {}, ...facts.flatMap(fact => [h("dt", {}, fact.name), h("dd", {}, this.value(fact))]),
+        ...(guessed ? [h("dt", {}, "Inferred"), h("dd", {}, `where it is from: ${guessed}`)] : []),
+      ),
     );
   }
 

@@ -2,7 +2,7 @@
 // that has none, so that each call becomes a group of its own.
 
 /** Strongly connected components (Tarjan, 1972), as the component of each vertex. */
-export function components(out: readonly (readonly number[])[]): Int32Array {
+function components(out: readonly (readonly number[])[]): Int32Array {
   const count = out.length;
   const component = new Int32Array(count).fill(-1);
   const number = new Int32Array(count).fill(-1);

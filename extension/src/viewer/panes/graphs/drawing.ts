@@ -56,7 +56,10 @@ export class Drawing {
     this.layers = new Layers(name);
     const button = (label: string, glyph: string, run: () => void) =>
       h("button", { type: "button", class: "ex-button", title: label, "aria-label": label, onclick: run }, glyph);
-    this.minimap = new Minimap((x, y) => this.to({ ...this.camera, x: x - this.view.width / this.camera.scale / 2, y: y - this.view.height / this.camera.scale / 2 }));
+    this.minimap = new Minimap((x, y) => {
+      const { width, height } = this.seen;
+      this.to({ ...this.camera, x: x - width / 2, y: y - height / 2 });
+    });
     const controls = h(
       "div", { class: "ex-g-zoom" }, button("Smaller (−)", "−", () => this.zoomBy(1 / ZOOM)), this.scale,
       button("Larger (+)", "+", () => this.zoomBy(ZOOM)), button("Fit all of it (0)", "⤢", () => this.fit()),

@@ -55,7 +55,7 @@ function nodeTold(mark: Mark, vertex: number): Told {
   const became = kernels.of(data.id, part.view.kind);
   if (became) {
     add("Became", FATE_WORDS[became.fate] ?? became.fate);
-    for (const home of became.homes) add(home.kind === "kernel" ? "Kernel" : "Library call", homeText(home), { pane: "code", what: own(home.id) });
+    for (const home of became.homes) facts.push(homeFact(home, own(home.id)));
   }
   const saved = mark.fate ? part.saved.get(data.id) : undefined;
   if (saved) add(FATES[saved.fate] ?? saved.fate, [saved.why.title, saved.why.detail].filter(Boolean).join(": "), { why: saved.why });
@@ -71,8 +71,9 @@ const FATE_WORDS: { readonly [fate: string]: string } = {
   "": "", kernel: "", extern: "", view: "a view: no code of its own", constant: "a constant", unused: "nothing: its result is not needed",
 };
 
-function homeText(home: Home): string {
-  return `${homeTitle(home)}${home.seconds === null ? "" : `, ${seconds(home.seconds)} in all`}`;
+function homeFact(home: Home, what: Key): Fact {
+  const text = `${homeTitle(home)}${home.seconds === null ? "" : `, ${seconds(home.seconds)} in all`}`;
+  return { name: home.kind === "kernel" ? "Kernel" : "Library call", text, pane: "code", what };
 }
 
 function changed(part: Part, vertex: number, node: StateNode): string[] {
@@ -90,15 +91,17 @@ function groupTold(mark: Mark, group: Group): Told {
   if (group.kind === "alike") facts.push({ name: "Alike", text: `${group.children.length} layers with the same operations, types, arguments and wiring` });
   const module = group.kind === "module" ? commonModule(there.map(vertex => subject.modules[vertex]!)) : "";
   if (module) facts.push({ name: "Module", text: module });
-  if (group.kind === "side") facts.push({ name: "Holds what", text: group.label === "backward" ? "gradients flow through, and what is there for those alone" : "the results need" });
+  if (group.kind === "side") facts.push({ name: "What", text: group.label === "backward" ? BACKWARD : "what the results are computed from" });
   if (mark.counts) facts.push({ name: "This pass", text: countsText(mark.counts) });
   if (group.home) {
-    facts.push({ name: group.home.kind === "kernel" ? "Kernel" : "Library call", text: homeText(group.home), pane: "code", what: key(subject.compile.id, group.home.id) });
+    facts.push(homeFact(group.home, key(subject.compile.id, group.home.id)));
   } else {
-    const homes = new Map(there.flatMap(vertex => subject.kernels.of(state.nodes.get(vertex)!.data.id, view.kind)?.homes ?? []).map(home => [home.key, home]));
+    const runs = there.flatMap(vertex => subject.kernels.of(state.nodes.get(vertex)!.data.id, view.kind)?.homes ?? []);
+    const homes = new Map(runs.map(home => [home.key, home]));
     const timed = [...homes.values()].filter(home => home.seconds !== null);
     const total = timed.reduce((sum, home) => sum + home.seconds!, 0);
-    if (homes.size) facts.push({ name: "Runs in", text: `${count(homes.size, "kernel or library call", "kernels and library calls")}${timed.length ? `, ${seconds(total)} in all (other nodes may share them)` : ""}` });
+    const time = timed.length ? `, ${seconds(total)} in all (other nodes may share them)` : "";
+    if (homes.size) facts.push({ name: "Runs in", text: count(homes.size, "kernel or library call", "kernels and library calls") + time });
   }
   const fates = (["kept", "recomputed", "input"] as const).flatMap(fate => {
     const some = there.flatMap(vertex => part.saved.get(state.nodes.get(vertex)!.data.id) ?? []).filter(saved => saved.fate === fate);
@@ -107,6 +110,8 @@ function groupTold(mark: Mark, group: Group): Told {
   if (fates.length) facts.push({ name: "For the backward", text: fates.join("\n") });
   return { title: group.label, meaning: "", facts };
 }
+
+const BACKWARD = "what gradients flow through, and what is there for that alone";
 
 function commonModule(modules: readonly string[]): string {
   let [first = "", ...rest] = modules;

@@ -7,8 +7,8 @@ import { key } from "../../element";
 import { bytes, count } from "../../format";
 import type { Context } from "../../pane";
 import type { CompileData, SavedData } from "../../record";
+import { glyph } from "./legend";
 import { FATES } from "./scene";
-import { GLYPHS } from "./svg";
 
 const FATES_IN_ORDER = ["kept", "recomputed", "input"] as const;
 
@@ -22,7 +22,7 @@ export class KeptList {
     this.table = new DataTable<SavedData>("What the backward needs of the forward", [
       {
         name: "Value", text: each => `${each.fate} ${each.id}`, order: each => each.id,
-        cell: each => h("span", {}, h("b", { class: `ex-g-glyph ex-g-${each.fate}`, title: FATES[each.fate] ?? each.fate }, GLYPHS[each.fate as keyof typeof GLYPHS] ?? "?"), " ", h("code", {}, each.id)),
+        cell: each => h("span", {}, glyph(each.fate, FATES[each.fate] ?? each.fate), " ", h("code", {}, each.id)),
       },
       { name: "Bytes", numeric: true, text: each => bytes(each.bytes), order: each => each.bytes },
       { name: "Because", text: each => becauseText(each.why), order: each => each.why.title, cell: each => because(each.why, this.context) },
@@ -40,7 +40,7 @@ export class KeptList {
     this.summary.replaceChildren(...FATES_IN_ORDER.flatMap(fate => {
       const some = saved.filter(each => each.fate === fate);
       const total = some.reduce((sum, each) => sum + each.bytes, 0);
-      return some.length ? [h("div", {}, h("b", { class: `ex-g-glyph ex-g-${fate}` }, GLYPHS[fate]), ` ${SUMMARY[fate]}: ${count(some.length, "value")}, ${bytes(total)}`)] : [];
+      return some.length ? [h("div", {}, glyph(fate), ` ${SUMMARY[fate]}: ${count(some.length, "value")}, ${bytes(total)}`)] : [];
     }));
     const rank = (each: SavedData) => FATES_IN_ORDER.indexOf(each.fate as (typeof FATES_IN_ORDER)[number]);
     this.table.show([...saved].sort((a, b) => rank(a) - rank(b)));

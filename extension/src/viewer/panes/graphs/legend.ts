@@ -18,18 +18,19 @@ export function legendOf(scene: Scene): HTMLElement[] {
   const signs = new Set(scene.marks.flatMap(mark => mark.sign ?? []));
   const fates = new Set(scene.marks.map(mark => mark.fate));
   const marks: HTMLElement[] = [];
-  for (const sign of ["added", "removed", "changed"] as const) {
-    if (signs.has(sign)) marks.push(row(h("b", { class: `ex-g-glyph ex-g-${sign}` }, GLYPHS[sign]), SIGNS[sign]));
-  }
-  for (const fate of ["kept", "recomputed", "input"] as const) {
-    if (fates.has(fate)) marks.push(row(h("b", { class: `ex-g-glyph ex-g-${fate}` }, GLYPHS[fate]), FATES[fate]!));
-  }
+  for (const sign of ["added", "removed", "changed"] as const) if (signs.has(sign)) marks.push(row(glyph(sign), SIGNS[sign]));
+  for (const fate of ["kept", "recomputed", "input"] as const) if (fates.has(fate)) marks.push(row(glyph(fate), FATES[fate]!));
   if (scene.marks.some(mark => mark.stripe !== null)) marks.push(row(h("i", { class: "ex-g-stripe-swatch ex-line-0" }), "left edge: the source line's colour"));
   if (scene.marks.some(mark => mark.outputs.length)) marks.push(row(line("ex-g-outcome"), "a result of the graph"));
   if (scene.lines.some(each => each.look === "crossing")) marks.push(row(line("ex-g-line ex-g-crossing"), "from the forward to the backward"));
   if (scene.lines.some(each => each.back)) marks.push(row(line("ex-g-line ex-g-back"), "leads back up"));
   if (scene.ties.length) marks.push(row(line("ex-g-tie"), "made by the same captured call (of the box pointed at)"));
   return [...rows, ...marks];
+}
+
+/** The sign of what a pass did to a node, or of what becomes of a value for the backward. */
+export function glyph(of: string, title?: string): HTMLElement {
+  return h("b", { class: `ex-g-glyph ex-g-${of}`, title }, GLYPHS[of as keyof typeof GLYPHS] ?? "?");
 }
 
 function line(look: string): SVGElement {

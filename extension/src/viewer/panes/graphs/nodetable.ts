@@ -47,14 +47,17 @@ export class NodeTable {
     };
     const code = (name: string, of: (row: NodeRow) => string): Column<NodeRow> => ({ name, text: of, cell: row => h("code", {}, of(row)), order: of });
     const fate = (row: NodeRow) => saved.get(data(row).id)?.fate ?? "";
-    const any = (of: (row: NodeRow) => boolean) => [...subject.state(view).nodes.keys()].some(vertex => of({ vertex, state: subject.state(view) }));
+    const state = subject.state(view);
+    const any = (of: (row: NodeRow) => boolean) => [...state.nodes.keys()].some(vertex => of({ vertex, state }));
     const columns: Column<NodeRow>[] = [
       code("Node", row => data(row).name), { name: "Op", text: row => data(row).op, order: row => data(row).op },
       code("Target", row => (data(row).op === "placeholder" ? "" : data(row).target)),
     ];
     if (changes.size) {
-      const sign = (row: NodeRow): Sign | undefined => changes.get(row.vertex);
-      columns.unshift({ name: "Pass", text: row => (sign(row) ? `${GLYPHS[sign(row)!]} ${sign(row)}` : ""), order: row => sign(row) ?? null, title: Object.values(SIGNS).join(", ") });
+      const said = (sign: Sign | undefined) => (sign ? `${GLYPHS[sign]} ${sign}` : "");
+      columns.unshift({
+        name: "Pass", text: row => said(changes.get(row.vertex)), order: row => changes.get(row.vertex) ?? null, title: Object.values(SIGNS).join(", "),
+      });
     }
     if (view.kind !== "eager") {
       columns.push(code("Type", row => data(row).type));
@@ -63,12 +66,14 @@ export class NodeTable {
     if (any(row => Boolean(data(row).module))) columns.push(code("Module", row => data(row).module ?? ""));
     if (any(row => homes(row).length > 0)) {
       columns.push(code("Kernel", row => homes(row).map(home => home.id).join(", ")));
-      columns.push({ name: "Kernel time", numeric: true, text: row => (time(row) === null ? "" : seconds(time(row)!)), order: time, title: "Of all that is in the kernel" });
+      const shown = (row: NodeRow) => (time(row) === null ? "" : seconds(time(row)!));
+      columns.push({ name: "Kernel time", numeric: true, text: shown, order: time, title: "Of all that is in the kernel" });
     }
     if (saved.size && view.kind !== "captured" && view.kind !== "eager") {
       columns.push({ name: "For the backward", text: row => FATES[fate(row)] ?? fate(row), order: row => fate(row) || null });
     }
-    columns.push({ name: "Users", numeric: true, text: row => String(row.state.nodes.get(row.vertex)!.users.length), order: row => row.state.nodes.get(row.vertex)!.users.length });
+    const users = (row: NodeRow) => row.state.nodes.get(row.vertex)!.users.length;
+    columns.push({ name: "Users", numeric: true, text: row => String(users(row)), order: users });
     return columns;
   }
 }

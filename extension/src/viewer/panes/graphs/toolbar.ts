@@ -61,12 +61,14 @@ export class Toolbar {
   private readonly disposers: Dispose[] = [];
 
   constructor(settings: Settings, choose: (id: string) => void, all: (open: boolean) => void, change: () => void) {
+    const button = (text: string, name: string, title: string, onclick: () => void) =>
+      h("button", { type: "button", class: "ex-button", title, "aria-label": name, onclick }, text);
     const step = (by: number) => () => {
       const option = this.views.options[this.views.selectedIndex + by];
       if (option) choose(option.value);
     };
-    this.back = h("button", { type: "button", class: "ex-button", title: "The graph before", "aria-label": "The graph before", onclick: step(-1) }, "◂");
-    this.on = h("button", { type: "button", class: "ex-button", title: "The graph after", "aria-label": "The graph after", onclick: step(1) }, "▸");
+    this.back = button("◂", "The graph before", "The graph before", step(-1));
+    this.on = button("▸", "The graph after", "The graph after", step(1));
     this.views.addEventListener("change", () => choose(this.views.value));
     this.toggles = {
       changes: this.toggle("Changes", "Mark what the pass added, removed and changed", settings.changes),
@@ -74,12 +76,12 @@ export class Toolbar {
       beside: this.toggle("Eager beside", "Eager's autograd graph (grad_fn) beside this one", settings.beside),
       legend: this.toggle("Legend", "What colours and marks say", settings.legend),
     };
-    this.next = h("button", { type: "button", class: "ex-button", title: "Go to the next node that the pass changed", onclick: change }, "Next change");
+    this.next = button("Next change", "Next change", "Go to the next node that the pass changed", change);
     this.drawn = h(
       "span", { class: "ex-g-drawn" },
       this.select("Group by", GROUPINGS, settings.by), this.select("Colour", COLOURINGS, settings.colouring),
-      h("button", { type: "button", class: "ex-button", title: "Open all groups, as far as the picture stays readable", "aria-label": "Open all groups", onclick: () => all(true) }, "⊞"),
-      h("button", { type: "button", class: "ex-button", title: "Close all groups", "aria-label": "Close all groups", onclick: () => all(false) }, "⊟"),
+      button("⊞", "Open all groups", "Open all groups, as far as the picture stays readable", () => all(true)),
+      button("⊟", "Close all groups", "Close all groups", () => all(false)),
       this.toggles.legend,
     );
     const choices = Object.entries(SHOWN).map(([name, label]) =>
