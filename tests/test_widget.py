@@ -109,7 +109,7 @@ def test_the_order_of_a_cells_messages(explored) -> None:
     opened = [m["content"]["comm_id"] for m in messages if m["msg_type"] == "comm_open"]
     assert live in opened
     assert kinds.index("display_data") < kinds.index("comm_msg") < kinds.index("update_display_data")
-    assert said[:2] == ["running", "stage"]
+    assert said[:3] == ["abilities", "running", "stage"]
     assert said[-2:] == ["done", "abilities"]
     stages, samples = said.index("stage"), said.index("samples")
     assert stages < samples

@@ -112,6 +112,8 @@ def look(made: Plan, start: int, namespace: MutableMapping[str, Any], file: str)
         seen.state = state.copied()
     except (NotIsolated, SyntaxError) as refusal:
         seen.why_not = str(refusal)
+    except Exception as error:  # of the user's objects, whose attributes are read; the cell is to run all the same
+        seen.why_not = f"looking at what it reads raised {type(error).__name__}: {error}"
     seen.since = time.perf_counter()
     return seen
 
@@ -151,6 +153,6 @@ class Watched:
         try:
             for name in names([self.plan.body[self.seen.start]]).bound:
                 objects.add(self.namespace.get(name), name)
-        except NotIsolated:
+        except Exception:  # as in `look`
             return False
         return any(tensor.requires_grad and not tensor.is_leaf for tensor in objects.tensors.values())

@@ -77,6 +77,11 @@ class Live:
         )
         return protocol.Abilities(arguments, retime=True, stop=True)
 
+    def begin(self, output: Output) -> None:
+        """The cell's own run begins."""
+        self.output = output
+        self.widget.say(self.abilities())
+
     def settle(self, retiming: Retiming | None, why_not: str = "", error: str = "") -> None:
         """The cell's own run has ended: from now on pages can ask for others."""
         self.retiming, self.why_not, self._stop = retiming, why_not, ""
@@ -85,9 +90,15 @@ class Live:
 
     def release(self, why: str) -> None:
         """Lets go of everything that was kept for runs."""
+        if self.retiming is not None:
+            self.make_way()
+            self.retiming, self.why_not = None, why
+            self.widget.say(self.abilities())
+
+    def close(self) -> None:
+        """Lets go of the record too: pages show it as one that is not live."""
         self.make_way()
-        self.retiming, self.why_not = None, why
-        self.widget.say(self.abilities())
+        self.widget.close()
 
     def make_way(self) -> None:
         """Ends a run, and waits until it has."""

@@ -32,8 +32,8 @@ PANES = (
 )  # fmt: skip
 """As extension/src/viewer/panes/index.ts."""
 
-KEPT_RECORDS = 100
-"""Of the notebook's last explorations, for %explore_diff and %explore_report."""
+KEPT_RECORDS = 30
+"""The notebook's last explorations, which are live and which %explore_diff and %explore_report know."""
 
 KEPT_BYTES = 1 << 30
 """Of copies for runs with other sizes, over all live records; the oldest go first."""
@@ -99,7 +99,7 @@ class ExplorerMagics(Magics):
     def __init__(self, shell: InteractiveShell) -> None:
         super().__init__(shell)
         self.defaults = Options()
-        self.kept: deque[Kept] = deque(maxlen=KEPT_RECORDS)
+        self.kept: deque[Kept] = deque()
         self._plans: dict[int, Plan] = {}
         self._numbers = count()
         self._watched: Watched | None = None
@@ -151,8 +151,8 @@ class ExplorerMagics(Magics):
         chosen: Options = watched.options
         session = Session(watched)
         record = Record(session.run(), session.live.widget.model_id)
+        self._make_room(cell)
         self.kept.append(Kept(record, cell, session.live))
-        self._make_room()
         if chosen.out is not None:
             self.shell.user_ns[chosen.out] = record
         if chosen.save is not None:
@@ -161,11 +161,16 @@ class ExplorerMagics(Magics):
             except OSError as error:
                 print(f"Not saved: {error}", file=sys.stderr)
 
-    def _make_room(self) -> None:
+    def _make_room(self, cell: str) -> None:
+        """For another record, of this cell."""
+        while len(self.kept) >= KEPT_RECORDS:
+            self.kept.popleft().live.close()
         total = 0
         for kept in reversed(self.kept):
             total += kept.live.bytes
-            if total > KEPT_BYTES and kept.live.retiming is not None:
+            if kept.cell == cell:
+                kept.live.release("the cell was run again")
+            elif total > KEPT_BYTES:
                 kept.live.release(RELEASED)
 
     def _options(self, magic: Any, line: str) -> Options:
@@ -389,4 +394,4 @@ def unload(shell: InteractiveShell) -> None:
     shell.events.unregister("pre_run_cell", magics.starts)
     shell.events.unregister("post_run_cell", magics.ended)
     for kept in magics.kept:
-        kept.live.release("the extension was unloaded")
+        kept.live.close()

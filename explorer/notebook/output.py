@@ -95,8 +95,9 @@ class Output:
         self.say(protocol.Running("", "", what))
 
     def finish(self, record: data.RecordData) -> None:
-        """Shows the whole record, in place of what was shown so far."""
+        """Shows the whole record, in place of what was shown so far, and lets go of what it was made from."""
         self._whole = record
+        self.runs, self._texts, self._compiles = {}, defaultdict(dict), {}
         self._handle.update(_bundle(record), metadata=self._metadata, raw=True)
 
 

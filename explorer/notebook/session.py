@@ -70,8 +70,9 @@ class Session:
         self.live = Live()
         self.title = self.options.name or watched.plan.title
         model = self.live.widget.model_id
-        self.output = Output(self.title, self.options.engine, self.options.panes, self.live.say, model)
-        self.live.output = self.output
+        engine = "explorer and stock" if self.options.engine == "both" else self.options.engine
+        self.output = Output(self.title, engine, self.options.panes, self.live.say, model)
+        self.live.begin(self.output)
 
     def run(self) -> data.RecordData:
         """The record, which is shown. An interrupt ends the exploration, with what is there by then."""
@@ -118,7 +119,8 @@ class Session:
             self.notes.append(f"Not timed, since the cell's own run took {self.took:.0f} s; --time times it.")
         failure = ""
         try:
-            with unnoticed(), kept_inside(), state.copied().in_place():
+            places = state.copied() if state.places else state
+            with unnoticed(), kept_inside(), places.in_place():
                 return exploration(
                     self.trial,
                     self.config,
