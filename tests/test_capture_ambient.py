@@ -89,9 +89,15 @@ def left_by_an_exception(x: Tensor) -> tuple[Any, ...]:
         return torch.ones(2), str(error)
 
 
-@pytest.mark.parametrize(
-    "fn", [factories, a_block, nested_blocks, calls_decorated, left_by_an_exception], ids=lambda f: f.__name__
-)
+def copies(x: Tensor) -> tuple[Any, ...]:
+    return torch.tensor(x), torch.as_tensor(x), torch.asarray(x), torch.full_like(x, 2), x.new_zeros(3)
+
+
+BLOCKS = [factories, a_block, nested_blocks, calls_decorated, left_by_an_exception, copies]
+
+
+@pytest.mark.filterwarnings("ignore:To copy construct from a tensor")
+@pytest.mark.parametrize("fn", BLOCKS, ids=lambda f: f.__name__)
 @pytest.mark.parametrize("around", [None, "cpu", "meta"])
 def test_device_blocks(fn: Callable[..., Any], around: str | None) -> None:
     x = torch.ones(2)

@@ -231,7 +231,9 @@ def _tensor(function: Any) -> Rule:
         if isinstance(data, ObjectValue) and not isinstance(data, SequenceValue):
             unsupported(reasons.UNTRACEABLE_CALL, f"torch.tensor of a {data.cls.__name__}")
         if isinstance(data, TensorValue) and function is torch.tensor and len(args) + len(kwargs) == 1:
-            return graph_call(t, "call_method", "clone", [graph_call(t, "call_method", "detach", [data], {})], {})
+            copied = graph_call(t, "call_method", "clone", [graph_call(t, "call_method", "detach", [data], {})], {})
+            device = t.ambient.placed(function, kwargs).get("device")
+            return copied if device is None else graph_call(t, "call_method", "to", [copied, device], {})
         return graph_call(t, "call_function", function, args, kwargs)
 
     return make
