@@ -22,7 +22,7 @@ export class KeptList {
     this.table = new DataTable<SavedData>("What the backward needs of the forward", [
       {
         name: "Value", text: each => `${each.fate} ${each.id}`, order: each => each.id,
-        cell: each => h("span", {}, glyph(each.fate, FATES[each.fate] ?? each.fate), " ", h("code", {}, each.id)),
+        cell: each => h("span", {}, glyph(each.fate, FATES[each.fate] ?? each.fate), " ", h("code", { title: each.id }, each.id)),
       },
       { name: "Bytes", numeric: true, text: each => bytes(each.bytes), order: each => each.bytes },
       { name: "Because", text: each => becauseText(each.why), order: each => each.why.title, cell: each => because(each.why, this.context) },
