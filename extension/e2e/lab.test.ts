@@ -89,6 +89,17 @@ test("the sidebar lists the notebook's records and goes to one", async () => {
   assert.equal(await entries.filter({ hasText: "training step" }).getByRole("button").getAttribute("aria-current"), "true");
 });
 
+test("plain keys stay in the viewer, Ctrl+S is JupyterLab's", async () => {
+  const viewer = await viewerOf(page, explored.get("training step") ?? -1);
+  const cells = (await outputs(page)).length;
+  await viewer.locator(".ex-stages").focus();
+  for (const key of ["d", "d", "ArrowDown", "a"]) await page.keyboard.press(key);
+  assert.equal((await outputs(page)).length, cells);
+  assert.equal(await viewer.evaluate(root => root.contains(document.activeElement)), true);
+  await page.keyboard.press("Control+s");
+  await page.locator(".jp-mod-current:not(.jp-mod-dirty)", { hasText: "tour.ipynb" }).waitFor();
+});
+
 test("commands act on the active cell's record", async () => {
   await execute(page, "torch-explorer:pane", { pane: "guards" });
   const viewer = page.locator(".jp-Notebook .jp-mod-active .ex-root");
@@ -108,6 +119,7 @@ test("a viewer finds its kernel again after the page was loaded again", async ()
   await openLab(page, server);
   await openNotebook(page, "tour.ipynb", "its kernel");
   const viewer = await viewerOf(page, explored.get("pointwise") ?? -1);
+  await viewer.getByRole("tab", { name: "Diff" }).waitFor(); // opened before, and remembered
   const timing = await openPane(viewer, "timing");
   await timing.getByRole("button", { name: "Time again" }).waitFor();
   assert.deepEqual(visit.errors, []);

@@ -72,6 +72,8 @@ def main(folder: Path) -> None:
         each.save(folder / f"{name}.explore.json.gz")
         each.to_html(folder / f"{name}.html")
         nbformat.write(notebook(each), folder / f"{name}.ipynb")
+    whole = (folder / "plain.explore.json.gz").read_bytes()
+    (folder / "damaged.explore.json.gz").write_bytes(whole[: len(whole) // 2])
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import { type Made, make } from "./make";
 import { openEachPane, ran } from "./panes";
 import { Server } from "./server";
 
-const FILES = ["plain.ipynb", "hostile.ipynb", "plain.explore.json", "plain.explore.json.gz", "hostile.explore.json"];
+const FILES = ["plain.ipynb", "hostile.ipynb", "plain.explore.json", "plain.explore.json.gz", "hostile.explore.json", "damaged.explore.json.gz"];
 let made: Made;
 let server: Server;
 let browser: Browser;
@@ -64,6 +64,13 @@ test("nothing in a record runs, in a notebook or as a file", async () => {
   await openEachPane(page.locator(".jp-MimeDocument:visible .ex-root"));
   assert.equal(await ran(page), false);
   assert.deepEqual(visit.errors, []);
+});
+
+test("a damaged file says so, and what to do", async () => {
+  await execute(page, "docmanager:open", { path: "damaged.explore.json.gz" });
+  const said = page.locator(".jp-MimeDocument:visible [role=alert]");
+  await said.waitFor();
+  assert.match((await said.textContent()) ?? "", /damaged.*Save the record again/);
 });
 
 test("nothing was asked of another machine", () => assert.deepEqual(visit.left, []));
