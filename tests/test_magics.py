@@ -369,6 +369,14 @@ def test_an_error_in_a_repeat_does_not_reach_the_user(shell):
     assert shell.names["state"] == []
 
 
+def test_an_object_that_cannot_be_looked_at_does_not_break_the_cell(shell):
+    shell.run("class Odd:\n    k = 2\n    @property\n    def __dict__(self): raise RuntimeError('no')\nodd = Odd()")
+    done = shell.run("%%explore\ny = x * odd.k")
+    assert done.success
+    assert "raised RuntimeError: no" in " ".join(done.record.notes)
+    assert torch.equal(shell.names["y"], shell.names["x"] * 2)
+
+
 # ------------------------------------------------------------------------------------------------------------ options
 
 
@@ -487,6 +495,36 @@ def test_help_has_options_and_examples():
         assert f"%{magic}" in said
     for option in ("--engine", "--grad", "--dynamic", "--target", "--stage", "--no-time", "--name", "--save", "-o"):
         assert option in magics.ExplorerMagics.explore.__doc__
+
+
+# ----------------------------------------------------------------------------------------------- what is kept of them
+
+
+def kept(shell: Shell) -> list[magics.Kept]:
+    return list(shell.shell.magics_manager.registry["ExplorerMagics"].kept)
+
+
+def test_running_a_cell_again_lets_go_of_its_earlier_tensors(shell):
+    shell.run("%%explore\ny = x * 2", cell_id="a")
+    shell.run("%%explore\ny = x * 2", cell_id="b")
+    shell.run("%%explore\ny = x * 3", cell_id="a")
+    assert [each.live.retiming is not None for each in kept(shell)] == [False, True, True]
+    assert kept(shell)[0].live.abilities().why_not == "the cell was run again"
+
+
+def test_the_oldest_tensors_go_when_they_take_too_much(shell, monkeypatch):
+    for number in range(3):
+        monkeypatch.setattr(magics, "KEPT_BYTES", 200)
+        shell.run("%%explore\ny = x * 2", cell_id=f"{number}")
+    assert [each.live.retiming is not None for each in kept(shell)] == [False, True, True]
+    assert "save memory" in kept(shell)[0].live.abilities().why_not
+
+
+def test_the_oldest_records_are_no_longer_live(shell, monkeypatch):
+    monkeypatch.setattr(magics, "KEPT_RECORDS", 2)
+    for number in range(3):
+        shell.run(f"%%explore --name n{number}\ny = x * 2", cell_id=f"{number}")
+    assert [each.record.data.title for each in kept(shell)] == ["n1", "n2"]
 
 
 # ------------------------------------------------------------------------------------------------------------ outputs

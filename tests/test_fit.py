@@ -1,0 +1,59 @@
+"""Records too large for a notebook are cut, and say so; the record itself stays whole."""
+
+import msgspec
+
+from explorer.ir import record as data
+from explorer.session import Record
+from explorer.view.fit import fitted, size
+from records import sample
+
+
+def long(lines: int) -> data.RecordData:
+    """The sample with a stage and a kernel's assembly of so many lines."""
+    record = sample()
+    text = data.TextData(tuple(data.LineData(f"line {n} of a long text", f"l{n}") for n in range(lines)))
+    [compile] = record.compiles
+    stages = (msgspec.structs.replace(compile.stages[0], body=text), *compile.stages[1:])
+    half = compile.halves[0]
+    kernel = msgspec.structs.replace(half.kernels[0], lowered={"asm": text})
+    halves = (msgspec.structs.replace(half, kernels=(kernel,)), *compile.halves[1:])
+    return msgspec.structs.replace(record, compiles=(msgspec.structs.replace(compile, stages=stages, halves=halves),))
+
+
+def test_what_fits_is_left_alone() -> None:
+    record = long(100)
+    assert fitted(record) is record
+
+
+def test_texts_are_cut_and_say_how_much_is_missing() -> None:
+    record = long(5000)
+    cut = fitted(record, 100_000)
+    assert size(cut) <= 100_000
+    text = cut.compiles[0].halves[0].kernels[0].lowered["asm"]
+    assert cut.compiles[0].stages[0].body == text
+    kept = len(text.lines) - 1
+    assert text.lines[:kept] == record.compiles[0].stages[0].body.lines[:kept]
+    assert text.lines[-1].text == f"... {5000 - kept} lines are left out here"
+    assert f"cut after {kept} lines" in cut.notes[-1]
+    assert f"{size(record) / 1e6:.1f} MB" in cut.notes[-1]
+    assert cut.timing == record.timing
+
+
+def test_where_that_is_not_enough_more_goes() -> None:
+    record = sample()
+    events = tuple(data.EventData("Inlined", {"function": "f" * 100}) for _ in range(1000))
+    compile = msgspec.structs.replace(record.compiles[0], events=events)
+    large = msgspec.structs.replace(record, compiles=(compile,))
+    cut = fitted(large, 40_000)
+    assert size(cut) <= 40_000
+    assert not cut.compiles[0].events
+    assert "events are left out" in cut.notes[-1]
+
+
+def test_outputs_are_cut_and_the_record_is_not(monkeypatch) -> None:
+    record = Record(long(5000))
+    monkeypatch.setattr("explorer.session.fitted", lambda given: fitted(given, 100_000))
+    bundle, _ = record._repr_mimebundle_()
+    assert len(msgspec.json.encode(bundle[data.MIME])) <= 100_000
+    assert "lines are left out" in msgspec.json.encode(bundle[data.MIME]).decode()
+    assert len(record.stages[0].body.lines) == 5000
