@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 CONSTRUCTORS = frozenset(_device_constructors())
 """The functions that a default device is for."""
 
+AMP: Any = torch.amp.autocast_mode  # it carries no types
 
 Autocast = tuple[str, torch.dtype, bool, bool]
 """The device type, dtype, whether casts are made, and whether they are kept."""
@@ -93,8 +94,8 @@ class Ambient:
         return {**kwargs, "device": Constant(self.devices[-1])}
 
     def enter_autocast(self, inside: Autocast, manager: Value) -> None:
-        context = torch.amp.autocast_mode._enter_autocast(*inside)
-        node = self._add(torch.amp.autocast_mode._enter_autocast, *inside)
+        context = AMP._enter_autocast(*inside)
+        node = self._add(AMP._enter_autocast, *inside)
         self.autocasts.append(OpenAutocast(manager, node, context))
         self.owed.append(("__enter__", manager))
 
@@ -113,8 +114,8 @@ class Ambient:
 
     def _close(self) -> None:
         opened = self.autocasts.pop()
-        torch.amp.autocast_mode._exit_autocast(opened.context)
-        self._add(torch.amp.autocast_mode._exit_autocast, opened.node)
+        AMP._exit_autocast(opened.context)
+        self._add(AMP._exit_autocast, opened.node)
 
     def _add(self, target: Any, *arguments: Any) -> fx.Node:
         return self.tape.add("call_function", target, arguments, {}, None)

@@ -29,6 +29,8 @@ _TAKES_STACK = "arg2" in (primitives.GuardManager.add_type_match_guard.__doc__ o
 """Whether guards take a user stack after the verbose parts (2.13), or the verbose parts alone (2.11)."""
 
 
+OVERRIDES: Any = torch.overrides  # it carries no types
+
 PLAIN = object()
 """The kind of guard manager asked for. C++ looks at it only where the example is a dict, and imports Dynamo to do so;
 examples that are dicts are therefore not shown to it."""
@@ -292,7 +294,7 @@ def modes() -> str:
     """The modes that every operation passes through now, but for default devices, by name; "" where there is none."""
     if not torch._C._len_torch_dispatch_stack() and not torch._C._len_torch_function_stack():
         return ""
-    active = [*torch.overrides._get_current_function_mode_stack(), *_get_current_dispatch_mode_stack()]
+    active = [*OVERRIDES._get_current_function_mode_stack(), *_get_current_dispatch_mode_stack()]
     return ", ".join(type(mode).__name__ for mode in active if type(mode) is not DeviceContext)
 
 
@@ -300,14 +302,14 @@ def devices() -> tuple[torch.device, ...]:
     """The default devices of the blocks that are open in this thread, innermost last."""
     if not torch._C._len_torch_function_stack():
         return ()
-    active = torch.overrides._get_current_function_mode_stack()
+    active = OVERRIDES._get_current_function_mode_stack()
     return tuple(mode.device for mode in active if type(mode) is DeviceContext)
 
 
 @contextmanager
 def no_default_device() -> Iterator[None]:
     """Default devices put aside: what a compile makes for itself is on the CPU."""
-    held = [torch.overrides._pop_mode() for _ in range(torch._C._len_torch_function_stack())]
+    held = [OVERRIDES._pop_mode() for _ in range(torch._C._len_torch_function_stack())]
     kept = vars(torch._GLOBAL_DEVICE_CONTEXT)
     context = kept.pop("device_context", None)
     try:
@@ -316,4 +318,4 @@ def no_default_device() -> Iterator[None]:
         if context is not None:
             kept["device_context"] = context
         for mode in reversed(held):
-            torch.overrides._push_mode(mode)
+            OVERRIDES._push_mode(mode)

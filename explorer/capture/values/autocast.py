@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.cpu.amp import autocast_mode as cpu
+from torch.cuda.amp import autocast_mode as cuda
 
 from explorer.capture import reasons
 from explorer.capture.ambient import Autocast
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     from explorer.capture.rebuild import Rebuilder
     from explorer.capture.tracer import Tracer
 
-AUTOCASTS = (torch.autocast, torch.cpu.amp.autocast, torch.cuda.amp.autocast)
+AUTOCASTS = (torch.autocast, cpu.autocast, cuda.autocast)
 
 
 class AutocastValue(ObjectValue):
