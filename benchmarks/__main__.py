@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from benchmarks import cold, correctness, gpu, methods, provenance, record_size, recording, speed, viewer
+from benchmarks import cold, correctness, gpu, methods, provenance, record_size, recording, speed, stock, viewer
 from benchmarks.report import Report, Selection
 from explorer.environment import describe
 
@@ -21,6 +21,7 @@ BENCHMARKS = {
     "provenance": provenance.run,
     "speed": speed.run,
     "gpu": gpu.run,
+    "stock": stock.run,
     "methods": methods.run,
     "viewer": viewer.run,
 }

@@ -48,21 +48,23 @@ def run(selection: Selection) -> Report:
 
 
 def child(who: str) -> dict[str, float]:
-    """What benchmarks.cold_child measured in a new process whose caches are empty."""
+    return in_new_process("benchmarks.cold_child", who)
+
+
+def in_new_process(module: str, *arguments: str) -> dict[str, float]:
+    """What a module's `main` measured and printed, in a new process whose caches are empty."""
     with tempfile.TemporaryDirectory() as caches:
         environment = os.environ | {
             "XDG_CACHE_HOME": caches,
             "TORCHINDUCTOR_CACHE_DIR": f"{caches}/inductor",
             "TRITON_CACHE_DIR": f"{caches}/triton",
         }
-        command = [sys.executable, "-m", "benchmarks.cold_child", who]
+        command = [sys.executable, "-m", module, *arguments]
         printed = subprocess.run(command, cwd=ROOT, env=environment, check=True, stdout=subprocess.PIPE, text=True)
     return json.loads(printed.stdout.splitlines()[-1])  # type: ignore[no-any-return]
 
 
 def seconds_to_import(module: str) -> float:
     command = f"import time; t = time.perf_counter(); import {module}; print(time.perf_counter() - t)"
-    printed = subprocess.run(
-        [sys.executable, "-c", command], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True
-    )
+    printed = subprocess.run([sys.executable, "-c", command], cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True)
     return float(printed.stdout)
