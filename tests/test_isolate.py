@@ -18,7 +18,7 @@ import pytest
 import torch
 from torch import nn
 
-from explorer.check.isolate import NotIsolated, reached
+from explorer.check.isolate import NotIsolated, reached, undone
 from explorer.check.outside import Outside, kept_inside
 from explorer.check.repeat import COPIES, Repetition, check_memory, unnoticed
 from explorer.check.trial import Trial
@@ -113,6 +113,19 @@ def test_an_error_puts_everything_back():
         assert MODEL is not model
         raise ZeroDivisionError
     assert MODEL is model
+
+
+def test_an_interrupt_while_things_are_put_back_puts_them_back():
+    undone_to = []
+
+    def undo():
+        undone_to.append(1)
+        if len(undone_to) == 1:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), undone(undo):
+        pass
+    assert len(undone_to) == 2
 
 
 def identity(x):

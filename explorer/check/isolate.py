@@ -71,6 +71,19 @@ class NotIsolated(Exception):
     """A call cannot be repeated on copies; the message says why."""
 
 
+@contextmanager
+def undone(undo: Callable[[], None]) -> Iterator[None]:
+    """`undo` is called in the end; once more where an interrupt came in the middle of it."""
+    try:
+        yield
+    finally:
+        try:
+            undo()
+        except BaseException:
+            undo()
+            raise
+
+
 # ------------------------------------------------------------------------------------------------- what data reaches
 
 
@@ -431,13 +444,13 @@ class State:
     def in_place(self) -> Iterator[None]:
         """Inside, the places hold this state's values; then what they held before."""
         before = [place.get() for place in self.places]
-        try:
-            for place, value in zip(self.places, self.values, strict=True):
-                place.set(value)
+        with undone(lambda: self._fill(before)):
+            self._fill(self.values)
             yield
-        finally:
-            for place, value in zip(self.places, before, strict=True):
-                place.set(value)
+
+    def _fill(self, values: Sequence[Any]) -> None:
+        for place, value in zip(self.places, values, strict=True):
+            place.set(value)
 
 
 def reached(function: Callable[..., Any], args: Mapping[str, Any]) -> State:

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_map
 
-from explorer.check.isolate import NotIsolated, State
+from explorer.check.isolate import NotIsolated, State, undone
 from explorer.check.trial import Contestant, Outcome, Trial
 
 
@@ -63,16 +63,20 @@ class Repeated(Contestant):
 @contextmanager
 def same_random() -> Iterator[None]:
     """Inside, random numbers are drawn; outside, none were: of Python, NumPy and torch on every device."""
-    numpy = sys.modules.get("numpy.random")
-    python, others = random.getstate(), numpy.get_state() if numpy is not None else None
-    devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()  # type: ignore[no-untyped-call]
-    try:
-        with torch.random.fork_rng(devices=devices):
-            yield
-    finally:
+    numpy: Any = sys.modules.get("numpy.random")
+    python, others, ours = random.getstate(), numpy and numpy.get_state(), torch.get_rng_state()
+    cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []  # type: ignore[no-untyped-call]
+
+    def undo() -> None:
         random.setstate(python)
-        if numpy is not None:
+        torch.set_rng_state(ours)
+        if cuda:
+            torch.cuda.set_rng_state_all(cuda)
+        if numpy:
             numpy.set_state(others)
+
+    with undone(undo):
+        yield
 
 
 @contextmanager
@@ -81,14 +85,9 @@ def unnoticed() -> Iterator[None]:
     they were."""
     switches = torch.is_grad_enabled(), torch.get_default_dtype(), torch.get_num_threads()
     deterministic = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
-    streams = sys.stdout, sys.stderr
-    logged = logging.root.manager.disable
-    sys.stdout, sys.stderr = (_Discarding(stream) for stream in streams)
-    logging.disable(logging.CRITICAL)
-    try:
-        with same_random():
-            yield
-    finally:
+    streams, logged = (sys.stdout, sys.stderr), logging.root.manager.disable
+
+    def undo() -> None:
         sys.stdout, sys.stderr = streams
         logging.disable(logged)
         torch.set_grad_enabled(switches[0])
@@ -96,6 +95,11 @@ def unnoticed() -> Iterator[None]:
         if torch.get_num_threads() != switches[2]:
             torch.set_num_threads(switches[2])
         torch.use_deterministic_algorithms(deterministic[0], warn_only=deterministic[1])
+
+    with undone(undo), same_random():
+        sys.stdout, sys.stderr = (_Discarding(stream) for stream in streams)
+        logging.disable(logging.CRITICAL)
+        yield
 
 
 class _Discarding(io.TextIOBase):

@@ -126,8 +126,11 @@ class ExplorerMagics(Magics):
     def before(self, number: int, index: int) -> None:
         """Statement `index` of the cell is about to run, and may be where what is explored starts."""
         __tracebackhide__ = True
-        if self._watched is not None:
-            self._watched.before(index)
+        try:
+            if self._watched is not None:
+                self._watched.before(index)
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt from None  # without the frames of what was interrupted
 
     def ended(self, result: Any) -> None:
         """IPython's event at the end of a cell: the exploration follows."""
