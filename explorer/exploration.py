@@ -8,7 +8,7 @@ import sys
 import time as clock
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import msgspec
@@ -16,6 +16,7 @@ import msgspec
 from explorer import export
 from explorer.capture import optimize
 from explorer.check.accuracy import Comparison, compare
+from explorer.check.parting import first_parting
 from explorer.check.profile import profile
 from explorer.check.trial import Contestant, Trial
 from explorer.config import Config
@@ -110,7 +111,8 @@ def beside(
     settings = {**({} if ours is None else settings_of(config)), **theirs.settings(stock)}
     engine = "stock" if ours is None else "explorer and stock"
     made = assembled(name, engine, settings, compiles, own or compiles, measured)
-    return Record(msgspec.structs.replace(made, error=theirs.failure.partition("\n")[0]))
+    made = msgspec.structs.replace(made, error=theirs.failure.partition("\n")[0])
+    return Record(made, bisect=None if ours is None else ours.bisect)
 
 
 @dataclass(frozen=True)
@@ -135,7 +137,11 @@ class Explored:
         return measure(entrants, self.accuracy, self.recorder, budget, self.progress)
 
     def record(self, measured: Measured | None = None) -> Record:
-        return Record(contents(self.recorder, self.config, self.name, measured))
+        return Record(contents(self.recorder, self.config, self.name, measured), bisect=self.bisect)
+
+    def bisect(self) -> data.PartingData | None:
+        """Where ours first parts from eager."""
+        return first_parting(self.trial.contestant, self.config)
 
 
 def explored(trial: Trial, config: Config, *, name: str, progress: Progress = SILENT) -> Explored:
@@ -149,6 +155,9 @@ def explored(trial: Trial, config: Config, *, name: str, progress: Progress = SI
     progress.on_phase("comparing with eager")
     eager = trial.contestant()
     accuracy = compare(outcome.values(), eager.observe().values())
+    if not accuracy.ok:
+        progress.on_phase("looking for where results part")
+        accuracy = replace(accuracy, parting=first_parting(trial.contestant, config))
     return Explored(trial, config, name, recorder, ours, eager, compile_seconds, accuracy, progress)
 
 
@@ -244,7 +253,8 @@ def measure(
         overhead=median - spent if kernels and not failures and spent < median else None,
         machine=data.MachineData(*peaks()),
         accuracy=data.AccuracyData(
-            accuracy.largest_absolute, accuracy.largest_relative, accuracy.where, accuracy.parted, accuracy.compared
+            accuracy.largest_absolute, accuracy.largest_relative, accuracy.where, accuracy.parted, accuracy.compared,
+            accuracy.parting,
         ),
         method="; ".join((METHOD, *failures)),
     )

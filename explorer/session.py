@@ -6,7 +6,7 @@ import gzip
 import os
 import tempfile
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -61,12 +61,18 @@ class Listing(Sequence[T], Generic[T]):
 
 
 class Record:
-    """One exploration. Holds no live object: what it shows is in `data`. `live` names the widget, if there is one,
-    through which a page can ask the kernel for more."""
+    """One exploration: what it shows is in `data`. `live` names the widget, if there is one, through which a page can
+    ask the kernel for more; `bisect` runs what was explored once more, where that is still there."""
 
-    def __init__(self, contents: data.RecordData, live: str = "") -> None:
+    def __init__(
+        self,
+        contents: data.RecordData,
+        live: str = "",
+        bisect: Callable[[], data.PartingData | None] | None = None,
+    ) -> None:
         self.data = contents
         self.live = live
+        self._bisect = bisect
 
     @property
     def stages(self) -> Listing[data.StageData]:
@@ -112,6 +118,18 @@ class Record:
     def text(self) -> str:
         """Every stage in full."""
         return text.full(self.data)
+
+    def bisect_accuracy(self) -> data.PartingData | None:
+        """Compile and run the call once more, and name the first node whose value parts from eager's beyond tolerance,
+        with the stage or kernel at fault and the program's line; None where none does.
+
+        Raises RuntimeError for a record that came from a file: what it was made from is not there."""
+        if self._bisect is None:
+            raise RuntimeError(
+                f"the record of {self.data.title} is data alone: the function that it was made from is not there. "
+                "Explore it again, and ask that record."
+            )
+        return self._bisect()
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the record as JSON, compressed where the name ends in .gz. The file appears whole or not at all, a full

@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_flatten_with_path
 
+from explorer.ir.record import PartingData
+
 TOLERANCE: Mapping[torch.dtype, float] = {
     torch.float64: 1e-10,
     torch.complex128: 1e-10,
@@ -33,6 +35,8 @@ class Comparison:
     where: str
     parted: str
     compared: int
+    parting: PartingData | None = None
+    """Where that begins, if it was looked for."""
 
     @property
     def ok(self) -> bool:
@@ -89,11 +93,45 @@ def tensor_error(a: torch.Tensor, b: torch.Tensor, group: float = 0.0) -> tuple[
     rounding = ROUNDINGS * torch.finfo(b.dtype).eps
     magnitude = max(_scale(b), group * rounding / allowed)
     close = torch.allclose(a, b, rtol=allowed, atol=allowed * (magnitude + rounding), equal_nan=True)
-    wide = torch.complex128 if b.is_complex() else torch.float64
-    difference = (a.to(wide) - b.to(wide)).abs()
-    finite = difference[torch.isfinite(difference)]
-    largest = finite.max().item() if finite.numel() else 0.0
+    largest = largest_distance(a, b)
     return largest, largest / (magnitude or 1.0), close
+
+
+def largest_distance(a: torch.Tensor, b: torch.Tensor) -> float:
+    """The largest absolute difference between elements; those where it is not finite do not count."""
+    wide = torch.complex128 if b.is_complex() else torch.float64
+    difference = (a.detach().to(wide) - b.detach().to(wide)).abs()
+    finite = difference[torch.isfinite(difference)]
+    return finite.max().item() if finite.numel() else 0.0
+
+
+def beyond(ours: Any, eager: Any, group: float = 0.0) -> bool:
+    """Whether a value is beyond tolerance of eager's; numbers have to be equal."""
+    if isinstance(eager, (tuple, list)) and isinstance(ours, (tuple, list)):
+        return len(ours) != len(eager) or any(beyond(a, b, group) for a, b in zip(ours, eager, strict=True))
+    if not isinstance(ours, torch.Tensor) or not isinstance(eager, torch.Tensor):
+        return isinstance(ours, torch.Tensor) != isinstance(eager, torch.Tensor) or bool(ours != eager)
+    return not same_kind(ours, eager) or not tensor_error(ours, eager, group)[2]
+
+
+def parted(ours: Any, eager: Any, exact: Any, group: float = 0.0) -> tuple[float | None, float | None] | None:
+    """(our distance from the referee, eager's) where ours is beyond tolerance and further off; None where it is not.
+
+    Without a referee eager is it. A distance is None where it is not finite, or not between tensors of one shape.
+    """
+    if not beyond(ours, eager, group):
+        return None
+    if not same_kind(ours, eager) or bool((torch.isfinite(ours) != torch.isfinite(eager)).any()):
+        return None, None
+    if not isinstance(exact, torch.Tensor) or exact.shape != ours.shape:
+        return largest_distance(ours, eager), None
+    mine, theirs = largest_distance(ours, exact), largest_distance(eager, exact)
+    return (mine, theirs) if mine > theirs else None
+
+
+def same_kind(one: Any, other: Any) -> bool:
+    both = isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor)
+    return both and one.shape == other.shape and one.dtype == other.dtype
 
 
 def _group_scales(values: Mapping[str, Any]) -> dict[str, float]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from explorer.core.origin import Origins
 from explorer.core.reasons import Why
@@ -128,6 +128,15 @@ class BuildStep:
     cached: bool
 
 
+class Watch(Protocol):
+    """Through whom a program's kernels and library calls are run one by one. `run` runs it and gives its result."""
+
+    def kernel(self, id: str, run: Callable[[], int], written: Mapping[str, int]) -> int:
+        """`written`: where the storage of each buffer that the kernel writes begins, by name."""
+
+    def call(self, id: str, run: Callable[[], Any]) -> Any: ...
+
+
 @dataclass(frozen=True)
 class Program:
     """A half that is built. `call` takes the flat inputs and returns the flat outputs; None where the target is absent.
@@ -141,6 +150,8 @@ class Program:
     lowered: Callable[[], Mapping[str, Mapping[str, Text]]]
     profile: Callable[[Sequence[Any]], Mapping[str, float]] | None = None
     """Runs once and returns seconds by id of kernel or extern call."""
+    stepwise: Callable[[Sequence[Any], Watch], tuple[Any, ...]] | None = None
+    """Runs once, kernel by kernel, by way of a `Watch`; None where kernels run on a card."""
 
     def text(self) -> Text:
         lines = []

@@ -505,7 +505,9 @@ class SamplesData(Data, frozen=True):
 class PartingData(Data, frozen=True):
     """The first graph node whose value parts from eager's beyond tolerance; the referee is the same graph in float64.
 
-    `error` and `eager_error` are the largest distances of ours and of eager's value from the referee's. `kernel` is the
+    `error` and `eager_error` are the largest distances of ours and of eager's value from the referee's: `error` is None
+    where ours is not finite or of another shape, `eager_error` where an operator has no float64 form, so that eager is
+    the referee. `kernel` is the
     kernel or library call that wrote the value; `node` may be a node of the captured graph (`fx.add_1`) where a change
     of the graph itself is at fault. `detail` says in a sentence what was compared.
     """
@@ -514,8 +516,8 @@ class PartingData(Data, frozen=True):
     half: str
     node: str
     kernel: str
-    error: float
-    eager_error: float
+    error: float | None
+    eager_error: float | None = None
     span: SpanData | None = None
     detail: str = ""
 

@@ -12,7 +12,7 @@ import torch
 
 from explorer.core.text import Text
 from explorer.ir.program import BuildStep, Generated, Program
-from explorer.runtime.profile import profiler
+from explorer.runtime.stepwise import profiler, stepwise
 from explorer.runtime.wrapper import execute
 
 METH_FASTCALL = 0x80
@@ -58,4 +58,5 @@ def load(
     for entry in generated.entries:
         names[entry.function] = entry_function(library, entry.function)
     call = execute(generated.wrapper, generated.name, names)
-    return Program(generated, call, steps, lowered, profiler(generated, library, names))
+    run = stepwise(generated, library, names)
+    return Program(generated, call, steps, lowered, profiler(run), run)

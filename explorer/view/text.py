@@ -70,6 +70,9 @@ def timing(measured: TimingData) -> list[str]:
         parts = f", first parts at {accuracy.first_parting}" if accuracy.first_parting else ""
         error = f"largest error {accuracy.largest_absolute:.3g} absolute, {accuracy.largest_relative:.3g} relative"
         lines.append(f"against eager: {error} ({accuracy.where or 'equal'}{parts}) over {accuracy.compared} tensors")
+        if (found := accuracy.parting) is not None:
+            place = f" ({found.span.file}:{found.span.line})" if found.span else ""
+            lines.append(f"parts from eager in {found.compile} at {found.node or 'no single node'}{place}: {found.detail}")
     return lines
 
 

@@ -398,7 +398,9 @@ export interface SamplesData {
 
 /** The first graph node whose value parts from eager's beyond tolerance; the referee is the same graph in float64.
  * 
- * `error` and `eager_error` are the largest distances of ours and of eager's value from the referee's. `kernel` is the
+ * `error` and `eager_error` are the largest distances of ours and of eager's value from the referee's: `error` is None
+ * where ours is not finite or of another shape, `eager_error` where an operator has no float64 form, so that eager is
+ * the referee. `kernel` is the
  * kernel or library call that wrote the value; `node` may be a node of the captured graph (`fx.add_1`) where a change
  * of the graph itself is at fault. `detail` says in a sentence what was compared. */
 export interface PartingData {
@@ -406,8 +408,8 @@ export interface PartingData {
   readonly half: string;
   readonly node: string;
   readonly kernel: string;
-  readonly error: number;
-  readonly eager_error: number;
+  readonly error: number | null;
+  readonly eager_error?: number | null;
   readonly span?: SpanData | null;
   readonly detail?: string;
 }

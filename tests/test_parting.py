@@ -1,0 +1,191 @@
+"""A deliberate fault in any stage is found at its node, its kernel and the program's own line."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, fx, nn
+
+import explorer
+from explorer.api import configure
+from explorer.autograd.decomps import table as decompositions
+from explorer.check.parting import first_parting
+from explorer.check.trial import Trial
+from explorer.codegen import cpp_scalar
+from explorer.ir.program import BuildOptions
+from explorer.ir.record import PartingData
+from explorer.lower.table import LOWERINGS
+from explorer.session import Record
+from programs import NAMED
+from zoo.observe import require_grad
+
+aten = torch.ops.aten
+
+
+def blended(x: Tensor, w: Tensor) -> Tensor:
+    y = torch.softmax(x @ w, -1)
+    z = torch.tanh(y * 2)
+    u = torch.relu(z - 0.2)
+    return (u + 1).sum(0)
+
+
+def line_of(function: Callable[..., Any], text: str) -> int:
+    lines, first = inspect.getsourcelines(function)
+    return first + next(number for number, line in enumerate(lines) if text in line)
+
+
+def found(function: Callable[..., Any], *args: Any, grad: bool | None = None, **settings: Any) -> PartingData | None:
+    torch.manual_seed(3)
+    return first_parting(Trial(function, args, {}, grad).contestant, configure(**settings))
+
+
+def inputs() -> tuple[Tensor, Tensor]:
+    torch.manual_seed(0)
+    return torch.randn(8, 16), torch.randn(16, 16)
+
+
+@contextmanager
+def wrong(table: Any, key: Any, change: Callable[[Any], Any]) -> Iterator[None]:
+    """A rule of a table, changed while the block runs."""
+    right = table._rules[key]
+    table._rules[key] = change(right)
+    decompositions.decompositions.cache_clear()
+    try:
+        yield
+    finally:
+        table._rules[key] = right
+        decompositions.decompositions.cache_clear()
+
+
+def test_nothing_parts_where_nothing_is_wrong() -> None:
+    assert found(blended, *inputs()) is None
+    leaves = [each.requires_grad_() for each in inputs()]
+    assert found(blended, *leaves) is None
+
+
+@pytest.mark.parametrize(
+    "name", ["pads", "nan_predicates", "casts", "embedding_lookup", "DropoutMLP", "copies_into_input", "TiedProjection"]
+)
+def test_rounding_and_unwritten_memory_are_no_faults(name: str) -> None:
+    program = NAMED[name]
+    args, kwargs = program.inputs()
+    if program.grad:
+        require_grad(program, args, kwargs)
+    assert first_parting(Trial(program.build(), args, kwargs).contestant, configure()) is None
+
+
+def relu_to_gelu(module: fx.GraphModule) -> fx.GraphModule:
+    for node in module.graph.nodes:
+        if node.target is torch.relu:
+            with module.graph.inserting_after(node):
+                made = module.graph.call_function(F.gelu, node.args)
+            node.replace_all_uses_with(made)
+            module.graph.erase_node(node)
+    return module
+
+
+@pytest.mark.parametrize("train", [False, True])
+def test_a_pass_that_changes_what_is_computed(train: bool) -> None:
+    args = [each.requires_grad_(train) for each in inputs()]
+    parting = found(blended, *args, passes=(relu_to_gelu,))
+    assert parting is not None and parting.node == "fx.gelu"
+    assert parting.span is not None
+    assert (parting.span.file, parting.span.line) == (__file__, line_of(blended, "torch.relu"))
+    assert parting.detail == "after pass relu_to_gelu, fx.gelu is not what fx.relu was before it"
+    assert parting.eager_error is not None and parting.error > 1e-3 > 1e-5 > parting.eager_error
+
+
+@pytest.mark.parametrize("train", [False, True])
+def test_a_wrong_decomposition(train: bool) -> None:
+    def powers(x: Tensor, w: Tensor) -> Tensor:
+        y = (x @ w).sin()
+        z = y.pow(2)
+        return z.sum(0) + y.mean(0)
+
+    args = [each.requires_grad_(train) for each in inputs()]
+    rules = decompositions.DECOMPOSITIONS
+    with wrong(rules, aten.pow.Tensor_Scalar, lambda right: lambda x, exponent: x * x * 1.01):
+        parting = found(powers, *args)
+    assert parting is not None and parting.node.startswith("aten.mul")
+    assert parting.span is not None and parting.span.line == line_of(powers, "pow(2)")
+    assert "after trace" in parting.detail and "fx.pow" in parting.detail
+
+
+def test_a_wrong_lowering_rule() -> None:
+    def sine_for_tanh(right: Any) -> Any:
+        return LOWERINGS._rules[aten.sin.default]
+
+    with wrong(LOWERINGS, aten.tanh.default, sine_for_tanh):
+        parting = found(blended, *inputs())
+    assert parting is not None and parting.node == "aten.tanh"
+    assert parting.kernel.startswith("k")
+    assert parting.span is not None and parting.span.line == line_of(blended, "torch.tanh")
+    assert "aten.tanh is the first of its nodes that is wrong when each is computed apart" in parting.detail
+
+
+def test_wrong_generated_code(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setitem(cpp_scalar._FLOAT32, "exp", "exp_float({0} * 1.001f)")
+    options = {"build": BuildOptions(cache_dir=tmp_path)}
+    parting = found(blended, *inputs(), options=options)
+    assert parting is not None and parting.node.startswith("aten.exp")
+    assert parting.span is not None and parting.span.line == line_of(blended, "softmax")
+
+
+def test_a_fault_in_the_backward_alone() -> None:
+    def loss(x: Tensor, w: Tensor) -> Tensor:
+        return F.gelu(torch.tanh(x @ w)).square().mean()
+
+    args = [each.requires_grad_() for each in inputs()]
+
+    def lost(right: Any) -> Any:
+        return lambda lower, out, *operands: LOWERINGS._rules[aten.sin.default](lower, out, *operands)
+
+    with wrong(LOWERINGS, aten.exp.default, lost):
+        parting = found(loss, *args)
+    assert parting is not None and parting.node.startswith("aten.exp")
+    assert "backward" in parting.half
+    assert parting.span is not None and parting.span.line == line_of(loss, "gelu")
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(16, 32), nn.Linear(32, 4)
+        self.dropout = nn.Dropout(0.5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        hidden = self.dropout(torch.tanh(self.first(x)))
+        print("between")
+        return self.second(hidden).softmax(-1)
+
+
+def test_a_fault_after_a_break_in_a_module_with_random_numbers() -> None:
+    torch.manual_seed(0)
+    net, x = Net(), torch.randn(8, 16)
+    assert found(net, x) is None
+    with wrong(LOWERINGS, aten.exp.default, lambda right: LOWERINGS._rules[aten.expm1.default]):
+        parting = found(net, x)
+    assert parting is not None and parting.node.startswith("aten.exp") and parting.compile == "f1"
+    assert parting.span is not None and parting.span.line == line_of(Net.forward, "softmax")
+
+
+def test_a_record_names_it(tmp_path: Path) -> None:
+    x, w = inputs()
+    record = explorer.explore(blended, passes=(relu_to_gelu,))(x, w)
+    assert record.timing is not None and record.timing.accuracy is not None
+    parting = record.timing.accuracy.parting
+    assert parting is not None and parting.node == "fx.gelu", "looked for unasked, since results differ"
+    assert record.bisect_accuracy() == parting
+    loaded = Record.load(record.save(tmp_path / "r.explore.json"))
+    assert loaded.timing == record.timing
+    with pytest.raises(RuntimeError, match="the function that it was made from is not there"):
+        loaded.bisect_accuracy()
+    plain = explorer.explore(blended, time=False)(x, w)
+    assert plain.bisect_accuracy() is None
