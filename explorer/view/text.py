@@ -72,7 +72,8 @@ def timing(measured: TimingData) -> list[str]:
         lines.append(f"against eager: {error} ({accuracy.where or 'equal'}{parts}) over {accuracy.compared} tensors")
         if (found := accuracy.parting) is not None:
             place = f" ({found.span.file}:{found.span.line})" if found.span else ""
-            lines.append(f"parts from eager in {found.compile} at {found.node or 'no single node'}{place}: {found.detail}")
+            node = found.node or "no single node"
+            lines.append(f"parts from eager in {found.compile} at {node}{place}: {found.detail}")
     return lines
 
 
