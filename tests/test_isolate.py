@@ -195,6 +195,18 @@ def closing():
     return call
 
 
+def test_functions_made_alike_have_closures_of_their_own():
+    one, other = closing(), closing()
+
+    def both(x):
+        return one(x) + other(x)
+
+    for _ in range(2):
+        state = reached(both, {"x": 1}).copied()
+        with state.in_place():
+            assert both(1) == 2
+
+
 class Registry:
     entries: dict[str, int] = {}
 

@@ -425,6 +425,7 @@ def test_panes_are_named_in_the_outputs_metadata(shell):
         ("--stage nothing", "invalid choice"),
         ("--target nothing", "no target 'nothing'"),
         ("-o 1x", "name of a variable"),
+        ("y = x", "statements below"),
     ],
 )
 def test_a_wrong_option_is_said_before_the_cell_runs(shell, line, said):

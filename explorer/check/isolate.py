@@ -259,9 +259,9 @@ class Code:
             _harmless(value, path, module)
 
     def _function(self, function: types.FunctionType, path: str) -> None:
-        if id(function.__code__) in self._scanned:
+        if id(function) in self._scanned:
             return
-        self._scanned[id(function.__code__)] = function
+        self._scanned[id(function)] = function
         self._closure(function, path)
         for name in ("__defaults__", "__kwdefaults__"):
             if getattr(function, name):
@@ -297,7 +297,7 @@ class Code:
             elif op in ("STORE_GLOBAL", "DELETE_GLOBAL"):
                 self.places.setdefault((id(namespace), name), Place(namespace, name))
                 self.objects.add(namespace.get(name), name)
-            elif op == "IMPORT_NAME" and not is_users_module(name):
+            elif op == "IMPORT_NAME" and name and not is_users_module(name):
                 _harmless(None, name, name)
             elif op in ("LOAD_GLOBAL", "LOAD_NAME"):
                 self._global(name, namespace, instructions[number + 1 :])

@@ -125,15 +125,13 @@ def dict_of(namespace: MutableMapping[str, Any]) -> dict[str, Any]:
 
 @dataclass
 class Watched:
-    """A cell that runs under `%%explore`. `result` is IPython's, by which the end of the cell is known; `cell` is the
-    frontend's id of it."""
+    """A cell that runs under `%%explore`. `result` is IPython's, by which the end of the cell is known."""
 
     plan: Plan
     options: Any
     namespace: dict[str, Any]
     file: str
     result: Any = None
-    cell: str = ""
     seen: Seen | None = None
     why_not: str = ""
 

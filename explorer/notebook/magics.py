@@ -117,7 +117,10 @@ class ExplorerMagics(Magics):
         __tracebackhide__ = True
         file = sys._getframe(1).f_code.co_filename
         show_magic(file, line)
-        chosen = self._options(self.explore, self.shell.var_expand(line, 1))
+        given = parse_argstring(self.explore, self.shell.var_expand(line, 1))
+        if given.expression:
+            raise UsageError(f"%%explore takes options here, and statements below: not {' '.join(given.expression)!r}")
+        chosen = self._chosen(given)
         self._watched = None
         if number is not None:
             result = self.shell.displayhook.exec_result
@@ -175,9 +178,6 @@ class ExplorerMagics(Magics):
                 kept.live.release("the cell was run again")
             elif total > KEPT_BYTES:
                 kept.live.release(RELEASED)
-
-    def _options(self, magic: Any, line: str) -> Options:
-        return self._chosen(parse_argstring(magic, line))
 
     def _chosen(self, given: argparse.Namespace) -> Options:
         """The notebook's defaults, with what was given in their place. Raises UsageError."""

@@ -117,7 +117,6 @@ class Session:
         timed = self.options.time
         if timed is None and self.took > LONG:
             self.notes.append(f"Not timed, since the cell's own run took {self.took:.0f} s; --time times it.")
-        failure = ""
         try:
             places = state.copied() if state.places else state
             with unnoticed(), kept_inside(), places.in_place():
@@ -130,9 +129,9 @@ class Session:
                     progress=self.output.progress,
                 ).data
         except Exception as error:
-            failure = f"repeating it raised {type(error).__name__}: {error}"
-        self.notes.append(f"Not compared, or not timed: {failure}")
-        return self._so_far("")
+            self.trial = None
+            self.notes.append(f"Not compared, or not timed: repeating it raised {type(error).__name__}: {error}")
+            return self._so_far("")
 
     def _compiled_alone(self) -> data.RecordData:
         """The frame compiled for the notebook's own values and not run."""
