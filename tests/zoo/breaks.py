@@ -118,6 +118,22 @@ def break_inside_no_grad(x):
     return x - centre
 
 
+@program(
+    "break context_manager autocast matmul bfloat16 print",
+    inputs=lambda: call(torch.randn(3, 4), torch.randn(4, 4), torch.randn(4, 4)),
+    breaks=1,
+    grad=True,
+    rtol=3e-2,
+    atol=3e-2,
+)
+def break_inside_autocast(x, w, v):
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        y = x @ w
+        print("inside autocast", y.dtype)
+        y = y @ v
+    return y.float() + x
+
+
 @program("break exception print", inputs=lambda: call(torch.randn(3)), breaks=1, grad=True)
 def break_inside_try(x):
     try:

@@ -155,6 +155,13 @@ def context_manager_class(x):
     return x, manager.events
 
 
+@program("context_manager factory zero_dim", inputs=lambda: call(torch.randn(3, 4), torch.tensor(0.5)), grad=True)
+def device_block(x, rate):
+    with torch.device("cpu"):
+        scale = torch.full((), 2.0)
+    return x * scale * rate, torch.get_default_device().type
+
+
 @program(
     "autocast matmul bfloat16",
     inputs=lambda: call(torch.randn(3, 4), torch.randn(4, 5)),
