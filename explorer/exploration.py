@@ -23,8 +23,8 @@ from explorer.config import Config
 from explorer.core.recorder import SILENT, Progress, Recorder, recording
 from explorer.environment import describe
 from explorer.ir import record as data
-from explorer.pipeline import TARGET_ABSENT, compile_frame
 from explorer.ir.target import CPU
+from explorer.pipeline import TARGET_ABSENT, compile_frame
 from explorer.runtime.machine import peaks
 from explorer.runtime.timing import METHOD, interleave
 from explorer.session import Record
@@ -87,15 +87,15 @@ def beside(
     if ours is not None:
         entrants.append(Entrant("explorer", ours.ours, ours.compile_seconds))
         accuracy = ours.accuracy
-    if theirs.outcome is not None:
     ran = theirs.outcome is not None and theirs.observation.absent is None
+    if theirs.outcome is not None:
         found = compare(theirs.outcome.values(), eager.observe().values())
         note = f"{duration(theirs.watched)} of it watching"
         note += "" if ours is None else f"; largest error against eager {found.largest_absolute:.3g}"
         accuracy = accuracy or found
-    measured = None
         if ran:
             entrants.append(Entrant("stock", theirs.contestant, theirs.seconds, note))
+    measured = None
     seconds: Mapping[str, export.Seconds] = {}
     if time and accuracy is not None:
         recorder = None if ours is None else ours.recorder
@@ -318,7 +318,7 @@ def sources(compiles: Iterable[data.CompileData]) -> tuple[data.SourceData, ...]
 
 
 def cell_name(file: str) -> str:
-    """"In[3]" for the file name that IPython gave to that cell; "" for other files."""
+    """ "In[3]" for the file name that IPython gave to that cell; "" for other files."""
     ipython = sys.modules.get("IPython")
     shell = None if ipython is None else ipython.get_ipython()
     known = None if shell is None else shell.compile.format_code_name(file)
