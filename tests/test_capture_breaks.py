@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import traceback
+import types
 from typing import Any
 
 import pytest
@@ -450,3 +451,23 @@ def test_modules_called_for_real_after_a_break_are_captured() -> None:
         torch.testing.assert_close(fn(x), net(x))
     assert captures.fallbacks == []
     assert sum("linear" in name for n in range(len(captures.graphs)) for name in captures.ops(n)) >= 1
+
+
+def test_code_whose_constants_have_no_hash() -> None:
+    def plain(x):
+        return x * 2 + 1
+
+    odd = types.FunctionType(plain.__code__.replace(co_consts=(*plain.__code__.co_consts, [7])), globals())
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(odd.__code__)
+
+    def calls(x):
+        y = odd(x)
+        print("between")
+        return odd(y) + odd(x)
+
+    fn, captures = compiled(calls)
+    x = torch.ones(2)
+    assert torch.equal(fn(x), calls(x))
+    fn, captures = compiled(odd, fullgraph=True)
+    assert torch.equal(fn(x), odd(x)) and captures.fallbacks == []

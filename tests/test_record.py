@@ -10,11 +10,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from explorer import session
+from explorer import export, session
 from explorer.ir import record as data
 from explorer.session import Record, RecordError, decode
-from explorer.view import provenance
-from records import empty, sample
+from explorer.view import html, provenance
+from records import compiled, empty, sample
 
 ENCODED = msgspec.json.encode(sample())
 
@@ -179,3 +179,14 @@ def test_listings_print_and_index() -> None:
     assert "they read the same buffer" in repr(record.schedule)
     assert "vmulps" in str(record.kernels[0].lowered["asm"])
     assert repr(Record(empty()).kernels) == "(none)"
+
+
+def test_events_of_types_that_nobody_knows() -> None:
+    class Thing:
+        pass
+
+    assert export.event("it happened") == data.EventData("str", {"what": "it happened"})
+    assert export.event(Thing()) == data.EventData("Thing", {"what": "Thing"})
+    odd = (data.EventData("New", {"a": "1"}), data.EventData("New", {"b": "<2>"}))
+    shown = html.page(msgspec.structs.replace(sample(), compiles=(msgspec.structs.replace(compiled(), events=odd),)))
+    assert "2 New" in shown and "<td>&lt;2&gt;" in shown and "<2>" not in shown

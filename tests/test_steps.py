@@ -78,6 +78,8 @@ def test_an_evaluation_that_starts_over_has_a_second_root() -> None:
     first, *_ = explorer.explore(restarted, time=False)(torch.ones(3)).data.compiles
     assert [a.function.rpartition(".")[2] for a in first.activations] == ["restarted", "inner", "restarted"]
     assert [a.depth for a in first.activations] == [0, 1, 0]
+    known = {i.id for code in first.codes for i in code.instructions}
+    assert known.issuperset(step.instruction for step in first.steps), "also of what was evaluated in vain"
 
 
 def test_a_long_run_is_cut_and_counted(monkeypatch) -> None:

@@ -19,7 +19,7 @@ from explorer.capture.tracer import BreakAt, Tracer
 from explorer.core.origin import synthetic
 from explorer.core.reasons import Unsupported, Why
 from explorer.core.recorder import note
-from explorer.ir.bytecode import Span
+from explorer.ir.bytecode import Code, Span
 from explorer.ir.capture import Break, Capture, CaptureInput, Guard, Restarted
 
 RULES = torch_rules.CALLS
@@ -44,9 +44,10 @@ def capture(given: CaptureInput) -> Capture:
     if refused is not None:
         return _eager(given, refused)
     known: BreakAt | None = None
+    decoded: dict[int, Code] = {}
     while True:
         with preserved_state():
-            tracer = Tracer(given.code, given.frame, given.config, known.step if known else 0)
+            tracer = Tracer(given.code, given.frame, given.config, decoded, known.step if known else 0)
             frame = tracer.start()
             try:
                 tracer.run(frame)

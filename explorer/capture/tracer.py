@@ -67,9 +67,15 @@ class BreakAt(Exception):
 
 
 class Tracer(Calls, DataModel):
-    """One evaluation of one frame. `stop_at` is the root step before which the graph is to end, if that is known."""
+    """One evaluation of one frame. `stop_at` is the root step before which the graph is to end, if that is known.
 
-    def __init__(self, code: Code, frame: GivenFrame, config: Config, stop_at: int = 0) -> None:
+    `decoded` gets the bodies of inlined functions, by id of their code objects, which need not have a hash: an
+    evaluation that starts over gives them the ids they had.
+    """
+
+    def __init__(
+        self, code: Code, frame: GivenFrame, config: Config, decoded: dict[int, Code], stop_at: int = 0
+    ) -> None:
         self.name = frame.id
         self.code = code
         self.given = frame
@@ -85,7 +91,7 @@ class Tracer(Calls, DataModel):
         self.frames: list[Frame] = []
         self.modules: list[str] = []
         self.ambient = Ambient(self.tape, frame.devices)
-        self.decoded: dict[types.CodeType, Code] = {}
+        self.decoded = decoded
         self._prepared: dict[int, tuple[dict[str, int], tuple[Handler | None, ...]]] = {}
         self.specialised: list[Specialised] = []
         self.steps = 0
@@ -237,10 +243,10 @@ class Tracer(Calls, DataModel):
 
     def decode(self, code: types.CodeType) -> Code:
         """The body of a function to inline; each code object is decoded once and has instruction ids of its own."""
-        if code not in self.decoded:
+        if id(code) not in self.decoded:
             prefix = f"{self.name}/{code.co_name}.{len(self.decoded)}"
-            self.decoded[code] = decode(code, prefix)
-        return self.decoded[code]
+            self.decoded[id(code)] = decode(code, prefix)
+        return self.decoded[id(code)]
 
     def make_frame(self, code: Code, globals: dict[str, Any], locals: dict[str, Value]) -> Frame:
         if id(code) not in self._prepared:

@@ -24,7 +24,9 @@ __all__ = ["Seconds", "compile", "error", "fallback", "graph", "halves_of", "rea
 
 
 def event(happened: Any) -> data.EventData:
-    """A typed event with its fields as text."""
+    """An event with its fields as text; of a type that has none that we know, what it says of itself."""
+    if not dataclasses.is_dataclass(happened):
+        return data.EventData(type(happened).__name__, {"what": shown(happened)})
     fields = {field.name: shown(getattr(happened, field.name)) for field in dataclasses.fields(happened)}
     return data.EventData(type(happened).__name__, fields)
 

@@ -30,10 +30,13 @@ def reasons(codes: Iterable[str]) -> tuple[data.ReasonData, ...]:
 
 
 def shown(value: Any) -> str:
+    """A field of an artifact or event as text: the same for the same program."""
     if isinstance(value, Span):
         return value.id
     if isinstance(value, (tuple, list)):
         return ", ".join(filter(None, map(shown, value)))
+    if type(value).__str__ is object.__str__ and type(value).__repr__ is object.__repr__:
+        return type(value).__name__  # its address says nothing
     return str(value)
 
 

@@ -104,7 +104,7 @@ class InstructionData(Data, frozen=True):
 
 
 class CodeData(Data, frozen=True):
-    """`role` is "original", "rewritten", "continuation" or "inlined"."""
+    """`role` is "original", "rewritten", "continuation" or "inlined" (evaluated inside the frame, at least once)."""
 
     name: str
     role: str

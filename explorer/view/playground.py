@@ -196,7 +196,8 @@ def _power(base: Fraction, exponent: Fraction) -> Fraction:
 
 
 _OPERATORS: Mapping[str, Callable[[list[Fraction]], Value]] = {
-    "+": lambda n: sum(n, Fraction()), "*": lambda n: Fraction(math.prod(n)), "-": lambda n: -n[0], "/": lambda n: n[0] / n[1],
+    "+": lambda n: sum(n, Fraction()), "*": lambda n: Fraction(math.prod(n)), "-": lambda n: -n[0],
+    "/": lambda n: n[0] / n[1],
     "//": lambda n: Fraction(n[0] // n[1]), "%": lambda n: n[0] % n[1], "**": lambda n: _power(n[0], n[1]),
     "min": min, "max": max, "abs": lambda n: abs(n[0]),
     "floor": lambda n: Fraction(math.floor(n[0])), "ceil": lambda n: Fraction(math.ceil(n[0])),

@@ -335,8 +335,9 @@ def _events(compile: CompileData) -> str:
     parts = []
     for kind, count in Counter(event.kind for event in compile.events).items():
         of_kind = [event for event in compile.events if event.kind == kind]
-        rows = (map(escape, event.fields.values()) for event in of_kind[:EVENTS_SHOWN])
+        names = list(dict.fromkeys(name for event in of_kind for name in event.fields))
+        rows = ([escape(event.fields.get(name, "")) for name in names] for event in of_kind[:EVENTS_SHOWN])
         left = compile.left_out.get(kind, 0) + max(0, count - EVENTS_SHOWN)
         heading = f"{count} {kind}" + (f", {left} more left out" if left else "")
-        parts.append(folded(heading, table(map(escape, of_kind[0].fields), rows)))
+        parts.append(folded(heading, table(map(escape, names), rows)))
     return _section(compile, "events", "What was tried", *parts)

@@ -76,7 +76,7 @@ export interface InstructionData {
   readonly stack?: readonly [number, number];
 }
 
-/** `role` is "original", "rewritten", "continuation" or "inlined". */
+/** `role` is "original", "rewritten", "continuation" or "inlined" (evaluated inside the frame, at least once). */
 export interface CodeData {
   readonly name: string;
   readonly role: string;
