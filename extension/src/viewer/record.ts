@@ -400,9 +400,8 @@ export interface SamplesData {
  * 
  * `error` and `eager_error` are the largest distances of ours and of eager's value from the referee's: `error` is None
  * where ours is not finite or of another shape, `eager_error` where an operator has no float64 form, so that eager is
- * the referee. `kernel` is the
- * kernel or library call that wrote the value; `node` may be a node of the captured graph (`fx.add_1`) where a change
- * of the graph itself is at fault. `detail` says in a sentence what was compared. */
+ * the referee. `kernel` is the kernel or library call that wrote the value; `node` may be a node of the captured
+ * graph (`fx.add_1`) where a change of the graph itself is at fault. `detail` says in a sentence what was compared. */
 export interface PartingData {
   readonly compile: string;
   readonly half: string;

@@ -6,7 +6,7 @@ import { key, type Key } from "../../element";
 import { bytes, count, percent, scaled, seconds } from "../../format";
 import type { Context, Export, Pane, PaneKind } from "../../pane";
 import { Picture, type Shown } from "../../picture";
-import type { AccuracyData, RecordData, SamplesData } from "../../record";
+import type { AccuracyData, PartingData, RecordData, SamplesData } from "../../record";
 import { type Dispose, Signal } from "../../signal";
 import { drawBars } from "./bars";
 import { costsOf, performance, usable, whyNoOverhead, type Cost } from "./costs";
@@ -218,7 +218,7 @@ class TimingPane implements Pane {
       const open = (pane: string, id: string) => h("button", { type: "button", class: "ex-link", onclick: () => this.context.show(pane, key(parting.compile, id)) }, id);
       rows.push(...fact(
         "Parts first at", open("graphs", parting.node), ` in ${parting.compile} ${parting.half}`, ...(parting.kernel ? [", written by ", open("code", parting.kernel)] : []),
-        `. Against float64 it is off by ${writtenError(parting.error)}, eager by ${writtenError(parting.eager_error)}.`, parting.detail ? ` ${parting.detail}` : "",
+        `. ${againstReferee(parting)}`, parting.detail ? ` ${parting.detail}` : "",
       ));
     }
     this.accuracyPart.replaceChildren(h("header", {}, h("h2", {}, "How exact")), h("dl", { class: "ex-facts ex-beside" }, ...rows));
@@ -306,3 +306,8 @@ function whyUntimed(record: RecordData): string {
   return "It has not been timed: it was explored with time=False (--no-time), or timing has not begun.";
 }
 
+/** How far both are from the referee: the graph in float64, or eager where an operator has no such form. */
+function againstReferee({ error, eager_error: eager }: PartingData): string {
+  const ours = error === null ? "not finite, or of another shape" : `off by ${writtenError(error)}`;
+  return eager === null || eager === undefined ? `It is ${ours}, beside eager.` : `Against float64 it is ${ours}, eager off by ${writtenError(eager)}.`;
+}
