@@ -153,11 +153,11 @@ UNARY = [
 
 @pytest.mark.parametrize("fn", UNARY, ids=lambda fn: fn.__name__)
 def test_unary_operators_on_special_values(fn: Callable[..., Any]) -> None:
-    # oneDNN's gelu(inf) is nan.
-    x = SPECIAL[SPECIAL != inf] if fn is F.gelu else SPECIAL
-    check(fn, x)
-    for dtype in (torch.bfloat16, torch.float16):
-        check(fn, x.to(dtype))
+    # oneDNN's gelu(inf) is nan, and on some processors its gelu(1e30).
+    with torch.backends.mkldnn.flags(enabled=fn is not F.gelu):
+        check(fn, SPECIAL)
+        for dtype in (torch.bfloat16, torch.float16):
+            check(fn, SPECIAL.to(dtype))
 
 
 @pytest.mark.parametrize("dtype", [*INTEGERS, torch.bool], ids=str)
