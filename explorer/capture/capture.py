@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import torch
 
-from explorer.capture import reasons, torch_rules
+from explorer.capture import messages, reasons, torch_rules
 from explorer.capture.ambient import autocast_nesting
 from explorer.capture.breaks import not_captured, not_splittable
 from explorer.capture.frame import Frame
@@ -22,7 +22,7 @@ from explorer.core.recorder import note
 from explorer.ir.bytecode import Code, Span
 from explorer.ir.capture import Break, Capture, CaptureInput, Guard, Restarted
 
-RULES = torch_rules.CALLS
+RULES = (messages, torch_rules)
 """Importing the rules fills the table of calls."""
 
 

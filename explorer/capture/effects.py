@@ -5,6 +5,7 @@ Stock counterpart: torch/_dynamo/side_effects.py.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
 
 @dataclass
 class Change:
-    """One thing that changed: the object's value, and the attribute for an attribute write."""
+    """One thing that changed: the object's value, and the attribute for an attribute write. For a call the function
+    with its arguments, and the call as text."""
 
     kind: str
     value: Any
@@ -65,6 +67,12 @@ class Effects:
         self.globals[id(namespace), name] = value
         self._log((id(namespace), name, "global"), Change("global", namespace, name, origins()))
 
+    def call(self, function: Callable[..., None], arguments: Sequence[Value], what: str) -> None:
+        """A call for its effect alone, which is made for real after the graph. The arguments are values that nothing
+        changes until then."""
+        self.version += 1
+        self.changes[object()] = Change("call", (function, list(arguments)), what, origins())
+
     def described(self) -> tuple[Effect, ...]:
         return tuple(_describe(change) for change in self.changes.values())
 
@@ -72,6 +80,8 @@ class Effects:
 def _describe(change: Change) -> Effect:
     if change.kind == "global":
         return Effect("global", change.name, "is set", change.origins)
+    if change.kind == "call":
+        return Effect("call", change.name, "", change.origins)
     if change.kind == "cell":
         return Effect("cell", change.value.root_name or change.value.source.name, "is set", change.origins)
     name = change.value.source.name

@@ -9,12 +9,10 @@ import contextvars
 import copy
 import functools
 import itertools
-import logging
 import math
 import operator
 import types
 import typing
-import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +20,7 @@ import torch
 
 from explorer.capture import reasons
 from explorer.capture.model import BINARY, COMPARE, INPLACE, UNARY, is_number
-from explorer.capture.rules import CALLS, positional
+from explorer.capture.rules import positional
 from explorer.capture.values.base import Value, unsupported
 from explorer.capture.values.constant import Constant
 from explorer.capture.values.containers import DictValue, ListValue, SequenceValue, SetValue, SliceValue, TupleValue
@@ -55,19 +53,6 @@ NONE = Constant(None)
 def _print(t: Tracer, *args: Value, **kwargs: Value) -> Value:
     """Breaks: output shows real values, in order."""
     unsupported(reasons.PRINT)
-
-
-@CALLS.rule(logging.Logger.debug, logging.Logger.info, logging.Logger.warning, logging.Logger.error, logging.Logger.log,
-            logging.Logger.isEnabledFor)  # fmt: skip
-def _log(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
-    """Left out: a log line is no part of the result."""
-    return Constant(None)
-
-
-@CALLS.rule(warnings.warn, warnings.warn_explicit, warnings.simplefilter, warnings.filterwarnings)
-def _warn(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
-    """Left out, like a log line."""
-    return Constant(None)
 
 
 # ------------------------------------------------------------------------------------------------ types and attributes

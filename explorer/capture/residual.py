@@ -169,6 +169,8 @@ def _prepare(t: Tracer, r: Rebuilder, change: Change) -> Any:
         return base, None if contents is None else _hold(r, contents)
     if change.kind == "global":
         return _hold(r, t.effects.globals[id(target), change.name])
+    if change.kind == "call":
+        return [_hold(r, argument) for argument in target[1]]
     base = _hold(r, target)
     for item in _contents(target):
         r.value(item)
@@ -215,6 +217,12 @@ def _apply(t: Tracer, r: Rebuilder, change: Change, prepared: Any) -> None:
             r.emit("LOAD_FAST", held)
             r.emit("LOAD_FAST", base)
             r.emit("STORE_ATTR", "cell_contents")
+    elif change.kind == "call":
+        r.constant(target[0])
+        for name in prepared:
+            r.emit("LOAD_FAST", name)
+        r.body += build.call_stacked(len(prepared))
+        r.emit("POP_TOP")
     elif change.kind == "global":
         r.emit("LOAD_FAST", prepared)
         if target is t.given.globals:

@@ -1,0 +1,186 @@
+# ruff: noqa: B028
+"""Warnings and log lines of compiled code are those of eager: their text, their category, their place, their order."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from capturing import compiled
+
+LOGGER = logging.getLogger("explorer.tests.messages")
+
+
+@contextmanager
+def heard() -> Iterator[list[tuple[Any, ...]]]:
+    """What is logged inside: (name, level, text, file, line, function)."""
+    found: list[tuple[Any, ...]] = []
+
+    class Handler(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            place = record.pathname, record.lineno, record.funcName
+            found.append((record.name, record.levelno, record.getMessage(), *place))
+
+    handler = Handler()
+    LOGGER.addHandler(handler)
+    LOGGER.setLevel(logging.INFO)
+    try:
+        yield found
+    finally:
+        LOGGER.removeHandler(handler)
+        LOGGER.setLevel(logging.NOTSET)
+
+
+def told(call: Callable[[], Any]) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
+    """The warnings (without the caller's line) and the log lines of a call."""
+    with warnings.catch_warnings(record=True) as caught, heard() as lines:
+        warnings.simplefilter("always")
+        call()
+    return [(str(w.message), w.category, w.filename, w.lineno) for w in caught], lines
+
+
+def warns(x: Tensor) -> Tensor:
+    warnings.warn("plain")
+    y = x + 1
+    warnings.warn(f"of {x.shape[0]} rows", DeprecationWarning)
+    return y * 2
+
+
+def deprecated(name: str) -> None:
+    warnings.warn(f"{name} is old", FutureWarning, stacklevel=2)
+
+
+def calls_deprecated(x: Tensor) -> Tensor:
+    deprecated("this")
+    warnings.warn(ResourceWarning("an instance"))
+    return x.sin()
+
+
+def warns_its_caller(x: Tensor) -> Tensor:
+    warnings.warn("for the caller", stacklevel=2)
+    return x.cos()
+
+
+def logs(x: Tensor) -> Tensor:
+    LOGGER.info("sizes %s and %d", x.shape, x.dim())
+    y = x * 2
+    LOGGER.debug("never shown %s", y)
+    if LOGGER.isEnabledFor(logging.WARNING):
+        LOGGER.log(logging.ERROR, "an error")
+    LOGGER.warning("last")
+    return y
+
+
+def nested(x: Tensor) -> Tensor:
+    def inner(y: Tensor) -> Tensor:
+        LOGGER.error("inside")
+        return y - 1
+
+    return inner(x) + 1
+
+
+class Complains(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        warnings.warn("in forward")
+        LOGGER.warning("of %s", type(self).__name__)
+        return x.relu()
+
+
+SAYING = [warns, calls_deprecated, logs, nested, Complains()]
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("fn", SAYING, ids=lambda fn: getattr(fn, "__name__", type(fn).__name__))
+def test_like_eager_without_a_break(fn: Callable[[Tensor], Tensor], dynamic: bool | None) -> None:
+    run, captures = compiled(fn, fullgraph=True, dynamic=dynamic)
+    for rows in (3, 3, 5):
+        x = torch.randn(rows, 2)
+        expected = told(lambda x=x: fn(x))
+        assert any(expected)
+        assert told(lambda x=x: run(x)) == expected
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            assert torch.equal(run(x), fn(x))
+    assert captures.breaks == []
+
+
+def test_a_warning_for_the_caller_names_the_caller() -> None:
+    run, _ = compiled(warns_its_caller)
+    x = torch.ones(2)
+    eager, first, second = (told(lambda fn=fn: fn(x))[0] for fn in (warns_its_caller, run, run))
+    assert eager == first == second and eager[0][2] == __file__
+
+
+def test_a_place_warns_once_by_default() -> None:
+    def again(x: Tensor) -> Tensor:
+        warnings.warn("only once")
+        return x + 1
+
+    run, _ = compiled(again)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default")
+        for _ in range(3):
+            run(torch.ones(2))
+    assert len(caught) == 1
+
+
+def test_a_warning_made_an_error_is_raised() -> None:
+    run, _ = compiled(warns)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(UserWarning, match="plain"):
+            run(torch.ones(2))
+
+
+def test_order_and_filters() -> None:
+    def changes_filters(x: Tensor) -> Tensor:
+        LOGGER.info("first")
+        warnings.simplefilter("ignore")
+        warnings.warn("unheard")
+        LOGGER.info("second")
+        return x + 1
+
+    run, captures = compiled(changes_filters, fullgraph=True)
+    x = torch.ones(2)
+    assert told(lambda: run(x)) == told(lambda: changes_filters(x)) != ([], [])
+    effects = [effect.text for effect in captures.made[0].effects]
+    assert effects[1:3] == ["call warnings.simplefilter('ignore')", "call warnings.warn('unheard')"]
+    with warnings.catch_warnings():
+        run(x)
+        assert warnings.filters[0][0] == "ignore"
+
+
+def test_a_level_that_changes_is_noticed() -> None:
+    def quiet(x: Tensor) -> Tensor:
+        LOGGER.debug("loud now %s", x.dim())
+        return x + 1
+
+    run, captures = compiled(quiet)
+    x = torch.ones(2)
+    assert told(lambda: run(x)) == ([], []) == told(lambda: run(x))
+    with heard() as lines:
+        LOGGER.setLevel(logging.DEBUG)
+        run(x)
+        quiet(x)
+    assert len(lines) == 2 and lines[0] == lines[1]
+
+
+def test_what_is_not_known_yet_breaks() -> None:
+    def shows_values(x: Tensor) -> Tensor:
+        y = x + 1
+        LOGGER.info("sum %s", y.sum())
+        warnings.warn(f"mean {y.mean()}")
+        return y * 2
+
+    run, captures = compiled(shows_values)
+    x = torch.ones(3)
+    assert told(lambda: run(x)) == told(lambda: shows_values(x))
+    assert "a log line of explorer.tests.messages" in captures.made[0].breaks[0].text
+    assert captures.fallbacks == []
