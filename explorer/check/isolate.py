@@ -153,6 +153,10 @@ def _parts(value: Any, path: str) -> Iterator[tuple[Any, str]]:
         yield getattr(value, "__self__", None), f"{path}.__self__"
     elif isinstance(value, torch.Tensor) and value.is_leaf:
         yield value.grad, f"{path}.grad"
+    if isinstance(value, torch.nn.Module):
+        for held in ("_parameters", "_buffers", "_modules"):
+            for name, item in vars(value).get(held, {}).items():
+                yield item, f"{path}.{name}"
     if not isinstance(value, BUILTIN):
         yield type(value), f"the class of {path}"
     for name, item in _attributes(value).items():
