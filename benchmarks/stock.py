@@ -137,7 +137,8 @@ def missing(compile: CompileData) -> set[str]:
     for half in compile.halves:
         of_half = {stage.name for stage in compile.stages if stage.half == half.name}
         lacking |= {f"{name} of {half.name}" for name in BELOW - of_half}
-        if not (half.operations and half.schedule and half.wrapper and (half.kernels or half.schedule.items)):
+        computes = any(kind != "view" for kind, _ in half.nodes.values())
+        if not half.wrapper or (computes and not (half.operations and half.schedule and half.schedule.items)):
             lacking.add(f"contents of {half.name}")
     return lacking
 

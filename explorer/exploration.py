@@ -81,7 +81,7 @@ def beside(
 ) -> Record:
     """The record of what stock compiled, with ours beside it where there is one."""
     progress.on_phase("comparing with eager")
-    eager = ours.eager if ours is not None else theirs.trial.contestant()
+    eager = theirs.trial.contestant()
     entrants = [Entrant("eager", eager)]
     accuracy = None
     if ours is not None:

@@ -86,6 +86,6 @@ HOOK = Hook(
     "absent",
     shows="Triton code for a card that is not here, marked as generated under CPU heuristics",
     missing="no code for a card that is not here",
-    checked=("2.13",),
+    checked=("2.11 CPU", "2.13 CPU"),
     watches=(Watch("torch._inductor.graph:GraphLowering._compile_to_module_lines", around_module),),
 )

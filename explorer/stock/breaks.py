@@ -62,7 +62,7 @@ HOOK = Hook(
     "breaks",
     shows="each graph break with torch's registry id, explanation, hints and the user's stack",
     missing="resume functions show that the graph was broken, without the reason",
-    checked=("2.13",),
+    checked=("2.11 CPU", "2.11 CUDA", "2.13 CPU"),
     watches=(
         Watch("torch._dynamo.symbolic_convert:InstructionTranslatorBase.log_graph_break", around_break),
         Watch("torch._dynamo.output_graph:OutputGraph.compile_subgraph", around_end),

@@ -83,7 +83,7 @@ HOOK = Hook(
     "builds",
     shows="each call of g++ with its command, what it was for and what it took; what came from the cache",
     missing="the build as one stage, without what it did",
-    checked=("2.13",),
+    checked=("2.11 CPU", "2.13 CPU"),
     watches=(
         Watch("torch._inductor.graph:GraphLowering.compile_to_module", around_module),
         Watch("torch._inductor.cpp_builder:CppBuilder.build", around_build),

@@ -40,6 +40,6 @@ HOOK = Hook(
     "caches",
     shows="complete stages also where the compiled graph is in stock's caches, which stay as they are",
     missing="on a warm cache the stages of Inductor are absent",
-    checked=("2.13",),
+    checked=("2.11 CPU", "2.11 CUDA", "2.13 CPU"),
     watches=(Watch("torch._inductor.compile_fx:compile_fx", around_compile),),
 )

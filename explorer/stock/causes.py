@@ -89,7 +89,7 @@ HOOK = Hook(
     "causes",
     shows="the node behind each operation of a loop body, and so behind each line of a kernel",
     missing="a line of a kernel leads to the kernel's operation and from there to all its nodes",
-    checked=("2.13",),
+    checked=("2.11 CPU", "2.11 CUDA", "2.13 CPU"),
     watches=(
         Watch("torch._inductor.ir:ComputedBuffer.get_default_sizes_body", around_body),
         Watch("torch._inductor.ir:Pointwise.make_loader", around_loader),

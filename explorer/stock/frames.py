@@ -59,7 +59,7 @@ HOOK = Hook(
     "frames",
     shows="bytecode of every frame, original and rewritten, resume functions, frames left to Python with why",
     missing="nothing: without it no compile is recorded, and the record says so",
-    checked=("2.13",),
+    checked=("2.11 CPU", "2.11 CUDA", "2.13 CPU"),
     watches=(
         Watch("torch._dynamo.convert_frame:_compile", around_frame),
         Watch("torch._dynamo.resume_execution:ContinueExecutionCache.lookup", around_resume),

@@ -9,6 +9,7 @@ from typing import Any
 
 from explorer.ir import record as data
 from explorer.schedule import reasons
+from explorer.stock.bodies import Bodies
 from explorer.stock.fusereasons import Pair, called, elsewhere, loops, made, relation, space, why
 from explorer.stock.half import Half
 from explorer.stock.hook import Call, Hook, Watch
@@ -23,12 +24,13 @@ class Fusing:
     """What fusion said about pairs so far, by the names of the two groups."""
 
     def __init__(self) -> None:
-        self.refused: dict[tuple[str, str], data.WhyData] = {}
+        self.refused: dict[tuple[str, str], str] = {}
         self.allowed: set[tuple[str, str]] = set()
         self.said: dict[tuple[str, str], str] = {}
         self.scores: dict[tuple[str, str], float] = {}
         self.asking: list[list[str]] = []
         self.fused: list[data.FusionData] = []
+        self.bodies = Bodies()
 
 
 def around_fuse(seen: Observation, call: Call) -> Iterator[None]:
@@ -55,7 +57,7 @@ def around_can_fuse(seen: Observation, call: Call) -> Iterator[None]:
         yield
         return
     fusing: Fusing = half.fusing
-    scheduler, first, second = call.args[:3]
+    first, second = call.args[1:3]
     key = first.get_name(), second.get_name()
     fusing.asking.append([])
     yield
@@ -66,7 +68,7 @@ def around_can_fuse(seen: Observation, call: Call) -> Iterator[None]:
     elif call.error is None and first is not second:
         said = words[-1] if words else ""
         if said != "node1 must go before node2":  # it asks again in the other order
-            fusing.refused[key] = why(Pair(scheduler, first, second), said)
+            fusing.refused[key] = said
 
 
 def around_why(seen: Observation, call: Call) -> Iterator[None]:
@@ -107,28 +109,33 @@ def spokesmen(pair: Pair) -> tuple[str, str]:
         for other in pair.second.get_nodes():
             if names & other.used_buffer_names():
                 return one.get_name(), other.get_name()
-    return pair.first.get_nodes()[0].get_name(), pair.second.get_nodes()[0].get_name()
+    return first_of(pair)
+
+
+def first_of(pair: Pair) -> tuple[str, str]:
+    return pair.first.get_first_name(), pair.second.get_first_name()
 
 
 def _apart(compile: Compile, half: Half, scheduler: Any, nodes: list[Any]) -> list[data.FusionData]:
     """A verdict on every two groups that are left, those that touch one buffer first."""
-    fusing: Fusing = half.fusing
     runs = [node for node in nodes if type(node).__name__ != "NopKernelSchedulerNode"]
     used = {node.get_name(): node.used_buffer_names() for node in runs}
     near: list[Pair] = []
     far: list[Pair] = []
     for first, second in combinations(runs, 2):
-        touching = bool(used[first.get_name()] & used[second.get_name()])
+        touching = not used[first.get_name()].isdisjoint(used[second.get_name()])
         (near if touching else far).append(Pair(scheduler, first, second))
     room = max(0, MOST_PAIRS - len(near))
     if len(far) > room:
         compile.left_out["FusionData"] += len(far) - room
-    found = []
-    for pair in near + far[:room]:
-        one, other = spokesmen(pair)
-        verdict = _verdict(fusing, pair, pair in near)
-        found.append(data.FusionData(half.named(one), half.named(other), False, verdict))
-    return found
+    return [_kept_apart(half, pair, spokesmen(pair), True) for pair in near] + [
+        _kept_apart(half, pair, first_of(pair), False) for pair in far[:room]
+    ]
+
+
+def _kept_apart(half: Half, pair: Pair, spoken: tuple[str, str], touching: bool) -> data.FusionData:
+    verdict = _verdict(half.fusing, pair, touching)
+    return data.FusionData(half.named(spoken[0]), half.named(spoken[1]), False, verdict)
 
 
 def _verdict(fusing: Fusing, pair: Pair, touching: bool) -> data.WhyData:
@@ -137,7 +144,7 @@ def _verdict(fusing: Fusing, pair: Pair, touching: bool) -> data.WhyData:
         if key in fusing.said:
             return why(pair, fusing.said[key])
         if key in fusing.refused:
-            return fusing.refused[key]
+            return why(pair, fusing.refused[key])
     if pair.first.is_extern() or pair.second.is_extern():
         names = dict.fromkeys(called(node) for node in (pair.first, pair.second) if node.is_extern())
         return made(reasons.LIBRARY_CALL, " and ".join(names))
@@ -161,30 +168,28 @@ def _operation(half: Half, node: Any) -> data.OperationData:
             getattr(work, "reduction_type", None) or ("scatter" if hasattr(work, "scatter_mode") else "pointwise")
         )
     origins = half.origins(node.node) if node.node is not None else ()
-    reads = tuple(dict.fromkeys(_buffer(half, dep.name) for dep in node.read_writes.reads))
-    writes = tuple(dict.fromkeys(_buffer(half, dep.name) for dep in node.read_writes.writes))
+    reads = tuple(dict.fromkeys(half.buffer(dep.name) for dep in node.read_writes.reads))
+    writes = tuple(dict.fromkeys(half.buffer(dep.name) for dep in node.read_writes.writes))
     kind = "extern" if extern else "nothing" if nop else "loop"
     return data.OperationData(
         half.named(node.get_name()), kind, target, reads, writes, origins[:1] if extern else origins
     )
 
 
-def _buffer(half: Half, name: str) -> str:
-    return (
-        name
-        if any(known.name == name and known.kind in ("input", "constant") for known in half.buffers)
-        else half.named(name)
-    )
-
-
 def _text(half: Half, nodes: list[Any], heading: str) -> data.TextData:
     lines = [data.LineData(f"schedule {half.name}: {heading}")]
     for node in nodes:
-        names = [half.named(each.get_name()) for each in node.get_nodes()]
+        members = node.get_nodes()
+        names = tuple(half.named(each.get_name()) for each in members)
         over = "" if node.is_extern() or not any(loops(node)) else f"  over {space(node)}"
-        lines.append(data.LineData(f"  {half.named(node.get_name())}: {type(node).__name__}{over}", "", tuple(names)))
-        for line in node.debug_str().splitlines()[1:]:
-            lines.append(data.LineData(f"    {line}", "", tuple(names)))
+        lines.append(data.LineData(f"  {half.named(node.get_name())}: {type(node).__name__}{over}", "", names))
+        for each, name in zip(members, names, strict=True):
+            if len(members) > 1:
+                lines.append(data.LineData(f"    {name}:", "", (name,)))
+            if (body := getattr(each, "_body", None)) is not None:
+                lines += half.fusing.bodies.lines(half, name, body)
+            elif each.node is not None:
+                lines.append(data.LineData(f"      {operator_of(each.node)}", "", (name,)))
     return data.TextData(tuple(lines), "python")
 
 
@@ -192,7 +197,7 @@ HOOK = Hook(
     "fusion",
     shows="the schedule before and after fusion, and a reason for every pair that was not fused",
     missing="kernels as they are, without a schedule or reasons",
-    checked=("2.13",),
+    checked=("2.11 CPU", "2.11 CUDA", "2.13 CPU"),
     watches=(
         Watch("torch._inductor.scheduler:Scheduler.fuse_nodes", around_fuse),
         Watch("torch._inductor.scheduler:Scheduler.can_fuse", around_can_fuse),

@@ -75,7 +75,7 @@ HOOK = Hook(
     "graphs",
     shows="the captured graph, the joint or inference graph, what the partitioner made of it, what the backward keeps",
     missing="no graphs above Inductor",
-    checked=("2.13",),
+    checked=("2.11 CPU", "2.11 CUDA", "2.13 CPU"),
     watches=(
         Watch("torch._dynamo.output_graph:OutputGraph.call_user_compiler", around_backend),
         Watch("torch._inductor.compile_fx:partition_fn", around_partition),

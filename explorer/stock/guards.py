@@ -170,6 +170,6 @@ HOOK = Hook(
     "guards",
     shows="each check that a call makes, with the source line that asked for it",
     missing="no guards",
-    checked=("2.13",),
+    checked=("2.11 CPU", "2.11 CUDA", "2.13 CPU"),
     watches=(Watch("torch._dynamo.guards:CheckFunctionManager.__init__", around_guards),),
 )

@@ -41,13 +41,23 @@ class Half:
     """What fusion was asked and said (`fusion.Fusing`)."""
     generating: Any = None
     """What code generation has written (`kernels.Generating`)."""
-
+    recorded: dict[str, str] = field(default_factory=dict)
     runs: bool = True
     module: Any = None
     """The Python module that Inductor wrote, alive, for timing its kernels."""
 
     def named(self, name: str) -> str:
         return self.prefix + name
+
+    def buffer(self, name: str) -> str:
+        """A buffer's name in the record; inputs and constants have the one that both halves know."""
+        return self.shown_buffers().get(name, self.named(name))
+
+    def shown_buffers(self) -> dict[str, str]:
+        """Names in the record by Inductor's, once all is lowered."""
+        if not self.recorded:
+            self.recorded = {known.name.removeprefix(self.prefix): known.name for known in self.buffers}
+        return self.recorded
 
     def origins(self, operation: Any) -> tuple[str, ...]:
         """The nodes that a buffer or an operation of Inductor's IR computes."""

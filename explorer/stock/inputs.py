@@ -75,7 +75,7 @@ HOOK = Hook(
     "inputs",
     shows="the arguments of each frame, and the tensors that its graph reads",
     missing="no description of inputs",
-    checked=("2.13",),
+    checked=("2.11 CPU", "2.11 CUDA", "2.13 CPU"),
     watches=(
         Watch("torch._dynamo.convert_frame:_compile", around_frame),
         Watch("torch._dynamo.output_graph:OutputGraph.call_user_compiler", around_backend),

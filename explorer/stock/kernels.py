@@ -77,18 +77,18 @@ def around_library_call(seen: Observation, call: Call) -> Iterator[None]:
     yield
 
 
-def around_line(seen: Observation, call: Call) -> Iterator[None]:
+def before_line(seen: Observation, args: tuple[Any, ...]) -> None:
     node: Any = getattr(V.kernel, "current_node", None)
     half = seen.compile().half if node is not None else None
-    if half is not None and half.generating is not None:
-        line = call.args[1]
-        text = (line if isinstance(line, str) else getattr(line, "line", "")).strip()
-        if text and len(node.get_nodes()) == 1:
-            causes: Causes | None = half.causes
-            body = getattr(V.interpreter, "current_node", None)
-            id = causes.of.get(body, "") if causes is not None and body is not None else ""
-            half.generating.lines[text][half.named(node.get_name()), id] = None
-    yield
+    if half is None or half.generating is None or len(node.get_nodes()) != 1:
+        return
+    line = args[1]
+    text = (line if isinstance(line, str) else getattr(line, "line", "")).strip()
+    if text:
+        causes: Causes | None = half.causes
+        body = getattr(V.interpreter, "current_node", None)
+        id = causes.of.get(body, "") if causes is not None and body is not None else ""
+        half.generating.lines[text][half.named(node.get_name()), id] = None
 
 
 def _finish(compile: Compile, half: Half, lowering: Any, written: Any) -> None:
@@ -263,13 +263,13 @@ HOOK = Hook(
     "kernels",
     shows="the generated code of each kernel, the node behind each line, the wrapper, the order of calls",
     missing="no generated code",
-    checked=("2.13",),
+    checked=("2.11 CPU", "2.11 CUDA", "2.13 CPU"),
     watches=(
         Watch("torch._inductor.graph:GraphLowering.codegen", around_codegen),
         Watch("torch._inductor.codegen.cpp:CppScheduling.define_kernel", around_kernel),
         Watch("torch._inductor.codegen.triton:TritonScheduling.define_kernel", around_kernel),
         Watch("torch._inductor.codegen.wrapper:PythonWrapperCodegen.define_kernel", around_source),
         Watch("torch._inductor.scheduler:Scheduler.codegen_extern_call", around_library_call),
-        Watch("torch._inductor.utils:IndentedBuffer.writeline", around_line),
+        Watch("torch._inductor.utils:IndentedBuffer.writeline", before=before_line),
     ),
 )

@@ -200,7 +200,7 @@ HOOK = Hook(
     "lowering",
     shows="buffers with why they are in memory, and the loop-level IR of each operation",
     missing="generated code without buffers and operations",
-    checked=("2.13",),
+    checked=("2.11 CPU", "2.11 CUDA", "2.13 CPU"),
     watches=(
         Watch("torch._inductor.compile_fx:fx_codegen_and_compile", around_half),
         Watch("torch._inductor.graph:GraphLowering.run", around_run),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator
 from dataclasses import dataclass
 from time import perf_counter
@@ -15,6 +16,9 @@ from explorer.stock.half import Half
 from explorer.stock.hook import Call, Hook, Watch
 from explorer.stock.observation import Compile, Observation
 
+Parts = list[Any]
+"""The objects that make up a graph's nodes, one after the other. FX makes new ones when it changes a node."""
+
 UNNAMED = "changes outside the named passes"
 BEFORE = "views become reshapes"
 
@@ -27,6 +31,8 @@ class Passing:
     half: Half | None
     module: fx.GraphModule
     last: int
+    """The signature of the graph as it read last."""
+    parts: Parts
 
 
 def around_group(group: str) -> Any:
@@ -39,9 +45,10 @@ def around_group(group: str) -> Any:
             return
         module: fx.GraphModule = call.args[0]
         half = compile.half
-        compile.passing = Passing(group, half, module, signature(module.graph))
-        if half is not None and half.signature != compile.passing.last:
-            compile.passing.last = half.signature
+        if half is None:
+            compile.passing = Passing(group, half, module, signature(module.graph), parts(module.graph))
+        else:
+            compile.passing = Passing(group, half, module, half.signature, [])
             _note(compile, BEFORE)
         yield
         if call.error is None:
@@ -65,9 +72,22 @@ def around_pass(seen: Observation, call: Call) -> Iterator[None]:
     _note(compile, observer.passname)
 
 
+def parts(graph: fx.Graph) -> Parts:
+    return [part for node in graph.nodes for part in (node, node.target, node.args, node.kwargs, node.name)]
+
+
+def unchanged(before: Parts, now: Parts) -> bool:
+    """Whether a graph surely reads as before. A new object may still say the same: `signature` tells."""
+    return len(before) == len(now) and all(map(operator.is_, before, now))
+
+
 def _note(compile: Compile, name: str) -> None:
     """Add a stage where the graph reads otherwise than before."""
     passing: Passing = compile.passing
+    present = parts(passing.module.graph)
+    if unchanged(passing.parts, present):
+        return
+    passing.parts = present
     now = signature(passing.module.graph)
     if now == passing.last:
         return
@@ -88,7 +108,7 @@ HOOK = Hook(
     "passes",
     shows="each pre-grad, joint and post-grad pass that changed the graph, with the graph after it",
     missing="graphs before and after Inductor, without the single passes",
-    checked=("2.13",),
+    checked=("2.11 CPU", "2.11 CUDA", "2.13 CPU"),
     watches=(
         Watch("torch._inductor.compile_fx:_recursive_pre_grad_passes", around_group("pre-grad")),
         Watch("torch._inductor.compile_fx:_recursive_joint_graph_passes", around_group("joint")),

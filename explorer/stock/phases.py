@@ -30,6 +30,6 @@ HOOK = Hook(
     "phases",
     shows="compile time by phase, as torch times it",
     missing="the times of the stages alone",
-    checked=("2.13",),
+    checked=("2.11 CPU", "2.11 CUDA", "2.13 CPU"),
     watches=(Watch("torch._dynamo.utils:ChromiumEventLogger.log_event_end", around_end),),
 )

@@ -47,6 +47,6 @@ HOOK = Hook(
     "recompiles",
     shows="for each recompile the guard of each earlier compile that failed, with the values",
     missing="recompiles without their reasons",
-    checked=("2.13",),
+    checked=("2.11 CPU", "2.13 CPU"),
     watches=(Watch("torch._dynamo.convert_frame:get_and_maybe_log_recompilation_reasons", around_reasons),),
 )

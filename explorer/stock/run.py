@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import time
+import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -169,11 +170,19 @@ def release(observation: Observation) -> None:
         for manager in compile.guard_managers:
             entry, state = manager.cache_entry, manager.extra_state
             if entry is not None and state is not None and observation.had_entries(compile.code):
-                state.invalidate(entry, DeletedGuardManagerWrapper("the exploration has ended"))
+                state.invalidate(entry, _ended())
         compile.guard_managers.clear()
         if compile.code is not None and compile.skipped and observation.had_entries(compile.code):
             default = c_eval_frame._FrameAction.DEFAULT
             c_eval_frame.set_code_exec_strategy(compile.code, c_eval_frame._FrameExecStrategy(default, default))
+
+
+def _ended() -> DeletedGuardManagerWrapper:
+    """Guards that fail. They name an object that no frame holds: where Dynamo cannot isolate compiles it counts an
+    entry towards a function's limit only if the frame holds what the entry's guards name."""
+    made = DeletedGuardManagerWrapper("the exploration has ended")
+    made.id_matched_objs = {"the exploration": weakref.ref(Observation)}
+    return made
 
 
 def forget_sizes(observation: Observation, before: Mapping[Any, Any]) -> None:

@@ -137,6 +137,6 @@ HOOK = Hook(
     "steps",
     shows="the evaluation step by step, and which instruction made which node of the graph",
     missing="no steps; a node leads to its source line, not to an instruction",
-    checked=("2.13",),
+    checked=("2.11 CPU", "2.11 CUDA", "2.13 CPU"),
     watches=(Watch("torch._dynamo.symbolic_convert:InstructionTranslatorBase.step", around_step),),
 )

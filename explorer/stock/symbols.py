@@ -49,6 +49,6 @@ HOOK = Hook(
     "symbols",
     shows="symbolic sizes with source, range, and the line that specialised one",
     missing="no symbolic sizes",
-    checked=("2.13",),
+    checked=("2.11 CPU", "2.11 CUDA", "2.13 CPU"),
     watches=(Watch("torch._dynamo.guards:CheckFunctionManager.__init__", around_guards),),
 )
