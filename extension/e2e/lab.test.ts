@@ -93,7 +93,7 @@ test("plain keys stay in the viewer, Ctrl+S is JupyterLab's", async () => {
   const viewer = await viewerOf(page, explored.get("training step") ?? -1);
   const cells = (await outputs(page)).length;
   await viewer.locator(".ex-stages").focus();
-  for (const key of ["d", "d", "ArrowDown", "a"]) await page.keyboard.press(key);
+  for (const key of ["b", "b", "ArrowDown", "a"]) await page.keyboard.press(key);
   assert.equal((await outputs(page)).length, cells);
   assert.equal(await viewer.evaluate(root => root.contains(document.activeElement)), true);
   await page.keyboard.press("Control+s");

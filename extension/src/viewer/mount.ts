@@ -63,8 +63,6 @@ function opened(root: HTMLElement, record: RecordData, host: Host): { model: Mod
 
 function prepared(root: HTMLElement): void {
   root.classList.add("ex-root");
-  // JupyterLab's and Notebook's own shortcuts do not act on keys that are meant for the viewer.
-  root.dataset.lmSuppressShortcuts = "true";
   // A click anywhere in it makes its keys work.
   root.tabIndex = -1;
 }
