@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 import traceback
 import types
 from typing import Any
@@ -240,28 +241,136 @@ def test_operator_errors_are_eagers_own() -> None:
     assert "break.operator_raised" in captures.breaks
 
 
-def test_loops_with_breaks() -> None:
-    def short(x, n):
-        for i in range(n):
-            x = x * 2
-            print(end="")
-            x = x + i
-        return x
+def by_count(x, n):
+    for i in range(n):
+        x = x * 0.5
+        print(end="")
+        x = x + i
+    return x
 
-    def long(x):
-        while x.sum() < 100:
-            x = x * 2
-        return x
 
-    fn, captures = compiled(short)
-    assert torch.equal(fn(torch.ones(2), 3), short(torch.ones(2), 3))
+def by_data(x, most):
+    while x.sum() < most:
+        x = x * 2
+    return x
+
+
+def by_counter(x, n):
+    turn = 0
+    while turn < n:
+        x = x + turn
+        print(end="")
+        turn += 1
+        if turn == n - 1:
+            x = -x
+    return x
+
+
+def in_each_other(x, n):
+    for i in range(n):
+        for j in range(n):
+            if j == 2:
+                continue
+            x = x + i * j
+            if x.sum() > 1e4:
+                break
+        else:
+            x = x * 0.5
+        print(end="")
+    return x
+
+
+def over_pairs(x, n):
+    total = x
+    for place, (name, factor) in enumerate(zip("ab" * n, range(n), strict=False)):
+        if place == n - 1:
+            break
+        total = total + factor
+        print(name, end="")
+    else:
+        total = total * 2
+    return total
+
+
+def over_tensors(x, n):
+    total = x
+    for row in torch.arange(2 * n).view(n, 2):
+        total = total + row * total.max().item()
+        total = total / total.norm()
+    return total
+
+
+LOOPS = [by_count, by_counter, in_each_other, over_pairs, over_tensors]
+
+
+@pytest.mark.parametrize("fn", LOOPS, ids=lambda f: f.__name__)
+def test_loops_that_break_in_each_turn(fn, capsys):
+    """Few compiles for many turns, and no deeper stack for more of them."""
+    fn_, captures = compiled(fn)
+    x = torch.ones(2)
+    for n in (3, 12, 40, 41):
+        torch.testing.assert_close(fn_(x, n), fn(x, n))
+        out = capsys.readouterr().out
+        assert out[: len(out) // 2] == out[len(out) // 2 :]
     assert captures.fallbacks == []
-    assert torch.equal(fn(torch.ones(2), 300), short(torch.ones(2), 300))
-    assert captures.fallbacks == ["frame.break_in_loop"]
-    fn, captures = compiled(long)
-    assert torch.equal(fn(torch.ones(2)), long(torch.ones(2)))
-    assert torch.equal(fn(torch.full((2,), 1e-30)), long(torch.full((2,), 1e-30)))
-    assert captures.fallbacks == ["frame.break_in_loop"]
+    made = len(captures.made)
+    fn_(x, 90)  # range(90) is a constant of the function's own compile
+    assert len(captures.made) <= made + 1 < 30
+
+
+def test_a_loop_on_data() -> None:
+    fn, captures = compiled(by_data)
+    for start in (1.0, 1e-30, 200.0):
+        x = torch.full((2,), start)
+        assert torch.equal(fn(x, 100), by_data(x, 100))
+    assert captures.fallbacks == [] and len(captures.made) == 3
+
+
+def test_more_turns_than_the_stack_is_deep() -> None:
+    fn, captures = compiled(by_count)
+    turns = sys.getrecursionlimit() * 2
+    torch.testing.assert_close(fn(torch.ones(2), turns), by_count(torch.ones(2), turns))
+    assert captures.fallbacks == []
+
+
+def test_an_exception_in_a_later_turn() -> None:
+    def fails(x, n):
+        try:
+            for i in range(n):
+                x = x + i
+                print(end="")
+                if i == 20:
+                    raise KeyError(i)
+        except KeyError as error:
+            return x * error.args[0]
+        finally:
+            x = x + 1
+            print(end="")
+        return x
+
+    fn, captures = compiled(fails)
+    for n in (5, 30):
+        assert torch.equal(fn(torch.ones(2), n), fails(torch.ones(2), n))
+    assert captures.fallbacks == []
+
+
+def test_layers_that_break_share_one_compile() -> None:
+    class Layers(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layers = torch.nn.ModuleList(torch.nn.Linear(3, 3) for _ in range(12))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            for layer in self.layers:
+                x = layer(x).relu()
+                print(end="")
+            return x
+
+    net = Layers()
+    fn, captures = compiled(net)
+    x = torch.randn(2, 3)
+    torch.testing.assert_close(fn(x), net(x))
+    assert captures.fallbacks == [] and len(captures.made) < 8
 
 
 def test_iterator_over_a_list_that_grows() -> None:

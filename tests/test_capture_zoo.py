@@ -31,10 +31,7 @@ def check(subject: Any, *, train: bool, **settings: Any) -> Captures:
 @pytest.mark.parametrize("program", ZOO, ids=lambda p: p.name)
 def test_like_eager(program: Any) -> None:
     captures = check(program, train=False)
-    if program.name == "while_on_data":
-        assert captures.fallbacks == ["frame.break_in_loop"]
-    else:
-        assert captures.fallbacks == []
+    assert captures.fallbacks == []
     assert len(captures.places) == program.breaks
     for capture in captures.made:
         guards_are_explained(capture)

@@ -5,15 +5,10 @@ from __future__ import annotations
 import inspect
 
 from explorer.bytecode.flow import handlers_by_position
-from explorer.bytecode.ops import OPS
 from explorer.capture import reasons
 from explorer.capture.frame import NULL, Frame
-from explorer.capture.values.iterators import SequenceIterator
 from explorer.core.reasons import Why
 from explorer.ir.bytecode import Code
-
-UNROLLED = 8
-"""A for loop with at most this many turns left goes on in continuations; each turn nests one deeper."""
 
 _NEVER = frozenset(
     "YIELD_VALUE SEND END_SEND GET_YIELD_FROM_ITER GET_AWAITABLE GET_AITER GET_ANEXT CLEANUP_THROW END_ASYNC_FOR "
@@ -42,27 +37,4 @@ def not_splittable(code: Code, frame: Frame) -> Why | None:
     handler = handlers_by_position(code)[position]
     if handler is not None and any(value is NULL for value in frame.stack[: handler.depth]):
         return Why(reasons.FRAME_BREAK, "inside a call's arguments, under a handler")
-    return _inside_loop(code, frame, position)
-
-
-def _inside_loop(code: Code, frame: Frame, position: int) -> Why | None:
-    index = code.index
-    for source, instruction in enumerate(code.instructions):
-        if not OPS[instruction.op].jumps or instruction.target is None:
-            continue
-        target = index[instruction.target]
-        if not target <= position <= source:
-            continue
-        if code.instructions[target].op == "FOR_ITER":
-            if target == position:
-                continue
-            loops = [v for v in frame.stack if isinstance(v, SequenceIterator)]
-            if loops and all(loop.remaining <= UNROLLED for loop in loops):
-                continue
-        return Why(reasons.FRAME_LOOP, f"the loop at line {_line(code, target)}")
     return None
-
-
-def _line(code: Code, position: int) -> int:
-    span = code.instructions[position].span
-    return span.line if span is not None else code.first_line

@@ -22,6 +22,7 @@ from explorer.capture.calls import STDLIB_DIR, TORCH_DIR
 from explorer.capture.capture import FullGraphError
 from explorer.capture.refusal import failures
 from explorer.capture.roots import root_of, watched_module
+from explorer.capture.tensors import may_touch
 from explorer.capture.wrap import ORIGINAL
 from explorer.config import Config
 from explorer.core.reasons import Why
@@ -60,6 +61,8 @@ class _Known:
     number: int
     history: FrameHistory
     made: list[GuardedCode]
+    left_alone: bool = False
+    """Whether it was called with nothing that touches a tensor."""
 
 
 @contextmanager
@@ -112,6 +115,11 @@ class Engine:
         given = self._frame(frame, code, seen.number, history)
         if active := hook.modes():
             note(CallSkipped, given.code.co_qualname, Why(reasons.FRAME_MODE, active))
+            return hook.AS_IT_IS
+        if not self.is_root(code) and not may_touch(code, given.locals, given.globals):
+            if not seen.left_alone:
+                seen.left_alone = True
+                note(CallSkipped, given.code.co_qualname, Why(reasons.FRAME_NO_TENSOR))
             return hook.AS_IT_IS
         title = getattr(code, "co_qualname", code.co_name)
         if history.compiles >= self.config.recompile_limit:

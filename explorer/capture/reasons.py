@@ -101,11 +101,12 @@ FRAME_KIND = reason(
     "a kind of function that is not captured",
     "Generators, coroutines, class bodies and module bodies run as they are; functions they call are captured.",
 )
-FRAME_LOOP = reason(
-    "frame.break_in_loop",
-    "a break inside a loop",
-    "Each turn would nest one continuation deeper, so the frame runs as it is; functions it calls are captured.",
-    "Move the break out of the loop, or the loop's body into a function of its own.",
+LOOP_TURN = reason(
+    "break.loop_turn",
+    "the next turn of a loop that breaks",
+    "A loop that leaves the graph in its turns and has many left is not unrolled: what lies between two breaks is "
+    "compiled once, for all turns, and Python takes the next item.",
+    "Move what breaks out of the loop, or stack the items and compute on all of them at once.",
 )
 FRAME_BREAK = reason(
     "frame.break_not_possible",
@@ -117,6 +118,11 @@ FRAME_MODE = reason(
     "a torch mode is active around the call",
     "Every operation has to pass through the mode (FlopCounterMode, say), which generated code would not.",
     "Call the compiled function outside the mode.",
+)
+FRAME_NO_TENSOR = reason(
+    "frame.no_tensor",
+    "a function that touches no tensor",
+    "A graph has nothing to gain here, so Python runs the function as it is, called with these arguments.",
 )
 FRAME_DECODE = reason(
     "frame.bytecode",

@@ -114,9 +114,16 @@ def _onward(t: Tracer, frame: Frame, bound: Sequence[str]) -> tuple[list[Instruc
     if t.code.instructions[frame.position].op in ("LOAD_METHOD", "LOAD_SUPER_METHOD"):
         unsupported(reasons.FRAME_BREAK, "at a method load")
     present = [value is not NULL for value in frame.stack]
-    base = t.given.history.base
+    history = t.given.history
     return split(
-        t.code, frame.position, present, bound, base=base, frame=t.name, load=lambda made: Hole(made.code.name)
+        t.code,
+        frame.position,
+        present,
+        bound,
+        base=history.base,
+        is_continuation=history.body is not None,
+        frame=t.name,
+        load=lambda made: Hole(made.code.name),
     )
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from explorer.bytecode import build
 from explorer.bytecode.flow import liveness, stack_depths
 from explorer.bytecode.ops import OPS
+from explorer.capture.onward import Again, go_on
 from explorer.core.origin import origin, synthetic
 from explorer.ir.bytecode import Code, Instruction
 
@@ -82,14 +83,16 @@ def split(
     bound: Sequence[str],
     *,
     base: Code | None,
+    is_continuation: bool = False,
     frame: str,
     load: Callable[[Continuation], Any],
 ) -> tuple[list[Instruction], list[Continuation]]:
     """The body of `code` with instruction `position` followed by calls of continuations, one for each way it may go.
 
     Before the instruction the stack holds a value (or a null, where `present` is False) for each of `present`, from the
-    bottom, and the locals `bound` are bound. `base` is the function that `code` itself continues. `load` gives the
-    constant from which the code object of a continuation is read; new ids begin with `frame`.
+    bottom, and the locals `bound` are bound. `base` is the function that `code` itself continues, or did when it was
+    compiled before. Where `code` is a continuation, the call is left to what runs that. `load` gives the constant from
+    which the code object of a continuation is read; new ids begin with `frame`.
     """
     instruction = code.instructions[position]
     depths = stack_depths(code)
@@ -107,7 +110,8 @@ def split(
         made = continuation(base or code, target, there, names)
         continuations.append(made)
         labels[jumps] = f"{frame}/onward{'_jump' if jumps else ''}"
-        calls += build.at(instruction.span, _call(made, load(made), labels[jumps], there))
+        onward = _onward(made, load(made), labels[jumps], there, Again if is_continuation else go_on)
+        calls += build.at(instruction.span, onward)
     body = list(code.instructions)
     placed: list[Instruction] = []
     if True in labels:
@@ -142,12 +146,14 @@ def _kept(instruction: Instruction, jumps: bool, before: int, after: int) -> int
     return min(before, after) - (1 if after == before else 0) if before else 0
 
 
-def _call(made: Continuation, constant: Any, label: str, present: Sequence[bool]) -> list[Instruction]:
-    """At `label`: the stack's values into temporaries, and the call."""
+def _onward(
+    made: Continuation, constant: Any, label: str, present: Sequence[bool], how: Callable[..., Any]
+) -> list[Instruction]:
+    """At `label`: the stack's values into temporaries; what `how` makes of the continuation and its arguments."""
     with origin(synthetic("to the continuation")):
         names = [f"{TEMP}s{n}" for n in range(len(present))]
         steps = [build.label(label), *(build.store_fast(name) for name in reversed(names))]
         function = build.make_function(constant, [("closure", build.closure(made.frees))] if made.frees else [])
         stacked = iter([name for name, there in zip(names, present, strict=True) if there])
         arguments = [[build.load_fast(next(stacked) if name.startswith(STACK) else name)] for name in made.arguments]
-        return [*steps, *build.call(function, arguments), build.return_value()]
+        return [*steps, *build.call([build.load_const(how)], [function, *arguments]), build.return_value()]

@@ -46,6 +46,9 @@ _ITERATORS = tuple(type(iter(x)) for x in ([], (), {}, {}.items(), {}.values(), 
     enumerate, zip, map, filter, reversed, types.GeneratorType,
 )  # fmt: skip
 
+UNROLLED = 8
+"""Turns left of a loop that are unrolled after a break in it. Guards on its place make each a compile of its own."""
+
 ORIGINAL = "__explorer_original__"
 """The attribute by which a compiled function names what it compiles: calls of it inside traced code inline that."""
 
@@ -247,11 +250,13 @@ def is_hashable_known(key: Any) -> bool:
 
 
 def _iterator(t: Tracer, source: Source, given: Any) -> Value:
-    """The iterator that a continuation or a comprehension goes on with: over what, and how far. Others are Python's."""
-    is_loop = isinstance(source, Local) and (source.variable.startswith(STACK) or source.variable == ".0")
-    found = progress(given) if is_loop else None
-    if found is None:
-        return GivenIterator(given, source)
+    """The iterator that a continuation or a comprehension goes on with: over what, and how far. Others are Python's;
+    so is that of a loop with many turns left, which is likely to break in each of them."""
+    is_loop = isinstance(source, Local) and source.variable.startswith(STACK)
+    is_comprehension = isinstance(source, Local) and source.variable == ".0"
+    found = progress(given) if is_loop or is_comprehension else None
+    if found is None or (is_loop and len(found[0]) - found[1] > UNROLLED):
+        return GivenIterator(given, source, reasons.LOOP_TURN if is_loop else reasons.GENERATOR)
     base, position = found
     t.guard(source, "value", "at", ("iterator", position, len(base)), "the turns that the loop has left were unrolled")
     if isinstance(base, range):

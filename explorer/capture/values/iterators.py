@@ -262,15 +262,16 @@ class CallableIterator(IteratorValue):
 
 
 class GivenIterator(IteratorValue):
-    """An iterator that the frame was given. What is left in it is read at capture and guarded."""
+    """An iterator that the frame was given. Python takes its items; `why` is the reason of the break for that."""
 
-    def __init__(self, given: Any, source: Any) -> None:
+    def __init__(self, given: Any, source: Any, why: str) -> None:
         self.given = given
         self.source = source
+        self.why = why
         self.kind = type(given)
 
     def next(self, t: Tracer) -> Value | None:
-        unsupported(reasons.GENERATOR, f"an iterator from outside, a {self.kind.__name__}")
+        unsupported(self.why, f"an iterator from outside, a {self.kind.__name__}")
 
 
 class GeneratorValue(IteratorValue):
