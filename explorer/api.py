@@ -93,6 +93,7 @@ def explore(
     passes: Sequence[GraphPass] = (),
     fullgraph: bool = False,
     time: bool = True,
+    fixes: bool = False,
     name: str | None = None,
     options: Mapping[str, Any] | None = None,
     on_stage: OnStage | None = None,
@@ -105,8 +106,9 @@ def explore(
 
     `grad`: also run the backward of the (summed, where not a single number) output; by default where something
     requires grad. `time`: time ours and eager in turn. `target`: generate code for that machine; where it is not this
-    one the code is compiled and shown but never run. `passes`: FX passes (GraphModule -> GraphModule or None) over each
-    captured graph. `on_stage` is called after each stage.
+    one the code is compiled and shown but never run (stock's is Triton code, chosen as for a CPU). `passes`: FX passes
+    (GraphModule -> GraphModule or None) over each captured graph. `fixes`: where a setting of torch mends one of
+    stock's graph breaks, compile and run with it too, and say what came of it. `on_stage` is called after each stage.
 
     A failed compile does not raise: the record says what failed. An exception of `fn` itself propagates.
     """
@@ -116,6 +118,8 @@ def explore(
         raise ValueError('stock= gives arguments of torch.compile; it needs engine="stock" or engine="both"')
     if engine == "stock" and (passes or options):
         raise ValueError("passes= and options= are for this package's compiler; give torch.compile's own in stock=")
+    if fixes and engine == "explorer":
+        raise ValueError('fixes=True tries fixes of stock\'s graph breaks; it needs engine="stock" or engine="both"')
     theirs = {"dynamic": dynamic, "fullgraph": fullgraph, **(stock or {})} if engine != "explorer" else None
     config = configure(fullgraph=fullgraph, dynamic=dynamic, target=target, passes=passes, options=options)
     progress = SILENT if on_stage is None else Progress(on_stage=on_stage)
@@ -123,8 +127,9 @@ def explore(
     def run(*args: Any, **kwargs: Any) -> Record:
         trial = Trial(fn, args, kwargs, grad)
         return exploration(
-            trial, config, engine=engine, stock=theirs, time=time, name=name or title(fn), progress=progress
-        )
+            trial, config, engine=engine, stock=theirs, time=time, fixes=fixes, name=name or title(fn),
+            progress=progress,
+        )  # fmt: skip
 
     return run
 

@@ -31,6 +31,7 @@ from explorer.session import Record
 from explorer.stock.contestant import Stock
 from explorer.stock.profile import profile as profile_stock
 from explorer.stock.run import StockRun, stock_run, unwrapped
+from explorer.stock.trying import attempts, told
 from explorer.view.source import stretches, used_lines
 from explorer.view.text import duration
 
@@ -53,11 +54,12 @@ def exploration(
     engine: str = "explorer",
     stock: Mapping[str, Any] | None = None,
     time: bool,
+    fixes: bool = False,
     name: str,
     progress: Progress = SILENT,
 ) -> Record:
     """The record of compiling and running `trial`: by us with `config`, by stock torch.compile with the arguments
-    `stock`, or by both. The user's own exceptions propagate."""
+    `stock`, or by both. `fixes`: try those of stock's graph breaks. The user's own exceptions propagate."""
     if engine == "explorer":
         run = explored(trial, config, name=name, progress=progress)
         return run.record(run.time() if time else None)
@@ -66,7 +68,7 @@ def exploration(
     ours = explored(under, config, name=name, progress=progress) if engine == "both" else None
     absent = config.target if config.target != CPU else None
     with stock_run(trial, stock, progress.on_stage, absent) as theirs:
-        return beside(theirs, ours, config, stock or {}, time=time, name=name, progress=progress)
+        return beside(theirs, ours, config, stock or {}, time=time, fixes=fixes, name=name, progress=progress)
 
 
 def beside(
@@ -76,6 +78,7 @@ def beside(
     stock: Mapping[str, Any],
     *,
     time: bool,
+    fixes: bool,
     name: str,
     progress: Progress = SILENT,
 ) -> Record:
@@ -107,7 +110,7 @@ def beside(
                     sum(sum(half.values()) for each in seconds.values() for half in each.values())
                 )
     own = () if ours is None else compiles_of(ours.recorder, measured)
-    compiles = (*own, *theirs.compiles(seconds))
+    compiles = (*own, *told(theirs.compiles(seconds), attempts(theirs) if fixes else ()))
     settings = {**({} if ours is None else settings_of(config)), **theirs.settings(stock)}
     engine = "stock" if ours is None else "explorer and stock"
     made = assembled(name, engine, settings, compiles, own or compiles, measured)

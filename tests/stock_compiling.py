@@ -8,6 +8,7 @@ from types import ModuleType
 from typing import Any
 from unittest import mock
 
+import torch._functorch.config as functorch_config
 import torch._inductor.config as inductor_config
 from torch._inductor.graph import GraphLowering
 
@@ -27,8 +28,13 @@ def nothing_built() -> Iterator[list[str]]:
         return interpreted(lowering.orig_gm)
 
     # What was not built must not reach a cache.
-    options = {"cpp.vec_isa_ok": True, "compile_threads": 1, "force_disable_caches": True}
-    with inductor_config.patch(options), mock.patch.object(GraphLowering, "_compile_to_module_lines", unbuilt):
+    options = {"cpp.vec_isa_ok": True, "compile_threads": 1, "fx_graph_cache": False}
+    uncached = functorch_config.patch(enable_autograd_cache=False)
+    with (
+        inductor_config.patch(options),
+        uncached,
+        mock.patch.object(GraphLowering, "_compile_to_module_lines", unbuilt),
+    ):
         yield modules
 
 

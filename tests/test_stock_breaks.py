@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import pytest
+import torch
+import torch._dynamo
 
+import explorer
 from break_programs import PROGRAMS, BreakProgram
 from explorer.check.trial import Trial
 from explorer.core.reasons import CATALOGUE
 from explorer.ir.record import BreakData, CompileData
+from explorer.stock import breaks
+from explorer.stock.fixes import Fix
 from explorer.stock.run import stock_run
 from explorer.stock.unsupported import registry, taken_apart
 
@@ -31,6 +36,7 @@ def test_a_break_names_the_line_the_reason_and_a_fix(program: BreakProgram) -> N
         assert each.why.code.startswith("stock.GB") and each.why.code in CATALOGUE
         assert each.why.title and each.why.detail and each.hints
         assert any(f":{each.span.line} " in frame for frame in each.stack)
+        assert each.hints[0].startswith("Fix, untried: ")
     assert not [event for compile in compiles for event in compile.events if event.kind.startswith("Hook")]
 
 
@@ -41,6 +47,45 @@ def test_a_continuation_names_the_compile_that_it_continues() -> None:
     assert {code.name for code in first.codes if code.role == "continuation"} == set(only.continuation.split(", "))
     at = {i.id: i for code in first.codes for i in code.instructions}[only.instruction]
     assert at.span is not None and only.span is not None and at.span.line == only.span.line
+
+
+def fixed(name: str) -> tuple[str, list[CompileData]]:
+    """What is said of the fix of the program's only break, and the compiles with it."""
+    program = PROGRAMS[name]
+    settings = {"backend": "eager"}
+    record = explorer.explore(program.fn, engine="stock", stock=settings, fixes=True, time=False)(*program.inputs())
+    (only,) = [each for compile in record.data.compiles if compile.id.startswith("s") for each in compile.breaks]
+    return only.hints[0], [compile for compile in record.data.compiles if compile.id.startswith("fix")]
+
+
+@pytest.mark.parametrize(
+    ("name", "setting"),
+    [
+        ("item", "capture_scalar_outputs"),
+        ("print_values", "reorderable_logging_functions"),
+        ("third_party_logging", "ignore_logging_functions"),
+    ],
+)
+def test_a_fix_that_a_setting_makes_is_tried(name: str, setting: str) -> None:
+    before = getattr(torch._dynamo.config, setting)
+    said, compiles = fixed(name)
+    assert said.startswith("Fix, tried: ") and setting in said
+    (whole,) = compiles
+    assert not whole.breaks and setting in whole.title and whole.id in said
+    assert "largest error against eager 0" in said
+    assert getattr(torch._dynamo.config, setting) == before
+
+
+def test_a_fix_that_takes_a_person_stays_untried() -> None:
+    said, compiles = fixed("branch_on_data")
+    assert said.startswith("Fix, untried: ") and "torch.where" in said and not compiles
+
+
+def test_a_fix_that_does_not_help_is_said_not_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    useless = Fix("set verbose", {"verbose": True})
+    monkeypatch.setattr(breaks, "fix_of", lambda found: useless)
+    said, compiles = fixed("branch_on_data")
+    assert "the graph still breaks here" in said and compiles[0].breaks
 
 
 def test_a_message_is_taken_apart() -> None:

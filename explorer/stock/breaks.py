@@ -10,6 +10,7 @@ from traceback import FrameSummary
 import torch
 
 from explorer.ir import record as data
+from explorer.stock.fixes import UNTRIED, fix_of
 from explorer.stock.hook import Call, Hook, Watch
 from explorer.stock.observation import Compile, Observation
 from explorer.stock.unsupported import Told, span_of, taken_apart, told, why_of
@@ -43,11 +44,13 @@ def add(compile: Compile, found: Told) -> None:
     span = span_of(user) if user is not None else None
     stack = tuple(f"{frame.filename}:{frame.lineno} in {frame.name}" for frame in found.stack)
     instruction = compile.steps[-1].instruction if compile.steps and not compile.left_out["EvaluatorStep"] else ""
-    hints = found.hints or (found.entry.hints if found.entry else ())
+    fix = fix_of(found)
+    hints = (UNTRIED + fix.words, *(found.hints or (found.entry.hints if found.entry else ())))
     made = data.BreakData(why_of(found), instruction, span, stack, hints)
     if any((known.why.code, known.span) == (made.why.code, made.span) for known in compile.breaks):
         return
     compile.breaks.append(made)
+    compile.fixes.append(fix)
     link = found.entry.link if found.entry else "this torch's registry has no entry of this type"
     compile.event("GraphBreak", id=found.entry.id if found.entry else "", context=found.context, link=link)
 

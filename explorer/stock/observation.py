@@ -18,6 +18,7 @@ from explorer.core.recorder import EVENT_CAP, CompileRun, OnStage, StageRun
 from explorer.ir import record as data
 from explorer.ir.target import Target
 from explorer.stock import hook
+from explorer.stock.fixes import Fix
 from explorer.stock.half import Half
 
 OUTSIDE = "outside any compile"
@@ -38,6 +39,8 @@ class Compile:
     codes: list[data.CodeData] = field(default_factory=list)
     guards: list[data.GuardData] = field(default_factory=list)
     breaks: list[data.BreakData] = field(default_factory=list)
+    fixes: list[Fix] = field(default_factory=list)
+    """One of each break."""
     symbols: list[data.SymbolData] = field(default_factory=list)
     saved: list[data.SavedData] = field(default_factory=list)
     inputs: list[data.InputData] = field(default_factory=list)
@@ -163,8 +166,10 @@ class Compile:
 class Observation:
     """What one exploration sees: the watcher that the hooks tell."""
 
-    def __init__(self, on_stage: OnStage | None = None, absent: Target | None = None) -> None:
+    def __init__(self, on_stage: OnStage | None = None, absent: Target | None = None, ids: str = "s") -> None:
         self.on_stage = on_stage
+        self.ids = ids
+        """What the ids of compiles begin with."""
         self.absent = absent
         """The card that code is generated for although it is not here."""
         self.started = time.perf_counter()
@@ -186,7 +191,7 @@ class Observation:
             self.entries_before[builtins.id(code)] = code, len(_debug_get_cache_entry_list(code))
         earlier = self._frames[id.frame_id]
         index = list(self._frames).index(id.frame_id)
-        made = Compile(f"s{index}.{len(earlier)}" if earlier else f"s{index}", title, str(id), code=code)
+        made = Compile(f"{self.ids}{index}" + (f".{len(earlier)}" if earlier else ""), title, str(id), code=code)
         made.on_stage = self.on_stage
         earlier.append(made)
         self._by_id[id] = made
@@ -199,10 +204,10 @@ class Observation:
         return CompileContext.current_compile_id() in self._by_id
 
     def compile(self) -> Compile:
-        """The compile that the current thread is in; what happens in none belongs to one called "process"."""
+        """The compile that the current thread is in; what happens in none belongs to one of its own."""
         id = CompileContext.current_compile_id()
         if id not in self._by_id:
-            made = self._by_id[id] = Compile("process", OUTSIDE)
+            made = self._by_id[id] = Compile(f"{self.ids}-process", OUTSIDE)
             self.compiles.append(made)
         return self._by_id[id]
 

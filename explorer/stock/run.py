@@ -69,20 +69,22 @@ def stock_run(
     settings: Mapping[str, Any] | None = None,
     on_stage: OnStage | None = None,
     absent: Target | None = None,
+    ids: str = "s",
 ) -> Iterator[StockRun]:
     """Compile `trial` with stock torch.compile, run it once and see everything. Inside the block the contestant runs
     the compiled code, with nothing of torch wrapped any more; when it ends, what was compiled is let go of.
 
     `absent` is a card that is not here: Triton code for it is generated, and the graph's operators run one by one.
-    `settings` are arguments of torch.compile; a function that is compiled already keeps its own. A failed compile does
-    not raise. Raises what torch.compile says of its arguments, and what the function raises.
+    `ids` is what the ids of compiles begin with. `settings` are arguments of torch.compile; a function that is compiled
+    already keeps its own. A failed compile does not raise. Raises what torch.compile says of its arguments, and what
+    the function raises.
     """
     trial, already = unwrapped(trial)
     if already is not None and any(value not in (None, False) for value in (settings or {}).values()):
         raise ValueError(f"{trial.fn} is compiled already; explore the function under it to give other arguments")
     given = {**isolated(torch.compile), **(settings or {})}
     compiler = (lambda fn: torch.compile(fn, **given)) if already is None else already
-    observation = Observation(on_stage, absent)
+    observation = Observation(on_stage, absent, ids)
     contestant = trial.contestant(lambda fn: apart(compiler(fn)))
     sizes = copy.deepcopy(pgo.get_code_state())
     try:
