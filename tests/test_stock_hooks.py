@@ -25,6 +25,7 @@ from explorer.stock.hook import Call, Hook, Watch, located, watching
 from explorer.stock.hooks import HOOKS
 from explorer.stock.observation import Observation
 from explorer.stock.run import stock_run
+from stock_compiling import nothing_built
 
 EAGER = {"backend": "eager"}
 WATCHES = [(hook, watch) for hook in HOOKS for watch in hook.watches]
@@ -78,6 +79,33 @@ def test_a_target_that_is_missing_is_named_and_the_rest_is_seen() -> None:
         torch.compile(small, backend="eager")(torch.ones(3))
         assert list(missing) == ["torch._dynamo.symbolic_convert:Gone.step"]
     assert observation.frozen({})[0].codes
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("gone", HOOKS, ids=lambda each: each.name)
+def test_without_a_hook_the_others_show_what_they_do(gone: Hook, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_module, "HOOKS", tuple(each for each in HOOKS if each is not gone))
+    x = torch.ones(4, 4, requires_grad=True)
+    with nothing_built(), stock_run(Trial(reaching, (x,), {})) as run:
+        assert run.outcome is not None, run.failure
+        compiles = run.compiles({})
+    torch._dynamo.reset()
+    ids = [compile.id for compile in compiles]
+    assert len(ids) >= 2 and len(set(ids)) == len(ids)
+    assert all(compile.stages for compile in compiles)
+    assert not [event for compile in compiles for event in compile.events if event.kind.startswith("Hook")]
+
+
+def test_the_documents_table_is_that_of_the_hooks() -> None:
+    document = (Path(__file__).parent.parent / "docs" / "stock.md").read_text()
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in document.splitlines() if "|" in line]
+    written = {row[0]: row[1:] for row in rows if row[0] in {each.name for each in HOOKS}}
+    versions = next(row for row in rows if row[0] == "hook")[3:]
+    assert written == {
+        each.name: [each.shows, each.missing, *("ran" if version in each.checked else "" for version in versions)]
+        for each in HOOKS
+    }
+    assert {version for each in HOOKS for version in each.checked} == set(versions)
 
 
 def raising(error: type[BaseException], after: bool) -> Any:

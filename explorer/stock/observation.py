@@ -207,7 +207,10 @@ class Observation:
         """The compile that the current thread is in; what happens in none belongs to one of its own."""
         id = CompileContext.current_compile_id()
         if id not in self._by_id:
-            made = self._by_id[id] = Compile(f"{self.ids}-process", OUTSIDE)
+            made = (
+                Compile(f"{self.ids}-process", OUTSIDE) if id is None else Compile(f"{self.ids}-{id}", f"compile {id}")
+            )
+            self._by_id[id] = made
             self.compiles.append(made)
         return self._by_id[id]
 
@@ -233,5 +236,5 @@ class Observation:
             compile.event("HookFailed", hook=target, error=said)
 
     def frozen(self, seconds: Mapping[str, Mapping[str, Mapping[str, float]]]) -> tuple[data.CompileData, ...]:
-        seen = [each for each in self.compiles if each.code is not None or each.events]
+        seen = [each for each in self.compiles if each.code is not None or each.stages or each.events]
         return tuple(compile.frozen(seconds.get(compile.id, {})) for compile in seen)
