@@ -115,8 +115,7 @@ test("commands act on the active cell's record", async () => {
 });
 
 test("a viewer finds its kernel again after the page was loaded again", async () => {
-  await execute(page, "docmanager:save-all");
-  await openLab(page, server);
+  await openLab(page, server); // saved by the keys above
   await openNotebook(page, "tour.ipynb", "its kernel");
   const viewer = await viewerOf(page, explored.get("pointwise") ?? -1);
   await viewer.getByRole("tab", { name: "Diff" }).waitFor(); // opened before, and remembered

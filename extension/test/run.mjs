@@ -32,7 +32,7 @@ try {
     logLevel: "warning",
   });
   const bundles = readdirSync(out).filter(name => name.endsWith(".mjs")).map(name => join(out, name));
-  status = spawnSync(process.execPath, ["--enable-source-maps", "--test", "--test-reporter=spec", ...bundles], { stdio: "inherit" }).status ?? 1;
+  status = spawnSync(process.execPath, ["--enable-source-maps", "--test", "--test-timeout=300000", "--test-reporter=spec", ...bundles], { stdio: "inherit" }).status ?? 1;
 } finally {
   rmSync(out, { recursive: true, force: true });
 }
