@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import explorer
+from explorer.view import html
 
 ROOT = Path(__file__).parent.parent
 
@@ -90,13 +91,13 @@ def test_an_option_that_does_not_exist_is_refused_by_name() -> None:
         explorer.compile(torch.relu, options={"speed": 11})
 
 
-def test_a_function_without_source(tmp_path: Path) -> None:
+def test_a_function_without_source() -> None:
     names: dict[str, object] = {"torch": torch}
     exec("def f(x):\n    return torch.relu(x) + 1", names)
     x = torch.randn(8)
     record = explorer.explore(names["f"], time=False)(x)  # type: ignore[arg-type]
     assert record.kernels and not record.data.sources
-    assert "The source of this function is not known" in record.to_html(tmp_path / "page.html").read_text()
+    assert "The source of this function is not known" in html.page(record.data)
 
 
 def test_an_engine_that_does_not_exist() -> None:
