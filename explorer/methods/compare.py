@@ -119,17 +119,15 @@ def tried_out(method: Method, fn: Callable[..., Any], tried: Sequence[Input]) ->
     control, sizes = captured.control(), captured.sizes()
     with _quiet([]):
         verdicts = tuple(verdict(captured, under, fn, each) for each in tried)
-    wrong = [each for each, input in zip(verdicts, tried, strict=True) if each.answer == "wrong" and input.fact]
-    right = [each for each, input in zip(verdicts, tried, strict=True) if each.answer == "right" and input.fact]
-    facts = {each.name: each.fact for each in tried}
+    changed = [(input.fact, each.answer) for input, each in zip(tried, verdicts, strict=True) if input.fact]
     data = MethodData(
         method.name,
         method.how,
         captured.views(),
         control,
         sizes,
-        tuple(facts[each.input] for each in wrong),
-        tuple(facts[each.input] for each in right),
+        tuple(fact for fact, answer in changed if answer == "wrong"),
+        tuple(fact for fact, answer in changed if answer == "right"),
         verdicts,
         tuple(said),
         capture_seconds=None if method is EAGER else seconds,

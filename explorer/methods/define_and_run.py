@@ -9,16 +9,16 @@ import importlib
 import importlib.util
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_flatten, tree_unflatten
+from torch.utils._pytree import tree_unflatten
 
 from explorer.ir.methods import ViewData
 from explorer.methods.exported import as_module
-from explorer.methods.method import Captured, Example, Method, Saving, view
+from explorer.methods.method import Captured, Example, Method, Saving, tensors, view
 from explorer.methods.tensorflow_ops import TF_OPS, dtype_of
 
 DEVICE = "/device:CPU:0"
@@ -81,11 +81,11 @@ class DefinedGraph:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """A run of the session. Raises TensorFlow's ValueError where a value does not fit its placeholder."""
-        tensors = [leaf for leaf in tree_flatten((args, kwargs))[0] if isinstance(leaf, torch.Tensor)]
-        for tensor, wanted in zip(tensors, self.placeholders, strict=True):
+        given = tensors(args, kwargs)
+        for tensor, wanted in zip(given, self.placeholders, strict=True):
             if dtype_of(self.tf, tensor.dtype) != wanted.dtype.base_dtype:
                 raise TypeError(f"placeholder {wanted.name} takes {wanted.dtype.name}, not {tensor.dtype}")
-        feed = dict(zip(self.placeholders, (tensor.detach().numpy() for tensor in tensors), strict=True))
+        feed = _feed(self.placeholders, given)
         wanted = [each for each in self.fetches if isinstance(each, self.tf.Tensor)]
         found = iter(self.session.run(wanted, feed))
         leaves = [torch.as_tensor(next(found)) if isinstance(each, self.tf.Tensor) else each for each in self.fetches]
@@ -98,10 +98,7 @@ class DefinedGraph:
         """The graph that the session ran: after its optimiser, cut by device."""
         v1 = self.tf.compat.v1
         options, metadata = v1.RunOptions(output_partition_graphs=True), v1.RunMetadata()
-        tensors = [
-            leaf for leaf in tree_flatten((example.args, dict(example.kwargs)))[0] if isinstance(leaf, torch.Tensor)
-        ]
-        feed = dict(zip(self.placeholders, (tensor.detach().numpy() for tensor in tensors), strict=True))
+        feed = _feed(self.placeholders, tensors(example.args, example.kwargs))
         fetches = [each for each in self.fetches if isinstance(each, self.tf.Tensor)]
         self.session.run(fetches, feed, options=options, run_metadata=metadata)
         lines = []
@@ -136,6 +133,11 @@ class DefinedGraph:
                 *(f"{name:<40} {value.dtype} {list(value.shape)}" for name, value in before.items()),
             )
         )
+
+
+def _feed(placeholders: Sequence[Any], given: Sequence[torch.Tensor]) -> dict[Any, Any]:
+    """What a session is fed, by placeholder or its name."""
+    return dict(zip(placeholders, (tensor.detach().numpy() for tensor in given), strict=True))
 
 
 def _operation_line(each: Any) -> str:
@@ -192,13 +194,8 @@ def _restored(tf: Any, path: Path, defined: DefinedGraph) -> Callable[..., Any]:
     fetches = [each.name if isinstance(each, defined.tf.Tensor) else each for each in defined.fetches]
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        tensors = [leaf for leaf in tree_flatten((args, kwargs))[0] if isinstance(leaf, torch.Tensor)]
-        found = iter(
-            session.run(
-                [each for each in fetches if isinstance(each, str)],
-                dict(zip(names, (t.detach().numpy() for t in tensors), strict=True)),
-            )
-        )
+        wanted = [each for each in fetches if isinstance(each, str)]
+        found = iter(session.run(wanted, _feed(names, tensors(args, kwargs))))
         return tree_unflatten(
             [torch.as_tensor(next(found)) if isinstance(each, str) else each for each in fetches], defined._out_spec
         )

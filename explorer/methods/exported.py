@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_leaves, tree_structure, tree_unflatten
+from torch.utils._pytree import tree_structure, tree_unflatten
 
-from explorer.methods.method import Captured, Example, Method, Saving, view
+from explorer.methods.method import Captured, Example, Method, Saving, in_graph, tensors, view
 
 
 class Calling(torch.nn.Module):
@@ -55,11 +55,7 @@ def control(module: torch.fx.GraphModule) -> str:
         for node in inner.graph.nodes
     ]
     found = [name for name in ("cond", "while_loop", "scan", "map") if name in targets]
-    return (
-        f"in the graph: {', '.join(found)}"
-        if found
-        else "none in the graph: loops are unrolled, one branch was followed"
-    )
+    return in_graph(found)
 
 
 def sizes(program: Any) -> str:
@@ -73,10 +69,15 @@ def sizes(program: Any) -> str:
 
 
 def _onnx(example: Example) -> Captured:
-    logging.getLogger("torch.onnx").setLevel(logging.ERROR)
-    made = torch.onnx.export(
-        as_module(example.fn), example.args, kwargs=dict(example.kwargs), dynamo=True, verbose=False, optimize=True
-    )
+    logger = logging.getLogger("torch.onnx")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        made = torch.onnx.export(
+            as_module(example.fn), example.args, kwargs=dict(example.kwargs), dynamo=True, verbose=False, optimize=True
+        )
+    finally:
+        logger.setLevel(level)
     assert made is not None
     result = example.call()
     saving = Saving(
@@ -101,11 +102,7 @@ def _shape(value: Any) -> list[Any]:
 
 def _onnx_control(made: Any) -> str:
     found = sorted({node.op_type for node in made.model.graph if node.op_type in ("If", "Loop", "Scan")})
-    return (
-        f"in the graph: {', '.join(found)}"
-        if found
-        else "none in the graph: loops are unrolled, one branch was followed"
-    )
+    return in_graph(found)
 
 
 def _rebuilt(outputs: Any, like: Any) -> Any:
@@ -120,8 +117,8 @@ def _session(path: Path, like: Any) -> Callable[..., Any]:
     names = [each.name for each in session.get_inputs()]
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        tensors = [leaf.detach().numpy() for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
-        return _rebuilt(session.run(None, dict(zip(names, tensors, strict=True))), like)
+        given = (tensor.detach().numpy() for tensor in tensors(args, kwargs))
+        return _rebuilt(session.run(None, dict(zip(names, given, strict=True))), like)
 
     return call
 

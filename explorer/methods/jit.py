@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
+from torch.utils._pytree import tree_flatten, tree_unflatten
 
-from explorer.methods.method import Captured, Example, Method, Saving, view
+from explorer.methods.method import Captured, Example, Method, Saving, tensors, view
 
 
 def _trace(example: Example) -> Captured:
@@ -18,13 +18,13 @@ def _trace(example: Example) -> Captured:
     if not example.kwargs and all(isinstance(leaf, torch.Tensor) for leaf in leaves):
         return _captured(torch.jit.trace(example.fn, example.args, check_trace=False))
 
-    def bound(*tensors: torch.Tensor) -> Any:
-        given = iter(tensors)
+    def bound(*traced: torch.Tensor) -> Any:
+        given = iter(traced)
         all = [next(given) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
         args, kwargs = tree_unflatten(all, spec)
         return example.fn(*args, **kwargs)
 
-    made = torch.jit.trace(bound, tuple(_tensors(example.args, example.kwargs)), check_trace=False)
+    made = torch.jit.trace(bound, tuple(tensors(example.args, example.kwargs)), check_trace=False)
     found = _captured(made)
     assert isinstance(found.saving, Saving)
     saving = replace(found.saving, read=lambda path: _of_tensors(_loaded(str(path))))
@@ -32,11 +32,7 @@ def _trace(example: Example) -> Captured:
 
 
 def _of_tensors(program: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda *args, **kwargs: program(*_tensors(args, kwargs))
-
-
-def _tensors(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[torch.Tensor]:
-    return [leaf for leaf in tree_leaves((args, dict(kwargs))) if isinstance(leaf, torch.Tensor)]
+    return lambda *args, **kwargs: program(*tensors(args, kwargs))
 
 
 def _script(example: Example) -> Captured:

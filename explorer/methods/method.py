@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import torch
+from torch.utils._pytree import tree_leaves
 
 from explorer.ir.methods import ViewData
 from explorer.ir.record import LineData, TextData
@@ -58,6 +61,17 @@ class Method:
     how: str
     capture: Callable[[Example], Captured]
     missing: Callable[[], str] = field(default=lambda: "")
+
+
+def tensors(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[torch.Tensor]:
+    """The tensors among the arguments of a call, in order: what a graph without Python takes."""
+    return [leaf for leaf in tree_leaves((args, dict(kwargs))) if isinstance(leaf, torch.Tensor)]
+
+
+def in_graph(control: Iterable[str]) -> str:
+    """What a graph holds of branches and loops, in words."""
+    found = ", ".join(control)
+    return f"in the graph: {found}" if found else "none in the graph: loops are unrolled, one branch was followed"
 
 
 def view(title: str, text: str, language: str = "python") -> ViewData:
