@@ -30,7 +30,7 @@ from explorer.bytecode.encode import encode
 from explorer.bytecode.flow import bound, flow, stack_depths
 from explorer.bytecode.ops import OPS
 from explorer.capture.progress import progress
-from explorer.capture.resume import Continuation, split
+from explorer.capture.resume import Continuation, Slot, error_in, split
 from explorer.ir.bytecode import Code, Instruction
 
 _NEVER = frozenset(
@@ -40,12 +40,12 @@ _NEVER = frozenset(
 """What capture does not split at either, and what pushes a null."""
 
 
-Places = tuple[bool | None, ...]
-"""For each place of the stack, from the bottom: whether it holds a value, and no null; None where that depends."""
+Places = tuple[Slot | None, ...]
+"""What each place of the stack holds, from the bottom; None where that depends."""
 
 
 def places(code: Code) -> dict[int, Places | None]:
-    """The stack before each instruction; None where an exception is handled, or two ways there differ."""
+    """The stack before each instruction; None where two ways there differ."""
     edges = flow(code)
     depths = stack_depths(code)
     found: dict[int, Places | None] = {}
@@ -59,9 +59,10 @@ def places(code: Code) -> dict[int, Places | None]:
         instruction = code.instructions[position]
         for successor, jumps in edges.after[position]:
             work.append((successor, _after(stack, instruction, depths[code.instructions[successor].id], jumps)))
-        at = edges.handler_at[position]
-        if at is not None:
-            work.append((at, None))
+        handler, at = edges.handler[position], edges.handler_at[position]
+        if handler is not None and at is not None:
+            offset = (None,) * handler.push_offset  # where it was raised: another place in a split body
+            work.append((at, None if stack is None else (*stack[: handler.depth], *offset, "value")))
     return found
 
 
@@ -69,7 +70,9 @@ def _after(stack: Places | None, i: Instruction, depth: int, jumps: bool) -> Pla
     if stack is None:
         return () if depth == 0 and i.op != "POP_EXCEPT" else None
     if i.op == "PUSH_NULL":
-        return (*stack, False)
+        return (*stack, "null")
+    if i.op == "PUSH_EXC_INFO":
+        return (*stack[:-1], "error", "value")
     if i.op in ("LOAD_METHOD", "LOAD_SUPER_METHOD"):
         return (*stack[: depth - 2], None, None)
     if i.op == "LOAD_FAST_AND_CLEAR":
@@ -84,7 +87,8 @@ def _after(stack: Places | None, i: Instruction, depth: int, jumps: bool) -> Pla
     else:  # what is under the topmost value that it touches is none of its business; nulls are for calls alone
         consumed = 0 if depth > before else before - depth + (depth == before)
     kept = max(0, before - consumed)
-    return (*stack[:kept], *[True] * (depth - kept))
+    made: Places = ("value",) * (depth - kept)
+    return (*stack[:kept], *made)
 
 
 def splits(function: types.FunctionType) -> Iterator[tuple[str, types.CodeType]]:
@@ -99,17 +103,42 @@ def splits(function: types.FunctionType) -> Iterator[tuple[str, types.CodeType]]
         certain, possible = names[instruction.id]
         if stack is None or None in stack or instruction.op in _NEVER or (possible - certain - cells):
             continue
+        if instruction.op == "SWAP" and "error" in stack:  # nothing breaks there
+            continue
         yield f"{instruction.id} {instruction.op}", encode(divided(code, position, stack, sorted(certain - cells)))
 
 
-def divided(code: Code, position: int, stack: Places, locals: list[str]) -> Code:
+def divided(code: Code, position: int, stack: tuple[Slot, ...], locals: list[str]) -> Code:
     def load(made: Continuation) -> types.CodeType:
         return encode(made.code)
 
     instructions, _ = split(code, position, stack, locals, base=None, frame="r", load=load)
+    found = [build.store_fast(error_in(place)) for place, slot in enumerate(stack) if slot == "error"]
+    handlers = code.handlers
+    if found:  # whoever jumps to the instruction comes by what keeps the exceptions
+        at, moved = instructions[position].id, "r/at"
+        first, *rest = _handled(found)
+        there = replace(instructions[position], id=moved)
+        instructions[position : position + 1] = [replace(first, id=at), *rest, there]
+        handlers = tuple(replace(h, end=moved if h.end == at else h.end) for h in handlers)
     numbered = build.number("r", instructions)
     named = [i.arg for i in numbered if i.op in ("LOAD_FAST", "STORE_FAST") and i.arg not in (*code.cells, *code.frees)]
-    return replace(code, instructions=numbered, locals=tuple(dict.fromkeys((*code.locals, *named))))
+    return replace(code, instructions=numbered, handlers=handlers, locals=tuple(dict.fromkeys((*code.locals, *named))))
+
+
+def _handled(stores: list[Instruction]) -> list[Instruction]:
+    """Keep what is handled, outermost first: each has the one before as its context, in these programs."""
+    steps: list[Instruction] = []
+    for deep, store in enumerate(reversed(stores)):
+        steps += [*build.call([build.load_const(handled)], [[build.load_const(deep)]]), store]
+    return steps
+
+
+def handled(deep: int) -> BaseException | None:
+    error = sys.exc_info()[1]
+    for _ in range(deep):
+        error = error and error.__context__
+    return error
 
 
 # Functions whose rest is hard to take out: each is called without arguments, and checks nothing itself.
@@ -168,6 +197,47 @@ def raises_in_with() -> Any:
         {}[out[0]]
         out.append(2)
     return out
+
+
+def in_except_blocks() -> Any:
+    out = []
+    for name in ("no", "3", None):
+        try:
+            out.append(int(name))
+        except ValueError as error:
+            out.append((str(error), sys.exc_info()[0]))
+            try:
+                raise KeyError(len(out))
+            except (TypeError, KeyError) as inner:
+                out.append((type(inner.__context__), inner.args))
+                continue
+            finally:
+                out.append(sys.exc_info()[0])
+        except TypeError:
+            out.append(sys.exc_info()[0])
+            name = out.pop()
+        else:
+            out.append(sys.exc_info()[1])
+        finally:
+            out.append(name)
+    return out, sys.exc_info()[1]
+
+
+def reraises() -> Any:
+    out = []
+    try:
+        try:
+            {}[len(out)]
+        except KeyError as error:
+            out.append(error.args)
+            try:
+                raise
+            except LookupError as again:
+                out.append(again is error)
+            raise IndexError(out[0]) from error
+    except IndexError as last:
+        out.append((type(last.__cause__), last.__suppress_context__))
+        raise
 
 
 def cells_live_across() -> Any:
@@ -262,7 +332,8 @@ def uses_super() -> Any:
 
 
 PROGRAMS: list[Callable[[], Any]] = [
-    in_a_loop, in_with_and_try, returns_from_with, raises_in_with, cells_live_across, arguments_in_cells,
+    in_a_loop, in_with_and_try, returns_from_with, raises_in_with, in_except_blocks, reraises, cells_live_across,
+    arguments_in_cells,
     comprehensions, same_comprehension_twice, iterators_on_the_stack, expressions,
 ]  # fmt: skip
 METHODS = [Derived.__init__, Derived.named]

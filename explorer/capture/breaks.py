@@ -32,8 +32,8 @@ def not_splittable(code: Code, frame: Frame) -> Why | None:
     instruction = code.instructions[position]
     if instruction.op in _NEVER:
         return Why(reasons.FRAME_BREAK, f"at {instruction.op}")
-    if frame.handled:
-        return Why(reasons.FRAME_BREAK, "inside an except block")
+    if any(frame.stack[each.place : each.place + 1] != [each.below] for each in frame.handled):
+        return Why(reasons.FRAME_BREAK, "inside an except block that moved what it handles")
     handler = handlers_by_position(code)[position]
     if handler is not None and any(value is NULL for value in frame.stack[: handler.depth]):
         return Why(reasons.FRAME_BREAK, "inside a call's arguments, under a handler")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from explorer.capture.steps import Seen
 from explorer.capture.values.base import Raised, Value
+from explorer.capture.values.constant import Constant
 from explorer.capture.values.functions import CellValue
 from explorer.ir.bytecode import Code, Handler
 
@@ -21,6 +23,23 @@ class Null(Value):
 
 
 NULL = Null()
+
+
+class Offset(Constant):
+    """Where an exception was raised, for the line that a traceback shows. Rebuilt, it is the function's start: offsets
+    in residual code are others."""
+
+    def constant(self) -> Any:
+        return 0
+
+
+@dataclass(frozen=True)
+class Handled:
+    """An exception being handled. `below` is the stack's entry, at `place`, that says what was handled before."""
+
+    error: Value
+    place: int
+    below: Value
 
 
 class Frame:
@@ -42,7 +61,7 @@ class Frame:
         self.position = 0
         self.index = index
         self.handlers = handlers
-        self.handled: list[Value] = []
+        self.handled: list[Handled] = []
         self.pending: Raised | None = None
         self.result: Value | None = None
         self.yielded: Value | None = None

@@ -20,6 +20,7 @@ import torch
 
 from explorer.capture import reasons
 from explorer.capture.model import BINARY, COMPARE, INPLACE, UNARY, is_number
+from explorer.capture.onward import as_it_was, traceback_of
 from explorer.capture.rules import positional
 from explorer.capture.values.base import Value, unsupported
 from explorer.capture.values.constant import Constant
@@ -835,3 +836,9 @@ def _context_get(t: Tracer, variable: Value, *default: Value) -> Value:
 def _never(t: Tracer, *args: Value, **kwargs: Value) -> Value:
     """Breaks."""
     unsupported(reasons.UNTRACEABLE_CALL, "a builtin that reads or changes the world")
+
+
+@positional(traceback_of, as_it_was)
+def _traceback(t: Tracer, *args: Value) -> Value:
+    """Tracebacks are real frames' alone."""
+    return NONE

@@ -31,7 +31,7 @@ WARN, WARN_CALLER, LOG = map(hook.unwatched, (warn, warn_caller, log))
 def _settled(value: Value) -> bool:
     """Whether the value is now what it will be when the graph has run."""
     if isinstance(value, ExceptionValue):
-        return not value.overlay and all(map(_settled, value.args))
+        return not value.overlay.keys() - {"__context__"} and all(map(_settled, value.args))
     if isinstance(value, TupleValue):
         return all(isinstance(item, Value) and _settled(item) for item in value.items)
     return isinstance(value, (Constant, ClassValue, SizeValue))

@@ -5,6 +5,7 @@ Imports no torch, so that it can be tested on any Python.
 
 from __future__ import annotations
 
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +18,16 @@ class Again:
     def __init__(self, function: Callable[..., Any], *arguments: Any) -> None:
         self.function = function
         self.arguments = arguments
+
+
+def traceback_of(error: BaseException) -> types.TracebackType | None:
+    return error.__traceback__
+
+
+def as_it_was(error: BaseException, traceback: types.TracebackType | None) -> None:
+    """Take back what raising `error` once more, to handle it again, did to its traceback."""
+    if traceback is not None:
+        error.__traceback__ = traceback
 
 
 def go_on(function: Callable[..., Any], *arguments: Any) -> Any:

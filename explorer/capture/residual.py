@@ -18,12 +18,12 @@ from explorer.capture import reasons
 from explorer.capture.effects import Change
 from explorer.capture.frame import NULL, Frame
 from explorer.capture.rebuild import Rebuilder
-from explorer.capture.resume import TEMP, Continuation, split
+from explorer.capture.resume import TEMP, Continuation, Slot, error_in, restored, split
 from explorer.capture.values.base import Value, unsupported
 from explorer.capture.values.constant import Constant
 from explorer.capture.values.objects import DELETED
 from explorer.core.origin import origin, synthetic
-from explorer.ir.bytecode import Code, Instruction
+from explorer.ir.bytecode import Code, Handler, Instruction
 from explorer.ir.capture import Hole, Input
 
 if TYPE_CHECKING:
@@ -74,15 +74,17 @@ def breaking(t: Tracer, frame: Frame) -> Residual:
     needed = [name for name in code.locals if name in live[instruction.id] and name not in cells]
     bound = [name for name in needed if _is_bound(t, frame, name)]
     r = Rebuilder(t)
-    placed: list[str | None] = []
+    handled = {each.place: each.error for each in frame.handled}
+    slots: list[Slot] = []
+    placed: dict[int, str] = {}
     with origin(synthetic("values at the break")):
-        for value in frame.stack:
+        for place, value in enumerate(frame.stack):
+            slots.append("null" if value is NULL else "error" if place in handled else "value")
             if value is NULL:
-                placed.append(None)
                 continue
-            r.value(value)
-            placed.append(r.temp())
-            r.emit("STORE_FAST", placed[-1])
+            r.value(handled.get(place, value))
+            placed[place] = error_in(place) if place in handled else r.temp()
+            r.emit("STORE_FAST", placed[place])
         held: list[tuple[str, str]] = []
         for name in bound:
             r.value(t.load_local(frame, name))
@@ -96,29 +98,30 @@ def breaking(t: Tracer, frame: Frame) -> Residual:
             if name not in bound and name in t.given.locals:
                 r.body.append(build.delete_fast(name))
         r.finish_deferred()
-        for slot in placed:
-            r.body.append(build.instruction("PUSH_NULL") if slot is None else build.load_fast(slot))
+        stacked, handlers = restored(slots, lambda place: build.load_fast(placed[place]), f"{t.name}/break")
+        r.body += build.at(instruction.span, stacked)
         temps = sorted({i.arg for i in (*r.loads, *r.body) if i.op == "STORE_FAST" and str(i.arg).startswith(TEMP)})
         for temp in temps:
             r.body += [build.load_const(None), build.store_fast(temp)]
-    tail, continuations = _onward(t, frame, bound)
-    return _assemble(t, r, r.body, tail, tuple(continuations))
+    tail, continuations = _onward(t, frame, slots, bound)
+    return _assemble(t, r, r.body, tail, tuple(continuations), handlers)
 
 
 def _is_bound(t: Tracer, frame: Frame, name: str) -> bool:
     return name in frame.locals or (name in t.given.locals and not t.is_unbound(name))
 
 
-def _onward(t: Tracer, frame: Frame, bound: Sequence[str]) -> tuple[list[Instruction], list[Continuation]]:
+def _onward(
+    t: Tracer, frame: Frame, slots: Sequence[Slot], bound: Sequence[str]
+) -> tuple[list[Instruction], list[Continuation]]:
     """The original body, with the breaking instruction followed by calls of continuations."""
     if t.code.instructions[frame.position].op in ("LOAD_METHOD", "LOAD_SUPER_METHOD"):
         unsupported(reasons.FRAME_BREAK, "at a method load")
-    present = [value is not NULL for value in frame.stack]
     history = t.given.history
     return split(
         t.code,
         frame.position,
-        present,
+        slots,
         bound,
         base=history.base,
         is_continuation=history.body is not None,
@@ -252,7 +255,12 @@ def _has_python_setattr(target: Any) -> bool:
 
 
 def _assemble(
-    t: Tracer, r: Rebuilder, body: list[Instruction], tail: list[Instruction], continuations: Sequence[Continuation]
+    t: Tracer,
+    r: Rebuilder,
+    body: list[Instruction],
+    tail: list[Instruction],
+    continuations: Sequence[Continuation],
+    handlers: Sequence[Handler] = (),
 ) -> Residual:
     with origin(synthetic("deferred")):
         r.finish_deferred()
@@ -279,7 +287,7 @@ def _assemble(
         t.code,
         instructions=instructions,
         locals=locals,
-        handlers=t.code.handlers if tail else (),
+        handlers=(*t.code.handlers, *handlers) if tail else (),
         original=None,
     )
     return Residual(code, outputs, inputs, list(continuations), calls_graph)

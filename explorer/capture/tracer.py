@@ -15,7 +15,7 @@ from explorer.capture import reasons
 from explorer.capture.ambient import Ambient
 from explorer.capture.calls import STDLIB_DIR, TORCH_DIR, Calls
 from explorer.capture.effects import Effects
-from explorer.capture.frame import Frame
+from explorer.capture.frame import Frame, Offset
 from explorer.capture.library import text_of
 from explorer.capture.model import DataModel
 from explorer.capture.opcodes import OPCODES
@@ -25,7 +25,7 @@ from explorer.capture.values.base import NotConstant, Raised, Value, unsupported
 from explorer.capture.values.constant import Constant
 from explorer.capture.values.containers import DictValue, InstanceDict, ListValue, TupleValue
 from explorer.capture.values.functions import CellValue, HostValue
-from explorer.capture.values.objects import ModuleValue, ObjectValue, type_attribute
+from explorer.capture.values.objects import ExceptionValue, ModuleValue, ObjectValue, type_attribute
 from explorer.capture.wrap import from_python, wrap
 from explorer.config import Config
 from explorer.core.origin import origin, origins
@@ -160,6 +160,7 @@ class Tracer(Calls, DataModel):
                 raise pending
             self.step(frame)
         except Raised as raised:
+            self._in_context(raised.value)
             del self.frames[depth:]
             if not self._handle(frame, raised):
                 if depth > 1:
@@ -188,6 +189,12 @@ class Tracer(Calls, DataModel):
             if target is not None:
                 frame.position = frame.index[target]
 
+    def _in_context(self, error: Value) -> None:
+        """Link an exception that the program just made to the one it was handling then."""
+        if isinstance(error, ExceptionValue) and error.source is None and "__context__" not in error.overlay:
+            handled = next((f.handled[-1].error for f in reversed(self.frames) if f.handled), None)
+            error.overlay["__context__"] = Constant(None) if handled is None or handled is error else handled
+
     def _handle(self, frame: Frame, raised: Raised) -> bool:
         """Go to the handler of the instruction just run; False where there is none."""
         position = frame.position - 1
@@ -196,7 +203,7 @@ class Tracer(Calls, DataModel):
             return False
         del frame.stack[handler.depth :]
         if handler.push_offset:
-            frame.push(Constant(position))
+            frame.push(Offset(position))
         frame.push(raised.value)
         frame.position = frame.index[handler.target]
         return True

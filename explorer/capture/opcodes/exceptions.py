@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from explorer.capture import reasons
-from explorer.capture.frame import Frame
+from explorer.capture.frame import Frame, Handled
 from explorer.capture.opcodes.table import OPCODES
 from explorer.capture.values.base import Raised, Value, unsupported
 from explorer.capture.values.constant import Constant
@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 def push_exc_info(t: Tracer, f: Frame, i: Instruction) -> None:
     """Put the exception handled so far below the new one."""
     error = f.pop()
-    f.push(f.handled[-1] if f.handled else Constant(None))
-    f.handled.append(error)
+    below = f.handled[-1].error if f.handled else Constant(None)
+    f.handled.append(Handled(error, len(f.stack), below))
+    f.push(below)
     f.push(error)
 
 
@@ -47,7 +48,7 @@ def raise_varargs(t: Tracer, f: Frame, i: Instruction) -> None:
     """raise, raise error, raise error from cause."""
     cause = f.pop() if i.arg == 2 else None
     if i.arg == 0:
-        handled = next((g.handled[-1] for g in reversed(t.frames) if g.handled), None)
+        handled = next((g.handled[-1].error for g in reversed(t.frames) if g.handled), None)
         if handled is None:
             t.raise_(RuntimeError, "No active exception to reraise")
         raise Raised(handled)

@@ -551,16 +551,24 @@ class ExceptionValue(ObjectValue):
             return t.new_tuple(self.args)
         if name == "value" and issubclass(self.cls, StopIteration):
             return self.args[0] if self.args else Constant(None)
-        if name in ("__traceback__", "__cause__", "__context__", "__suppress_context__", "__notes__"):
-            return self.overlay.get(name, Constant(None))
+        if name == "__traceback__" and name not in self.overlay:
+            unsupported(reasons.ATTRIBUTE, "the traceback of an exception, which only a real frame has")
+        if name in _LINKS:
+            return self.overlay.get(name) or self._link(t, name)
         if name == "with_traceback":
             return t.host(lambda args, kwargs: self)
         if name == "name" and issubclass(self.cls, AttributeError):
             return Constant(None)
         return super().find(t, name)
 
+    def _link(self, t: Tracer, name: str) -> Value:
+        """What links the exception to others, where the program has not set it."""
+        if self.source is not None and self.given is not MISSING:
+            return t.wrap(Attr(self.source, name), getattr(self.given, name, None))
+        return Constant("__cause__" in self.overlay) if name == "__suppress_context__" else Constant(None)
+
     def set_attr(self, t: Tracer, name: str, value: Value | None) -> None:
-        if name in ("__traceback__", "__cause__", "__context__", "__suppress_context__") and value is not None:
+        if name in _LINKS and value is not None:
             self.overlay[name] = value
             return
         super().set_attr(t, name, value)
@@ -578,9 +586,21 @@ class ExceptionValue(ObjectValue):
         return super().method(t, name, args, kwargs)
 
     def rebuild(self, r: Rebuilder) -> None:
-        if self.overlay.keys() - {"__traceback__", "__cause__", "__context__", "__suppress_context__"}:
+        if self.overlay.keys() - _LINKS:
             unsupported(reasons.NOT_REBUILT, f"a {self.cls.__name__} with attributes")
         r.call(self.cls, self.args)
+        order = ("__cause__", "__context__", "__suppress_context__", "__notes__")
+        links = [name for name in order if name in self.overlay]
+        if links:
+            made = r.store_new(self)
+            for name in links:  # setting __cause__ sets __suppress_context__
+                r.value(self.overlay[name])
+                r.emit("LOAD_FAST", made)
+                r.emit("STORE_ATTR", name)
+            r.emit("LOAD_FAST", made)
+
+
+_LINKS = frozenset({"__traceback__", "__cause__", "__context__", "__suppress_context__", "__notes__"})
 
 
 class SuperValue(Value):
