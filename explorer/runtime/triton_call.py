@@ -13,6 +13,7 @@ import torch
 
 from explorer.ir.program import Generated
 from explorer.ir.target import Target
+from explorer.runtime.timing import occupy_card
 from explorer.runtime.triton_version import launcher
 from explorer.runtime.wrapper import execute
 
@@ -99,6 +100,7 @@ def profiler(generated: Generated, kernels: Kernels) -> Callable[[Sequence[Any]]
 def _timed(function: Callable[..., Any], order: list[Iterator[str]], marks: Marks) -> Callable[..., Any]:
     def run(*args: Any, **kwargs: Any) -> Any:
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
+        occupy_card()
         start.record()
         made = function(*args, **kwargs)
         end.record()

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from explorer.runtime.timing import occupy_card
 from explorer.stock.half import Half
 from explorer.stock.run import StockRun
 
@@ -19,8 +20,6 @@ LONGEST = 0.25
 
 RUNS = 20
 LIBRARY = "extern_kernels"
-BUSY = 400_000
-"""Cycles of a card, 0.2 to 0.4 ms: longer than it takes to queue a call."""
 
 
 def profile(run: StockRun) -> dict[str, dict[str, Mapping[str, float]]]:
@@ -93,10 +92,10 @@ def _on_processor(function: Callable[..., Any], args: tuple[Any, ...], kwargs: d
 
 
 def _on_card(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, float]:
-    """By the card's own clock. The card is kept busy until all is queued: it would else wait for the processor."""
+    """By the card's own clock."""
     cuda: Any = torch.cuda
     begin, end = cuda.Event(enable_timing=True), cuda.Event(enable_timing=True)
-    cuda._sleep(BUSY)
+    occupy_card()
     begin.record()
     result = function(*args, **kwargs)
     end.record()
