@@ -18,7 +18,7 @@ from explorer.ir.record import CompileData, HalfData, StageData
 from explorer.stock.run import stock_run
 from explorer.view import html
 from explorer.view.provenance import Provenance, provenance, unsourced
-from stock_compiling import generated, nothing_built
+from stock_compiling import generated, inference, nothing_built
 
 SCALE = 3.0
 HERE = __file__
@@ -189,6 +189,19 @@ def test_kernels_lead_to_the_lines_that_they_compute(stock: CompileData, links: 
     for half in (forward, backward):
         lines = {source for kernel in half.kernels for source in links.source_lines(kernel.id)}
         assert line_of(block, "hidden =") in lines and line_of(block, "return") in lines
+
+
+def test_a_kernel_moves_each_place_that_it_reads_or_writes_once() -> None:
+    table, where, x = torch.ones(1000, 16), torch.tensor([1, 5, 5]), torch.ones(32, 16)
+
+    def moved(fn: Callable[..., Tensor], *args: Tensor) -> int:
+        return sum(kernel.bytes for kernel in inference(fn, *args).kernels)
+
+    assert moved(lambda a, b: torch.sin(a + b) * a, x, x + 1) == 3 * 32 * 16 * 4
+    assert moved(lambda a: a[4:8] + 1, x) == 2 * 4 * 16 * 4
+    assert moved(lambda a, b: a + b, x, x[0]) == (32 * 16 * 2 + 16) * 4
+    assert moved(lambda a: a.sum(1), x) == (32 * 16 + 32) * 4
+    assert moved(lambda a, i: a[i] + 1, table, where) == 2 * 3 * 16 * 4 + 3 * 8
 
 
 def changed_lines(before: HalfData, after: HalfData) -> Iterator[str]:

@@ -8,12 +8,15 @@ from collections.abc import Iterator
 from time import perf_counter
 from typing import Any
 
+import sympy
+from torch._inductor.dependencies import MemoryDep, StarDep
 from torch._inductor.virtualized import V
 
 from explorer.ir import record as data
 from explorer.stock.causes import Causes
 from explorer.stock.half import Half
 from explorer.stock.hook import Call, Hook, Watch
+from explorer.stock.lowering import hint_of
 from explorer.stock.observation import Compile, Observation
 
 EQUAL_LINES = "lines of the kernel that read alike"
@@ -106,11 +109,10 @@ def _finish(compile: Compile, half: Half, lowering: Any, written: Any) -> None:
         text = _kernel_text(compile, generating, own, ids, language, source)
         for number, group in enumerate(groups, 1):
             each = id if len(groups) == 1 else f"{id}.{number}"
-            touched, internal = facts.touched(group)
-            half.items.append(data.ItemData(each, "kernel", group, internal=internal))
+            half.items.append(data.ItemData(each, "kernel", group, internal=facts.internal(group)))
             shown = text if number == 1 else _elsewhere(own, function, each, text.language)
-            moved = facts.bytes(touched)
-            half.kernels.append(data.KernelData(each, function, language, shown, group, moved, facts.flops(group)))
+            work = facts.bytes(group), facts.flops(group)
+            half.kernels.append(data.KernelData(each, function, language, shown, group, *work))
     half.wrapper = _wrapper_text(compile, half, written.value if hasattr(written, "value") else str(written))
 
 
@@ -126,14 +128,16 @@ class _Facts:
 
     def __init__(self, half: Half, lowering: Any) -> None:
         self._operations = {operation.id: operation for operation in half.operations}
-        self._sizes = {buffer.name: buffer.bytes for buffer in half.buffers}
+        self._half = half
         self._removed = {half.named(name) for name in lowering.removed_buffers}
+        self._uses: dict[str, Any] = {}
         self._bodies: dict[str, Any] = {}
         self._group: dict[str, int] = {}
         for number, group in enumerate(lowering.scheduler.nodes):
             for node in group.get_nodes():
                 self._group[half.named(node.get_name())] = number
                 self._bodies[half.named(node.get_name())] = getattr(node, "_body", None)
+                self._uses[half.named(node.get_name())] = node.read_writes
 
     def groups(self, ids: tuple[str, ...]) -> list[tuple[str, ...]]:
         """Operations of one generated function by the loops that they share."""
@@ -143,17 +147,23 @@ class _Facts:
             found[group] = (*found.get(group, ()), id)
         return list(found.values())
 
-    def touched(self, ids: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The buffers that go through memory, and those that never do."""
+    def internal(self, ids: tuple[str, ...]) -> tuple[str, ...]:
+        """The buffers that never go through memory."""
         found: dict[str, None] = {}
         for id in ids:
             if (operation := self._operations.get(id)) is not None:
                 found.update(dict.fromkeys((*operation.reads, *operation.writes)))
-        internal = tuple(name for name in found if name in self._removed)
-        return tuple(name for name in found if name not in self._removed), internal
+        return tuple(name for name in found if name in self._removed)
 
-    def bytes(self, names: tuple[str, ...]) -> int:
-        return sum(self._sizes.get(name, 0) for name in names)
+    def bytes(self, ids: tuple[str, ...]) -> int:
+        """What goes through memory at least: each place that a loop reads or writes, once."""
+        found: dict[tuple[str, str], int] = {}
+        for uses in (self._uses[id] for id in ids if id in self._uses):
+            for use in (*uses.reads, *uses.writes):
+                if isinstance(use, (MemoryDep, StarDep)) and self._half.named(use.name) not in self._removed:
+                    place = use.name, str(use.index) if isinstance(use, MemoryDep) else "all"
+                    found[place] = max(found.get(place, 0), _moved(use))
+        return sum(found.values())
 
     def flops(self, ids: tuple[str, ...]) -> int:
         """Arithmetic of the loop bodies, each operation at every point."""
@@ -165,6 +175,14 @@ class _Facts:
                     points *= int(V.graph.sizevars.optimization_hint(size, fallback=1))
                 total += points * sum(count for name, count in body.op_counts.items() if name not in _FREE)
         return total
+
+
+def _moved(use: MemoryDep | StarDep) -> int:
+    """The bytes of one access of a loop. Where the index is itself read, each point may be elsewhere in the buffer."""
+    points = use.get_numel()
+    if isinstance(use, MemoryDep) and use.is_indirect():
+        points = sympy.Min(points, sympy.Mul(*use.size))
+    return (hint_of(points) or 0) * int(V.graph.get_dtype(use.name).itemsize)
 
 
 def source_of(body: str) -> tuple[str, str]:

@@ -106,9 +106,9 @@ def _buffers(half: Half, lowering: Any) -> None:
     names = set(lowering.get_output_names())
     for name, value in lowering.graph_inputs.items():
         id = half.ids.get(name)
-        half.buffers.append(data.BufferData(name, layout(value), "input", (id,) if id else ()))
-    for name in lowering.constants:
-        half.buffers.append(data.BufferData(name, str(lowering.constants[name].dtype), "constant", ()))
+        half.buffers.append(data.BufferData(name, layout(value), "input", (id,) if id else (), bytes=_bytes(value)))
+    for name, value in lowering.constants.items():
+        half.buffers.append(data.BufferData(name, str(value.dtype), "constant", (), bytes=value.nbytes))
     for buffer in lowering.buffers:
         operation = getattr(buffer, "get_defining_op", lambda: None)()
         loops = getattr(buffer, "data", None)
