@@ -1,11 +1,11 @@
 // A reason as it stands in a pane: its title leads to the catalogue, its particulars follow.
 
-import { h } from "./dom";
+import { button, h } from "./dom";
 import type { Context } from "./pane";
 import type { WhyData } from "./record";
 
 export function because(why: WhyData, context: Pick<Context, "reason">): HTMLElement {
-  const title = h("button", { type: "button", class: "ex-reason", title: why.code, onclick: () => context.reason(why.code) }, why.title);
+  const title = button("ex-reason", why.title, () => context.reason(why.code), { title: why.code });
   return h("span", { class: "ex-because" }, title, why.detail ? h("span", { class: "ex-detail" }, why.detail) : null);
 }
 

@@ -1,6 +1,6 @@
 // The catalogue of reasons: what each means, what one can do, and where this record names it.
 
-import { h } from "./dom";
+import { button, h } from "./dom";
 import { key } from "./element";
 import { halfName } from "./stages";
 import type { CompileData, RecordData } from "./record";
@@ -55,14 +55,14 @@ export function page(record: RecordData, code: string, go: (mention: Mention) =>
   if (!reason) {
     const rows = reasons.map(each =>
       h("tr", {},
-        h("td", {}, h("button", { type: "button", class: "ex-link", onclick: () => open(each.code) }, each.title)),
+        h("td", {}, button("ex-link", each.title, () => open(each.code))),
         h("td", {}, h("code", {}, each.code)), h("td", {}, String(mentions(record, each.code).length))));
     const head = h("tr", {}, h("th", {}, "Reason"), h("th", {}, "Code"), h("th", {}, "Named"));
     return h("table", { class: "ex-table" }, h("thead", {}, head), h("tbody", {}, ...rows));
   }
   const named = mentions(record, code);
   const rows = named.slice(0, LISTED).map(each =>
-    h("li", {}, h("button", { type: "button", class: "ex-link", onclick: () => go(each) }, `${each.compile}: ${each.text}`)));
+    h("li", {}, button("ex-link", `${each.compile}: ${each.text}`, () => go(each))));
   return h(
     "div", {},
     h("p", {}, h("code", {}, reason.code)),
@@ -71,6 +71,6 @@ export function page(record: RecordData, code: string, go: (mention: Mention) =>
     h("h3", {}, `In this record (${named.length})`),
     named.length ? h("ul", { class: "ex-list" }, ...rows) : h("p", {}, "Only an attempt named it; nothing that remains does."),
     named.length > LISTED ? h("p", {}, `${named.length - LISTED} more are not listed.`) : null,
-    h("p", {}, h("button", { type: "button", class: "ex-link", onclick: () => open("") }, "All reasons in this record")),
+    h("p", {}, button("ex-link", "All reasons in this record", () => open(""))),
   );
 }

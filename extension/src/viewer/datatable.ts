@@ -1,6 +1,6 @@
 // A table whose columns can be sorted by, whose rows can stand for elements, and which can be saved as text.
 
-import { h } from "./dom";
+import { button, h } from "./dom";
 import type { Key } from "./element";
 import { Linked } from "./linked";
 import type { Selection } from "./selection";
@@ -113,7 +113,7 @@ export class DataTable<Row> {
         this.all = true;
         this.render();
       };
-      this.more.append(h("button", { type: "button", class: "ex-link", onclick: open }, `Show all ${rows.length}`));
+      this.more.append(button("ex-link", `Show all ${rows.length}`, open));
     }
   }
 
@@ -138,7 +138,7 @@ export class DataTable<Row> {
     const mark = sorted ? (sorted.down ? " ▾" : " ▴") : "";
     return h(
       "th", { ...attributes, "aria-sort": sorted ? (sorted.down ? "descending" : "ascending") : "none" },
-      h("button", { type: "button", class: "ex-sort", onclick: sort }, column.name + mark),
+      button("ex-sort", column.name + mark, sort),
     );
   }
 }

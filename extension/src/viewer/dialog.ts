@@ -1,10 +1,10 @@
 // Pages in front of the viewer: help, the catalogue, what a pane shows.
 
-import { h } from "./dom";
+import { h, tool } from "./dom";
 
 /** Opens a modal page; it is gone when it closes. `side`: along the right edge, so that what it is about stays seen. */
 export function openDialog(root: HTMLElement, title: string, side: boolean, ...body: readonly (Node | string)[]): HTMLDialogElement {
-  const close = h("button", { type: "button", class: "ex-button", "aria-label": "Close", onclick: () => dialog.close() }, "×");
+  const close = tool("×", "Close", () => dialog.close());
   const heading = h("h2", {}, title);
   const dialog = h(
     "dialog", { class: side ? "ex-dialog ex-side" : "ex-dialog", "aria-label": title },

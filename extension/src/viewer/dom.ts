@@ -10,6 +10,16 @@ export function h<K extends keyof HTMLElementTagNameMap>(
   return filled(document.createElement(tag), attributes, children);
 }
 
+/** A button that does something; `text` is its name. */
+export function button(look: string, text: string, run: () => void, more: Attributes = {}): HTMLButtonElement {
+  return h("button", { type: "button", class: look, onclick: run, ...more }, text);
+}
+
+/** A small button with a sign on it, and its name as a title and for screen readers. */
+export function tool(sign: string, name: string, run: () => void, title = name): HTMLButtonElement {
+  return button("ex-button", sign, run, { title, "aria-label": name });
+}
+
 /** The same for SVG. */
 export function svg<K extends keyof SVGElementTagNameMap>(
   tag: K, attributes: Attributes = {}, ...children: readonly Child[]

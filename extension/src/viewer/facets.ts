@@ -1,6 +1,6 @@
 // Filters as a row of buttons that can each be on or off: with none on, everything is shown.
 
-import { h } from "./dom";
+import { button, h } from "./dom";
 import type { Signal } from "./signal";
 
 export interface Facet {
@@ -18,14 +18,13 @@ export class Facets {
 
   show(facets: readonly Facet[]): void {
     const focused = this.element.contains(document.activeElement) ? (document.activeElement as HTMLElement).dataset.facet : undefined;
-    this.element.replaceChildren(...facets.map(each => h(
-      "button",
-      {
-        type: "button", class: "ex-facet", "data-facet": each.id, "aria-pressed": String(this.chosen.value.includes(each.id)),
-        onclick: () => this.toggle(each.id),
-      },
-      each.label, h("span", { class: "ex-count" }, String(each.count)),
-    )));
+    this.element.replaceChildren(...facets.map(each => {
+      const made = button("ex-facet", each.label, () => this.toggle(each.id), {
+        "data-facet": each.id, "aria-pressed": String(this.chosen.value.includes(each.id)),
+      });
+      made.append(h("span", { class: "ex-count" }, String(each.count)));
+      return made;
+    }));
     if (focused !== undefined) this.element.querySelector<HTMLElement>(`[data-facet="${CSS.escape(focused)}"]`)?.focus();
   }
 

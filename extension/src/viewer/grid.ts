@@ -1,6 +1,6 @@
 // The panes of a layout on the page: columns, cells with tabs, and the borders between them, which can be moved.
 
-import { h } from "./dom";
+import { button, h, tool } from "./dom";
 import { dragged } from "./drag";
 import {
   another, closed, kindOf, type Layout, moved, opened, placed, type Side, tabsOf, withCellShares, withColumnShares,
@@ -161,24 +161,20 @@ export class Grid {
   private cell(tabs: readonly string[], active: string): HTMLElement {
     const id = (tab: string, part: string) => `${this.name}-${part}-${tab}`;
     const buttons = tabs.map(tab => {
-      const button = h("button", {
-        type: "button", role: "tab", class: "ex-tab", id: id(tab, "tab"), "data-tab": tab,
-        "aria-selected": String(tab === active), "aria-controls": id(tab, "panel"), tabindex: tab === active ? 0 : -1,
-        onclick: () => this.change(opened(this.layout.value, tab), tab),
-      }, this.title(tab));
-      button.addEventListener("keydown", event => this.key(event, tab, tabs));
-      dragged(button, this.element, (target, place) => this.change(placed(this.layout.value, tab, target, place), tab));
-      return button;
+      const chosen = tab === active;
+      const made = button("ex-tab", this.title(tab), () => this.change(opened(this.layout.value, tab), tab), {
+        role: "tab", id: id(tab, "tab"), "data-tab": tab, "aria-selected": String(chosen), "aria-controls": id(tab, "panel"), tabindex: chosen ? 0 : -1,
+      });
+      made.addEventListener("keydown", event => this.key(event, tab, tabs));
+      dragged(made, this.element, (target, place) => this.change(placed(this.layout.value, tab, target, place), tab));
+      return made;
     });
     const kind = this.kind(active);
     const title = this.title(active);
     const tools = h(
       "div", { class: "ex-tools" },
       menuButton("Add a pane here", "+", () => this.addable(active)),
-      kind ? h("button", {
-        type: "button", class: "ex-button", title: "What am I looking at?", "aria-label": `What ${title} shows`,
-        onclick: () => this.panes.about(kind),
-      }, "?") : null,
+      kind ? tool("?", `What ${title} shows`, () => this.panes.about(kind), "What am I looking at?") : null,
       menuButton("Move, save or close this pane", "⋯", () => this.actions(active), `${title}: move, save or close`),
     );
     const panels = tabs.map(tab => {

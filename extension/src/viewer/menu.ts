@@ -1,6 +1,6 @@
 // A button that opens a menu. The menu is a popover, so that it lies above everything and closes by itself.
 
-import { h } from "./dom";
+import { button, h, tool } from "./dom";
 
 export interface Item {
   readonly label: string;
@@ -10,25 +10,23 @@ export interface Item {
 }
 
 export function menuButton(label: string, glyph: string, items: () => readonly Item[], name = label): HTMLElement {
-  const button = h("button", {
-    type: "button", class: "ex-button", title: label, "aria-label": name, "aria-haspopup": "menu", "aria-expanded": "false",
-  }, glyph);
-  button.addEventListener("click", () => openMenu(button, label, items()));
-  return button;
+  const anchor = tool(glyph, name, () => openMenu(anchor, label, items()), label);
+  anchor.ariaHasPopup = "menu";
+  anchor.ariaExpanded = "false";
+  return anchor;
 }
 
 export function openMenu(anchor: HTMLElement, label: string, items: readonly Item[]): void {
-  const rows = items.map(item =>
-    h("button", {
-      type: "button", role: "menuitem", class: "ex-menu-item", tabindex: -1,
-      "aria-disabled": item.unavailable === undefined ? undefined : "true", title: item.unavailable,
-      onclick: () => {
-        if (item.unavailable !== undefined) return;
-        menu.hidePopover();
-        item.run();
-      },
-    }, item.label),
-  );
+  const rows = items.map(({ label, run, unavailable }) => {
+    const choose = () => {
+      if (unavailable !== undefined) return;
+      menu.hidePopover();
+      run();
+    };
+    return button("ex-menu-item", label, choose, {
+      role: "menuitem", tabindex: -1, "aria-disabled": unavailable === undefined ? undefined : "true", title: unavailable,
+    });
+  });
   const menu = h("div", { role: "menu", popover: "auto", class: "ex-menu", "aria-label": label }, ...rows);
   menu.addEventListener("keydown", event => {
     const at = rows.indexOf(document.activeElement as HTMLButtonElement);

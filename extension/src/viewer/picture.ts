@@ -1,6 +1,6 @@
 // A drawing with the same facts as a table beside it; both can be saved.
 
-import { h } from "./dom";
+import { button, h } from "./dom";
 import type { DataTable } from "./datatable";
 import type { Key } from "./element";
 import { Linked } from "./linked";
@@ -35,7 +35,7 @@ export class Picture<Row> {
   ) {
     this.linked = new Linked(this.canvas, selection, chosen);
     this.choices = h("div", { class: "ex-choices", role: "group", "aria-label": `${title}: shown as` }, ...WAYS.map(each =>
-      h("button", { type: "button", class: "ex-choice", onclick: () => (shown.value = each) }, each === "drawing" ? "Drawing" : "Table")));
+      button("ex-choice", each === "drawing" ? "Drawing" : "Table", () => (shown.value = each))));
     this.element = h(
       "section", { class: "ex-picture" },
       h("header", {}, h("h2", {}, title), ...tools, this.choices),

@@ -2,7 +2,7 @@
 
 import { page } from "./catalogue";
 import { openDialog } from "./dialog";
-import { h } from "./dom";
+import { button, h, tool } from "./dom";
 import { parts, type Key } from "./element";
 import { Follower } from "./follow";
 import { Grid } from "./grid";
@@ -154,8 +154,8 @@ export class Shell {
         "div", { class: "ex-tools" },
         menuButton("Add a pane", "+ Pane", () => this.paneItems()),
         menuButton("Save as a file", "Save", () => this.saveItems()),
-        h("button", { type: "button", class: "ex-button", title: "The catalogue of reasons", onclick: () => this.reason("") }, "Reasons"),
-        h("button", { type: "button", class: "ex-button", title: "Keys", "aria-label": "Keyboard help", onclick: () => this.help() }, "?"),
+        button("ex-button", "Reasons", () => this.reason(""), { title: "The catalogue of reasons" }),
+        tool("?", "Keyboard help", () => this.help(), "Keys"),
       ),
     );
   }

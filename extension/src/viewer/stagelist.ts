@@ -1,6 +1,6 @@
 // The column at the left: the compiles of the record as a tree, and the stages of the chosen one as a list.
 
-import { h } from "./dom";
+import { button, h } from "./dom";
 import { key } from "./element";
 import type { Activity } from "./follow";
 import { seconds } from "./format";
@@ -57,10 +57,10 @@ export class StageList {
     const compile = this.compile;
     const stages = compile?.stages ?? [];
     const same = stages.filter(each => each.same_as).length;
-    const toggle = h("button", {
-      type: "button", class: "ex-link", "aria-pressed": String(this.unchanged.value),
-      title: "Passes that left the graph as it was", onclick: () => (this.unchanged.value = !this.unchanged.value),
-    }, this.unchanged.value ? `hide ${same} unchanged` : `${same} unchanged`);
+    const shown = this.unchanged.value;
+    const toggle = button("ex-link", shown ? `hide ${same} unchanged` : `${same} unchanged`, () => (this.unchanged.value = !shown), {
+      "aria-pressed": String(shown), title: "Passes that left the graph as it was",
+    });
     this.heading.replaceChildren(h("span", {}, "Stages"), ...(same > 0 ? [toggle] : []));
     const total = Math.max(...stages.map(each => each.seconds), 1e-9);
     this.list.replaceChildren(...this.visible.map(stage => this.option(compile as CompileData, stage, total)));

@@ -1,6 +1,6 @@
 // The line at the foot: what is selected, and the chain of its causes and effects in words.
 
-import { h } from "./dom";
+import { button, h } from "./dom";
 import { isSourceLine, type Key, parts, syntheticReason } from "./element";
 import { count } from "./format";
 import type { Links } from "./links";
@@ -27,7 +27,7 @@ export class Trail {
   private render(): void {
     const { hovered, pinned } = this.context.selection;
     const what = hovered.value ?? pinned.value;
-    const free = h("button", { type: "button", class: "ex-link", onclick: () => (pinned.value = null) }, "unpin (Esc)");
+    const free = button("ex-link", "unpin (Esc)", () => (pinned.value = null));
     if (what === null) {
       this.element.replaceChildren(h("span", { class: "ex-hint-inline" }, "Hover over anything to see what caused it and what it became; click to pin."));
       return;
@@ -37,7 +37,7 @@ export class Trail {
     const { causes, effects } = chainInWords(links, what, files);
     const programs = links.programsOf(what);
     const go = programs.includes(this.context.compile.value) ? [] : programs.slice(0, MOST_NAMED).map(id =>
-      h("button", { type: "button", class: "ex-link", onclick: () => (this.context.compile.value = id) }, `in ${id}`));
+      button("ex-link", `in ${id}`, () => (this.context.compile.value = id)));
     const guessed = links.inferred(what);
     this.element.replaceChildren(
       h("strong", {}, nameOf(what, files)),

@@ -1,6 +1,6 @@
 // Two compiles, stage by stage: the list of stages with what differs, and the texts beside each other.
 
-import { h } from "../dom";
+import { button, h, tool } from "../dom";
 import { fileName } from "../filename";
 import { count, seconds } from "../format";
 import { Links } from "../links";
@@ -51,10 +51,10 @@ export class DiffView {
     const lines = [...new Set([...old.programLines(), ...fresh.programLines()])];
     this.sides = [side(before, old, lines), side(after, fresh, lines)];
     this.stages = stagePairs(pair);
-    const mode = h("button", { type: "button", class: "ex-button", onclick: () => (wishes.mode.value = this.split ? "unified" : "split") });
-    const fold = h("button", { type: "button", class: "ex-button", onclick: () => (wishes.folded.value = !wishes.folded.value) }, "Only differences");
+    const mode = button("ex-button", "", () => (wishes.mode.value = this.split ? "unified" : "split"));
+    const fold = button("ex-button", "Only differences", () => (wishes.folded.value = !wishes.folded.value));
     const step = (by: number, glyph: string, label: string) =>
-      h("button", { type: "button", class: "ex-button", title: label, "aria-label": label, onclick: () => this.step(by) }, glyph);
+      tool(glyph, label, () => this.step(by));
     this.element = h(
       "div", { class: "ex-diff" },
       h("div", { class: "ex-diff-list" }, this.list),

@@ -1,7 +1,7 @@
 // This compile beside another: one of this record, or one of a record from a file.
 
 import { DiffView, type Version } from "../diff/view";
-import { h } from "../dom";
+import { button, h } from "../dom";
 import { openedRecord } from "../opened";
 import type { Context, Pane, PaneKind } from "../pane";
 import type { CompileData } from "../record";
@@ -38,7 +38,7 @@ class Diff implements Pane {
 
   constructor(into: HTMLElement, private readonly context: Context) {
     const file = h("input", { type: "file", accept: ".json,.gz", class: "ex-hidden", "aria-label": "A record's file", tabindex: -1 });
-    const open = h("button", { type: "button", class: "ex-button", onclick: () => file.click() }, "Open a record…");
+    const open = button("ex-button", "Open a record…", () => file.click());
     into.append(h("div", { class: "ex-pane" }, h("div", { class: "ex-bar" }, h("label", {}, "From ", this.other), this.said, open, file), this.body));
     this.wishes = { mode: context.setting<string>("mode", into.clientWidth < 700 ? "unified" : "split"), folded: context.setting<boolean>("folded", false) };
     this.other.addEventListener("change", () => {

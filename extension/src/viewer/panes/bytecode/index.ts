@@ -1,6 +1,6 @@
 // The bytecode, before and after, and the evaluator that walked over it.
 
-import { h } from "../../dom";
+import { button, h, tool } from "../../dom";
 import { key, parts } from "../../element";
 import { fileName } from "../../filename";
 import { count } from "../../format";
@@ -46,12 +46,11 @@ class Bytecode implements Pane {
   private shownCompile = "";
 
   constructor(into: HTMLElement, private readonly context: Context) {
-    const button = (glyph: string, label: string, to: () => number) =>
-      h("button", { type: "button", class: "ex-button", title: label, "aria-label": label, onclick: () => this.go(to()) }, glyph);
+    const step = (sign: string, name: string, to: () => number) => tool(sign, name, () => this.go(to()));
     this.walk = h(
       "div", { class: "ex-walk", role: "group", "aria-label": "Evaluator steps" },
-      button("|◀", "First step", () => 0), button("◀", "Step back ( [ )", () => this.step - 1), this.slider,
-      button("▶", "Step forward ( ] )", () => this.step + 1), button("▶|", "Last step", () => this.last), this.told,
+      step("|◀", "First step", () => 0), step("◀", "Step back ( [ )", () => this.step - 1), this.slider,
+      step("▶", "Step forward ( ] )", () => this.step + 1), step("▶|", "Last step", () => this.last), this.told,
     );
     const pane = h("div", { class: "ex-pane" }, h("div", { class: "ex-bar" }, this.codes, this.walk), this.nothing, this.body, this.details);
     into.append(pane);
@@ -192,12 +191,12 @@ class Bytecode implements Pane {
   private breakNotice(broke: BreakData): HTMLElement {
     const onwards = (broke.continuation ?? "").split(", ").filter(Boolean).flatMap(name => {
       const next = this.context.model.record.value.compiles.find(each => each.title === name);
-      return next ? [h("button", { type: "button", class: "ex-link", onclick: () => (this.context.compile.value = next.id) }, `Go on in ${next.id} ${name}`)] : [];
+      return next ? [button("ex-link", `Go on in ${next.id} ${name}`, () => (this.context.compile.value = next.id))] : [];
     });
     return h(
       "div", { class: "ex-notice ex-warned" },
       h("strong", {}, `⤶ The graph ends here: ${broke.why.title}`), h("span", {}, broke.why.detail ?? ""),
-      h("button", { type: "button", class: "ex-link", onclick: () => this.context.reason(broke.why.code) }, "Why"), ...onwards,
+      button("ex-link", "Why", () => this.context.reason(broke.why.code)), ...onwards,
     );
   }
 
@@ -209,7 +208,7 @@ class Bytecode implements Pane {
       h("tr", { class: state.freshLocals.has(name) ? "ex-fresh" : "" }, h("td", {}, name), h("td", {}, value)));
     const grown = nodes.map(node => {
       const what = key(compile.id, node.id);
-      return h("li", {}, h("button", { type: "button", class: "ex-link", onclick: () => this.context.show("graphs", what) }, node.name), ` = ${node.target}  ${node.type}`);
+      return h("li", {}, button("ex-link", node.name, () => this.context.show("graphs", what)), ` = ${node.target}  ${node.type}`);
     });
     return h(
       "div", { class: "ex-state" },

@@ -1,6 +1,6 @@
 // The generated code, and what compilers below made of it.
 
-import { h } from "../../dom";
+import { button, h } from "../../dom";
 import { fileName } from "../../filename";
 import { bytes, count, seconds } from "../../format";
 import type { Context, Pane, PaneKind } from "../../pane";
@@ -137,18 +137,15 @@ class Code implements Pane {
 
   private kindButton(kind: string, spot: Spot): HTMLElement {
     const chosen = kind === spot.kind;
-    const button = h("button", {
-      type: "button", role: "radio", class: "ex-button", "aria-checked": String(chosen), tabindex: chosen ? 0 : -1,
-      onclick: () => this.choose(kind),
-    }, KINDS[kind] ?? kind);
-    button.addEventListener("keydown", event => {
+    const made = button("ex-button", KINDS[kind] ?? kind, () => this.choose(kind), { role: "radio", "aria-checked": String(chosen), tabindex: chosen ? 0 : -1 });
+    made.addEventListener("keydown", event => {
       const all = [...spot.unit.texts.keys()];
       const by = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
       if (by === undefined) return;
       event.preventDefault();
       this.choose(all[(all.indexOf(kind) + by + all.length) % all.length] ?? kind);
     });
-    return button;
+    return made;
   }
 
   private choose(kind: string): void {

@@ -1,6 +1,6 @@
 // The drawing that one can move about in: SVG where it is near, a canvas where it is far or much, and the keyboard.
 
-import { h } from "../../dom";
+import { h, tool } from "../../dom";
 import type { Key } from "../../element";
 import type { Dispose } from "../../signal";
 import { beginning, between, type Camera, type Extent, held, moved, type Rectangle, showing, whole, zoomed } from "./camera";
@@ -54,15 +54,13 @@ export class Drawing {
   /** `name` begins the ids of its elements. */
   constructor(name: string, private readonly hooks: Hooks) {
     this.layers = new Layers(name);
-    const button = (label: string, glyph: string, run: () => void) =>
-      h("button", { type: "button", class: "ex-button", title: label, "aria-label": label, onclick: run }, glyph);
     this.minimap = new Minimap((x, y) => {
       const { width, height } = this.seen;
       this.to({ ...this.camera, x: x - width / 2, y: y - height / 2 });
     });
     const controls = h(
-      "div", { class: "ex-g-zoom" }, button("Smaller (−)", "−", () => this.zoomBy(1 / ZOOM)), this.scale,
-      button("Larger (+)", "+", () => this.zoomBy(ZOOM)), button("Fit all of it (0)", "⤢", () => this.fit()),
+      "div", { class: "ex-g-zoom" }, tool("−", "Smaller (−)", () => this.zoomBy(1 / ZOOM)), this.scale,
+      tool("+", "Larger (+)", () => this.zoomBy(ZOOM)), tool("⤢", "Fit all of it (0)", () => this.fit()),
     );
     this.element = h(
       "div", {

@@ -1,6 +1,6 @@
 // The choices above the graph: which one, how it is shown, grouped and coloured.
 
-import { h } from "../../dom";
+import { button, h, tool } from "../../dom";
 import { count } from "../../format";
 import type { Context } from "../../pane";
 import type { Dispose, Signal } from "../../signal";
@@ -61,14 +61,12 @@ export class Toolbar {
   private readonly disposers: Dispose[] = [];
 
   constructor(settings: Settings, choose: (id: string) => void, all: (open: boolean) => void, change: () => void) {
-    const button = (text: string, name: string, title: string, onclick: () => void) =>
-      h("button", { type: "button", class: "ex-button", title, "aria-label": name, onclick }, text);
     const step = (by: number) => () => {
       const option = this.views.options[this.views.selectedIndex + by];
       if (option) choose(option.value);
     };
-    this.back = button("◂", "The graph before", "The graph before", step(-1));
-    this.on = button("▸", "The graph after", "The graph after", step(1));
+    this.back = tool("◂", "The graph before", step(-1));
+    this.on = tool("▸", "The graph after", step(1));
     this.views.addEventListener("change", () => choose(this.views.value));
     this.toggles = {
       changes: this.toggle("Changes", "Mark what the pass added, removed and changed", settings.changes),
@@ -76,16 +74,16 @@ export class Toolbar {
       beside: this.toggle("Eager beside", "Eager's autograd graph (grad_fn) beside this one", settings.beside),
       legend: this.toggle("Legend", "What colours and marks say", settings.legend),
     };
-    this.next = button("Next change", "Next change", "Go to the next node that the pass changed", change);
+    this.next = button("ex-button", "Next change", change, { title: "Go to the next node that the pass changed" });
     this.drawn = h(
       "span", { class: "ex-g-drawn" },
       this.select("Group by", GROUPINGS, settings.by), this.select("Colour", COLOURINGS, settings.colouring),
-      button("⊞", "Open all groups", "Open all groups, as far as the picture stays readable", () => all(true)),
-      button("⊟", "Close all groups", "Close all groups", () => all(false)),
+      tool("⊞", "Open all groups", () => all(true), "Open all groups, as far as the picture stays readable"),
+      tool("⊟", "Close all groups", () => all(false)),
       this.toggles.legend,
     );
     const choices = Object.entries(SHOWN).map(([name, label]) =>
-      h("button", { type: "button", class: "ex-choice", onclick: () => (settings.shown.value = name as Shown) }, label));
+      button("ex-choice", label, () => (settings.shown.value = name as Shown)));
     this.element = h(
       "div", { class: "ex-bar ex-g-tools" },
       h("span", { class: "ex-g-stepper" }, this.back, this.views, this.on),
@@ -119,9 +117,9 @@ export class Toolbar {
   }
 
   private toggle(label: string, title: string, signal: Signal<boolean>): HTMLElement {
-    const button = h("button", { type: "button", class: "ex-button", title, onclick: () => (signal.value = !signal.value) }, label);
-    this.disposers.push(signal.watch(on => button.setAttribute("aria-pressed", String(on))));
-    return button;
+    const made = button("ex-button", label, () => (signal.value = !signal.value), { title });
+    this.disposers.push(signal.watch(on => made.setAttribute("aria-pressed", String(on))));
+    return made;
   }
 
   private select<T extends string>(label: string, choices: { readonly [name in T]: string }, signal: Signal<T>): HTMLElement {

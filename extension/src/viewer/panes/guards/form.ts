@@ -1,6 +1,6 @@
 // A form that describes a call: one group of fields for each input, starting from the values seen at capture.
 
-import { h } from "../../dom";
+import { button, h } from "../../dom";
 import { count } from "../../format";
 import type { GlobalStateData, InputData, TensorFactsData } from "../../record";
 import {
@@ -46,13 +46,11 @@ function group(seen: InputData, isChanged: (source: string) => boolean, changes:
       fill(next);
       element.querySelector<HTMLElement>("select")?.focus();
     });
-    const back = h("button", {
-      type: "button", class: "ex-link", onclick: () => {
-        changes.reset(seen.source);
-        fill(seen);
-        element.querySelector<HTMLElement>("select")?.focus();
-      },
-    }, "as seen");
+    const back = button("ex-link", "as seen", () => {
+      changes.reset(seen.source);
+      fill(seen);
+      element.querySelector<HTMLElement>("select")?.focus();
+    });
     const send = (next: InputData) => {
       input = next;
       changes.input(next);

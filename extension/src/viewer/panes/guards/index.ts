@@ -1,7 +1,7 @@
 // What must hold for the compiled code to be used, and which calls would break it.
 
 import { DataTable, type Column } from "../../datatable";
-import { h } from "../../dom";
+import { button, h } from "../../dom";
 import { isSourceLine, key, parts, syntheticReason, type Key } from "../../element";
 import { Facets, facetsOf } from "../../facets";
 import { count, seconds } from "../../format";
@@ -63,7 +63,7 @@ class GuardsPane implements Pane {
     this.outcomes = new Facets("Show only these outcomes", this.filters.outcomes);
     this.properties = new Facets("Show only guards of these kinds", this.filters.properties);
     this.words = h("input", { type: "search", class: "ex-field", placeholder: "Guard, source or line", "aria-label": "Filter guards by words", oninput: () => (this.filters.words.value = this.words.value) });
-    const all = h("button", { type: "button", class: "ex-action", onclick: () => this.resetAll() }, "All as seen");
+    const all = button("ex-action", "All as seen", () => this.resetAll());
     this.historyPart = h("section", { class: "ex-picture" }, h("header", {}, h("h2", {}, "Compiles of this frame")), this.history.element);
     this.body = h(
       "div", { class: "ex-guards" },
@@ -225,7 +225,7 @@ class GuardsPane implements Pane {
     const compile = this.shown;
     const instruction = compile?.codes?.flatMap(each => each.instructions).find(each => each.id === guard.cause);
     const open = () => this.context.show("bytecode", key(this.context.compile.value, guard.cause ?? ""));
-    return h("button", { type: "button", class: "ex-reason", title: guard.cause, onclick: open }, instruction ? `${instruction.op} ${instruction.arg}`.trim() : guard.cause);
+    return button("ex-reason", instruction ? `${instruction.op} ${instruction.arg}`.trim() : guard.cause, open, { title: guard.cause });
   }
 
   private told({ candidates, accepts, dynamic, refused }: Outlook, compile: CompileData): HTMLElement[] {
@@ -250,7 +250,7 @@ class GuardsPane implements Pane {
     if (own && own.compile !== accepts) said.push(`${count(failing(own.decisions), "guard")} of ${compile.id} would fail; all are listed below.`);
     const others = candidates.length > 1
       ? [h("ul", { class: "ex-list" }, ...candidates.map(each => h(
-          "li", {}, h("button", { type: "button", class: "ex-link", onclick: () => (this.context.compile.value = each.compile.id) }, each.compile.id),
+          "li", {}, button("ex-link", each.compile.id, () => (this.context.compile.value = each.compile.id)),
           `: ${failing(each.decisions) ? `${count(failing(each.decisions), "guard")} would fail` : "none would fail"}${open(each.decisions) ? `, ${open(each.decisions)} not decided here` : ""}`,
         )))]
       : [];
@@ -263,9 +263,8 @@ class GuardsPane implements Pane {
     const sources = differing(compiles);
     this.history.show(compiles, [
       {
-        name: "Compile", text: each => each.id, cell: each => h("button", {
-          type: "button", class: "ex-choice", "aria-pressed": String(each.id === compile.id), onclick: () => (this.context.compile.value = each.id),
-        }, each.id),
+        name: "Compile", text: each => each.id,
+        cell: each => button("ex-choice", each.id, () => (this.context.compile.value = each.id), { "aria-pressed": String(each.id === compile.id) }),
       },
       {
         name: "Compiled because", text: each => refusals(each, compiles).map(([of, whys]) => `${of}: ${whys.join(", ")}`).join("; ") || "it was the first",

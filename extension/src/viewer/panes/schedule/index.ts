@@ -2,7 +2,7 @@
 
 import { because, becauseText } from "../../because";
 import { DataTable, type Column } from "../../datatable";
-import { h } from "../../dom";
+import { h, tool } from "../../dom";
 import { key, parts, type Key } from "../../element";
 import { Facets, facetsOf } from "../../facets";
 import { bytes, count, percent, seconds } from "../../format";
@@ -110,7 +110,7 @@ class SchedulePane implements Pane {
   }
 
   private pairPart(): HTMLElement {
-    const swap = h("button", { type: "button", class: "ex-button", title: "Swap", "aria-label": "Swap the two", onclick: () => this.pick([this.selects[1].value, this.selects[0].value]) }, "⇄");
+    const swap = tool("⇄", "Swap the two", () => this.pick([this.selects[1].value, this.selects[0].value]));
     return h(
       "section", { class: "ex-picture" },
       h("header", {}, h("h2", {}, "Why two operations are, or are not, together")),

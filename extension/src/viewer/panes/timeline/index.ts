@@ -2,7 +2,7 @@
 
 import { across, block, drawing, fitted, linear, mark, Patterns, type Pattern } from "../../chart";
 import { DataTable } from "../../datatable";
-import { h, svg } from "../../dom";
+import { button, h, svg } from "../../dom";
 import { count, percent, seconds } from "../../format";
 import type { Context, Export, Pane, PaneKind } from "../../pane";
 import { Picture, type Shown } from "../../picture";
@@ -39,7 +39,7 @@ class TimelinePane implements Pane {
   private readonly waits: Signal<boolean>;
   private readonly roving = new Roving();
   private readonly said = h("p", { class: "ex-say" });
-  private readonly whole = h("button", { type: "button", class: "ex-action", onclick: () => (this.zoom.value = null) }, "Whole");
+  private readonly whole = button("ex-action", "Whole", () => (this.zoom.value = null));
   private readonly empty = h("div", { class: "ex-empty" }, h("p", {}, "Nothing was compiled yet."));
   private readonly body: HTMLElement;
   private marks = new Map<SVGElement, Span>();
@@ -51,7 +51,7 @@ class TimelinePane implements Pane {
       { name: "Compile", text: row => row.compile.id, order: row => row.compile.id },
       {
         name: "Stage", text: row => (row.stage ? "  ".repeat(1 + row.stage.depth) : row.build ? "    " : row.from === null ? "  " : "") + row.name,
-        cell: row => (row.stage ? h("button", { type: "button", class: "ex-reason", onclick: () => this.look(row) }, row.name) : row.from !== null ? h("strong", {}, row.name) : row.name),
+        cell: row => (row.stage ? button("ex-reason", row.name, () => this.look(row)) : row.from !== null ? h("strong", {}, row.name) : row.name),
       },
       { name: "Began", numeric: true, text: row => (row.from === null ? "" : seconds(row.from)), order: row => row.from },
       { name: "Took", numeric: true, text: row => seconds(row.seconds), order: row => row.seconds },

@@ -1,7 +1,7 @@
 // How fast it is beside eager and stock, where the time goes, how near that is to what the machine can do, and how exact.
 
 import { DataTable, type Column } from "../../datatable";
-import { h } from "../../dom";
+import { button, h } from "../../dom";
 import { key, type Key } from "../../element";
 import { bytes, count, percent, scaled, seconds } from "../../format";
 import type { Context, Export, Pane, PaneKind } from "../../pane";
@@ -158,9 +158,7 @@ class TimingPane implements Pane {
     const of = (run: Run, name: string) => contestants(run).find(each => each.name === name);
     this.runTable.show(all, [
       {
-        name: "Run", text: run => run.name, cell: run => h("button", {
-          type: "button", class: "ex-choice", "aria-pressed": String(run === this.run), onclick: () => (this.chosen.value = run.id),
-        }, run.name),
+        name: "Run", text: run => run.name, cell: run => button("ex-choice", run.name, () => (this.chosen.value = run.id), { "aria-pressed": String(run === this.run) }),
       },
       { name: "Sizes", text: run => Object.entries(run.shapes).map(([name, sizes]) => `${name} ${sizes.join("×")}`).join(", ") || "as in the record" },
       ...names.map((name): Column<Run> => ({
@@ -215,7 +213,7 @@ class TimingPane implements Pane {
       ...fact("Beyond tolerance", first ? `${first} is the first` : "none"),
     ];
     if (parting) {
-      const open = (pane: string, id: string) => h("button", { type: "button", class: "ex-link", onclick: () => this.context.show(pane, key(parting.compile, id)) }, id);
+      const open = (pane: string, id: string) => button("ex-link", id, () => this.context.show(pane, key(parting.compile, id)));
       rows.push(...fact(
         "Parts first at", open("graphs", parting.node), ` in ${parting.compile} ${parting.half}`, ...(parting.kernel ? [", written by ", open("code", parting.kernel)] : []),
         `. ${againstReferee(parting)}`, parting.detail ? ` ${parting.detail}` : "",

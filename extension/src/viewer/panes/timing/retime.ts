@@ -1,6 +1,6 @@
 // The controls of a live kernel: sizes to time again with, and what is under way.
 
-import { h } from "../../dom";
+import { button, h } from "../../dom";
 import { bytes } from "../../format";
 import type { Abilities } from "../../protocol";
 import { positionOf, positions, Sizes, sizeAt, type Dim } from "./sizes";
@@ -17,8 +17,8 @@ export class Retime {
   readonly element = h("section", { class: "ex-picture ex-retime" });
   private sizes = new Sizes([]);
   private readonly status = h("span", { class: "ex-doing", role: "status" });
-  private readonly start = h("button", { type: "button", class: "ex-action", onclick: () => this.asks.retime(this.sizes.shapes.value) }, "Time again");
-  private readonly stop = h("button", { type: "button", class: "ex-action", onclick: () => this.asks.stop() }, "Stop");
+  private readonly start = button("ex-action", "Time again", () => this.asks.retime(this.sizes.shapes.value));
+  private readonly stop = button("ex-action", "Stop", () => this.asks.stop());
   private readonly inputs: { readonly of: Dim; readonly slider: HTMLInputElement; readonly number: HTMLInputElement }[] = [];
   private readonly total = h("span", { class: "ex-count" });
   /** What was told last: sizes that were chosen stay where the same is told again. */
@@ -44,7 +44,7 @@ export class Retime {
     }
     this.sizes = new Sizes(abilities.arguments ?? []);
     const tie = h("input", { type: "checkbox", checked: true, onchange: () => (this.sizes.tied.value = tie.checked) });
-    const reset = h("button", { type: "button", class: "ex-action", onclick: () => this.sizes.reset() }, "Sizes as they were");
+    const reset = button("ex-action", "Sizes as they were", () => this.sizes.reset());
     this.element.replaceChildren(
       title,
       h("div", { class: "ex-sizes" }, ...this.sizes.args.map(each => this.argument(each.name, each.dtype, each.shape))),
