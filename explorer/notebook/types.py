@@ -1,4 +1,5 @@
-"""Write what the viewer takes from Python: the types of the record and of the messages, and the instruction set.
+"""Write what the viewer takes from Python: the types of the record and of the messages, what checks that something is a
+record, and the instruction set.
 
 `python -m explorer.notebook.types`
 """
@@ -13,9 +14,25 @@ import msgspec
 from explorer.bytecode.ops import OPS
 from explorer.ir import record
 from explorer.notebook import protocol
-from explorer.view.typescript import declarations, union
+from explorer.view.typescript import checks, declarations, union
 
 HEAD = "// Made from {} by `python -m explorer.notebook.types`; edit that file instead.\n\n"
+COMBINED = (
+    "again",
+    "type Check",
+    "either",
+    "entries",
+    "flag",
+    "list",
+    "maybe",
+    "real",
+    "row",
+    "shape",
+    "text",
+    "whole",
+)
+"""Of extension/src/viewer/check.ts."""
+
 VIEWER = Path(__file__).parent.parent.parent / "extension" / "src" / "viewer"
 
 
@@ -33,7 +50,11 @@ def texts() -> dict[str, str]:
     messages += 'import type { CompileData, RecordData, StageData, TimingData } from "./record";\n\n'
     messages += declarations(structs(protocol, protocol.Message)) + "\n"
     messages += union("ToPage", protocol.TO_PAGE) + union("ToKernel", protocol.TO_KERNEL)
-    return {"record.ts": records, "protocol.ts": messages, "ops.ts": HEAD.format("explorer/bytecode/ops.py") + ops()}
+    kinds = HEAD.format("explorer/ir/record.py")
+    kinds += f'import {{ {", ".join(COMBINED)} }} from "./check";\n\n'
+    kinds += checks(structs(record, record.Data))
+    instructions = HEAD.format("explorer/bytecode/ops.py") + ops()
+    return {"record.ts": records, "kinds.ts": kinds, "protocol.ts": messages, "ops.ts": instructions}
 
 
 def ops() -> str:

@@ -1,4 +1,5 @@
-"""TypeScript types from msgspec structures: fields with a default are optional, as msgspec leaves them out."""
+"""TypeScript types from msgspec structures, and what checks data for being of them (extension/src/viewer/check.ts):
+fields with a default are optional, as msgspec leaves them out."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 import msgspec
 
+CHECKS = {str: "text", int: "whole", float: "real", bool: "flag"}
 SIMPLE = {str: "string", int: "number", float: "number", bool: "boolean", type(None): "null", Any: "unknown"}
 
 
@@ -39,6 +41,43 @@ def written(text: Any) -> str:
     if origin is dict:
         return f"{{ readonly [key: string]: {written(arguments[1])} }}"
     raise TypeError(f"no TypeScript type for {text!r}")
+
+
+def checks(structs: Iterable[type[msgspec.Struct]]) -> str:
+    """One check for each structure, in order; structures name earlier ones and themselves."""
+    return "".join(f"export const {struct.__name__}: Check = {_check(struct)};\n" for struct in structs)
+
+
+def checked(text: Any, within: type[msgspec.Struct] | None = None) -> str:
+    """The check for a Python annotation. Raises TypeError for one that records do not use."""
+    if text in CHECKS:
+        return CHECKS[text]
+    if isinstance(text, type) and issubclass(text, msgspec.Struct):
+        return f"again(() => {text.__name__})" if text is within else text.__name__
+    origin, arguments = get_origin(text), get_args(text)
+    inner = [checked(each, within) for each in arguments if each not in (Ellipsis, type(None))]
+    if origin in (Union, types.UnionType):
+        one = inner[0] if len(inner) == 1 else f"either({', '.join(inner)})"
+        return f"maybe({one})" if type(None) in arguments else one
+    if origin is tuple and arguments[-1] is Ellipsis:
+        return f"list({inner[0]})"
+    if origin is tuple:
+        return f"row({len(inner)}, {', '.join(inner)})"
+    if origin is dict:
+        return f"entries({inner[1]})"
+    raise TypeError(f"no check for {text!r}")
+
+
+def _check(struct: type[msgspec.Struct]) -> str:
+    fields = msgspec.structs.fields(struct)
+    if struct.__struct_config__.array_like:
+        least = sum(f.required for f in fields)
+        return f"row({least}, {', '.join(checked(f.type, struct) for f in fields)})"
+    required, optional = (
+        ", ".join(f"{f.encode_name}: {checked(f.type, struct)}" for f in fields if f.required is wanted)
+        for wanted in (True, False)
+    )
+    return f"shape({{ {required} }}, {{ {optional} }})".replace("{  }", "{}")
 
 
 def _element(text: Any) -> str:

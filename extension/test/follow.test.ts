@@ -6,7 +6,6 @@ import { Model } from "../src/viewer/model";
 import type { ToKernel, ToPage } from "../src/viewer/protocol";
 import type { CompileData, RecordData, StageData } from "../src/viewer/record";
 import { Signal } from "../src/viewer/signal";
-import { unreadable } from "../src/viewer/unreadable";
 
 const empty: RecordData = { version: 1, title: "t", engine: "explorer", target: "cpu", created: "", environment: {}, config: {}, sources: [], compiles: [], coverage: {} };
 const head: CompileData = { id: "f0", title: "f", started: 0, seconds: 0 };
@@ -88,10 +87,4 @@ test("a failed end stays until the next run, and a lost kernel ends what was goi
   connected.value = live;
   follower.end();
   assert.equal(listeners.size, 0);
-});
-
-test("what is no record, or one of a newer version, is refused with a reason", () => {
-  assert.equal(unreadable(empty), null);
-  assert.match(unreadable({ ...empty, version: 99 }) ?? "", /newer.*99/);
-  for (const each of [null, 3, "x", [], {}, { version: "1", compiles: [] }, { version: 1, compiles: {} }]) assert.match(unreadable(each) ?? "", /not a record|damaged/);
 });

@@ -41,10 +41,11 @@ export function addCommands(app: JupyterFrontEnd, tracker: INotebookTracker, pal
     label: "Compare This Record with Another of the Notebook…",
     ...here,
     execute: async () => {
-      const after = inHand()?.record;
+      const view = inHand();
+      const after = view?.record;
       const panel = tracker.currentWidget;
-      if (!after || !panel) return;
-      const others = recordsOf(panel).filter(each => each.record !== after);
+      if (!view || !after || !panel) return;
+      const others = recordsOf(panel).filter(each => each.record !== view.source);
       if (!others.length) {
         await showErrorMessage("Nothing to compare with", "This notebook has no other record. Run another cell with %%explore.");
         return;
@@ -53,9 +54,9 @@ export function addCommands(app: JupyterFrontEnd, tracker: INotebookTracker, pal
       const answer = await InputDialog.getItem({ title: `What came before ${after.title}?`, items: names, label: "Record" });
       const before = others[names.indexOf(answer.value ?? "")]?.record;
       if (!answer.button.accept || !before) return;
-      const view = new DiffView(panel.context.path);
-      view.display({ before, after });
-      openTab(app, view, `${before.title} → ${after.title}`);
+      const beside = new DiffView(panel.context.path);
+      beside.display(before, after);
+      openTab(app, beside, `${before.title} → ${after.title}`);
     },
   });
   commands.addCommand(COMMAND.report, {

@@ -4,7 +4,7 @@ import type { IRenderMime } from "@jupyterlab/rendermime-interfaces";
 import type { Message } from "@lumino/messaging";
 import { unpacked } from "../page/packed";
 import type { Json } from "../viewer/host";
-import { DIFF_MIME, type DiffData, MIME, type RecordData } from "../viewer/record";
+import { DIFF_MIME, MIME } from "../viewer/record";
 import { MARK } from "./icon";
 import { lives } from "./live";
 import { DiffView, RecordView } from "./view";
@@ -31,8 +31,7 @@ class RecordRenderer extends RecordView implements IRenderMime.IRenderer {
       const about = field(model.metadata as Json, MIME);
       const [live, panes] = [field(about, "live"), field(about, "panes")];
       if (Array.isArray(panes)) this.open(...panes.filter(each => typeof each === "string"));
-      // The viewer looks at it first, and says what is wrong with something that is no record.
-      this.display(record as RecordData, typeof live === "string" ? lives.of(live) : null);
+      this.display(record, typeof live === "string" ? lives.of(live) : null);
     } catch (error) {
       this.refuse(error);
     }
@@ -51,8 +50,7 @@ class DiffRenderer extends DiffView implements IRenderMime.IRenderer {
 
   renderModel(model: IRenderMime.IMimeModel): Promise<void> {
     const data = model.data[DIFF_MIME] as Json;
-    // As above: what is no record is refused by the viewer.
-    this.display({ before: field(data, "before"), after: field(data, "after") } as unknown as DiffData);
+    this.display(field(data, "before"), field(data, "after"));
     return Promise.resolve();
   }
 }

@@ -2,7 +2,7 @@
 
 import type { CodeCell } from "@jupyterlab/cells";
 import type { NotebookPanel } from "@jupyterlab/notebook";
-import { MIME, type RecordData } from "../viewer/record";
+import { MIME } from "../viewer/record";
 
 export interface Found {
   readonly cell: CodeCell;
@@ -10,7 +10,13 @@ export interface Found {
   readonly index: number;
   /** The execution count that the notebook shows; null where the cell has not run here. */
   readonly count: number | null;
-  readonly record: RecordData;
+  /** As it stands in the output: its title is text, and the rest may be anything. */
+  readonly record: Titled;
+}
+
+export interface Titled {
+  readonly title: string;
+  readonly [field: string]: unknown;
 }
 
 export function recordsOf(panel: NotebookPanel): Found[] {
@@ -22,12 +28,12 @@ export function recordsOf(panel: NotebookPanel): Found[] {
   });
 }
 
-function outputsOf(cell: CodeCell): RecordData[] {
+function outputsOf(cell: CodeCell): Titled[] {
   const outputs = cell.model.outputs;
   const data: unknown[] = Array.from({ length: outputs.length }, (_, n) => outputs.get(n).data[MIME]);
-  return data.filter(isRecord);
+  return data.filter(isTitled);
 }
 
-function isRecord(data: unknown): data is RecordData {
+function isTitled(data: unknown): data is Titled {
   return typeof data === "object" && data !== null && "title" in data && typeof data.title === "string";
 }

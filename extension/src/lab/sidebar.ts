@@ -5,9 +5,10 @@ import { Debouncer } from "@lumino/polling";
 import { Widget } from "@lumino/widgets";
 import { h } from "../viewer/dom";
 import { count, seconds } from "../viewer/format";
-import type { RecordData } from "../viewer/record";
+import * as kinds from "../viewer/kinds";
+import type { TimingData } from "../viewer/record";
 import { icon } from "./icon";
-import { type Found, recordsOf } from "./records";
+import { type Found, recordsOf, type Titled } from "./records";
 
 const SETTLED_MS = 250;
 
@@ -87,10 +88,11 @@ export class Sidebar extends Widget {
 }
 
 /** The engine, what was compiled, and how long a call takes. */
-function facts(record: RecordData): string {
-  const ours = record.timing?.contestants.find(each => each.name === record.engine);
-  const compiles = count(record.compiles.length, "compile");
-  const time = ours ? `${seconds(ours.median)} a call` : "";
-  const failed = record.error ? "failed" : "";
-  return [record.engine, compiles, time, failed].filter(Boolean).join(" · ");
+function facts({ engine, compiles, timing, error }: Titled): string {
+  const measured = kinds.TimingData(timing, []) as TimingData | undefined;
+  const ours = measured?.contestants.find(each => each.name === engine);
+  return [
+    typeof engine === "string" ? engine : "", Array.isArray(compiles) ? count(compiles.length, "compile") : "",
+    ours ? `${seconds(ours.median)} a call` : "", error ? "failed" : "",
+  ].filter(Boolean).join(" · ");
 }

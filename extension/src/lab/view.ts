@@ -9,7 +9,7 @@ import { filled } from "../page/report";
 import { h } from "../viewer/dom";
 import type { Host, Live } from "../viewer/host";
 import { mount, mountDiff, type Viewer } from "../viewer/mount";
-import type { DiffData, RecordData } from "../viewer/record";
+import type { RecordData } from "../viewer/record";
 import { type Dispose, type Readable, Signal } from "../viewer/signal";
 import { heightHandle, setHeight } from "./height";
 import { preferences, preferredLayout } from "./preferences";
@@ -95,7 +95,7 @@ abstract class View extends Widget {
 
 /** One record. */
 export class RecordView extends View {
-  private shown: RecordData | null = null;
+  private given: { readonly record: unknown } | null = null;
   private viewer: Viewer | null = null;
   private wanted: readonly string[] = [];
   private unfollow: Dispose = () => undefined;
@@ -105,8 +105,14 @@ export class RecordView extends View {
     recordViews.add(this);
   }
 
+  /** What is shown; null where nothing is yet, or nothing can be. */
   get record(): RecordData | null {
-    return this.shown;
+    return this.viewer?.record ?? null;
+  }
+
+  /** The record as it was given, which tells it from others. */
+  get source(): unknown {
+    return this.given?.record;
   }
 
   get live(): Readable<Live | null> {
@@ -114,11 +120,11 @@ export class RecordView extends View {
   }
 
   /** Shows a record, or the next state of the one that it shows; `live` leads to its kernel. */
-  display(record: RecordData, live: Readable<Live | null> | null): void {
+  display(record: unknown, live: Readable<Live | null> | null): void {
     this.unfollow();
     this.unfollow = live ? live.watch(now => (this.connected.value = now)) : () => undefined;
     if (!live) this.connected.value = null;
-    this.shown = record;
+    this.given = { record };
     if (this.viewer) this.viewer.update(record);
     else this.mountWhenSized();
   }
@@ -131,11 +137,12 @@ export class RecordView extends View {
 
   /** One HTML file with this record and its viewer. Throws where the extension is not installed whole. */
   async report(): Promise<string> {
-    if (!this.shown) throw new Error("There is no record here to make a report of.");
+    const { record } = this;
+    if (!record) throw new Error("There is no record here to make a report of.");
     const url = URLExt.join(PageConfig.getOption("fullLabextensionsUrl"), TEMPLATE);
     const answer = await fetch(url);
     if (!answer.ok) throw new Error(`The report's template is missing at ${url} (${answer.status}): install torch-explorer again.`);
-    return filled(await answer.text(), this.shown);
+    return filled(await answer.text(), record);
   }
 
   override dispose(): void {
@@ -146,8 +153,8 @@ export class RecordView extends View {
   }
 
   protected override mount(box: HTMLElement): Viewer | null {
-    if (!this.shown) return null;
-    this.viewer = mount(box, this.shown, { ...this.host(), report: () => this.report() });
+    if (!this.given) return null;
+    this.viewer = mount(box, this.given.record, { ...this.host(), report: () => this.report() });
     this.open(...this.wanted);
     return this.viewer;
   }
@@ -160,16 +167,17 @@ export class RecordView extends View {
 
 /** Two records, stage by stage. */
 export class DiffView extends View {
-  private shown: DiffData | null = null;
+  private given: readonly [before: unknown, after: unknown] | null = null;
 
-  display(diff: DiffData): void {
-    this.shown = diff;
+  /** What is no record is told of in its place. */
+  display(before: unknown, after: unknown): void {
+    this.given = [before, after];
     this.unmount();
     this.mountWhenSized();
   }
 
   protected override mount(box: HTMLElement): { dispose(): void } | null {
-    return this.shown && mountDiff(box, this.shown.before, this.shown.after, this.host());
+    return this.given && mountDiff(box, ...this.given, this.host());
   }
 }
 

@@ -6,7 +6,6 @@ import { unpacked } from "../page/packed";
 import { h } from "../viewer/dom";
 import type { Host } from "../viewer/host";
 import { mount } from "../viewer/mount";
-import type { RecordData } from "../viewer/record";
 import { Signal } from "../viewer/signal";
 
 async function main(): Promise<void> {
@@ -14,8 +13,7 @@ async function main(): Promise<void> {
   const holder = document.getElementById("record");
   if (!root || !holder) throw new Error("This page is damaged: it holds no record.");
   try {
-    const record = await unpacked(holder.textContent ?? "");
-    mount(root, record as RecordData, host());
+    mount(root, await unpacked(holder.textContent ?? ""), host());
   } catch (error) {
     root.replaceChildren(h("p", { role: "alert" }, error instanceof Error ? error.message : String(error)));
     throw error;

@@ -1,0 +1,133 @@
+// Whether data is of the kind that it should be. What is not is left out, and told of: the data comes from strangers.
+
+/** Something of the wrong kind: where it is (".compiles[0].title"), what it is, and what it should be. */
+export interface Misfit {
+  path: string;
+  readonly found: unknown;
+  readonly wanted: string;
+}
+
+/** What of a value fits: the value itself where all of it does, undefined where nothing can be kept. */
+export type Check = (value: unknown, misfits: Misfit[]) => unknown;
+
+interface Fields {
+  readonly [name: string]: Check;
+}
+
+function scalar(wanted: string, fits: (value: unknown) => boolean): Check {
+  return (value, misfits) => {
+    if (fits(value)) return value;
+    misfits.push({ path: "", found: value, wanted });
+    return undefined;
+  };
+}
+
+export const text = scalar("text", value => typeof value === "string");
+export const flag = scalar("true or false", value => typeof value === "boolean");
+export const real = scalar("a number", Number.isFinite);
+export const whole = scalar("a whole number", Number.isInteger);
+
+/** Null stands for something that is not there. */
+export function maybe(check: Check): Check {
+  return (value, misfits) => (value === null ? null : check(value, misfits));
+}
+
+/** One of several scalars; the last one tells where none fits. */
+export function either(...checks: readonly Check[]): Check {
+  return (value, misfits) => {
+    for (const check of checks.slice(0, -1)) if (check(value, []) !== undefined) return value;
+    return checks.at(-1)?.(value, misfits);
+  };
+}
+
+/** The items that fit. */
+export function list(item: Check): Check {
+  return (value, misfits) => {
+    if (!Array.isArray(value)) return wrong("a list", value, misfits);
+    const taken = each(value, value.length, () => item, misfits);
+    return taken === value ? value : taken.filter(one => one !== undefined);
+  };
+}
+
+/** An array whose places mean different things, up to the first that does not fit; those after `least` may be missing. */
+export function row(least: number, ...places: readonly Check[]): Check {
+  return (value, misfits) => {
+    if (!Array.isArray(value) || value.length < least) return wrong(`a list of ${least}`, value, misfits);
+    const taken = each(value, Math.min(value.length, places.length), n => places[n] as Check, misfits);
+    const end = taken === value ? -1 : taken.indexOf(undefined);
+    return end < 0 ? taken : end < least ? undefined : taken.slice(0, end);
+  };
+}
+
+/** The entries of an object that fit. */
+export function entries(entry: Check): Check {
+  return (value, misfits) => (isObject(value) ? kept(value, Object.keys(value), () => entry, misfits) : wrong("an object", value, misfits));
+}
+
+/** An object with these fields; without an optional one that does not fit. */
+export function shape(required: Fields, optional: Fields): Check {
+  const all: Fields = { ...required, ...optional };
+  const [needed, names] = [Object.keys(required), Object.keys(all)];
+  return (value, misfits) => {
+    if (!isObject(value)) return wrong("an object", value, misfits);
+    const there = names.filter(name => value[name] !== undefined || name in required);
+    const taken = kept(value, there, name => all[name] as Check, misfits);
+    return needed.some(name => taken[name] === undefined) ? undefined : taken;
+  };
+}
+
+/** More levels than an expression over sizes has: one that is deeper was made to be. */
+const DEEPEST = 100;
+
+/** A structure within itself. */
+export function again(check: () => Check): Check {
+  let depth = 0;
+  return (value, misfits) => {
+    if (depth === DEEPEST) return wrong(`at most ${DEEPEST} levels`, value, misfits);
+    depth++;
+    try {
+      return check()(value, misfits);
+    } finally {
+      depth--;
+    }
+  };
+}
+
+function kept(value: { readonly [name: string]: unknown }, names: readonly string[], check: (name: string) => Check, misfits: Misfit[]): { readonly [name: string]: unknown } {
+  let fitting: { [name: string]: unknown } | null = null;
+  for (const name of names) {
+    const taken = inside(name, check(name), value[name], misfits);
+    if (taken === value[name] && taken !== undefined) continue;
+    fitting ??= { ...value };
+    if (taken === undefined) delete fitting[name];
+    else fitting[name] = taken;
+  }
+  return fitting ?? value;
+}
+
+function each(value: readonly unknown[], most: number, check: (n: number) => Check, misfits: Misfit[]): readonly unknown[] {
+  let fitting: unknown[] | null = null;
+  for (let n = 0; n < most; n++) {
+    const taken = inside(n, check(n), value[n], misfits);
+    if (taken !== value[n]) (fitting ??= [...value])[n] = taken;
+  }
+  return fitting ?? value;
+}
+
+function inside(step: string | number, check: Check, value: unknown, misfits: Misfit[]): unknown {
+  const before = misfits.length;
+  const taken = check(value, misfits);
+  for (let n = before; n < misfits.length; n++) {
+    const misfit = misfits[n] as Misfit;
+    misfit.path = (typeof step === "number" ? `[${step}]` : `.${step}`) + misfit.path;
+  }
+  return taken;
+}
+
+function wrong(wanted: string, found: unknown, misfits: Misfit[]): undefined {
+  misfits.push({ path: "", found, wanted });
+}
+
+function isObject(value: unknown): value is { readonly [name: string]: unknown } {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

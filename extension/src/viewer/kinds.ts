@@ -1,0 +1,48 @@
+// Made from explorer/ir/record.py by `python -m explorer.notebook.types`; edit that file instead.
+
+import { again, type Check, either, entries, flag, list, maybe, real, row, shape, text, whole } from "./check";
+
+export const LineData: Check = row(1, text, text, list(text));
+export const TextData: Check = shape({ lines: list(LineData) }, { language: text });
+export const SpanData: Check = shape({ file: text, line: whole, end_line: whole }, { column: whole, end_column: whole });
+export const SourceData: Check = shape({ file: text, first_line: whole, text: text }, { name: text });
+export const WhyData: Check = shape({ code: text, title: text }, { detail: text });
+export const NodeData: Check = shape({ id: text, name: text, op: text, target: text, type: text, inputs: list(text), origins: list(text) }, { module: text, about: text, bytes: whole, span: maybe(SpanData) });
+export const GraphData: Check = shape({ name: text, nodes: list(NodeData), outputs: list(text) }, {});
+export const GradNodeData: Check = shape({ id: text, name: text, origins: list(text), inputs: list(text) }, {});
+export const InstructionData: Check = shape({ id: text, op: text, arg: text }, { target: text, origins: list(text), span: maybe(SpanData), stack: row(2, whole, whole) });
+export const CodeData: Check = shape({ name: text, role: text, file: text, line: whole, instructions: list(InstructionData) }, {});
+export const TensorFactsData: Check = shape({ dtype: text, device: text, sizes: list(maybe(whole)) }, { strides: maybe(list(maybe(whole))), requires_grad: flag, type: text });
+export const ConstantData: Check = shape({ type: text, text: text }, { value: maybe(either(flag, real, text)) });
+export const ExpressionData: Check = shape({ op: text }, { arguments: list(again(() => ExpressionData)), value: real, source: text, text: text });
+export const GlobalStateData: Check = shape({ grad_enabled: flag }, { autocast: list(text), default_dtype: text, deterministic: flag, threads: whole, devices: list(text) });
+export const InputData: Check = shape({ source: text, kind: text }, { role: text, type: text, tensor: maybe(TensorFactsData), constant: maybe(ConstantData), length: maybe(whole), keys: maybe(list(ConstantData)), name: text, same_as: text });
+export const GuardData: Check = shape({ id: text, source: text, property: text, relation: text, value: text, expression: text, why: text }, { cause: text, span: maybe(SpanData), seen: text, tensor: maybe(TensorFactsData), type: text, constant: maybe(ConstantData), length: maybe(whole), keys: maybe(list(ConstantData)), shape: maybe(ExpressionData), others: list(text), state: maybe(GlobalStateData) });
+export const RecompileData: Check = shape({ of: text, guard: text, expression: text, why: text }, {});
+export const ActivationData: Check = shape({ function: text }, { depth: whole, caller: whole });
+export const StepData: Check = row(3, text, whole, whole, whole, list(text), entries(text));
+export const BreakData: Check = shape({ why: WhyData, instruction: text, span: maybe(SpanData), stack: list(text), hints: list(text) }, { continuation: text });
+export const EffectData: Check = shape({ kind: text, expression: text, origins: list(text) }, {});
+export const SymbolData: Check = shape({ name: text, hint: maybe(whole), source: text, range: text, status: text, why: text }, {});
+export const SavedData: Check = shape({ id: text, fate: text, bytes: whole, why: WhyData }, {});
+export const BufferData: Check = shape({ name: text, type: text, kind: text, origins: list(text) }, { why: maybe(WhyData), where: text, where_why: maybe(WhyData), offset: whole, of: text, bytes: whole, first: whole, last: whole });
+export const OperationData: Check = shape({ id: text, kind: text, target: text, reads: list(text), writes: list(text), origins: list(text) }, { why: maybe(WhyData) });
+export const FusionData: Check = shape({ first: text, second: text, ok: flag, why: WhyData }, { score: real });
+export const ItemData: Check = shape({ id: text, kind: text, operations: list(text) }, { outer: text, inner: text, internal: list(text) });
+export const ScheduleData: Check = shape({ items: list(ItemData), fusions: list(FusionData) }, {});
+export const MemoryData: Check = shape({ pool: whole, peak_before: whole, peak_after: whole }, {});
+export const KernelData: Check = shape({ id: text, function: text, language: text, source: TextData, origins: list(text), bytes: whole, flops: whole }, { seconds: maybe(real), lowered: entries(TextData) });
+export const BuildData: Check = shape({ tool: text, command: list(text), version: text, output: text, seconds: real, cached: flag }, {});
+export const HalfData: Check = shape({ name: text, target: text }, { buffers: list(BufferData), operations: list(OperationData), schedule: maybe(ScheduleData), memory: maybe(MemoryData), kernels: list(KernelData), wrapper: maybe(TextData), builds: list(BuildData), extern_seconds: entries(real), nodes: entries(row(2, text, list(text))), runs: flag });
+export const StageData: Check = shape({ id: text, name: text, started: real, seconds: real, depth: whole }, { half: text, body: maybe(TextData), graph: maybe(GraphData), error: text, same_as: text, halves: list(GraphData) });
+export const EventData: Check = shape({ kind: text, fields: entries(text) }, {});
+export const CompileData: Check = shape({ id: text, title: text, started: real, seconds: real }, { stages: list(StageData), codes: list(CodeData), guards: list(GuardData), breaks: list(BreakData), effects: list(EffectData), symbols: list(SymbolData), saved: list(SavedData), eager_backward: list(GradNodeData), halves: list(HalfData), events: list(EventData), left_out: entries(whole), error: text, fallback: maybe(WhyData), inputs: list(InputData), recompiles: list(RecompileData), continues: text, activations: list(ActivationData), steps: list(StepData), engine: text, inferred: entries(list(text)) });
+export const SamplesData: Check = shape({ name: text, median: real, spread: real, samples: list(real) }, { compile_seconds: maybe(real), note: text });
+export const PartingData: Check = shape({ compile: text, half: text, node: text, kernel: text, error: maybe(real) }, { eager_error: maybe(real), span: maybe(SpanData), detail: text, engine: text });
+export const AccuracyData: Check = shape({ largest_absolute: real, largest_relative: real, where: text }, { first_parting: text, compared: whole, parting: maybe(PartingData), engine: text });
+export const MachineData: Check = shape({ name: text, bytes_per_second: real, flops_per_second: real }, {});
+export const TimingData: Check = shape({ contestants: list(SamplesData) }, { overhead: maybe(real), machine: maybe(MachineData), accuracy: maybe(AccuracyData), method: text, stock_accuracy: maybe(AccuracyData) });
+export const CoverageData: Check = shape({}, { kernel: whole, extern: whole, view: whole, fallback: whole, python: list(text) });
+export const ReasonData: Check = shape({ code: text, title: text, meaning: text, hint: text }, {});
+export const RecordData: Check = shape({ version: whole, title: text, engine: text, target: text, created: text, environment: entries(text), config: entries(text), sources: list(SourceData), compiles: list(CompileData), coverage: CoverageData }, { timing: maybe(TimingData), result: text, error: text, reasons: list(ReasonData), notes: list(text) });
+export const DiffData: Check = shape({ before: RecordData, after: RecordData }, {});
