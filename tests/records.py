@@ -194,6 +194,7 @@ def sample() -> RecordData:
         ),
         "ok", "ValueError: it went wrong",
         (ReasonData("break.print", "a call that prints", "Printing cannot be part of a graph.", "print later"),),
+        ("`x` was computed in an earlier cell: the backward shown ends at it.",),
     )  # fmt: skip
 
 

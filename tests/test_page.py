@@ -15,7 +15,7 @@ from nbconvert import HTMLExporter
 
 from explorer.ir import record as data
 from explorer.session import Record
-from explorer.view import html, report
+from explorer.view import html, report, text
 from explorer.view.code import changes
 from explorer.view.provenance import lines as printed_lines
 from explorer.view.summary import COLUMNS, Entry, cells
@@ -98,6 +98,7 @@ SAID = (
     "log.append(y)", "cheap to keep", "MulBackward0", "they read the same buffer", "-O3", "FusionTried", "7 more",
     "Beyond tolerance first at aten.mul", "Printing cannot be part of a graph.", "2.00 x eager", "aten.mm",
     "% of bandwidth", "Runs eagerly", "warm 0.2 s", "torch 2.13.0", "in the place of buf1", "never run",
+    "computed in an earlier cell",
 )  # fmt: skip
 
 
@@ -129,9 +130,17 @@ def test_long_unchanged_runs_are_counted() -> None:
     assert "+ new" in shown
 
 
+def test_notes_are_in_what_is_shown_without_the_viewer() -> None:
+    [note] = sample().notes
+    assert note in text.summary(sample())
+    assert note in Parsed(html.fragment(sample())).text
+    assert note in Parsed(html.page(sample())).text
+
+
 def test_an_empty_record_has_a_page() -> None:
     shown = Parsed(html.page(empty())).text
     assert "Nothing was compiled." in shown
+    assert "Notes" not in shown
     assert "nothing" in html.fragment(empty())
 
 

@@ -30,7 +30,7 @@ def page(record: RecordData, note: str = "") -> str:
         _environment(record),
         "</main>",
     ]
-    return _document(record.title, "\n".join(body))
+    return document(record.title, "\n".join(body))
 
 
 def index(title: str, entries: Sequence[Entry], note: str = "") -> str:
@@ -42,7 +42,7 @@ def index(title: str, entries: Sequence[Entry], note: str = "") -> str:
     said = f"<p>{escape(note)}</p>" if note else ""
     environment = _chips(entries[0].record) if entries else ""
     body = f"<header><h1>{escape(title)}</h1>{environment}</header><main class=index>{said}"
-    return _document(title, f"{body}{table(map(escape, COLUMNS), rows)}</main>")
+    return document(title, f"{body}{table(map(escape, COLUMNS), rows)}</main>")
 
 
 def fragment(record: RecordData) -> str:
@@ -62,8 +62,8 @@ def fragment(record: RecordData) -> str:
     return "\n".join(parts)
 
 
-def _document(title: str, body: str) -> str:
-    """No script runs in it, whatever else went wrong: its policy allows none."""
+def document(title: str, body: str) -> str:
+    """A page. No script runs in it, whatever else went wrong: its policy allows none."""
     style = files("explorer.view").joinpath("page.css").read_text("utf-8")
     allowed = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'sha256-{allowed}'"
@@ -113,6 +113,8 @@ def _overview(record: RecordData) -> str:
     parts = ["<section id=r-overview><h2>Overview</h2>"]
     if record.error:
         parts.append(f"<p class=failed>{escape(record.error)}</p>")
+    if record.notes:
+        parts.append(f"<h3>Notes</h3><ul>{''.join(f'<li>{escape(note)}</li>' for note in record.notes)}</ul>")
     if record.timing:
         parts.append(_timing(record.timing))
         if record.timing.accuracy:

@@ -1,12 +1,22 @@
 // The line under the header: what a live compile is at, how it ended, and what the record says went wrong.
 
-import { h } from "./dom";
+import { button, h } from "./dom";
 import type { Activity, Follower } from "./follow";
 import type { Context } from "./pane";
+import type { RecordData } from "./record";
 import type { Dispose } from "./signal";
 
 const TICK = 100;
 const SIGNS = { failed: "✗", warned: "⚠", told: "ℹ" } as const;
+
+export function notice(kind: keyof typeof SIGNS, title: string, text: string, ...more: readonly HTMLElement[]): HTMLElement {
+  return h("div", { class: `ex-notice ex-${kind}`, role: "note" }, h("strong", {}, `${SIGNS[kind]} ${title}`), h("span", {}, text), ...more);
+}
+
+/** What a record says was left out of it. */
+export function notesOf(record: RecordData, of = "this record"): HTMLElement[] {
+  return record.notes?.length ? [notice("told", `Left out of ${of}:`, record.notes.join("\n"))] : [];
+}
 
 export class Status {
   readonly element = h("div", { class: "ex-status" });
@@ -20,7 +30,7 @@ export class Status {
     this.element.append(this.activity, this.notices, this.spoken);
     const notices = () => this.showNotices();
     this.disposers.push(
-      follower.activity.watch(activity => this.follow(activity)),
+      follower.activity.watch(activity => this.follow(activity)), follower.abilities.watch(() => this.follow(follower.activity.value)),
       follower.ended.watch(notices), context.model.record.watch(notices), context.compile.watch(notices),
     );
   }
@@ -36,9 +46,7 @@ export class Status {
     this.spoken.textContent = activity ? doing(activity) : "";
     if (!activity) return;
     const elapsed = h("span", { class: "ex-elapsed" });
-    const stop = h("button", {
-      type: "button", class: "ex-button", onclick: () => this.context.host.live.value?.send({ type: "stop" }),
-    }, "Stop");
+    const stop = button("ex-button", "Stop", () => this.context.host.live.value?.send({ type: "stop" }));
     this.activity.replaceChildren(h("span", { class: "ex-spinner", "aria-hidden": "true" }), doing(activity), elapsed, ...(this.follower.abilities.value?.stop ? [stop] : []));
     const tick = () => (elapsed.textContent = `for ${((performance.now() - activity.since) / 1000).toFixed(1)} s`);
     tick();
@@ -49,22 +57,19 @@ export class Status {
     const record = this.context.model.record.value;
     const compile = this.context.model.compile(this.context.compile.value);
     const rows: HTMLElement[] = [];
-    const notice = (kind: keyof typeof SIGNS, title: string, text: string, ...more: readonly HTMLElement[]) =>
-      rows.push(h("div", { class: `ex-notice ex-${kind}`, role: "note" }, h("strong", {}, `${SIGNS[kind]} ${title}`), h("span", {}, text), ...more));
+    const add = (...given: Parameters<typeof notice>) => rows.push(notice(...given));
     const ended = this.follower.ended.value?.error;
-    if (ended) notice("failed", `It did not finish: ${ended}`, "What had been recorded by then is shown. Run the cell again for the rest.");
-    if (record.error) notice("failed", "The run failed.", record.error);
+    if (ended) add("failed", `It did not finish: ${ended}`, "What had been recorded by then is shown. Run the cell again for the rest.");
+    if (record.error) add("failed", "The run failed.", record.error);
     const failed = compile?.stages?.find(each => each.error);
-    if (compile?.error) notice("failed", `The compile of ${compile.title} failed.`, compile.error);
-    else if (failed) notice("failed", `Stage ${failed.name} failed.`, failed.error ?? "");
+    if (compile?.error) add("failed", `The compile of ${compile.title} failed.`, compile.error);
+    else if (failed) add("failed", `Stage ${failed.name} failed.`, failed.error ?? "");
     const fallback = compile?.fallback;
     if (fallback) {
-      const link = h("button", { type: "button", class: "ex-link", onclick: () => this.context.reason(fallback.code) }, "Why, and what to do");
-      notice("warned", "Compiled code is not what ran: this graph runs eagerly.", `${fallback.title}${fallback.detail ? `: ${fallback.detail}` : ""}.`, link);
+      const link = button("ex-link", "Why, and what to do", () => this.context.reason(fallback.code));
+      add("warned", "Compiled code is not what ran: this graph runs eagerly.", `${fallback.title}${fallback.detail ? `: ${fallback.detail}` : ""}.`, link);
     }
-    const notes = record.notes ?? [];
-    if (notes.length > 0) notice("told", "Left out of this record:", notes.join("\n"));
-    this.notices.replaceChildren(...rows);
+    this.notices.replaceChildren(...rows, ...notesOf(record));
   }
 }
 

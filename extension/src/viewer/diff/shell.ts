@@ -5,6 +5,7 @@ import type { Host, Json } from "../host";
 import { menuButton } from "../menu";
 import type { RecordData } from "../record";
 import { type Dispose, onChange, Signal } from "../signal";
+import { notesOf } from "../status";
 import { compilePairs } from "./compare";
 import { DiffView } from "./view";
 
@@ -32,7 +33,7 @@ export class DiffShell {
       })))),
     );
     const body = h("div", { class: "ex-body" });
-    root.replaceChildren(header, body);
+    root.replaceChildren(header, h("div", { class: "ex-status" }, ...notesOf(before, old), ...notesOf(after, fresh)), body);
     const show = () => {
       this.view?.dispose();
       const pair = pairs[Number(chooser.value || 0)] ?? {};
