@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from html import escape
 
 from explorer.ir.record import (
@@ -19,13 +19,16 @@ from explorer.ir.record import (
 )
 from explorer.view import text
 from explorer.view.code import changed, changes, code
-from explorer.view.source import stretches, used_lines
+from explorer.view.source import file_names, stretches, used_lines
 
 MACHINE_LINES = 400
 """Lines of one kernel's machine code in a page; the record holds all."""
 
 EVENTS_SHOWN = 50
 """Events of one kind in a page; the record holds more."""
+
+Names = Mapping[str, str]
+"""As file_names gives them."""
 
 
 def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
@@ -66,9 +69,9 @@ def compile_section(record: RecordData, compile: CompileData) -> str:
         "<div class=columns><div class=left>",
         _source(record, compile),
         "</div><div class=right>",
-        _codes(compile),
-        _guards(compile),
-        _breaks(compile),
+        _codes(compile, file_names(record)),
+        _guards(compile, file_names(record)),
+        _breaks(compile, file_names(record)),
         _symbols(compile),
         _effects(compile),
         *_stages(compile),
@@ -98,7 +101,7 @@ def _source(record: RecordData, compile: CompileData) -> str:
             numbers = range(start, end + 1)
             shown = tuple(LineData(lines[n - source.first_line], f"{source.file}:{n}") for n in numbers)
             left_a_node = not in_graphs.get(source.file, set()).isdisjoint(numbers)
-            parts[left_a_node].append(f"<h4>{escape(source.file)}</h4>")
+            parts[left_a_node].append(f"<h4>{escape(source.name or source.file)}</h4>")
             parts[left_a_node].append(code(TextData(shown, "python"), first=start))
     if not parts[True] and not parts[False]:
         return _section(compile, "source", "Source", "<p>The source of this function is not known.</p>")
@@ -108,7 +111,7 @@ def _source(record: RecordData, compile: CompileData) -> str:
     return _section(compile, "source", "Source", *parts[True], rest)
 
 
-def _codes(compile: CompileData) -> str:
+def _codes(compile: CompileData, names: Names) -> str:
     """The code objects that no stage prints."""
     printed = {line.id for stage in compile.stages if stage.body for line in stage.body.lines}
     codes = [each for each in compile.codes if not printed.issuperset(i.id for i in each.instructions)]
@@ -120,26 +123,26 @@ def _codes(compile: CompileData) -> str:
             LineData(f"{i.id.rpartition('@')[2]:>4}  {i.op:<22} {i.target or i.arg}".rstrip(), i.id, i.origins)
             for i in each.instructions
         )
-        heading = f"{each.name} ({each.role}, {_place(each.file, each.line)})"
+        heading = f"{each.name} ({each.role}, {_place(each.file, each.line, names)})"
         shown = folded(heading, code(TextData(listing)), open=each.role == "original")
         parts[each.role == "inlined"].append(shown)
     inlined = folded(f"{len(parts[True])} inlined functions", "".join(parts[True])) if parts[True] else ""
     return _section(compile, "codes", "Bytecode", *parts[False], inlined)
 
 
-def _place(file: str, line: int) -> str:
+def _place(file: str, line: int, names: Names) -> str:
     """A place as short as it can be told: the file's own name and the line."""
-    return f"{file.rpartition('/')[2]}:{line}"
+    return f"{names.get(file) or file.rpartition('/')[2]}:{line}"
 
 
-def _guards(compile: CompileData) -> str:
+def _guards(compile: CompileData, names: Names) -> str:
     if not compile.guards:
         return ""
     rows = [
         (
             f"<code>{escape(guard.expression)}</code>",
             escape(guard.why),
-            escape(_place(guard.span.file, guard.span.line) if guard.span else guard.cause),
+            escape(_place(guard.span.file, guard.span.line, names) if guard.span else guard.cause),
         )
         for guard in compile.guards
     ]
@@ -147,12 +150,12 @@ def _guards(compile: CompileData) -> str:
     return _section(compile, "guards", "Guards", folded(f"{len(rows)} guards", shown, open=len(rows) < 20))
 
 
-def _breaks(compile: CompileData) -> str:
+def _breaks(compile: CompileData, names: Names) -> str:
     if not compile.breaks:
         return ""
     parts = []
     for b in compile.breaks:
-        place = _place(b.span.file, b.span.line) if b.span else b.instruction
+        place = _place(b.span.file, b.span.line, names) if b.span else b.instruction
         parts.append(f"<article><p>{why(b.why)} at <code>{escape(place)}</code></p>")
         parts.append("".join(f"<p>Hint: {escape(hint)}</p>" for hint in b.hints))
         parts.append(f"<pre>{escape(chr(10).join(b.stack))}</pre>" if b.stack else "")

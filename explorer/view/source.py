@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from explorer.ir.record import CompileData
+from explorer.ir.record import CompileData, RecordData
 
 
 def used_lines(compile: CompileData, *, graphs_only: bool = False) -> dict[str, set[int]]:
@@ -19,6 +19,11 @@ def used_lines(compile: CompileData, *, graphs_only: bool = False) -> dict[str, 
     for each in () if graphs_only else compile.codes:
         used.setdefault(each.file, set()).add(each.line)
     return used
+
+
+def file_names(record: RecordData) -> dict[str, str]:
+    """What a person calls a file whose path says little, by path: "In[3]" for a notebook's cell."""
+    return {source.file: source.name for source in record.sources if source.name}
 
 
 def stretches(numbers: Iterable[int], gap: int = 6) -> list[tuple[int, int]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 
 from explorer.ir.record import CompileData, HalfData, RecordData, StageData, TimingData
+from explorer.view.source import file_names
 
 
 def duration(seconds: float) -> str:
@@ -25,6 +26,7 @@ def amount(count: float, unit: str) -> str:
 
 def summary(record: RecordData) -> str:
     """A few lines: what was compiled, what came of it, how fast it is."""
+    names = file_names(record)
     lines = [f"{record.title}  [{', '.join(filter(None, (record.engine, record.target)))}]"]
     if record.error:
         lines.append(f"  failed: {record.error}")
@@ -32,7 +34,8 @@ def summary(record: RecordData) -> str:
         if not compile.stages:
             continue
         lines.append("  " + compile_line(compile))
-        lines += [f"    break at {b.span.file}:{b.span.line}: {b.why.title}" for b in compile.breaks if b.span]
+        broken = ((b.span, b.why.title) for b in compile.breaks if b.span)
+        lines += [f"    break at {names.get(at.file, at.file)}:{at.line}: {why}" for at, why in broken]
         if compile.fallback:
             lines.append(f"    runs eagerly: {compile.fallback.title} {compile.fallback.detail}".rstrip())
     cover = record.coverage

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Links } from "../src/viewer/links";
 import type { CompileData, HalfData, KernelData, RecordData } from "../src/viewer/record";
-import { breaksByLine, FileNames, guardsByLine, kernelTime, placeName, running, sourceFiles, timeShare } from "../src/viewer/sources";
+import { breaksByLine, FileNames, guardsByLine, kernelTime, running, sourceFiles, timeShare } from "../src/viewer/sources";
 
 const EMPTY: RecordData = { version: 1, title: "", engine: "explorer", target: "cpu", created: "", environment: {}, config: {}, sources: [], compiles: [], coverage: {} };
 
@@ -23,7 +23,10 @@ test("notebook cells are called as the notebook calls them, or numbered where it
   assert.equal(names.place("/tmp/ipykernel_12/345.py", 3), "In[7]:3");
   assert.equal(names.place("/home/a/model.py", 9), "model.py:9");
   assert.equal(names.place("/tmp/ipykernel_12/999.py", 1), "notebook cell:1");
-  assert.equal(placeName("/tmp/ipykernel_12/345.py", 3), "notebook cell:3");
+  assert.equal(names.inText("/tmp/ipykernel_12/345.py:2 in f"), "In[7]:2 in f");
+  assert.equal(names.inText("/home/a/model.py:9"), "model.py:9");
+  assert.equal(names.inText("C:\\m\\model.py:9 (a call that prints)"), "model.py:9 (a call that prints)");
+  for (const plain of ["f (frame was skipped)", "a: b", ""]) assert.equal(names.inText(plain), plain);
 });
 
 test("the user's files come before libraries, stretches in order", () => {

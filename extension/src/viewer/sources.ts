@@ -52,6 +52,12 @@ export class FileNames {
   place(file: string, line: number): string {
     return `${this.of(file)}:${line}`;
   }
+
+  /** A text that may begin with a place, as "/tmp/ipykernel_12/345.py:2 in f", with that place's name. */
+  inText(text: string): string {
+    const [, file, line, rest = ""] = /^(.+?):(\d+)(\s.*)?$/s.exec(text) ?? [];
+    return file === undefined ? text : this.place(file, Number(line)) + rest;
+  }
 }
 
 function distinct(file: string, among: readonly string[]): string {
@@ -65,11 +71,6 @@ function distinct(file: string, among: readonly string[]): string {
 
 function plainName(file: string): string {
   return NOTEBOOK_CELL.test(file) ? "notebook cell" : shortFile(file);
-}
-
-/** A place in a file, by what the file's path alone says. */
-export function placeName(file: string, line: number): string {
-  return `${plainName(file)}:${line}`;
 }
 
 /** The compiles that one call runs through: of each frame the last one, or the chosen one where it is of that frame. */

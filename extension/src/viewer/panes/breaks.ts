@@ -1,11 +1,12 @@
 // Where the graph was split, why, and what Python did in between.
 
-import { h } from "../dom";
+import { button, h } from "../dom";
 import { key } from "../element";
 import { fileName } from "../filename";
 import { count } from "../format";
 import type { Context, Pane, PaneKind } from "../pane";
 import type { BreakData, CompileData } from "../record";
+import type { FileNames } from "../sources";
 
 export const breaks: PaneKind = {
   id: "breaks",
@@ -39,7 +40,7 @@ export const breaks: PaneKind = {
         card?.focus();
         return card !== undefined;
       },
-      exports: () => [{ kind: "txt", name: fileName(`${context.model.record.value.title} breaks`), make: async () => plain(context.model.record.value.compiles) }],
+      exports: () => [{ kind: "txt", name: fileName(`${context.model.record.value.title} breaks`), make: async () => plain(context.model.record.value.compiles, context.model.files.value) }],
       dispose: () => disposers.forEach(dispose => dispose()),
     };
   },
@@ -63,7 +64,7 @@ function content(context: Context, cards: Map<string, HTMLElement>): HTMLElement
     }),
     ...record.compiles.filter(each => each.fallback).map(compile => fallbackCard(context, compile)),
     h("h2", {}, python.length ? "Ran in Python, outside all graphs" : "Nothing ran in Python outside the graphs"),
-    h("ul", { class: "ex-list" }, ...python.map(each => h("li", {}, h("code", {}, each)))),
+    h("ul", { class: "ex-list" }, ...python.map(each => h("li", {}, h("code", {}, context.model.files.value.inText(each))))),
   ];
 }
 
@@ -71,7 +72,8 @@ function card(context: Context, compile: CompileData, broke: BreakData, chosen: 
   const { why, span, stack, hints } = broke;
   const what = key(compile.id, broke.instruction);
   const record = context.model.record.value;
-  const link = (text: string, run: () => void) => h("button", { type: "button", class: "ex-link", onclick: run }, text);
+  const files = context.model.files.value;
+  const link = (text: string, run: () => void) => button("ex-link", text, run);
   const row = (name: string, ...values: readonly (Node | string)[]) => [h("dt", {}, name), h("dd", {}, ...values)];
   const onwards = (broke.continuation ?? "").split(", ").filter(Boolean).map(name => {
     const next = record.compiles.find(each => each.title === name);
@@ -81,14 +83,14 @@ function card(context: Context, compile: CompileData, broke: BreakData, chosen: 
     const at = /^(.*):(\d+) in /.exec(frame);
     const [, file, line] = at ?? [];
     const known = file !== undefined && record.sources.some(each => each.file === file);
-    return h("li", {}, known ? link(frame, () => context.show("source", `|${file}:${line}`)) : frame);
+    return h("li", {}, known ? link(files.inText(frame), () => context.show("source", `|${file}:${line}`)) : files.inText(frame));
   });
   const element = h(
     "section", { class: `ex-card${chosen ? " ex-chosen" : ""}`, tabindex: -1, "aria-label": `Break: ${why.title}` },
     h("h3", {}, `⤶ ${why.title}`),
     h("dl", { class: "ex-facts" },
       ...(why.detail ? row("What happened", h("code", {}, why.detail)) : []),
-      ...row("Where", `${compile.id}, `, span ? link(context.model.files.value.place(span.file, span.line), () => context.show("source", `|${span.file}:${span.line}`)) : "no source line", ", ",
+      ...row("Where", `${compile.id}, `, span ? link(files.place(span.file, span.line), () => context.show("source", `|${span.file}:${span.line}`)) : "no source line", ", ",
         link(`instruction ${broke.instruction}`, () => context.show("bytecode", what))),
       ...(hints.length ? row("What you can do", ...hints) : []),
       ...row("Goes on in", ...(onwards.length ? onwards : ["nothing goes on after it"])),
@@ -105,14 +107,14 @@ function fallbackCard(context: Context, compile: CompileData): HTMLElement {
   const why = compile.fallback;
   return h(
     "section", { class: "ex-card" }, h("h3", {}, `⚠ ${compile.id} ${compile.title} runs eagerly: ${why?.title ?? ""}`),
-    h("p", {}, why?.detail ?? ""), h("button", { type: "button", class: "ex-link", onclick: () => context.reason(why?.code ?? "") }, why?.code ?? ""),
+    h("p", {}, why?.detail ?? ""), button("ex-link", why?.code ?? "", () => context.reason(why?.code ?? "")),
   );
 }
 
-function plain(compiles: readonly CompileData[]): string {
+function plain(compiles: readonly CompileData[], files: FileNames): string {
   return compiles.flatMap(compile => (compile.breaks ?? []).map(({ why, span, stack, hints, continuation }) => [
-    `${compile.id}: ${why.title} [${why.code}]${span ? ` at ${span.file}:${span.line}` : ""}`,
-    ...(why.detail ? [`  ${why.detail}`] : []), ...stack.map(frame => `  ${frame}`), ...hints.map(hint => `  hint: ${hint}`),
+    `${compile.id}: ${why.title} [${why.code}]${span ? ` at ${files.place(span.file, span.line)}` : ""}`,
+    ...(why.detail ? [`  ${why.detail}`] : []), ...stack.map(frame => `  ${files.inText(frame)}`), ...hints.map(hint => `  hint: ${hint}`),
     ...(continuation ? [`  goes on in ${continuation}`] : []),
   ].join("\n"))).join("\n\n");
 }

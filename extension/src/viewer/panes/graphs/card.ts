@@ -1,7 +1,7 @@
 // What a box is about, as a card: beside the pointer while it rests on a box, in the corner for the box that was chosen.
 
 import { because } from "../../because";
-import { h } from "../../dom";
+import { button, h, tool } from "../../dom";
 import type { Context } from "../../pane";
 import { type Fact, told } from "./facts";
 import type { Mark } from "./scene";
@@ -16,9 +16,9 @@ export class Card {
   show(mark: Mark | null): void {
     this.element.hidden = mark === null;
     if (!mark) return;
-    const { title, meaning, facts } = told(mark);
+    const { title, meaning, facts } = told(mark, this.context.model.files.value);
     const guessed = mark.key === null ? undefined : this.context.model.links.value.inferred(mark.key);
-    const close = this.closable && h("button", { type: "button", class: "ex-button", "aria-label": "Close", title: "Close", onclick: this.closable }, "×");
+    const close = this.closable && tool("×", "Close", this.closable);
     this.element.replaceChildren(
       h("div", { class: "ex-g-card-head" }, h("strong", {}, title), close),
       ...(meaning ? [h("p", { class: "ex-g-meaning" }, meaning)] : []),
@@ -43,6 +43,6 @@ export class Card {
     if (!this.closable) return text;
     if (why) return because(why, this.context);
     if (pane === undefined || what === undefined) return text;
-    return h("button", { type: "button", class: "ex-link", onclick: () => this.context.show(pane, what) }, text);
+    return button("ex-link", text, () => this.context.show(pane, what));
   }
 }

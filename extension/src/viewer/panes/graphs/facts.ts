@@ -3,7 +3,7 @@
 import { isSourceLine, type Key, key, syntheticReason } from "../../element";
 import { bytes, count, seconds } from "../../format";
 import type { WhyData } from "../../record";
-import { placeName } from "../../sources";
+import type { FileNames } from "../../sources";
 import { differences, type StateNode } from "./family";
 import type { Group } from "./groups";
 import type { Home } from "./kernels";
@@ -28,11 +28,11 @@ export interface Told {
 
 const MOST = 600;
 
-export function told(mark: Mark): Told {
-  return mark.item.kind === "leaf" ? nodeTold(mark, mark.item.vertex) : groupTold(mark, mark.item);
+export function told(mark: Mark, files: FileNames): Told {
+  return mark.item.kind === "leaf" ? nodeTold(mark, mark.item.vertex, files) : groupTold(mark, mark.item);
 }
 
-function nodeTold(mark: Mark, vertex: number): Told {
+function nodeTold(mark: Mark, vertex: number, files: FileNames): Told {
   const { part } = mark;
   const node = mark.node!;
   const { data } = node;
@@ -48,7 +48,7 @@ function nodeTold(mark: Mark, vertex: number): Told {
   add("Size", data.bytes ? bytes(data.bytes) : "");
   add("Note", data.about ?? "");
   add("Module", data.module ?? "");
-  if (data.span) add("Source", placeName(data.span.file, data.span.line), { pane: "source", what: key("", `${data.span.file}:${data.span.line}`) });
+  if (data.span) add("Source", files.place(data.span.file, data.span.line), { pane: "source", what: key("", `${data.span.file}:${data.span.line}`) });
   const synthetic = data.origins.map(syntheticReason).filter(reason => reason !== null);
   add("From", data.origins.filter(origin => !isSourceLine(origin) && syntheticReason(origin) === null).join(", "));
   add("No source line", [...new Set(synthetic)].join(", "));
