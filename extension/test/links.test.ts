@@ -36,6 +36,21 @@ test("compiles share source lines and nothing else", () => {
   assert.deepEqual([...links.chain("f0|unknown")], ["f0|unknown"]);
 });
 
+test("links that grew with the record are those of the whole record", () => {
+  const stages = sample.compiles[0]?.stages ?? [];
+  const states = [...stages.keys()].map(n => record({ ...sample.compiles[0] as CompileData, stages: stages.slice(0, n + 1) }));
+  let grown: Links | undefined;
+  for (const state of states) {
+    grown = new Links(state, grown);
+    const fresh = new Links(state);
+    assert.deepEqual([...grown.all].sort(), [...fresh.all].sort());
+    for (const of of fresh.all) assert.deepEqual([...grown.chain(of)].sort(), [...fresh.chain(of)].sort());
+    assert.deepEqual(grown.programLines().sort(), fresh.programLines().sort());
+  }
+  const less = states[0] as RecordData;
+  assert.deepEqual(new Links(less, grown).all, new Links(less).all);
+});
+
 test("what no source line caused says why, and what was inferred says how", () => {
   const links = new Links(record(compile("f0", [["a", ["synthetic:wrapper"]], ["b", ["a"]], ["c", ["m.py:1"]]], { "by name": ["c"] })));
   assert.deepEqual(links.synthetic("f0|b"), ["wrapper"]);

@@ -2,20 +2,32 @@
 // The same edges as explorer/view/provenance.py; a test compares the two.
 
 import { type Key, key, parts, syntheticReason } from "./element";
-import type { CompileData, LineData, RecordData, TextData } from "./record";
+import type { CodeData, CompileData, HalfData, LineData, RecordData, StageData, TextData } from "./record";
 
 export class Links {
   /** Elements by number, and the numbers of what each was caused by, and of what it caused. */
-  private readonly names: Key[] = [];
-  private readonly numbers = new Map<Key, number>();
-  private readonly up: number[][] = [];
-  private readonly down: number[][] = [];
-  private readonly instructions = new Set<number>();
-  private readonly guessed = new Map<Key, string>();
+  private readonly names: Key[];
+  private readonly numbers: Map<Key, number>;
+  private readonly up: number[][];
+  private readonly down: number[][];
+  private readonly instructions: Set<number>;
+  private readonly guessed: Map<Key, string>;
+  /** What of the record is in here. */
+  private readonly added: Set<object>;
   private readonly chains = new Map<Key, ReadonlySet<Key>>();
 
-  constructor(record: RecordData) {
-    for (const compile of record.compiles) this.add(compile);
+  /** `before` are those of a record that this one grew out of: what it had is taken over, and `before` is at an end. */
+  constructor(record: RecordData, before?: Links) {
+    const parts = record.compiles.flatMap(compile => partsOf(compile).map(part => [compile, part] as const));
+    const grown = before && parts.filter(([, part]) => before.added.has(part)).length === before.added.size ? before : undefined;
+    this.names = grown?.names ?? [];
+    this.numbers = grown?.numbers ?? new Map();
+    this.up = grown?.up ?? [];
+    this.down = grown?.down ?? [];
+    this.instructions = grown?.instructions ?? new Set();
+    this.guessed = grown?.guessed ?? new Map();
+    this.added = grown?.added ?? new Set();
+    for (const [compile, part] of parts) if (!this.added.has(part)) this.add(compile, part);
   }
 
   /** Every element that causes or is caused. */
@@ -77,14 +89,15 @@ export class Links {
     return this.guessed.get(of);
   }
 
-  private add(compile: CompileData): void {
+  private add(compile: CompileData, part: Part): void {
+    this.added.add(part);
     const known = new Map<string, number>();
     const number = (id: string): number => {
       let found = known.get(id);
       if (found === undefined) known.set(id, (found = this.number(key(compile.id, id))));
       return found;
     };
-    for (const [id, origins] of elements(compile)) {
+    for (const [id, origins] of elementsOf(compile, part)) {
       const own = number(id);
       for (const origin of origins) {
         const cause = number(origin);
@@ -94,8 +107,8 @@ export class Links {
         (this.down[cause] as number[]).push(own);
       }
     }
-    for (const code of compile.codes ?? []) for (const { id } of code.instructions) this.instructions.add(number(id));
-    for (const [how, ids] of Object.entries(compile.inferred ?? {})) for (const id of ids) this.guessed.set(key(compile.id, id), how);
+    if (part === compile.codes) for (const code of compile.codes) for (const { id } of code.instructions) this.instructions.add(number(id));
+    if (part === compile.inferred) for (const [how, ids] of Object.entries(compile.inferred)) for (const id of ids) this.guessed.set(key(compile.id, id), how);
   }
 
   private number(of: Key): number {
@@ -132,22 +145,45 @@ function* linesOf(text: TextData | null | undefined): Iterable<[string, readonly
   for (const [, id, origins] of text?.lines ?? ([] as LineData[])) if (id) yield [id, origins ?? NONE];
 }
 
+/** What a compile is made of. A growing record keeps the ones that it has, and gets more. */
+type Part = object;
+
+function partsOf({ stages, codes, eager_backward, halves, inferred }: CompileData): Part[] {
+  return [...(stages ?? []), codes, eager_backward, halves, inferred].filter(part => part !== undefined);
+}
+
 /** Every element of a compile that has an id, with its origins. */
 export function* elements(compile: CompileData): Iterable<[string, readonly string[]]> {
-  for (const stage of compile.stages ?? []) {
-    yield* linesOf(stage.body);
-    for (const graph of [stage.graph, ...(stage.halves ?? [])]) {
-      for (const node of graph?.nodes ?? []) yield [node.id, node.origins];
-    }
+  for (const part of partsOf(compile)) yield* elementsOf(compile, part);
+}
+
+function* elementsOf(compile: CompileData, part: Part): Iterable<[string, readonly string[]]> {
+  switch (part) {
+    case compile.codes: return yield* ofCodes(compile.codes ?? []);
+    case compile.eager_backward: return yield* ofNodes(compile.eager_backward ?? []);
+    case compile.halves: return yield* ofHalves(compile.halves ?? []);
+    case compile.inferred: return;
+    default: return yield* ofStage(part as StageData);
   }
-  for (const code of compile.codes ?? []) {
-    for (const instruction of code.instructions) {
-      const span = instruction.span ? [`${instruction.span.file}:${instruction.span.line}`] : NONE;
-      yield [instruction.id, [...(instruction.origins ?? NONE), ...span]];
-    }
+}
+
+function* ofNodes(nodes: readonly { readonly id: string; readonly origins: readonly string[] }[]): Iterable<[string, readonly string[]]> {
+  for (const { id, origins } of nodes) yield [id, origins];
+}
+
+function* ofStage(stage: StageData): Iterable<[string, readonly string[]]> {
+  yield* linesOf(stage.body);
+  for (const graph of [stage.graph, ...(stage.halves ?? [])]) yield* ofNodes(graph?.nodes ?? []);
+}
+
+function* ofCodes(codes: readonly CodeData[]): Iterable<[string, readonly string[]]> {
+  for (const { instructions } of codes) {
+    for (const { id, span, origins } of instructions) yield [id, [...(origins ?? NONE), ...(span ? [`${span.file}:${span.line}`] : NONE)]];
   }
-  for (const node of compile.eager_backward ?? []) yield [node.id, node.origins];
-  for (const half of compile.halves ?? []) {
+}
+
+function* ofHalves(halves: readonly HalfData[]): Iterable<[string, readonly string[]]> {
+  for (const half of halves) {
     for (const kernel of half.kernels ?? []) {
       yield* linesOf(kernel.source);
       for (const lowered of Object.values(kernel.lowered ?? {})) yield* linesOf(lowered);
@@ -155,6 +191,6 @@ export function* elements(compile: CompileData): Iterable<[string, readonly stri
     }
     yield* linesOf(half.wrapper);
     for (const buffer of half.buffers ?? []) yield [buffer.name, buffer.origins];
-    for (const operation of half.operations ?? []) yield [operation.id, operation.origins];
+    yield* ofNodes(half.operations ?? []);
   }
 }

@@ -16,7 +16,8 @@ export class Model {
 
   constructor(record: RecordData) {
     this.record = new Signal(record);
-    this.links = new Derived([this.record], () => new Links(this.record.value));
+    let links: Links | undefined;
+    this.links = new Derived([this.record], () => (links = new Links(this.record.value, links)));
     this.files = new Derived([this.record], () => new FileNames(this.record.value.sources));
     this.palette = new Derived([this.links], () => new Palette(this.links.value));
   }
