@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import inspect
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from explorer.exploration import title
-from explorer.ir.methods import METHODS_VERSION, MethodData, MethodsData
+from explorer.exploration import quoted, title
+from explorer.ir.methods import METHODS_MIME, METHODS_VERSION, MethodData, MethodsData
+from explorer.ir.record import SourceData
 from explorer.methods.compare import chosen, compared
-from explorer.session import RecordError, write_whole
+from explorer.methods.world import function
+from explorer.session import LARGEST, Bundle, RecordError, write_whole
 from explorer.stock.backend import installed
 from explorer.view import methods as view
+from explorer.view import report
 
 
 class Compared:
@@ -46,23 +51,74 @@ class Compared:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Compared:
         """Read what `save` wrote. Runs nothing. Raises RecordError naming the file, OSError where it cannot be read."""
+        source = Path(path)
+        if source.stat().st_size > LARGEST:
+            raise RecordError(f"{path} holds more than {LARGEST >> 20} MiB; expected a file written by Compared.save")
+        packed = source.read_bytes()
         try:
-            data = msgspec.json.decode(Path(path).read_bytes(), type=MethodsData)
+            version = msgspec.json.decode(packed, type=_Versioned).version
+            if version != METHODS_VERSION:
+                raise RecordError(f"{path} is a comparison of version {version}; this explorer reads {METHODS_VERSION}")
+            return cls(msgspec.json.decode(packed, type=MethodsData))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise RecordError(
                 f"{path} is not a comparison: {error}; expected a file written by Compared.save"
             ) from None
-        if data.version != METHODS_VERSION:
-            raise RecordError(
-                f"{path} is a comparison of version {data.version}; this explorer reads {METHODS_VERSION}"
-            )
-        return cls(data)
+
+    @staticmethod
+    def is_in(path: str | os.PathLike[str]) -> bool:
+        """Whether a file looks like one that `save` wrote. Raises OSError where it cannot be read."""
+        try:
+            msgspec.json.decode(Path(path).read_bytes(), type=_Versioned)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return False
+        return True
+
+    def to_html(self, path: str | os.PathLike[str]) -> Path:
+        """Write one self-contained page with the viewer, which needs no network. Raises OSError naming the path."""
+        target = Path(path)
+        write_whole(target, report.page(self.data).encode())
+        return target
 
     def __repr__(self) -> str:
         return self.text()
 
-    def _repr_html_(self) -> str:
-        return view.html(self.data)
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Bundle:
+        """The comparison as JSON for a viewer, as HTML without scripts, and as text."""
+        bundle = {
+            METHODS_MIME: msgspec.to_builtins(self.data),
+            "text/html": view.html(self.data),
+            "text/plain": self.text(),
+        }
+        return bundle, {}
+
+
+class _Versioned(msgspec.Struct):
+    version: int
+    methods: msgspec.Raw
+
+
+def sources(fn: Callable[..., Any], data: MethodsData) -> tuple[SourceData, ...]:
+    """The function, and what else of the program the texts and operations were made for."""
+    used: dict[str, set[int]] = defaultdict(set)
+    try:
+        under = function(fn)
+        lines, first = inspect.getsourcelines(under)
+        used[under.__code__.co_filename].update(range(first, first + len(lines)))
+    except (OSError, TypeError):  # made by exec, or no Python function: what ran may still have lines
+        pass
+    for place in _places(data):
+        file, _, line = place.rpartition(":")
+        used[file].add(int(line))
+    return quoted(used)
+
+
+def _places(data: MethodsData) -> Iterator[str]:
+    for method in data.methods:
+        for shown in method.views:
+            for line in shown.text.lines:
+                yield from line.origins
+    yield from (call.where for call in data.operations if call.where)
 
 
 def backends() -> tuple[str, ...]:
@@ -91,6 +147,6 @@ def compare(
 
     def run(*args: Any, **kwargs: Any) -> Compared:
         data = compared(fn, args, kwargs, wanted, others=others or {}, title=name or title(fn), timed=time, tell=tell)
-        return Compared(data)
+        return Compared(msgspec.structs.replace(data, sources=sources(fn, data)))
 
     return run

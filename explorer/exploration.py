@@ -9,6 +9,7 @@ import time as clock
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -27,8 +28,10 @@ from explorer.ir.target import CPU
 from explorer.pipeline import TARGET_ABSENT, compile_frame
 from explorer.runtime.machine import peaks
 from explorer.runtime.timing import METHOD, interleave
-from explorer.session import Record
+from explorer.session import Bisect, Record
 from explorer.stock.contestant import Stock
+from explorer.stock.parting import first_parting as first_parting_of_stock
+from explorer.stock.parting import unasked
 from explorer.stock.profile import profile as profile_stock
 from explorer.stock.run import StockRun, stock_run, unwrapped
 from explorer.stock.trying import attempts, told
@@ -86,23 +89,28 @@ def beside(
     progress.on_phase("comparing with eager")
     eager = theirs.trial.contestant()
     entrants = [Entrant("eager", eager)]
-    accuracy = None
+    found: dict[str, Comparison] = {}
+    bisect: dict[str, Bisect] = {}
     if ours is not None:
         entrants.append(Entrant("explorer", ours.ours, ours.compile_seconds))
-        accuracy = ours.accuracy
+        found["explorer"] = ours.accuracy
+        bisect["explorer"] = ours.bisect
     ran = theirs.outcome is not None and theirs.observation.absent is None
+    if theirs.observation.absent is None:
+        bisect["stock"] = partial(first_parting_of_stock, theirs.given, stock)
     if theirs.outcome is not None:
-        found = compare(theirs.outcome.values(), eager.observe().values())
-        note = f"{duration(theirs.watched)} of it watching"
-        note += "" if ours is None else f"; largest error against eager {found.largest_absolute:.3g}"
-        accuracy = accuracy or found
+        found["stock"] = compare(theirs.outcome.values(), eager.observe().values())
+        if ran and not found["stock"].ok:
+            progress.on_phase("looking for where stock's results part")
+            found["stock"] = replace(found["stock"], parting=unasked(theirs, stock))
         if ran:
+            note = f"{duration(theirs.watched)} of it watching"
             entrants.append(Entrant("stock", theirs.contestant, theirs.seconds, note))
     measured = None
     seconds: Mapping[str, export.Seconds] = {}
-    if time and accuracy is not None:
+    if time and found:
         recorder = None if ours is None else ours.recorder
-        measured = measure(entrants, accuracy, recorder, SECONDS_OF_TIMING, progress)
+        measured = measure(entrants, found, recorder, SECONDS_OF_TIMING, progress)
         if ran:
             seconds = profile_stock(theirs)
             if ours is None:
@@ -115,7 +123,7 @@ def beside(
     engine = "stock" if ours is None else "explorer and stock"
     made = assembled(name, engine, settings, compiles, own or compiles, measured)
     made = msgspec.structs.replace(made, error=theirs.failure.partition("\n")[0])
-    return Record(made, bisect=None if ours is None else ours.bisect)
+    return Record(made, bisect=bisect)
 
 
 @dataclass(frozen=True)
@@ -137,10 +145,10 @@ class Explored:
         entrants = [Entrant("eager", self.eager), Entrant("explorer", self.ours, self.compile_seconds)]
         if stock is not None:
             entrants.append(Entrant("stock", stock.contestant, stock.cold_seconds, _note(stock)))
-        return measure(entrants, self.accuracy, self.recorder, budget, self.progress)
+        return measure(entrants, {"explorer": self.accuracy}, self.recorder, budget, self.progress)
 
     def record(self, measured: Measured | None = None) -> Record:
-        return Record(contents(self.recorder, self.config, self.name, measured), bisect=self.bisect)
+        return Record(contents(self.recorder, self.config, self.name, measured), bisect={"explorer": self.bisect})
 
     def bisect(self) -> data.PartingData | None:
         """Where ours first parts from eager."""
@@ -235,12 +243,13 @@ class Entrant:
 
 def measure(
     entrants: Sequence[Entrant],
-    accuracy: Comparison,
+    accuracy: Mapping[str, Comparison],
     recorder: Recorder | None,
     budget: float,
     progress: Progress = SILENT,
 ) -> Measured:
-    """Time the entrants in turn in one run, and the kernels of all that `recorder` saw compiled by us."""
+    """Time the entrants in turn in one run, and the kernels of all that `recorder` saw compiled by us. `accuracy` is
+    what comparing with eager gave, by engine."""
     progress.on_phase(f"timing {', '.join(entrant.name for entrant in entrants)}")
     calls = {entrant.name: entrant.contestant.call for entrant in entrants}
     samples = interleave(calls, budget=budget, on_sample=progress.on_sample)
@@ -249,17 +258,21 @@ def measure(
     kernels, failures = profiles(recorder) if recorder is not None else ({}, [])
     median = samples["explorer"].median if recorder is not None else 0.0
     spent = sum(sum(half.values()) for halves in kernels.values() for half in halves.values())
+    exact = [
+        data.AccuracyData(
+            c.largest_absolute, c.largest_relative, c.where, c.parted, c.compared, c.parting, engine,
+        )
+        for engine, c in accuracy.items()
+    ]  # fmt: skip
     timing = data.TimingData(
         tuple(
             data.SamplesData(e.name, s.median, s.spread, tuple(s.seconds), e.compile_seconds, e.note) for e, s in found
         ),
         overhead=median - spent if kernels and not failures and spent < median else None,
         machine=data.MachineData(*peaks()),
-        accuracy=data.AccuracyData(
-            accuracy.largest_absolute, accuracy.largest_relative, accuracy.where, accuracy.parted, accuracy.compared,
-            accuracy.parting,
-        ),
+        accuracy=exact[0],
         method="; ".join((METHOD, *failures)),
+        stock_accuracy=exact[1] if len(exact) > 1 else None,
     )
     return Measured(timing, kernels)
 
@@ -312,6 +325,11 @@ def sources(compiles: Iterable[data.CompileData]) -> tuple[data.SourceData, ...]
     for compile in compiles:
         for file, numbers in used_lines(compile).items():
             used.setdefault(file, set()).update(numbers)
+    return quoted(used)
+
+
+def quoted(used: Mapping[str, Iterable[int]]) -> tuple[data.SourceData, ...]:
+    """The stretches of source that hold these lines, by file; none of a file whose source is not known."""
     found = []
     for file, numbers in used.items():
         lines = source_lines(file)

@@ -1,15 +1,19 @@
 """Capture methods compared: verdicts come from running, and say what is known to hold of each method."""
 
 import json
+import re
 
+import msgspec
 import pytest
 import torch
+from click.testing import CliRunner
 
 import explorer
 from benchmarks import capture_programs
 from benchmarks.capture_programs import PROGRAMS
+from explorer.cli import main
 from explorer.comparison import Compared
-from explorer.ir.methods import MethodsData
+from explorer.ir.methods import METHODS_MIME, MethodsData
 from explorer.methods.inputs import describe, inputs
 from explorer.methods.meanings import meaning
 from explorer.session import RecordError
@@ -153,6 +157,79 @@ def test_meanings():
     assert meaning("torch.export", "MemoryError: ") == ""
 
 
+LINES = {"cos": 2, "matmul": 3, "relu": 4}
+"""The line of `linked`, from its `def`, that asks for each operation."""
+
+
+def linked(x, w):
+    y = torch.cos(x)
+    y = y @ w
+    return torch.relu(y)
+
+
+def lines_made(of: Compared, method: str) -> dict[str, set[int]]:
+    """The lines of the program, from its `def`, that each operation is linked to, in all texts of a method."""
+    first = linked.__code__.co_firstlineno
+    found: dict[str, set[int]] = {name: set() for name in LINES}
+    for line in (line for view in of[method].views for line in view.text.lines):
+        for name, others in found.items():
+            if re.match(rf"\s*%?{name}\b|.*(::|\.){name}\(", line.text.lower()):
+                others |= {int(at.rpartition(":")[2]) - first + 1 for at in line.origins}
+    return found
+
+
+@pytest.mark.parametrize(
+    "method", ["torch.jit.trace", "torch.jit.script", "torch.fx.symbolic_trace", "explorer.compile"]
+)
+def test_texts_lead_to_the_lines_of_the_program(method):
+    done = explorer.compare(linked, methods=[method], time=False)(torch.ones(2, 3), torch.ones(3, 4))
+    assert lines_made(done, method) == {name: {line} for name, line in LINES.items()}
+    (source,) = done.data.sources
+    assert source.file == __file__ and source.first_line == linked.__code__.co_firstlineno
+    assert source.text.startswith("def linked") and source.text.endswith("torch.relu(y)")
+
+
+def test_operations_lead_to_the_lines_of_the_program():
+    done = explorer.compare(linked, methods=["eager"], time=False)(torch.ones(2, 3), torch.ones(3, 4))
+    first = linked.__code__.co_firstlineno
+    assert [call.where for call in done.data.operations] == [f"{__file__}:{first + n}" for n in (1, 2, 3)]
+    (shown,) = done["eager"].views
+    assert [line.origins for line in shown.text.lines] == [(call.where,) for call in done.data.operations]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["torch.export", "ONNX export", "torch.compile", "TensorFlow, define and run"])
+def test_texts_of_exporters_lead_to_the_lines_of_the_program(method):
+    done = explorer.compare(linked, methods=[method], time=False)(torch.ones(2, 3), torch.ones(3, 4))
+    if done[method].missing:
+        pytest.skip(done[method].missing)
+    found = lines_made(done, method)
+    assert found["cos"] == {2} and found["relu"] == {4}
+
+
+def test_each_input_says_what_eager_gives(branch):
+    assert [each.expected.partition(" [")[0] for each in branch.data.inputs][0].startswith("output")
+    assert all(each.expected for each in branch.data.inputs)
+
+
+def test_an_output_holds_the_comparison_and_a_page_without_scripts(branch, tmp_path):
+    bundle, _ = branch._repr_mimebundle_()
+    assert msgspec.convert(json.loads(json.dumps(bundle[METHODS_MIME])), MethodsData) == branch.data
+    assert "torch.jit.trace" in bundle["text/html"] and "torch.jit.trace" in bundle["text/plain"]
+    page = branch.to_html(tmp_path / "branch.html").read_text()
+    assert page.startswith("<!doctype html>") and branch.data.title in page
+
+
+def test_report_takes_a_saved_comparison(branch, tmp_path):
+    saved = branch.save(tmp_path / "branch.json")
+    done = CliRunner().invoke(main, ["report", str(saved)])
+    assert done.exit_code == 0 and (tmp_path / "branch.html").exists()
+    assert "torch.jit.trace" in CliRunner().invoke(main, ["report", "--text", str(saved)]).output
+    saved.write_text(saved.read_text().replace('"version":2', '"version":99', 1))
+    refused = CliRunner().invoke(main, ["report", str(saved)])
+    assert refused.exit_code == 2 and "version 99" in refused.output
+
+
 def test_unknown_names_are_errors():
     with pytest.raises(ValueError, match="'magic'.*torch.jit.trace"):
         explorer.compare(len, methods=["magic"])
@@ -172,11 +249,10 @@ def test_saved_and_loaded(branch, tmp_path):
 
 
 def test_the_page_shows_no_markup_of_the_program(branch):
-    import msgspec
-
     data = msgspec.structs.replace(branch.data, title="<script>alert(1)</script>")
     assert isinstance(data, MethodsData)
-    assert "<script>" not in Compared(data)._repr_html_()
+    shown = Compared(data)._repr_mimebundle_()[0]["text/html"]
+    assert "&lt;script&gt;" in shown and "<script>" not in shown
     assert "| method |" in branch.markdown() and "torch.jit.trace" in branch.text()
 
 

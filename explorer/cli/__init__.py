@@ -16,6 +16,7 @@ from rich.text import Text
 from explorer.api import configure
 from explorer.cli.progress import Terminal
 from explorer.cli.script import run as run_script
+from explorer.comparison import Compared
 from explorer.core.recorder import Recorder
 from explorer.demo import NO_TRANSFORMERS, cases, demo
 from explorer.exploration import contents
@@ -134,7 +135,7 @@ def _put(record: Record, out: Path, name: str, terminal: Terminal) -> None:
               help="The page to write; by default beside FILE, with the suffix .html.")  # fmt: skip
 @click.option("--text", "as_text", is_flag=True, help="Print every stage here instead of writing a page.")
 def report_command(file: Path, output: Path | None, as_text: bool) -> None:
-    """Make an HTML page of a record FILE.
+    """Make an HTML page of a FILE that holds a record, or a comparison of capture methods.
 
     \b
     Examples:
@@ -143,7 +144,7 @@ def report_command(file: Path, output: Path | None, as_text: bool) -> None:
       explorer report train.explore.json.gz --text | less
     """
     terminal = Terminal(wide_enough())
-    record = _load(file)
+    record = _load_comparison(file) or _load(file)
     if as_text:
         click.echo(record.text())
         return
@@ -237,6 +238,16 @@ def diff_command(context: click.Context, before: Path, after: Path, exit_code: b
             console.print(Syntax("\n".join(lines), "diff", background_color="default"))
     console.print(Text(f"{len(found.changed)} of {len(found.stages)} stages differ"))
     context.exit(1 if exit_code and found.changed else 0)
+
+
+def _load_comparison(file: Path) -> Compared | None:
+    """The comparison of capture methods in a file; None where it holds something else."""
+    try:
+        return Compared.load(file) if Compared.is_in(file) else None
+    except RecordError as error:
+        raise Refused(str(error)) from error
+    except OSError:  # the record's reader says what is wrong with a file that cannot be read
+        return None
 
 
 def _load(file: Path) -> Record:

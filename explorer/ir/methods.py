@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-from explorer.ir.record import Data, TextData
+from explorer.ir.record import Data, SourceData, TextData
 
-METHODS_VERSION = 1
+METHODS_VERSION = 2
+METHODS_MIME = "application/vnd.explorer.methods+json"
 
 Answer = Literal["right", "wrong", "refused", "not run"]
 
@@ -20,7 +21,8 @@ class KernelStepData(Data, frozen=True):
 
 
 class OperationCallData(Data, frozen=True):
-    """One operation that eager ran: its stops in the dispatcher's order, the types, and median seconds."""
+    """One operation that eager ran: its stops in the dispatcher's order, the types, median seconds, and the line of the
+    program ("FILE:LINE", "" where none is known)."""
 
     id: str
     name: str
@@ -34,11 +36,13 @@ class OperationCallData(Data, frozen=True):
 
 
 class TriedInputData(Data, frozen=True):
-    """A call that captured programs are tried on: `change` says how it differs from the call captured."""
+    """A call that captured programs are tried on: `change` says how it differs from the call captured, `expected` what
+    eager gives or raises."""
 
     name: str
     change: str
     arguments: str
+    expected: str = ""
 
 
 class VerdictData(Data, frozen=True):
@@ -53,7 +57,8 @@ class VerdictData(Data, frozen=True):
 
 
 class ViewData(Data, frozen=True):
-    """One text of what a method captured."""
+    """One text of what a method captured. A line's origins are the lines of the program that it was made for, where
+    the method knows them; lines have no ids."""
 
     title: str
     text: TextData
@@ -88,7 +93,8 @@ class MethodsData(Data, frozen=True):
     title: str
     created: str
     environment: dict[str, str]
-    source: TextData
+    sources: tuple[SourceData, ...]
+    """The function, and the lines outside of it that texts and operations were made for."""
     inputs: tuple[TriedInputData, ...]
     methods: tuple[MethodData, ...]
     operations: tuple[OperationCallData, ...] = ()

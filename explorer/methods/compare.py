@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import copy
 import datetime
-import inspect
 import io
 import re
 import tempfile
@@ -20,7 +19,6 @@ import torch
 
 from explorer.environment import describe
 from explorer.ir.methods import METHODS_VERSION, MethodData, MethodsData, VerdictData
-from explorer.ir.record import LineData, TextData
 from explorer.methods.compiled import OURS, stock
 from explorer.methods.define_and_run import TENSORFLOW
 from explorer.methods.dispatched import EAGER, operations
@@ -30,8 +28,7 @@ from explorer.methods.inputs import Input, inputs
 from explorer.methods.jit import SCRIPT, TRACE
 from explorer.methods.meanings import meaning
 from explorer.methods.method import Captured, Example, Method
-from explorer.methods.verdict import verdict
-from explorer.methods.world import function
+from explorer.methods.verdict import expected, verdict
 from explorer.runtime.timing import METHOD as TIMING
 from explorer.runtime.timing import interleave
 from explorer.stock.backend import named
@@ -69,8 +66,10 @@ def compared(
     tell: Told = lambda name: None,
 ) -> MethodsData:
     """Capture, run, time and save `fn` with each method. `others` are further calls by name. `tell` hears each method's
-    name as it begins. What eager raises on the call itself propagates."""
+    name as it begins. What eager raises on the call itself propagates. The data has no sources yet."""
     tried = (*inputs(fn, args, kwargs), *(Input(n, "given", n, tuple(call), {}) for n, call in others.items()))
+    with _quiet([]):
+        given = tuple(each.data(expected(fn, each)) for each in tried)
     found: list[MethodData] = []
     calls: dict[str, tuple[Captured, Input]] = {}
     with contextlib.ExitStack() as closing:
@@ -91,8 +90,8 @@ def compared(
         title,
         datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         describe(),
-        TextData(tuple(map(LineData, _source(fn))), "python"),
-        tuple(each.data() for each in tried),
+        (),
+        given,
         tuple(found),
         calls_of,
         TIMING if timed else "",
@@ -178,13 +177,6 @@ def _with_times(data: MethodData, seconds: float, spread: float) -> MethodData:
 def _own(fn: Callable[..., Any]) -> Callable[..., Any]:
     """A module's copy, so that no method sees what another left in its buffers; a function as it is."""
     return copy.deepcopy(fn) if isinstance(fn, torch.nn.Module) else fn
-
-
-def _source(fn: Callable[..., Any]) -> list[str]:
-    try:
-        return inspect.getsource(function(fn)).rstrip().splitlines()
-    except (OSError, TypeError):
-        return [f"# the source of {getattr(fn, '__qualname__', fn)} is not known"]
 
 
 @contextlib.contextmanager

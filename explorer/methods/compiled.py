@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import takewhile
 from typing import Any
 
 import torch
@@ -12,9 +13,13 @@ from explorer.capture import optimize
 from explorer.config import Config
 from explorer.core.recorder import Recorder, recording
 from explorer.ir.methods import ViewData
-from explorer.methods.method import Captured, Example, Method, view
+from explorer.ir.record import CompileData, LineData, TextData
+from explorer.methods.graphs import graph_lines
+from explorer.methods.method import Captured, Example, Method
+from explorer.methods.where import is_program
 from explorer.pipeline import compile_frame
 from explorer.stock.backend import named
+from explorer.view.provenance import provenance
 
 NOT_SAVED = "made anew in each process; caches on disk keep the kernels"
 
@@ -29,8 +34,7 @@ def _ours(example: Example) -> Captured:
 
     def views() -> tuple[ViewData, ...]:
         compiles = [export.compile(run) for run in recorder.compiles]
-        graphs = [(c.id, s) for c in compiles for s in c.stages if s.name == "capture" and s.body is not None]
-        return tuple(ViewData(f"{id}: captured graph", stage.body) for id, stage in graphs if stage.body is not None)
+        return _graphs([_captured(each) for each in compiles], first)
 
     def control() -> str:
         compiles = [export.compile(run) for run in recorder.compiles]
@@ -45,7 +49,34 @@ def _ours(example: Example) -> Captured:
         )
 
     call(*example.args, **example.kwargs)
+    first = len(recorder.compiles)
     return Captured(call, views, control, sizes, NOT_SAVED, lambda: len(recorder.compiles))
+
+
+def _captured(compile: CompileData) -> list[LineData]:
+    """The captured graph, what it takes for granted and where it breaks; the origins are lines of the program, in place
+    of the elements between. The bytecode that calls the graph, which comes last, is left out."""
+    stages = [stage for stage in compile.stages if stage.name == "capture" and stage.body is not None]
+    nodes = (node for stage in stages if stage.graph is not None for node in stage.graph.nodes)
+    spans = {node.id: [f"{node.span.file}:{node.span.line}"] for node in nodes if node.span is not None}
+    chain = provenance(compile)
+
+    def places(id: str) -> list[str]:
+        return [at for at in spans.get(id) or sorted(chain.source_lines(id)) if is_program(at)] if id else []
+
+    texts = (line for stage in stages if stage.body is not None for line in stage.body.lines)
+    lines = takewhile(lambda line: not line.text.startswith("# "), texts)
+    return [LineData(line.text, "", tuple(places(line.id))) for line in lines]
+
+
+def _graphs(graphs: Sequence[list[LineData]], first: int) -> tuple[ViewData, ...]:
+    """The graphs of the call captured in one text, and those of the calls for which it compiled anew in another."""
+    titled = (("graphs of the call captured", graphs[:first]), ("graphs compiled anew", graphs[first:]))
+    return tuple(
+        ViewData(title, TextData(tuple(line for graph in found for line in graph), "python"))
+        for title, found in titled
+        if found
+    )
 
 
 def _control(breaks: int) -> str:
@@ -77,7 +108,7 @@ def stock(backend: str) -> Method:
         first = len(graphs)
         return Captured(
             compiled,
-            lambda: tuple(view(f"graph {number}", each.code) for number, each in enumerate(graphs)),
+            lambda: _graphs([[*graph_lines(each), LineData("")] for each in graphs], first),
             lambda: _control(max(0, first - 1)),
             lambda: (
                 "symbolic where a size was seen to change"

@@ -18,7 +18,7 @@ from torch.utils._pytree import tree_unflatten
 
 from explorer.ir.methods import ViewData
 from explorer.methods.exported import as_module
-from explorer.methods.method import Captured, Example, Method, Saving, tensors, view
+from explorer.methods.method import Captured, Example, Method, Saving, places, tensors, view
 from explorer.methods.tensorflow_ops import TF_OPS, dtype_of
 
 DEVICE = "/device:CPU:0"
@@ -151,11 +151,16 @@ def _capture(example: Example) -> Captured:
     exported = torch.export.export(as_module(example.fn), example.args, dict(example.kwargs))
     program = exported.run_decompositions()
     defined = DefinedGraph(tf, program)
+    made_at = {name.lstrip("_"): place for name, place in places(program.graph).items()}
+
+    def where(line: str) -> str:
+        """An operation's scope is the name of the ATen node that it was made for."""
+        return made_at.get(line.partition("/")[0].strip(), "")
 
     def views() -> tuple[ViewData, ...]:
         return (
-            view("tf.Graph as defined", defined.as_defined(), "text"),
-            view("graph as run: optimised, placed on devices", defined.as_run(example), "text"),
+            view("tf.Graph as defined", defined.as_defined(), "text", where),
+            view("graph as run: optimised, placed on devices", defined.as_run(example), "text", where),
             view("checkpoint and restore", defined.checkpoint(), "text"),
         )
 

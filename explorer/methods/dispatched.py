@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -12,9 +12,10 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from explorer.ir.methods import KernelStepData, OperationCallData
+from explorer.ir.methods import KernelStepData, OperationCallData, ViewData
+from explorer.ir.record import LineData, TextData
 from explorer.methods.inputs import Input, describe
-from explorer.methods.method import Captured, Example, Method, view
+from explorer.methods.method import Captured, Example, Method
 from explorer.methods.where import user_line
 
 REPEATS = 5
@@ -107,10 +108,13 @@ def _table(operator: str) -> dict[str, str]:
     return {key: entry.strip() for key, _, entry in (line.partition(":") for line in lines)}
 
 
-def _listing(calls: tuple[OperationCallData, ...]) -> Iterator[str]:
+def _listing(calls: tuple[OperationCallData, ...]) -> ViewData:
+    lines = []
     for call in calls:
         through = " > ".join(step.key for step in call.steps if step.does == "kernel")
-        yield f"{call.id:<5} {call.name:<36} {call.result:<16} {through} > {call.dtype}  {call.where}"
+        text = f"{call.id:<5} {call.name:<36} {call.result:<16} {through} > {call.dtype}"
+        lines.append(LineData(text, "", (call.where,) if call.where else ()))
+    return ViewData("operations, in the order in which they ran", TextData(tuple(lines)))
 
 
 def _capture(example: Example) -> Captured:
@@ -118,7 +122,7 @@ def _capture(example: Example) -> Captured:
     calls = operations(example.fn, given)
     return Captured(
         example.fn,
-        lambda: (view("operations, in the order in which they ran", "\n".join(_listing(calls)), "text"),),
+        lambda: (_listing(calls),),
         lambda: "Python runs it anew in each call: every branch and loop is followed as it comes",
         lambda: "each call has its own",
         "a function is its source; a module's state_dict can be saved",

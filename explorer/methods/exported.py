@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import logging
+import re
+import types
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,11 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_structure, tree_unflatten
 
-from explorer.methods.method import Captured, Example, Method, Saving, in_graph, tensors, view
+from explorer.ir.methods import ViewData
+from explorer.ir.record import TextData
+from explorer.methods.graphs import graph_lines
+from explorer.methods.method import Captured, Example, Method, Saving, by_name, in_graph, places, tensors, view
+from explorer.methods.where import line_of
 
 
 class Calling(torch.nn.Module):
@@ -19,10 +25,18 @@ class Calling(torch.nn.Module):
 
     def __init__(self, fn: Callable[..., Any]) -> None:
         super().__init__()
-        self.fn = fn
+        self.forward = _named_forward(fn)
 
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
-        return self.fn(*args, **kwargs)
+
+def _named_forward(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """Of the stack that made a node, export keeps frames of this name alone: a function's own gets it, so that nodes
+    know their lines."""
+    if not isinstance(fn, types.FunctionType):
+        return lambda *args, **kwargs: fn(*args, **kwargs)
+    code = fn.__code__.replace(co_name="forward")
+    made = types.FunctionType(code, fn.__globals__, "forward", fn.__defaults__, fn.__closure__)
+    made.__kwdefaults__ = fn.__kwdefaults__
+    return made
 
 
 def as_module(fn: Callable[..., Any]) -> torch.nn.Module:
@@ -39,7 +53,10 @@ def _export(example: Example) -> Captured:
     )
     return Captured(
         program.module(),
-        lambda: (view("exported program", str(program)),),
+        lambda: (
+            ViewData("graph", TextData(tuple(graph_lines(program.graph_module)), "python")),
+            view("exported program", str(program), where=by_name(places(program.graph))),
+        ),
         lambda: control(program.graph_module),
         lambda: sizes(program),
         saving,
@@ -85,7 +102,7 @@ def _onnx(example: Example) -> Captured:
     )
     return Captured(
         lambda *args, **kwargs: _rebuilt(made(*args, **kwargs), result),
-        lambda: (view("ONNX model", str(made.model), "text"),),
+        lambda: (view("ONNX model", str(made.model), "text", _onnx_places(made)),),
         lambda: _onnx_control(made),
         lambda: (
             "fixed: those of the example (no dynamic_shapes were asked for)"
@@ -94,6 +111,20 @@ def _onnx(example: Example) -> Captured:
         ),
         saving,
     )
+
+
+def _onnx_places(made: Any) -> Callable[[str], str]:
+    """A node is printed as "NUMBER |  # NAME", then what it computes in lines of their own."""
+    known = {node.name: line_of(node.metadata_props.get("pkg.torch.onnx.stack_trace")) for node in made.model.graph}
+    now = ""
+
+    def where(line: str) -> str:
+        nonlocal now
+        found = re.match(r"\s*(?:\d+ \|\s+# (\S+)|(return|>|<))", line)
+        now = (known.get(found[1], "") if found[1] else "") if found else now
+        return now
+
+    return where
 
 
 def _shape(value: Any) -> list[Any]:

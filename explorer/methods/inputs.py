@@ -12,6 +12,7 @@ import torch
 from torch.utils._pytree import tree_flatten_with_path, tree_leaves, tree_map_only
 
 from explorer.check.trial import duplicate
+from explorer.ir import graph
 from explorer.ir.graph import DTYPE_NAMES
 from explorer.ir.methods import TriedInputData
 from explorer.methods.world import Setting, settings
@@ -43,8 +44,8 @@ class Input:
         args, kwargs = duplicate((self.args, dict(self.kwargs)))
         return args, kwargs
 
-    def data(self) -> TriedInputData:
-        return TriedInputData(self.name, self.change, self.text())
+    def data(self, expected: str) -> TriedInputData:
+        return TriedInputData(self.name, self.change, self.text(), expected)
 
     def text(self) -> str:
         named = [*map(describe, self.args), *(f"{name}={describe(value)}" for name, value in self.kwargs.items())]
@@ -153,8 +154,7 @@ def _argument(path: Any) -> str:
 def describe(value: Any) -> str:
     """A value in a few words: "f32[4, 8]", "2", "[f32[3], True]"."""
     if isinstance(value, torch.Tensor):
-        grad = " requires_grad" if value.requires_grad else ""
-        return f"{DTYPE_NAMES.get(value.dtype, str(value.dtype))}[{', '.join(map(str, value.shape))}]{grad}"
+        return graph.describe(value)
     if isinstance(value, (list, tuple)):
         inner = ", ".join(map(describe, value))
         return f"[{inner}]" if isinstance(value, list) else f"({inner})"

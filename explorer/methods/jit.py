@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -10,6 +11,7 @@ import torch
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from explorer.methods.method import Captured, Example, Method, Saving, tensors, view
+from explorer.methods.where import is_program
 
 
 def _trace(example: Example) -> Captured:
@@ -47,11 +49,17 @@ def _captured(made: Any) -> Captured:
     )
     return Captured(
         made,
-        lambda: (view("TorchScript", made.code), view("graph", str(graph), "text")),
+        lambda: (view("graph", str(graph), "text", _place), view("TorchScript", made.code)),
         lambda: _control(kinds),
         lambda: "not part of the types; those of the example are written beside them and not checked",
         saving,
     )
+
+
+def _place(line: str) -> str:
+    """The place that the graph's printed lines end with: "# FILE:LINE:COLUMN"."""
+    found = re.search(r" # (.+):(\d+):\d+$", line)
+    return f"{found[1]}:{found[2]}" if found and is_program(found[1]) else ""
 
 
 def _loaded(path: str) -> Callable[..., Any]:

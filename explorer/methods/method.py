@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +13,7 @@ from torch.utils._pytree import tree_leaves
 
 from explorer.ir.methods import ViewData
 from explorer.ir.record import LineData, TextData
+from explorer.methods.where import line_of
 
 
 @dataclass(frozen=True)
@@ -74,5 +76,24 @@ def in_graph(control: Iterable[str]) -> str:
     return f"in the graph: {found}" if found else "none in the graph: loops are unrolled, one branch was followed"
 
 
-def view(title: str, text: str, language: str = "python") -> ViewData:
-    return ViewData(title, TextData(tuple(LineData(line) for line in text.rstrip().splitlines()), language))
+Places = Mapping[str, str]
+"""Where the program made what has a name: "FILE:LINE" by name."""
+
+
+def view(title: str, text: str, language: str = "python", where: Callable[[str], str] = lambda line: "") -> ViewData:
+    """`where` gives the place in the program that made a line of the text, "" where it does not know."""
+    lines = ((line, where(line)) for line in text.rstrip().splitlines())
+    return ViewData(title, TextData(tuple(LineData(line, "", (at,) if at else ()) for line, at in lines), language))
+
+
+def by_name(places: Places) -> Callable[[str], str]:
+    """Lines that begin with the name of what they make: `relu = torch.relu(x)`, `%relu : ...`."""
+    return lambda line: places.get(found[1], "") if (found := _MADE.match(line)) else ""
+
+
+def places(graph: torch.fx.Graph) -> Places:
+    """Of the nodes of a graph, as far as they keep the stack that made them."""
+    return {node.name: line_of(node.meta.get("stack_trace")) for node in graph.nodes}
+
+
+_MADE = re.compile(r"\s*%?(\w+)\s*[:=]")

@@ -40,22 +40,33 @@ def outcome(call: Callable[..., Any], given: Call) -> Outcome:
     return Outcome({"output": result, "arguments": (args, kwargs)})
 
 
-def verdict(captured: Captured, under: Callable[..., Any], fn: Callable[..., Any], tried: Input) -> VerdictData:
-    """`captured` was made from `under`; `fn` is eager's, of which a module is copied so that its buffers stay."""
+def _eager(fn: Callable[..., Any], tried: Input) -> Outcome:
+    """What `fn` itself gives; a module is copied so that its buffers stay."""
     with tried.world(fn):
-        expected = outcome(copy.deepcopy(fn) if isinstance(fn, torch.nn.Module) else fn, tried.copy())
+        return outcome(copy.deepcopy(fn) if isinstance(fn, torch.nn.Module) else fn, tried.copy())
+
+
+def expected(fn: Callable[..., Any], tried: Input) -> str:
+    """What eager gives for an input, or raises, in words."""
+    found = _eager(fn, tried)
+    return values(found.values) if found.error is None else f"{type(found.error).__name__}: {message(found.error)}"
+
+
+def verdict(captured: Captured, under: Callable[..., Any], fn: Callable[..., Any], tried: Input) -> VerdictData:
+    """What comes of `captured`, which was made from `under`, beside eager's `fn`."""
+    wanted = _eager(fn, tried)
     before = captured.compiles() if captured.compiles else 0
     with tried.world(under):
         got = outcome(captured.call, tried.copy())
     anew = captured.compiles is not None and captured.compiles() > before and tried.fact != ""
-    if expected.error is not None:
-        return _beside_error(tried, expected.error, got, anew)
+    if wanted.error is not None:
+        return _beside_error(tried, wanted.error, got, anew)
     if got.error is not None:
         return VerdictData(tried.name, "refused", f"{type(got.error).__name__}: {message(got.error)}", recompiled=anew)
-    found = compare(got.values, expected.values)
+    found = compare(got.values, wanted.values)
     if found.ok:
         return VerdictData(tried.name, "right", "", found.largest_absolute, anew)
-    return VerdictData(tried.name, "wrong", differing(got.values, expected.values), found.largest_absolute, anew)
+    return VerdictData(tried.name, "wrong", differing(got.values, wanted.values), found.largest_absolute, anew)
 
 
 def _beside_error(tried: Input, expected: BaseException, got: Outcome, anew: bool) -> VerdictData:

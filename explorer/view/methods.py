@@ -12,6 +12,7 @@ from explorer.ir.methods import (
     VerdictData,
     ViewData,
 )
+from explorer.view.html import document
 from explorer.view.text import duration
 
 SIGNS = {"right": "✓", "wrong": "✗", "refused": "–", "not run": "·"}
@@ -80,22 +81,31 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|").replace("\n", " ").replace("<", "&lt;")
 
 
+def page(data: MethodsData, note: str) -> str:
+    """A complete document without scripts; `note` stands below its title."""
+    return document(data.title, f"<main><h1>{escape(data.title)}</h1><p>{escape(note)}</p>{_body(data)}</main>")
+
+
 def html(data: MethodsData) -> str:
     """A fragment for a notebook's output."""
+    return f"<div class=explorer-methods>{STYLE}<h3>{escape(data.title)}</h3>{_body(data)}</div>"
+
+
+def _body(data: MethodsData) -> str:
     inputs = len(data.inputs)
     top = "".join(f"<th scope=col>{escape(name)}</th>" for name in head(data))
     rows = "".join(_row(method, inputs) for method in data.methods)
     given = "".join(map(_given, data.inputs))
     details = "".join(_method(method) for method in data.methods)
     return (
-        f"<div class=explorer-methods>{STYLE}<h3>{escape(data.title)}</h3><ul>{given}</ul>"
-        f"<div class=wide><table><thead><tr>{top}</tr></thead><tbody>{rows}</tbody></table></div>"
-        f"<p>{LEGEND} {escape(data.timing)}</p>{details}{_operations(data)}</div>"
+        f"<ul>{given}</ul><div class=wide><table><thead><tr>{top}</tr></thead><tbody>{rows}</tbody></table></div>"
+        f"<p>{LEGEND} {escape(data.timing)}</p>{details}{_operations(data)}"
     )
 
 
 def _given(each: TriedInputData) -> str:
-    return f"<li><b>{escape(each.name)}</b>: {escape(each.change)}: <code>{escape(each.arguments)}</code></li>"
+    gives = f"; eager gives <code>{escape(each.expected)}</code>" if each.expected else ""
+    return f"<li><b>{escape(each.name)}</b>: {escape(each.change)}: <code>{escape(each.arguments)}</code>{gives}</li>"
 
 
 STYLE = (
@@ -125,6 +135,7 @@ def _method(method: MethodData) -> str:
     parts = [f"<p>{escape(method.how)}</p>"]
     parts += [f"<p><b>{escape(v.input)}</b>: {escape(v.detail)}</p>" for v in method.verdicts if v.detail]
     parts += [f"<pre>{escape(method.error)}</pre>"] if method.error else []
+    parts += [f"<p>Baked in: {escape(', '.join(method.baked))}</p>"] if method.baked else []
     parts += [f"<p>It warned: {escape(said)}</p>" for said in method.said]
     parts += [_view(view) for view in method.views]
     return f"<details><summary>{escape(method.name)}</summary>{''.join(parts)}</details>"

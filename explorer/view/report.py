@@ -15,8 +15,9 @@ from pathlib import Path
 
 import msgspec
 
+from explorer.ir.methods import MethodsData
 from explorer.ir.record import RecordData
-from explorer.view import html
+from explorer.view import html, methods
 
 NOT_BUILT = (
     "This page has no viewer, because it was not built in the checkout that made it. "
@@ -24,14 +25,15 @@ NOT_BUILT = (
 )
 
 
-def page(record: RecordData) -> str:
+def page(record: RecordData | MethodsData) -> str:
     """A complete document. Its only script is the viewer; nothing of the record is markup or script in it."""
     file = template()
+    compared = isinstance(record, MethodsData)
     if file is None:
-        return html.page(record, NOT_BUILT)
+        return methods.page(record, NOT_BUILT) if compared else html.page(record, NOT_BUILT)
     parts = {
         "title": escape(record.title),
-        "fallback": html.fragment(record),
+        "fallback": methods.html(record) if compared else html.fragment(record),
         "record": base64.b64encode(gzip.compress(msgspec.json.encode(record), mtime=0)).decode(),
     }
     return re.sub(r"<!--hole:(\w+)-->", lambda hole: parts[hole[1]], file.read_text("utf-8"))
