@@ -14,32 +14,38 @@ interface Kept {
 }
 
 export class Memory {
-  constructor(private readonly place: string, private readonly storage: Storage | null = available()) {}
+  readonly #place: string;
+  readonly #storage: Storage | null;
+
+  constructor(place: string, storage: Storage | null = available()) {
+    this.#place = place;
+    this.#storage = storage;
+  }
 
   recall(name: string): Json | undefined {
-    return this.read().values[name];
+    return this.#read().values[name];
   }
 
   remember(name: string, value: Json): void {
-    if (!this.storage) return;
-    const kept: Kept = { used: Date.now(), values: { ...this.read().values, [name]: value } };
-    this.forget();
+    if (!this.#storage) return;
+    const kept: Kept = { used: Date.now(), values: { ...this.#read().values, [name]: value } };
+    this.#forget();
     try {
-      this.storage.setItem(PREFIX + this.place, JSON.stringify(kept));
+      this.#storage.setItem(PREFIX + this.#place, JSON.stringify(kept));
     } catch (error) {
       if (!(error instanceof DOMException)) throw error;
       console.warn(`torch-explorer: the browser's storage is full, so ${name} will not be remembered`, error);
     }
   }
 
-  private read(): Kept {
-    return parsed(this.storage?.getItem(PREFIX + this.place) ?? null);
+  #read(): Kept {
+    return parsed(this.#storage?.getItem(PREFIX + this.#place) ?? null);
   }
 
-  private forget(): void {
-    const storage = this.storage;
+  #forget(): void {
+    const storage = this.#storage;
     if (!storage) return;
-    const others = Object.keys(storage).filter(key => key.startsWith(PREFIX) && key !== PREFIX + this.place);
+    const others = Object.keys(storage).filter(key => key.startsWith(PREFIX) && key !== PREFIX + this.#place);
     if (others.length < MOST) return;
     const used = (key: string) => parsed(storage.getItem(key)).used;
     others.sort((a, b) => used(b) - used(a)).slice(MOST - 1).forEach(key => storage.removeItem(key));

@@ -104,15 +104,15 @@ let drawn = 0;
 /** The patterns of one drawing: `fill(pattern, colour class)` gives what to draw a filled mark from. */
 export class Patterns {
   readonly definitions = svg("defs");
-  private readonly name = `ex-pattern-${++drawn}`;
-  private readonly made = new Set<Pattern>();
+  readonly #name = `ex-pattern-${++drawn}`;
+  readonly #made = new Set<Pattern>();
 
   /** The overlay for a mark, to be drawn over its colour: null for a plain one. */
   fill(pattern: Pattern): string | null {
     if (pattern === "plain") return null;
-    const id = `${this.name}-${pattern}`;
-    if (!this.made.has(pattern)) {
-      this.made.add(pattern);
+    const id = `${this.#name}-${pattern}`;
+    if (!this.#made.has(pattern)) {
+      this.#made.add(pattern);
       const lines = { hatched: "M-1 7 L7 -1 M-1 1 L1 -1 M5 7 L7 5", crossed: "M0 0 L6 6 M6 0 L0 6", barred: "M3 0 L3 6", dotted: "" }[pattern];
       const mark = pattern === "dotted" ? svg("circle", { cx: 3, cy: 3, r: 1, class: "ex-dots" }) : svg("path", { d: lines, class: "ex-hatch" });
       this.definitions.append(svg("pattern", { id, width: 6, height: 6, patternUnits: "userSpaceOnUse" }, mark));

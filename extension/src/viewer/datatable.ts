@@ -28,112 +28,118 @@ const SHOWN = 200;
 
 export class DataTable<Row> {
   readonly element: HTMLElement;
-  private readonly table: HTMLElement;
-  private readonly head = h("tr", {});
-  private readonly body = h("tbody", {});
-  private readonly more = h("div", { class: "ex-more" });
-  private readonly linked: Linked;
-  private rows: readonly Row[] = [];
-  private sorted: { readonly column: Column<Row>; readonly down: boolean } | null = null;
-  private all = false;
-  private rowOf = new Map<Element, Row>();
+  readonly #table: HTMLElement;
+  readonly #head = h("tr", {});
+  readonly #body = h("tbody", {});
+  readonly #more = h("div", { class: "ex-more" });
+  readonly #linked: Linked;
+  #rows: readonly Row[] = [];
+  #sorted: { readonly column: Column<Row>; readonly down: boolean } | null = null;
+  #all = false;
+  #rowOf = new Map<Element, Row>();
+  readonly #caption: string;
+  #columns: readonly Column<Row>[];
+  readonly #how: Rows<Row>;
 
   constructor(
-    private readonly caption: string,
-    private columns: readonly Column<Row>[],
+    caption: string,
+    columns: readonly Column<Row>[],
     selection: Selection,
-    private readonly how: Rows<Row> = {},
+    how: Rows<Row> = {},
   ) {
-    this.table = h(
-      "table", { class: "ex-table ex-data" }, h("caption", { class: "ex-hidden" }, caption), h("thead", {}, this.head), this.body,
+    this.#caption = caption;
+    this.#columns = columns;
+    this.#how = how;
+    this.#table = h(
+      "table", { class: "ex-table ex-data" }, h("caption", { class: "ex-hidden" }, caption), h("thead", {}, this.#head), this.#body,
     );
-    this.element = h("div", { class: "ex-wide" }, this.table, this.more);
-    this.linked = new Linked(this.element, selection, (_, mark) => {
-      const row = this.rowOf.get(mark);
-      if (row !== undefined) this.how.chosen?.(row);
+    this.element = h("div", { class: "ex-wide" }, this.#table, this.#more);
+    this.#linked = new Linked(this.element, selection, (_, mark) => {
+      const row = this.#rowOf.get(mark);
+      if (row !== undefined) this.#how.chosen?.(row);
     });
   }
 
   get isEmpty(): boolean {
-    return this.rows.length === 0;
+    return this.#rows.length === 0;
   }
 
   /** Shows these rows, in the order that was chosen before. */
-  show(rows: readonly Row[], columns = this.columns): void {
-    this.rows = rows;
-    this.columns = columns;
-    if (this.sorted && !columns.includes(this.sorted.column)) {
-      const name = this.sorted.column.name;
+  show(rows: readonly Row[], columns = this.#columns): void {
+    this.#rows = rows;
+    this.#columns = columns;
+    if (this.#sorted && !columns.includes(this.#sorted.column)) {
+      const name = this.#sorted.column.name;
       const column = columns.find(each => each.name === name);
-      this.sorted = column ? { column, down: this.sorted.down } : null;
+      this.#sorted = column ? { column, down: this.#sorted.down } : null;
     }
-    this.render();
+    this.#render();
   }
 
   reveal(of: Key): boolean {
-    const has = (row: Row) => this.how.keys?.(row).includes(of) ?? false;
-    if (!this.all && this.rows.length > SHOWN && this.inOrder().slice(SHOWN).some(has)) {
-      this.all = true;
-      this.render();
+    const has = (row: Row) => this.#how.keys?.(row).includes(of) ?? false;
+    if (!this.#all && this.#rows.length > SHOWN && this.#inOrder().slice(SHOWN).some(has)) {
+      this.#all = true;
+      this.#render();
     }
-    return this.linked.reveal(of);
+    return this.#linked.reveal(of);
   }
 
   /** The table as text, its columns aligned. */
   text(): string {
-    const cells = [this.columns.map(each => each.name), ...this.inOrder().map(row => this.columns.map(each => each.text(row)))];
-    const widths = this.columns.map((_, n) => Math.max(...cells.map(row => row[n]?.length ?? 0)));
+    const cells = [this.#columns.map(each => each.name), ...this.#inOrder().map(row => this.#columns.map(each => each.text(row)))];
+    const widths = this.#columns.map((_, n) => Math.max(...cells.map(row => row[n]?.length ?? 0)));
     const line = (row: readonly string[]) =>
-      row.map((cell, n) => (this.columns[n]?.numeric ? cell.padStart(widths[n] ?? 0) : cell.padEnd(widths[n] ?? 0))).join("  ").trimEnd();
-    return [this.caption, "", ...cells.map(line), ""].join("\n");
+      row.map((cell, n) => (this.#columns[n]?.numeric ? cell.padStart(widths[n] ?? 0) : cell.padEnd(widths[n] ?? 0))).join("  ").trimEnd();
+    return [this.#caption, "", ...cells.map(line), ""].join("\n");
   }
 
   dispose(): void {
-    this.linked.dispose();
+    this.#linked.dispose();
   }
 
-  private inOrder(): readonly Row[] {
-    const order = this.sorted?.column.order;
-    return this.sorted && order ? sortedBy(this.rows, order, this.sorted.down) : this.rows;
+  #inOrder(): readonly Row[] {
+    const order = this.#sorted?.column.order;
+    return this.#sorted && order ? sortedBy(this.#rows, order, this.#sorted.down) : this.#rows;
   }
 
-  private render(): void {
-    this.table.hidden = this.isEmpty;
-    this.head.replaceChildren(...this.columns.map(each => this.heading(each)));
-    const rows = this.inOrder();
-    const shown = this.all ? rows : rows.slice(0, SHOWN);
-    this.linked.clear();
-    this.rowOf = new Map();
-    const held = placeOfFocus(this.body);
-    this.body.replaceChildren(...shown.map(row => this.row(row)));
+  #render(): void {
+    this.#table.hidden = this.isEmpty;
+    this.#head.replaceChildren(...this.#columns.map(each => this.#heading(each)));
+    const rows = this.#inOrder();
+    const shown = this.#all ? rows : rows.slice(0, SHOWN);
+    this.#linked.clear();
+    this.#rowOf = new Map();
+    const held = placeOfFocus(this.#body);
+    this.#body.replaceChildren(...shown.map(row => this.#row(row)));
     held?.();
-    this.more.replaceChildren();
+    this.#more.replaceChildren();
     if (shown.length < rows.length) {
       const open = () => {
-        this.all = true;
-        this.render();
+        this.#all = true;
+        this.#render();
       };
-      this.more.append(button("ex-link", `Show all ${rows.length}`, open));
+      this.#more.append(button("ex-link", `Show all ${rows.length}`, open));
     }
   }
 
-  private row(row: Row): HTMLElement {
-    const cells = this.columns.map(each => h("td", { class: each.numeric ? "ex-number" : undefined }, each.cell?.(row) ?? each.text(row)));
-    const element = h("tr", { class: this.how.look?.(row) || undefined }, ...cells);
-    const [own, ...also] = this.how.keys?.(row) ?? [];
-    if (own !== undefined) this.linked.add(element, own, ...also);
-    this.rowOf.set(element, row);
+  #row(row: Row): HTMLElement {
+    const cells = this.#columns.map(each => h("td", { class: each.numeric ? "ex-number" : undefined }, each.cell?.(row) ?? each.text(row)));
+    const element = h("tr", { class: this.#how.look?.(row) || undefined }, ...cells);
+    const [own, ...also] = this.#how.keys?.(row) ?? [];
+    if (own !== undefined) this.#linked.add(element, own, ...also);
+    this.#rowOf.set(element, row);
     return element;
   }
 
-  private heading(column: Column<Row>): HTMLElement {
-    const sorted = this.sorted?.column === column ? this.sorted : null;
+  #heading(column: Column<Row>): HTMLElement {
+    const sorted = this.#sorted?.column === column ? this.#sorted : null;
     const attributes = { scope: "col", class: column.numeric ? "ex-number" : undefined, title: column.title };
     if (!column.order) return h("th", attributes, column.name);
     const sort = () => {
-      this.sorted = sorted ? (sorted.down === !!column.numeric ? { column, down: !sorted.down } : null) : { column, down: !!column.numeric };
-      this.render();
-      this.head.querySelectorAll("button")[this.columns.filter(each => each.order).indexOf(column)]?.focus();
+      this.#sorted = sorted ? (sorted.down === !!column.numeric ? { column, down: !sorted.down } : null) : { column, down: !!column.numeric };
+      this.#render();
+      this.#head.querySelectorAll("button")[this.#columns.filter(each => each.order).indexOf(column)]?.focus();
     };
     const mark = sorted ? (sorted.down ? " ▾" : " ▴") : "";
     return h(

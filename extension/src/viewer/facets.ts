@@ -11,16 +11,18 @@ export interface Facet {
 
 export class Facets {
   readonly element: HTMLElement;
+  readonly #chosen: Signal<readonly string[]>;
 
-  constructor(label: string, private readonly chosen: Signal<readonly string[]>) {
+  constructor(label: string, chosen: Signal<readonly string[]>) {
+    this.#chosen = chosen;
     this.element = h("div", { class: "ex-facets", role: "group", "aria-label": label });
   }
 
   show(facets: readonly Facet[]): void {
     const focused = this.element.contains(document.activeElement) ? (document.activeElement as HTMLElement).dataset.facet : undefined;
     this.element.replaceChildren(...facets.map(each => {
-      const made = button("ex-facet", each.label, () => this.toggle(each.id), {
-        "data-facet": each.id, "aria-pressed": String(this.chosen.value.includes(each.id)),
+      const made = button("ex-facet", each.label, () => this.#toggle(each.id), {
+        "data-facet": each.id, "aria-pressed": String(this.#chosen.value.includes(each.id)),
       });
       made.append(h("span", { class: "ex-count" }, String(each.count)));
       return made;
@@ -28,9 +30,9 @@ export class Facets {
     if (focused !== undefined) this.element.querySelector<HTMLElement>(`[data-facet="${CSS.escape(focused)}"]`)?.focus();
   }
 
-  private toggle(id: string): void {
-    const now = this.chosen.value;
-    this.chosen.value = now.includes(id) ? now.filter(each => each !== id) : [...now, id];
+  #toggle(id: string): void {
+    const now = this.#chosen.value;
+    this.#chosen.value = now.includes(id) ? now.filter(each => each !== id) : [...now, id];
   }
 }
 

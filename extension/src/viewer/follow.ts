@@ -23,15 +23,19 @@ export class Follower {
   readonly abilities = new Signal<Abilities | null>(null);
   readonly end: Dispose;
   /** Stages that ended and are not shown yet. */
-  private waiting: StageDone[] = [];
-  private timer: ReturnType<typeof setTimeout> | undefined;
-  private shownAt = Number.NEGATIVE_INFINITY;
+  #waiting: StageDone[] = [];
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  #shownAt = Number.NEGATIVE_INFINITY;
+  readonly #model: Model;
+  readonly #now: () => number;
 
   constructor(
-    private readonly model: Model,
+    model: Model,
     live: Readable<Live | null>,
-    private readonly now: () => number = () => performance.now(),
+    now: () => number = () => performance.now(),
   ) {
+    this.#model = model;
+    this.#now = now;
     let leave: Dispose = () => undefined;
     const unwatch = live.watch(connected => {
       leave();
@@ -39,44 +43,44 @@ export class Follower {
       this.activity.value = null;
       this.abilities.value = null;
       if (!connected) return;
-      leave = connected.listen(message => this.take(message));
+      leave = connected.listen(message => this.#take(message));
       connected.send({ type: "hello" });
     });
     this.end = () => {
       unwatch();
       leave();
-      clearTimeout(this.timer);
+      clearTimeout(this.#timer);
     };
   }
 
-  private flush(): void {
-    clearTimeout(this.timer);
-    this.timer = undefined;
-    if (this.waiting.length === 0) return;
-    this.shownAt = this.now();
-    this.model.addStages(this.waiting);
-    this.waiting = [];
+  #flush(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    if (this.#waiting.length === 0) return;
+    this.#shownAt = this.#now();
+    this.#model.addStages(this.#waiting);
+    this.#waiting = [];
   }
 
-  private take(message: ToPage): void {
-    if (message.type !== "stage" && message.type !== "running") this.flush();
+  #take(message: ToPage): void {
+    if (message.type !== "stage" && message.type !== "running") this.#flush();
     switch (message.type) {
       case "record":
-        this.model.record.value = message.record;
+        this.#model.record.value = message.record;
         break;
       case "stage":
-        this.waiting.push(message);
-        if (this.now() - this.shownAt >= GAP) this.flush();
-        else this.timer ??= setTimeout(() => this.flush(), GAP);
+        this.#waiting.push(message);
+        if (this.#now() - this.#shownAt >= GAP) this.#flush();
+        else this.#timer ??= setTimeout(() => this.#flush(), GAP);
         break;
       case "timed":
         // A run with other sizes is shown beside the record's own, and does not take its place.
-        if (message.run === "") this.model.addTiming(message.timing);
+        if (message.run === "") this.#model.addTiming(message.timing);
         break;
       case "running":
         this.ended.value = null;
         this.activity.value = {
-          compile: message.compile, stage: message.stage, what: message.what ?? "", since: this.now(),
+          compile: message.compile, stage: message.stage, what: message.what ?? "", since: this.#now(),
         };
         break;
       case "done":

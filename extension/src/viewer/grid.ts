@@ -29,35 +29,39 @@ const SIDES: readonly [Side, string][] = [["left", "left"], ["right", "right"], 
 
 export class Grid {
   readonly element = h("div", { class: "ex-columns" });
-  private readonly shown = new Map<string, Shown>();
+  readonly #shown = new Map<string, Shown>();
   /** Which tabs are where: while that stays, a change of sizes moves borders and nothing else. */
-  private structure = "";
-  private splits: ((of: Layout) => void)[] = [];
-  private front: ReadonlySet<string> = new Set();
+  #structure = "";
+  #splits: ((of: Layout) => void)[] = [];
+  #front: ReadonlySet<string> = new Set();
   /** The tab that was used last: what is opened next goes beside it. */
-  private last: string | undefined;
+  #last: string | undefined;
+  readonly #name: string;
+  readonly #panes: Panes;
 
   constructor(
     parent: HTMLElement,
-    private readonly name: string,
+    name: string,
     readonly layout: Signal<Layout>,
-    private readonly panes: Panes,
+    panes: Panes,
   ) {
+    this.#name = name;
+    this.#panes = panes;
     parent.append(this.element);
-    layout.watch(() => this.render());
+    layout.watch(() => this.#render());
     this.element.addEventListener("focusin", event => {
       const cell = (event.target as HTMLElement).closest<HTMLElement>(".ex-cell");
-      if (cell?.dataset.active) this.last = cell.dataset.active;
+      if (cell?.dataset.active) this.#last = cell.dataset.active;
     });
   }
 
   /** The pane on a tab, opened if need be. */
   pane(tab: string): Pane | undefined {
-    return this.shown.get(tab)?.pane;
+    return this.#shown.get(tab)?.pane;
   }
 
   /** Brings a pane to the front, and opens it where it is not there. Where it opens is left to `near`. */
-  open(tab: string, near = this.last): Pane | undefined {
+  open(tab: string, near = this.#last): Pane | undefined {
     this.layout.value = opened(this.layout.value, tab, near);
     return this.pane(tab);
   }
@@ -73,74 +77,74 @@ export class Grid {
   }
 
   dispose(): void {
-    for (const each of this.shown.values()) each.pane.dispose();
-    this.shown.clear();
+    for (const each of this.#shown.values()) each.pane.dispose();
+    this.#shown.clear();
   }
 
-  private change(layout: Layout, focus: string): void {
+  #change(layout: Layout, focus: string): void {
     this.layout.value = layout;
     this.focus(focus);
   }
 
-  private render(): void {
+  #render(): void {
     const layout = this.layout.value;
     const structure = JSON.stringify(layout.columns.map(column => column.cells.map(cell => [cell.tabs, cell.active])));
-    if (structure !== this.structure) this.build(layout);
-    this.structure = structure;
-    this.splits.forEach(size => size(layout));
+    if (structure !== this.#structure) this.#build(layout);
+    this.#structure = structure;
+    this.#splits.forEach(size => size(layout));
   }
 
-  private build(layout: Layout): void {
+  #build(layout: Layout): void {
     const present = new Set(tabsOf(layout));
-    for (const [tab, { pane, panel }] of this.shown) {
+    for (const [tab, { pane, panel }] of this.#shown) {
       if (present.has(tab)) continue;
       pane.dispose();
       panel.remove();
-      this.shown.delete(tab);
+      this.#shown.delete(tab);
     }
     const scrolled = positions(this.element);
-    this.splits = [];
+    this.#splits = [];
     const columns = layout.columns.map((column, x) => {
-      const cells = column.cells.map(cell => this.cell(cell.tabs, cell.active));
+      const cells = column.cells.map(cell => this.#cell(cell.tabs, cell.active));
       const split = new Split(cells, "horizontal", of => of.columns[x]?.cells ?? [], shares => (this.layout.value = withCellShares(this.layout.value, x, shares)));
-      this.splits.push(of => split.size(of));
+      this.#splits.push(of => split.size(of));
       return h("div", { class: "ex-column" }, ...split.elements);
     });
     const split = new Split(columns, "vertical", of => of.columns, shares => (this.layout.value = withColumnShares(this.layout.value, shares)));
-    this.splits.push(of => split.size(of));
+    this.#splits.push(of => split.size(of));
     this.element.replaceChildren(...split.elements);
-    if (columns.length === 0) this.element.append(this.nothing());
+    if (columns.length === 0) this.element.append(this.#nothing());
     for (const [element, top, left] of scrolled) element.scrollTo(left, top);
     for (const tabs of this.element.querySelectorAll<HTMLElement>("[role=tablist]")) {
       const front = tabs.querySelector<HTMLElement>("[aria-selected=true]");
       if (front) nearest(tabs, front);
     }
-    const before = this.front;
-    this.front = new Set(layout.columns.flatMap(column => column.cells.map(cell => cell.active)));
-    for (const tab of this.front) {
-      this.fill(tab);
+    const before = this.#front;
+    this.#front = new Set(layout.columns.flatMap(column => column.cells.map(cell => cell.active)));
+    for (const tab of this.#front) {
+      this.#fill(tab);
       const pane = this.pane(tab);
-      if (pane && !before.has(tab)) this.panes.fronted(pane);
+      if (pane && !before.has(tab)) this.#panes.fronted(pane);
     }
   }
 
-  private nothing(): HTMLElement {
-    const items = () => this.addable(undefined);
+  #nothing(): HTMLElement {
+    const items = () => this.#addable(undefined);
     return h("div", { class: "ex-empty" }, h("p", {}, "No pane is open."), menuButton("Add a pane", "Add a pane", items));
   }
 
   /** Opens a pane when it is first seen, once its place is on the page. */
-  private fill(tab: string): void {
-    const kind = this.kind(tab);
-    if (!kind || this.shown.has(tab)) return;
+  #fill(tab: string): void {
+    const kind = this.#kind(tab);
+    if (!kind || this.#shown.has(tab)) return;
     const panel = this.element.querySelector<HTMLElement>(`[data-panel="${CSS.escape(tab)}"]`);
-    if (panel) this.shown.set(tab, { panel, pane: this.opened(kind, tab, panel) });
+    if (panel) this.#shown.set(tab, { panel, pane: this.#opened(kind, tab, panel) });
   }
 
   /** A pane that cannot open says so in its place, and leaves the others alone. */
-  private opened(kind: PaneKind, tab: string, panel: HTMLElement): Pane {
+  #opened(kind: PaneKind, tab: string, panel: HTMLElement): Pane {
     try {
-      return this.panes.open(kind, tab, panel);
+      return this.#panes.open(kind, tab, panel);
     } catch (error) {
       console.error(error);
       const said = error instanceof Error ? error.message : String(error);
@@ -149,36 +153,36 @@ export class Grid {
     }
   }
 
-  private kind(tab: string): PaneKind | undefined {
-    return this.panes.kinds.find(each => each.id === kindOf(tab));
+  #kind(tab: string): PaneKind | undefined {
+    return this.#panes.kinds.find(each => each.id === kindOf(tab));
   }
 
-  private title(tab: string): string {
+  #title(tab: string): string {
     const number = /~(\d+)$/.exec(tab)?.[1];
-    return (this.kind(tab)?.title ?? tab) + (number ? ` ${number}` : "");
+    return (this.#kind(tab)?.title ?? tab) + (number ? ` ${number}` : "");
   }
 
-  private cell(tabs: readonly string[], active: string): HTMLElement {
-    const id = (tab: string, part: string) => `${this.name}-${part}-${tab}`;
+  #cell(tabs: readonly string[], active: string): HTMLElement {
+    const id = (tab: string, part: string) => `${this.#name}-${part}-${tab}`;
     const buttons = tabs.map(tab => {
       const chosen = tab === active;
-      const made = button("ex-tab", this.title(tab), () => this.change(opened(this.layout.value, tab), tab), {
+      const made = button("ex-tab", this.#title(tab), () => this.#change(opened(this.layout.value, tab), tab), {
         role: "tab", id: id(tab, "tab"), "data-tab": tab, "aria-selected": String(chosen), "aria-controls": id(tab, "panel"), tabindex: chosen ? 0 : -1,
       });
-      made.addEventListener("keydown", event => this.key(event, tab, tabs));
-      dragged(made, this.element, (target, place) => this.change(placed(this.layout.value, tab, target, place), tab));
+      made.addEventListener("keydown", event => this.#key(event, tab, tabs));
+      dragged(made, this.element, (target, place) => this.#change(placed(this.layout.value, tab, target, place), tab));
       return made;
     });
-    const kind = this.kind(active);
-    const title = this.title(active);
+    const kind = this.#kind(active);
+    const title = this.#title(active);
     const tools = h(
       "div", { class: "ex-tools" },
-      menuButton("Add a pane here", "+", () => this.addable(active)),
-      kind ? tool("?", `What ${title} shows`, () => this.panes.about(kind), "What am I looking at?") : null,
-      menuButton("Move, save or close this pane", "⋯", () => this.actions(active), `${title}: move, save or close`),
+      menuButton("Add a pane here", "+", () => this.#addable(active)),
+      kind ? tool("?", `What ${title} shows`, () => this.#panes.about(kind), "What am I looking at?") : null,
+      menuButton("Move, save or close this pane", "⋯", () => this.#actions(active), `${title}: move, save or close`),
     );
     const panels = tabs.map(tab => {
-      const panel = this.shown.get(tab)?.panel ?? h("div", { "data-panel": tab });
+      const panel = this.#shown.get(tab)?.panel ?? h("div", { "data-panel": tab });
       panel.className = "ex-panel";
       panel.id = id(tab, "panel");
       panel.hidden = tab !== active;
@@ -193,17 +197,17 @@ export class Grid {
     );
   }
 
-  private key(event: KeyboardEvent, tab: string, tabs: readonly string[]): void {
+  #key(event: KeyboardEvent, tab: string, tabs: readonly string[]): void {
     const at = tabs.indexOf(tab);
     const side = { ArrowLeft: "left", ArrowRight: "right", ArrowUp: "up", ArrowDown: "down" }[event.key] as Side | undefined;
     const next = { ArrowLeft: at - 1 + tabs.length, ArrowRight: at + 1, Home: 0, End: tabs.length - 1 }[event.key];
     if (side && event.shiftKey) {
-      this.change(moved(this.layout.value, tab, side), tab);
+      this.#change(moved(this.layout.value, tab, side), tab);
     } else if (next !== undefined) {
       const to = tabs[next % tabs.length] ?? tab;
-      this.change(opened(this.layout.value, to), to);
+      this.#change(opened(this.layout.value, to), to);
     } else if (event.key === "Delete") {
-      this.change(closed(this.layout.value, tab), tabs[at === 0 ? 1 : at - 1] ?? "");
+      this.#change(closed(this.layout.value, tab), tabs[at === 0 ? 1 : at - 1] ?? "");
     } else {
       return;
     }
@@ -211,24 +215,24 @@ export class Grid {
     event.stopPropagation();
   }
 
-  private addable(near: string | undefined): Item[] {
-    return this.panes.kinds.map(kind => ({
+  #addable(near: string | undefined): Item[] {
+    return this.#panes.kinds.map(kind => ({
       label: this.openTabs.includes(kind.id) ? `${kind.title} (one more)` : kind.title,
       run: () => {
         const tab = another(this.layout.value, kind.id);
-        this.change(opened(this.layout.value, tab, near), tab);
+        this.#change(opened(this.layout.value, tab, near), tab);
       },
     }));
   }
 
-  private actions(tab: string): Item[] {
+  #actions(tab: string): Item[] {
     const layout = this.layout.value;
     const moves = SIDES.map(([side, word]) => ({
       label: `Move ${word}`,
-      run: () => this.change(moved(layout, tab, side), tab),
+      run: () => this.#change(moved(layout, tab, side), tab),
       unavailable: moved(layout, tab, side) === layout ? "There is nowhere to move it to" : undefined,
     }));
-    return [...this.panes.exports(tab), ...moves, { label: "Close", run: () => this.change(closed(layout, tab), "") }];
+    return [...this.#panes.exports(tab), ...moves, { label: "Close", run: () => this.#change(closed(layout, tab), "") }];
   }
 }
 

@@ -14,50 +14,52 @@ export interface Looked {
 export class HalfChoice {
   /** Hidden where there is but one half. */
   readonly element = h("div", { class: "ex-choices", role: "group", "aria-label": "Half" });
-  private readonly found = new Signal<Looked | null>(null);
-  private readonly wanted = new Signal("");
-  private readonly disposers: Dispose[];
+  readonly #found = new Signal<Looked | null>(null);
+  readonly #wanted = new Signal("");
+  readonly #disposers: Dispose[];
+  readonly #context: Context;
 
-  constructor(private readonly context: Context) {
-    const follow = () => this.follow();
-    this.disposers = [
+  constructor(context: Context) {
+    this.#context = context;
+    const follow = () => this.#follow();
+    this.#disposers = [
       context.stage.watch(id => {
-        const half = this.compile?.stages?.find(each => each.id === id)?.half;
-        if (half) this.wanted.value = half;
+        const half = this.#compile?.stages?.find(each => each.id === id)?.half;
+        if (half) this.#wanted.value = half;
       }),
-      context.model.record.watch(follow), context.compile.watch(follow), this.wanted.watch(follow),
+      context.model.record.watch(follow), context.compile.watch(follow), this.#wanted.watch(follow),
     ];
   }
 
   get looked(): Readable<Looked | null> {
-    return this.found;
+    return this.#found;
   }
 
   /** Looks at the half that has an element, where one does. */
   showWith(has: (half: HalfData) => boolean): void {
-    const half = this.found.value && has(this.found.value.half) ? null : this.compile?.halves?.find(has);
-    if (half) this.wanted.value = half.name;
+    const half = this.#found.value && has(this.#found.value.half) ? null : this.#compile?.halves?.find(has);
+    if (half) this.#wanted.value = half.name;
   }
 
   dispose(): void {
-    this.disposers.forEach(dispose => dispose());
+    this.#disposers.forEach(dispose => dispose());
   }
 
-  private get compile(): CompileData | undefined {
-    return this.context.model.compile(this.context.compile.value);
+  get #compile(): CompileData | undefined {
+    return this.#context.model.compile(this.#context.compile.value);
   }
 
-  private follow(): void {
-    const compile = this.compile;
+  #follow(): void {
+    const compile = this.#compile;
     const halves = compile?.halves ?? [];
-    const half = halves.find(each => each.name === this.wanted.value) ?? halves[0];
-    const before = this.found.value;
-    if (compile && half && (before?.compile !== compile || before.half !== half)) this.found.value = { compile, half };
-    else if (!compile || !half) this.found.value = null;
+    const half = halves.find(each => each.name === this.#wanted.value) ?? halves[0];
+    const before = this.#found.value;
+    if (compile && half && (before?.compile !== compile || before.half !== half)) this.#found.value = { compile, half };
+    else if (!compile || !half) this.#found.value = null;
     this.element.hidden = halves.length < 2;
     this.element.replaceChildren(...halves.map(each => {
       const name = compile ? halfName(compile, each.name) || each.name : each.name;
-      return button("ex-choice", name, () => (this.wanted.value = each.name), { "aria-pressed": String(each === half) });
+      return button("ex-choice", name, () => (this.#wanted.value = each.name), { "aria-pressed": String(each === half) });
     }));
   }
 }

@@ -10,50 +10,52 @@ export const COLOURS = 12;
 export type Colour = number | "many" | null;
 
 export class Palette {
-  private readonly ranks = new Map<Key, number>();
-  private readonly found = new Map<Key, Key | "many" | null>();
+  readonly #ranks = new Map<Key, number>();
+  readonly #found = new Map<Key, Key | "many" | null>();
+  readonly #links: Links;
 
   /** Two palettes over the same `lines` give each the same colour. */
-  constructor(private readonly links: Links, lines: readonly Key[] = links.programLines()) {
-    [...lines].sort(bySourceLine).forEach((line, rank) => this.ranks.set(line, rank));
+  constructor(links: Links, lines: readonly Key[] = links.programLines()) {
+    this.#links = links;
+    [...lines].sort(bySourceLine).forEach((line, rank) => this.#ranks.set(line, rank));
   }
 
   /** The colour of an element. */
   of(element: Key): Colour {
-    return this.colour(this.line(element));
+    return this.#colour(this.#line(element));
   }
 
   /** The colour of something without an id of its own, by what caused it. */
   ofAll(causes: Iterable<Key>): Colour {
     let line: Key | "many" | null = null;
-    for (const cause of causes) line = together(line, this.line(cause));
-    return this.colour(line);
+    for (const cause of causes) line = together(line, this.#line(cause));
+    return this.#colour(line);
   }
 
-  private colour(line: Key | "many" | null): Colour {
+  #colour(line: Key | "many" | null): Colour {
     if (line === null || line === "many") return line;
-    const rank = this.ranks.get(line);
+    const rank = this.#ranks.get(line);
     return rank === undefined ? null : rank % COLOURS;
   }
 
   /** The one source line at the top of an element's chain. Iterative, since chains can be long. */
-  private line(element: Key): Key | "many" | null {
+  #line(element: Key): Key | "many" | null {
     const stack = [element];
     const entered = new Set<Key>();
     for (let next = stack[stack.length - 1]; next !== undefined; next = stack[stack.length - 1]) {
-      const causes = this.found.has(next) ? [] : this.links.directCauses(next);
-      const open = entered.has(next) ? [] : causes.filter(cause => !this.found.has(cause) && !entered.has(cause));
+      const causes = this.#found.has(next) ? [] : this.#links.directCauses(next);
+      const open = entered.has(next) ? [] : causes.filter(cause => !this.#found.has(cause) && !entered.has(cause));
       entered.add(next);
       if (open.length > 0) {
         stack.push(...open);
         continue;
       }
       stack.pop();
-      if (this.found.has(next)) continue;
+      if (this.#found.has(next)) continue;
       const own = isSourceLine(parts(next).id) ? next : null;
-      this.found.set(next, causes.map(cause => this.found.get(cause) ?? null).reduce(together, own));
+      this.#found.set(next, causes.map(cause => this.#found.get(cause) ?? null).reduce(together, own));
     }
-    return this.found.get(element) ?? null;
+    return this.#found.get(element) ?? null;
   }
 }
 

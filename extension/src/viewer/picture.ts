@@ -16,56 +16,60 @@ const WAYS: readonly Shown[] = ["drawing", "table"];
 
 export class Picture<Row> {
   readonly element: HTMLElement;
-  private readonly canvas = h("div", { class: "ex-canvas" });
-  private readonly choices: HTMLElement;
-  private readonly linked: Linked;
-  private readonly disposers: Dispose[] = [];
-  private draw: Draw = () => null;
-  private drawable = true;
-  private svg: SVGSVGElement | null = null;
-  private width = 0;
+  readonly #canvas = h("div", { class: "ex-canvas" });
+  readonly #choices: HTMLElement;
+  readonly #linked: Linked;
+  readonly #disposers: Dispose[] = [];
+  #draw: Draw = () => null;
+  #drawable = true;
+  #svg: SVGSVGElement | null = null;
+  #width = 0;
+  readonly #title: string;
+  readonly #shown: Signal<Shown>;
 
   constructor(
-    private readonly title: string,
+    title: string,
     readonly table: DataTable<Row>,
     selection: Selection,
-    private readonly shown: Signal<Shown>,
+    shown: Signal<Shown>,
     chosen: (of: Key) => void = () => undefined,
     ...tools: readonly HTMLElement[]
   ) {
-    this.linked = new Linked(this.canvas, selection, chosen);
-    this.choices = h("div", { class: "ex-choices", role: "group", "aria-label": `${title}: shown as` }, ...WAYS.map(each =>
+    this.#title = title;
+    this.#shown = shown;
+    this.#linked = new Linked(this.#canvas, selection, chosen);
+    this.#choices = h("div", { class: "ex-choices", role: "group", "aria-label": `${title}: shown as` }, ...WAYS.map(each =>
       button("ex-choice", each === "drawing" ? "Drawing" : "Table", () => (shown.value = each))));
     this.element = h(
       "section", { class: "ex-picture" },
-      h("header", {}, h("h2", {}, title), ...tools, this.choices),
-      this.canvas, table.element,
+      h("header", {}, h("h2", {}, title), ...tools, this.#choices),
+      this.#canvas, table.element,
     );
-    const observer = new ResizeObserver(() => this.fit());
-    observer.observe(this.canvas);
-    this.disposers.push(
+    const observer = new ResizeObserver(() => this.#fit());
+    observer.observe(this.#canvas);
+    this.#disposers.push(
       () => observer.disconnect(),
-      shown.watch(() => this.lay()),
+      shown.watch(() => this.#lay()),
     );
   }
 
   /** Shows other facts. Where they cannot be drawn there is the table alone, and nothing where it is empty as well. */
   show(draw: Draw, drawable = true): void {
-    this.draw = draw;
-    this.drawable = drawable;
-    this.width = 0;
-    this.lay();
-    this.fit();
+    this.#draw = draw;
+    this.#drawable = drawable;
+    this.#width = 0;
+    this.#lay();
+    this.#fit();
   }
 
   reveal(of: Key): boolean {
-    return this.canvas.hidden ? this.table.reveal(of) : this.linked.reveal(of) || this.table.reveal(of);
+    return this.#canvas.hidden ? this.table.reveal(of) : this.#linked.reveal(of) || this.table.reveal(of);
   }
 
   exports(name: string): readonly Export[] {
     const picture = async () => {
-      if (!this.svg) throw new Error(`${this.title}: there is nothing to draw`);
-      return standalone(this.svg);
+      if (!this.#svg) throw new Error(`${this.#title}: there is nothing to draw`);
+      return standalone(this.#svg);
     };
     return [
       { kind: "svg", name, make: picture },
@@ -75,26 +79,26 @@ export class Picture<Row> {
   }
 
   dispose(): void {
-    this.disposers.forEach(dispose => dispose());
-    this.linked.dispose();
+    this.#disposers.forEach(dispose => dispose());
+    this.#linked.dispose();
     this.table.dispose();
   }
 
-  private lay(): void {
-    const drawn = this.drawable && this.shown.value === "drawing";
-    this.canvas.hidden = !drawn;
-    this.table.element.hidden = drawn || (this.table.isEmpty && !this.drawable);
-    this.choices.hidden = !this.drawable;
-    [...this.choices.children].forEach((each, n) => each.setAttribute("aria-pressed", String(WAYS[n] === this.shown.value)));
+  #lay(): void {
+    const drawn = this.#drawable && this.#shown.value === "drawing";
+    this.#canvas.hidden = !drawn;
+    this.table.element.hidden = drawn || (this.table.isEmpty && !this.#drawable);
+    this.#choices.hidden = !this.#drawable;
+    [...this.#choices.children].forEach((each, n) => each.setAttribute("aria-pressed", String(WAYS[n] === this.#shown.value)));
   }
 
-  private fit(): void {
-    const width = Math.floor(this.canvas.clientWidth);
-    if (width === 0 || Math.abs(width - this.width) < 2) return;
-    this.width = width;
-    this.linked.clear();
-    this.svg = this.draw(width, this.linked);
-    this.canvas.replaceChildren(...(this.svg ? [this.svg] : []));
+  #fit(): void {
+    const width = Math.floor(this.#canvas.clientWidth);
+    if (width === 0 || Math.abs(width - this.#width) < 2) return;
+    this.#width = width;
+    this.#linked.clear();
+    this.#svg = this.#draw(width, this.#linked);
+    this.#canvas.replaceChildren(...(this.#svg ? [this.#svg] : []));
   }
 }
 

@@ -11,29 +11,35 @@ import type { RecordData } from "./record";
 const MIMES: { readonly [kind in Export["kind"]]: string } = { svg: "image/svg+xml", png: "image/png", txt: "text/plain" };
 
 export class Saving {
-  constructor(private readonly root: HTMLElement, private readonly host: Host) {}
+  readonly #root: HTMLElement;
+  readonly #host: Host;
+
+  constructor(root: HTMLElement, host: Host) {
+    this.#root = root;
+    this.#host = host;
+  }
 
   whole(record: RecordData): Item[] {
     const name = fileName(record.title);
-    const { report } = this.host;
+    const { report } = this.#host;
     return [
-      { label: "This record (.explore.json)", run: () => this.host.download(`${name}.explore.json`, "application/json", JSON.stringify(record)) },
+      { label: "This record (.explore.json)", run: () => this.#host.download(`${name}.explore.json`, "application/json", JSON.stringify(record)) },
       {
         label: "Everything as one page (.html)",
         unavailable: report ? undefined : "This place cannot make one; use record.to_html(\"FILE.html\") in Python",
-        run: () => report && this.save(`${name}.html`, "text/html", () => report.call(this.host)),
+        run: () => report && this.#save(`${name}.html`, "text/html", () => report.call(this.#host)),
       },
     ];
   }
 
   items(exports: readonly Export[]): Item[] {
-    return exports.map(({ name, kind, make }) => ({ label: `Save ${name}.${kind}`, run: () => this.save(`${name}.${kind}`, MIMES[kind], make) }));
+    return exports.map(({ name, kind, make }) => ({ label: `Save ${name}.${kind}`, run: () => this.#save(`${name}.${kind}`, MIMES[kind], make) }));
   }
 
-  private save(name: string, mime: string, make: () => Promise<string | Blob>): void {
+  #save(name: string, mime: string, make: () => Promise<string | Blob>): void {
     void make().then(
-      contents => this.host.download(name, mime, contents),
-      (error: unknown) => openDialog(this.root, `${name} could not be made`, false, h("p", {}, error instanceof Error ? error.message : String(error))),
+      contents => this.#host.download(name, mime, contents),
+      (error: unknown) => openDialog(this.#root, `${name} could not be made`, false, h("p", {}, error instanceof Error ? error.message : String(error))),
     );
   }
 }

@@ -26,10 +26,10 @@ export interface Group {
 }
 
 export class Search {
-  private readonly entries: readonly (readonly [lowered: string, entry: Entry])[];
+  readonly #entries: readonly (readonly [lowered: string, entry: Entry])[];
 
   constructor(record: RecordData) {
-    this.entries = [...entriesOf(record)].map(entry => [(entry.sought ?? entry.label).toLowerCase(), entry] as const);
+    this.#entries = [...entriesOf(record)].map(entry => [(entry.sought ?? entry.label).toLowerCase(), entry] as const);
   }
 
   /** What holds every word of the query, grouped, those first that begin with it; at most `most` of each group. */
@@ -37,7 +37,7 @@ export class Search {
     const words = query.toLowerCase().split(/\s+/).filter(Boolean);
     if (words.length === 0) return [];
     const groups = new Map<string, Entry[]>();
-    for (const [lowered, entry] of this.entries) {
+    for (const [lowered, entry] of this.#entries) {
       if (!words.every(word => lowered.includes(word))) continue;
       const group = groups.get(entry.group);
       if (group) group.push(entry);

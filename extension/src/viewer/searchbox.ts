@@ -9,50 +9,54 @@ import type { Readable } from "./signal";
 
 export class SearchBox {
   readonly element: HTMLElement;
-  private readonly input: HTMLInputElement;
-  private readonly list: HTMLElement;
-  private readonly said: HTMLElement;
-  private search: Search | null = null;
-  private options: readonly (readonly [HTMLElement, Entry])[] = [];
-  private at = -1;
-  private readonly unwatch: () => void;
+  readonly #input: HTMLInputElement;
+  readonly #list: HTMLElement;
+  readonly #said: HTMLElement;
+  #search: Search | null = null;
+  #options: readonly (readonly [HTMLElement, Entry])[] = [];
+  #at = -1;
+  readonly #unwatch: () => void;
+  readonly #name: string;
+  readonly #chosen: (entry: Entry) => void;
 
-  constructor(private readonly name: string, record: Readable<RecordData>, private readonly chosen: (entry: Entry) => void) {
-    this.input = h("input", {
+  constructor(name: string, record: Readable<RecordData>, chosen: (entry: Entry) => void) {
+    this.#name = name;
+    this.#chosen = chosen;
+    this.#input = h("input", {
       type: "search", class: "ex-search", placeholder: "Search all panes  ( / )", role: "combobox", "aria-label": "Search all panes",
       "aria-expanded": "false", "aria-controls": `${name}-found`, "aria-autocomplete": "list", autocomplete: "off", spellcheck: "false",
     });
-    this.list = h("div", { id: `${name}-found`, role: "listbox", class: "ex-found", popover: "manual", "aria-label": "Found" });
-    this.said = h("span", { class: "ex-hidden", role: "status" });
-    this.element = h("div", { class: "ex-searchbox" }, this.input, this.list, this.said);
-    this.unwatch = record.watch(() => (this.search = null));
-    this.input.addEventListener("input", () => this.show(record.value));
-    this.input.addEventListener("focus", () => this.show(record.value));
-    this.input.addEventListener("blur", () => this.hide());
-    this.input.addEventListener("keydown", event => this.key(event));
-    this.list.addEventListener("pointerdown", event => event.preventDefault());
+    this.#list = h("div", { id: `${name}-found`, role: "listbox", class: "ex-found", popover: "manual", "aria-label": "Found" });
+    this.#said = h("span", { class: "ex-hidden", role: "status" });
+    this.element = h("div", { class: "ex-searchbox" }, this.#input, this.#list, this.#said);
+    this.#unwatch = record.watch(() => (this.#search = null));
+    this.#input.addEventListener("input", () => this.#show(record.value));
+    this.#input.addEventListener("focus", () => this.#show(record.value));
+    this.#input.addEventListener("blur", () => this.#hide());
+    this.#input.addEventListener("keydown", event => this.#key(event));
+    this.#list.addEventListener("pointerdown", event => event.preventDefault());
   }
 
   focus(): void {
-    this.input.focus();
-    this.input.select();
+    this.#input.focus();
+    this.#input.select();
   }
 
   dispose(): void {
-    this.unwatch();
+    this.#unwatch();
   }
 
-  private show(record: RecordData): void {
-    const query = this.input.value.trim();
-    if (!query) return this.hide();
-    this.search ??= new Search(record);
-    const groups = this.search.find(query);
+  #show(record: RecordData): void {
+    const query = this.#input.value.trim();
+    if (!query) return this.#hide();
+    this.#search ??= new Search(record);
+    const groups = this.#search.find(query);
     const options: (readonly [HTMLElement, Entry])[] = [];
     const shown = groups.map(group => {
       const rows = group.entries.map(entry => {
-        const row = h("div", { role: "option", class: "ex-hit", id: `${this.name}-hit-${options.length}`, "aria-selected": "false" },
+        const row = h("div", { role: "option", class: "ex-hit", id: `${this.#name}-hit-${options.length}`, "aria-selected": "false" },
           h("span", { class: "ex-hit-label" }, entry.label), h("span", { class: "ex-hit-detail" }, entry.detail));
-        row.addEventListener("click", () => this.choose(entry));
+        row.addEventListener("click", () => this.#choose(entry));
         options.push([row, entry]);
         return row;
       });
@@ -61,46 +65,46 @@ export class SearchBox {
       return h("div", { role: "group", "aria-label": head }, h("div", { class: "ex-hit-head", "aria-hidden": "true" }, head), ...rows);
     });
     const total = groups.reduce((sum, group) => sum + group.found, 0);
-    this.said.textContent = total === 0 ? "Nothing found" : count(total, "hit");
+    this.#said.textContent = total === 0 ? "Nothing found" : count(total, "hit");
     const nothing = h("div", { role: "option", "aria-disabled": "true", "aria-selected": "false", class: "ex-hint" }, `Nothing in this record holds “${query}”.`);
-    this.list.replaceChildren(...(total === 0 ? [nothing] : shown));
-    this.options = options;
-    this.at = -1;
-    this.move(0);
-    this.input.setAttribute("aria-expanded", "true");
-    if (!this.list.matches(":popover-open")) this.list.showPopover();
-    below(this.list, this.input);
+    this.#list.replaceChildren(...(total === 0 ? [nothing] : shown));
+    this.#options = options;
+    this.#at = -1;
+    this.#move(0);
+    this.#input.setAttribute("aria-expanded", "true");
+    if (!this.#list.matches(":popover-open")) this.#list.showPopover();
+    below(this.#list, this.#input);
   }
 
-  private hide(): void {
-    this.input.setAttribute("aria-expanded", "false");
-    this.input.removeAttribute("aria-activedescendant");
-    if (this.list.matches(":popover-open")) this.list.hidePopover();
+  #hide(): void {
+    this.#input.setAttribute("aria-expanded", "false");
+    this.#input.removeAttribute("aria-activedescendant");
+    if (this.#list.matches(":popover-open")) this.#list.hidePopover();
   }
 
-  private move(to: number): void {
-    this.options[this.at]?.[0].setAttribute("aria-selected", "false");
-    this.at = Math.max(0, Math.min(to, this.options.length - 1));
-    const row = this.options[this.at]?.[0];
+  #move(to: number): void {
+    this.#options[this.#at]?.[0].setAttribute("aria-selected", "false");
+    this.#at = Math.max(0, Math.min(to, this.#options.length - 1));
+    const row = this.#options[this.#at]?.[0];
     if (!row) return;
     row.setAttribute("aria-selected", "true");
     row.scrollIntoView({ block: "nearest" });
-    this.input.setAttribute("aria-activedescendant", row.id);
+    this.#input.setAttribute("aria-activedescendant", row.id);
   }
 
-  private choose(entry: Entry): void {
-    this.hide();
-    this.chosen(entry);
+  #choose(entry: Entry): void {
+    this.#hide();
+    this.#chosen(entry);
   }
 
-  private key(event: KeyboardEvent): void {
-    const open = this.list.matches(":popover-open");
-    if (event.key === "ArrowDown" && open) this.move(this.at + 1);
-    else if (event.key === "ArrowUp" && open) this.move(this.at - 1);
+  #key(event: KeyboardEvent): void {
+    const open = this.#list.matches(":popover-open");
+    if (event.key === "ArrowDown" && open) this.#move(this.#at + 1);
+    else if (event.key === "ArrowUp" && open) this.#move(this.#at - 1);
     else if (event.key === "Enter" && open) {
-      const entry = this.options[this.at]?.[1];
-      if (entry) this.choose(entry);
-    } else if (event.key === "Escape" && open) this.hide();
+      const entry = this.#options[this.#at]?.[1];
+      if (entry) this.#choose(entry);
+    } else if (event.key === "Escape" && open) this.#hide();
     else return;
     event.preventDefault();
     event.stopPropagation();

@@ -25,210 +25,218 @@ import { Trail } from "./trail";
 let mounted = 0;
 
 export class Shell {
-  private readonly name = `ex${++mounted}`;
-  private readonly selection: Selection;
-  private readonly follower: Follower;
-  private readonly compile = new Signal("");
-  private readonly stage = new Signal("");
-  private readonly grid: Grid;
-  private readonly search: SearchBox;
-  private readonly stages: StageList;
-  private readonly disposers: Dispose[] = [];
-  private readonly saving: Saving;
-  private readonly settings = new Map<string, Signal<Json>>();
+  readonly #name = `ex${++mounted}`;
+  readonly #selection: Selection;
+  readonly #follower: Follower;
+  readonly #compile = new Signal("");
+  readonly #stage = new Signal("");
+  readonly #grid: Grid;
+  readonly #search: SearchBox;
+  readonly #stages: StageList;
+  readonly #disposers: Dispose[] = [];
+  readonly #saving: Saving;
+  readonly #settings = new Map<string, Signal<Json>>();
+  readonly #root: HTMLElement;
+  readonly #model: Model;
+  readonly #host: Host;
+  readonly #kinds: readonly PaneKind[];
 
   constructor(
-    private readonly root: HTMLElement,
-    private readonly model: Model,
-    private readonly host: Host,
-    private readonly kinds: readonly PaneKind[],
+    root: HTMLElement,
+    model: Model,
+    host: Host,
+    kinds: readonly PaneKind[],
   ) {
-    this.selection = new Selection(model.links);
-    this.saving = new Saving(root, host);
-    this.choose();
-    const follower = (this.follower = new Follower(model, host.live));
-    const context = this.contextOf("");
+    this.#root = root;
+    this.#model = model;
+    this.#host = host;
+    this.#kinds = kinds;
+    this.#selection = new Selection(model.links);
+    this.#saving = new Saving(root, host);
+    this.#choose();
+    const follower = (this.#follower = new Follower(model, host.live));
+    const context = this.#contextOf("");
     const status = new Status(context, follower);
-    this.stages = new StageList(context, this.name, context.setting<boolean>("unchanged", false), follower.activity);
-    this.search = new SearchBox(this.name, model.record, entry => {
-      if (entry.pane === "") this.reason(entry.what);
+    this.#stages = new StageList(context, this.#name, context.setting<boolean>("unchanged", false), follower.activity);
+    this.#search = new SearchBox(this.#name, model.record, entry => {
+      if (entry.pane === "") this.#reason(entry.what);
       else this.show(entry.pane, entry.what);
     });
-    const layout = new Signal(this.firstLayout());
+    const layout = new Signal(this.#firstLayout());
     const header = h("header", { class: "ex-header" });
-    const body = h("div", { class: "ex-body" }, this.stages.element);
+    const body = h("div", { class: "ex-body" }, this.#stages.element);
     const trail = new Trail(context);
     root.replaceChildren(header, status.element, body, trail.element);
-    this.grid = new Grid(body, this.name, layout, {
+    this.#grid = new Grid(body, this.#name, layout, {
       kinds,
-      open: (kind, tab, into) => kind.open(into, this.contextOf(tab)),
-      about: kind => this.about(kind),
+      open: (kind, tab, into) => kind.open(into, this.#contextOf(tab)),
+      about: kind => this.#about(kind),
       fronted: pane => {
-        const pinned = this.selection.pinned.value;
+        const pinned = this.#selection.pinned.value;
         if (pinned !== null) pane.reveal(pinned);
       },
-      exports: tab => this.saving.items(this.grid.pane(tab)?.exports() ?? []),
+      exports: tab => this.#saving.items(this.#grid.pane(tab)?.exports() ?? []),
     });
-    this.disposers.push(
+    this.#disposers.push(
       onChange(layout, value => host.remember("layout", saved(value))),
-      model.record.watch(record => this.head(header, record)),
-      model.record.watch(() => this.choose()),
-      this.compile.watch(() => this.chooseStage()),
+      model.record.watch(record => this.#head(header, record)),
+      model.record.watch(() => this.#choose()),
+      this.#compile.watch(() => this.#chooseStage()),
       host.dark.watch(dark => root.classList.toggle("ex-dark", dark)),
-      () => follower.end(), () => status.dispose(), () => trail.dispose(), () => this.stages.dispose(), () => this.search.dispose(), () => this.grid.dispose(),
+      () => follower.end(), () => status.dispose(), () => trail.dispose(), () => this.#stages.dispose(), () => this.#search.dispose(), () => this.#grid.dispose(),
     );
-    const key = (event: KeyboardEvent) => this.key(event);
+    const key = (event: KeyboardEvent) => this.#key(event);
     root.addEventListener("keydown", key);
-    this.disposers.push(() => root.removeEventListener("keydown", key));
+    this.#disposers.push(() => root.removeEventListener("keydown", key));
   }
 
   dispose(): void {
-    this.disposers.forEach(dispose => dispose());
-    this.root.replaceChildren();
+    this.#disposers.forEach(dispose => dispose());
+    this.#root.replaceChildren();
   }
 
   /** Opens a pane, and has it show `what`, which is pinned. */
   show(id: string, what: Key | null): void {
-    if (!this.kinds.some(kind => kind.id === id)) return;
+    if (!this.#kinds.some(kind => kind.id === id)) return;
     if (what !== null) {
       const { compile } = parts(what);
-      if (compile && this.model.compile(compile)) this.compile.value = compile;
-      if (this.selection.pinned.value !== what) this.selection.pin(what);
+      if (compile && this.#model.compile(compile)) this.#compile.value = compile;
+      if (this.#selection.pinned.value !== what) this.#selection.pin(what);
     }
-    const open = this.grid.openTabs;
-    const tab = open.find(each => kindOf(each) === id) ?? another(this.grid.layout.value, id);
-    const pane = this.grid.open(tab);
+    const open = this.#grid.openTabs;
+    const tab = open.find(each => kindOf(each) === id) ?? another(this.#grid.layout.value, id);
+    const pane = this.#grid.open(tab);
     if (what !== null) pane?.reveal(what);
   }
 
-  private firstLayout(): Layout {
-    const kinds = this.kinds.map(kind => kind.id);
-    return restored(this.host.recall("layout"), new Set(kinds)) ?? suggested(kinds, this.root.clientWidth);
+  #firstLayout(): Layout {
+    const kinds = this.#kinds.map(kind => kind.id);
+    return restored(this.#host.recall("layout"), new Set(kinds)) ?? suggested(kinds, this.#root.clientWidth);
   }
 
-  private contextOf(tab: string): Context {
+  #contextOf(tab: string): Context {
     return {
-      model: this.model, selection: this.selection, host: this.host, compile: this.compile, stage: this.stage,
-      abilities: this.follower.abilities,
-      setting: <T extends Json>(name: string, initial: T) => this.setting(tab ? `${tab}.${name}` : name, initial),
+      model: this.#model, selection: this.#selection, host: this.#host, compile: this.#compile, stage: this.#stage,
+      abilities: this.#follower.abilities,
+      setting: <T extends Json>(name: string, initial: T) => this.#setting(tab ? `${tab}.${name}` : name, initial),
       show: (id, what) => this.show(id, what),
-      reason: code => this.reason(code),
+      reason: code => this.#reason(code),
     };
   }
 
-  private setting<T extends Json>(name: string, initial: T): Signal<T> {
-    let found = this.settings.get(name) as Signal<T> | undefined;
+  #setting<T extends Json>(name: string, initial: T): Signal<T> {
+    let found = this.#settings.get(name) as Signal<T> | undefined;
     if (!found) {
-      const kept = this.host.recall(name);
+      const kept = this.#host.recall(name);
       const signal = new Signal<T>(kept !== undefined && sameKind(kept, initial) ? (kept as T) : initial);
-      this.settings.set(name, signal as unknown as Signal<Json>);
-      this.disposers.push(onChange(signal, value => this.host.remember(name, value)));
+      this.#settings.set(name, signal as unknown as Signal<Json>);
+      this.#disposers.push(onChange(signal, value => this.#host.remember(name, value)));
       found = signal;
     }
     return found;
   }
 
   /** Keeps to a compile that there is. */
-  private choose(): void {
-    const compiles = this.model.record.value.compiles;
-    if (!compiles.some(each => each.id === this.compile.value)) this.compile.value = compiles[0]?.id ?? "";
-    this.chooseStage();
+  #choose(): void {
+    const compiles = this.#model.record.value.compiles;
+    if (!compiles.some(each => each.id === this.#compile.value)) this.#compile.value = compiles[0]?.id ?? "";
+    this.#chooseStage();
   }
 
-  private chooseStage(): void {
-    const stages = this.model.compile(this.compile.value)?.stages ?? [];
-    if (stages.some(each => each.id === this.stage.value)) return;
+  #chooseStage(): void {
+    const stages = this.#model.compile(this.#compile.value)?.stages ?? [];
+    if (stages.some(each => each.id === this.#stage.value)) return;
     const first = stages.find(each => each.error) ?? stages.find(each => each.name === "capture") ?? stages[0];
-    this.stage.value = first?.id ?? "";
+    this.#stage.value = first?.id ?? "";
   }
 
-  private head(header: HTMLElement, record: RecordData): void {
-    if (header.contains(document.activeElement) && this.search.element.isConnected) {
+  #head(header: HTMLElement, record: RecordData): void {
+    if (header.contains(document.activeElement) && this.#search.element.isConnected) {
       header.querySelector(".ex-title")?.replaceChildren(...titleOf(record));
       return;
     }
     header.replaceChildren(
       h("div", { class: "ex-title" }, ...titleOf(record)),
-      this.search.element,
+      this.#search.element,
       h(
         "div", { class: "ex-tools" },
-        menuButton("Add a pane", "+ Pane", () => this.paneItems()),
-        menuButton("Save as a file", "Save", () => this.saveItems()),
-        button("ex-button", "Reasons", () => this.reason(""), { title: "The catalogue of reasons" }),
-        tool("?", "Keyboard help", () => this.help(), "Keys"),
+        menuButton("Add a pane", "+ Pane", () => this.#paneItems()),
+        menuButton("Save as a file", "Save", () => this.#saveItems()),
+        button("ex-button", "Reasons", () => this.#reason(""), { title: "The catalogue of reasons" }),
+        tool("?", "Keyboard help", () => this.#help(), "Keys"),
       ),
     );
   }
 
-  private paneItems(): Item[] {
-    return this.kinds.map(kind => ({ label: kind.title, run: () => this.show(kind.id, null) }));
+  #paneItems(): Item[] {
+    return this.#kinds.map(kind => ({ label: kind.title, run: () => this.show(kind.id, null) }));
   }
 
-  private saveItems(): Item[] {
-    const panes = this.grid.openTabs.flatMap(tab => this.grid.pane(tab)?.exports() ?? []);
-    return [...this.saving.whole(this.model.record.value), ...this.saving.items(panes)];
+  #saveItems(): Item[] {
+    const panes = this.#grid.openTabs.flatMap(tab => this.#grid.pane(tab)?.exports() ?? []);
+    return [...this.#saving.whole(this.#model.record.value), ...this.#saving.items(panes)];
   }
 
-  private about(kind: PaneKind): void {
+  #about(kind: PaneKind): void {
     const { text, paper, stock } = kind.about;
     const facts = h(
       "dl", { class: "ex-facts" },
       ...(paper ? [h("dt", {}, "In the PyTorch 2 paper"), h("dd", {}, paper)] : []),
       ...(stock ? [h("dt", {}, "In stock torch"), h("dd", {}, stock)] : []),
     );
-    openDialog(this.root, `${kind.title}: what am I looking at?`, true, h("p", {}, text), facts);
+    openDialog(this.#root, `${kind.title}: what am I looking at?`, true, h("p", {}, text), facts);
   }
 
-  private reason(code: string): void {
-    const record = this.model.record.value;
+  #reason(code: string): void {
+    const record = this.#model.record.value;
     const title = record.reasons?.find(each => each.code === code)?.title ?? "Reasons named in this record";
     const body = page(
       record, code,
       mention => {
         dialog.close();
-        this.compile.value = mention.compile;
+        this.#compile.value = mention.compile;
         this.show(mention.pane, mention.what);
       },
       other => {
         dialog.close();
-        this.reason(other);
+        this.#reason(other);
       },
     );
-    const dialog = openDialog(this.root, title, true, body);
+    const dialog = openDialog(this.#root, title, true, body);
   }
 
-  private help(): void {
-    openDialog(this.root, "Keys", false, helpPage());
+  #help(): void {
+    openDialog(this.#root, "Keys", false, helpPage());
   }
 
-  private key(event: KeyboardEvent): void {
+  #key(event: KeyboardEvent): void {
     const typing = event.target instanceof HTMLElement && event.target.matches("input:not([type=range]), textarea, select, [contenteditable=true]");
     const plain = !event.ctrlKey && !event.metaKey && !event.altKey;
-    if (event.key === "F6") this.cycle(event.shiftKey ? -1 : 1);
-    else if (event.altKey && (event.key === "ArrowDown" || event.key === "ArrowUp")) this.step(event.key === "ArrowDown" ? 1 : -1);
+    if (event.key === "F6") this.#cycle(event.shiftKey ? -1 : 1);
+    else if (event.altKey && (event.key === "ArrowDown" || event.key === "ArrowUp")) this.#step(event.key === "ArrowDown" ? 1 : -1);
     else if (typing || !plain || event.defaultPrevented) return;
-    else if (event.key === "/") this.search.focus();
-    else if (event.key === "?") this.help();
-    else if (event.key === "s") this.stages.focus();
-    else if (event.key === "Escape" && this.selection.pinned.value !== null) this.selection.pinned.value = null;
+    else if (event.key === "/") this.#search.focus();
+    else if (event.key === "?") this.#help();
+    else if (event.key === "s") this.#stages.focus();
+    else if (event.key === "Escape" && this.#selection.pinned.value !== null) this.#selection.pinned.value = null;
     else return;
     event.preventDefault();
     event.stopPropagation();
   }
 
-  private step(by: number): void {
-    const stages = (this.model.compile(this.compile.value)?.stages ?? []);
-    const at = stages.findIndex(each => each.id === this.stage.value);
+  #step(by: number): void {
+    const stages = (this.#model.compile(this.#compile.value)?.stages ?? []);
+    const at = stages.findIndex(each => each.id === this.#stage.value);
     const next = stages[at + by];
     if (!next) return;
-    this.stage.value = next.id;
+    this.#stage.value = next.id;
     const focused = document.activeElement as HTMLElement | null;
     this.show(fittingPane(next), null);
     if (focused?.isConnected) focused.focus();
   }
 
-  private cycle(by: number): void {
-    const stops = [this.stages.list, ...this.root.querySelectorAll<HTMLElement>("[role=tab][aria-selected=true]")];
+  #cycle(by: number): void {
+    const stops = [this.#stages.list, ...this.#root.querySelectorAll<HTMLElement>("[role=tab][aria-selected=true]")];
     const holder = (stop: HTMLElement) => stop.closest(".ex-cell") ?? stop;
     const at = stops.findIndex(stop => holder(stop).contains(document.activeElement));
     stops[(at + by + stops.length) % stops.length]?.focus();

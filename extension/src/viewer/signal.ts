@@ -9,44 +9,47 @@ export interface Readable<T> {
 }
 
 export class Signal<T> implements Readable<T> {
-  private readonly listeners = new Set<(value: T) => void>();
+  readonly #listeners = new Set<(value: T) => void>();
+  #current: T;
 
-  constructor(private current: T) {}
+  constructor(current: T) {
+    this.#current = current;
+  }
 
   get value(): T {
-    return this.current;
+    return this.#current;
   }
 
   set value(next: T) {
-    if (Object.is(next, this.current)) return;
-    this.current = next;
-    for (const listener of [...this.listeners]) if (this.listeners.has(listener)) listener(next);
+    if (Object.is(next, this.#current)) return;
+    this.#current = next;
+    for (const listener of [...this.#listeners]) if (this.#listeners.has(listener)) listener(next);
   }
 
   watch(listener: (value: T) => void): Dispose {
-    this.listeners.add(listener);
-    listener(this.current);
-    return () => this.listeners.delete(listener);
+    this.#listeners.add(listener);
+    listener(this.#current);
+    return () => this.#listeners.delete(listener);
   }
 }
 
 /** A signal that follows others. It holds on to them until `end` is called. */
 export class Derived<T> implements Readable<T> {
-  private readonly inner: Signal<T>;
+  readonly #inner: Signal<T>;
   readonly end: Dispose;
 
   constructor(from: readonly Readable<unknown>[], compute: () => T) {
-    this.inner = new Signal(compute());
-    const disposers = from.map(each => onChange(each, () => (this.inner.value = compute())));
+    this.#inner = new Signal(compute());
+    const disposers = from.map(each => onChange(each, () => (this.#inner.value = compute())));
     this.end = () => disposers.forEach(dispose => dispose());
   }
 
   get value(): T {
-    return this.inner.value;
+    return this.#inner.value;
   }
 
   watch(listener: (value: T) => void): Dispose {
-    return this.inner.watch(listener);
+    return this.#inner.watch(listener);
   }
 }
 

@@ -32,20 +32,20 @@ export function sourceFiles(record: RecordData): SourceFile[] {
 
 /** How the files of a record are called: as much of a path as tells it from the others, and cells as the notebook does. */
 export class FileNames {
-  private readonly names = new Map<string, string>();
+  readonly #names = new Map<string, string>();
 
   constructor(sources: readonly Pick<SourceData, "file" | "name">[]) {
     const files = [...new Set(sources.map(each => each.file))];
     const own = new Map(sources.flatMap(({ file, name }) => (name ? [[file, name]] : [])));
     const cells = files.filter(file => !own.has(file) && NOTEBOOK_CELL.test(file));
     const paths = files.filter(file => !own.has(file) && !cells.includes(file));
-    for (const [file, name] of own) this.names.set(file, name);
-    cells.forEach((file, n) => this.names.set(file, cells.length > 1 ? `notebook cell ${n + 1}` : "notebook cell"));
-    for (const file of paths) this.names.set(file, distinct(file, paths));
+    for (const [file, name] of own) this.#names.set(file, name);
+    cells.forEach((file, n) => this.#names.set(file, cells.length > 1 ? `notebook cell ${n + 1}` : "notebook cell"));
+    for (const file of paths) this.#names.set(file, distinct(file, paths));
   }
 
   of(file: string): string {
-    return this.names.get(file) ?? plainName(file);
+    return this.#names.get(file) ?? plainName(file);
   }
 
   /** "make.py:9", or "In[3]:2". */

@@ -8,56 +8,64 @@ const STEP = 0.03;
 export class Split {
   /** The parts and the borders between them. */
   readonly elements: readonly HTMLElement[];
-  private readonly borders: readonly HTMLElement[];
-  private shares: readonly number[] = [];
+  readonly #borders: readonly HTMLElement[];
+  #shares: readonly number[] = [];
+  readonly #parts: readonly HTMLElement[];
+  readonly #orientation: "horizontal" | "vertical";
+  readonly #sized: (of: Layout) => readonly { readonly share: number }[];
+  readonly #resize: (shares: readonly number[]) => void;
 
   constructor(
-    private readonly parts: readonly HTMLElement[],
-    private readonly orientation: "horizontal" | "vertical",
-    private readonly sized: (of: Layout) => readonly { readonly share: number }[],
-    private readonly resize: (shares: readonly number[]) => void,
+    parts: readonly HTMLElement[],
+    orientation: "horizontal" | "vertical",
+    sized: (of: Layout) => readonly { readonly share: number }[],
+    resize: (shares: readonly number[]) => void,
   ) {
-    this.borders = parts.slice(1).map((_, at) => this.border(at));
-    this.elements = parts.flatMap((part, n) => [...(n > 0 ? [this.borders[n - 1] as HTMLElement] : []), part]);
+    this.#parts = parts;
+    this.#orientation = orientation;
+    this.#sized = sized;
+    this.#resize = resize;
+    this.#borders = parts.slice(1).map((_, at) => this.#border(at));
+    this.elements = parts.flatMap((part, n) => [...(n > 0 ? [this.#borders[n - 1] as HTMLElement] : []), part]);
   }
 
   /** Gives the parts their sizes in a layout. */
   size(layout: Layout): void {
-    this.shares = this.sized(layout).map(each => each.share);
-    this.parts.forEach((part, n) => (part.style.flexGrow = String(this.shares[n])));
+    this.#shares = this.#sized(layout).map(each => each.share);
+    this.#parts.forEach((part, n) => (part.style.flexGrow = String(this.#shares[n])));
     let before = 0;
-    this.borders.forEach((border, n) => {
-      before += this.shares[n] ?? 0;
+    this.#borders.forEach((border, n) => {
+      before += this.#shares[n] ?? 0;
       border.setAttribute("aria-valuenow", String(Math.round(100 * before)));
     });
   }
 
-  private get across(): boolean {
-    return this.orientation === "vertical";
+  get #across(): boolean {
+    return this.#orientation === "vertical";
   }
 
-  private border(at: number): HTMLElement {
+  #border(at: number): HTMLElement {
     const border = h("div", {
-      role: "separator", class: "ex-splitter", tabindex: 0, "aria-orientation": this.orientation,
-      "aria-label": this.across ? "Border between columns" : "Border between rows", "aria-valuemin": 0, "aria-valuemax": 100, "aria-valuenow": 50,
+      role: "separator", class: "ex-splitter", tabindex: 0, "aria-orientation": this.#orientation,
+      "aria-label": this.#across ? "Border between columns" : "Border between rows", "aria-valuemin": 0, "aria-valuemax": 100, "aria-valuenow": 50,
     });
     border.addEventListener("keydown", event => {
       const by = { ArrowLeft: -STEP, ArrowUp: -STEP, ArrowRight: STEP, ArrowDown: STEP }[event.key];
       if (by === undefined) return;
       event.preventDefault();
       event.stopPropagation();
-      this.resize(resized(this.shares, at, by));
+      this.#resize(resized(this.#shares, at, by));
     });
-    border.addEventListener("dblclick", () => this.resize(this.shares.map(() => 1 / this.shares.length)));
-    border.addEventListener("pointerdown", down => this.drag(border, at, down));
+    border.addEventListener("dblclick", () => this.#resize(this.#shares.map(() => 1 / this.#shares.length)));
+    border.addEventListener("pointerdown", down => this.#drag(border, at, down));
     return border;
   }
 
-  private drag(border: HTMLElement, at: number, down: PointerEvent): void {
-    const whole = this.parts.reduce((sum, part) => sum + (this.across ? part.offsetWidth : part.offsetHeight), 0);
-    const place = (event: PointerEvent) => (this.across ? event.clientX : event.clientY);
-    const started = this.shares;
-    const move = (event: PointerEvent) => this.resize(resized(started, at, (place(event) - place(down)) / whole));
+  #drag(border: HTMLElement, at: number, down: PointerEvent): void {
+    const whole = this.#parts.reduce((sum, part) => sum + (this.#across ? part.offsetWidth : part.offsetHeight), 0);
+    const place = (event: PointerEvent) => (this.#across ? event.clientX : event.clientY);
+    const started = this.#shares;
+    const move = (event: PointerEvent) => this.#resize(resized(started, at, (place(event) - place(down)) / whole));
     border.setPointerCapture(down.pointerId);
     border.addEventListener("pointermove", move);
     border.addEventListener("lostpointercapture", () => border.removeEventListener("pointermove", move), { once: true });

@@ -12,22 +12,26 @@ import { type Branch, changeOf, compileTree, fittingPane, halfName } from "./sta
 
 export class StageList {
   readonly element: HTMLElement;
-  private readonly tree = h("div", { role: "tree", class: "ex-tree", "aria-label": "Compiles" });
+  readonly #tree = h("div", { role: "tree", class: "ex-tree", "aria-label": "Compiles" });
   readonly list = h("div", { role: "listbox", class: "ex-stages", "aria-label": "Stages", tabindex: 0 });
-  private readonly heading = h("div", { class: "ex-stages-head" });
-  private readonly disposers: Dispose[] = [];
-  private readonly name: string;
-  private readonly unchanged: Signal<boolean>;
+  readonly #heading = h("div", { class: "ex-stages-head" });
+  readonly #disposers: Dispose[] = [];
+  readonly #name: string;
+  readonly #unchanged: Signal<boolean>;
+  readonly #context: Context;
+  readonly #activity: Readable<Activity | null>;
 
-  constructor(private readonly context: Context, name: string, unchanged: Signal<boolean>, private readonly activity: Readable<Activity | null>) {
-    this.name = name;
-    this.unchanged = unchanged;
-    this.element = h("nav", { class: "ex-nav", "aria-label": "Compiles and stages" }, this.tree, this.heading, this.list);
-    const render = () => this.render();
-    this.disposers.push(context.model.record.watch(render), context.compile.watch(render), unchanged.watch(render), activity.watch(render));
-    this.disposers.push(context.stage.watch(() => this.mark()));
-    this.list.addEventListener("keydown", event => this.key(event));
-    this.tree.addEventListener("keydown", event => this.treeKey(event));
+  constructor(context: Context, name: string, unchanged: Signal<boolean>, activity: Readable<Activity | null>) {
+    this.#context = context;
+    this.#activity = activity;
+    this.#name = name;
+    this.#unchanged = unchanged;
+    this.element = h("nav", { class: "ex-nav", "aria-label": "Compiles and stages" }, this.#tree, this.#heading, this.list);
+    const render = () => this.#render();
+    this.#disposers.push(context.model.record.watch(render), context.compile.watch(render), unchanged.watch(render), activity.watch(render));
+    this.#disposers.push(context.stage.watch(() => this.#mark()));
+    this.list.addEventListener("keydown", event => this.#key(event));
+    this.#tree.addEventListener("keydown", event => this.#treeKey(event));
   }
 
   focus(): void {
@@ -35,46 +39,46 @@ export class StageList {
   }
 
   dispose(): void {
-    this.disposers.forEach(dispose => dispose());
+    this.#disposers.forEach(dispose => dispose());
   }
 
-  private get compile(): CompileData | undefined {
-    return this.context.model.compile(this.context.compile.value);
+  get #compile(): CompileData | undefined {
+    return this.#context.model.compile(this.#context.compile.value);
   }
 
   /** The stages that the list shows: without those that changed nothing, unless they are asked for or selected. */
-  private get visible(): readonly StageData[] {
-    const stages = this.compile?.stages ?? [];
-    return stages.filter(each => this.unchanged.value || !each.same_as || each.id === this.context.stage.value);
+  get #visible(): readonly StageData[] {
+    const stages = this.#compile?.stages ?? [];
+    return stages.filter(each => this.#unchanged.value || !each.same_as || each.id === this.#context.stage.value);
   }
 
-  private render(): void {
-    const compiles = this.context.model.record.value.compiles;
-    const focused = this.tree.contains(document.activeElement);
-    this.tree.hidden = compiles.length < 2;
-    this.tree.replaceChildren(...compileTree(compiles).flatMap(branch => this.branch(branch, 1)));
-    if (focused) this.tree.querySelector<HTMLElement>("[tabindex='0']")?.focus();
-    const compile = this.compile;
+  #render(): void {
+    const compiles = this.#context.model.record.value.compiles;
+    const focused = this.#tree.contains(document.activeElement);
+    this.#tree.hidden = compiles.length < 2;
+    this.#tree.replaceChildren(...compileTree(compiles).flatMap(branch => this.#branch(branch, 1)));
+    if (focused) this.#tree.querySelector<HTMLElement>("[tabindex='0']")?.focus();
+    const compile = this.#compile;
     const stages = compile?.stages ?? [];
     const same = stages.filter(each => each.same_as).length;
-    const shown = this.unchanged.value;
-    const toggle = button("ex-link", shown ? `hide ${same} unchanged` : `${same} unchanged`, () => (this.unchanged.value = !shown), {
+    const shown = this.#unchanged.value;
+    const toggle = button("ex-link", shown ? `hide ${same} unchanged` : `${same} unchanged`, () => (this.#unchanged.value = !shown), {
       "aria-pressed": String(shown), title: "Passes that left the graph as it was",
     });
-    this.heading.replaceChildren(h("span", {}, "Stages"), ...(same > 0 ? [toggle] : []));
+    this.#heading.replaceChildren(h("span", {}, "Stages"), ...(same > 0 ? [toggle] : []));
     const total = Math.max(...stages.map(each => each.seconds), 1e-9);
-    this.list.replaceChildren(...this.visible.map(stage => this.option(compile as CompileData, stage, total)));
-    const running = this.activity.value;
-    if (running?.stage && running.compile === this.context.compile.value) {
+    this.list.replaceChildren(...this.#visible.map(stage => this.#option(compile as CompileData, stage, total)));
+    const running = this.#activity.value;
+    if (running?.stage && running.compile === this.#context.compile.value) {
       this.list.append(h("div", { role: "option", "aria-disabled": "true", "aria-selected": "false", class: "ex-stage ex-running" },
         h("span", { class: "ex-stage-name" }, `${running.stage} …`), h("span", { class: "ex-stage-time" }, "running")));
     } else if (stages.length === 0) {
       this.list.append(h("div", { role: "option", "aria-disabled": "true", "aria-selected": "false", class: "ex-hint" }, "No stage has ended yet."));
     }
-    this.mark();
+    this.#mark();
   }
 
-  private option(compile: CompileData, stage: StageData, total: number): HTMLElement {
+  #option(compile: CompileData, stage: StageData, total: number): HTMLElement {
     const half = halfName(compile, stage.half ?? "");
     const change = changeOf(compile, stage);
     const notes = [half];
@@ -86,8 +90,8 @@ export class StageList {
     return h(
       "div", {
         role: "option", class: `ex-stage${stage.error ? " ex-failed" : ""}${stage.same_as ? " ex-same" : ""}`, style,
-        id: this.optionId(stage), "data-stage": stage.id, title: stage.error || spoken || undefined,
-        onclick: () => this.select(stage, true),
+        id: this.#optionId(stage), "data-stage": stage.id, title: stage.error || spoken || undefined,
+        onclick: () => this.#select(stage, true),
       },
       h("span", { class: "ex-stage-name" }, stage.name),
       h("span", { class: "ex-stage-note" }, notes.filter(Boolean).join(" ")),
@@ -95,14 +99,14 @@ export class StageList {
     );
   }
 
-  private optionId(stage: StageData): string {
-    return `${this.name}-stage-${stage.id}`;
+  #optionId(stage: StageData): string {
+    return `${this.#name}-stage-${stage.id}`;
   }
 
-  private mark(): void {
-    const chosen = this.context.stage.value;
-    if (this.compile?.stages?.some(each => each.id === chosen) && !this.list.querySelector(`[data-stage="${CSS.escape(chosen)}"]`)) {
-      this.render();
+  #mark(): void {
+    const chosen = this.#context.stage.value;
+    if (this.#compile?.stages?.some(each => each.id === chosen) && !this.list.querySelector(`[data-stage="${CSS.escape(chosen)}"]`)) {
+      this.#render();
       return;
     }
     for (const option of this.list.querySelectorAll<HTMLElement>("[role=option]")) {
@@ -115,14 +119,14 @@ export class StageList {
     }
   }
 
-  private select(stage: StageData, open: boolean): void {
-    this.context.stage.value = stage.id;
-    if (open) this.context.show(fittingPane(stage), null);
+  #select(stage: StageData, open: boolean): void {
+    this.#context.stage.value = stage.id;
+    if (open) this.#context.show(fittingPane(stage), null);
   }
 
-  private key(event: KeyboardEvent): void {
-    const stages = this.visible;
-    const at = stages.findIndex(each => each.id === this.context.stage.value);
+  #key(event: KeyboardEvent): void {
+    const stages = this.#visible;
+    const at = stages.findIndex(each => each.id === this.#context.stage.value);
     const to = {
       ArrowDown: at + 1, ArrowRight: at + 1, ArrowUp: at - 1, ArrowLeft: at - 1, Home: 0, End: stages.length - 1, Enter: at,
     }[event.key];
@@ -130,38 +134,38 @@ export class StageList {
     event.preventDefault();
     event.stopPropagation();
     const stage = stages[Math.max(0, Math.min(to, stages.length - 1))];
-    if (stage) this.select(stage, true);
+    if (stage) this.#select(stage, true);
     this.list.focus();
   }
 
-  private branch(branch: Branch, level: number): HTMLElement[] {
+  #branch(branch: Branch, level: number): HTMLElement[] {
     const { compile, relation, breaks } = branch;
-    const chosen = compile.id === this.context.compile.value;
+    const chosen = compile.id === this.#context.compile.value;
     const item = (text: string, extra: string, run: () => void, selected: boolean, style: string) =>
       h("div", {
         role: "treeitem", class: `ex-branch ${style}`, "aria-level": level, "aria-selected": String(selected), tabindex: selected ? 0 : -1,
         "aria-expanded": branch.children.length > 0 && style === "" ? "true" : undefined,
         style: `padding-left: ${level * 0.75 - 0.25}rem`, onclick: run,
       }, h("span", {}, text), h("span", { class: "ex-stage-note" }, extra));
-    const open = () => (this.context.compile.value = compile.id);
+    const open = () => (this.#context.compile.value = compile.id);
     const breakItems = breaks.map(title =>
       item(`⤶ break: ${title}`, "", () => {
-        const from = this.context.model.record.value.compiles.find(each =>
+        const from = this.#context.model.record.value.compiles.find(each =>
           (each.breaks ?? []).some(one => (one.continuation ?? "").split(", ").includes(compile.title)));
         const found = from?.breaks?.find(one => (one.continuation ?? "").split(", ").includes(compile.title));
-        if (from && found) this.context.show("breaks", key(from.id, found.instruction));
+        if (from && found) this.#context.show("breaks", key(from.id, found.instruction));
       }, false, "ex-break"));
     const recompiled = relation === "recompile" ? `↻ recompiled: ${compile.recompiles?.[0]?.expression ?? "a guard failed"}` : "";
     const state = compile.error ? "✗ failed" : compile.fallback ? "runs eagerly" : recompiled;
     return [
       ...breakItems,
       item(`${compile.id} ${compile.title}${compile.engine === "stock" ? " (stock)" : ""}`, state, open, chosen, ""),
-      ...branch.children.flatMap(child => this.branch(child, level + 1)),
+      ...branch.children.flatMap(child => this.#branch(child, level + 1)),
     ];
   }
 
-  private treeKey(event: KeyboardEvent): void {
-    const items = [...this.tree.querySelectorAll<HTMLElement>("[role=treeitem]")];
+  #treeKey(event: KeyboardEvent): void {
+    const items = [...this.#tree.querySelectorAll<HTMLElement>("[role=treeitem]")];
     const at = items.indexOf(document.activeElement as HTMLElement);
     const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: items.length - 1 }[event.key];
     if (to !== undefined) items[Math.max(0, Math.min(to, items.length - 1))]?.focus();

@@ -20,45 +20,49 @@ export function notesOf(record: RecordData, of = "this record"): HTMLElement[] {
 
 export class Status {
   readonly element = h("div", { class: "ex-status" });
-  private readonly activity = h("div", { class: "ex-activity" });
-  private readonly spoken = h("span", { class: "ex-hidden", role: "status" });
-  private readonly notices = h("div", { class: "ex-notices" });
-  private readonly disposers: Dispose[] = [];
-  private timer: ReturnType<typeof setInterval> | undefined;
+  readonly #activity = h("div", { class: "ex-activity" });
+  readonly #spoken = h("span", { class: "ex-hidden", role: "status" });
+  readonly #notices = h("div", { class: "ex-notices" });
+  readonly #disposers: Dispose[] = [];
+  #timer: ReturnType<typeof setInterval> | undefined;
+  readonly #context: Context;
+  readonly #follower: Follower;
 
-  constructor(private readonly context: Context, private readonly follower: Follower) {
-    this.element.append(this.activity, this.notices, this.spoken);
-    const notices = () => this.showNotices();
-    this.disposers.push(
-      follower.activity.watch(activity => this.follow(activity)), follower.abilities.watch(() => this.follow(follower.activity.value)),
+  constructor(context: Context, follower: Follower) {
+    this.#context = context;
+    this.#follower = follower;
+    this.element.append(this.#activity, this.#notices, this.#spoken);
+    const notices = () => this.#showNotices();
+    this.#disposers.push(
+      follower.activity.watch(activity => this.#follow(activity)), follower.abilities.watch(() => this.#follow(follower.activity.value)),
       follower.ended.watch(notices), context.model.record.watch(notices), context.compile.watch(notices),
     );
   }
 
   dispose(): void {
-    clearInterval(this.timer);
-    this.disposers.forEach(dispose => dispose());
+    clearInterval(this.#timer);
+    this.#disposers.forEach(dispose => dispose());
   }
 
-  private follow(activity: Activity | null): void {
-    clearInterval(this.timer);
-    this.activity.hidden = activity === null;
-    this.spoken.textContent = activity ? doing(activity) : "";
+  #follow(activity: Activity | null): void {
+    clearInterval(this.#timer);
+    this.#activity.hidden = activity === null;
+    this.#spoken.textContent = activity ? doing(activity) : "";
     if (!activity) return;
     const elapsed = h("span", { class: "ex-elapsed" });
-    const stop = button("ex-button", "Stop", () => this.context.host.live.value?.send({ type: "stop" }));
-    this.activity.replaceChildren(h("span", { class: "ex-spinner", "aria-hidden": "true" }), doing(activity), elapsed, ...(this.follower.abilities.value?.stop ? [stop] : []));
+    const stop = button("ex-button", "Stop", () => this.#context.host.live.value?.send({ type: "stop" }));
+    this.#activity.replaceChildren(h("span", { class: "ex-spinner", "aria-hidden": "true" }), doing(activity), elapsed, ...(this.#follower.abilities.value?.stop ? [stop] : []));
     const tick = () => (elapsed.textContent = `for ${((performance.now() - activity.since) / 1000).toFixed(1)} s`);
     tick();
-    this.timer = setInterval(tick, TICK);
+    this.#timer = setInterval(tick, TICK);
   }
 
-  private showNotices(): void {
-    const record = this.context.model.record.value;
-    const compile = this.context.model.compile(this.context.compile.value);
+  #showNotices(): void {
+    const record = this.#context.model.record.value;
+    const compile = this.#context.model.compile(this.#context.compile.value);
     const rows: HTMLElement[] = [];
     const add = (...given: Parameters<typeof notice>) => rows.push(notice(...given));
-    const ended = this.follower.ended.value?.error;
+    const ended = this.#follower.ended.value?.error;
     if (ended) add("failed", `It did not finish: ${ended}`, "What had been recorded by then is shown. Run the cell again for the rest.");
     if (record.error) add("failed", "The run failed.", record.error);
     const failed = compile?.stages?.find(each => each.error);
@@ -66,10 +70,10 @@ export class Status {
     else if (failed) add("failed", `Stage ${failed.name} failed.`, failed.error ?? "");
     const fallback = compile?.fallback;
     if (fallback) {
-      const link = button("ex-link", "Why, and what to do", () => this.context.reason(fallback.code));
+      const link = button("ex-link", "Why, and what to do", () => this.#context.reason(fallback.code));
       add("warned", "Compiled code is not what ran: this graph runs eagerly.", `${fallback.title}${fallback.detail ? `: ${fallback.detail}` : ""}.`, link);
     }
-    this.notices.replaceChildren(...rows, ...notesOf(record));
+    this.#notices.replaceChildren(...rows, ...notesOf(record));
   }
 }
 

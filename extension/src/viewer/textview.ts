@@ -50,37 +50,39 @@ const EMPTY: Rows = { rows: [], language: "text", label: "" };
 
 export class TextView {
   readonly view: EditorView;
-  private shown: Rows = EMPTY;
-  private inside: readonly string[] = [];
-  private lines: ReadonlyMap<Key, number> | null = null;
-  private readonly ruler = new Ruler();
-  private readonly lineStyles = new Map<string, Decoration>();
-  private readonly disposers: Dispose[];
-  private ownPin: Key | null = null;
-  private current = -1;
-  private pointed = -1;
+  #shown: Rows = EMPTY;
+  #inside: readonly string[] = [];
+  #lines: ReadonlyMap<Key, number> | null = null;
+  readonly #ruler = new Ruler();
+  readonly #lineStyles = new Map<string, Decoration>();
+  readonly #disposers: Dispose[];
+  #ownPin: Key | null = null;
+  #current = -1;
+  #pointed = -1;
+  readonly #context: { readonly selection: Selection; readonly model: Pick<Model, "links"> };
 
-  constructor(into: HTMLElement, private readonly context: { readonly selection: Selection; readonly model: Pick<Model, "links"> }, marked = false) {
-    this.view = new EditorView({ parent: into, state: this.state(marked) });
-    this.view.dom.append(this.ruler.element);
+  constructor(into: HTMLElement, context: { readonly selection: Selection; readonly model: Pick<Model, "links"> }, marked = false) {
+    this.#context = context;
+    this.view = new EditorView({ parent: into, state: this.#state(marked) });
+    this.view.dom.append(this.#ruler.element);
     const { selection } = context;
-    this.disposers = [
-      selection.chain.watch(() => this.relight()),
+    this.#disposers = [
+      selection.chain.watch(() => this.#relight()),
       selection.pinned.watch(pinned => {
-        if (pinned !== null && pinned !== this.ownPin) this.reveal(pinned, true);
-        this.ownPin = null;
+        if (pinned !== null && pinned !== this.#ownPin) this.reveal(pinned, true);
+        this.#ownPin = null;
       }),
     ];
   }
 
   show(rows: Rows): void {
-    if (rows === this.shown) return;
-    const sameText = rows.rows.length === this.shown.rows.length && rows.rows.every((row, n) => row.text === this.shown.rows[n]?.text);
-    this.shown = rows;
-    this.lines = null;
-    this.lineStyles.clear();
-    this.pointed = -1;
-    this.inside = rows.language === "python" || rows.language === "triton" ? quotesOf(rows.rows) : [];
+    if (rows === this.#shown) return;
+    const sameText = rows.rows.length === this.#shown.rows.length && rows.rows.every((row, n) => row.text === this.#shown.rows[n]?.text);
+    this.#shown = rows;
+    this.#lines = null;
+    this.#lineStyles.clear();
+    this.#pointed = -1;
+    this.#inside = rows.language === "python" || rows.language === "triton" ? quotesOf(rows.rows) : [];
     if (sameText) {
       this.view.dispatch({ effects: replaced.of(null) });
     } else {
@@ -88,169 +90,169 @@ export class TextView {
       this.view.dispatch({ changes: { from: 0, to: this.view.state.doc.length, insert: text }, selection: { anchor: 0 }, effects: replaced.of(null) });
       this.view.scrollDOM.scrollTo(0, 0);
     }
-    this.rule();
+    this.#rule();
   }
 
   /** Marks one line as the one that something is at (-1: none), and brings it into view. */
   setCurrent(line: number): void {
-    if (line === this.current) return;
-    this.current = line;
-    this.view.dispatch({ effects: [relit.of(null), ...(line >= 0 ? [this.scrolling(line)] : [])] });
+    if (line === this.#current) return;
+    this.#current = line;
+    this.view.dispatch({ effects: [relit.of(null), ...(line >= 0 ? [this.#scrolling(line)] : [])] });
   }
 
   /** Brings an element into view: its own line, or else the first of its chain. `gently`: not where one is seen already. */
   reveal(what: Key, gently = false): boolean {
-    const line = this.lineOf(what);
+    const line = this.#lineOf(what);
     if (line === undefined) return false;
-    if (gently && this.isSeen(line)) return true;
-    this.view.dispatch({ effects: this.scrolling(line) });
+    if (gently && this.#isSeen(line)) return true;
+    this.view.dispatch({ effects: this.#scrolling(line) });
     return true;
   }
 
   /** Brings a line (from 0) into view. */
   scrollTo(line: number): void {
-    this.view.dispatch({ effects: EditorView.scrollIntoView(this.position(line), { y: "start" }) });
+    this.view.dispatch({ effects: EditorView.scrollIntoView(this.#position(line), { y: "start" }) });
   }
 
   get text(): string {
-    return this.shown.rows.map(row => row.text).join("\n");
+    return this.#shown.rows.map(row => row.text).join("\n");
   }
 
   dispose(): void {
-    this.disposers.forEach(dispose => dispose());
-    this.ruler.dispose();
+    this.#disposers.forEach(dispose => dispose());
+    this.#ruler.dispose();
     this.view.destroy();
   }
 
-  private lineOf(what: Key): number | undefined {
-    this.lines ??= new Map([...this.shown.rows.entries()].reverse().flatMap(([n, row]) => (row.stands ?? []).map(key => [key, n] as const)));
-    const own = this.lines.get(what);
+  #lineOf(what: Key): number | undefined {
+    this.#lines ??= new Map([...this.#shown.rows.entries()].reverse().flatMap(([n, row]) => (row.stands ?? []).map(key => [key, n] as const)));
+    const own = this.#lines.get(what);
     if (own !== undefined) return own;
-    const links = this.context.model.links.value;
+    const links = this.#context.model.links.value;
     let first: number | undefined;
     for (const key of links.chain(what)) {
-      const line = this.lines.get(key);
+      const line = this.#lines.get(key);
       if (line !== undefined && (first === undefined || line < first)) first = line;
     }
     return first;
   }
 
-  private isSeen(line: number): boolean {
-    const block = this.view.lineBlockAt(this.position(line));
+  #isSeen(line: number): boolean {
+    const block = this.view.lineBlockAt(this.#position(line));
     const { scrollTop, clientHeight } = this.view.scrollDOM;
     return block.top >= scrollTop && block.bottom <= scrollTop + clientHeight;
   }
 
-  private scrolling(line: number): StateEffect<unknown> {
-    return EditorView.scrollIntoView(this.position(line), { y: "nearest", yMargin: this.view.scrollDOM.clientHeight / 3 });
+  #scrolling(line: number): StateEffect<unknown> {
+    return EditorView.scrollIntoView(this.#position(line), { y: "nearest", yMargin: this.view.scrollDOM.clientHeight / 3 });
   }
 
-  private position(line: number): number {
+  #position(line: number): number {
     const { doc } = this.view.state;
     return doc.line(Math.max(1, Math.min(line + 1, doc.lines))).from;
   }
 
-  private relight(): void {
+  #relight(): void {
     this.view.dispatch({ effects: relit.of(null) });
-    this.rule();
+    this.#rule();
   }
 
-  private rule(): void {
-    const chain = this.context.selection.chain.value;
-    const { rows } = this.shown;
+  #rule(): void {
+    const chain = this.#context.selection.chain.value;
+    const { rows } = this.#shown;
     const seen = this.view.contentHeight <= this.view.scrollDOM.clientHeight;
     const lit = chain.size === 0 || seen ? [] : rows.flatMap((row, n) => (row.stands?.some(key => chain.has(key)) ? [n] : []));
-    this.ruler.show(lit, rows.length);
+    this.#ruler.show(lit, rows.length);
   }
 
-  private row(line: number): Row | undefined {
-    return this.shown.rows[line];
+  #row(line: number): Row | undefined {
+    return this.#shown.rows[line];
   }
 
-  private key(line: number): Key | null {
-    return this.row(line)?.stands?.[0] ?? null;
+  #key(line: number): Key | null {
+    return this.#row(line)?.stands?.[0] ?? null;
   }
 
-  private lineAt(event: Event): number {
+  #lineAt(event: Event): number {
     const element = event.target instanceof Element ? event.target.closest(".cm-line") : null;
     if (!element || !this.view.contentDOM.contains(element)) return -1;
     return this.view.state.doc.lineAt(this.view.posAtDOM(element)).number - 1;
   }
 
-  private point(line: number): void {
-    if (line === this.pointed) return;
-    this.pointed = line;
-    this.context.selection.hovered.value = this.key(line);
+  #point(line: number): void {
+    if (line === this.#pointed) return;
+    this.#pointed = line;
+    this.#context.selection.hovered.value = this.#key(line);
   }
 
-  private pin(line: number): void {
-    const what = this.key(line);
+  #pin(line: number): void {
+    const what = this.#key(line);
     if (what === null) return;
-    this.ownPin = what;
-    this.context.selection.pin(what);
+    this.#ownPin = what;
+    this.#context.selection.pin(what);
   }
 
   /** The line that the keyboard is on. */
-  private get caret(): number {
-    return this.caretIn(this.view);
+  get #caret(): number {
+    return this.#caretIn(this.view);
   }
 
-  private caretIn({ state }: EditorView): number {
+  #caretIn({ state }: EditorView): number {
     return state.doc.lineAt(state.selection.main.head).number - 1;
   }
 
-  private step(by: number): boolean {
-    const line = Math.max(0, Math.min(this.caret + by, this.view.state.doc.lines - 1));
-    const at = this.position(line);
+  #step(by: number): boolean {
+    const line = Math.max(0, Math.min(this.#caret + by, this.view.state.doc.lines - 1));
+    const at = this.#position(line);
     this.view.dispatch({ selection: { anchor: at }, effects: EditorView.scrollIntoView(at, { y: "nearest", yMargin: 20 }) });
-    this.pointed = -1;
-    this.point(line);
+    this.#pointed = -1;
+    this.#point(line);
     return true;
   }
 
-  private state(marked: boolean): EditorState {
+  #state(marked: boolean): EditorState {
     const page = () => Math.max(1, Math.floor(this.view.scrollDOM.clientHeight / this.view.defaultLineHeight) - 1);
     const all = () => this.view.state.doc.lines;
     const extensions: Extension[] = [
       EditorState.readOnly.of(true),
       EditorView.editable.of(false),
       EditorView.editorAttributes.of({ class: "ex-textview" }),
-      EditorView.contentAttributes.of(() => ({ tabindex: "0", "aria-label": this.shown.label })),
+      EditorView.contentAttributes.of(() => ({ tabindex: "0", "aria-label": this.#shown.label })),
       keymap.of([
-        { key: "ArrowDown", run: () => this.step(1) },
-        { key: "ArrowUp", run: () => this.step(-1) },
-        { key: "PageDown", run: () => this.step(page()) },
-        { key: "PageUp", run: () => this.step(-page()) },
-        { key: "Home", run: () => this.step(-all()) },
-        { key: "End", run: () => this.step(all()) },
-        { key: "Enter", run: () => (this.pin(this.caret), true) },
-        { key: " ", run: () => (this.pin(this.caret), true) },
+        { key: "ArrowDown", run: () => this.#step(1) },
+        { key: "ArrowUp", run: () => this.#step(-1) },
+        { key: "PageDown", run: () => this.#step(page()) },
+        { key: "PageUp", run: () => this.#step(-page()) },
+        { key: "Home", run: () => this.#step(-all()) },
+        { key: "End", run: () => this.#step(all()) },
+        { key: "Enter", run: () => (this.#pin(this.#caret), true) },
+        { key: " ", run: () => (this.#pin(this.#caret), true) },
       ]),
       EditorView.domEventHandlers({
-        mousemove: event => this.point(this.lineAt(event)),
-        mouseleave: () => this.point(-1),
+        mousemove: event => this.#point(this.#lineAt(event)),
+        mouseleave: () => this.#point(-1),
         click: event => {
           const chosen = this.view.dom.ownerDocument.getSelection();
-          const line = this.lineAt(event);
+          const line = this.#lineAt(event);
           if (line >= 0 && (!chosen || chosen.isCollapsed)) {
-            this.view.dispatch({ selection: { anchor: this.position(line) } });
-            this.pin(line);
+            this.view.dispatch({ selection: { anchor: this.#position(line) } });
+            this.#pin(line);
           }
         },
-        focus: () => this.relight(),
+        focus: () => this.#relight(),
         blur: () => {
-          this.pointed = -1;
-          this.context.selection.hovered.value = null;
-          this.relight();
+          this.#pointed = -1;
+          this.#context.selection.hovered.value = null;
+          this.#relight();
         },
       }),
-      painted(view => this.coloured(view), update => has(update, replaced)),
-      painted(view => this.lit(view), update => has(update, replaced) || has(update, relit) || update.selectionSet),
+      painted(view => this.#coloured(view), update => has(update, replaced)),
+      painted(view => this.#lit(view), update => has(update, replaced) || has(update, relit) || update.selectionSet),
     ];
     const numbers = gutter({
       class: "ex-numbers",
       lineMarker: (view, block) => {
-        const number = this.row(view.state.doc.lineAt(block.from).number - 1)?.number;
+        const number = this.#row(view.state.doc.lineAt(block.from).number - 1)?.number;
         return number ? new NumberMarker(number) : null;
       },
       lineMarkerChange: update => has(update, replaced),
@@ -258,7 +260,7 @@ export class TextView {
     const marks = gutter({
       class: "ex-marks",
       lineMarker: (view, block) => {
-        const found = this.row(view.state.doc.lineAt(block.from).number - 1)?.marks;
+        const found = this.#row(view.state.doc.lineAt(block.from).number - 1)?.marks;
         return found?.length ? new Marks(found) : null;
       },
       lineMarkerChange: update => has(update, replaced),
@@ -267,50 +269,50 @@ export class TextView {
   }
 
   /** The rows in view, so that painting costs the same in a text of any length. */
-  private *inView(view: EditorView): Iterable<[row: Row, n: number, from: number]> {
+  *#inView(view: EditorView): Iterable<[row: Row, n: number, from: number]> {
     for (const { from, to } of view.visibleRanges) {
       for (let at = from; at <= to; ) {
         const line = view.state.doc.lineAt(at);
-        const row = this.row(line.number - 1);
+        const row = this.#row(line.number - 1);
         if (row) yield [row, line.number - 1, line.from];
         at = line.to + 1;
       }
     }
   }
 
-  private coloured(view: EditorView): DecorationSet {
+  #coloured(view: EditorView): DecorationSet {
     const builder = new RangeSetBuilder<Decoration>();
-    for (const [row, n, from] of this.inView(view)) {
+    for (const [row, n, from] of this.#inView(view)) {
       if (row.style === "heading" || row.style === "source") continue;
-      for (const token of tokens(row.text, this.shown.language, this.inside[n])) builder.add(from + token.from, from + token.to, TOKENS[token.kind]);
+      for (const token of tokens(row.text, this.#shown.language, this.#inside[n])) builder.add(from + token.from, from + token.to, TOKENS[token.kind]);
     }
     return builder.finish();
   }
 
-  private lit(view: EditorView): DecorationSet {
+  #lit(view: EditorView): DecorationSet {
     const builder = new RangeSetBuilder<Decoration>();
-    const chain = this.context.selection.chain.value;
-    const pinned = this.context.selection.pinned.value;
-    const caret = view.hasFocus ? this.caretIn(view) : -1;
-    for (const [row, n, from] of this.inView(view)) {
+    const chain = this.#context.selection.chain.value;
+    const pinned = this.#context.selection.pinned.value;
+    const caret = view.hasFocus ? this.#caretIn(view) : -1;
+    for (const [row, n, from] of this.#inView(view)) {
       const classes = [
         "ex-row", colourClass(row.colour ?? null), row.style ? `ex-row-${row.style}` : "", row.stands?.some(key => chain.has(key)) ? "ex-hot" : "",
-        pinned !== null && row.stands?.includes(pinned) ? "ex-pinned" : "", n === this.current ? "ex-current" : "", n === caret ? "ex-caret" : "",
+        pinned !== null && row.stands?.includes(pinned) ? "ex-pinned" : "", n === this.#current ? "ex-current" : "", n === caret ? "ex-caret" : "",
       ];
-      builder.add(from, from, this.lineStyle(classes.filter(Boolean).join(" "), row.note, row.title));
+      builder.add(from, from, this.#lineStyle(classes.filter(Boolean).join(" "), row.note, row.title));
     }
     return builder.finish();
   }
 
   /** One decoration for all lines that look the same: comparing them is then comparing references. */
-  private lineStyle(look: string, note: string | undefined, title: string | undefined): Decoration {
+  #lineStyle(look: string, note: string | undefined, title: string | undefined): Decoration {
     const name = JSON.stringify([look, note, title]);
-    let found = this.lineStyles.get(name);
+    let found = this.#lineStyles.get(name);
     if (!found) {
       const attributes: { [name: string]: string } = {};
       if (note) attributes["data-note"] = note;
       if (title) attributes.title = title;
-      this.lineStyles.set(name, (found = Decoration.line({ class: look, attributes })));
+      this.#lineStyles.set(name, (found = Decoration.line({ class: look, attributes })));
     }
     return found;
   }
@@ -355,29 +357,35 @@ function has(update: ViewUpdate, wanted: typeof relit): boolean {
 }
 
 class NumberMarker extends GutterMarker {
-  constructor(private readonly number: string) {
+  readonly #number: string;
+
+  constructor(number: string) {
     super();
+    this.#number = number;
   }
 
   override eq(other: GutterMarker): boolean {
-    return other instanceof NumberMarker && other.number === this.number;
+    return other instanceof NumberMarker && other.#number === this.#number;
   }
 
   override toDOM(): Node {
-    return document.createTextNode(this.number);
+    return document.createTextNode(this.#number);
   }
 }
 
 class Marks extends GutterMarker {
-  constructor(private readonly marks: readonly Mark[]) {
+  readonly #marks: readonly Mark[];
+
+  constructor(marks: readonly Mark[]) {
     super();
+    this.#marks = marks;
   }
 
   override eq(other: GutterMarker): boolean {
-    return other instanceof Marks && JSON.stringify(other.marks) === JSON.stringify(this.marks);
+    return other instanceof Marks && JSON.stringify(other.#marks) === JSON.stringify(this.#marks);
   }
 
   override toDOM(): Node {
-    return h("span", {}, ...this.marks.map(({ text, title, style }) => h("span", { class: `ex-mark ${style}`, title }, text)));
+    return h("span", {}, ...this.#marks.map(({ text, title, style }) => h("span", { class: `ex-mark ${style}`, title }, text)));
   }
 }

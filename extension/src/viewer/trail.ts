@@ -12,32 +12,34 @@ const MOST_NAMED = 8;
 
 export class Trail {
   readonly element = h("footer", { class: "ex-trail" });
-  private readonly disposers: Dispose[];
+  readonly #disposers: Dispose[];
+  readonly #context: Context;
 
-  constructor(private readonly context: Context) {
-    const render = () => this.render();
+  constructor(context: Context) {
+    this.#context = context;
+    const render = () => this.#render();
     const { selection, model } = context;
-    this.disposers = [selection.hovered.watch(render), selection.pinned.watch(render), model.links.watch(render), context.compile.watch(render)];
+    this.#disposers = [selection.hovered.watch(render), selection.pinned.watch(render), model.links.watch(render), context.compile.watch(render)];
   }
 
   dispose(): void {
-    this.disposers.forEach(dispose => dispose());
+    this.#disposers.forEach(dispose => dispose());
   }
 
-  private render(): void {
-    const { hovered, pinned } = this.context.selection;
+  #render(): void {
+    const { hovered, pinned } = this.#context.selection;
     const what = hovered.value ?? pinned.value;
     const free = button("ex-link", "unpin (Esc)", () => (pinned.value = null));
     if (what === null) {
       this.element.replaceChildren(h("span", { class: "ex-hint-inline" }, "Hover over anything to see what caused it and what it became; click to pin."));
       return;
     }
-    const links = this.context.model.links.value;
-    const files = this.context.model.files.value;
+    const links = this.#context.model.links.value;
+    const files = this.#context.model.files.value;
     const { causes, effects } = chainInWords(links, what, files);
     const programs = links.programsOf(what);
-    const go = programs.includes(this.context.compile.value) ? [] : programs.slice(0, MOST_NAMED).map(id =>
-      button("ex-link", `in ${id}`, () => (this.context.compile.value = id)));
+    const go = programs.includes(this.#context.compile.value) ? [] : programs.slice(0, MOST_NAMED).map(id =>
+      button("ex-link", `in ${id}`, () => (this.#context.compile.value = id)));
     const guessed = links.inferred(what);
     this.element.replaceChildren(
       h("strong", {}, nameOf(what, files)),

@@ -13,13 +13,17 @@ const NARROW = 720;
 let mounted = 0;
 
 export class DiffShell {
-  private readonly disposers: Dispose[] = [];
-  private view: DiffView | null = null;
+  readonly #disposers: Dispose[] = [];
+  #view: DiffView | null = null;
+  readonly #root: HTMLElement;
+  readonly #host: Host;
 
-  constructor(private readonly root: HTMLElement, before: RecordData, after: RecordData, private readonly host: Host) {
+  constructor(root: HTMLElement, before: RecordData, after: RecordData, host: Host) {
+    this.#root = root;
+    this.#host = host;
     const name = `ex-diff-page${++mounted}`;
     const pairs = compilePairs(before, after);
-    const wishes = { mode: this.kept<string>("diff.mode", root.clientWidth < NARROW ? "unified" : "split"), folded: this.kept<boolean>("diff.folded", false) };
+    const wishes = { mode: this.#kept<string>("diff.mode", root.clientWidth < NARROW ? "unified" : "split"), folded: this.#kept<boolean>("diff.folded", false) };
     const chooser = h("select", { class: "ex-select", "aria-label": "Compiles compared" }, ...pairs.map((pair, n) =>
       h("option", { value: n }, `${pair.before ? `${pair.before.id} ${pair.before.title}` : "nothing"} → ${pair.after ? `${pair.after.id} ${pair.after.title}` : "nothing"}`)));
     const [old, fresh] = before.title === after.title ? [`${before.title} (before)`, `${after.title} (after)`] : [before.title, after.title];
@@ -27,7 +31,7 @@ export class DiffShell {
     const header = h(
       "header", { class: "ex-header" },
       h("div", { class: "ex-title" }, h("h1", {}, `${old} → ${fresh}`), badge(before), badge(after)), pairs.length > 1 ? chooser : null,
-      h("div", { class: "ex-tools" }, menuButton("Save as a file", "Save", () => (this.view?.exports() ?? []).map(each => ({
+      h("div", { class: "ex-tools" }, menuButton("Save as a file", "Save", () => (this.#view?.exports() ?? []).map(each => ({
         label: `${each.name}.${each.kind}`,
         run: () => void each.make().then(contents => host.download(`${each.name}.${each.kind}`, "text/plain", contents)),
       })))),
@@ -35,25 +39,25 @@ export class DiffShell {
     const body = h("div", { class: "ex-body" });
     root.replaceChildren(header, h("div", { class: "ex-status" }, ...notesOf(before, old), ...notesOf(after, fresh)), body);
     const show = () => {
-      this.view?.dispose();
+      this.#view?.dispose();
       const pair = pairs[Number(chooser.value || 0)] ?? {};
-      this.view = new DiffView(name, { name: old, record: before }, { name: fresh, record: after }, pair, wishes);
-      body.replaceChildren(this.view.element);
+      this.#view = new DiffView(name, { name: old, record: before }, { name: fresh, record: after }, pair, wishes);
+      body.replaceChildren(this.#view.element);
     };
     chooser.addEventListener("change", show);
     show();
-    this.disposers.push(host.dark.watch(dark => root.classList.toggle("ex-dark", dark)), () => this.view?.dispose());
+    this.#disposers.push(host.dark.watch(dark => root.classList.toggle("ex-dark", dark)), () => this.#view?.dispose());
   }
 
   dispose(): void {
-    this.disposers.forEach(dispose => dispose());
-    this.root.replaceChildren();
+    this.#disposers.forEach(dispose => dispose());
+    this.#root.replaceChildren();
   }
 
-  private kept<T extends Json>(name: string, initial: T): Signal<T> {
-    const found = this.host.recall(name);
+  #kept<T extends Json>(name: string, initial: T): Signal<T> {
+    const found = this.#host.recall(name);
     const signal = new Signal<T>(typeof found === typeof initial ? (found as T) : initial);
-    this.disposers.push(onChange(signal, value => this.host.remember(name, value)));
+    this.#disposers.push(onChange(signal, value => this.#host.remember(name, value)));
     return signal;
   }
 }

@@ -35,152 +35,158 @@ interface Side extends Version {
 
 export class DiffView {
   readonly element: HTMLElement;
-  private readonly list = h("div", { role: "listbox", class: "ex-stages", tabindex: 0, "aria-label": "Stages compared" });
-  private readonly heading = h("span", { role: "status" });
-  private readonly texts = h("div", { class: "ex-diff-texts" });
-  private readonly sides: readonly [Side, Side];
-  private readonly stages: readonly StagePair[];
-  private readonly chosen = new Signal(-1);
-  private readonly disposers: Dispose[] = [];
-  private views: TextView[] = [];
-  private starts: readonly number[] = [];
-  private at = -1;
+  readonly #list = h("div", { role: "listbox", class: "ex-stages", tabindex: 0, "aria-label": "Stages compared" });
+  readonly #heading = h("span", { role: "status" });
+  readonly #texts = h("div", { class: "ex-diff-texts" });
+  readonly #sides: readonly [Side, Side];
+  readonly #stages: readonly StagePair[];
+  readonly #chosen = new Signal(-1);
+  readonly #disposers: Dispose[] = [];
+  #views: TextView[] = [];
+  #starts: readonly number[] = [];
+  #at = -1;
+  readonly #name: string;
+  readonly #pair: CompilePair;
+  readonly #wishes: Wishes;
 
-  constructor(private readonly name: string, before: Version, after: Version, private readonly pair: CompilePair, private readonly wishes: Wishes) {
+  constructor(name: string, before: Version, after: Version, pair: CompilePair, wishes: Wishes) {
+    this.#name = name;
+    this.#pair = pair;
+    this.#wishes = wishes;
     const [old, fresh] = [new Links(before.record), new Links(after.record)];
     const lines = [...new Set([...old.programLines(), ...fresh.programLines()])];
-    this.sides = [side(before, old, lines), side(after, fresh, lines)];
-    this.stages = stagePairs(pair);
-    const mode = button("ex-button", "", () => (wishes.mode.value = this.split ? "unified" : "split"));
+    this.#sides = [side(before, old, lines), side(after, fresh, lines)];
+    this.#stages = stagePairs(pair);
+    const mode = button("ex-button", "", () => (wishes.mode.value = this.#split ? "unified" : "split"));
     const fold = button("ex-button", "Only differences", () => (wishes.folded.value = !wishes.folded.value));
     const step = (by: number, glyph: string, label: string) =>
-      tool(glyph, label, () => this.step(by));
+      tool(glyph, label, () => this.#step(by));
     this.element = h(
       "div", { class: "ex-diff" },
-      h("div", { class: "ex-diff-list" }, this.list),
+      h("div", { class: "ex-diff-list" }, this.#list),
       h("div", { class: "ex-pane" },
-        h("div", { class: "ex-bar" }, this.heading, h("div", { class: "ex-tools" }, step(-1, "↑", "Previous difference"), step(1, "↓", "Next difference"), mode, fold)),
-        this.texts),
+        h("div", { class: "ex-bar" }, this.#heading, h("div", { class: "ex-tools" }, step(-1, "↑", "Previous difference"), step(1, "↓", "Next difference"), mode, fold)),
+        this.#texts),
     );
-    this.disposers.push(
-      couple(this.sides[0].selection, pair.before?.id ?? "", this.sides[1].selection, pair.after?.id ?? ""),
-      wishes.mode.watch(() => (mode.textContent = this.split ? "One column" : "Two columns")),
+    this.#disposers.push(
+      couple(this.#sides[0].selection, pair.before?.id ?? "", this.#sides[1].selection, pair.after?.id ?? ""),
+      wishes.mode.watch(() => (mode.textContent = this.#split ? "One column" : "Two columns")),
       wishes.folded.watch(on => fold.setAttribute("aria-pressed", String(on))),
-      onChange(wishes.mode, () => this.render()), onChange(wishes.folded, () => this.render()),
+      onChange(wishes.mode, () => this.#render()), onChange(wishes.folded, () => this.#render()),
     );
-    this.list.replaceChildren(this.option(-1, "Summary", "", "numbers"), ...this.stages.map((each, n) => this.option(n, each.name, each.half, each.state)));
-    this.list.addEventListener("keydown", event => this.key(event));
-    this.disposers.push(this.chosen.watch(() => this.render()));
-    const first = this.stages.findIndex(each => differs(each));
-    if (first >= 0) this.chosen.value = first;
+    this.#list.replaceChildren(this.#option(-1, "Summary", "", "numbers"), ...this.#stages.map((each, n) => this.#option(n, each.name, each.half, each.state)));
+    this.#list.addEventListener("keydown", event => this.#key(event));
+    this.#disposers.push(this.#chosen.watch(() => this.#render()));
+    const first = this.#stages.findIndex(each => differs(each));
+    if (first >= 0) this.#chosen.value = first;
   }
 
   exports(): readonly Export[] {
-    const stage = this.stages[this.chosen.value];
-    return stage ? [{ kind: "txt", name: fileName(`diff ${stage.id}`), make: async () => this.asText(stage) }] : [];
+    const stage = this.#stages[this.#chosen.value];
+    return stage ? [{ kind: "txt", name: fileName(`diff ${stage.id}`), make: async () => this.#asText(stage) }] : [];
   }
 
   dispose(): void {
-    this.clear();
-    this.disposers.forEach(dispose => dispose());
+    this.#clear();
+    this.#disposers.forEach(dispose => dispose());
     this.element.remove();
   }
 
-  private get split(): boolean {
-    return this.wishes.mode.value !== "unified";
+  get #split(): boolean {
+    return this.#wishes.mode.value !== "unified";
   }
 
-  private clear(): void {
-    this.views.forEach(view => view.dispose());
-    this.views = [];
-    this.starts = [];
-    this.at = -1;
-    this.texts.replaceChildren();
+  #clear(): void {
+    this.#views.forEach(view => view.dispose());
+    this.#views = [];
+    this.#starts = [];
+    this.#at = -1;
+    this.#texts.replaceChildren();
   }
 
-  private option(n: number, name: string, half: string, state: string): HTMLElement {
-    const pair = this.stages[n];
+  #option(n: number, name: string, half: string, state: string): HTMLElement {
+    const pair = this.#stages[n];
     const marks: { readonly [state: string]: string } = { same: "= same", idle: "= changes nothing", changed: "≠ differs", "only before": "− only before", "only after": "+ only after", numbers: "in numbers" };
     const times = pair?.before && pair.after ? `${seconds(pair.before.seconds)} → ${seconds(pair.after.seconds)}` : "";
     return h(
       "div", {
-        role: "option", id: `${this.name}-pair-${n}`, class: `ex-stage ex-diff-${state.replace(" ", "-")}`, "data-n": n, title: times || undefined,
-        onclick: () => (this.chosen.value = n),
+        role: "option", id: `${this.#name}-pair-${n}`, class: `ex-stage ex-diff-${state.replace(" ", "-")}`, "data-n": n, title: times || undefined,
+        onclick: () => (this.#chosen.value = n),
       },
       h("span", { class: "ex-stage-name" }, name), h("span", { class: "ex-stage-time" }, marks[state] ?? ""), h("span", { class: "ex-stage-note" }, half),
     );
   }
 
-  private key(event: KeyboardEvent): void {
-    const now = this.chosen.value;
-    const to = { ArrowDown: now + 1, ArrowUp: now - 1, Home: -1, End: this.stages.length - 1 }[event.key];
+  #key(event: KeyboardEvent): void {
+    const now = this.#chosen.value;
+    const to = { ArrowDown: now + 1, ArrowUp: now - 1, Home: -1, End: this.#stages.length - 1 }[event.key];
     if (to === undefined) return;
     event.preventDefault();
     event.stopPropagation();
-    this.chosen.value = Math.max(-1, Math.min(to, this.stages.length - 1));
+    this.#chosen.value = Math.max(-1, Math.min(to, this.#stages.length - 1));
   }
 
-  private step(by: number): void {
-    if (this.starts.length === 0) return;
-    this.at = Math.max(0, Math.min(this.at + by, this.starts.length - 1));
-    this.views.forEach(view => view.scrollTo(Math.max(0, (this.starts[this.at] ?? 0) - 3)));
+  #step(by: number): void {
+    if (this.#starts.length === 0) return;
+    this.#at = Math.max(0, Math.min(this.#at + by, this.#starts.length - 1));
+    this.#views.forEach(view => view.scrollTo(Math.max(0, (this.#starts[this.#at] ?? 0) - 3)));
   }
 
-  private rows(which: 0 | 1, compile: CompileData | undefined, stage: StagePair): Row[] {
+  #rows(which: 0 | 1, compile: CompileData | undefined, stage: StagePair): Row[] {
     const made = which === 0 ? stage.before : stage.after;
     if (!compile || !made) return [];
     if (made.error) return [{ text: `The stage failed: ${made.error}` }];
-    return rowsOf({ lines: linesOf(compile, made) }, compile, this.sides[which].model);
+    return rowsOf({ lines: linesOf(compile, made) }, compile, this.#sides[which].model);
   }
 
-  private language(stage: StagePair): string {
+  #language(stage: StagePair): string {
     const shown = stage.after?.body ?? stage.before?.body;
     return shown?.language ?? "text";
   }
 
-  private render(): void {
-    for (const option of this.list.querySelectorAll<HTMLElement>("[role=option]")) {
-      const selected = Number(option.dataset.n) === this.chosen.value;
+  #render(): void {
+    for (const option of this.#list.querySelectorAll<HTMLElement>("[role=option]")) {
+      const selected = Number(option.dataset.n) === this.#chosen.value;
       option.setAttribute("aria-selected", String(selected));
       if (selected) {
-        this.list.setAttribute("aria-activedescendant", option.id);
-        nearest(this.list, option);
+        this.#list.setAttribute("aria-activedescendant", option.id);
+        nearest(this.#list, option);
       }
     }
-    this.clear();
-    const stage = this.stages[this.chosen.value];
-    if (!stage) return this.summary();
-    const { before, after } = this.pair;
-    const [old, fresh] = [this.rows(0, before, stage), this.rows(1, after, stage)];
-    const columns = aligned(old, fresh, this.wishes.folded.value);
+    this.#clear();
+    const stage = this.#stages[this.#chosen.value];
+    if (!stage) return this.#summary();
+    const { before, after } = this.#pair;
+    const [old, fresh] = [this.#rows(0, before, stage), this.#rows(1, after, stage)];
+    const columns = aligned(old, fresh, this.#wishes.folded.value);
     const lines = `${count(columns.removed, "line")} went, ${count(columns.added, "line")} came`;
     const said = { same: "the same on both sides", idle: `changes nothing on either side; before it, ${lines}` };
-    this.heading.textContent = `${stage.id}: ${stage.state === "same" || stage.state === "idle" ? said[stage.state] : lines}`;
-    if (this.split) {
-      this.starts = columns.starts;
-      const made = ([[0, columns.before], [1, columns.after]] as const).map(([which, rows]) => this.column(this.sides[which], rows, stage));
-      this.texts.replaceChildren(...made.map(([box]) => box));
-      this.views = made.map(([, view]) => view);
-      this.scrollTogether();
+    this.#heading.textContent = `${stage.id}: ${stage.state === "same" || stage.state === "idle" ? said[stage.state] : lines}`;
+    if (this.#split) {
+      this.#starts = columns.starts;
+      const made = ([[0, columns.before], [1, columns.after]] as const).map(([which, rows]) => this.#column(this.#sides[which], rows, stage));
+      this.#texts.replaceChildren(...made.map(([box]) => box));
+      this.#views = made.map(([, view]) => view);
+      this.#scrollTogether();
       return;
     }
-    const one = unified(old, fresh, this.wishes.folded.value);
-    this.starts = one.starts;
-    const [box, view] = this.column(this.sides[1], one.rows, stage, `${this.sides[0].name} → ${this.sides[1].name}`);
-    this.texts.replaceChildren(box);
-    this.views = [view];
+    const one = unified(old, fresh, this.#wishes.folded.value);
+    this.#starts = one.starts;
+    const [box, view] = this.#column(this.#sides[1], one.rows, stage, `${this.#sides[0].name} → ${this.#sides[1].name}`);
+    this.#texts.replaceChildren(box);
+    this.#views = [view];
   }
 
-  private column(side: Side, rows: readonly Row[], stage: StagePair, name = side.name): [HTMLElement, TextView] {
+  #column(side: Side, rows: readonly Row[], stage: StagePair, name = side.name): [HTMLElement, TextView] {
     const body = h("div", { class: "ex-body-text" });
     const box = h("section", { class: "ex-diff-column", "aria-label": name }, h("h2", {}, name), body);
     const view = new TextView(body, side);
-    view.show({ rows, language: this.language(stage), label: `${stage.id} of ${name}` });
+    view.show({ rows, language: this.#language(stage), label: `${stage.id} of ${name}` });
     return [box, view];
   }
 
-  private scrollTogether(): void {
-    const [one, other] = this.views.map(view => view.view.scrollDOM);
+  #scrollTogether(): void {
+    const [one, other] = this.#views.map(view => view.view.scrollDOM);
     if (!one || !other) return;
     const follow = (from: HTMLElement, to: HTMLElement) => from.addEventListener("scroll", () => {
       if (to.scrollTop !== from.scrollTop) to.scrollTop = from.scrollTop;
@@ -190,21 +196,21 @@ export class DiffView {
     follow(other, one);
   }
 
-  private summary(): void {
-    const [before, after] = this.sides;
-    const differing = this.stages.filter(each => differs(each)).length;
-    this.heading.textContent = `${differing} of ${count(this.stages.length, "stage")} differ`;
+  #summary(): void {
+    const [before, after] = this.#sides;
+    const differing = this.#stages.filter(each => differs(each)).length;
+    this.#heading.textContent = `${differing} of ${count(this.#stages.length, "stage")} differ`;
     const rows = facts(before.record, after.record).map(([name, old, fresh]) =>
       h("tr", { class: old === fresh ? "" : "ex-differs" }, h("th", { scope: "row" }, name), h("td", {}, old), h("td", {}, fresh), h("td", {}, old === fresh ? "" : "≠")));
     const head = h("tr", {}, h("th", {}, ""), h("th", {}, before.name), h("th", {}, after.name), h("th", {}, ""));
-    this.texts.replaceChildren(h("div", { class: "ex-cards", tabindex: 0, role: "region", "aria-label": "Summary" }, h("table", { class: "ex-table" }, h("thead", {}, head), h("tbody", {}, ...rows))));
+    this.#texts.replaceChildren(h("div", { class: "ex-cards", tabindex: 0, role: "region", "aria-label": "Summary" }, h("table", { class: "ex-table" }, h("thead", {}, head), h("tbody", {}, ...rows))));
   }
 
-  private asText(stage: StagePair): string {
-    const { before, after } = this.pair;
-    const { rows } = unified(this.rows(0, before, stage), this.rows(1, after, stage), false);
+  #asText(stage: StagePair): string {
+    const { before, after } = this.#pair;
+    const { rows } = unified(this.#rows(0, before, stage), this.#rows(1, after, stage), false);
     const sign = (row: Row) => (row.style === "removed" ? "-" : row.style === "added" ? "+" : " ");
-    return [`--- ${this.sides[0].name}`, `+++ ${this.sides[1].name}`, ...rows.map(row => sign(row) + row.text)].join("\n");
+    return [`--- ${this.#sides[0].name}`, `+++ ${this.#sides[1].name}`, ...rows.map(row => sign(row) + row.text)].join("\n");
   }
 }
 

@@ -24,29 +24,31 @@ export const diff: PaneKind = {
 let opened = 0;
 
 class Diff implements Pane {
-  private readonly name = `ex-diff${++opened}`;
-  private readonly other = h("select", { class: "ex-select", "aria-label": "Compare with" });
-  private readonly said = h("span", {});
-  private readonly body = h("div", { class: "ex-body-text" });
-  private readonly wishes;
-  private readonly disposers: (() => void)[];
+  readonly #name = `ex-diff${++opened}`;
+  readonly #other = h("select", { class: "ex-select", "aria-label": "Compare with" });
+  readonly #said = h("span", {});
+  readonly #body = h("div", { class: "ex-body-text" });
+  readonly #wishes;
+  readonly #disposers: (() => void)[];
   /** Records from files. */
-  private loaded: Version[] = [];
-  private choices: readonly (readonly [label: string, version: Version, compile: CompileData])[] = [];
-  private chosen = "";
-  private view: DiffView | null = null;
+  #loaded: Version[] = [];
+  #choices: readonly (readonly [label: string, version: Version, compile: CompileData])[] = [];
+  #chosen = "";
+  #view: DiffView | null = null;
+  readonly #context: Context;
 
-  constructor(into: HTMLElement, private readonly context: Context) {
+  constructor(into: HTMLElement, context: Context) {
+    this.#context = context;
     const file = h("input", { type: "file", accept: ".json,.gz", class: "ex-hidden", "aria-label": "A record's file", tabindex: -1 });
     const open = button("ex-button", "Open a record…", () => file.click());
-    into.append(h("div", { class: "ex-pane" }, h("div", { class: "ex-bar" }, h("label", {}, "From ", this.other), this.said, open, file), this.body));
-    this.wishes = { mode: context.setting<string>("mode", into.clientWidth < 700 ? "unified" : "split"), folded: context.setting<boolean>("folded", false) };
-    this.other.addEventListener("change", () => {
-      this.chosen = this.other.value;
-      this.render();
+    into.append(h("div", { class: "ex-pane" }, h("div", { class: "ex-bar" }, h("label", {}, "From ", this.#other), this.#said, open, file), this.#body));
+    this.#wishes = { mode: context.setting<string>("mode", into.clientWidth < 700 ? "unified" : "split"), folded: context.setting<boolean>("folded", false) };
+    this.#other.addEventListener("change", () => {
+      this.#chosen = this.#other.value;
+      this.#render();
     });
-    file.addEventListener("change", () => void this.load(file.files?.[0]));
-    this.disposers = [context.model.record.watch(() => this.render()), context.compile.watch(() => this.render())];
+    file.addEventListener("change", () => void this.#load(file.files?.[0]));
+    this.#disposers = [context.model.record.watch(() => this.#render()), context.compile.watch(() => this.#render())];
   }
 
   reveal(): boolean {
@@ -54,50 +56,50 @@ class Diff implements Pane {
   }
 
   exports() {
-    return this.view?.exports() ?? [];
+    return this.#view?.exports() ?? [];
   }
 
   dispose(): void {
-    this.disposers.forEach(dispose => dispose());
-    this.view?.dispose();
+    this.#disposers.forEach(dispose => dispose());
+    this.#view?.dispose();
   }
 
-  private async load(file: File | undefined): Promise<void> {
+  async #load(file: File | undefined): Promise<void> {
     if (!file) return;
     try {
       const record = await openedRecord(file);
-      this.loaded = [...this.loaded, { name: `${record.title} (${file.name})`, record }];
-      const [first] = compilePairs(record, this.context.model.record.value);
-      this.chosen = `${this.loaded.length}/${first?.before?.id ?? ""}`;
-      this.render();
+      this.#loaded = [...this.#loaded, { name: `${record.title} (${file.name})`, record }];
+      const [first] = compilePairs(record, this.#context.model.record.value);
+      this.#chosen = `${this.#loaded.length}/${first?.before?.id ?? ""}`;
+      this.#render();
     } catch (error) {
-      this.said.textContent = `${file.name} could not be opened: ${error instanceof Error ? error.message : String(error)}`;
+      this.#said.textContent = `${file.name} could not be opened: ${error instanceof Error ? error.message : String(error)}`;
     }
   }
 
-  private render(): void {
-    const record = this.context.model.record.value;
-    const own = this.context.model.compile(this.context.compile.value);
-    const versions: Version[] = [{ name: record.title, record }, ...this.loaded];
-    this.choices = versions.flatMap((version, n) =>
+  #render(): void {
+    const record = this.#context.model.record.value;
+    const own = this.#context.model.compile(this.#context.compile.value);
+    const versions: Version[] = [{ name: record.title, record }, ...this.#loaded];
+    this.#choices = versions.flatMap((version, n) =>
       version.record.compiles.filter(each => each !== own).map(each => [`${n}/${each.id}`, version, each] as const));
-    this.other.replaceChildren(...versions.map((version, n) =>
+    this.#other.replaceChildren(...versions.map((version, n) =>
       h("optgroup", { label: n === 0 ? "this record" : version.name },
-        ...this.choices.filter(([, of]) => of === version).map(([value, , each]) => h("option", { value }, `${each.id} ${each.title}${each.engine === "stock" ? " (stock)" : ""}`)))));
-    if (!this.choices.some(([label]) => label === this.chosen)) this.chosen = this.choices[0]?.[0] ?? "";
-    this.other.value = this.chosen;
-    this.view?.dispose();
-    this.view = null;
-    const [, version, compile] = this.choices.find(([label]) => label === this.chosen) ?? [];
+        ...this.#choices.filter(([, of]) => of === version).map(([value, , each]) => h("option", { value }, `${each.id} ${each.title}${each.engine === "stock" ? " (stock)" : ""}`)))));
+    if (!this.#choices.some(([label]) => label === this.#chosen)) this.#chosen = this.#choices[0]?.[0] ?? "";
+    this.#other.value = this.#chosen;
+    this.#view?.dispose();
+    this.#view = null;
+    const [, version, compile] = this.#choices.find(([label]) => label === this.#chosen) ?? [];
     if (!own || !version || !compile) {
-      this.said.textContent = own ? "This record has one compile: open another record to compare it with." : "There is no compile yet.";
-      this.body.replaceChildren();
+      this.#said.textContent = own ? "This record has one compile: open another record to compare it with." : "There is no compile yet.";
+      this.#body.replaceChildren();
       return;
     }
-    this.said.textContent = `to ${own.id} ${own.title}`;
+    this.#said.textContent = `to ${own.id} ${own.title}`;
     const [before, after] = [named(version, compile), named({ name: record.title, record }, own)];
-    this.view = new DiffView(this.name, before, after, { before: compile, after: own }, this.wishes);
-    this.body.replaceChildren(this.view.element);
+    this.#view = new DiffView(this.#name, before, after, { before: compile, after: own }, this.#wishes);
+    this.#body.replaceChildren(this.#view.element);
   }
 }
 

@@ -26,134 +26,136 @@ export const code: PaneKind = {
 };
 
 class Code implements Pane {
-  private readonly chooser = h("select", { class: "ex-select", "aria-label": "Kernel or wrapper" });
-  private readonly kinds = h("div", { class: "ex-kinds", role: "radiogroup", "aria-label": "Language" });
-  private readonly facts = h("div", { class: "ex-facts-line" });
-  private readonly nothing = h("p", { class: "ex-hint" });
-  private readonly body = h("div", { class: "ex-body-text" });
-  private readonly view: TextView;
-  private readonly kind;
-  private readonly disposers: (() => void)[];
-  private units: readonly Unit[] = [];
-  private unit: Unit | undefined;
-  private shownCompile = "";
+  readonly #chooser = h("select", { class: "ex-select", "aria-label": "Kernel or wrapper" });
+  readonly #kinds = h("div", { class: "ex-kinds", role: "radiogroup", "aria-label": "Language" });
+  readonly #facts = h("div", { class: "ex-facts-line" });
+  readonly #nothing = h("p", { class: "ex-hint" });
+  readonly #body = h("div", { class: "ex-body-text" });
+  readonly #view: TextView;
+  readonly #kind;
+  readonly #disposers: (() => void)[];
+  #units: readonly Unit[] = [];
+  #unit: Unit | undefined;
+  #shownCompile = "";
+  readonly #context: Context;
 
-  constructor(into: HTMLElement, private readonly context: Context) {
-    const bar = h("div", { class: "ex-bar" }, this.chooser, this.kinds);
-    into.append(h("div", { class: "ex-pane" }, bar, this.facts, this.nothing, this.body));
-    this.kind = context.setting<string>("kind", "");
-    this.view = new TextView(this.body, context);
-    this.chooser.addEventListener("change", () => {
-      this.unit = this.units.find(each => each.id === this.chooser.value);
-      this.render();
+  constructor(into: HTMLElement, context: Context) {
+    this.#context = context;
+    const bar = h("div", { class: "ex-bar" }, this.#chooser, this.#kinds);
+    into.append(h("div", { class: "ex-pane" }, bar, this.#facts, this.#nothing, this.#body));
+    this.#kind = context.setting<string>("kind", "");
+    this.#view = new TextView(this.#body, context);
+    this.#chooser.addEventListener("change", () => {
+      this.#unit = this.#units.find(each => each.id === this.#chooser.value);
+      this.#render();
     });
     const { model, selection, compile, stage } = context;
-    this.disposers = [
-      model.record.watch(() => this.reload()), compile.watch(() => this.reload()), onChange(this.kind, () => this.render()),
-      onChange(stage, () => this.followStage()),
+    this.#disposers = [
+      model.record.watch(() => this.#reload()), compile.watch(() => this.#reload()), onChange(this.#kind, () => this.#render()),
+      onChange(stage, () => this.#followStage()),
       onChange(selection.pinned, pinned => {
-        if (pinned !== null && !this.holdsNone(pinned)) this.reveal(pinned);
+        if (pinned !== null && !this.#holdsNone(pinned)) this.reveal(pinned);
       }),
     ];
   }
 
   reveal(what: string): boolean {
-    const compile = this.compile;
-    const spot = compile && spotOf(this.units, compile.id, this.context.model.links.value, what, this.spot);
+    const compile = this.#compile;
+    const spot = compile && spotOf(this.#units, compile.id, this.#context.model.links.value, what, this.#spot);
     if (!spot) return false;
-    if (spot.unit !== this.unit || spot.kind !== this.spot?.kind) {
-      this.unit = spot.unit;
-      this.kind.value = spot.kind;
-      this.render();
+    if (spot.unit !== this.#unit || spot.kind !== this.#spot?.kind) {
+      this.#unit = spot.unit;
+      this.#kind.value = spot.kind;
+      this.#render();
     }
-    return this.view.reveal(what) || (this.view.scrollTo(0), true);
+    return this.#view.reveal(what) || (this.#view.scrollTo(0), true);
   }
 
   exports() {
-    const spot = this.spot;
+    const spot = this.#spot;
     if (!spot) return [];
     const name = fileName(`${spot.unit.kernel?.function ?? spot.unit.id} ${spot.kind}`);
-    return [{ kind: "txt" as const, name, make: async () => this.view.text }];
+    return [{ kind: "txt" as const, name, make: async () => this.#view.text }];
   }
 
   dispose(): void {
-    this.disposers.forEach(dispose => dispose());
-    this.view.dispose();
+    this.#disposers.forEach(dispose => dispose());
+    this.#view.dispose();
   }
 
-  private get compile(): CompileData | undefined {
-    return this.context.model.compile(this.context.compile.value);
+  get #compile(): CompileData | undefined {
+    return this.#context.model.compile(this.#context.compile.value);
   }
 
-  private get spot(): Spot | undefined {
-    const { unit } = this;
+  get #spot(): Spot | undefined {
+    const unit = this.#unit;
     if (!unit) return undefined;
-    return { unit, kind: unit.texts.has(this.kind.value) ? this.kind.value : ([...unit.texts.keys()][0] ?? "") };
+    return { unit, kind: unit.texts.has(this.#kind.value) ? this.#kind.value : ([...unit.texts.keys()][0] ?? "") };
   }
 
   /** Whether a pinned element is of another compile, so that nothing of it is here. */
-  private holdsNone(pinned: string): boolean {
-    const own = `${this.shownCompile}|`;
-    return ![...this.context.model.links.value.chain(pinned)].some(each => each.startsWith(own));
+  #holdsNone(pinned: string): boolean {
+    const own = `${this.#shownCompile}|`;
+    return ![...this.#context.model.links.value.chain(pinned)].some(each => each.startsWith(own));
   }
 
-  private reload(): void {
-    const compile = this.compile;
-    this.units = compile ? unitsOf(compile) : [];
-    const kept = compile?.id === this.shownCompile ? this.units.find(each => each.id === this.unit?.id) : undefined;
-    this.unit = kept ?? firstUnit(this.units);
-    this.shownCompile = compile?.id ?? "";
-    this.render();
+  #reload(): void {
+    const compile = this.#compile;
+    this.#units = compile ? unitsOf(compile) : [];
+    const kept = compile?.id === this.#shownCompile ? this.#units.find(each => each.id === this.#unit?.id) : undefined;
+    this.#unit = kept ?? firstUnit(this.#units);
+    this.#shownCompile = compile?.id ?? "";
+    this.#render();
   }
 
-  private followStage(): void {
-    const stage = this.compile?.stages?.find(each => each.id === this.context.stage.value);
-    if (!stage?.half || !["generate", "build"].includes(stage.name) || stage.half === this.unit?.half.name) return;
-    this.unit = firstUnit(this.units, stage.half) ?? this.unit;
-    this.render();
+  #followStage(): void {
+    const stage = this.#compile?.stages?.find(each => each.id === this.#context.stage.value);
+    if (!stage?.half || !["generate", "build"].includes(stage.name) || stage.half === this.#unit?.half.name) return;
+    this.#unit = firstUnit(this.#units, stage.half) ?? this.#unit;
+    this.#render();
   }
 
-  private render(): void {
-    const { compile, spot } = this;
-    this.nothing.hidden = spot !== undefined;
-    this.body.hidden = spot === undefined;
-    this.chooser.hidden = spot === undefined;
-    this.facts.hidden = spot === undefined;
+  #render(): void {
+    const [compile, spot] = [this.#compile, this.#spot];
+    this.#nothing.hidden = spot !== undefined;
+    this.#body.hidden = spot === undefined;
+    this.#chooser.hidden = spot === undefined;
+    this.#facts.hidden = spot === undefined;
     if (!spot || !compile) {
-      this.nothing.textContent = emptiness(compile);
-      this.kinds.replaceChildren();
+      this.#nothing.textContent = emptiness(compile);
+      this.#kinds.replaceChildren();
       return;
     }
-    const halves = [...new Set(this.units.map(each => each.half))];
-    this.chooser.replaceChildren(...halves.map(half =>
+    const halves = [...new Set(this.#units.map(each => each.half))];
+    this.#chooser.replaceChildren(...halves.map(half =>
       h("optgroup", { label: halfName(compile, half.name) || compile.title },
-        ...this.units.filter(each => each.half === half).map(each => h("option", { value: each.id, selected: each === spot.unit }, each.label)))));
-    this.kinds.replaceChildren(...[...spot.unit.texts.keys()].map(kind => this.kindButton(kind, spot)));
-    this.facts.replaceChildren(...this.factsOf(spot.unit));
+        ...this.#units.filter(each => each.half === half).map(each => h("option", { value: each.id, selected: each === spot.unit }, each.label)))));
+    this.#kinds.replaceChildren(...[...spot.unit.texts.keys()].map(kind => this.#kindButton(kind, spot)));
+    this.#facts.replaceChildren(...this.#factsOf(spot.unit));
     const text = spot.unit.texts.get(spot.kind);
     const label = `${KINDS[spot.kind] ?? spot.kind} of ${spot.unit.label}`;
-    this.view.show({ rows: rowsOf(text, compile, this.context.model, true), language: text?.language ?? "text", label });
+    this.#view.show({ rows: rowsOf(text, compile, this.#context.model, true), language: text?.language ?? "text", label });
   }
 
-  private kindButton(kind: string, spot: Spot): HTMLElement {
+  #kindButton(kind: string, spot: Spot): HTMLElement {
     const chosen = kind === spot.kind;
-    const made = button("ex-button", KINDS[kind] ?? kind, () => this.choose(kind), { role: "radio", "aria-checked": String(chosen), tabindex: chosen ? 0 : -1 });
+    const made = button("ex-button", KINDS[kind] ?? kind, () => this.#choose(kind), { role: "radio", "aria-checked": String(chosen), tabindex: chosen ? 0 : -1 });
     made.addEventListener("keydown", event => {
       const all = [...spot.unit.texts.keys()];
       const by = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
       if (by === undefined) return;
       event.preventDefault();
-      this.choose(all[(all.indexOf(kind) + by + all.length) % all.length] ?? kind);
+      this.#choose(all[(all.indexOf(kind) + by + all.length) % all.length] ?? kind);
     });
     return made;
   }
 
-  private choose(kind: string): void {
-    this.kind.value = kind;
-    this.kinds.querySelector<HTMLElement>("[aria-checked=true]")?.focus();
+  #choose(kind: string): void {
+    this.#kind.value = kind;
+    this.#kinds.querySelector<HTMLElement>("[aria-checked=true]")?.focus();
   }
 
-  private factsOf({ half, kernel }: Unit): HTMLElement[] {
+  #factsOf({ half, kernel }: Unit): HTMLElement[] {
     const measured = kernel
       ? [`${bytes(kernel.bytes)} moved`, kernel.flops ? `${kernel.flops.toLocaleString("en")} operations` : "", kernel.seconds == null ? "not timed" : `${seconds(kernel.seconds)} a launch`]
       : [];

@@ -5,21 +5,26 @@ import type { Family, State, StateNode } from "./family";
 import type { Group } from "./groups";
 
 export class Signatures {
-  private readonly found = new Map<Group, string>();
+  readonly #found = new Map<Group, string>();
+  readonly #family: Family;
+  readonly #moduleOf: (index: number) => string;
 
-  constructor(private readonly family: Family, private readonly moduleOf: (index: number) => string) {}
+  constructor(family: Family, moduleOf: (index: number) => string) {
+    this.#family = family;
+    this.#moduleOf = moduleOf;
+  }
 
   of(group: Group): string {
-    let text = this.found.get(group);
-    if (text === undefined) this.found.set(group, (text = [...this.family.states.values()].map(state => this.written(group, state)).join("\n\n")));
+    let text = this.#found.get(group);
+    if (text === undefined) this.#found.set(group, (text = [...this.#family.states.values()].map(state => this.#written(group, state)).join("\n\n")));
     return text;
   }
 
-  private written(group: Group, state: State): string {
+  #written(group: Group, state: State): string {
     const members = group.vertices.filter(vertex => state.nodes.has(vertex));
     const inside = new Map(members.map((vertex, n) => [vertex, n]));
     const outside = new Map<number, number>();
-    const stem = members.reduce<string | null>((found, vertex) => common(found, this.moduleOf(vertex)), null) ?? "";
+    const stem = members.reduce<string | null>((found, vertex) => common(found, this.#moduleOf(vertex)), null) ?? "";
     return members.map(vertex => {
       const node = state.nodes.get(vertex)!;
       const inputs = node.sources.map(source => {
@@ -31,7 +36,7 @@ export class Signatures {
       });
       const { op, target, type } = node.data;
       return JSON.stringify([
-        op, op.startsWith("call") ? target : "", type, this.moduleOf(vertex).slice(stem.length), inputs, node.missing.length,
+        op, op.startsWith("call") ? target : "", type, this.#moduleOf(vertex).slice(stem.length), inputs, node.missing.length,
         node.users.some(user => !inside.has(user)), state.outputs.has(vertex), argumentsOf(node, state),
       ]);
     }).join("\n");

@@ -12,22 +12,24 @@ export interface Lit {
 
 /** The style sheet's colours, which a canvas has to be told. */
 export class Colours {
-  private readonly known = new Map<string, string>();
-  private style: CSSStyleDeclaration;
+  readonly #known = new Map<string, string>();
+  #style: CSSStyleDeclaration;
+  readonly #root: Element;
 
-  constructor(private readonly root: Element) {
-    this.style = getComputedStyle(root);
+  constructor(root: Element) {
+    this.#root = root;
+    this.#style = getComputedStyle(root);
   }
 
   /** After the theme has changed. */
   forget(): void {
-    this.known.clear();
-    this.style = getComputedStyle(this.root);
+    this.#known.clear();
+    this.#style = getComputedStyle(this.#root);
   }
 
   of(property: string): string {
-    let found = this.known.get(property);
-    if (found === undefined) this.known.set(property, (found = this.style.getPropertyValue(property).trim() || "#888"));
+    let found = this.#known.get(property);
+    if (found === undefined) this.#known.set(property, (found = this.#style.getPropertyValue(property).trim() || "#888"));
     return found;
   }
 }

@@ -8,22 +8,26 @@ import type { Mark } from "./scene";
 
 export class Card {
   readonly element = h("div", { class: "ex-g-card", hidden: true });
+  readonly #context: Context;
+  readonly #closable: (() => void) | null;
 
-  constructor(private readonly context: Context, private readonly closable: (() => void) | null) {
+  constructor(context: Context, closable: (() => void) | null) {
+    this.#context = context;
+    this.#closable = closable;
     if (!closable) this.element.classList.add("ex-g-tip");
   }
 
   show(mark: Mark | null): void {
     this.element.hidden = mark === null;
     if (!mark) return;
-    const { title, meaning, facts } = told(mark, this.context.model.files.value);
-    const guessed = mark.key === null ? undefined : this.context.model.links.value.inferred(mark.key);
-    const close = this.closable && tool("×", "Close", this.closable);
+    const { title, meaning, facts } = told(mark, this.#context.model.files.value);
+    const guessed = mark.key === null ? undefined : this.#context.model.links.value.inferred(mark.key);
+    const close = this.#closable && tool("×", "Close", this.#closable);
     this.element.replaceChildren(
       h("div", { class: "ex-g-card-head" }, h("strong", {}, title), close),
       ...(meaning ? [h("p", { class: "ex-g-meaning" }, meaning)] : []),
       h(
-        "dl", {}, ...facts.flatMap(fact => [h("dt", {}, fact.name), h("dd", {}, this.value(fact))]),
+        "dl", {}, ...facts.flatMap(fact => [h("dt", {}, fact.name), h("dd", {}, this.#value(fact))]),
         ...(guessed ? [h("dt", {}, "Inferred"), h("dd", {}, `where it is from: ${guessed}`)] : []),
       ),
     );
@@ -39,10 +43,10 @@ export class Card {
     Object.assign(this.element.style, { left: `${left}px`, top: `${top}px` });
   }
 
-  private value({ text, pane, what, why }: Fact): Node | string {
-    if (!this.closable) return text;
-    if (why) return because(why, this.context);
+  #value({ text, pane, what, why }: Fact): Node | string {
+    if (!this.#closable) return text;
+    if (why) return because(why, this.#context);
     if (pane === undefined || what === undefined) return text;
-    return button("ex-link", text, () => this.context.show(pane, what));
+    return button("ex-link", text, () => this.#context.show(pane, what));
   }
 }

@@ -33,298 +33,300 @@ const EMPTY: Scene = { parts: [], marks: [], lines: [], ties: [], width: 0, heig
 
 export class Drawing {
   readonly element: HTMLElement;
-  private readonly canvas = h("canvas", { class: "ex-g-canvas", "aria-hidden": "true" });
-  private readonly layers: Layers;
-  private readonly said = h("div", { class: "ex-hidden", "aria-live": "polite" });
-  private readonly scale = h("span", { class: "ex-g-scale" });
-  private readonly minimap: Minimap;
-  private readonly colours: Colours;
-  private readonly disposers: Dispose[] = [];
-  private scene = EMPTY;
-  private camera: Camera = { x: 0, y: 0, scale: 1 };
-  private view: Extent = { width: 0, height: 0 };
-  private fresh = true;
-  private lit: Lit = { hot: new Set(), current: null, lines: new Set() };
-  private hot: ReadonlySet<Mark> = new Set();
-  private pointed: Mark | null = null;
-  private current: Mark | null = null;
-  private frameAsked = 0;
-  private gliding = 0;
+  readonly #canvas = h("canvas", { class: "ex-g-canvas", "aria-hidden": "true" });
+  readonly #layers: Layers;
+  readonly #said = h("div", { class: "ex-hidden", "aria-live": "polite" });
+  readonly #scale = h("span", { class: "ex-g-scale" });
+  readonly #minimap: Minimap;
+  readonly #colours: Colours;
+  readonly #disposers: Dispose[] = [];
+  #scene = EMPTY;
+  #camera: Camera = { x: 0, y: 0, scale: 1 };
+  #view: Extent = { width: 0, height: 0 };
+  #fresh = true;
+  #lit: Lit = { hot: new Set(), current: null, lines: new Set() };
+  #hot: ReadonlySet<Mark> = new Set();
+  #pointed: Mark | null = null;
+  #current: Mark | null = null;
+  #frameAsked = 0;
+  #gliding = 0;
+  readonly #hooks: Hooks;
 
   /** `name` begins the ids of its elements. */
-  constructor(name: string, private readonly hooks: Hooks) {
-    this.layers = new Layers(name);
-    this.minimap = new Minimap((x, y) => {
-      const { width, height } = this.seen;
-      this.to({ ...this.camera, x: x - width / 2, y: y - height / 2 });
+  constructor(name: string, hooks: Hooks) {
+    this.#hooks = hooks;
+    this.#layers = new Layers(name);
+    this.#minimap = new Minimap((x, y) => {
+      const { width, height } = this.#seen;
+      this.#to({ ...this.#camera, x: x - width / 2, y: y - height / 2 });
     });
     const controls = h(
-      "div", { class: "ex-g-zoom" }, tool("−", "Smaller (−)", () => this.zoomBy(1 / ZOOM)), this.scale,
-      tool("+", "Larger (+)", () => this.zoomBy(ZOOM)), tool("⤢", "Fit all of it (0)", () => this.fit()),
+      "div", { class: "ex-g-zoom" }, tool("−", "Smaller (−)", () => this.#zoomBy(1 / ZOOM)), this.#scale,
+      tool("+", "Larger (+)", () => this.#zoomBy(ZOOM)), tool("⤢", "Fit all of it (0)", () => this.fit()),
     );
     this.element = h(
       "div", {
         class: "ex-g-view", tabindex: 0, role: "application", "aria-roledescription": "graph",
         "aria-label": "Graph. Arrow keys walk along edges, Enter opens and closes groups, Backspace closes the group around, plus and minus zoom, 0 fits, Shift and arrows move.",
       },
-      this.canvas, this.layers.element, this.minimap.element, controls, this.said,
+      this.#canvas, this.#layers.element, this.#minimap.element, controls, this.#said,
     );
-    this.colours = new Colours(this.element);
-    const observer = new ResizeObserver(() => this.resized());
+    this.#colours = new Colours(this.element);
+    const observer = new ResizeObserver(() => this.#resized());
     observer.observe(this.element);
-    const key = (event: KeyboardEvent) => this.key(event);
+    const key = (event: KeyboardEvent) => this.#key(event);
     this.element.addEventListener("keydown", key);
-    this.element.addEventListener("blur", () => this.hooks.walked(null));
-    this.disposers.push(
+    this.element.addEventListener("blur", () => this.#hooks.walked(null));
+    this.#disposers.push(
       () => observer.disconnect(),
       gestures(this.element, {
-        move: (dx, dy) => this.move(dx, dy),
-        zoom: (x, y, factor) => this.look(zoomed(this.camera, x, y, factor)),
-        hover: (x, y) => this.hover(x, y),
-        leave: () => this.point(null, 0, 0),
-        click: (x, y) => this.click(x, y),
-        doubleClick: (x, y) => this.doubleClick(x, y),
+        move: (dx, dy) => this.#move(dx, dy),
+        zoom: (x, y, factor) => this.#look(zoomed(this.#camera, x, y, factor)),
+        hover: (x, y) => this.#hover(x, y),
+        leave: () => this.#point(null, 0, 0),
+        click: (x, y) => this.#click(x, y),
+        doubleClick: (x, y) => this.#doubleClick(x, y),
       }),
-      () => cancelAnimationFrame(this.frameAsked), () => cancelAnimationFrame(this.gliding),
+      () => cancelAnimationFrame(this.#frameAsked), () => cancelAnimationFrame(this.#gliding),
     );
   }
 
   dispose(): void {
-    this.disposers.forEach(dispose => dispose());
+    this.#disposers.forEach(dispose => dispose());
   }
 
   /** Shows another scene. `keep` stays where it is in view; without it and without `same`, the view begins anew. */
   show(scene: Scene, same: boolean, keep?: Item): void {
-    const before = keep && this.scene.marks.find(mark => mark.item === keep);
+    const before = keep && this.#scene.marks.find(mark => mark.item === keep);
     const after = keep && scene.marks.find(mark => mark.item === keep);
-    const current = this.current?.item;
-    this.scene = scene;
-    this.current = scene.marks.find(mark => mark.item === current) ?? null;
-    this.pointed = null;
-    this.hot = new Set();
-    this.layers.clear();
-    if (before && after) this.camera = { ...this.camera, x: this.camera.x + after.x - before.x, y: this.camera.y + after.y - before.y };
-    else if (!same) this.fresh = true;
-    this.begin();
-    this.minimap.show(scene, this.colours);
-    this.relight();
-    this.draw();
+    const current = this.#current?.item;
+    this.#scene = scene;
+    this.#current = scene.marks.find(mark => mark.item === current) ?? null;
+    this.#pointed = null;
+    this.#hot = new Set();
+    this.#layers.clear();
+    if (before && after) this.#camera = { ...this.#camera, x: this.#camera.x + after.x - before.x, y: this.#camera.y + after.y - before.y };
+    else if (!same) this.#fresh = true;
+    this.#begin();
+    this.#minimap.show(scene, this.#colours);
+    this.#relight();
+    this.#draw();
   }
 
   /** Lights up what belongs to a chain. */
   light(chain: ReadonlySet<Key>): void {
     const hot = new Set<Mark>();
-    for (const key of chain) for (const mark of this.scene.byKey.get(key) ?? []) hot.add(mark);
-    this.hot = hot;
-    this.relight();
+    for (const key of chain) for (const mark of this.#scene.byKey.get(key) ?? []) hot.add(mark);
+    this.#hot = hot;
+    this.#relight();
   }
 
   /** Marks one box as the one that is at hand; null for none. */
   setCurrent(mark: Mark | null): void {
-    this.current = mark;
-    this.said.textContent = mark?.spoken ?? "";
-    this.relight();
-    this.name();
+    this.#current = mark;
+    this.#said.textContent = mark?.spoken ?? "";
+    this.#relight();
+    this.#name();
   }
 
   /** Tells assistive technology which element is at hand, where there is one. */
-  private name(): void {
-    const id = this.current && this.layers.of(this.current)?.id;
+  #name(): void {
+    const id = this.#current && this.#layers.of(this.#current)?.id;
     if (id) this.element.setAttribute("aria-activedescendant", id);
     else this.element.removeAttribute("aria-activedescendant");
   }
 
   get at(): Mark | null {
-    return this.current;
+    return this.#current;
   }
 
   reveal(mark: Mark): void {
-    this.begin();
-    this.glide(showing(this.camera, mark, this.view));
+    this.#begin();
+    this.#glide(showing(this.#camera, mark, this.#view));
   }
 
   /** Moves to the first of some boxes, where none of them is in view. */
   bringNear(marks: readonly Mark[]): void {
     const [first] = marks;
-    const { seen } = this;
+    const seen = this.#seen;
     if (first && !marks.some(mark => overlap(mark, seen))) this.reveal(first);
   }
 
   fit(): void {
-    this.glide(whole(this.scene, this.view));
+    this.#glide(whole(this.#scene, this.#view));
   }
 
   /** The colours of the page have changed. */
   recoloured(): void {
-    this.colours.forget();
-    this.minimap.show(this.scene, this.colours);
-    this.draw();
+    this.#colours.forget();
+    this.#minimap.show(this.#scene, this.#colours);
+    this.#draw();
   }
 
   /** All of the drawing as one SVG, attached to the page so that its styles can be read; the caller removes it. */
   complete(): SVGSVGElement {
-    const made = wholeDrawing(this.scene);
+    const made = wholeDrawing(this.#scene);
     this.element.append(made);
     return made;
   }
 
-  private begin(): void {
-    if (!this.fresh || !this.view.width || !this.view.height || !this.scene.marks.length) return;
-    this.fresh = false;
-    this.camera = beginning(this.scene, this.view, this.scene.marks);
+  #begin(): void {
+    if (!this.#fresh || !this.#view.width || !this.#view.height || !this.#scene.marks.length) return;
+    this.#fresh = false;
+    this.#camera = beginning(this.#scene, this.#view, this.#scene.marks);
   }
 
-  private resized(): void {
+  #resized(): void {
     const { clientWidth: width, clientHeight: height } = this.element;
     if (!width || !height) return;
-    this.view = { width, height };
+    this.#view = { width, height };
     const ratio = window.devicePixelRatio || 1;
-    this.canvas.width = Math.round(width * ratio);
-    this.canvas.height = Math.round(height * ratio);
-    this.begin();
-    this.draw();
+    this.#canvas.width = Math.round(width * ratio);
+    this.#canvas.height = Math.round(height * ratio);
+    this.#begin();
+    this.#draw();
   }
 
-  private move(dx: number, dy: number): boolean {
-    const before = this.camera;
-    this.look(moved(this.camera, dx, dy));
-    return this.camera.x !== before.x || this.camera.y !== before.y;
+  #move(dx: number, dy: number): boolean {
+    const before = this.#camera;
+    this.#look(moved(this.#camera, dx, dy));
+    return this.#camera.x !== before.x || this.#camera.y !== before.y;
   }
 
-  private zoomBy(factor: number): void {
-    this.look(zoomed(this.camera, this.view.width / 2, this.view.height / 2, factor));
+  #zoomBy(factor: number): void {
+    this.#look(zoomed(this.#camera, this.#view.width / 2, this.#view.height / 2, factor));
   }
 
-  private look(camera: Camera): void {
-    cancelAnimationFrame(this.gliding);
-    this.to(camera);
+  #look(camera: Camera): void {
+    cancelAnimationFrame(this.#gliding);
+    this.#to(camera);
   }
 
-  private to(camera: Camera): void {
-    this.camera = held(camera, this.scene, this.view);
-    this.draw();
+  #to(camera: Camera): void {
+    this.#camera = held(camera, this.#scene, this.#view);
+    this.#draw();
   }
 
-  private glide(to: Camera): void {
-    const from = this.camera;
-    cancelAnimationFrame(this.gliding);
+  #glide(to: Camera): void {
+    const from = this.#camera;
+    cancelAnimationFrame(this.#gliding);
     if (from === to) return;
-    if (window.matchMedia("(prefers-reduced-motion: reduce)").matches) return this.to(to);
+    if (window.matchMedia("(prefers-reduced-motion: reduce)").matches) return this.#to(to);
     const started = performance.now();
     const step = () => {
       const part = Math.min((performance.now() - started) / GLIDE, 1);
-      this.to(between(from, to, part * (2 - part)));
-      if (part < 1) this.gliding = requestAnimationFrame(step);
+      this.#to(between(from, to, part * (2 - part)));
+      if (part < 1) this.#gliding = requestAnimationFrame(step);
     };
-    this.gliding = requestAnimationFrame(step);
+    this.#gliding = requestAnimationFrame(step);
   }
 
-  private draw(): void {
-    if (!this.frameAsked) this.frameAsked = requestAnimationFrame(() => this.paint());
+  #draw(): void {
+    if (!this.#frameAsked) this.#frameAsked = requestAnimationFrame(() => this.#paint());
   }
 
-  private paint(): void {
-    this.frameAsked = 0;
-    const { camera, scene, seen } = this;
-    if (!this.view.width) return;
-    this.scale.textContent = `${Math.round(camera.scale * 100)} %`;
-    this.minimap.seen(seen);
+  #paint(): void {
+    this.#frameAsked = 0;
+    const [camera, scene, seen] = [this.#camera, this.#scene, this.#seen];
+    if (!this.#view.width) return;
+    this.#scale.textContent = `${Math.round(camera.scale * 100)} %`;
+    this.#minimap.seen(seen);
     const far = camera.scale < NEAR || scene.marks.reduce((many, mark) => many + Number(overlap(mark, seen)), 0) > MOST_ELEMENTS;
-    this.canvas.hidden = !far;
-    this.layers.element.style.display = far ? "none" : "";
-    if (far) return paintCanvas(this.canvas, scene, camera, this.lit, this.colours);
-    this.layers.look(seen, camera.scale);
-    const made = this.layers.cover(scene, seen);
-    if (made === "later") this.draw();
+    this.#canvas.hidden = !far;
+    this.#layers.element.style.display = far ? "none" : "";
+    if (far) return paintCanvas(this.#canvas, scene, camera, this.#lit, this.#colours);
+    this.#layers.look(seen, camera.scale);
+    const made = this.#layers.cover(scene, seen);
+    if (made === "later") this.#draw();
     if (made === "nothing") return;
-    this.dress(null);
-    this.name();
+    this.#dress(null);
+    this.#name();
   }
 
   /** What is in view. */
-  private get seen(): Rectangle {
-    const { camera, view } = this;
+  get #seen(): Rectangle {
+    const [camera, view] = [this.#camera, this.#view];
     return { x: camera.x, y: camera.y, width: view.width / camera.scale, height: view.height / camera.scale };
   }
 
-  private relight(): void {
+  #relight(): void {
     const lines = new Set<Line>();
-    const near = this.pointed ?? this.current;
-    for (const line of this.scene.lines) {
+    const near = this.#pointed ?? this.#current;
+    for (const line of this.#scene.lines) {
       const own = near !== null && (line.from === near || line.to.includes(near));
-      if (own || (this.hot.has(line.from) && line.to.some(mark => this.hot.has(mark)))) lines.add(line);
+      if (own || (this.#hot.has(line.from) && line.to.some(mark => this.#hot.has(mark)))) lines.add(line);
     }
-    const before = this.lit;
-    this.lit = { hot: this.hot, current: this.current, lines };
-    this.dress(before);
-    if (!this.canvas.hidden) this.draw();
+    const before = this.#lit;
+    this.#lit = { hot: this.#hot, current: this.#current, lines };
+    this.#dress(before);
+    if (!this.#canvas.hidden) this.#draw();
   }
 
-  private dress(before: Lit | null): void {
-    const near = this.pointed ?? this.current;
-    const { hot } = this.lit;
-    const ties = this.scene.ties.filter(tie => tie.from === near || tie.to === near || (hot.has(tie.from) && hot.has(tie.to)));
-    this.layers.dress(before, this.lit, ties);
+  #dress(before: Lit | null): void {
+    const near = this.#pointed ?? this.#current;
+    const { hot } = this.#lit;
+    const ties = this.#scene.ties.filter(tie => tie.from === near || tie.to === near || (hot.has(tie.from) && hot.has(tie.to)));
+    this.#layers.dress(before, this.#lit, ties);
   }
 
-  private point(mark: Mark | null, x: number, y: number): void {
-    if (mark === this.pointed) return;
-    this.pointed = mark;
+  #point(mark: Mark | null, x: number, y: number): void {
+    if (mark === this.#pointed) return;
+    this.#pointed = mark;
     this.element.classList.toggle("ex-g-pointed", mark !== null);
-    this.hooks.hovered(mark, x, y);
-    this.relight();
+    this.#hooks.hovered(mark, x, y);
+    this.#relight();
   }
 
-  private markAt(x: number, y: number): Mark | null {
-    return markAt(this.scene, this.camera.x + x / this.camera.scale, this.camera.y + y / this.camera.scale);
+  #markAt(x: number, y: number): Mark | null {
+    return markAt(this.#scene, this.#camera.x + x / this.#camera.scale, this.#camera.y + y / this.#camera.scale);
   }
 
-  private hover(x: number, y: number): void {
-    this.point(this.markAt(x, y), x, y);
+  #hover(x: number, y: number): void {
+    this.#point(this.#markAt(x, y), x, y);
   }
 
-  private click(x: number, y: number): void {
-    const mark = this.markAt(x, y);
-    if (mark && mark.item.kind !== "leaf" && (this.camera.x + x / this.camera.scale) - mark.x < 22 && this.camera.scale > NEAR) return this.hooks.toggled(mark);
+  #click(x: number, y: number): void {
+    const mark = this.#markAt(x, y);
+    if (mark && mark.item.kind !== "leaf" && (this.#camera.x + x / this.#camera.scale) - mark.x < 22 && this.#camera.scale > NEAR) return this.#hooks.toggled(mark);
     this.setCurrent(mark);
-    this.hooks.chosen(mark);
+    this.#hooks.chosen(mark);
   }
 
-  private doubleClick(x: number, y: number): void {
-    const mark = this.markAt(x, y);
-    if (mark && mark.item.kind !== "leaf") this.hooks.toggled(mark);
+  #doubleClick(x: number, y: number): void {
+    const mark = this.#markAt(x, y);
+    if (mark && mark.item.kind !== "leaf") this.#hooks.toggled(mark);
   }
 
-  private key(event: KeyboardEvent): void {
+  #key(event: KeyboardEvent): void {
     if (event.altKey || event.ctrlKey || event.metaKey || event.target !== this.element) return;
-    const { current } = this;
+    const current = this.#current;
     const arrow = WAYS[event.key];
-    this.point(null, 0, 0);
-    if (arrow && (event.shiftKey || !this.scene.marks.length)) this.move(-STEP * arrow.dx, -STEP * arrow.dy);
-    else if (arrow) this.walk(arrow.way);
-    else if (event.key === "+" || event.key === "=") this.zoomBy(ZOOM);
-    else if (event.key === "-") this.zoomBy(1 / ZOOM);
+    this.#point(null, 0, 0);
+    if (arrow && (event.shiftKey || !this.#scene.marks.length)) this.#move(-STEP * arrow.dx, -STEP * arrow.dy);
+    else if (arrow) this.#walk(arrow.way);
+    else if (event.key === "+" || event.key === "=") this.#zoomBy(ZOOM);
+    else if (event.key === "-") this.#zoomBy(1 / ZOOM);
     else if (event.key === "0") this.fit();
-    else if (event.key === "Enter" && current) current.item.kind === "leaf" ? this.hooks.chosen(current) : this.hooks.toggled(current);
-    else if (event.key === " " && current) this.hooks.chosen(current);
-    else if (event.key === "Backspace" && current) this.hooks.left(current);
-    else if (event.key === "Escape" && current) this.release();
+    else if (event.key === "Enter" && current) current.item.kind === "leaf" ? this.#hooks.chosen(current) : this.#hooks.toggled(current);
+    else if (event.key === " " && current) this.#hooks.chosen(current);
+    else if (event.key === "Backspace" && current) this.#hooks.left(current);
+    else if (event.key === "Escape" && current) this.#release();
     else return;
     event.preventDefault();
     event.stopPropagation();
   }
 
-  private walk(way: Way): void {
-    const mark = next(this.scene, this.current, way, this.seen);
+  #walk(way: Way): void {
+    const mark = next(this.#scene, this.#current, way, this.#seen);
     if (!mark) return;
     this.setCurrent(mark);
     this.reveal(mark);
-    this.hooks.walked(mark);
+    this.#hooks.walked(mark);
   }
 
-  private release(): void {
+  #release(): void {
     this.setCurrent(null);
-    this.hooks.chosen(null);
+    this.#hooks.chosen(null);
   }
 }
 

@@ -76,21 +76,21 @@ function keysOf(nodes: readonly NodeData[]): string[] {
 
 /** A list in which each new key stands behind the one that came before it in its own list. */
 class Order implements Iterable<string> {
-  private readonly next = new Map<string | null, string | null>([[null, null]]);
+  readonly #next = new Map<string | null, string | null>([[null, null]]);
 
   merge(keys: readonly string[]): void {
     let before: string | null = null;
     for (const key of keys) {
-      if (!this.next.has(key)) {
-        this.next.set(key, this.next.get(before) ?? null);
-        this.next.set(before, key);
+      if (!this.#next.has(key)) {
+        this.#next.set(key, this.#next.get(before) ?? null);
+        this.#next.set(before, key);
       }
       before = key;
     }
   }
 
   *[Symbol.iterator](): Iterator<string> {
-    for (let at = this.next.get(null) ?? null; at !== null; at = this.next.get(at) ?? null) yield at;
+    for (let at = this.#next.get(null) ?? null; at !== null; at = this.#next.get(at) ?? null) yield at;
   }
 }
 

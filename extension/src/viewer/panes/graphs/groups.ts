@@ -88,18 +88,26 @@ export function segments(path: string): string[] {
 }
 
 class Builder {
-  constructor(
-    private readonly family: Family, private readonly ways: Ways, private readonly keys: readonly (readonly Key[])[],
-  ) {}
+  readonly #family: Family;
+  readonly #ways: Ways;
+  readonly #keys: readonly (readonly Key[])[];
 
-  private readonly sourcesOf = (vertex: number) => this.family.vertices[vertex]!.sources;
+  constructor(
+    family: Family, ways: Ways, keys: readonly (readonly Key[])[],
+  ) {
+    this.#family = family;
+    this.#ways = ways;
+    this.#keys = keys;
+  }
+
+  readonly #sourcesOf = (vertex: number) => this.#family.vertices[vertex]!.sources;
 
   /** Gives a group its children, from the key at `depth` of its nodes on. */
   fill(group: Draft, depth: number): void {
     const parts: Part[] = [];
     const byKey = new Map<string, number[]>();
     for (const vertex of group.vertices) {
-      const key = this.keys[vertex]![depth];
+      const key = this.#keys[vertex]![depth];
       const name = key && `${key.kind} ${key.home?.key ?? key.label}`;
       const found = name === undefined ? undefined : byKey.get(name);
       if (found) {
@@ -110,27 +118,27 @@ class Builder {
       if (name !== undefined) byKey.set(name, vertices);
       parts.push({ key: key ?? null, vertices });
     }
-    const made = this.acyclic(this.absorbed(parts)).map(({ key, vertices, visit }): Item => {
-      if (!key || (vertices.length === 1 && key.kind === "module")) return this.leaf(group, vertices[0]!);
+    const made = this.#acyclic(this.#absorbed(parts)).map(({ key, vertices, visit }): Item => {
+      if (!key || (vertices.length === 1 && key.kind === "module")) return this.#leaf(group, vertices[0]!);
       const name = `${key.home?.key ?? key.label}${visit > 1 ? `#${visit}` : ""}`;
-      const child = this.group(group, key.kind, name, key.label, vertices, key.home);
+      const child = this.#group(group, key.kind, name, key.label, vertices, key.home);
       this.fill(child, depth + 1);
       joined(child);
       if (visit > 1) child.label += ` (${visit})`;
       return child;
     });
-    group.children = this.cut(group, this.folded(group, made));
+    group.children = this.#cut(group, this.#folded(group, made));
   }
 
   /** Kernels with what lies between their own nodes and is in none: a view of what one node writes, which another reads. */
-  private absorbed(parts: readonly Part[]): Part[] {
+  #absorbed(parts: readonly Part[]): Part[] {
     const holder = new Map<number, Part>();
     const gone = new Set<Part>();
-    for (const cycle of onCycles(parts.map(part => part.vertices), this.sourcesOf)) {
+    for (const cycle of onCycles(parts.map(part => part.vertices), this.#sourcesOf)) {
       const members = [...cycle].map(n => parts[n]!).sort((a, b) => a.vertices[0]! - b.vertices[0]!);
       for (const part of members) if (part.key?.kind === "kernel") part.vertices.forEach(vertex => holder.set(vertex, part));
       for (const part of members) {
-        const kernel = part.key ? undefined : this.sourcesOf(part.vertices[0]!).map(source => holder.get(source)).find(each => each !== undefined);
+        const kernel = part.key ? undefined : this.#sourcesOf(part.vertices[0]!).map(source => holder.get(source)).find(each => each !== undefined);
         if (!kernel) continue;
         kernel.vertices.push(...part.vertices);
         part.vertices.forEach(vertex => holder.set(vertex, kernel));
@@ -142,12 +150,12 @@ class Builder {
   }
 
   /** Module groups on a cycle cut into the visits to the module: its calls, or its part in what is computed again. */
-  private acyclic(parts: readonly Part[]): (Part & { visit: number })[] {
+  #acyclic(parts: readonly Part[]): (Part & { visit: number })[] {
     const cut = new Map<number, number[][]>();
-    for (const cycle of onCycles(parts.map(part => part.vertices), this.sourcesOf)) {
+    for (const cycle of onCycles(parts.map(part => part.vertices), this.#sourcesOf)) {
       const around = [...cycle].flatMap(n => parts[n]!.vertices).sort((a, b) => a - b);
       for (const n of cycle) {
-        if (parts[n]!.key?.kind === "module") cut.set(n, visits(parts[n]!.vertices, around, this.sourcesOf));
+        if (parts[n]!.key?.kind === "module") cut.set(n, visits(parts[n]!.vertices, around, this.#sourcesOf));
       }
     }
     const made = parts.flatMap(({ key, vertices }, n) =>
@@ -157,17 +165,17 @@ class Builder {
   }
 
   /** Runs of groups that are alike, each as one group of them. */
-  private folded(group: Draft, children: readonly Item[]): Item[] {
-    const runs = alike(children.filter((child): child is Group => child.kind === "module"), this.ways.signatures, LEAST_ALIKE);
+  #folded(group: Draft, children: readonly Item[]): Item[] {
+    const runs = alike(children.filter((child): child is Group => child.kind === "module"), this.#ways.signatures, LEAST_ALIKE);
     let kept = [...children];
     for (const run of runs) {
       const first = run[0]!;
       const label = `${first.label} – ${run[run.length - 1]!.label}`;
-      const fold = this.group(group, "alike", `${first.label}+${run.length}`, label, run.flatMap(each => each.vertices).sort((a, b) => a - b));
+      const fold = this.#group(group, "alike", `${first.label}+${run.length}`, label, run.flatMap(each => each.vertices).sort((a, b) => a - b));
       const members = new Set<Item>(run);
       const next = kept.flatMap(child => (child === first ? [fold] : members.has(child) ? [] : [child]));
       const at = next.indexOf(fold);
-      if (onCycles(next.map(verticesOf), this.sourcesOf).some(cycle => cycle.has(at))) continue;
+      if (onCycles(next.map(verticesOf), this.#sourcesOf).some(cycle => cycle.has(at))) continue;
       fold.children = run.map(each => moved(each, fold));
       kept = next;
     }
@@ -175,27 +183,27 @@ class Builder {
   }
 
   /** Too many children in parts: by kernel first, then in the order of the graph. */
-  private cut(group: Draft, children: readonly Item[]): Item[] {
+  #cut(group: Draft, children: readonly Item[]): Item[] {
     if (children.length <= MOST_CHILDREN) return [...children];
-    const byKernel = group.kind === "part" || this.ways.by === "none" ? [] : this.kernelParts(group, children);
-    if (byKernel.length > 1 && byKernel.length < children.length) return this.cut(group, byKernel);
+    const byKernel = group.kind === "part" || this.#ways.by === "none" ? [] : this.#kernelParts(group, children);
+    if (byKernel.length > 1 && byKernel.length < children.length) return this.#cut(group, byKernel);
     const size = Math.max(PART, Math.ceil(children.length / MOST_CHILDREN));
     const parts: Item[] = [];
     for (let start = 0; start < children.length; start += size) {
       const some = children.slice(start, start + size);
       const vertices = some.flatMap(verticesOf).sort((a, b) => a - b);
-      const part = this.group(group, "part", `part ${start} of ${children.length}`, `${this.nameOf(some[0]!)} … ${this.nameOf(some[some.length - 1]!)}`, vertices);
+      const part = this.#group(group, "part", `part ${start} of ${children.length}`, `${this.#nameOf(some[0]!)} … ${this.#nameOf(some[some.length - 1]!)}`, vertices);
       part.children = some.map(each => moved(each, part));
       parts.push(part);
     }
-    return this.cut(group, parts);
+    return this.#cut(group, parts);
   }
 
   /** The leaves among `children` by kernel, where that makes no cycle. */
-  private kernelParts(group: Draft, children: readonly Item[]): Item[] {
+  #kernelParts(group: Draft, children: readonly Item[]): Item[] {
     const lists = new Map<string, Leaf[]>();
     for (const child of children) {
-      const home = child.kind === "leaf" ? this.ways.homeOf(this.family.vertices[child.vertex]!) : undefined;
+      const home = child.kind === "leaf" ? this.#ways.homeOf(this.#family.vertices[child.vertex]!) : undefined;
       if (!home || child.kind !== "leaf") continue;
       const list = lists.get(home.key);
       if (list) list.push(child);
@@ -205,25 +213,25 @@ class Builder {
     const taken = new Set(several.flatMap(([, list]) => list as Item[]));
     const rest = children.filter(child => !taken.has(child));
     const parts = [...rest.map(verticesOf), ...several.map(([, list]) => list.map(leaf => leaf.vertex))];
-    if (onCycles(parts, this.sourcesOf).length) return [];
+    if (onCycles(parts, this.#sourcesOf).length) return [];
     const made = several.map(([key, list]): Item => {
-      const home = this.ways.homeOf(this.family.vertices[list[0]!.vertex]!);
-      const part = this.group(group, "kernel", key, home?.id ?? key, list.map(leaf => leaf.vertex), home);
+      const home = this.#ways.homeOf(this.#family.vertices[list[0]!.vertex]!);
+      const part = this.#group(group, "kernel", key, home?.id ?? key, list.map(leaf => leaf.vertex), home);
       part.children = list.map(leaf => moved(leaf, part));
       return part;
     });
     return [...rest, ...made].sort((a, b) => verticesOf(a)[0]! - verticesOf(b)[0]!);
   }
 
-  private nameOf(item: Item): string {
-    return item.kind === "leaf" ? this.family.vertices[item.vertex]!.data.name : item.label.split(" … ")[0]!;
+  #nameOf(item: Item): string {
+    return item.kind === "leaf" ? this.#family.vertices[item.vertex]!.data.name : item.label.split(" … ")[0]!;
   }
 
-  private leaf(parent: Group, vertex: number): Leaf {
-    return { kind: "leaf", id: this.family.vertices[vertex]!.key, parent, vertex };
+  #leaf(parent: Group, vertex: number): Leaf {
+    return { kind: "leaf", id: this.#family.vertices[vertex]!.key, parent, vertex };
   }
 
-  private group(parent: Group, kind: Group["kind"], name: string, label: string, vertices: number[], home?: Home): Draft {
+  #group(parent: Group, kind: Group["kind"], name: string, label: string, vertices: number[], home?: Home): Draft {
     return { kind, id: `${parent.id}/${name}`, label, parent, children: [], vertices, home };
   }
 }

@@ -14,40 +14,42 @@ const FATES_IN_ORDER = ["kept", "recomputed", "input"] as const;
 
 export class KeptList {
   readonly element = h("aside", { class: "ex-g-list", "aria-label": "What the backward needs of the forward" });
-  private readonly summary = h("div", { class: "ex-g-list-summary" });
-  private readonly table: DataTable<SavedData>;
-  private compile: CompileData | null = null;
+  readonly #summary = h("div", { class: "ex-g-list-summary" });
+  readonly #table: DataTable<SavedData>;
+  #compile: CompileData | null = null;
+  readonly #context: Context;
 
-  constructor(private readonly context: Context, chosen: (id: string) => void) {
-    this.table = new DataTable<SavedData>("What the backward needs of the forward", [
+  constructor(context: Context, chosen: (id: string) => void) {
+    this.#context = context;
+    this.#table = new DataTable<SavedData>("What the backward needs of the forward", [
       {
         name: "Value", text: each => `${each.fate} ${each.id}`, order: each => each.id,
         cell: each => h("span", {}, glyph(each.fate, FATES[each.fate] ?? each.fate), " ", h("code", { title: each.id }, each.id)),
       },
       { name: "Bytes", numeric: true, text: each => bytes(each.bytes), order: each => each.bytes },
-      { name: "Because", text: each => becauseText(each.why), order: each => each.why.title, cell: each => because(each.why, this.context) },
+      { name: "Because", text: each => becauseText(each.why), order: each => each.why.title, cell: each => because(each.why, this.#context) },
     ], context.selection, {
-      keys: each => [key(this.compile?.id ?? "", each.id)],
+      keys: each => [key(this.#compile?.id ?? "", each.id)],
       chosen: each => chosen(each.id),
     });
-    this.element.append(this.summary, this.table.element);
+    this.element.append(this.#summary, this.#table.element);
   }
 
   show(compile: CompileData): void {
-    if (this.compile === compile) return;
-    this.compile = compile;
+    if (this.#compile === compile) return;
+    this.#compile = compile;
     const saved = compile.saved ?? [];
-    this.summary.replaceChildren(...FATES_IN_ORDER.flatMap(fate => {
+    this.#summary.replaceChildren(...FATES_IN_ORDER.flatMap(fate => {
       const some = saved.filter(each => each.fate === fate);
       const total = some.reduce((sum, each) => sum + each.bytes, 0);
       return some.length ? [h("div", {}, glyph(fate), ` ${SUMMARY[fate]}: ${count(some.length, "value")}, ${bytes(total)}`)] : [];
     }));
     const rank = (each: SavedData) => FATES_IN_ORDER.indexOf(each.fate as (typeof FATES_IN_ORDER)[number]);
-    this.table.show([...saved].sort((a, b) => rank(a) - rank(b)));
+    this.#table.show([...saved].sort((a, b) => rank(a) - rank(b)));
   }
 
   dispose(): void {
-    this.table.dispose();
+    this.#table.dispose();
   }
 }
 

@@ -26,24 +26,24 @@ export interface Became {
 
 export class Kernels {
   readonly homes: readonly Home[];
-  private readonly halves: readonly Half[];
+  readonly #halves: readonly Half[];
   /** The ATen nodes made from each captured node. */
-  private readonly made = new Map<string, Set<string>>();
+  readonly #made = new Map<string, Set<string>>();
 
   constructor(compile: CompileData) {
-    this.halves = (compile.halves ?? []).map(halfOf);
-    const found = this.halves.flatMap(half => half.homes);
+    this.#halves = (compile.halves ?? []).map(halfOf);
+    const found = this.#halves.flatMap(half => half.homes);
     this.homes = found.map((home, order) => ({ ...home, order }));
     const byKey = new Map(this.homes.map(home => [home.key, home]));
-    for (const half of this.halves) {
+    for (const half of this.#halves) {
       for (const [id, became] of half.nodes) half.nodes.set(id, { ...became, homes: became.homes.map(each => byKey.get(each.key)!) });
     }
     for (const stage of compile.stages ?? []) {
       for (const node of stage.graph?.nodes ?? []) {
         for (const origin of node.origins) {
-          const list = this.made.get(origin);
+          const list = this.#made.get(origin);
           if (list) list.add(node.id);
-          else this.made.set(origin, new Set([node.id]));
+          else this.#made.set(origin, new Set([node.id]));
         }
       }
     }
@@ -52,8 +52,8 @@ export class Kernels {
   /** What became of a node of a view of this kind; undefined where the record does not say. */
   of(id: string, kind: Kind): Became | undefined {
     if (kind === "eager") return undefined;
-    const halves = this.halves.filter(half => half.backward ? kind === "backward" || kind === "joint" : kind !== "backward");
-    if (kind === "captured") return this.captured(id, halves);
+    const halves = this.#halves.filter(half => half.backward ? kind === "backward" || kind === "joint" : kind !== "backward");
+    if (kind === "captured") return this.#captured(id, halves);
     for (const half of halves) {
       const found = half.nodes.get(id);
       if (found) return found;
@@ -61,9 +61,9 @@ export class Kernels {
     return undefined;
   }
 
-  private captured(id: string, halves: readonly Half[]): Became | undefined {
+  #captured(id: string, halves: readonly Half[]): Became | undefined {
     const homes = new Map<string, Home>();
-    for (const made of this.made.get(id) ?? []) {
+    for (const made of this.#made.get(id) ?? []) {
       for (const half of halves) for (const home of half.nodes.get(made)?.homes ?? []) homes.set(home.key, home);
     }
     return homes.size ? { fate: "", homes: [...homes.values()].sort((a, b) => a.order - b.order) } : undefined;

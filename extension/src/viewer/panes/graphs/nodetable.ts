@@ -16,18 +16,18 @@ interface NodeRow {
 
 export class NodeTable {
   readonly table: DataTable<NodeRow>;
-  private part: Omit<Part, "x" | "y" | "placement"> | null = null;
+  #part: Omit<Part, "x" | "y" | "placement"> | null = null;
 
   constructor(selection: Selection, chosen: (vertex: number) => void) {
     this.table = new DataTable<NodeRow>("Nodes", [], selection, {
-      keys: row => [key(this.part?.subject.compile.id ?? "", row.state.nodes.get(row.vertex)!.data.id)],
+      keys: row => [key(this.#part?.subject.compile.id ?? "", row.state.nodes.get(row.vertex)!.data.id)],
       chosen: row => chosen(row.vertex),
-      look: row => (this.part?.changes.get(row.vertex) ? `ex-g-row-${this.part.changes.get(row.vertex)}` : ""),
+      look: row => (this.#part?.changes.get(row.vertex) ? `ex-g-row-${this.#part.changes.get(row.vertex)}` : ""),
     });
   }
 
   show(part: Omit<Part, "x" | "y" | "placement">): void {
-    this.part = part;
+    this.#part = part;
     const { subject, view, changes } = part;
     const state = subject.state(view);
     const rows: NodeRow[] = [...state.nodes.keys()].map(vertex => ({ vertex, state }));
@@ -35,10 +35,10 @@ export class NodeTable {
       const before = subject.state(view.before);
       for (const [vertex, sign] of changes) if (sign === "removed") rows.push({ vertex, state: before });
     }
-    this.table.show(rows.sort((a, b) => a.vertex - b.vertex), this.columns(part));
+    this.table.show(rows.sort((a, b) => a.vertex - b.vertex), this.#columns(part));
   }
 
-  private columns({ subject, view, changes, saved }: Omit<Part, "x" | "y" | "placement">): Column<NodeRow>[] {
+  #columns({ subject, view, changes, saved }: Omit<Part, "x" | "y" | "placement">): Column<NodeRow>[] {
     const data = (row: NodeRow) => row.state.nodes.get(row.vertex)!.data;
     const homes = (row: NodeRow) => subject.kernels.of(data(row).id, view.kind)?.homes ?? [];
     const time = (row: NodeRow) => {

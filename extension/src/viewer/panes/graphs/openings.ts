@@ -5,7 +5,7 @@ import type { Subject } from "./subject";
 import type { View } from "./views";
 
 export class Openings {
-  private readonly ids = new Map<string, ReadonlySet<string>>();
+  readonly #ids = new Map<string, ReadonlySet<string>>();
 
   /** What sets of open groups are told apart by. */
   name(subject: Subject, view: View, by: Grouping): string {
@@ -13,10 +13,10 @@ export class Openings {
   }
 
   of(subject: Subject, view: View, by: Grouping): Set<Group> {
-    return subject.open(by, this.ids.get(this.name(subject, view, by)));
+    return subject.open(by, this.#ids.get(this.name(subject, view, by)));
   }
 
   set(subject: Subject, view: View, by: Grouping, open: ReadonlySet<Group>): void {
-    this.ids.set(this.name(subject, view, by), new Set([...open].map(group => group.id)));
+    this.#ids.set(this.name(subject, view, by), new Set([...open].map(group => group.id)));
   }
 }

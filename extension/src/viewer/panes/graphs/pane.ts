@@ -27,271 +27,273 @@ import { type View, WHAT } from "./views";
 let made = 0;
 
 export class GraphsPane implements Pane {
-  private readonly settings: Settings;
-  private readonly toolbar: Toolbar;
-  private readonly drawing: Drawing;
-  private readonly table: NodeTable;
-  private readonly text: TextView;
-  private readonly list: KeptList;
-  private readonly tip: Card;
-  private readonly card: Card;
-  private readonly said = h("div", { class: "ex-g-said", role: "status" });
-  private readonly legend = h("div", { class: "ex-g-legend", role: "group", "aria-label": "Legend", tabindex: 0 });
-  private readonly empty = h("div", { class: "ex-empty", role: "note" });
-  private readonly bodies: { readonly [shown in Shown]: HTMLElement };
-  private readonly body: HTMLElement;
-  private readonly disposers: Dispose[] = [];
-  private read: Reading | null = null;
-  private view: View | undefined;
-  private scene: Scene | null = null;
-  private readonly openings = new Openings();
-  private drawnFor = "";
-  private ownPin: Key | null = null;
+  readonly #settings: Settings;
+  readonly #toolbar: Toolbar;
+  readonly #drawing: Drawing;
+  readonly #table: NodeTable;
+  readonly #text: TextView;
+  readonly #list: KeptList;
+  readonly #tip: Card;
+  readonly #card: Card;
+  readonly #said = h("div", { class: "ex-g-said", role: "status" });
+  readonly #legend = h("div", { class: "ex-g-legend", role: "group", "aria-label": "Legend", tabindex: 0 });
+  readonly #empty = h("div", { class: "ex-empty", role: "note" });
+  readonly #bodies: { readonly [shown in Shown]: HTMLElement };
+  readonly #body: HTMLElement;
+  readonly #disposers: Dispose[] = [];
+  #read: Reading | null = null;
+  #view: View | undefined;
+  #scene: Scene | null = null;
+  readonly #openings = new Openings();
+  #drawnFor = "";
+  #ownPin: Key | null = null;
+  readonly #context: Context;
 
-  constructor(into: HTMLElement, private readonly context: Context) {
-    this.settings = settingsOf(context);
-    this.toolbar = new Toolbar(this.settings, id => this.choose(id), open => this.openAll(open), () => this.nextChange());
-    this.drawing = new Drawing(`ex-g${++made}`, {
-      hovered: (mark, x, y) => this.hovered(mark, x, y),
-      chosen: mark => this.chosen(mark),
-      walked: mark => this.walked(mark),
-      toggled: mark => this.toggled(mark),
-      left: mark => this.left(mark),
+  constructor(into: HTMLElement, context: Context) {
+    this.#context = context;
+    this.#settings = settingsOf(context);
+    this.#toolbar = new Toolbar(this.#settings, id => this.#choose(id), open => this.#openAll(open), () => this.#nextChange());
+    this.#drawing = new Drawing(`ex-g${++made}`, {
+      hovered: (mark, x, y) => this.#hovered(mark, x, y),
+      chosen: mark => this.#chosen(mark),
+      walked: mark => this.#walked(mark),
+      toggled: mark => this.#toggled(mark),
+      left: mark => this.#left(mark),
     });
-    this.tip = new Card(context, null);
-    this.card = new Card(context, () => {
-      this.drawing.setCurrent(null);
-      this.card.show(null);
+    this.#tip = new Card(context, null);
+    this.#card = new Card(context, () => {
+      this.#drawing.setCurrent(null);
+      this.#card.show(null);
     });
-    this.drawing.element.append(this.tip.element, this.card.element);
-    this.table = new NodeTable(context.selection, vertex => this.near(vertex));
+    this.#drawing.element.append(this.#tip.element, this.#card.element);
+    this.#table = new NodeTable(context.selection, vertex => this.#near(vertex));
     const text = h("div", { class: "ex-body-text" });
-    this.list = new KeptList(context, id => this.reveal(key(context.compile.value, id)));
-    this.bodies = { drawing: this.drawing.element, table: h("div", { class: "ex-g-scroll", tabindex: 0, "aria-label": "Nodes" }, this.table.table.element), text };
-    this.body = h("div", { class: "ex-g-body" }, h("div", { class: "ex-g-main" }, ...Object.values(this.bodies)), this.list.element);
-    into.append(h("div", { class: "ex-pane ex-graphs" }, this.toolbar.element, this.said, this.empty, this.body, this.legend));
-    this.text = new TextView(text, context, true);
-    this.watch();
+    this.#list = new KeptList(context, id => this.reveal(key(context.compile.value, id)));
+    this.#bodies = { drawing: this.#drawing.element, table: h("div", { class: "ex-g-scroll", tabindex: 0, "aria-label": "Nodes" }, this.#table.table.element), text };
+    this.#body = h("div", { class: "ex-g-body" }, h("div", { class: "ex-g-main" }, ...Object.values(this.#bodies)), this.#list.element);
+    into.append(h("div", { class: "ex-pane ex-graphs" }, this.#toolbar.element, this.#said, this.#empty, this.#body, this.#legend));
+    this.#text = new TextView(text, context, true);
+    this.#watch();
   }
 
   reveal(what: Key): boolean {
     const { compile, id } = parts(what);
-    if (compile !== this.context.compile.value || !this.read) return false;
-    const { read } = this;
-    const by = this.settings.by.value;
-    const views = [this.view, ...[...read.views].reverse()].filter(view => view !== undefined);
+    if (compile !== this.#context.compile.value || !this.#read) return false;
+    const read = this.#read;
+    const by = this.#settings.by.value;
+    const views = [this.#view, ...[...read.views].reverse()].filter(view => view !== undefined);
     const view = views.find(each => read.find(each, by, id) !== undefined);
     if (!view) return false;
-    if (view !== this.view) this.look(view);
-    if (this.settings.shown.value === "table") return this.table.table.reveal(what);
-    if (this.settings.shown.value === "text") return this.text.reveal(what);
-    return this.goTo(view, read.find(view, by, id)!);
+    if (view !== this.#view) this.#look(view);
+    if (this.#settings.shown.value === "table") return this.#table.table.reveal(what);
+    if (this.#settings.shown.value === "text") return this.#text.reveal(what);
+    return this.#goTo(view, read.find(view, by, id)!);
   }
 
   exports(): readonly Export[] {
-    const { view, read } = this;
+    const [view, read] = [this.#view, this.#read];
     if (!view || !read) return [];
     const name = fileName(`${read.compile.id} ${view.title} graph`);
     return [
-      { kind: "svg", name, make: async () => this.picture(Infinity) },
-      { kind: "png", name, make: async () => rasterised(this.picture(MOST_PIXELS)) },
+      { kind: "svg", name, make: async () => this.#picture(Infinity) },
+      { kind: "png", name, make: async () => rasterised(this.#picture(MOST_PIXELS)) },
       { kind: "txt", name, make: async () => view.lines.map(([text]) => text).join("\n") },
     ];
   }
 
   dispose(): void {
-    this.disposers.forEach(dispose => dispose());
-    for (const each of [this.toolbar, this.drawing, this.table.table, this.text, this.list]) each.dispose();
+    this.#disposers.forEach(dispose => dispose());
+    for (const each of [this.#toolbar, this.#drawing, this.#table.table, this.#text, this.#list]) each.dispose();
   }
 
-  private watch(): void {
-    const { model, compile, stage, selection, host } = this.context;
-    const { shown, by, colouring, changes, kept, beside, legend } = this.settings;
-    const render = () => this.render();
-    this.disposers.push(
-      model.record.watch(() => this.reread()), onChange(compile, () => this.reread()), onChange(stage, () => this.follow()),
+  #watch(): void {
+    const { model, compile, stage, selection, host } = this.#context;
+    const { shown, by, colouring, changes, kept, beside, legend } = this.#settings;
+    const render = () => this.#render();
+    this.#disposers.push(
+      model.record.watch(() => this.#reread()), onChange(compile, () => this.#reread()), onChange(stage, () => this.#follow()),
       onChange(by, render), onChange(colouring, render), onChange(changes, render), onChange(beside, render),
-      shown.watch(() => this.lay()), kept.watch(() => this.lay()), legend.watch(() => this.lay()),
-      selection.chain.watch(chain => this.drawing.light(chain)),
-      onChange(selection.pinned, pinned => this.pinnedElsewhere(pinned)),
-      onChange(host.dark, () => requestAnimationFrame(() => this.drawing.recoloured())),
+      shown.watch(() => this.#lay()), kept.watch(() => this.#lay()), legend.watch(() => this.#lay()),
+      selection.chain.watch(chain => this.#drawing.light(chain)),
+      onChange(selection.pinned, pinned => this.#pinnedElsewhere(pinned)),
+      onChange(host.dark, () => requestAnimationFrame(() => this.#drawing.recoloured())),
     );
   }
 
-  private reread(): void {
-    const compile = this.context.model.compile(this.context.compile.value);
+  #reread(): void {
+    const compile = this.#context.model.compile(this.#context.compile.value);
     if (!compile) {
-      this.read = null;
-      this.view = undefined;
-      return this.render();
+      this.#read = null;
+      this.#view = undefined;
+      return this.#render();
     }
-    const id = this.read?.compile.id === compile.id ? this.view?.id : undefined;
-    this.read = Reading.of(compile, this.read);
-    this.view = (id === undefined ? undefined : this.read.view(id)) ?? this.read.viewOf(this.context.stage.value);
-    this.render();
+    const id = this.#read?.compile.id === compile.id ? this.#view?.id : undefined;
+    this.#read = Reading.of(compile, this.#read);
+    this.#view = (id === undefined ? undefined : this.#read.view(id)) ?? this.#read.viewOf(this.#context.stage.value);
+    this.#render();
   }
 
-  private follow(): void {
-    if (this.view?.stage === this.context.stage.value) return;
-    const view = this.read?.viewOf(this.context.stage.value);
-    if (view && view !== this.view) this.look(view);
+  #follow(): void {
+    if (this.#view?.stage === this.#context.stage.value) return;
+    const view = this.#read?.viewOf(this.#context.stage.value);
+    if (view && view !== this.#view) this.#look(view);
   }
 
-  private choose(id: string): void {
-    const view = this.read?.view(id);
-    if (view) this.look(view);
+  #choose(id: string): void {
+    const view = this.#read?.view(id);
+    if (view) this.#look(view);
   }
 
-  private look(view: View): void {
-    this.view = view;
-    this.render();
-    this.context.stage.value = view.stage;
+  #look(view: View): void {
+    this.#view = view;
+    this.#render();
+    this.#context.stage.value = view.stage;
   }
 
-  private subject(view: View): Subject {
-    return this.read!.subject(view);
+  #subject(view: View): Subject {
+    return this.#read!.subject(view);
   }
 
-  private openIn(subject: Subject, view: View): Set<Group> {
-    return this.openings.of(subject, view, this.settings.by.value);
+  #openIn(subject: Subject, view: View): Set<Group> {
+    return this.#openings.of(subject, view, this.#settings.by.value);
   }
 
-  private setOpen(subject: Subject, view: View, open: ReadonlySet<Group>, keep?: Item): void {
-    this.openings.set(subject, view, this.settings.by.value, open);
-    this.drawScene(keep);
+  #setOpen(subject: Subject, view: View, open: ReadonlySet<Group>, keep?: Item): void {
+    this.#openings.set(subject, view, this.#settings.by.value, open);
+    this.#drawScene(keep);
   }
 
-  private open(subject: Subject, view: View, item: Item): void {
-    const { open, closed } = opening(subject.root(this.settings.by.value), this.openIn(subject, view), item);
-    this.setOpen(subject, view, open, item);
-    if (closed.length) this.tell(`Closed ${closed.map(group => group.label).join(", ")}: at most ${MOST} boxes show at once.`);
+  #open(subject: Subject, view: View, item: Item): void {
+    const { open, closed } = opening(subject.root(this.#settings.by.value), this.#openIn(subject, view), item);
+    this.#setOpen(subject, view, open, item);
+    if (closed.length) this.#tell(`Closed ${closed.map(group => group.label).join(", ")}: at most ${MOST} boxes show at once.`);
   }
 
-  private openAll(open: boolean): void {
-    for (const part of this.scene?.parts ?? []) {
-      const by = this.settings.by.value;
+  #openAll(open: boolean): void {
+    for (const part of this.#scene?.parts ?? []) {
+      const by = this.#settings.by.value;
       const root = part.subject.root(by);
-      this.openings.set(part.subject, part.view, by, open ? allOpen(root) : new Set([...groupsIn(root)].filter(group => group.kind === "side")));
+      this.#openings.set(part.subject, part.view, by, open ? allOpen(root) : new Set([...groupsIn(root)].filter(group => group.kind === "side")));
     }
-    this.drawnFor = "";
-    this.drawScene();
+    this.#drawnFor = "";
+    this.#drawScene();
   }
 
-  private nextChange(): void {
-    const { view } = this;
+  #nextChange(): void {
+    const view = this.#view;
     if (!view) return;
-    const subject = this.subject(view);
+    const subject = this.#subject(view);
     const changed = [...subject.changesOf(view).keys()].sort((a, b) => a - b);
-    const { at } = this.drawing;
+    const { at } = this.#drawing;
     const from = at?.item.kind === "leaf" ? at.item.vertex : -1;
     const vertex = changed.find(each => each > from) ?? changed[0];
     if (vertex === undefined) return;
-    this.settings.changes.value = true;
-    this.settings.shown.value = "drawing";
-    this.goTo(view, subject.find(this.settings.by.value, subject.family.vertices[vertex]!.data.id)!);
+    this.#settings.changes.value = true;
+    this.#settings.shown.value = "drawing";
+    this.#goTo(view, subject.find(this.#settings.by.value, subject.family.vertices[vertex]!.data.id)!);
   }
 
   /** Opens what is around an item, and brings it into view. */
-  private goTo(view: View, item: Item): boolean {
-    const subject = this.subject(view);
-    const open = this.openIn(subject, view);
-    if (around(item).some(group => !open.has(group))) this.open(subject, view, item.kind === "leaf" ? item : item.parent!);
-    const mark = this.scene?.marks.find(each => each.item === item);
+  #goTo(view: View, item: Item): boolean {
+    const subject = this.#subject(view);
+    const open = this.#openIn(subject, view);
+    if (around(item).some(group => !open.has(group))) this.#open(subject, view, item.kind === "leaf" ? item : item.parent!);
+    const mark = this.#scene?.marks.find(each => each.item === item);
     if (!mark) return false;
-    this.drawing.setCurrent(mark);
-    this.drawing.reveal(mark);
-    this.card.show(mark);
+    this.#drawing.setCurrent(mark);
+    this.#drawing.reveal(mark);
+    this.#card.show(mark);
     return true;
   }
 
-  private toggled(mark: Mark): void {
+  #toggled(mark: Mark): void {
     const { subject, view } = mark.part;
     const group = mark.item as Group;
-    if (!mark.open) return this.open(subject, view, group);
-    const open = this.openIn(subject, view);
+    if (!mark.open) return this.#open(subject, view, group);
+    const open = this.#openIn(subject, view);
     open.delete(group);
-    this.setOpen(subject, view, open, group);
+    this.#setOpen(subject, view, open, group);
   }
 
-  private left(mark: Mark): void {
+  #left(mark: Mark): void {
     const group = mark.item.parent;
     if (!group?.parent) return;
     const { subject, view } = mark.part;
-    const open = this.openIn(subject, view);
+    const open = this.#openIn(subject, view);
     open.delete(group);
-    this.setOpen(subject, view, open, group);
-    const frame = this.scene?.marks.find(each => each.item === group);
+    this.#setOpen(subject, view, open, group);
+    const frame = this.#scene?.marks.find(each => each.item === group);
     if (frame) {
-      this.drawing.setCurrent(frame);
-      this.drawing.reveal(frame);
+      this.#drawing.setCurrent(frame);
+      this.#drawing.reveal(frame);
     }
   }
 
-  private hovered(mark: Mark | null, x: number, y: number): void {
-    this.context.selection.hovered.value = mark?.key ?? null;
-    this.tip.show(mark === this.drawing.at ? null : mark);
-    if (mark) this.tip.place(x, y);
+  #hovered(mark: Mark | null, x: number, y: number): void {
+    this.#context.selection.hovered.value = mark?.key ?? null;
+    this.#tip.show(mark === this.#drawing.at ? null : mark);
+    if (mark) this.#tip.place(x, y);
   }
 
-  private walked(mark: Mark | null): void {
-    this.context.selection.hovered.value = mark?.key ?? null;
-    if (mark) this.card.show(mark);
+  #walked(mark: Mark | null): void {
+    this.#context.selection.hovered.value = mark?.key ?? null;
+    if (mark) this.#card.show(mark);
   }
 
-  private chosen(mark: Mark | null): void {
-    this.card.show(mark);
-    this.tip.show(null);
+  #chosen(mark: Mark | null): void {
+    this.#card.show(mark);
+    this.#tip.show(null);
     if (!mark?.key) return;
-    this.ownPin = mark.key;
-    this.context.selection.pin(mark.key);
+    this.#ownPin = mark.key;
+    this.#context.selection.pin(mark.key);
   }
 
   /** A row of the table was chosen: the drawing will be there when it is shown. */
-  private near(vertex: number): void {
-    const node = this.view && this.subject(this.view).state(this.view).nodes.get(vertex);
-    const mark = node && this.scene?.byKey.get(key(this.context.compile.value, node.data.id))?.[0];
-    if (mark) this.drawing.setCurrent(mark);
+  #near(vertex: number): void {
+    const node = this.#view && this.#subject(this.#view).state(this.#view).nodes.get(vertex);
+    const mark = node && this.#scene?.byKey.get(key(this.#context.compile.value, node.data.id))?.[0];
+    if (mark) this.#drawing.setCurrent(mark);
   }
 
   /** Moves to what was pinned in another pane, where nothing of it is in view. */
-  private pinnedElsewhere(pinned: Key | null): void {
-    if (pinned === null || pinned === this.ownPin) {
-      this.ownPin = null;
+  #pinnedElsewhere(pinned: Key | null): void {
+    if (pinned === null || pinned === this.#ownPin) {
+      this.#ownPin = null;
       return;
     }
-    const chain = this.context.selection.chain.value;
-    const marks = this.scene?.marks.filter(mark => !mark.open && [...this.keysOf(mark)].some(each => chain.has(each))) ?? [];
-    this.drawing.bringNear(marks);
+    const chain = this.#context.selection.chain.value;
+    const marks = this.#scene?.marks.filter(mark => !mark.open && [...this.#keysOf(mark)].some(each => chain.has(each))) ?? [];
+    this.#drawing.bringNear(marks);
   }
 
-  private *keysOf(mark: Mark): Iterable<Key> {
+  *#keysOf(mark: Mark): Iterable<Key> {
     if (mark.key !== null) yield mark.key;
     if (mark.item.kind === "leaf") return;
     const { compile, family } = mark.part.subject;
     for (const vertex of mark.item.vertices) yield key(compile.id, family.vertices[vertex]!.data.id);
   }
 
-  private render(): void {
-    const { view, read } = this;
-    this.empty.hidden = view !== undefined && view.graph.nodes.length > 0;
-    this.body.hidden = !this.empty.hidden;
-    const changed = view !== undefined && this.subject(view).changesOf(view).size > 0;
-    const eager = this.eager() !== undefined && (view?.kind === "joint" || view?.kind === "eager");
-    this.toolbar.offer({ views: read?.views ?? [], view, did: this.did(), changed, kept: this.hasSaved(), eager });
-    this.tell("");
-    if (!view || !read || !this.empty.hidden) {
-      this.empty.replaceChildren(h("p", {}, this.whyEmpty()));
-      this.scene = null;
+  #render(): void {
+    const [view, read] = [this.#view, this.#read];
+    this.#empty.hidden = view !== undefined && view.graph.nodes.length > 0;
+    this.#body.hidden = !this.#empty.hidden;
+    const changed = view !== undefined && this.#subject(view).changesOf(view).size > 0;
+    const eager = this.#eager() !== undefined && (view?.kind === "joint" || view?.kind === "eager");
+    this.#toolbar.offer({ views: read?.views ?? [], view, did: this.#did(), changed, kept: this.#hasSaved(), eager });
+    this.#tell("");
+    if (!view || !read || !this.#empty.hidden) {
+      this.#empty.replaceChildren(h("p", {}, this.#whyEmpty()));
+      this.#scene = null;
       return;
     }
-    this.drawScene();
-    this.lay();
+    this.#drawScene();
+    this.#lay();
   }
 
-  private did(): Map<string, string> {
+  #did(): Map<string, string> {
     const did = new Map<string, string>();
-    for (const view of this.read?.views ?? []) {
-      const subject = view.before && this.read?.known(view);
+    for (const view of this.#read?.views ?? []) {
+      const subject = view.before && this.#read?.known(view);
       if (!subject) continue;
       const counts = { added: 0, removed: 0, changed: 0 };
       for (const sign of subject.changesOf(view).values()) counts[sign]++;
@@ -300,84 +302,84 @@ export class GraphsPane implements Pane {
     return did;
   }
 
-  private hasSaved(): boolean {
-    const kind = this.view?.kind;
-    return Boolean(this.read?.compile.saved?.length) && (kind === "joint" || kind === "forward" || kind === "backward");
+  #hasSaved(): boolean {
+    const kind = this.#view?.kind;
+    return Boolean(this.#read?.compile.saved?.length) && (kind === "joint" || kind === "forward" || kind === "backward");
   }
 
-  private eager(): View | undefined {
-    return this.read?.eager;
+  #eager(): View | undefined {
+    return this.#read?.eager;
   }
 
   /** The views that are drawn: eager's beside the joint one, where that is wished. */
-  private drawnViews(): readonly View[] {
-    const { view, read } = this;
+  #drawnViews(): readonly View[] {
+    const [view, read] = [this.#view, this.#read];
     if (!view || !read) return [];
-    const eager = this.eager();
-    if (!this.settings.beside.value || !eager) return [view];
+    const eager = this.#eager();
+    if (!this.#settings.beside.value || !eager) return [view];
     const joint = view.kind === "joint" ? view : view.kind === "eager" ? read.views.find(each => each.kind === "joint") : undefined;
     return joint ? [eager, joint] : [view];
   }
 
-  private partOf(view: View): Omit<Part, "x" | "y" | "placement"> {
-    const subject = this.subject(view);
+  #partOf(view: View): Omit<Part, "x" | "y" | "placement"> {
+    const subject = this.#subject(view);
     return {
-      subject, view, paint: paintOf(this.settings.colouring.value, subject.state(view), subject.kernels),
-      changes: this.settings.changes.value ? subject.changesOf(view) : new Map(), saved: savedBy(subject.compile),
+      subject, view, paint: paintOf(this.#settings.colouring.value, subject.state(view), subject.kernels),
+      changes: this.#settings.changes.value ? subject.changesOf(view) : new Map(), saved: savedBy(subject.compile),
     };
   }
 
-  private drawScene(keep?: Item): void {
-    const by = this.settings.by.value;
-    const views = this.drawnViews();
+  #drawScene(keep?: Item): void {
+    const by = this.#settings.by.value;
+    const views = this.#drawnViews();
     const placed = views.map(view => {
-      const part = this.partOf(view);
-      return { ...part, placement: part.subject.placement(by, this.openIn(part.subject, view)) };
+      const part = this.#partOf(view);
+      return { ...part, placement: part.subject.placement(by, this.#openIn(part.subject, view)) };
     });
-    this.scene = sceneOf(placed, this.context.model.palette.value);
-    const drawn = placed.map(({ subject, view }) => this.openings.name(subject, view, by)).join(" | ");
-    this.drawing.show(this.scene, drawn === this.drawnFor, keep);
-    this.drawnFor = drawn;
-    this.drawing.light(this.context.selection.chain.value);
-    this.legend.replaceChildren(...legendOf(this.scene));
-    this.card.show(this.drawing.at);
-    this.tip.show(null);
+    this.#scene = sceneOf(placed, this.#context.model.palette.value);
+    const drawn = placed.map(({ subject, view }) => this.#openings.name(subject, view, by)).join(" | ");
+    this.#drawing.show(this.#scene, drawn === this.#drawnFor, keep);
+    this.#drawnFor = drawn;
+    this.#drawing.light(this.#context.selection.chain.value);
+    this.#legend.replaceChildren(...legendOf(this.#scene));
+    this.#card.show(this.#drawing.at);
+    this.#tip.show(null);
   }
 
   /** Shows the one of drawing, table and text that is wished for. */
-  private lay(): void {
-    const { shown, kept } = this.settings;
-    for (const [name, body] of Object.entries(this.bodies)) body.hidden = name !== shown.value;
-    this.legend.hidden = !this.settings.legend.value || shown.value !== "drawing" || !this.empty.hidden;
-    this.list.element.hidden = !kept.value || !this.hasSaved();
-    if (!this.view || !this.read || !this.empty.hidden) return;
-    if (!this.list.element.hidden) this.list.show(this.read.compile);
-    if (shown.value === "table") this.table.show(this.partOf(this.view));
-    if (shown.value === "text") this.text.show(textOf(this.partOf(this.view), this.context.model));
-    this.describe();
+  #lay(): void {
+    const { shown, kept } = this.#settings;
+    for (const [name, body] of Object.entries(this.#bodies)) body.hidden = name !== shown.value;
+    this.#legend.hidden = !this.#settings.legend.value || shown.value !== "drawing" || !this.#empty.hidden;
+    this.#list.element.hidden = !kept.value || !this.#hasSaved();
+    if (!this.#view || !this.#read || !this.#empty.hidden) return;
+    if (!this.#list.element.hidden) this.#list.show(this.#read.compile);
+    if (shown.value === "table") this.#table.show(this.#partOf(this.#view));
+    if (shown.value === "text") this.#text.show(textOf(this.#partOf(this.#view), this.#context.model));
+    this.#describe();
   }
 
-  private describe(): void {
-    const { view } = this;
+  #describe(): void {
+    const view = this.#view;
     if (!view) return;
-    const did = view.before && this.settings.changes.value ? `. Against ${view.before.title}: ${this.told(view)}` : "";
-    this.tell(`${count(view.graph.nodes.length, "node")}: ${WHAT[view.kind]}${did}`);
+    const did = view.before && this.#settings.changes.value ? `. Against ${view.before.title}: ${this.#told(view)}` : "";
+    this.#tell(`${count(view.graph.nodes.length, "node")}: ${WHAT[view.kind]}${did}`);
   }
 
-  private told(view: View): string {
+  #told(view: View): string {
     const counts = new Map<string, number>();
-    for (const sign of this.subject(view).changesOf(view).values()) counts.set(sign, (counts.get(sign) ?? 0) + 1);
+    for (const sign of this.#subject(view).changesOf(view).values()) counts.set(sign, (counts.get(sign) ?? 0) + 1);
     return (["added", "removed", "changed"] as const).flatMap(sign => (counts.has(sign) ? [`${counts.get(sign)} ${sign}`] : [])).join(", ") || "nothing changed";
   }
 
-  private tell(text: string): void {
-    this.said.textContent = text;
+  #tell(text: string): void {
+    this.#said.textContent = text;
   }
 
-  private whyEmpty(): string {
-    const compile = this.read?.compile;
+  #whyEmpty(): string {
+    const compile = this.#read?.compile;
     if (!compile) return "Nothing was compiled yet.";
-    if (this.view) return "This graph has no nodes: there was nothing to compute.";
+    if (this.#view) return "This graph has no nodes: there was nothing to compute.";
     const failed = compile.stages?.find(each => each.error);
     if (failed) return `There is no graph: the stage “${failed.name}” failed: ${failed.error}`;
     if (compile.error) return `There is no graph: the compile failed: ${compile.error}`;
@@ -385,8 +387,8 @@ export class GraphsPane implements Pane {
     return compile.stages?.some(each => each.name === "capture") ? "No graph was captured: this code runs no tensor operations." : "No graph was captured yet.";
   }
 
-  private picture(most: number): string {
-    const drawn = this.drawing.complete();
+  #picture(most: number): string {
+    const drawn = this.#drawing.complete();
     try {
       const [width, height] = [Number(drawn.getAttribute("width")), Number(drawn.getAttribute("height"))];
       const factor = Math.min(1, most / Math.max(width, height));

@@ -8,15 +8,21 @@ import { Subject } from "./subject";
 import { type View, viewAt, viewsOf } from "./views";
 
 export class Reading {
+  readonly #kernels: Kernels;
+  readonly #subjects: Map<string, Subject>;
+
   private constructor(
-    readonly compile: CompileData, readonly views: readonly View[], private readonly kernels: Kernels,
-    private readonly subjects: Map<string, Subject>,
-  ) {}
+    readonly compile: CompileData, readonly views: readonly View[], kernels: Kernels,
+    subjects: Map<string, Subject>,
+  ) {
+    this.#kernels = kernels;
+    this.#subjects = subjects;
+  }
 
   static of(compile: CompileData, before: Reading | null): Reading {
     if (before?.compile === compile) return before;
     const views = viewsOf(compile);
-    if (before?.holdsFor(compile, views)) return new Reading(compile, before.views, before.kernels, before.subjects);
+    if (before && before.#holdsFor(compile, views)) return new Reading(compile, before.views, before.#kernels, before.#subjects);
     return new Reading(compile, views, new Kernels(compile), new Map());
   }
 
@@ -37,24 +43,24 @@ export class Reading {
   }
 
   subject(view: View): Subject {
-    let found = this.subjects.get(view.family);
+    let found = this.#subjects.get(view.family);
     if (!found) {
       const captured = this.views.filter(each => each.kind === "captured").flatMap(each => each.graph.nodes);
       const modules = new Map(captured.map(node => [node.id, node.module ?? ""]));
-      found = new Subject(this.compile, this.views.filter(each => each.family === view.family), this.kernels, id => modules.get(id) ?? "");
-      this.subjects.set(view.family, found);
+      found = new Subject(this.compile, this.views.filter(each => each.family === view.family), this.#kernels, id => modules.get(id) ?? "");
+      this.#subjects.set(view.family, found);
     }
     return found;
   }
 
   /** The subject of a view, where it was asked for before: it takes a while to make for a large graph. */
   known(view: View): Subject | undefined {
-    return this.subjects.get(view.family);
+    return this.#subjects.get(view.family);
   }
 
   /** What stands for an id in a view; undefined where nothing does. */
   find(view: View, by: Grouping, id: string): Item | undefined {
-    const kernel = by === "kernel" && this.kernels.homes.some(home => home.id === id);
+    const kernel = by === "kernel" && this.#kernels.homes.some(home => home.id === id);
     if (!kernel && !view.graph.nodes.some(node => node.id === id)) return undefined;
     const item = this.subject(view).find(by, id);
     const { nodes } = this.subject(view).state(view);
@@ -62,7 +68,7 @@ export class Reading {
   }
 
   /** Whether a compile that grew has the same graphs, and nothing new about them. */
-  private holdsFor(compile: CompileData, views: readonly View[]): boolean {
+  #holdsFor(compile: CompileData, views: readonly View[]): boolean {
     const { compile: old, views: known } = this;
     const same = (one: View, other: View) =>
       one.id === other.id && (one.kind === "eager" ? old.eager_backward === compile.eager_backward : one.graph === other.graph);

@@ -15,18 +15,18 @@ export class Subject {
   readonly family: Family;
   readonly modules: readonly string[];
   readonly homes: readonly (Home | undefined)[];
-  private readonly kind: Kind;
-  private readonly groups = new Map<Grouping, Group>();
-  private readonly memo: Memo = new Map();
-  private readonly sizeOf: ReturnType<typeof sizes>;
-  private readonly changes = new Map<string, ReadonlyMap<number, Sign>>();
+  readonly #kind: Kind;
+  readonly #groups = new Map<Grouping, Group>();
+  readonly #memo: Memo = new Map();
+  readonly #sizeOf: ReturnType<typeof sizes>;
+  readonly #changes = new Map<string, ReadonlyMap<number, Sign>>();
 
   constructor(readonly compile: CompileData, views: readonly View[], readonly kernels: Kernels, moduleOfOrigin: (id: string) => string) {
-    this.kind = views[0]!.kind;
+    this.#kind = views[0]!.kind;
     this.family = familyOf(views);
     this.modules = modulesOf(this.family, moduleOfOrigin);
-    this.homes = homesOf(this.family, kernels, this.kind);
-    this.sizeOf = sizes(this.family, n => this.modules[n]!);
+    this.homes = homesOf(this.family, kernels, this.#kind);
+    this.#sizeOf = sizes(this.family, n => this.modules[n]!);
   }
 
   state(view: View): State {
@@ -35,22 +35,22 @@ export class Subject {
 
   /** What the pass before a view did; nothing where there is no view before. */
   changesOf(view: View): ReadonlyMap<number, Sign> {
-    let found = this.changes.get(view.id);
+    let found = this.#changes.get(view.id);
     if (!found) {
       found = view.before ? changesOf(this.state(view.before), this.state(view)) : new Map();
-      this.changes.set(view.id, found);
+      this.#changes.set(view.id, found);
     }
     return found;
   }
 
   root(by: Grouping): Group {
-    let root = this.groups.get(by);
+    let root = this.#groups.get(by);
     if (!root) {
       root = grouped(this.family, {
-        by, sides: this.kind === "joint", moduleOf: vertex => this.modules[vertex.index]!, homeOf: vertex => this.homes[vertex.index],
+        by, sides: this.#kind === "joint", moduleOf: vertex => this.modules[vertex.index]!, homeOf: vertex => this.homes[vertex.index],
         signatures: new Signatures(this.family, n => this.modules[n]!),
       });
-      this.groups.set(by, root);
+      this.#groups.set(by, root);
     }
     return root;
   }
@@ -64,9 +64,9 @@ export class Subject {
   placement(by: Grouping, open: ReadonlySet<Group>): Placement {
     const { vertices } = this.family;
     return place({
-      root: this.root(by), sourcesOf: vertex => vertices[vertex]!.sources, isOpen: group => open.has(group), sizeOf: this.sizeOf,
+      root: this.root(by), sourcesOf: vertex => vertices[vertex]!.sources, isOpen: group => open.has(group), sizeOf: this.#sizeOf,
       isLight: item => item.kind === "leaf" && /^(placeholder|get_attr)$/.test(vertices[item.vertex]!.data.op),
-    }, this.memo);
+    }, this.#memo);
   }
 
   /** The leaf or group that stands for an id: a node's, or a kernel's where nodes are grouped by kernel. */

@@ -52,46 +52,46 @@ export interface Offer {
 
 export class Toolbar {
   readonly element: HTMLElement;
-  private readonly views = h("select", { class: "ex-select", "aria-label": "Graph" });
-  private readonly back: HTMLButtonElement;
-  private readonly on: HTMLButtonElement;
-  private readonly drawn: HTMLElement;
-  private readonly next: HTMLElement;
-  private readonly toggles: { readonly [name in "changes" | "kept" | "beside" | "legend"]: HTMLElement };
-  private readonly disposers: Dispose[] = [];
+  readonly #views = h("select", { class: "ex-select", "aria-label": "Graph" });
+  readonly #back: HTMLButtonElement;
+  readonly #on: HTMLButtonElement;
+  readonly #drawn: HTMLElement;
+  readonly #next: HTMLElement;
+  readonly #toggles: { readonly [name in "changes" | "kept" | "beside" | "legend"]: HTMLElement };
+  readonly #disposers: Dispose[] = [];
 
   constructor(settings: Settings, choose: (id: string) => void, all: (open: boolean) => void, change: () => void) {
     const step = (by: number) => () => {
-      const option = this.views.options[this.views.selectedIndex + by];
+      const option = this.#views.options[this.#views.selectedIndex + by];
       if (option) choose(option.value);
     };
-    this.back = tool("◂", "The graph before", step(-1));
-    this.on = tool("▸", "The graph after", step(1));
-    this.views.addEventListener("change", () => choose(this.views.value));
-    this.toggles = {
-      changes: this.toggle("Changes", "Mark what the pass added, removed and changed", settings.changes),
-      kept: this.toggle("Saved", "List what is kept for the backward and what is computed again, with reasons", settings.kept),
-      beside: this.toggle("Eager beside", "Eager's autograd graph (grad_fn) beside this one", settings.beside),
-      legend: this.toggle("Legend", "What colours and marks say", settings.legend),
+    this.#back = tool("◂", "The graph before", step(-1));
+    this.#on = tool("▸", "The graph after", step(1));
+    this.#views.addEventListener("change", () => choose(this.#views.value));
+    this.#toggles = {
+      changes: this.#toggle("Changes", "Mark what the pass added, removed and changed", settings.changes),
+      kept: this.#toggle("Saved", "List what is kept for the backward and what is computed again, with reasons", settings.kept),
+      beside: this.#toggle("Eager beside", "Eager's autograd graph (grad_fn) beside this one", settings.beside),
+      legend: this.#toggle("Legend", "What colours and marks say", settings.legend),
     };
-    this.next = button("ex-button", "Next change", change, { title: "Go to the next node that the pass changed" });
-    this.drawn = h(
+    this.#next = button("ex-button", "Next change", change, { title: "Go to the next node that the pass changed" });
+    this.#drawn = h(
       "span", { class: "ex-g-drawn" },
-      this.select("Group by", GROUPINGS, settings.by), this.select("Colour", COLOURINGS, settings.colouring),
+      this.#select("Group by", GROUPINGS, settings.by), this.#select("Colour", COLOURINGS, settings.colouring),
       tool("⊞", "Open all groups", () => all(true), "Open all groups, as far as the picture stays readable"),
       tool("⊟", "Close all groups", () => all(false)),
-      this.toggles.legend,
+      this.#toggles.legend,
     );
     const choices = Object.entries(SHOWN).map(([name, label]) =>
       button("ex-choice", label, () => (settings.shown.value = name as Shown)));
     this.element = h(
       "div", { class: "ex-bar ex-g-tools" },
-      h("span", { class: "ex-g-stepper" }, this.back, this.views, this.on),
+      h("span", { class: "ex-g-stepper" }, this.#back, this.#views, this.#on),
       h("div", { class: "ex-choices", role: "group", "aria-label": "Shown as" }, ...choices),
-      this.toggles.changes, this.next, this.toggles.kept, this.toggles.beside, this.drawn,
+      this.#toggles.changes, this.#next, this.#toggles.kept, this.#toggles.beside, this.#drawn,
     );
-    this.disposers.push(settings.shown.watch(value => {
-      this.drawn.hidden = value !== "drawing";
+    this.#disposers.push(settings.shown.watch(value => {
+      this.#drawn.hidden = value !== "drawing";
       choices.forEach((each, n) => each.setAttribute("aria-pressed", String(Object.keys(SHOWN)[n] === value)));
     }));
   }
@@ -102,30 +102,30 @@ export class Toolbar {
       return h("option", { value: each.id }, `${each.title}  (${each.kind === each.title ? "" : `${each.kind}, `}${what})`);
     });
     this.element.hidden = views.length === 0;
-    this.views.replaceChildren(...options);
-    this.views.value = view?.id ?? "";
-    this.back.disabled = this.views.selectedIndex <= 0;
-    this.on.disabled = this.views.selectedIndex >= views.length - 1;
-    this.toggles.changes.hidden = !view?.before;
-    this.next.hidden = !changed;
-    this.toggles.kept.hidden = !kept;
-    this.toggles.beside.hidden = !eager;
+    this.#views.replaceChildren(...options);
+    this.#views.value = view?.id ?? "";
+    this.#back.disabled = this.#views.selectedIndex <= 0;
+    this.#on.disabled = this.#views.selectedIndex >= views.length - 1;
+    this.#toggles.changes.hidden = !view?.before;
+    this.#next.hidden = !changed;
+    this.#toggles.kept.hidden = !kept;
+    this.#toggles.beside.hidden = !eager;
   }
 
   dispose(): void {
-    this.disposers.forEach(dispose => dispose());
+    this.#disposers.forEach(dispose => dispose());
   }
 
-  private toggle(label: string, title: string, signal: Signal<boolean>): HTMLElement {
+  #toggle(label: string, title: string, signal: Signal<boolean>): HTMLElement {
     const made = button("ex-button", label, () => (signal.value = !signal.value), { title });
-    this.disposers.push(signal.watch(on => made.setAttribute("aria-pressed", String(on))));
+    this.#disposers.push(signal.watch(on => made.setAttribute("aria-pressed", String(on))));
     return made;
   }
 
-  private select<T extends string>(label: string, choices: { readonly [name in T]: string }, signal: Signal<T>): HTMLElement {
+  #select<T extends string>(label: string, choices: { readonly [name in T]: string }, signal: Signal<T>): HTMLElement {
     const select = h("select", { class: "ex-select", "aria-label": label }, ...Object.entries(choices).map(([value, text]) => h("option", { value }, text as string)));
     select.addEventListener("change", () => (signal.value = select.value as T));
-    this.disposers.push(signal.watch(value => (select.value = value)));
+    this.#disposers.push(signal.watch(value => (select.value = value)));
     return h("span", { class: "ex-g-choice" }, h("span", { class: "ex-g-word", "aria-hidden": "true" }, label), select);
   }
 }

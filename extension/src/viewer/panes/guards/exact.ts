@@ -66,11 +66,11 @@ export class Exact {
     if (times < 0n) return Exact.ratio(1n, 1n).over(this.power(exponent.negated()));
     const bits = BigInt(Math.max(bitsOf(this.numerator), bitsOf(this.denominator)));
     if (bits > 1n && bits * times > MOST_BITS) throw new Undecided("it has a power that is too large");
-    return bits > 1n ? Exact.ratio(this.numerator ** times, this.denominator ** times) : this.ofUnit(times);
+    return bits > 1n ? Exact.ratio(this.numerator ** times, this.denominator ** times) : this.#ofUnit(times);
   }
 
   /** A power of 0, 1 or -1, whatever the exponent. */
-  private ofUnit(times: bigint): Exact {
+  #ofUnit(times: bigint): Exact {
     if (times === 0n) return new Exact(1n, 1n);
     return times % 2n === 0n ? new Exact(this.numerator * this.numerator, 1n) : this;
   }

@@ -32,105 +32,107 @@ const LOOKS: { readonly [outcome in Outcome]: string } = { holds: "ex-yes", fail
 const ORDER: { readonly [outcome in Outcome]: number } = { fails: 0, undecided: 1, holds: 2 };
 
 class GuardsPane implements Pane {
-  private readonly table: DataTable<Decision>;
-  private readonly history: DataTable<CompileData>;
-  private readonly historyPart: HTMLElement;
-  private readonly outcomes: Facets;
-  private readonly properties: Facets;
-  private readonly filters: { readonly outcomes: Signal<readonly string[]>; readonly properties: Signal<readonly string[]>; readonly words: Signal<string> };
-  private readonly words: HTMLInputElement;
-  private readonly answer = h("div", { class: "ex-answer", role: "status" });
-  private readonly fields = h("div", {});
-  private readonly counted = h("p", { class: "ex-say" });
-  private readonly empty = h("div", { class: "ex-empty" });
-  private readonly body: HTMLElement;
-  private seen: ReadonlyMap<string, InputData> = new Map();
-  private changed = new Map<string, InputData>();
-  private state: GlobalStateData | null = null;
-  private shown: CompileData | undefined;
-  private readonly disposers: Dispose[] = [];
+  readonly #table: DataTable<Decision>;
+  readonly #history: DataTable<CompileData>;
+  readonly #historyPart: HTMLElement;
+  readonly #outcomes: Facets;
+  readonly #properties: Facets;
+  readonly #filters: { readonly outcomes: Signal<readonly string[]>; readonly properties: Signal<readonly string[]>; readonly words: Signal<string> };
+  readonly #words: HTMLInputElement;
+  readonly #answer = h("div", { class: "ex-answer", role: "status" });
+  readonly #fields = h("div", {});
+  readonly #counted = h("p", { class: "ex-say" });
+  readonly #empty = h("div", { class: "ex-empty" });
+  readonly #body: HTMLElement;
+  #seen: ReadonlyMap<string, InputData> = new Map();
+  #changed = new Map<string, InputData>();
+  #state: GlobalStateData | null = null;
+  #shown: CompileData | undefined;
+  readonly #disposers: Dispose[] = [];
+  readonly #context: Context;
 
-  constructor(into: HTMLElement, private readonly context: Context) {
-    this.filters = {
+  constructor(into: HTMLElement, context: Context) {
+    this.#context = context;
+    this.#filters = {
       outcomes: context.setting<readonly string[]>("outcomes", []),
       properties: context.setting<readonly string[]>("properties", []),
       words: new Signal(""),
     };
-    this.table = new DataTable<Decision>("Guards", this.columns(), context.selection, {
-      keys: each => this.keysOf(each.guard), look: each => `ex-guard-${each.outcome}`,
+    this.#table = new DataTable<Decision>("Guards", this.#columns(), context.selection, {
+      keys: each => this.#keysOf(each.guard), look: each => `ex-guard-${each.outcome}`,
     });
-    this.history = new DataTable<CompileData>("Compiles of this frame", [], context.selection);
-    this.outcomes = new Facets("Show only these outcomes", this.filters.outcomes);
-    this.properties = new Facets("Show only guards of these kinds", this.filters.properties);
-    this.words = h("input", { type: "search", class: "ex-field", placeholder: "Guard, source or line", "aria-label": "Filter guards by words", oninput: () => (this.filters.words.value = this.words.value) });
-    const all = button("ex-action", "All as seen", () => this.resetAll());
-    this.historyPart = h("section", { class: "ex-picture" }, h("header", {}, h("h2", {}, "Compiles of this frame")), this.history.element);
-    this.body = h(
+    this.#history = new DataTable<CompileData>("Compiles of this frame", [], context.selection);
+    this.#outcomes = new Facets("Show only these outcomes", this.#filters.outcomes);
+    this.#properties = new Facets("Show only guards of these kinds", this.#filters.properties);
+    this.#words = h("input", { type: "search", class: "ex-field", placeholder: "Guard, source or line", "aria-label": "Filter guards by words", oninput: () => (this.#filters.words.value = this.#words.value) });
+    const all = button("ex-action", "All as seen", () => this.#resetAll());
+    this.#historyPart = h("section", { class: "ex-picture" }, h("header", {}, h("h2", {}, "Compiles of this frame")), this.#history.element);
+    this.#body = h(
       "div", { class: "ex-guards" },
-      h("section", { class: "ex-picture ex-describe" }, h("header", {}, h("h2", {}, "Describe a call"), all), this.fields),
+      h("section", { class: "ex-picture ex-describe" }, h("header", {}, h("h2", {}, "Describe a call"), all), this.#fields),
       h(
         "div", { class: "ex-main" },
-        h("section", { class: "ex-picture" }, h("header", {}, h("h2", {}, "What it would do")), this.answer),
-        this.historyPart,
-        h("section", { class: "ex-picture" }, h("header", {}, h("h2", {}, "Guards"), this.words), this.outcomes.element, this.properties.element, this.counted, this.table.element),
+        h("section", { class: "ex-picture" }, h("header", {}, h("h2", {}, "What it would do")), this.#answer),
+        this.#historyPart,
+        h("section", { class: "ex-picture" }, h("header", {}, h("h2", {}, "Guards"), this.#words), this.#outcomes.element, this.#properties.element, this.#counted, this.#table.element),
       ),
     );
-    into.append(this.empty, h("div", { class: "ex-pad" }, this.body));
-    const filtered = () => this.decideAll();
-    this.disposers.push(
-      context.compile.watch(() => this.render()), context.model.record.watch(() => this.render()),
-      this.filters.outcomes.watch(filtered), this.filters.properties.watch(filtered), this.filters.words.watch(filtered),
+    into.append(this.#empty, h("div", { class: "ex-pad" }, this.#body));
+    const filtered = () => this.#decideAll();
+    this.#disposers.push(
+      context.compile.watch(() => this.#render()), context.model.record.watch(() => this.#render()),
+      this.#filters.outcomes.watch(filtered), this.#filters.properties.watch(filtered), this.#filters.words.watch(filtered),
     );
   }
 
   reveal(what: Key): boolean {
     const { id } = parts(what);
-    if (this.shown?.guards?.some(each => each.id === id)) this.clearFilters();
-    return this.table.reveal(what);
+    if (this.#shown?.guards?.some(each => each.id === id)) this.#clearFilters();
+    return this.#table.reveal(what);
   }
 
   exports(): readonly Export[] {
-    const name = `${this.shown?.id ?? ""}-guards`;
-    return this.body.hidden ? [] : [{ kind: "txt", name, make: async () => this.table.text() }];
+    const name = `${this.#shown?.id ?? ""}-guards`;
+    return this.#body.hidden ? [] : [{ kind: "txt", name, make: async () => this.#table.text() }];
   }
 
   dispose(): void {
-    this.disposers.forEach(dispose => dispose());
-    this.table.dispose();
-    this.history.dispose();
+    this.#disposers.forEach(dispose => dispose());
+    this.#table.dispose();
+    this.#history.dispose();
   }
 
-  private get call(): Call {
-    return { inputs: new Map([...this.seen, ...this.changed]), state: this.state };
+  get #call(): Call {
+    return { inputs: new Map([...this.#seen, ...this.#changed]), state: this.#state };
   }
 
-  private keysOf(guard: GuardData): Key[] {
-    const id = (of: string) => key(this.context.compile.value, of);
+  #keysOf(guard: GuardData): Key[] {
+    const id = (of: string) => key(this.#context.compile.value, of);
     const cause = guard.cause && syntheticReason(guard.cause) === null ? [id(guard.cause)] : [];
     return [...cause, id(guard.id), ...(guard.span ? [id(`${guard.span.file}:${guard.span.line}`)].filter(each => isSourceLine(parts(each).id)) : [])];
   }
 
-  private render(): void {
-    const compile = this.context.model.compile(this.context.compile.value);
+  #render(): void {
+    const compile = this.#context.model.compile(this.#context.compile.value);
     const there = (compile?.guards ?? []).length > 0;
-    this.empty.hidden = there;
-    this.body.hidden = !there;
+    this.#empty.hidden = there;
+    this.#body.hidden = !there;
     if (!compile || !there) {
-      this.shown = undefined;
-      this.empty.replaceChildren(h("p", {}, this.whyEmpty(compile)));
+      this.#shown = undefined;
+      this.#empty.replaceChildren(h("p", {}, this.#whyEmpty(compile)));
       return;
     }
-    if (compile !== this.shown) {
-      const again = this.shown?.id === compile.id && this.shown.guards?.length === compile.guards?.length;
-      this.shown = compile;
-      this.seen = seenBy(compile);
-      if (!again) this.resetAll();
+    if (compile !== this.#shown) {
+      const again = this.#shown?.id === compile.id && this.#shown.guards?.length === compile.guards?.length;
+      this.#shown = compile;
+      this.#seen = seenBy(compile);
+      if (!again) this.#resetAll();
     }
-    this.showHistory(compile);
-    this.decideAll();
+    this.#showHistory(compile);
+    this.#decideAll();
   }
 
-  private whyEmpty(compile: CompileData | undefined): string {
+  #whyEmpty(compile: CompileData | undefined): string {
     if (!compile) return "Nothing was compiled.";
     if (compile.id.startsWith("g")) return "A graph that was given has no guards: there is no frame whose inputs could change.";
     if (compile.fallback) return `There are no guards: this frame runs eagerly. ${compile.fallback.title}`;
@@ -138,64 +140,64 @@ class GuardsPane implements Pane {
     return "There are no guards: nothing here was compiled, or it is still being compiled.";
   }
 
-  private resetAll(): void {
-    this.changed = new Map();
-    this.state = this.shown?.guards?.find(each => each.state)?.state ?? null;
-    this.showForm();
-    this.decideAll();
+  #resetAll(): void {
+    this.#changed = new Map();
+    this.#state = this.#shown?.guards?.find(each => each.state)?.state ?? null;
+    this.#showForm();
+    this.#decideAll();
   }
 
-  private showForm(): void {
-    const inputs = [...this.seen.values()].sort((a, b) => interest(a) - interest(b));
+  #showForm(): void {
+    const inputs = [...this.#seen.values()].sort((a, b) => interest(a) - interest(b));
     const open = inputs.filter(each => interest(each) < 2).length;
-    this.fields.replaceChildren(form(inputs, open, this.state, source => this.changed.has(source), {
+    this.#fields.replaceChildren(form(inputs, open, this.#state, source => this.#changed.has(source), {
       input: input => {
-        this.changed.set(input.source, input);
-        this.decideAll();
+        this.#changed.set(input.source, input);
+        this.#decideAll();
       },
       state: state => {
-        this.state = state;
-        this.decideAll();
+        this.#state = state;
+        this.#decideAll();
       },
       reset: source => {
-        this.changed.delete(source);
-        this.decideAll();
+        this.#changed.delete(source);
+        this.#decideAll();
       },
     }));
   }
 
-  private decideAll(): void {
-    const compile = this.shown;
+  #decideAll(): void {
+    const compile = this.#shown;
     if (!compile) return;
-    const call = this.call;
+    const call = this.#call;
     const all = decide(compile.guards ?? [], call);
-    this.answer.replaceChildren(...this.told(outlook(this.context.model.record.value, compile, call), compile));
-    this.showTable(all);
+    this.#answer.replaceChildren(...this.#told(outlook(this.#context.model.record.value, compile, call), compile));
+    this.#showTable(all);
   }
 
-  private showTable(all: readonly Decision[]): void {
-    const { outcomes, properties, words } = this.filters;
+  #showTable(all: readonly Decision[]): void {
+    const { outcomes, properties, words } = this.#filters;
     const passes = (chosen: readonly string[], id: string) => chosen.length === 0 || chosen.includes(id);
     const asked = words.value.toLowerCase().split(/\s+/).filter(Boolean);
-    const said = ({ guard, how }: Decision) => `${guard.expression} ${guard.why} ${this.place(guard)} ${guard.cause ?? ""} ${how.join(" ")}`.toLowerCase();
+    const said = ({ guard, how }: Decision) => `${guard.expression} ${guard.why} ${this.#place(guard)} ${guard.cause ?? ""} ${how.join(" ")}`.toLowerCase();
     const rows = all
       .filter(each => passes(outcomes.value, each.outcome) && passes(properties.value, each.guard.property))
       .filter(each => asked.every(word => said(each).includes(word)))
       .sort((a, b) => Number(b.outcome === "fails") - Number(a.outcome === "fails"));
-    this.outcomes.show(facetsOf(all, each => each.outcome, each => MARKS[each.outcome]));
-    this.properties.show(facetsOf(all, each => each.guard.property, each => each.guard.property.replace("_", " ")));
-    this.counted.textContent = rows.length === all.length ? "" : `${rows.length} of ${count(all.length, "guard")} shown`;
-    this.counted.hidden = rows.length === all.length;
-    this.table.show(rows);
+    this.#outcomes.show(facetsOf(all, each => each.outcome, each => MARKS[each.outcome]));
+    this.#properties.show(facetsOf(all, each => each.guard.property, each => each.guard.property.replace("_", " ")));
+    this.#counted.textContent = rows.length === all.length ? "" : `${rows.length} of ${count(all.length, "guard")} shown`;
+    this.#counted.hidden = rows.length === all.length;
+    this.#table.show(rows);
   }
 
-  private clearFilters(): void {
-    this.filters.outcomes.value = [];
-    this.filters.properties.value = [];
-    this.words.value = this.filters.words.value = "";
+  #clearFilters(): void {
+    this.#filters.outcomes.value = [];
+    this.#filters.properties.value = [];
+    this.#words.value = this.#filters.words.value = "";
   }
 
-  private columns(): Column<Decision>[] {
+  #columns(): Column<Decision>[] {
     return [
       {
         name: "This call", text: each => MARKS[each.outcome], order: each => ORDER[each.outcome],
@@ -212,23 +214,23 @@ class GuardsPane implements Pane {
       },
       { name: "Kind", text: each => each.guard.property.replace("_", " "), order: each => each.guard.property },
       {
-        name: "From", text: each => [this.place(each.guard), each.guard.cause].filter(Boolean).join(" "), order: each => each.guard.span?.line ?? null,
-        cell: ({ guard }) => h("div", { class: "ex-from" }, this.place(guard) ? h("code", {}, this.place(guard)) : null, this.cause(guard)),
+        name: "From", text: each => [this.#place(each.guard), each.guard.cause].filter(Boolean).join(" "), order: each => each.guard.span?.line ?? null,
+        cell: ({ guard }) => h("div", { class: "ex-from" }, this.#place(guard) ? h("code", {}, this.#place(guard)) : null, this.#cause(guard)),
       },
     ];
   }
 
-  private cause(guard: GuardData): HTMLElement | null {
+  #cause(guard: GuardData): HTMLElement | null {
     if (!guard.cause) return null;
     const reason = syntheticReason(guard.cause);
     if (reason !== null) return h("span", { class: "ex-count" }, reason);
-    const compile = this.shown;
+    const compile = this.#shown;
     const instruction = compile?.codes?.flatMap(each => each.instructions).find(each => each.id === guard.cause);
-    const open = () => this.context.show("bytecode", key(this.context.compile.value, guard.cause ?? ""));
+    const open = () => this.#context.show("bytecode", key(this.#context.compile.value, guard.cause ?? ""));
     return button("ex-reason", instruction ? `${instruction.op} ${instruction.arg}`.trim() : guard.cause, open, { title: guard.cause });
   }
 
-  private told({ candidates, accepts, dynamic, refused }: Outlook, compile: CompileData): HTMLElement[] {
+  #told({ candidates, accepts, dynamic, refused }: Outlook, compile: CompileData): HTMLElement[] {
     const failing = (of: readonly Decision[]) => of.filter(each => each.outcome === "fails").length;
     const open = (of: readonly Decision[]) => of.filter(each => each.outcome === "undecided").length;
     const own = candidates.find(each => each.compile === compile);
@@ -237,7 +239,7 @@ class GuardsPane implements Pane {
       ? (accepts === compile ? `The code of ${compile.id} would run` : `No recompile: ${accepts.id}, another compile of this frame, accepts it`)
       : refused ? "It would run eagerly" : "It would be compiled anew";
     const said: string[] = [];
-    const always = this.context.model.record.value.config["dynamic"] === "True";
+    const always = this.#context.model.record.value.config["dynamic"] === "True";
     if (accepts) {
       if (undecided > 0) said.push(`${count(undecided, "guard")} of ${accepts.id} cannot be decided here; ${undecided === 1 ? "it" : "they"} held when it was made.`);
     } else if (refused) {
@@ -250,21 +252,21 @@ class GuardsPane implements Pane {
     if (own && own.compile !== accepts) said.push(`${count(failing(own.decisions), "guard")} of ${compile.id} would fail; all are listed below.`);
     const others = candidates.length > 1
       ? [h("ul", { class: "ex-list" }, ...candidates.map(each => h(
-          "li", {}, button("ex-link", each.compile.id, () => (this.context.compile.value = each.compile.id)),
+          "li", {}, button("ex-link", each.compile.id, () => (this.#context.compile.value = each.compile.id)),
           `: ${failing(each.decisions) ? `${count(failing(each.decisions), "guard")} would fail` : "none would fail"}${open(each.decisions) ? `, ${open(each.decisions)} not decided here` : ""}`,
         )))]
       : [];
     return [h("p", { class: accepts ? "ex-yes" : "ex-no" }, h("strong", {}, headline)), ...said.map(each => h("p", {}, each)), ...others];
   }
 
-  private showHistory(compile: CompileData): void {
-    const compiles = compilesOfFrame(this.context.model.record.value, compile);
-    this.historyPart.hidden = compiles.length < 2;
+  #showHistory(compile: CompileData): void {
+    const compiles = compilesOfFrame(this.#context.model.record.value, compile);
+    this.#historyPart.hidden = compiles.length < 2;
     const sources = differing(compiles);
-    this.history.show(compiles, [
+    this.#history.show(compiles, [
       {
         name: "Compile", text: each => each.id,
-        cell: each => button("ex-choice", each.id, () => (this.context.compile.value = each.id), { "aria-pressed": String(each.id === compile.id) }),
+        cell: each => button("ex-choice", each.id, () => (this.#context.compile.value = each.id), { "aria-pressed": String(each.id === compile.id) }),
       },
       {
         name: "Compiled because", text: each => refusals(each, compiles).map(([of, whys]) => `${of}: ${whys.join(", ")}`).join("; ") || "it was the first",
@@ -276,8 +278,8 @@ class GuardsPane implements Pane {
     ]);
   }
 
-  private place({ span }: GuardData): string {
-    return span ? this.context.model.files.value.place(span.file, span.line) : "";
+  #place({ span }: GuardData): string {
+    return span ? this.#context.model.files.value.place(span.file, span.line) : "";
   }
 }
 

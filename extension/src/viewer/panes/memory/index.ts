@@ -29,83 +29,85 @@ export const memory: PaneKind = {
 };
 
 class MemoryPane implements Pane {
-  private readonly choice: HalfChoice;
-  private readonly lives: Picture<BufferData>;
-  private readonly pool: Picture<BufferData>;
-  private readonly said = h("p", { class: "ex-say" });
-  private readonly legend = legend();
-  private readonly empty = h("div", { class: "ex-empty" });
-  private readonly body: HTMLElement;
-  private readonly disposers: Dispose[] = [];
+  readonly #choice: HalfChoice;
+  readonly #lives: Picture<BufferData>;
+  readonly #pool: Picture<BufferData>;
+  readonly #said = h("p", { class: "ex-say" });
+  readonly #legend = legend();
+  readonly #empty = h("div", { class: "ex-empty" });
+  readonly #body: HTMLElement;
+  readonly #disposers: Dispose[] = [];
+  readonly #context: Context;
 
-  constructor(into: HTMLElement, private readonly context: Context) {
-    this.choice = new HalfChoice(context);
-    const rows = { keys: (each: BufferData) => [this.key(each.name)] };
+  constructor(into: HTMLElement, context: Context) {
+    this.#context = context;
+    this.#choice = new HalfChoice(context);
+    const rows = { keys: (each: BufferData) => [this.#key(each.name)] };
     const table = new DataTable<BufferData>("Buffers", [], context.selection, rows);
     const slots = new DataTable<BufferData>("Buffers in the pool", [], context.selection, rows);
-    this.lives = new Picture("Memory in use, and what lives where", table, context.selection, context.setting<Shown>("shown", "drawing"), undefined, this.choice.element);
-    this.pool = new Picture("The pool, to scale", slots, context.selection, context.setting<Shown>("pool", "drawing"));
-    this.lives.element.insertBefore(this.said, this.lives.element.children[1] ?? null);
-    this.lives.element.append(this.legend);
-    this.body = h("div", { class: "ex-pad" }, this.lives.element, this.pool.element);
-    into.append(this.empty, this.body);
-    this.disposers.push(this.choice.looked.watch(looked => this.render(looked)));
+    this.#lives = new Picture("Memory in use, and what lives where", table, context.selection, context.setting<Shown>("shown", "drawing"), undefined, this.#choice.element);
+    this.#pool = new Picture("The pool, to scale", slots, context.selection, context.setting<Shown>("pool", "drawing"));
+    this.#lives.element.insertBefore(this.#said, this.#lives.element.children[1] ?? null);
+    this.#lives.element.append(this.#legend);
+    this.#body = h("div", { class: "ex-pad" }, this.#lives.element, this.#pool.element);
+    into.append(this.#empty, this.#body);
+    this.#disposers.push(this.#choice.looked.watch(looked => this.#render(looked)));
   }
 
   reveal(what: Key): boolean {
     const { compile, id } = parts(what);
-    if (compile !== this.context.compile.value) return false;
-    this.choice.showWith(half => (half.buffers ?? []).some(each => each.name === id && each.kind !== "input"));
-    return this.lives.reveal(what);
+    if (compile !== this.#context.compile.value) return false;
+    this.#choice.showWith(half => (half.buffers ?? []).some(each => each.name === id && each.kind !== "input"));
+    return this.#lives.reveal(what);
   }
 
   exports(): readonly Export[] {
-    const half = this.choice.looked.value?.half;
+    const half = this.#choice.looked.value?.half;
     const name = half?.name ?? "memory";
-    return [...this.lives.exports(`${name}-memory`), ...(half?.memory?.pool ? this.pool.exports(`${name}-pool`) : [])];
+    return [...this.#lives.exports(`${name}-memory`), ...(half?.memory?.pool ? this.#pool.exports(`${name}-pool`) : [])];
   }
 
   dispose(): void {
-    this.disposers.forEach(dispose => dispose());
-    for (const each of [this.choice, this.lives, this.pool]) each.dispose();
+    this.#disposers.forEach(dispose => dispose());
+    for (const each of [this.#choice, this.#lives, this.#pool]) each.dispose();
   }
 
-  private key(id: string): Key {
-    return key(this.context.compile.value, id);
+  #key(id: string): Key {
+    return key(this.#context.compile.value, id);
   }
 
-  private render(looked: Looked | null): void {
+  #render(looked: Looked | null): void {
     const half = looked?.half;
     const made = (half?.buffers ?? []).filter(each => each.kind !== "input" && each.kind !== "constant");
     const there = half?.memory || made.length > 0;
-    this.empty.hidden = !!there;
-    this.body.hidden = !there;
+    this.#empty.hidden = !!there;
+    this.#body.hidden = !there;
     if (!looked || !half || !there) {
-      const failed = this.context.model.compile(this.context.compile.value)?.stages?.find(each => each.error);
+      const failed = this.#context.model.compile(this.#context.compile.value)?.stages?.find(each => each.error);
       const why = failed ? `the stage “${failed.name}” failed: ${failed.error}` : "nothing here became code, or it is still being compiled.";
-      this.empty.replaceChildren(h("p", {}, `There is no memory plan: ${why}`));
+      this.#empty.replaceChildren(h("p", {}, `There is no memory plan: ${why}`));
       return;
     }
-    const columns = this.columns(half);
+    const columns = this.#columns(half);
     if (!half.memory) {
-      this.said.textContent = `The record has no memory plan of ${half.name}: where its buffers live, and for how long, is not told.`;
-      this.lives.table.show(made, columns.filter(each => ["Buffer", "Type", "A buffer because"].includes(each.name)));
-      this.lives.show(() => null, false);
-      this.pool.element.hidden = this.legend.hidden = true;
+      this.#said.textContent = `The record has no memory plan of ${half.name}: where its buffers live, and for how long, is not told.`;
+      this.#lives.table.show(made, columns.filter(each => ["Buffer", "Type", "A buffer because"].includes(each.name)));
+      this.#lives.show(() => null, false);
+      this.#pool.element.hidden = this.#legend.hidden = true;
       return;
     }
-    this.legend.hidden = false;
+    this.#legend.hidden = false;
     const plan = planOf(half);
-    this.said.replaceChildren(...this.summary(half, plan));
-    this.lives.table.show((half.buffers ?? []).filter(each => each.where), columns);
-    this.lives.show((width, linked) => drawLives(half, plan, looked.compile.id, width, linked), plan.places.length > 0);
+    this.#said.replaceChildren(...this.#summary(half, plan));
+    this.#lives.table.show((half.buffers ?? []).filter(each => each.where), columns);
+    this.#lives.show((width, linked) => drawLives(half, plan, looked.compile.id, width, linked), plan.places.length > 0);
     const pooled = plan.places.filter(each => each.kind === "pool").flatMap(each => each.lives);
-    this.pool.element.hidden = pooled.length === 0;
-    this.pool.table.show(pooled, [offsetColumn(), ...columns.filter(each => ["Buffer", "Size", "Alive", "There because"].includes(each.name))]);
-    this.pool.show((width, linked) => drawPool(half, plan, looked.compile.id, width, linked));
+    this.#pool.element.hidden = pooled.length === 0;
+    this.#pool.table.show(pooled, [offsetColumn(), ...columns.filter(each => ["Buffer", "Size", "Alive", "There because"].includes(each.name))]);
+    this.#pool.show((width, linked) => drawPool(half, plan, looked.compile.id, width, linked));
   }
 
-  private summary(half: HalfData, plan: Plan): string[] {
+  #summary(half: HalfData, plan: Plan): string[] {
     const found = half.memory;
     if (!found) return [];
     const { peak_before: before, peak_after: after, pool } = found;
@@ -118,7 +120,7 @@ class MemoryPane implements Pane {
     return said;
   }
 
-  private columns(half: HalfData): Column<BufferData>[] {
+  #columns(half: HalfData): Column<BufferData>[] {
     const items = half.schedule?.items ?? [];
     const step = (at: number | undefined) => items[at ?? 0]?.id ?? "returned";
     const place = (each: BufferData) => {
@@ -139,17 +141,17 @@ class MemoryPane implements Pane {
         name: "Alive", text: each => (each.first === each.last ? step(each.first) : `${step(each.first)} – ${step(each.last)}`),
         order: each => each.first ?? 0,
       },
-      this.reasonColumn("A buffer because", each => each.why),
-      this.reasonColumn("There because", each => each.where_why),
+      this.#reasonColumn("A buffer because", each => each.why),
+      this.#reasonColumn("There because", each => each.where_why),
     ];
   }
 
-  private reasonColumn(name: string, of: (each: BufferData) => BufferData["why"]): Column<BufferData> {
+  #reasonColumn(name: string, of: (each: BufferData) => BufferData["why"]): Column<BufferData> {
     return {
       name, text: each => becauseText(of(each)), order: each => of(each)?.title ?? null,
       cell: each => {
         const why = of(each);
-        return why ? because(why, this.context) : "";
+        return why ? because(why, this.#context) : "";
       },
     };
   }

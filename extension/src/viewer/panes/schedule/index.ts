@@ -32,140 +32,142 @@ export const schedule: PaneKind = {
 };
 
 class SchedulePane implements Pane {
-  private readonly choice: HalfChoice;
-  private readonly picture: Picture<ItemData>;
-  private readonly verdicts: DataTable<FusionData>;
-  private readonly facets: Facets;
-  private readonly ok: Facets;
-  private readonly text: TextView;
-  private readonly textHead = h("h2", {}, "Loop IR");
-  private readonly answer = h("div", { class: "ex-answer", role: "status" });
-  private readonly selects: readonly [HTMLSelectElement, HTMLSelectElement];
-  private readonly filters: { readonly codes: Signal<readonly string[]>; readonly ok: Signal<readonly string[]> };
-  private readonly empty = h("div", { class: "ex-empty" });
-  private readonly body: HTMLElement;
-  private readonly pair: HTMLElement;
-  private readonly counted = h("p", { class: "ex-say" });
-  private picked: string[] = [];
-  private pairs: Pairs | null = null;
-  private readonly disposers: Dispose[] = [];
+  readonly #choice: HalfChoice;
+  readonly #picture: Picture<ItemData>;
+  readonly #verdicts: DataTable<FusionData>;
+  readonly #facets: Facets;
+  readonly #ok: Facets;
+  readonly #text: TextView;
+  readonly #textHead = h("h2", {}, "Loop IR");
+  readonly #answer = h("div", { class: "ex-answer", role: "status" });
+  readonly #selects: readonly [HTMLSelectElement, HTMLSelectElement];
+  readonly #filters: { readonly codes: Signal<readonly string[]>; readonly ok: Signal<readonly string[]> };
+  readonly #empty = h("div", { class: "ex-empty" });
+  readonly #body: HTMLElement;
+  readonly #pair: HTMLElement;
+  readonly #counted = h("p", { class: "ex-say" });
+  #picked: string[] = [];
+  #pairs: Pairs | null = null;
+  readonly #disposers: Dispose[] = [];
+  readonly #context: Context;
 
-  constructor(into: HTMLElement, private readonly context: Context) {
-    this.choice = new HalfChoice(context);
-    const select = (label: string) => h("select", { class: "ex-field", "aria-label": label, onchange: () => this.pick(this.selects.map(each => each.value)) });
-    this.selects = [select("First operation"), select("Second operation")];
-    const steps = new DataTable<ItemData>("Steps of the schedule", [], context.selection, { keys: item => this.keysOf(item) });
-    this.picture = new Picture("What runs, in order", steps, context.selection, context.setting<Shown>("shown", "drawing"), of => this.clicked(of), this.choice.element);
-    this.verdicts = new DataTable<FusionData>("Verdicts on pairs of operations", [], context.selection, {
-      keys: each => [this.key(each.first), this.key(each.second)],
-      chosen: each => this.pick([each.first, each.second]),
+  constructor(into: HTMLElement, context: Context) {
+    this.#context = context;
+    this.#choice = new HalfChoice(context);
+    const select = (label: string) => h("select", { class: "ex-field", "aria-label": label, onchange: () => this.#pick(this.#selects.map(each => each.value)) });
+    this.#selects = [select("First operation"), select("Second operation")];
+    const steps = new DataTable<ItemData>("Steps of the schedule", [], context.selection, { keys: item => this.#keysOf(item) });
+    this.#picture = new Picture("What runs, in order", steps, context.selection, context.setting<Shown>("shown", "drawing"), of => this.#clicked(of), this.#choice.element);
+    this.#verdicts = new DataTable<FusionData>("Verdicts on pairs of operations", [], context.selection, {
+      keys: each => [this.#key(each.first), this.#key(each.second)],
+      chosen: each => this.#pick([each.first, each.second]),
       look: each => (each.ok ? "ex-yes" : "ex-no"),
     });
-    this.filters = { codes: context.setting<readonly string[]>("reasons", []), ok: context.setting<readonly string[]>("verdict", []) };
-    this.facets = new Facets("Show only these reasons", this.filters.codes);
-    this.ok = new Facets("Show only", this.filters.ok);
-    const side = h("section", { class: "ex-picture ex-loops" }, h("header", {}, this.textHead));
-    this.text = new TextView(side, context);
-    this.pair = this.pairPart();
-    this.body = h(
+    this.#filters = { codes: context.setting<readonly string[]>("reasons", []), ok: context.setting<readonly string[]>("verdict", []) };
+    this.#facets = new Facets("Show only these reasons", this.#filters.codes);
+    this.#ok = new Facets("Show only", this.#filters.ok);
+    const side = h("section", { class: "ex-picture ex-loops" }, h("header", {}, this.#textHead));
+    this.#text = new TextView(side, context);
+    this.#pair = this.#pairPart();
+    this.#body = h(
       "div", { class: "ex-schedule" },
-      h("div", { class: "ex-main" }, this.picture.element, this.pair, this.verdictPart()), side,
+      h("div", { class: "ex-main" }, this.#picture.element, this.#pair, this.#verdictPart()), side,
     );
-    into.append(this.empty, h("div", { class: "ex-pad" }, this.body));
-    const again = () => this.render(this.choice.looked.value);
-    this.disposers.push(
-      this.choice.looked.watch(again),
-      this.filters.codes.watch(() => this.showVerdicts()),
-      this.filters.ok.watch(() => this.showVerdicts()),
+    into.append(this.#empty, h("div", { class: "ex-pad" }, this.#body));
+    const again = () => this.#render(this.#choice.looked.value);
+    this.#disposers.push(
+      this.#choice.looked.watch(again),
+      this.#filters.codes.watch(() => this.#showVerdicts()),
+      this.#filters.ok.watch(() => this.#showVerdicts()),
     );
   }
 
   reveal(what: Key): boolean {
     const { compile, id } = parts(what);
-    if (compile !== this.context.compile.value) return false;
-    this.choice.showWith(half => (half.schedule?.items ?? []).some(item => item.id === id || item.operations.includes(id)));
-    return this.picture.reveal(what);
+    if (compile !== this.#context.compile.value) return false;
+    this.#choice.showWith(half => (half.schedule?.items ?? []).some(item => item.id === id || item.operations.includes(id)));
+    return this.#picture.reveal(what);
   }
 
   exports(): readonly Export[] {
-    const half = this.choice.looked.value?.half.name ?? "schedule";
-    return [...this.picture.exports(`${half}-schedule`), { kind: "txt", name: `${half}-verdicts`, make: async () => this.verdicts.text() }];
+    const half = this.#choice.looked.value?.half.name ?? "schedule";
+    return [...this.#picture.exports(`${half}-schedule`), { kind: "txt", name: `${half}-verdicts`, make: async () => this.#verdicts.text() }];
   }
 
   dispose(): void {
-    this.disposers.forEach(dispose => dispose());
-    for (const each of [this.choice, this.picture, this.verdicts, this.text]) each.dispose();
+    this.#disposers.forEach(dispose => dispose());
+    for (const each of [this.#choice, this.#picture, this.#verdicts, this.#text]) each.dispose();
   }
 
-  private get half(): HalfData | undefined {
-    return this.choice.looked.value?.half;
+  get #half(): HalfData | undefined {
+    return this.#choice.looked.value?.half;
   }
 
-  private key(id: string): Key {
-    return key(this.context.compile.value, id);
+  #key(id: string): Key {
+    return key(this.#context.compile.value, id);
   }
 
-  private keysOf(item: ItemData): Key[] {
-    return [item.id, ...item.operations].map(id => this.key(id));
+  #keysOf(item: ItemData): Key[] {
+    return [item.id, ...item.operations].map(id => this.#key(id));
   }
 
-  private pairPart(): HTMLElement {
-    const swap = tool("⇄", "Swap the two", () => this.pick([this.selects[1].value, this.selects[0].value]));
+  #pairPart(): HTMLElement {
+    const swap = tool("⇄", "Swap the two", () => this.#pick([this.#selects[1].value, this.#selects[0].value]));
     return h(
       "section", { class: "ex-picture" },
       h("header", {}, h("h2", {}, "Why two operations are, or are not, together")),
-      h("div", { class: "ex-pair" }, this.selects[0], swap, this.selects[1], h("span", { class: "ex-unsure" }, "or click two operations in the drawing")),
-      this.answer,
+      h("div", { class: "ex-pair" }, this.#selects[0], swap, this.#selects[1], h("span", { class: "ex-unsure" }, "or click two operations in the drawing")),
+      this.#answer,
     );
   }
 
-  private verdictPart(): HTMLElement {
+  #verdictPart(): HTMLElement {
     return h(
       "section", { class: "ex-picture" },
-      h("header", {}, h("h2", {}, "Verdicts"), this.ok.element),
-      this.facets.element, this.counted, this.verdicts.element,
+      h("header", {}, h("h2", {}, "Verdicts"), this.#ok.element),
+      this.#facets.element, this.#counted, this.#verdicts.element,
     );
   }
 
-  private render(looked: Looked | null): void {
+  #render(looked: Looked | null): void {
     const half = looked?.half;
     const there = (half?.schedule?.items.length ?? 0) > 0;
-    this.empty.hidden = there;
-    this.body.hidden = !there;
+    this.#empty.hidden = there;
+    this.#body.hidden = !there;
     if (!looked || !half || !there) {
-      this.empty.replaceChildren(...this.whyEmpty());
+      this.#empty.replaceChildren(...this.#whyEmpty());
       return;
     }
-    this.pairs = new Pairs(half, {
-      fusionOff: this.context.model.record.value.config["fuse"] === "False",
+    this.#pairs = new Pairs(half, {
+      fusionOff: this.#context.model.record.value.config["fuse"] === "False",
       triesOnlySharing: (looked.compile.engine ?? "explorer") === "explorer",
     });
     const operations = half.schedule?.items.flatMap(each => each.operations) ?? [];
-    this.picture.table.show(half.schedule?.items ?? [], this.columns(half));
-    this.options(half);
-    this.pair.hidden = operations.length < 2;
-    const kept = this.picked.filter(id => operations.includes(id));
+    this.#picture.table.show(half.schedule?.items ?? [], this.#columns(half));
+    this.#options(half);
+    this.#pair.hidden = operations.length < 2;
+    const kept = this.#picked.filter(id => operations.includes(id));
     const first = half.schedule?.fusions[0];
-    this.pick(kept.length === 2 ? kept : first ? [first.first, first.second] : operations.slice(0, 2));
-    this.draw();
-    this.showVerdicts();
-    this.showText(looked);
+    this.#pick(kept.length === 2 ? kept : first ? [first.first, first.second] : operations.slice(0, 2));
+    this.#draw();
+    this.#showVerdicts();
+    this.#showText(looked);
   }
 
-  private whyEmpty(): HTMLElement[] {
-    const compile = this.context.model.compile(this.context.compile.value);
+  #whyEmpty(): HTMLElement[] {
+    const compile = this.#context.model.compile(this.#context.compile.value);
     const failed = compile?.stages?.find(each => each.error);
     if (failed) return [h("p", {}, `There is no schedule: the stage “${failed.name}” failed.`), h("p", {}, failed.error ?? "")];
-    if (compile?.fallback && !compile.halves?.length) return [h("p", {}, "There is no schedule: this runs eagerly."), because(compile.fallback, this.context)];
+    if (compile?.fallback && !compile.halves?.length) return [h("p", {}, "There is no schedule: this runs eagerly."), because(compile.fallback, this.#context)];
     if (compile?.stages?.length) return [h("p", {}, "There is no schedule: nothing here became a graph with operations, or it is still being compiled.")];
     return [h("p", {}, "Nothing was compiled.")];
   }
 
-  private seconds(half: HalfData, item: string): number | null {
+  #seconds(half: HalfData, item: string): number | null {
     return half.kernels?.find(each => each.id === item)?.seconds ?? half.extern_seconds?.[item] ?? null;
   }
 
-  private columns(half: HalfData): Column<ItemData>[] {
+  #columns(half: HalfData): Column<ItemData>[] {
     const order = new Map(half.schedule?.items.map((each, n) => [each.id, n]));
     const kernels = new Map((half.kernels ?? []).map(each => [each.id, each]));
     const operations = new Map((half.operations ?? []).map(each => [each.id, each]));
@@ -186,94 +188,94 @@ class SchedulePane implements Pane {
       { name: "Kept in registers", text: item => (item.internal ?? []).join(", ") },
       { name: "Moves", numeric: true, text: item => (kernels.has(item.id) ? bytes(kernels.get(item.id)?.bytes ?? 0) : ""), order: item => kernels.get(item.id)?.bytes ?? null },
       {
-        name: "Takes", numeric: true, order: item => this.seconds(half, item.id),
+        name: "Takes", numeric: true, order: item => this.#seconds(half, item.id),
         text: item => {
-          const time = this.seconds(half, item.id);
+          const time = this.#seconds(half, item.id);
           return time === null ? "" : seconds(time);
         },
       },
     ];
   }
 
-  private draw(): void {
-    const looked = this.choice.looked.value;
+  #draw(): void {
+    const looked = this.#choice.looked.value;
     if (!looked) return;
-    const facts = { half: looked.half, compile: looked.compile.id, seconds: (item: string) => this.seconds(looked.half, item) };
-    this.picture.show((width, linked) => {
+    const facts = { half: looked.half, compile: looked.compile.id, seconds: (item: string) => this.#seconds(looked.half, item) };
+    this.#picture.show((width, linked) => {
       const drawn = drawSchedule(facts, width, linked);
-      this.markPicked(drawn);
+      this.#markPicked(drawn);
       return drawn;
     });
   }
 
-  private markPicked(within: Element | null): void {
-    within?.querySelectorAll<SVGElement>(".ex-op").forEach(each => each.classList.toggle("ex-picked", this.picked.includes(each.dataset.operation ?? "")));
+  #markPicked(within: Element | null): void {
+    within?.querySelectorAll<SVGElement>(".ex-op").forEach(each => each.classList.toggle("ex-picked", this.#picked.includes(each.dataset.operation ?? "")));
   }
 
-  private options(half: HalfData): void {
-    for (const select of this.selects) {
+  #options(half: HalfData): void {
+    for (const select of this.#selects) {
       select.replaceChildren(...(half.schedule?.items ?? []).map(item =>
         h("optgroup", { label: item.id }, ...item.operations.map(id => h("option", { value: id }, id)))));
     }
   }
 
   /** An operation was clicked: the pair is this one and the one clicked before. */
-  private clicked(of: Key): void {
+  #clicked(of: Key): void {
     const { id } = parts(of);
-    if (!this.half?.operations?.some(each => each.id === id) || id === this.picked[1]) return;
-    this.pick([this.picked[1] ?? id, id]);
+    if (!this.#half?.operations?.some(each => each.id === id) || id === this.#picked[1]) return;
+    this.#pick([this.#picked[1] ?? id, id]);
   }
 
-  private pick(pair: readonly string[]): void {
+  #pick(pair: readonly string[]): void {
     const [first = "", second = ""] = pair;
-    this.picked = [first, second];
-    this.selects[0].value = first;
-    this.selects[1].value = second;
-    this.answer.replaceChildren(...(this.pairs && first && second ? this.told(this.pairs.explain(first, second)) : []));
-    this.markPicked(this.picture.element);
+    this.#picked = [first, second];
+    this.#selects[0].value = first;
+    this.#selects[1].value = second;
+    this.#answer.replaceChildren(...(this.#pairs && first && second ? this.#told(this.#pairs.explain(first, second)) : []));
+    this.#markPicked(this.#picture.element);
   }
 
-  private told({ together, headline, statements }: Explanation): HTMLElement[] {
+  #told({ together, headline, statements }: Explanation): HTMLElement[] {
     const standing = { recorded: "recorded", inferred: "follows from the record", unknown: "the record does not tell" };
     return [
       h("p", { class: together ? "ex-yes" : "ex-no" }, h("strong", {}, headline)),
       h("ul", { class: "ex-list" }, ...statements.map(each => h(
-        "li", {}, h("span", {}, each.text, " "), each.why ? because(each.why, this.context) : null,
+        "li", {}, h("span", {}, each.text, " "), each.why ? because(each.why, this.#context) : null,
         h("span", { class: `ex-standing ex-${each.standing}` }, standing[each.standing]),
       ))),
     ];
   }
 
-  private showVerdicts(): void {
-    const all = this.half?.schedule?.fusions ?? [];
-    const wanted = this.filters;
+  #showVerdicts(): void {
+    const all = this.#half?.schedule?.fusions ?? [];
+    const wanted = this.#filters;
     const byOk = (each: FusionData) => (each.ok ? "yes" : "no");
     const passes = (chosen: readonly string[], id: string) => chosen.length === 0 || chosen.includes(id);
     const okay = all.filter(each => passes(wanted.ok.value, byOk(each)));
     const codes = new Set(okay.map(each => each.why.code));
     const chosen = wanted.codes.value.filter(each => codes.has(each));
     const rows = okay.filter(each => passes(chosen, each.why.code));
-    this.ok.show(facetsOf(all, byOk, each => (each.ok ? "together" : "apart")));
-    this.facets.show(facetsOf(okay, each => each.why.code, each => each.why.title));
+    this.#ok.show(facetsOf(all, byOk, each => (each.ok ? "together" : "apart")));
+    this.#facets.show(facetsOf(okay, each => each.why.code, each => each.why.title));
     const made = all.filter(each => each.ok).length;
-    this.counted.textContent = all.length === 0
+    this.#counted.textContent = all.length === 0
       ? "No pair of operations was tried."
       : `${count(all.length, "pair")} with a verdict, ${made} together (${percent(made / all.length)}); ${rows.length} shown. `
         + "What is told is the last verdict on two operations as they stood in their kernels by then.";
-    this.verdicts.show(rows, [
+    this.#verdicts.show(rows, [
       { name: "Verdict", text: each => (each.ok ? "together" : "apart"), cell: each => h("span", { class: each.ok ? "ex-yes" : "ex-no" }, each.ok ? "✓ together" : "✕ apart"), order: each => (each.ok ? 0 : 1) },
       { name: "First", text: each => each.first, cell: each => h("code", {}, each.first), order: each => each.first },
       { name: "Second", text: each => each.second, cell: each => h("code", {}, each.second), order: each => each.second },
-      { name: "Because", text: each => becauseText(each.why), cell: each => because(each.why, this.context), order: each => each.why.title },
+      { name: "Because", text: each => becauseText(each.why), cell: each => because(each.why, this.#context), order: each => each.why.title },
       { name: "Saves", title: "Bytes of memory traffic that joining the two saves, as scored", numeric: true, text: each => (each.score ? bytes(each.score) : ""), order: each => each.score || null },
     ]);
   }
 
-  private showText({ compile, half }: Looked): void {
+  #showText({ compile, half }: Looked): void {
     const stages = (compile.stages ?? []).filter(each => each.half === half.name);
     const stage = ["order", "fuse", "separate", "lower"].map(name => stages.find(each => each.name === name)).find(each => each);
     const body = stage ? artifact(compile, stage).body : null;
-    this.textHead.textContent = stage ? `Loop IR after “${stage.name}”` : "Loop IR";
-    this.text.show({ rows: rowsOf(body, compile, this.context.model), language: body?.language ?? "text", label: "Loop IR of the schedule" });
+    this.#textHead.textContent = stage ? `Loop IR after “${stage.name}”` : "Loop IR";
+    this.#text.show({ rows: rowsOf(body, compile, this.#context.model), language: body?.language ?? "text", label: "Loop IR of the schedule" });
   }
 }

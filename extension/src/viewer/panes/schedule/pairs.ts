@@ -22,35 +22,37 @@ export interface Known {
 }
 
 export class Pairs {
-  private readonly operations: ReadonlyMap<string, OperationData>;
-  private readonly homes = new Map<string, ItemData>();
-  private readonly fusions: readonly FusionData[];
-  private readonly storage: (buffer: string) => string;
-  private readonly after: ReadonlyMap<string, ReadonlyMap<string, string>>;
+  readonly #operations: ReadonlyMap<string, OperationData>;
+  readonly #homes = new Map<string, ItemData>();
+  readonly #fusions: readonly FusionData[];
+  readonly #storage: (buffer: string) => string;
+  readonly #after: ReadonlyMap<string, ReadonlyMap<string, string>>;
+  readonly #known: Known;
 
-  constructor(half: HalfData, private readonly known: Known) {
-    this.operations = new Map((half.operations ?? []).map(each => [each.id, each]));
-    for (const item of half.schedule?.items ?? []) for (const id of item.operations) this.homes.set(id, item);
-    this.fusions = half.schedule?.fusions ?? [];
-    this.storage = storageOf(half);
-    this.after = this.users(half.schedule?.items ?? []);
+  constructor(half: HalfData, known: Known) {
+    this.#known = known;
+    this.#operations = new Map((half.operations ?? []).map(each => [each.id, each]));
+    for (const item of half.schedule?.items ?? []) for (const id of item.operations) this.#homes.set(id, item);
+    this.#fusions = half.schedule?.fusions ?? [];
+    this.#storage = storageOf(half);
+    this.#after = this.#users(half.schedule?.items ?? []);
   }
 
   explain(first: string, second: string): Explanation {
-    const [one, other] = [this.homes.get(first), this.homes.get(second)];
+    const [one, other] = [this.#homes.get(first), this.#homes.get(second)];
     if (!one || !other) {
       const missing = one ? second : first;
       return apart("Not in this schedule", [{ standing: "inferred", text: `No step of the schedule runs ${missing}.` }]);
     }
     if (first === second) return { together: true, headline: "The same operation", statements: [] };
-    return one === other ? this.together(first, second, one) : this.apart(first, second, one, other);
+    return one === other ? this.#together(first, second, one) : this.#apart(first, second, one, other);
   }
 
-  private together(first: string, second: string, item: ItemData): Explanation {
+  #together(first: string, second: string, item: ItemData): Explanation {
     const headline = `Together, in ${item.id}`;
-    const own = this.verdict(first, second);
+    const own = this.#verdict(first, second);
     if (own) return { together: true, headline, statements: [recorded(own)] };
-    const path = this.joined(first, second, new Set(item.operations));
+    const path = this.#joined(first, second, new Set(item.operations));
     if (path) {
       const text = "No pair of these two was joined itself: each was joined with others that the other was joined with.";
       return { together: true, headline, statements: [{ standing: "inferred", text }, ...path.map(recorded)] };
@@ -59,31 +61,31 @@ export class Pairs {
     return { together: true, headline, statements: [{ standing: "unknown", text }] };
   }
 
-  private apart(first: string, second: string, one: ItemData, other: ItemData): Explanation {
+  #apart(first: string, second: string, one: ItemData, other: ItemData): Explanation {
     const headline = `Apart, in ${one.id} and ${other.id}`;
-    const own = this.verdict(first, second);
+    const own = this.#verdict(first, second);
     if (own) return apart(headline, [recorded(own)]);
-    const called = [first, second].map(id => this.operations.get(id)).filter(each => each?.kind === "extern");
+    const called = [first, second].map(id => this.#operations.get(id)).filter(each => each?.kind === "extern");
     if (called.length > 0) {
       const names = called.map(each => `${each?.id} calls ${each?.target}`).join(", and ");
       return apart(headline, [{ standing: "inferred", text: `A library call runs as it is, so nothing is fused into it: ${names}.` }]);
     }
-    if (this.known.fusionOff) return apart(headline, [{ standing: "inferred", text: "Fusion was switched off for this compile." }]);
-    const between = this.fusions.filter(each => this.links(each, one, other));
+    if (this.#known.fusionOff) return apart(headline, [{ standing: "inferred", text: "Fusion was switched off for this compile." }]);
+    const between = this.#fusions.filter(each => this.#links(each, one, other));
     const statements: Statement[] = between.map(recorded);
-    const path = this.path(one.id, other.id) ?? this.path(other.id, one.id);
+    const path = this.#path(one.id, other.id) ?? this.#path(other.id, one.id);
     if (path) statements.push({ standing: "inferred", text: `One kernel of both would have to run before and after a third: ${path}.` });
     if (between.length > 0) {
       const text = `These two were not tried with each other. Their kernels were, through ${between.length === 1 ? "this pair" : "these pairs"}:`;
       return apart(headline, [{ standing: "inferred", text }, ...statements]);
     }
-    return apart(headline, [...statements, this.untried(one, other)]);
+    return apart(headline, [...statements, this.#untried(one, other)]);
   }
 
-  private untried(one: ItemData, other: ItemData): Statement {
-    const others = this.touched(other);
-    const shared = [...this.touched(one)].filter(each => others.has(each));
-    if (shared.length === 0 && this.known.triesOnlySharing) {
+  #untried(one: ItemData, other: ItemData): Statement {
+    const others = this.#touched(other);
+    const shared = [...this.#touched(one)].filter(each => others.has(each));
+    if (shared.length === 0 && this.#known.triesOnlySharing) {
       const text = `No pair of them was tried: ${one.id} and ${other.id} touch no buffer in common, and only what shares one is tried.`;
       return { standing: "inferred", text };
     }
@@ -92,19 +94,19 @@ export class Pairs {
     return { standing: "unknown", text };
   }
 
-  private verdict(first: string, second: string): FusionData | undefined {
+  #verdict(first: string, second: string): FusionData | undefined {
     const both = (each: FusionData) => (each.first === first && each.second === second) || (each.first === second && each.second === first);
-    return this.fusions.find(both);
+    return this.#fusions.find(both);
   }
 
-  private links(each: FusionData, one: ItemData, other: ItemData): boolean {
-    const [a, b] = [this.homes.get(each.first), this.homes.get(each.second)];
+  #links(each: FusionData, one: ItemData, other: ItemData): boolean {
+    const [a, b] = [this.#homes.get(each.first), this.#homes.get(each.second)];
     return (a === one && b === other) || (a === other && b === one);
   }
 
   /** The fewest verdicts that joined two operations through others of the same kernel. */
-  private joined(first: string, second: string, members: ReadonlySet<string>): FusionData[] | null {
-    const edges = this.fusions.filter(each => each.ok && members.has(each.first) && members.has(each.second));
+  #joined(first: string, second: string, members: ReadonlySet<string>): FusionData[] | null {
+    const edges = this.#fusions.filter(each => each.ok && members.has(each.first) && members.has(each.second));
     const reached = new Map<string, readonly FusionData[]>([[first, []]]);
     for (const [at, path] of reached) {
       if (at === second) return [...path];
@@ -117,16 +119,16 @@ export class Pairs {
   }
 
   /** A way from what one item makes to what another reads that leads through a third, in words. */
-  private path(from: string, to: string): string | null {
+  #path(from: string, to: string): string | null {
     const reached = new Map<string, readonly string[]>();
-    const pending: [string, readonly string[]][] = [...(this.after.get(from) ?? [])]
+    const pending: [string, readonly string[]][] = [...(this.#after.get(from) ?? [])]
       .filter(([id]) => id !== to)
       .map(([id, buffer]) => [id, [`${id} needs ${buffer} of ${from}`]]);
     for (let next = pending.shift(); next; next = pending.shift()) {
       const [at, words] = next;
       if (reached.has(at)) continue;
       reached.set(at, words);
-      for (const [id, buffer] of this.after.get(at) ?? []) {
+      for (const [id, buffer] of this.#after.get(at) ?? []) {
         const said = [...words, `${id} needs ${buffer} of ${at}`];
         if (id === to) return said.join(", ");
         pending.push([id, said]);
@@ -136,13 +138,13 @@ export class Pairs {
   }
 
   /** For each item, those that read what it makes, with a buffer that they read. */
-  private users(items: readonly ItemData[]): Map<string, Map<string, string>> {
+  #users(items: readonly ItemData[]): Map<string, Map<string, string>> {
     const makers = new Map<string, string>();
-    for (const item of items) for (const id of item.operations) for (const buffer of this.operations.get(id)?.writes ?? []) makers.set(buffer, item.id);
+    for (const item of items) for (const id of item.operations) for (const buffer of this.#operations.get(id)?.writes ?? []) makers.set(buffer, item.id);
     const found = new Map<string, Map<string, string>>(items.map(item => [item.id, new Map()]));
     for (const item of items) {
       for (const id of item.operations) {
-        for (const buffer of this.operations.get(id)?.reads ?? []) {
+        for (const buffer of this.#operations.get(id)?.reads ?? []) {
           const maker = makers.get(buffer);
           if (maker !== undefined && maker !== item.id) found.get(maker)?.set(item.id, buffer);
         }
@@ -151,9 +153,9 @@ export class Pairs {
     return found;
   }
 
-  private touched(item: ItemData): Set<string> {
-    const operations = item.operations.map(id => this.operations.get(id));
-    return new Set(operations.flatMap(each => [...(each?.reads ?? []), ...(each?.writes ?? [])]).map(this.storage));
+  #touched(item: ItemData): Set<string> {
+    const operations = item.operations.map(id => this.#operations.get(id));
+    return new Set(operations.flatMap(each => [...(each?.reads ?? []), ...(each?.writes ?? [])]).map(this.#storage));
   }
 }
 

@@ -34,52 +34,54 @@ const LOOKS: { readonly [part in Part]: { readonly look: string; readonly patter
 };
 
 class TimelinePane implements Pane {
-  private readonly picture: Picture<Row>;
-  private readonly zoom = new Signal<readonly [number, number] | null>(null);
-  private readonly waits: Signal<boolean>;
-  private readonly roving = new Roving();
-  private readonly said = h("p", { class: "ex-say" });
-  private readonly whole = button("ex-action", "Whole", () => (this.zoom.value = null));
-  private readonly empty = h("div", { class: "ex-empty" }, h("p", {}, "Nothing was compiled yet."));
-  private readonly body: HTMLElement;
-  private marks = new Map<SVGElement, Span>();
-  private readonly disposers: Dispose[] = [];
+  readonly #picture: Picture<Row>;
+  readonly #zoom = new Signal<readonly [number, number] | null>(null);
+  readonly #waits: Signal<boolean>;
+  readonly #roving = new Roving();
+  readonly #said = h("p", { class: "ex-say" });
+  readonly #whole = button("ex-action", "Whole", () => (this.#zoom.value = null));
+  readonly #empty = h("div", { class: "ex-empty" }, h("p", {}, "Nothing was compiled yet."));
+  readonly #body: HTMLElement;
+  #marks = new Map<SVGElement, Span>();
+  readonly #disposers: Dispose[] = [];
+  readonly #context: Context;
 
-  constructor(into: HTMLElement, private readonly context: Context) {
-    this.waits = context.setting<boolean>("waits", false);
+  constructor(into: HTMLElement, context: Context) {
+    this.#context = context;
+    this.#waits = context.setting<boolean>("waits", false);
     const table = new DataTable<Row>("Compile time by stage", [
       { name: "Compile", text: row => row.compile.id, order: row => row.compile.id },
       {
         name: "Stage", text: row => (row.stage ? "  ".repeat(1 + row.stage.depth) : row.build ? "    " : row.from === null ? "  " : "") + row.name,
-        cell: row => (row.stage ? button("ex-reason", row.name, () => this.look(row)) : row.from !== null ? h("strong", {}, row.name) : row.name),
+        cell: row => (row.stage ? button("ex-reason", row.name, () => this.#look(row)) : row.from !== null ? h("strong", {}, row.name) : row.name),
       },
       { name: "Began", numeric: true, text: row => (row.from === null ? "" : seconds(row.from)), order: row => row.from },
       { name: "Took", numeric: true, text: row => seconds(row.seconds), order: row => row.seconds },
       { name: "Share", numeric: true, text: row => percent(row.seconds / Math.max(row.compile.seconds, 1e-12)), order: row => row.seconds / Math.max(row.compile.seconds, 1e-12) },
       { name: "Note", text: row => row.note },
     ], context.selection);
-    const waiting = h("input", { type: "checkbox", checked: this.waits.value, onchange: () => (this.waits.value = waiting.checked) });
-    this.picture = new Picture(
+    const waiting = h("input", { type: "checkbox", checked: this.#waits.value, onchange: () => (this.#waits.value = waiting.checked) });
+    this.#picture = new Picture(
       "Compile time", table, context.selection, context.setting<Shown>("shown", "drawing"), undefined,
-      this.whole, h("label", { class: "ex-check" }, waiting, "with the time between compiles"),
+      this.#whole, h("label", { class: "ex-check" }, waiting, "with the time between compiles"),
     );
-    this.picture.element.insertBefore(this.said, this.picture.element.children[1] ?? null);
-    this.picture.element.append(legend());
-    this.body = h("div", { class: "ex-pad" }, this.picture.element);
-    into.append(this.empty, this.body);
-    const { element } = this.picture;
-    element.addEventListener("click", event => this.clicked(event));
-    element.addEventListener("dblclick", event => this.zoomTo(this.spanOf(event.target)));
+    this.#picture.element.insertBefore(this.#said, this.#picture.element.children[1] ?? null);
+    this.#picture.element.append(legend());
+    this.#body = h("div", { class: "ex-pad" }, this.#picture.element);
+    into.append(this.#empty, this.#body);
+    const { element } = this.#picture;
+    element.addEventListener("click", event => this.#clicked(event));
+    element.addEventListener("dblclick", event => this.#zoomTo(this.#spanOf(event.target)));
     element.addEventListener("focusin", event => {
-      const focused = this.markOf(event.target);
-      if (focused) this.roving.focused(focused);
+      const focused = this.#markOf(event.target);
+      if (focused) this.#roving.focused(focused);
     });
-    element.addEventListener("keydown", event => this.key(event));
-    this.disposers.push(
-      context.model.record.watch(() => this.render()),
-      this.zoom.watch(() => this.render()),
-      this.waits.watch(() => this.render()),
-      context.stage.watch(() => this.showCurrent()),
+    element.addEventListener("keydown", event => this.#key(event));
+    this.#disposers.push(
+      context.model.record.watch(() => this.#render()),
+      this.#zoom.watch(() => this.#render()),
+      this.#waits.watch(() => this.#render()),
+      context.stage.watch(() => this.#showCurrent()),
     );
   }
 
@@ -88,33 +90,33 @@ class TimelinePane implements Pane {
   }
 
   exports(): readonly Export[] {
-    return this.body.hidden ? [] : this.picture.exports(`${this.context.model.record.value.title.replace(/\W+/g, "_")}-timeline`);
+    return this.#body.hidden ? [] : this.#picture.exports(`${this.#context.model.record.value.title.replace(/\W+/g, "_")}-timeline`);
   }
 
   dispose(): void {
-    this.disposers.forEach(dispose => dispose());
-    this.picture.dispose();
+    this.#disposers.forEach(dispose => dispose());
+    this.#picture.dispose();
   }
 
-  private render(): void {
-    const record = this.context.model.record.value;
+  #render(): void {
+    const record = this.#context.model.record.value;
     const found = timelineOf(record);
-    this.empty.hidden = found.spans.length > 0;
-    this.body.hidden = found.spans.length === 0;
+    this.#empty.hidden = found.spans.length > 0;
+    this.#body.hidden = found.spans.length === 0;
     if (found.spans.length === 0) return;
-    this.whole.hidden = this.zoom.value === null;
-    this.said.textContent = summary(found);
-    this.picture.table.show(tableOf(record));
-    this.picture.show(width => this.draw(found, width));
-    this.showCurrent();
+    this.#whole.hidden = this.#zoom.value === null;
+    this.#said.textContent = summary(found);
+    this.#picture.table.show(tableOf(record));
+    this.#picture.show(width => this.#draw(found, width));
+    this.#showCurrent();
   }
 
-  private draw(found: Timeline, width: number): SVGSVGElement {
-    this.roving.clear();
-    this.marks = new Map();
-    const at = (moment: number) => (this.waits.value ? moment : compilingBefore(found.busy, moment));
+  #draw(found: Timeline, width: number): SVGSVGElement {
+    this.#roving.clear();
+    this.#marks = new Map();
+    const at = (moment: number) => (this.#waits.value ? moment : compilingBefore(found.busy, moment));
     const all = Math.max(...found.spans.map(each => at(each.from + each.seconds)), 1e-9);
-    const [from, to] = this.zoom.value ?? [0, all];
+    const [from, to] = this.#zoom.value ?? [0, all];
     const x = linear(from, to, 8, width - 34, Math.floor(width / 120));
     const bottom = found.rows * ROW + 4;
     const patterns = new Patterns();
@@ -127,15 +129,15 @@ class TimelinePane implements Pane {
       const y = span.row * ROW;
       const failed = span.stage?.error || (!span.stage && span.compile.error);
       const name = `${span.name}: ${seconds(span.seconds)}${failed ? ", failed" : ""}`;
-      const builds = this.builds(span);
+      const builds = this.#builds(span);
       const label = fitted(`${failed ? "✗ " : ""}${span.name} ${seconds(span.seconds)}${builds}`, wide - 8) || fitted(span.name, wide - 6);
       const bar = mark(
         name + builds, `ex-span${span.stage ? "" : " ex-whole"}${failed ? " ex-failed" : ""}`,
         block(patterns, span.stage ? pattern : "plain", left, y, wide, BAR, span.stage ? look : "ex-tone-none"),
         svg("text", { class: "ex-span-name", x: left + 4, y: y + 14.5 }, label),
       );
-      this.marks.set(bar, span);
-      this.roving.add(bar);
+      this.#marks.set(bar, span);
+      this.#roving.add(bar);
       return [bar];
     });
     const axis = across(x, bottom, bottom, seconds);
@@ -143,7 +145,7 @@ class TimelinePane implements Pane {
   }
 
   /** What a build stage ran: the tools, and whether their work was found in the cache. */
-  private builds(span: Span): string {
+  #builds(span: Span): string {
     const half = span.stage?.name === "build" ? span.compile.halves?.find(each => each.name === span.stage?.half) : undefined;
     const builds = half?.builds ?? [];
     if (builds.length === 0) return "";
@@ -152,55 +154,55 @@ class TimelinePane implements Pane {
     return ` (${tools}${cached === builds.length ? ", from the cache" : cached > 0 ? `, ${cached} of ${builds.length} from the cache` : ""})`;
   }
 
-  private showCurrent(): void {
-    for (const [mark, span] of this.marks) {
-      mark.classList.toggle("ex-current", span.stage !== undefined && span.stage.id === this.context.stage.value && span.compile.id === this.context.compile.value);
+  #showCurrent(): void {
+    for (const [mark, span] of this.#marks) {
+      mark.classList.toggle("ex-current", span.stage !== undefined && span.stage.id === this.#context.stage.value && span.compile.id === this.#context.compile.value);
     }
   }
 
-  private markOf(target: EventTarget | null): SVGElement | null {
+  #markOf(target: EventTarget | null): SVGElement | null {
     const mark = target instanceof Element ? target.closest<SVGElement>(".ex-span") : null;
-    return mark && this.marks.has(mark) ? mark : null;
+    return mark && this.#marks.has(mark) ? mark : null;
   }
 
-  private spanOf(target: EventTarget | null): Span | undefined {
-    const mark = this.markOf(target);
-    return mark ? this.marks.get(mark) : undefined;
+  #spanOf(target: EventTarget | null): Span | undefined {
+    const mark = this.#markOf(target);
+    return mark ? this.#marks.get(mark) : undefined;
   }
 
-  private clicked(event: Event): void {
-    const span = this.spanOf(event.target);
-    if (span) this.look(span);
+  #clicked(event: Event): void {
+    const span = this.#spanOf(event.target);
+    if (span) this.#look(span);
   }
 
-  private look({ compile, stage }: Pick<Span, "compile" | "stage">): void {
-    this.context.compile.value = compile.id;
-    if (stage) this.context.stage.value = stage.id;
+  #look({ compile, stage }: Pick<Span, "compile" | "stage">): void {
+    this.#context.compile.value = compile.id;
+    if (stage) this.#context.stage.value = stage.id;
   }
 
-  private zoomTo(span: Span | undefined): void {
+  #zoomTo(span: Span | undefined): void {
     if (!span) return;
-    const { busy } = timelineOf(this.context.model.record.value);
-    const at = (moment: number) => (this.waits.value ? moment : compilingBefore(busy, moment));
+    const { busy } = timelineOf(this.#context.model.record.value);
+    const at = (moment: number) => (this.#waits.value ? moment : compilingBefore(busy, moment));
     const [from, to] = [at(span.from), at(span.from + span.seconds)];
-    if (to > from) this.zoomBeside(span, [from, to]);
+    if (to > from) this.#zoomBeside(span, [from, to]);
   }
 
   /** What was focused is focused again in the drawing that is made anew. */
-  private zoomBeside(span: Span, to: readonly [number, number] | null): void {
-    this.zoom.value = to;
+  #zoomBeside(span: Span, to: readonly [number, number] | null): void {
+    this.#zoom.value = to;
     const same = (each: Span) => each.compile === span.compile && each.stage === span.stage;
-    [...this.marks].find(([, each]) => same(each))?.[0].focus();
+    [...this.#marks].find(([, each]) => same(each))?.[0].focus();
   }
 
-  private key(event: KeyboardEvent): void {
-    const mark = this.markOf(event.target);
-    const span = this.spanOf(event.target);
+  #key(event: KeyboardEvent): void {
+    const mark = this.#markOf(event.target);
+    const span = this.#spanOf(event.target);
     if (!mark || !span || event.altKey || event.ctrlKey || event.metaKey) return;
-    if (event.key === "Enter" || event.key === " ") this.look(span);
-    else if (event.key === "z") this.zoomTo(span);
-    else if (event.key === "Escape" && this.zoom.value) this.zoomBeside(span, null);
-    else if (!this.roving.key(event, mark)) return;
+    if (event.key === "Enter" || event.key === " ") this.#look(span);
+    else if (event.key === "z") this.#zoomTo(span);
+    else if (event.key === "Escape" && this.#zoom.value) this.#zoomBeside(span, null);
+    else if (!this.#roving.key(event, mark)) return;
     event.preventDefault();
     event.stopPropagation();
   }

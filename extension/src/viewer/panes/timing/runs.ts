@@ -23,20 +23,20 @@ export interface Run {
 
 export class Runs {
   readonly all = new Signal<readonly Run[]>([]);
-  private asked = 0;
+  #asked = 0;
 
   /** The record's own timing: what was measured when it was made. */
   recorded(timing: TimingData | null | undefined): void {
     const own = this.find("");
-    if (timing && own?.timing !== timing) this.put({ ...blank("", {}), timing, state: "ended" });
+    if (timing && own?.timing !== timing) this.#put({ ...blank("", {}), timing, state: "ended" });
     else if (!timing && own?.timing) this.all.value = this.all.value.filter(each => each.id !== "");
   }
 
   /** A run with other sizes was asked for. Gives its id, which no other page on the same kernel has. */
   start(shapes: Shapes): string {
-    const name = `run ${++this.asked}`;
+    const name = `run ${++this.#asked}`;
     const id = `${name} ${Math.random().toString(36).slice(2)}`;
-    this.put({ ...blank(id, shapes, name), doing: "asked for" });
+    this.#put({ ...blank(id, shapes, name), doing: "asked for" });
     return id;
   }
 
@@ -47,23 +47,23 @@ export class Runs {
         if (!run || run.timing) return;
         const samples = new Map(run.samples);
         samples.set(message.name, [...(samples.get(message.name) ?? []), ...message.seconds]);
-        this.put({ ...run, samples, state: "running" });
+        this.#put({ ...run, samples, state: "running" });
         break;
       }
       case "timed": {
         const run = this.find(message.run) ?? (message.run === "" ? blank("", {}) : undefined);
-        if (run) this.put({ ...run, timing: message.timing, state: "ended", doing: "" });
+        if (run) this.#put({ ...run, timing: message.timing, state: "ended", doing: "" });
         break;
       }
       case "running": {
         const run = this.running;
-        if (run) this.put({ ...run, doing: message.what || message.stage });
+        if (run) this.#put({ ...run, doing: message.what || message.stage });
         break;
       }
       case "done": {
         const run = message.run ? this.find(message.run) : this.running;
         if (!run || run.state !== "running") return;
-        this.put({ ...run, state: message.error || !run.timing ? "failed" : "ended", error: message.error || "it ended without a result", doing: "" });
+        this.#put({ ...run, state: message.error || !run.timing ? "failed" : "ended", error: message.error || "it ended without a result", doing: "" });
         break;
       }
     }
@@ -71,7 +71,7 @@ export class Runs {
 
   /** The kernel went away: what was under way will not end. */
   lost(): void {
-    for (const run of this.all.value) if (run.state === "running") this.put({ ...run, state: "failed", error: "the kernel is gone", doing: "" });
+    for (const run of this.all.value) if (run.state === "running") this.#put({ ...run, state: "failed", error: "the kernel is gone", doing: "" });
   }
 
   get running(): Run | undefined {
@@ -82,7 +82,7 @@ export class Runs {
     return this.all.value.find(each => each.id === id);
   }
 
-  private put(run: Run): void {
+  #put(run: Run): void {
     const there = this.all.value.some(each => each.id === run.id);
     this.all.value = there ? this.all.value.map(each => (each.id === run.id ? run : each)) : [...this.all.value, run];
   }

@@ -31,7 +31,7 @@ export class Sizes {
   set(which: Dim, size: number): void {
     const wanted = Math.min(Math.max(Math.round(size), 1), MOST);
     if (!Number.isFinite(wanted)) return;
-    const original = this.originally(which);
+    const original = this.#originally(which);
     const moves = (argument: Argument, dim: number) =>
       (argument.name === which.argument && dim === which.dim)
       || (this.tied.value && original > 1 && argument.shape[dim] === original);
@@ -50,7 +50,7 @@ export class Sizes {
     return this.args.reduce((sum, each) => sum + bytesOf(each.dtype) * (this.shapes.value[each.name] ?? []).reduce((a, b) => a * b, 1), 0);
   }
 
-  private originally(which: Dim): number {
+  #originally(which: Dim): number {
     return this.args.find(each => each.name === which.argument)?.shape[which.dim] ?? 1;
   }
 }
