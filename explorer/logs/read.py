@@ -13,6 +13,7 @@ from pathlib import Path
 from explorer.ir.record import RecordData
 from explorer.logs import folder
 from explorer.logs.entries import HEAD, entries
+from explorer.logs.ranks import rank_of
 from explorer.logs.trace import Reader
 
 LARGEST = 1 << 29
@@ -33,7 +34,7 @@ def read(path: Path) -> tuple[RecordData, ...]:
         return (_trace(path),)
     logs = [each for each in sorted(path.rglob("*")) if each.is_file() and _inside(each, path) and _is_trace(each)]
     if logs:
-        return tuple(sorted(map(_trace, logs), key=_rank))
+        return tuple(sorted(map(_trace, logs), key=_order))
     if any(folder.models(path)):
         return (folder.record(path, _created(path)),)
     raise LogError(
@@ -78,9 +79,9 @@ def _inside(path: Path, folder: Path) -> bool:
     return path.resolve().is_relative_to(folder.resolve())
 
 
-def _rank(record: RecordData) -> tuple[int, str]:
-    last = record.title.rpartition(", rank ")[2]
-    return (int(last), record.title) if last.isdigit() else (-1, record.title)
+def _order(record: RecordData) -> tuple[int, str]:
+    rank = rank_of(record)
+    return (-1 if rank is None else rank, record.title)
 
 
 def _created(path: Path) -> str:

@@ -96,7 +96,9 @@ class Reader:
             if isinstance(each, Damage):
                 self._damage.append(each)
                 continue
-            self.rank = each.rank if self.rank is None else self.rank
+            if self.rank is None and each.rank is not None:
+                self.rank = each.rank
+                self._environment["rank"] = str(each.rank)
             try:
                 self._take(each)
             except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:

@@ -7,30 +7,20 @@ record, and the instruction set.
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import msgspec
 
 from explorer.bytecode.ops import OPS
-from explorer.ir import record
+from explorer.ir import methods, ranks, record
 from explorer.notebook import protocol
 from explorer.view.typescript import checks, declarations, union
 
 HEAD = "// Made from {} by `python -m explorer.notebook.types`; edit that file instead.\n\n"
 COMBINED = (
-    "again",
-    "type Check",
-    "either",
-    "entries",
-    "flag",
-    "list",
-    "maybe",
-    "real",
-    "row",
-    "shape",
-    "text",
-    "whole",
-)
+    "again", "Check", "either", "entries", "flag", "list", "maybe", "one", "real", "row", "shape", "text", "whole"
+)  # fmt: skip
 """Of extension/src/viewer/check.ts."""
 
 VIEWER = Path(__file__).parent.parent.parent / "extension" / "src" / "viewer"
@@ -50,11 +40,43 @@ def texts() -> dict[str, str]:
     messages += 'import type { CompileData, RecordData, StageData, TimingData } from "./record";\n\n'
     messages += declarations(structs(protocol, protocol.Message)) + "\n"
     messages += union("ToPage", protocol.TO_PAGE) + union("ToKernel", protocol.TO_KERNEL)
-    kinds = HEAD.format("explorer/ir/record.py")
-    kinds += f'import {{ {", ".join(COMBINED)} }} from "./check";\n\n'
-    kinds += checks(structs(record, record.Data))
+    kinds = HEAD.format("explorer/ir/record.py") + _checks(structs(record, record.Data), ".")
     instructions = HEAD.format("explorer/bytecode/ops.py") + ops()
-    return {"record.ts": records, "kinds.ts": kinds, "protocol.ts": messages, "ops.ts": instructions}
+    return {
+        "record.ts": records,
+        "kinds.ts": kinds,
+        "protocol.ts": messages,
+        "ops.ts": instructions,
+        **_beside_records("methods", methods, methods.METHODS_VERSION, methods.METHODS_MIME),
+        **_beside_records("ranks", ranks, ranks.RANKS_VERSION, ranks.RANKS_MIME),
+    }
+
+
+def _beside_records(name: str, module: object, version: int, mime: str) -> dict[str, str]:
+    """The types and the checks of data that holds records or parts of them, in a folder of its own."""
+    head, found = HEAD.format(f"explorer/ir/{name}.py"), structs(module, record.Data)
+    types = declarations(found)
+    data = head + _imports("import type", types, "../record")
+    data += f'export const VERSION = {version};\nexport const MIME = "{mime}";\n\n{types}'
+    return {f"{name}/data.ts": data, f"{name}/kinds.ts": head + _checks(found, "..")}
+
+
+def _checks(found: list[type[msgspec.Struct]], top: str) -> str:
+    text = checks(found)
+    used = ", ".join(f"type {name}" if name == "Check" else name for name in COMBINED if _names(name, text))
+    imports = f'import {{ {used} }} from "{top}/check";\n'
+    imports += "\n" if top == "." else _imports("import", text, f"{top}/kinds")
+    return imports + text
+
+
+def _imports(how: str, text: str, path: str) -> str:
+    """The import of what a text names of the record."""
+    used = (each.__name__ for each in structs(record, record.Data) if _names(each.__name__, text))
+    return f'{how} {{ {", ".join(used)} }} from "{path}";\n\n'
+
+
+def _names(name: str, text: str) -> bool:
+    return re.search(rf"\b{name}\b", text) is not None
 
 
 def ops() -> str:

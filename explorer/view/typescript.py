@@ -4,6 +4,7 @@ fields with a default are optional, as msgspec leaves them out."""
 from __future__ import annotations
 
 import inspect
+import json
 import types
 from collections.abc import Iterable
 from typing import Any, Literal, Union, get_args, get_origin
@@ -55,6 +56,8 @@ def checked(text: Any, within: type[msgspec.Struct] | None = None) -> str:
     if isinstance(text, type) and issubclass(text, msgspec.Struct):
         return f"again(() => {text.__name__})" if text is within else text.__name__
     origin, arguments = get_origin(text), get_args(text)
+    if origin is Literal:
+        return f"one({', '.join(map(json.dumps, arguments))})"
     inner = [checked(each, within) for each in arguments if each not in (Ellipsis, type(None))]
     if origin in (Union, types.UnionType):
         one = inner[0] if len(inner) == 1 else f"either({', '.join(inner)})"

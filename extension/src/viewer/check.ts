@@ -27,6 +27,11 @@ export const flag = scalar("true or false", value => typeof value === "boolean")
 export const real = scalar("a number", Number.isFinite);
 export const whole = scalar("a whole number", Number.isInteger);
 
+/** One of a few words. */
+export function one(...words: readonly string[]): Check {
+  return scalar(words.join(" or "), value => words.some(word => word === value));
+}
+
 /** Null stands for something that is not there. */
 export function maybe(check: Check): Check {
   return (value, misfits) => (value === null ? null : check(value, misfits));

@@ -1,0 +1,55 @@
+"""The records of the processes of one job beside each other, and where they part: plain data, for the views."""
+
+from __future__ import annotations
+
+from explorer.ir.record import Data, RecordData
+
+RANKS_MIME = "application/vnd.explorer.ranks+json"
+RANKS_VERSION = 1
+
+
+class RankData(Data, frozen=True):
+    """One process. `number` is its rank, None where its record does not say; `seconds` is what its compiles took."""
+
+    name: str
+    number: int | None
+    compiles: int
+    recompiles: int
+    graphs: int
+    breaks: int
+    guards: int
+    seconds: float
+    error: str = ""
+
+
+class RankPartingData(Data, frozen=True):
+    """The first line where a rank (an index) parts from the first one that made the same compile: in which text, at
+    which of its lines (from 1), and both lines ("" where a text has ended)."""
+
+    rank: int
+    what: str
+    line: int
+    before: str
+    after: str
+
+
+class RankCompileData(Data, frozen=True):
+    """A compile of a function, on each rank: its id there and the seconds it took, None where that rank has it not.
+    Ranks of the same `kinds` compiled the same."""
+
+    title: str
+    ids: tuple[str | None, ...]
+    seconds: tuple[float | None, ...]
+    kinds: tuple[str, ...]
+    partings: tuple[RankPartingData, ...] = ()
+
+
+class RanksData(Data, frozen=True):
+    """`missing` are ranks below the highest that left no record."""
+
+    version: int
+    title: str
+    records: tuple[RecordData, ...]
+    ranks: tuple[RankData, ...]
+    compiles: tuple[RankCompileData, ...]
+    missing: tuple[int, ...] = ()

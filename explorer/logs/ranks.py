@@ -1,0 +1,160 @@
+"""What the ranks of one job compiled alike, and where they part."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
+
+from explorer.ir.ranks import RANKS_VERSION, RankCompileData, RankData, RankPartingData, RanksData
+from explorer.ir.record import BreakData, CompileData, InputData, RecordData, TextData
+
+NO_COMPILES = ("process", "log")
+"""Ids of what a log holds outside of any compile."""
+
+OWN = (
+    (re.compile(r"\bcuda:\d+"), "cuda:N"),
+    (re.compile(r"\bdevice=\d+"), "device=N"),
+    (re.compile(r"\b(_DeviceGuard|set_device|get_raw_stream)\(\d+\)"), r"\1(N)"),
+    (re.compile(r"\bstream\d+"), "streamN"),
+    (re.compile(r"\b\d{10,}\b|\b0x[0-9a-f]{6,}\b"), "ADDRESS"),
+    (re.compile(r"# kernel path: .*"), "# kernel path: PATH"),
+)
+"""What differs between processes that compiled the same: the number of the card, addresses, where files are kept."""
+
+Texts = tuple[tuple[str, tuple[str, ...]], ...]
+
+
+def ranked(title: str, records: Sequence[RecordData]) -> RanksData:
+    """The records by rank, and what each compile is on each of them. A compile is the same on two ranks if it is of the
+    same function and the same one in number; its texts are compared without what is a process's own."""
+    ordered = sorted(records, key=lambda record: (rank_of(record) is None, rank_of(record) or 0))
+    numbers = [rank_of(record) for record in ordered]
+    known = {number for number in numbers if number is not None}
+    tables = [dict(_numbered(record)) for record in ordered]
+    keys = dict.fromkeys(key for table in tables for key in table)
+    return RanksData(
+        RANKS_VERSION,
+        title,
+        tuple(ordered),
+        tuple(_rank(record, name) for record, name in zip(ordered, _names(ordered), strict=True)),
+        tuple(_compile(key, [table.get(key) for table in tables]) for key in keys),
+        tuple(number for number in range(max(known, default=0)) if number not in known),
+    )
+
+
+def rank_of(record: RecordData) -> int | None:
+    found = record.environment.get("rank", "")
+    return int(found) if found.isdigit() else None
+
+
+def _names(records: Sequence[RecordData]) -> list[str]:
+    """ "rank 3", or the title of a record that has none; told apart where two have the same."""
+    plain = [record.title if rank_of(record) is None else f"rank {rank_of(record)}" for record in records]
+    seen: Counter[str] = Counter()
+    found = []
+    for name in plain:
+        seen[name] += 1
+        found.append(name if seen[name] == 1 else f"{name} #{seen[name]}")
+    return found
+
+
+def _compiles(record: RecordData) -> Iterator[CompileData]:
+    return (each for each in record.compiles if each.id not in NO_COMPILES)
+
+
+def _numbered(record: RecordData) -> Iterator[tuple[tuple[str, int], CompileData]]:
+    seen: Counter[str] = Counter()
+    for compile in _compiles(record):
+        yield (compile.title, seen[compile.title]), compile
+        seen[compile.title] += 1
+
+
+def _rank(record: RecordData, name: str) -> RankData:
+    compiles = list(_compiles(record))
+    return RankData(
+        name,
+        rank_of(record),
+        len(compiles),
+        sum(bool(each.recompiles) for each in compiles),
+        sum(stage.graph is not None for each in compiles for stage in each.stages),
+        sum(len(each.breaks) for each in compiles),
+        sum(len(each.guards) for each in compiles),
+        sum(each.seconds for each in compiles),
+        record.error,
+    )
+
+
+def _compile(key: tuple[str, int], found: Sequence[CompileData | None]) -> RankCompileData:
+    title, again = key
+    made = [None if each is None else texts(each) for each in found]
+    first = next(n for n, each in enumerate(made) if each is not None)
+    kinds: dict[Texts, str] = {}
+    for each in made:
+        if each is not None:
+            kinds.setdefault(_masked(each), _letter(len(kinds)))
+    partings = (parting(n, made[first] or (), each) for n, each in enumerate(made) if each is not None and n != first)
+    return RankCompileData(
+        f"{title} #{again + 1}" if again else title,
+        tuple(None if each is None else each.id for each in found),
+        tuple(None if each is None else each.seconds for each in found),
+        tuple("" if each is None else kinds[_masked(each)] for each in made),
+        tuple(each for each in partings if each is not None),
+    )
+
+
+def _letter(number: int) -> str:
+    return chr(ord("A") + number) if number < 26 else str(number + 1)
+
+
+def texts(compile: CompileData) -> Texts:
+    """What a compile took and made, by name, in the order in which one thing led to the next."""
+    graphs = [stage for stage in compile.stages if stage.graph is not None and stage.body is not None]
+    codes = [(half.name, half.wrapper) for half in compile.halves if half.wrapper is not None]
+    return (
+        ("inputs", tuple(map(_input, compile.inputs))),
+        ("why it compiled again", tuple(f"{each.of}: {each.why}" for each in compile.recompiles)),
+        ("breaks", tuple(map(_break, compile.breaks))),
+        *((f"graph {stage.name} {stage.half}".rstrip(), _lines(stage.body)) for stage in graphs),
+        ("guards", tuple(each.expression for each in compile.guards)),
+        *((f"code {name}", _lines(wrapper)) for name, wrapper in codes),
+        ("error", tuple(compile.error.splitlines())),
+    )
+
+
+def _lines(body: TextData | None) -> tuple[str, ...]:
+    return () if body is None else tuple(line.text for line in body.lines)
+
+
+def _input(each: InputData) -> str:
+    if (tensor := each.tensor) is None:
+        return f"{each.source}: {each.kind}"
+    grad = " requires_grad" if tensor.requires_grad else ""
+    return f"{each.source}: {tensor.dtype} {list(tensor.sizes)} {tensor.device}{grad}"
+
+
+def _break(each: BreakData) -> str:
+    place = f"{each.span.file}:{each.span.line}: " if each.span else ""
+    return place + each.why.title
+
+
+def _masked(made: Texts) -> Texts:
+    return tuple((name, tuple(map(_without_own, lines))) for name, lines in made)
+
+
+def _without_own(line: str) -> str:
+    for pattern, instead in OWN:
+        line = pattern.sub(instead, line)
+    return line
+
+
+def parting(rank: int, before: Texts, after: Texts) -> RankPartingData | None:
+    """The first line of the first text where `after` parts from `before`; None where it does not."""
+    old, new = dict(before), dict(after)
+    for name in dict.fromkeys((*old, *new)):
+        pairs = zip_longest(old.get(name, ()), new.get(name, ()), fillvalue="")
+        for number, (one, other) in enumerate(pairs, 1):
+            if _without_own(one) != _without_own(other):
+                return RankPartingData(rank, name, number, one, other)
+    return None
