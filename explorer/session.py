@@ -6,7 +6,7 @@ import gzip
 import os
 import tempfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -31,6 +31,10 @@ _decoder = msgspec.json.Decoder(data.RecordData)
 
 Bundle = tuple[dict[str, Any], dict[str, Any]]
 """What an output shows, by MIME type, and metadata of it."""
+
+
+Bisect = Callable[[], data.PartingData | None]
+"""Runs what was explored once more, and finds where it parts from eager."""
 
 
 class RecordError(ValueError):
@@ -62,17 +66,17 @@ class Listing(Sequence[T], Generic[T]):
 
 class Record:
     """One exploration: what it shows is in `data`. `live` names the widget, if there is one, through which a page can
-    ask the kernel for more; `bisect` runs what was explored once more, where that is still there."""
+    ask the kernel for more; `bisect` gives, by engine, what runs the explored call once more, where that is there."""
 
     def __init__(
         self,
         contents: data.RecordData,
         live: str = "",
-        bisect: Callable[[], data.PartingData | None] | None = None,
+        bisect: Mapping[str, Bisect] | None = None,
     ) -> None:
         self.data = contents
         self.live = live
-        self._bisect = bisect
+        self._bisect = bisect or {}
 
     @property
     def stages(self) -> Listing[data.StageData]:
@@ -119,17 +123,24 @@ class Record:
         """Every stage in full."""
         return text.full(self.data)
 
-    def bisect_accuracy(self) -> data.PartingData | None:
+    def bisect_accuracy(self, engine: str = "") -> data.PartingData | None:
         """Compile and run the call once more, and name the first node whose value parts from eager's beyond tolerance,
-        with the stage or kernel at fault and the program's line; None where none does.
+        with the stage or kernel at fault and the program's line; None where none does. Where stock's results differ and
+        no node is at fault (rounding that adds up, say), the finding names none and its `detail` says what is known.
 
-        Raises RuntimeError for a record that came from a file: what it was made from is not there."""
-        if self._bisect is None:
+        `engine` is "explorer" or "stock"; by default the first that the record is of whose results part.
+
+        Raises RuntimeError for a record that came from a file: what it was made from is not there. Raises ValueError
+        for an engine that did not compile."""
+        if not self._bisect:
             raise RuntimeError(
                 f"the record of {self.data.title} is data alone: the function that it was made from is not there. "
                 "Explore it again, and ask that record."
             )
-        return self._bisect()
+        if engine and engine not in self._bisect:
+            raise ValueError(f"{engine!r} compiled nothing here; expected {' or '.join(map(repr, self._bisect))}")
+        asked = [self._bisect[engine]] if engine else list(self._bisect.values())
+        return next((found for each in asked if (found := each()) is not None), None)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the record as JSON, compressed where the name ends in .gz. The file appears whole or not at all, a full

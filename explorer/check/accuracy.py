@@ -105,6 +105,14 @@ def largest_distance(a: torch.Tensor, b: torch.Tensor) -> float:
     return finite.max().item() if finite.numel() else 0.0
 
 
+def largest_error(actual: Mapping[str, Any], expected: Mapping[str, Any]) -> float | None:
+    """The largest distance over the tensors of one name and shape, whatever their dtypes; None without any."""
+    ours, theirs = _leaves(actual), _leaves(expected)
+    pairs = ((ours[name], theirs[name]) for name in ours if name in theirs)
+    found = [largest_distance(a, b) for a, b in pairs if _is_inexact(a) and _is_inexact(b) and a.shape == b.shape]
+    return max(found, default=None)
+
+
 def beyond(ours: Any, eager: Any, group: float = 0.0) -> bool:
     """Whether a value is beyond tolerance of eager's; numbers have to be equal."""
     if isinstance(eager, (tuple, list)) and isinstance(ours, (tuple, list)):

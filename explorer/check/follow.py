@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, fx
 
 from explorer.check.accuracy import beyond, largest_distance
 from explorer.check.nodes import Values, is_unwritten, narrowed, run_nodes, scale, widened
+from explorer.check.search import Blame
 from explorer.check.trial import SEED, duplicate
 from explorer.core.origin import Origins
 from explorer.ir.graph import Graph, info
 from explorer.ir.joint import GradientOf, NewValue, Partitioned, Primal, Result, Tangent, Traced
 from explorer.ir.record import PartingData
-
-if TYPE_CHECKING:
-    from explorer.check.parting import Searched
 
 
 @dataclass
@@ -28,8 +26,12 @@ class Stages:
     Rounding is no fault of a stage that changes graphs, so each is judged by runs in float64, where there are such.
     """
 
-    searched: Searched
+    blame: Blame
+    stages: Sequence[tuple[str, Any]]
     inputs: Sequence[Any]
+
+    def __post_init__(self) -> None:
+        self.judge = Judge(self.blame, self._tangents(), self.inputs)
 
     def first(self, captured: Graph) -> PartingData | None:
         """The first change by which results part."""
@@ -41,20 +43,20 @@ class Stages:
     def _follow(self, captured: Graph, wide: bool) -> PartingData | None:
         form: Form = Captured(self.inputs)
         before = form.run(captured, wide)
-        for name, made in self.searched.stages:
+        for name, made in self.stages:
             step: Step | None = None
             if isinstance(made, Graph) and made is not captured:
                 after = form.run(made, wide)
                 step = Step(name, form, before, form, after)
-                found = self._changed(step, _results(before), _results(after))
+                found = self.judge.changed(step, results(before), results(after))
             elif isinstance(made, Traced):
                 traced = form if isinstance(form, Joint) else Joint(made, self.inputs, before)
                 if not traced.is_known:
                     return None
                 after = traced.run(made.forward, wide)
-                pairs = (_results(before), _results(after)) if traced is form else traced.beside(before, after, wide)
+                pairs = (results(before), results(after)) if traced is form else traced.beside(before, after, wide)
                 step = Step(name, form, before, traced, after)
-                found = self._changed(step, *pairs)
+                found = self.judge.changed(step, *pairs)
             elif isinstance(made, Partitioned) and isinstance(form, Joint):
                 found = self._cut(name, form, before, made, wide)
             else:
@@ -68,20 +70,45 @@ class Stages:
     def _cut(self, name: str, form: Joint, joint: Values, made: Partitioned, wide: bool) -> PartingData | None:
         """The halves of a joint graph beside it: by the nodes that they share with it."""
         for half, after in form.halves(made, wide):
-            same = [info(nodes[0]).id for nodes, _ in counterparts(joint.graph, half, self._tangents())]
-            step = Step(f"{name}, {half.name}", form, joint, form, after)
-            if found := self._changed(step, [joint.by_id[id] for id in same], [after.by_id[id] for id in same]):
+            if found := self.judge.changed_nodes(Step(f"{name}, {half.name}", form, joint, form, after)):
                 return found
         return None
 
-    def _changed(self, step: Step, expected: Sequence[Any], actual: Sequence[Any]) -> PartingData | None:
+    def _tangents(self) -> frozenset[str]:
+        """The placeholders that gradients come in by, in every form of the graph that has them."""
+        traced = next(a for _, a in self.stages if isinstance(a, Traced))
+        pairs = zip(traced.forward.inputs, traced.signature.inputs, strict=True)
+        return frozenset(info(node).id for node, source in pairs if isinstance(source, Tangent))
+
+
+@dataclass
+class Judge:
+    """Whether a stage changed what is computed. `tangents` are the placeholders that gradients come in by; `inputs`
+    are those of the call, whose dtypes tell how exact results can be. `half` is the one that the graphs are of, if any.
+    """
+
+    blame: Blame
+    tangents: Collection[str]
+    inputs: Sequence[Any]
+    half: str = ""
+
+    def changed_nodes(self, step: Step) -> PartingData | None:
+        """By the nodes that the graphs before and after share."""
+        pairs = [
+            (info(nodes[0]).id, other)
+            for nodes, other in counterparts(step.before.graph, step.after.graph, self.tangents)
+        ]
+        expected = [step.before.by_id[other] for _, other in pairs]
+        return self.changed(step, expected, [step.after.by_id[id] for id, _ in pairs])
+
+    def changed(self, step: Step, expected: Sequence[Any], actual: Sequence[Any]) -> PartingData | None:
         """What a stage changed, where results part: the first node that yields something else after it, also when it
         is run as the program runs it."""
         before, after = step.before, step.after
         if not any(self._differ(a, e) for a, e in zip(actual, expected, strict=True)):
             return None
         plain: Values | None = None
-        for nodes, other in counterparts(before.graph, after.graph, self._tangents()):
+        for nodes, other in counterparts(before.graph, after.graph, self.tangents):
             right, group = before.by_id[other], scale(before, other)
             if all(self._differ(after.by_id[info(n).id], right, group) for n in nodes):
                 plain = plain or step.form.run(before.graph, False)
@@ -89,23 +116,17 @@ class Stages:
                 ours = after.by_id[info(node).id]
                 if beyond(narrowed(ours), narrowed(eager), group):
                     what = f"after {step.name}, {info(node).id} is not what {other} was before it"
-                    return self.searched.told(node, "", "", (_distance(ours, right), _distance(eager, right)), what)
+                    return self.blame.told(node, self.half, "", (_distance(ours, right), _distance(eager, right)), what)
         if plain is not None:
             return None  # only in float64, where some operator's bounds are others
         worst = max((_distance(a, e) or 0.0 for a, e in zip(actual, expected, strict=True)), default=0.0)
         what = f"after {step.name} results differ, and it left no node that can be compared with one before it"
-        return PartingData(self.searched.compile, "", "", "", worst, detail=what)
+        return self.blame.told(None, self.half, "", (worst, None), what)
 
     def _differ(self, one: Any, other: Any, group: float = 0.0) -> bool:
         """Whether two values differ by more than the program's dtypes can tell; some constants are single precision."""
         is_double = any(isinstance(v, Tensor) and v.dtype in (torch.float64, torch.complex128) for v in self.inputs)
         return beyond(one, other, group) if is_double else beyond(narrowed(one), narrowed(other), group)
-
-    def _tangents(self) -> frozenset[str]:
-        """The placeholders that gradients come in by, in every form of the graph that has them."""
-        traced = next(a for _, a in self.searched.stages if isinstance(a, Traced))
-        pairs = zip(traced.forward.inputs, traced.signature.inputs, strict=True)
-        return frozenset(info(node).id for node, source in pairs if isinstance(source, Tangent))
 
 
 class Form(Protocol):
@@ -150,7 +171,7 @@ class Joint:
                 like = _forward(self.signature.forward_outputs[source.output], captured)
                 if isinstance(like, Tensor):
                     drawn = torch.randn(like.shape, generator=generator, dtype=torch.float64)
-                    self.tangents[source.output] = _laid_out(drawn, info(node).value)
+                    self.tangents[source.output] = laid_out(drawn, info(node).value)
         self.kept: dict[str, Any] = {}
 
     @property
@@ -194,7 +215,7 @@ class Joint:
         yield parts.backward, self.run(parts.backward, wide, parts.backward_inputs)
 
 
-def _laid_out(drawn: Tensor, traced: Tensor) -> Tensor:
+def laid_out(drawn: Tensor, traced: Tensor) -> Tensor:
     """A gradient as the graph was traced for: its dtype, device and, where known, its strides."""
     strides = traced.stride()
     if not all(isinstance(step, int) for step in (*strides, *traced.shape)):
@@ -213,7 +234,7 @@ def _forward(output: Any, eager: Values) -> Any:
     return eager.inputs[output.index] if isinstance(output, NewValue) else None
 
 
-def _results(values: Values) -> list[Any]:
+def results(values: Values) -> list[Any]:
     return [*values.returned, *values.inputs]
 
 

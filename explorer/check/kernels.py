@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, fx
@@ -13,16 +13,15 @@ from torch import Tensor, fx
 from explorer.check.accuracy import parted, same_kind
 from explorer.check.loops import Run
 from explorer.check.nodes import Values, attempt, is_unwritten, run_nodes, scale
+from explorer.check.search import Blame
 from explorer.check.trial import SEED, duplicate
+from explorer.config import Config
 from explorer.ir.graph import Graph, info
 from explorer.ir.loops import Buffer, Extern, Loops
 from explorer.ir.program import Program
 from explorer.ir.record import PartingData
 from explorer.ir.schedule import FusedKernel, Schedule
 from explorer.pipeline import compile_half
-
-if TYPE_CHECKING:
-    from explorer.check.parting import Searched
 
 
 @dataclass
@@ -69,7 +68,8 @@ class Written:
 class Kernels:
     """The kernels of one half beside the graph that they were made from."""
 
-    searched: Searched
+    blame: Blame
+    config: Config
     graph: Graph
     loops: Loops
     schedule: Schedule
@@ -139,7 +139,7 @@ class Kernels:
         detail = f"{item} wrote {info(node).id}"
         if len(within) > 1:
             torch.manual_seed(SEED)
-            apart = compile_half(returning(self.graph, within), replace(self.searched.config, fuse=False))
+            apart = compile_half(returning(self.graph, within), replace(self.config, fuse=False))
             assert apart.call is not None
             with torch.no_grad():
                 values = apart.call(duplicate(tuple(inputs)))[-len(within) :]
@@ -147,9 +147,9 @@ class Kernels:
                 error = self._parted(info(each).id, ours, eager, exact)
                 if error is not None:
                     detail += f"; {info(each).id} is the first of its nodes that is wrong when each is computed apart"
-                    return self.searched.told(each, self.graph.name, item, error, detail)
+                    return self.blame.told(each, self.graph.name, item, error, detail)
             detail += f"; its {len(within)} nodes are right when each is computed apart, so fusing them is at fault"
-        return self.searched.told(node, self.graph.name, item, found, detail)
+        return self.blame.told(node, self.graph.name, item, found, detail)
 
 
 def returning(graph: Graph, more: Sequence[fx.Node]) -> Graph:

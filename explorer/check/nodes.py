@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -65,9 +65,13 @@ def _value(graph: Graph, node: fx.Node, values: dict[fx.Node, Any], referee: boo
         return widened(constant) if referee else constant
     args, kwargs = arguments(node, values)
     if referee:
-        args, kwargs = tree_map(lambda each: NARROW.get(each, each) if isinstance(each, torch.dtype) else each,
-                                (args, kwargs))  # fmt: skip
+        args, kwargs = tree_map(wide, (args, kwargs))
     return call_node(node, args, kwargs)
+
+
+def wide(value: Any) -> Any:
+    """What an operator of the referee's run gets in the place of a dtype; anything else as it is."""
+    return NARROW.get(value, value) if isinstance(value, torch.dtype) else value
 
 
 def is_unwritten(node: fx.Node) -> bool:
@@ -97,8 +101,12 @@ def _snapshot(value: Any) -> Any:
 def scale(values: Values, id: str) -> float:
     """The largest magnitude among what a node was computed from: its rounding errors are relative to that."""
     node = next(n for n in values.graph.graph.nodes if n.op != "output" and info(n).id == id)
-    sources = [values.by_id[info(n).id] for n in node.all_input_nodes]
-    inexact = [v for v in sources if isinstance(v, Tensor) and v.is_floating_point() and v.numel()]
+    return magnitude(values.by_id[info(n).id] for n in node.all_input_nodes)
+
+
+def magnitude(values: Iterable[Any]) -> float:
+    """The largest finite magnitude among the floating-point tensors."""
+    inexact = [v.detach() for v in values if isinstance(v, Tensor) and v.is_floating_point() and v.numel()]
     largest = (v.abs()[torch.isfinite(v)] for v in inexact)
     return max((v.max().item() for v in largest if v.numel()), default=0.0)
 

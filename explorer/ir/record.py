@@ -509,6 +509,8 @@ class PartingData(Data, frozen=True):
     where ours is not finite or of another shape, `eager_error` where an operator has no float64 form, so that eager is
     the referee. `kernel` is the kernel or library call that wrote the value; `node` may be a node of the captured
     graph (`fx.add_1`) where a change of the graph itself is at fault. `detail` says in a sentence what was compared.
+    Where results differ and no node is at fault, `node` is "" and `detail` says what is known. `engine` is who compiled:
+    "explorer" or "stock".
     """
 
     compile: str
@@ -519,12 +521,13 @@ class PartingData(Data, frozen=True):
     eager_error: float | None = None
     span: SpanData | None = None
     detail: str = ""
+    engine: str = "explorer"
 
 
 class AccuracyData(Data, frozen=True):
-    """Against eager: the largest absolute and relative error over outputs and gradients, and the name of the tensor
-    where it lies. `first_parting` names the first tensor beyond tolerance ("" where none is), `parting` the node where
-    that began, where it was looked for."""
+    """Of one `engine` against eager: the largest absolute and relative error over outputs and gradients, and the name
+    of the tensor where it lies. `first_parting` names the first tensor beyond tolerance ("" where none is), `parting`
+    the node where that began, where it was looked for."""
 
     largest_absolute: float
     largest_relative: float
@@ -532,6 +535,7 @@ class AccuracyData(Data, frozen=True):
     first_parting: str = ""
     compared: int = 0
     parting: PartingData | None = None
+    engine: str = "explorer"
 
 
 class MachineData(Data, frozen=True):
@@ -549,6 +553,8 @@ class TimingData(Data, frozen=True):
     machine: MachineData | None = None
     accuracy: AccuracyData | None = None
     method: str = ""
+    stock_accuracy: AccuracyData | None = None
+    """Stock's, where both compiled; `accuracy` is then ours."""
 
 
 class CoverageData(Data, frozen=True):

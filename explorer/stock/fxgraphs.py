@@ -8,31 +8,29 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import islice
+from operator import attrgetter
 from typing import Any
 
+import torch
 from torch import fx
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._pytree import tree_leaves
 
 from explorer import export
 from explorer.ir import record as data
 from explorer.ir.bytecode import Span
 from explorer.ir.graph import INFO, Graph, NodeInfo, target_name
 from explorer.stock.observation import Compile
+from explorer.stock.shown import Shown
 
 _FRAME = re.compile(r'File "([^"]+)", line (\d+), in ')
+DESCRIBED = "desc"
+"""torch's own key for what an input or the outputs of a traced graph are."""
+GRADIENT = "synthetic:gradient of an output"
 FROM_ORDER = "the position among the graph's inputs"
 FROM_LINE = "the same source line"
 FROM_OPERANDS = "the nodes that it reads"
-
-
-@dataclass(frozen=True)
-class Shown:
-    """A graph at one moment, as data and as text."""
-
-    graph: data.GraphData
-    body: data.TextData
 
 
 def shown(graph: fx.Graph, name: str, facts: Callable[[fx.Node], NodeInfo]) -> Shown:
@@ -41,10 +39,18 @@ def shown(graph: fx.Graph, name: str, facts: Callable[[fx.Node], NodeInfo]) -> S
     copied: dict[fx.Node, fx.Node] = {}
     returned = copy.graph_copy(graph, copied)
     for old, new in copied.items():
-        new.meta = {INFO: facts(old)}
-    copy.output(tuple(returned) if isinstance(returned, (list, tuple)) else (returned,))
-    artifact = Graph(name, copy, FakeTensorMode())
-    return Shown(export.graph(artifact), export.text(artifact.text()))
+        new.meta = {INFO: facts(old), DESCRIBED: old.meta.get(DESCRIBED)}
+    output = copy.output(tuple(tree_leaves(returned)))
+    output.meta[DESCRIBED] = graph.output_node().meta.get(DESCRIBED)
+    artifact = Graph(name, copy, FakeTensorMode(), constants(graph), torch.is_grad_enabled())
+    return Shown(export.graph(artifact), export.text(artifact.text()), artifact)
+
+
+def constants(graph: fx.Graph) -> dict[str, Any]:
+    """What the `get_attr` nodes of a graph name."""
+    module: Any = graph.owning_module
+    named = dict.fromkeys(str(node.target) for node in graph.nodes if node.op == "get_attr")
+    return {} if module is None else {name: attrgetter(name)(module) for name in named}
 
 
 def captured(compile: Compile, graph: fx.Graph, name: str) -> Shown:
@@ -127,7 +133,7 @@ class Traced:
         if index is not None and type(described).__name__ == "PlainAOTInput" and index < len(self.placeholders):
             return (self.placeholders[index].id,), ""
         if described is not None and hasattr(described, "is_tangent") and described.is_tangent():
-            return ("synthetic:gradient of an output",), ""
+            return (GRADIENT,), ""
         match = re.fullmatch(r"(?:primals|arg\d+)_(\d+)", node.name)
         if match and described is None and int(match[1]) <= len(self.placeholders):
             return (self.placeholders[int(match[1]) - 1].id,), FROM_ORDER

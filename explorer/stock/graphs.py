@@ -8,10 +8,11 @@ from time import perf_counter
 from torch import fx
 
 from explorer.ir import record as data
-from explorer.stock.fxgraphs import Shown, Traced, captured, traced
+from explorer.stock.fxgraphs import Traced, captured, traced
 from explorer.stock.hook import Call, Hook, Watch
 from explorer.stock.observation import Compile, Observation
 from explorer.stock.partition import saved
+from explorer.stock.shown import Shown
 
 JOINT = "joint"
 
@@ -22,7 +23,7 @@ def around_backend(seen: Observation, call: Call) -> Iterator[None]:
     module: fx.GraphModule = call.args[1]
     ended = perf_counter()
     made = captured(compile, module.graph, compile.id)
-    compile.stage("capture", ended=ended, body=made.body, graph=made.graph)
+    compile.stage("capture", ended=ended, shown=made)
     yield
 
 
@@ -43,6 +44,7 @@ def around_partition(seen: Observation, call: Call) -> Iterator[None]:
         compile.stage(
             "partition", ended=call.started + call.seconds, body=body, halves=tuple(part.graph for part in parts)
         )
+        compile.graphs += [("partition", part.graph.name, part.artifact) for part in parts]
         compile.saved += saved(parts[0].graph, parts[1].graph, forward.graph, backward.graph)
 
 
@@ -67,7 +69,7 @@ def add_traced(compile: Compile, graph: fx.Graph, stage: str, name: str) -> Show
     sources = sources_of(compile)
     sources.read(graph)
     made = traced(compile, sources, graph, f"{compile.id}_{name}")
-    compile.stage(stage, ended=ended, body=made.body, graph=made.graph)
+    compile.stage(stage, ended=ended, shown=made)
     return made
 
 

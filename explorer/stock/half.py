@@ -32,6 +32,8 @@ class Half:
     """Those among them that call an operator."""
     realized: dict[str, str] = field(default_factory=dict)
     """The function of Inductor that asked for a buffer in memory, by the buffer's name."""
+    holds: dict[str, str] = field(default_factory=dict)
+    """The id of the node whose value a buffer holds, by Inductor's name of the buffer, where torch tells."""
     signature: int = 0
     """Of its graph, as Inductor got it."""
     lowered: bool = False

@@ -227,6 +227,16 @@ def watching(told: Watcher, hooks: tuple[Hook, ...]) -> Iterator[dict[str, str]]
         _installed.leave()
 
 
+@contextmanager
+def unwatched() -> Iterator[None]:
+    """Nobody is told of what this thread does inside the block."""
+    token = _watcher.set(None)
+    try:
+        yield
+    finally:
+        _watcher.reset(token)
+
+
 def owns(id: CompileId, told: Watcher) -> None:
     """From now on what happens in the compile `id` on a thread that nobody watches is told to `told`."""
     _of_compile[id] = told

@@ -14,6 +14,7 @@ from explorer.stock import (
     guards,
     inputs,
     kernels,
+    looking,
     lowering,
     passes,
     phases,
@@ -25,5 +26,5 @@ from explorer.stock import (
 HOOKS = (
     phases.HOOK, inputs.HOOK, frames.HOOK, recompiles.HOOK, steps.HOOK, breaks.HOOK, guards.HOOK, symbols.HOOK,
     caches.HOOK, graphs.HOOK, passes.HOOK, lowering.HOOK, causes.HOOK, fusion.HOOK, kernels.HOOK, builds.HOOK,
-    absent.HOOK,
+    absent.HOOK, looking.HOOK,
 )  # fmt: skip

@@ -59,7 +59,7 @@ def around_half(seen: Observation, call: Call) -> Iterator[None]:
     half = compile.halves[name] = compile.half = Half(f"{compile.id}_{name}", name, "bw." if backward else "")
     ended = perf_counter()
     made = traced(compile, sources_of(compile), module.graph, half.name, name)
-    compile.stage("inductor's input", ended=ended, half=half.name, body=made.body, graph=made.graph)
+    compile.stage("inductor's input", ended=ended, half=half.name, shown=made)
     half.signature = signature(module.graph)
     yield
     if not compile.running:  # the backward is compiled when it is first run
@@ -79,7 +79,7 @@ def around_run(seen: Observation, call: Call) -> Iterator[None]:
     half.lowered = True
     ended = perf_counter()
     made = traced(compile, sources_of(compile), lowering.module.graph, half.name, half.part)
-    compile.stage("post-grad graph", ended=ended, half=half.name, body=made.body, graph=made.graph)
+    compile.stage("post-grad graph", ended=ended, half=half.name, shown=made)
     half.ids = {node.name: node.id for node in made.graph.nodes}
     half.computed = tuple(node.id for node in made.graph.nodes if node.op.startswith("call"))
     yield
@@ -116,6 +116,9 @@ def _buffers(half: Half, lowering: Any) -> None:
         why = _why(half, buffer, loops, names, kind)
         origins = half.origins(buffer if operation is None else operation)
         name = half.named(buffer.get_name())
+        node = getattr(buffer, "get_origin_node", lambda: None)()
+        if node is not None and node.name in half.ids:
+            half.holds[buffer.get_name()] = half.ids[node.name]
         half.buffers.append(data.BufferData(name, layout(buffer), kind, origins, why, bytes=_bytes(buffer)))
 
 

@@ -16,10 +16,12 @@ from torch._guards import CompileContext, CompileId
 
 from explorer.core.recorder import EVENT_CAP, CompileRun, OnStage, StageRun
 from explorer.ir import record as data
+from explorer.ir.graph import Graph
 from explorer.ir.target import Target
 from explorer.stock import hook
 from explorer.stock.fixes import Fix
 from explorer.stock.half import Half
+from explorer.stock.shown import Shown
 
 OUTSIDE = "outside any compile"
 
@@ -36,6 +38,8 @@ class Compile:
     code: types.CodeType | None = None
     seconds: float = 0.0
     stages: list[data.StageData] = field(default_factory=list)
+    graphs: list[tuple[str, str, Graph]] = field(default_factory=list)
+    """The graph that each stage with one made, by the stage's name and half."""
     codes: list[data.CodeData] = field(default_factory=list)
     guards: list[data.GuardData] = field(default_factory=list)
     breaks: list[data.BreakData] = field(default_factory=list)
@@ -98,7 +102,7 @@ class Compile:
         ended: float | None = None,
         half: str = "",
         body: data.TextData | None = None,
-        graph: data.GraphData | None = None,
+        shown: Shown | None = None,
         halves: tuple[data.GraphData, ...] = (),
         depth: int = 0,
         error: str = "",
@@ -107,6 +111,7 @@ class Compile:
 
         One whose text is that of the last with a graph in the same half is marked as unchanged.
         """
+        graph, body = (None, body) if shown is None else (shown.graph, shown.body)
         started = self.mark if started is None else started
         seconds = (time.perf_counter() if ended is None else ended) - started
         same_as = ""
@@ -114,6 +119,8 @@ class Compile:
             before = next((s for s in reversed(self.stages) if s.graph is not None and s.half == half), None)
             if before is not None and before.body == body:
                 same_as, body, graph = before.id, None, None
+            elif shown is not None:
+                self.graphs.append((name, half, shown.artifact))
         self.stages.append(
             data.StageData(
                 f"{self.id}/{len(self.stages)}", name, started, seconds, depth, half, body, graph,
@@ -166,12 +173,16 @@ class Compile:
 class Observation:
     """What one exploration sees: the watcher that the hooks tell."""
 
-    def __init__(self, on_stage: OnStage | None = None, absent: Target | None = None, ids: str = "s") -> None:
+    def __init__(
+        self, on_stage: OnStage | None = None, absent: Target | None = None, ids: str = "s", search: Any = None
+    ) -> None:
         self.on_stage = on_stage
         self.ids = ids
         """What the ids of compiles begin with."""
         self.absent = absent
         """The card that code is generated for although it is not here."""
+        self.search = search
+        """Who looks into the compiled programs as they run (`looking.StockSearch`)."""
         self.started = time.perf_counter()
         self.compiles: list[Compile] = []
         self.spent = 0.0

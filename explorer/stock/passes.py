@@ -101,7 +101,7 @@ def _note(compile: Compile, name: str) -> None:
     else:
         made = traced(compile, sources_of(compile), graph, half.name, half.part)
     name = f"{passing.group}: {name}"
-    compile.stage(name, ended=ended, half=half.name if half else "", body=made.body, graph=made.graph)
+    compile.stage(name, ended=ended, half=half.name if half else "", shown=made)
 
 
 HOOK = Hook(

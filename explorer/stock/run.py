@@ -30,14 +30,17 @@ from explorer.ir.target import Target
 from explorer.stock.absent import generating_for
 from explorer.stock.hook import watching
 from explorer.stock.hooks import HOOKS
+from explorer.stock.looking import StockSearch
 from explorer.stock.observation import Observation
 
 
 @dataclass(frozen=True)
 class StockRun:
-    """A trial that stock compiled and ran once while it was watched. `seconds` is that first call, hooks included;
+    """A trial that stock compiled and ran once while it was watched. `given` is it as it was asked for, perhaps of a
+    compiled function, `trial` the same of the function under that. `seconds` is that first call, hooks included;
     `watched` what the hooks took of it."""
 
+    given: Trial
     trial: Trial
     contestant: Contestant
     outcome: Outcome | None
@@ -70,21 +73,23 @@ def stock_run(
     on_stage: OnStage | None = None,
     absent: Target | None = None,
     ids: str = "s",
+    search: StockSearch | None = None,
 ) -> Iterator[StockRun]:
     """Compile `trial` with stock torch.compile, run it once and see everything. Inside the block the contestant runs
     the compiled code, with nothing of torch wrapped any more; when it ends, what was compiled is let go of.
 
     `absent` is a card that is not here: Triton code for it is generated, and the graph's operators run one by one.
-    `ids` is what the ids of compiles begin with. `settings` are arguments of torch.compile; a function that is compiled
-    already keeps its own. A failed compile does not raise. Raises what torch.compile says of its arguments, and what
-    the function raises.
+    `ids` is what the ids of compiles begin with. `search` looks into what is compiled as it first runs. `settings` are
+    arguments of torch.compile; a function that is compiled already keeps its own. A failed compile does not raise.
+    Raises what torch.compile says of its arguments, and what the function raises.
     """
+    asked = trial
     trial, already = unwrapped(trial)
     if already is not None and any(value not in (None, False) for value in (settings or {}).values()):
         raise ValueError(f"{trial.fn} is compiled already; explore the function under it to give other arguments")
     given = {**isolated(torch.compile), **(settings or {})}
     compiler = (lambda fn: torch.compile(fn, **given)) if already is None else already
-    observation = Observation(on_stage, absent, ids)
+    observation = Observation(on_stage, absent, ids, search)
     contestant = trial.contestant(lambda fn: apart(compiler(fn)))
     sizes = copy.deepcopy(pgo.get_code_state())
     try:
@@ -98,7 +103,7 @@ def stock_run(
             except TorchDynamoException as error:
                 failure = f"{type(error).__name__}: {error}"
             seconds = time.perf_counter() - started
-        yield StockRun(trial, contestant, outcome, seconds, observation.spent, observation, failure)
+        yield StockRun(asked, trial, contestant, outcome, seconds, observation.spent, observation, failure)
     finally:
         release(observation)
         forget_sizes(observation, sizes)

@@ -117,8 +117,8 @@ def _overview(record: RecordData) -> str:
         parts.append(f"<h3>Notes</h3><ul>{''.join(f'<li>{escape(note)}</li>' for note in record.notes)}</ul>")
     if record.timing:
         parts.append(_timing(record.timing))
-        if record.timing.accuracy:
-            parts.append(_accuracy(record.timing.accuracy))
+        both = record.timing.accuracy, record.timing.stock_accuracy
+        parts += [_accuracy(each, record) for each in both if each is not None]
     parts.append(_compiles(record))
     parts.append(_coverage(record.coverage))
     parts.append("</section>")
@@ -158,7 +158,8 @@ def _bar(share: float) -> str:
     )
 
 
-def _accuracy(accuracy: AccuracyData) -> str:
+def _accuracy(accuracy: AccuracyData, record: RecordData) -> str:
+    whose = f" of {accuracy.engine}" if record.timing and record.timing.stock_accuracy else ""
     errors = (
         f"The largest error against eager is {accuracy.largest_absolute:.3g} ({accuracy.largest_relative:.3g} relative)"
         + (f" in {accuracy.where}" if accuracy.where else "")
@@ -167,7 +168,11 @@ def _accuracy(accuracy: AccuracyData) -> str:
     parts = "" if not accuracy.first_parting else (
         f"<p class=failed>Beyond tolerance first at {escape(accuracy.first_parting)}.</p>"
     )  # fmt: skip
-    return f"<h3>Correctness</h3><p>{escape(errors)}</p>{parts}"
+    if (found := accuracy.parting) is not None:
+        place = f" ({found.span.file}:{found.span.line})" if found.span else ""
+        at = f"Parts from eager in {found.compile} at {found.node}{place}: " if found.node else ""
+        parts += f"<p>{escape(at + found.detail)}</p>"
+    return f"<h3>Correctness{whose}</h3><p>{escape(errors)}</p>{parts}"
 
 
 def _compiles(record: RecordData) -> str:

@@ -69,14 +69,18 @@ def timing(measured: TimingData) -> list[str]:
         lines.append(f"{c.name:<9} {duration(c.median):>8} +- {duration(c.spread)}{ratio}{compiled}{note}")
     if measured.overhead is not None:
         lines.append(f"overhead  {duration(measured.overhead):>8} a call outside the kernels")
-    if (accuracy := measured.accuracy) is not None:
+    for accuracy in (measured.accuracy, measured.stock_accuracy):
+        if accuracy is None:
+            continue
+        whose = f"{accuracy.engine} " if measured.stock_accuracy is not None else ""
         parts = f", first parts at {accuracy.first_parting}" if accuracy.first_parting else ""
         error = f"largest error {accuracy.largest_absolute:.3g} absolute, {accuracy.largest_relative:.3g} relative"
-        lines.append(f"against eager: {error} ({accuracy.where or 'equal'}{parts}) over {accuracy.compared} tensors")
+        where = accuracy.where or "equal"
+        lines.append(f"{whose}against eager: {error} ({where}{parts}) over {accuracy.compared} tensors")
         if (found := accuracy.parting) is not None:
             place = f" ({found.span.file}:{found.span.line})" if found.span else ""
-            node = found.node or "no single node"
-            lines.append(f"parts from eager in {found.compile} at {node}{place}: {found.detail}")
+            at = f"parts from eager in {found.compile} at {found.node}{place}" if found.node else "where it parts"
+            lines.append(f"{found.engine}: {at}: {found.detail}")
     return lines
 
 

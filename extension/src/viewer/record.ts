@@ -401,7 +401,9 @@ export interface SamplesData {
  * `error` and `eager_error` are the largest distances of ours and of eager's value from the referee's: `error` is None
  * where ours is not finite or of another shape, `eager_error` where an operator has no float64 form, so that eager is
  * the referee. `kernel` is the kernel or library call that wrote the value; `node` may be a node of the captured
- * graph (`fx.add_1`) where a change of the graph itself is at fault. `detail` says in a sentence what was compared. */
+ * graph (`fx.add_1`) where a change of the graph itself is at fault. `detail` says in a sentence what was compared.
+ * Where results differ and no node is at fault, `node` is "" and `detail` says what is known. `engine` is who compiled:
+ * "explorer" or "stock". */
 export interface PartingData {
   readonly compile: string;
   readonly half: string;
@@ -411,11 +413,12 @@ export interface PartingData {
   readonly eager_error?: number | null;
   readonly span?: SpanData | null;
   readonly detail?: string;
+  readonly engine?: string;
 }
 
-/** Against eager: the largest absolute and relative error over outputs and gradients, and the name of the tensor
- * where it lies. `first_parting` names the first tensor beyond tolerance ("" where none is), `parting` the node where
- * that began, where it was looked for. */
+/** Of one `engine` against eager: the largest absolute and relative error over outputs and gradients, and the name
+ * of the tensor where it lies. `first_parting` names the first tensor beyond tolerance ("" where none is), `parting`
+ * the node where that began, where it was looked for. */
 export interface AccuracyData {
   readonly largest_absolute: number;
   readonly largest_relative: number;
@@ -423,6 +426,7 @@ export interface AccuracyData {
   readonly first_parting?: string;
   readonly compared?: number;
   readonly parting?: PartingData | null;
+  readonly engine?: string;
 }
 
 /** Measured peaks: bytes and floating-point operations a second. */
@@ -438,6 +442,7 @@ export interface TimingData {
   readonly machine?: MachineData | null;
   readonly accuracy?: AccuracyData | null;
   readonly method?: string;
+  readonly stock_accuracy?: AccuracyData | null;
 }
 
 /** ATen calls by where they run, and frames that ran in the interpreter outside graphs. */

@@ -1,0 +1,82 @@
+"""A captured graph beside the Python that it was captured from: what each line of the program computed, run eagerly."""
+
+from __future__ import annotations
+
+import sys
+from collections import defaultdict
+from collections.abc import Sequence
+from types import FrameType
+from typing import Any
+
+import torch
+from torch import Tensor, fx
+from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_leaves
+
+from explorer.check.accuracy import beyond, largest_distance, same_kind
+from explorer.check.nodes import is_unwritten, magnitude
+from explorer.check.reference import arguments, call_node
+from explorer.check.search import Blame
+from explorer.check.trial import duplicate
+from explorer.ir.graph import Graph, info
+from explorer.ir.record import PartingData
+
+MOST = 1 << 30
+"""Bytes of eager's values that are kept; what follows is not compared."""
+MOST_AT_A_LINE = 1000
+
+
+class Lines(TorchFunctionMode):
+    """While it is entered, keeps the tensors that the calls of each line yield, and of the lines that called it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.at: defaultdict[tuple[str, int], list[Tensor]] = defaultdict(list)
+        self.kept = 0
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        made = [leaf for leaf in tree_leaves(result) if isinstance(leaf, Tensor)]
+        self.kept += sum(leaf.numel() * leaf.element_size() for leaf in made)
+        if made and self.kept <= MOST:
+            copies = [leaf.detach().clone() for leaf in made]
+            frame: FrameType | None = sys._getframe(1)
+            while frame is not None:
+                values = self.at[frame.f_code.co_filename, frame.f_lineno]
+                if len(values) < MOST_AT_A_LINE:
+                    values += copies
+                frame = frame.f_back
+        return result
+
+
+def first_unlike(lines: Lines, graph: Graph, inputs: Sequence[Any], blame: Blame) -> PartingData | None:
+    """The first node of a captured graph that yields what no call of its line does in eager, though what it reads was
+    right. Nodes that depend on random numbers, and lines that yield nothing of the node's kind, tell nothing."""
+    values: dict[fx.Node, Any] = dict(zip(graph.inputs, duplicate(tuple(inputs)), strict=True))
+    unknown: set[fx.Node] = set()
+    with torch.set_grad_enabled(graph.grad_enabled):
+        for node in graph.graph.nodes:
+            if node.op in ("placeholder", "output"):
+                continue
+            if node.op == "get_attr":
+                values[node] = graph.constants[str(node.target)]
+                continue
+            before = torch.get_rng_state()
+            values[node] = call_node(node, *arguments(node, values))
+            drew = not torch.equal(before, torch.get_rng_state())
+            if drew or is_unwritten(node) or unknown.intersection(node.all_input_nodes):
+                unknown.add(node)
+                continue
+            span, ours = info(node).span, values[node]
+            if span is None or not isinstance(ours, Tensor):
+                continue
+            theirs = [each for each in lines.at.get((span.file, span.line), ()) if same_kind(each, ours)]
+            if theirs and all(
+                beyond(ours, each, magnitude(values[n] for n in node.all_input_nodes)) for each in theirs
+            ):
+                nearest = min(largest_distance(ours, each) for each in theirs)
+                what = (
+                    f"the captured graph has {info(node).id} here, and no call of this line in eager yields its value"
+                )
+                return blame.told(node, "", "", (nearest, None), what)
+    return None

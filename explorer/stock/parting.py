@@ -1,0 +1,107 @@
+"""Where a call compiled by stock torch.compile first parts from eager: the node, with the pass or kernel at fault.
+
+The call is compiled once more, and looked into from the top: each captured graph beside what the lines of the program
+compute in eager, each graph after a pass beside the one before it, and at last each kernel beside eager operators on
+the inputs that the kernel really gets. The referee is float64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import torch
+from msgspec.structs import replace as changed
+from torch._inductor import config as inductor_config
+from torch.utils._pytree import tree_map
+
+from explorer.check.accuracy import Comparison, compare, largest_error
+from explorer.check.nodes import NARROW, widened
+from explorer.check.trial import Outcome, Trial, duplicate
+from explorer.ir.record import PartingData
+from explorer.stock.held import drawing
+from explorer.stock.looking import StockSearch
+from explorer.stock.run import StockRun, stock_run, unwrapped
+
+ROUNDING = 10
+"""How many times further from float64 than eager's a result may be, for rounding alone to explain it."""
+
+SAME_NUMBERS = "torch._inductor.config.fallback_random, where stock draws random numbers as eager does"
+
+
+def first_parting(trial: Trial, settings: Mapping[str, Any]) -> PartingData | None:
+    """The first node that parts from eager, or None where results agree. Where they differ and no node is at fault, the
+    finding names none and says what is known. Raises what the call raises."""
+    search = StockSearch()
+    found = _searched(trial, settings, search)
+    if found is None or found.node or not search.drew:
+        return found
+    with inductor_config.patch(fallback_random=True):
+        again = _searched(trial, settings, StockSearch())
+    if again is None:
+        return _no_node(f"results differ only by random numbers: with {SAME_NUMBERS}, they agree")
+    return changed(again, detail=f"with {SAME_NUMBERS}: {again.detail}")
+
+
+def unasked(run: StockRun, settings: Mapping[str, Any]) -> PartingData | None:
+    """For a run whose results differ: the same, but where random numbers explain that, which takes compiles to tell."""
+    graphs = (graph for compile in run.observation.compiles for _, _, graph in compile.graphs)
+    if any(name.startswith("inductor_") for graph in graphs for name in drawing(graph)):
+        return _no_node(
+            "stock draws random numbers in a way of its own, so that results differ; bisect_accuracy() compares them "
+            f"with {SAME_NUMBERS}"
+        )
+    return first_parting(run.given, settings)
+
+
+def _searched(trial: Trial, settings: Mapping[str, Any], search: StockSearch) -> PartingData | None:
+    under, _ = unwrapped(trial)
+    with search.lines:
+        eager = under.contestant().observe()
+    with stock_run(trial, settings, search=search) as run:
+        if search.found is not None:
+            return search.found
+        if run.outcome is None:
+            why = " ".join(run.failure.partition("\n\n")[0].split())
+            return _no_node(f"stock's compile fails, so that nothing can be compared: {why}")
+        compared = compare(run.outcome.values(), eager.values())
+        return None if compared.ok else _no_fault(under, run.outcome, eager, compared, search)
+
+
+def _no_fault(
+    trial: Trial, ours: Outcome, eager: Outcome, compared: Comparison, search: StockSearch
+) -> PartingData | None:
+    """Results differ, and nothing that was looked into is at fault."""
+    said = f"results differ, first in {compared.parted}, and no graph and no kernel that was compared is at fault"
+    if search.unfollowed:
+        return _no_node(f"{said}; not compared: {'; '.join(dict.fromkeys(search.unfollowed))}")
+    exact = _exact(trial)
+    if exact is None:
+        return _no_node(f"{said}; there is no run in float64 to tell whether it is rounding")
+    mine, theirs = (largest_error(each.values(), exact.values()) for each in (ours, eager))
+    if mine is not None and theirs is not None and mine <= ROUNDING * theirs:
+        why = "each gives what eager operators give on the inputs that it really gets, so that rounding adds up"
+        return _no_node(f"{said}: {why}", mine, theirs)
+    return _no_node(f"{said}; what Python and AOTAutograd do around the graphs was not compared", mine, theirs)
+
+
+def _no_node(detail: str, error: float | None = None, eager_error: float | None = None) -> PartingData:
+    return PartingData("", "", "", "", error, eager_error, detail=detail, engine="stock")
+
+
+def _exact(trial: Trial) -> Outcome | None:
+    """What the call gives in float64; None where it has no such form."""
+    fn: Callable[..., Any] = trial.fn
+    memo: dict[int, Any] = {}
+    if isinstance(fn, torch.nn.Module):
+        fn = duplicate(fn, memo).double()
+    args, kwargs = tree_map(widened, duplicate((trial.args, dict(trial.kwargs)), memo))
+    default = torch.get_default_dtype()
+    torch.set_default_dtype(NARROW.get(default, default))
+    try:
+        return replace(trial, fn=fn, args=args, kwargs=kwargs).contestant().observe()
+    except (RuntimeError, NotImplementedError, TypeError):
+        return None
+    finally:
+        torch.set_default_dtype(default)

@@ -1,0 +1,212 @@
+"""A deliberate fault in stock's compile, wherever it is, is found at its node, its kernel and the program's line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+import torch
+import torch._dynamo
+import torch._inductor.config as inductor_config
+import torch.nn.functional as F
+from torch import Tensor, fx
+from torch._inductor import decomposition
+from torch._inductor.codegen import cpp
+
+import explorer
+from explorer import Record
+from explorer.check.trial import Trial
+from explorer.ir.record import PartingData
+from explorer.stock.parting import first_parting
+from test_parting import blended, inputs, line_of
+
+aten = torch.ops.aten
+SIN = {"scalar": "std::sin({})", "vector": "({}).sin()"}
+
+
+def found(function: Callable[..., Any], *args: Any) -> PartingData | None:
+    return first_parting(Trial(function, args, {}), {})
+
+
+def leaves(train: bool) -> list[Tensor]:
+    return [each.requires_grad_(train) for each in inputs()]
+
+
+def lines(parting: PartingData | None) -> int:
+    assert parting is not None and parting.span is not None and parting.engine == "stock", parting
+    return parting.span.line
+
+
+@pytest.mark.parametrize("train", [False, True])
+def test_nothing_parts_where_nothing_is_wrong(train: bool) -> None:
+    assert found(blended, *leaves(train)) is None
+
+
+def another_constant(graph: fx.Graph) -> None:
+    """As a user's pass might: relu(z - 0.2) becomes relu(z - 0.3)."""
+    for node in graph.nodes:
+        if node.target is aten.sub.Tensor and node.args[1] == 0.2:
+            node.update_arg(1, 0.3)
+
+
+@pytest.mark.parametrize("train", [False, True])
+def test_a_pass_of_the_user_that_changes_what_is_computed(train: bool) -> None:
+    with inductor_config.patch(post_grad_custom_post_pass=another_constant):
+        parting = found(blended, *leaves(train))
+    assert lines(parting) == line_of(blended, "torch.relu")
+    assert parting is not None and parting.node.startswith("aten.sub")
+    assert parting.half == ("s0_forward" if train else "s0_inference")
+    assert "after post-grad: post_grad_custom_post_pass" in parting.detail
+    assert parting.eager_error is not None and parting.error == pytest.approx(0.1, rel=1e-3)
+
+
+@contextmanager
+def sine_for(name: str) -> Iterator[None]:
+    """Stock writes another function in C++."""
+    with (
+        mock.patch.object(cpp.CppOverrides, name, staticmethod(SIN["scalar"].format)),
+        mock.patch.object(cpp.CppVecOverrides, name, staticmethod(SIN["vector"].format)),
+    ):
+        yield
+
+
+@pytest.mark.parametrize("train", [False, True])
+def test_wrong_generated_code(train: bool) -> None:
+    with sine_for("tanh"):
+        parting = found(blended, *leaves(train))
+    assert lines(parting) == line_of(blended, "torch.tanh")
+    assert parting is not None and parting.node == "aten.tanh" and parting.kernel.startswith("k")
+    assert "aten.tanh is the first of its nodes that is wrong when each is computed apart" in parting.detail
+    assert parting.error is not None and parting.eager_error is not None and parting.error > 1e3 * parting.eager_error
+
+
+def test_a_fault_in_the_backward_alone() -> None:
+    def loss(x: Tensor, w: Tensor) -> Tensor:
+        y = x @ w
+        return F.gelu(y).square().mean()
+
+    with sine_for("exp"):
+        parting = found(loss, *leaves(True))
+    assert lines(parting) == line_of(loss, "gelu")
+    assert parting is not None and parting.half == "s0_backward" and parting.node == "aten.exp"
+
+
+@pytest.mark.parametrize("train", [False, True])
+def test_a_wrong_decomposition(train: bool) -> None:
+    def powers(x: Tensor, w: Tensor) -> Tensor:
+        y = (x @ w).sin()
+        z = F.silu(y)
+        return z.sum(0) + y.mean(0)
+
+    wrong = {aten.silu.default: lambda x: x * torch.sigmoid(x) * 1.01}
+    decomposition.fast_random_decomps.cache_clear()
+    try:
+        with mock.patch.dict(decomposition.decompositions, wrong):
+            parting = found(powers, *leaves(train))
+    finally:
+        decomposition.fast_random_decomps.cache_clear()
+    assert lines(parting) == line_of(powers, "silu")
+    assert parting is not None and "after trace" in parting.detail and "fx.z" in parting.detail
+
+
+CALLS = [0]
+
+
+@torch.compiler.assume_constant_result
+def counted() -> float:
+    CALLS[0] += 1
+    return float(CALLS[0])
+
+
+def scaled(x: Tensor, w: Tensor) -> Tensor:
+    y = x @ w
+    torch._dynamo.graph_break()
+    z = y * counted()
+    return z.sin()
+
+
+def test_a_graph_that_is_not_what_python_computes() -> None:
+    CALLS[0] = 0
+    parting = found(scaled, *inputs())
+    assert lines(parting) == line_of(scaled, "counted()")
+    assert parting is not None and parting.compile == "s1" and parting.node == "fx.z"
+    assert "no call of this line in eager yields its value" in parting.detail
+
+
+def repeated(x: Tensor, w: Tensor) -> Tensor:
+    for _ in range(12):
+        x = torch.sin(x @ w * 3)
+    return x
+
+
+def test_rounding_that_adds_up_is_no_fault() -> None:
+    parting = found(repeated, *inputs())
+    assert parting is not None and parting.engine == "stock"
+    assert not parting.node and "rounding adds up" in parting.detail
+    assert parting.error is not None and parting.eager_error is not None
+
+
+def dropped(x: Tensor, w: Tensor) -> Tensor:
+    return F.dropout(x @ w, 0.5).sin()
+
+
+def test_random_numbers_are_no_fault() -> None:
+    parting = found(dropped, *inputs())
+    assert parting is not None and not parting.node and "only by random numbers" in parting.detail
+
+
+def test_what_is_computed_beside_random_numbers_is_compared() -> None:
+    def both(x: Tensor, w: Tensor) -> Tensor:
+        return F.dropout(torch.tanh(x @ w), 0.5) + 1
+
+    with sine_for("tanh"):
+        parting = found(both, *leaves(True))
+    assert lines(parting) == line_of(both, "dropout") and parting is not None and parting.node == "aten.tanh"
+
+
+def test_a_compile_that_fails_is_said_to() -> None:
+    def backend(module: fx.GraphModule, inputs: Any) -> Any:
+        raise RuntimeError("this back end fails")
+
+    parting = first_parting(Trial(blended, inputs(), {}), {"backend": backend})
+    assert parting is not None and "this back end fails" in parting.detail
+
+
+def test_a_search_leaves_the_programs_compiled_code_as_it_was() -> None:
+    """Inductor keeps the modules that it made: two compiles of one graph share one."""
+    x, w = inputs()
+    mine = torch.compile(blended)
+    before = mine(x, w)
+    assert found(blended, x, w) is None
+    with mock.patch("explorer.stock.looking.Below.first", side_effect=AssertionError("still looked into")):
+        torch.testing.assert_close(mine(x, w), before)
+
+
+def test_a_record_of_both_names_whose_results_part(tmp_path: Path) -> None:
+    x, w = inputs()
+    with inductor_config.patch(post_grad_custom_post_pass=another_constant):
+        record = explorer.explore(blended, engine="both")(x, w)
+        assert record.timing is not None
+        ours, theirs = record.timing.accuracy, record.timing.stock_accuracy
+        assert ours is not None and ours.engine == "explorer" and not ours.first_parting
+        assert theirs is not None and theirs.engine == "stock" and theirs.first_parting
+        parting = theirs.parting
+        assert parting is not None and parting.compile == "s0", "looked for unasked, since results differ"
+        assert record.bisect_accuracy() == record.bisect_accuracy("stock") == parting
+        assert record.bisect_accuracy("explorer") is None
+    loaded = Record.load(record.save(tmp_path / "r.explore.json"))
+    assert loaded.timing == record.timing
+    assert f"stock: parts from eager in s0 at {parting.node}" in repr(record)
+    with pytest.raises(ValueError, match="'eager' compiled nothing here; expected 'explorer' or 'stock'"):
+        record.bisect_accuracy("eager")
+
+
+def test_random_numbers_are_not_looked_into_unasked() -> None:
+    record = explorer.explore(dropped, engine="stock")(*inputs())
+    assert record.timing is not None and record.timing.accuracy is not None
+    parting = record.timing.accuracy.parting
+    assert parting is not None and "a way of its own" in parting.detail
