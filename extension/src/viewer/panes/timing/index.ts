@@ -148,7 +148,7 @@ class TimingPane implements Pane {
     this.retime.tell(this.runs.running);
     this.otherSizes.hidden = run === undefined || run.id === "";
     this.showRuns();
-    this.showAccuracy(run?.timing?.accuracy ?? null, run);
+    this.showAccuracy([run?.timing?.accuracy, run?.timing?.stock_accuracy].filter(each => !!each), run);
   }
 
   private showRuns(): void {
@@ -200,26 +200,35 @@ class TimingPane implements Pane {
     ];
   }
 
-  private showAccuracy(accuracy: AccuracyData | null, run: Run | undefined): void {
-    if (!accuracy || (run && run.id !== "" && !run.timing?.accuracy)) {
+  /** Of each engine that compiled. */
+  private showAccuracy(found: readonly AccuracyData[], run: Run | undefined): void {
+    if (!found.length || (run && run.id !== "" && !run.timing?.accuracy)) {
       this.accuracyPart.replaceChildren();
       return;
     }
+    const parts = found.map(each => h("dl", { class: "ex-facts ex-beside" }, ...this.accuracyRows(each, found.length > 1)));
+    this.accuracyPart.replaceChildren(h("header", {}, h("h2", {}, "How exact")), ...parts);
+  }
+
+  private accuracyRows(accuracy: AccuracyData, named: boolean): readonly HTMLElement[] {
     const { largest_absolute: absolute, largest_relative: relative, where, first_parting: first, compared, parting } = accuracy;
     const fact = (name: string, ...value: readonly (Node | string)[]) => [h("dt", {}, name), h("dd", {}, ...value)];
     const rows = [
+      ...(named ? fact("Engine", accuracy.engine ?? "explorer") : []),
       ...fact("Largest error", where ? `${writtenError(absolute)} absolute, ${writtenError(relative)} relative, in ${where}` : "none: every value is equal"),
       ...fact("Compared", count(compared ?? 0, "tensor"), " (results and gradients) with eager's"),
       ...fact("Beyond tolerance", first ? `${first} is the first` : "none"),
     ];
-    if (parting) {
+    if (parting && !parting.node) {
+      rows.push(...fact("Where", parting.detail ?? "unknown", ...(typeof parting.error === "number" ? [`. ${againstReferee(parting)}`] : [])));
+    } else if (parting) {
       const open = (pane: string, id: string) => button("ex-link", id, () => this.context.show(pane, key(parting.compile, id)));
       rows.push(...fact(
         "Parts first at", open("graphs", parting.node), ` in ${parting.compile} ${parting.half}`, ...(parting.kernel ? [", written by ", open("code", parting.kernel)] : []),
         `. ${againstReferee(parting)}`, parting.detail ? ` ${parting.detail}` : "",
       ));
     }
-    this.accuracyPart.replaceChildren(h("header", {}, h("h2", {}, "How exact")), h("dl", { class: "ex-facts ex-beside" }, ...rows));
+    return rows;
   }
 
   private showKernels(): void {
