@@ -1,6 +1,7 @@
 // Where the panes are: columns of cells, each cell with tabs. Plain data and pure functions, so that it can be
 // remembered and tested. A tab is a pane's id, or "ID~2" for a second one of the same kind.
 
+import { sum } from "./gather";
 import type { Json } from "./host";
 
 export interface Cell {
@@ -125,7 +126,7 @@ export function moved(layout: Layout, tab: string, side: Side): Layout {
 
 /** Sizes of two neighbours in a list of shares, with the border between `at` and the next moved by `by` of the whole. */
 export function resized(shares: readonly number[], at: number, by: number): number[] {
-  const whole = shares.reduce((sum, each) => sum + each, 0);
+  const whole = sum(shares, each => each);
   const before = shares[at];
   const after = shares[at + 1];
   if (before === undefined || after === undefined) return [...shares];
@@ -212,6 +213,6 @@ function tidy(layout: Layout): Layout {
 }
 
 function summing<T extends { readonly share: number }>(parts: readonly T[]): T[] {
-  const whole = parts.reduce((sum, each) => sum + each.share, 0);
+  const whole = sum(parts, each => each.share);
   return parts.map(each => ({ ...each, share: each.share / whole }));
 }

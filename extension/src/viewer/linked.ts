@@ -1,6 +1,7 @@
 // Rows and marks that stand for elements of the record: they show what is selected, and select what they stand for.
 
 import type { Key } from "./element";
+import { entry } from "./gather";
 import { Roving } from "./roving";
 import type { Selection } from "./selection";
 import type { Dispose } from "./signal";
@@ -64,11 +65,7 @@ export class Linked {
     this.#keys.set(mark, keys);
     mark.classList.add("ex-linked");
     this.#roving.add(mark);
-    for (const each of keys) {
-      const marks = this.#marks.get(each);
-      if (marks) marks.add(mark);
-      else this.#marks.set(each, new Set([mark]));
-    }
+    for (const each of keys) entry(this.#marks, each, () => new Set()).add(mark);
     if (keys.some(each => this.#selection.chain.value.has(each))) this.#light(mark);
     mark.classList.toggle("ex-pinned", own === this.#selection.pinned.value);
     return mark;

@@ -2,6 +2,7 @@
 
 import { h } from "./dom";
 import { count } from "./format";
+import { sum } from "./gather";
 import { below } from "./menu";
 import { type Entry, Search } from "./search";
 import type { RecordData } from "./record";
@@ -64,7 +65,7 @@ export class SearchBox {
       const head = `${group.name} (${group.found.toLocaleString("en")}${more > 0 ? `, first ${rows.length}` : ""})`;
       return h("div", { role: "group", "aria-label": head }, h("div", { class: "ex-hit-head", "aria-hidden": "true" }, head), ...rows);
     });
-    const total = groups.reduce((sum, group) => sum + group.found, 0);
+    const total = sum(groups, group => group.found);
     this.#said.textContent = total === 0 ? "Nothing found" : count(total, "hit");
     const nothing = h("div", { role: "option", "aria-disabled": "true", "aria-selected": "false", class: "ex-hint" }, `Nothing in this record holds “${query}”.`);
     this.#list.replaceChildren(...(total === 0 ? [nothing] : shown));

@@ -1,6 +1,7 @@
 // Parts beside or below each other, with borders between them that the pointer and the arrow keys move.
 
 import { h } from "./dom";
+import { sum } from "./gather";
 import { type Layout, resized } from "./layout";
 
 const STEP = 0.03;
@@ -62,7 +63,7 @@ export class Split {
   }
 
   #drag(border: HTMLElement, at: number, down: PointerEvent): void {
-    const whole = this.#parts.reduce((sum, part) => sum + (this.#across ? part.offsetWidth : part.offsetHeight), 0);
+    const whole = sum(this.#parts, part => (this.#across ? part.offsetWidth : part.offsetHeight));
     const place = (event: PointerEvent) => (this.#across ? event.clientX : event.clientY);
     const started = this.#shares;
     const move = (event: PointerEvent) => this.#resize(resized(started, at, (place(event) - place(down)) / whole));

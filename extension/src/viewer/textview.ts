@@ -6,6 +6,7 @@ import {
 } from "@codemirror/view";
 import { h } from "./dom";
 import type { Key } from "./element";
+import { entry } from "./gather";
 import { type Colour, colourClass } from "./palette";
 import { Ruler } from "./ruler";
 import type { Model } from "./model";
@@ -284,7 +285,7 @@ export class TextView {
     const builder = new RangeSetBuilder<Decoration>();
     for (const [row, n, from] of this.#inView(view)) {
       if (row.style === "heading" || row.style === "source") continue;
-      for (const token of tokens(row.text, this.#shown.language, this.#inside[n])) builder.add(from + token.from, from + token.to, TOKENS[token.kind]);
+      for (const token of tokens(row.text, this.#shown.language, this.#inside[n])) builder.add(from + token.from, from + token.to, tokenStyle(token.kind));
     }
     return builder.finish();
   }
@@ -306,15 +307,12 @@ export class TextView {
 
   /** One decoration for all lines that look the same: comparing them is then comparing references. */
   #lineStyle(look: string, note: string | undefined, title: string | undefined): Decoration {
-    const name = JSON.stringify([look, note, title]);
-    let found = this.#lineStyles.get(name);
-    if (!found) {
+    return entry(this.#lineStyles, JSON.stringify([look, note, title]), () => {
       const attributes: { [name: string]: string } = {};
       if (note) attributes["data-note"] = note;
       if (title) attributes.title = title;
-      this.#lineStyles.set(name, (found = Decoration.line({ class: look, attributes })));
-    }
-    return found;
+      return Decoration.line({ class: look, attributes });
+    });
   }
 }
 
@@ -333,14 +331,11 @@ function quotesOf(rows: readonly Row[]): string[] {
   return [...found, ...quotes(stretch)];
 }
 
-const TOKENS: { readonly [kind in Kind]: Decoration } = {
-  comment: Decoration.mark({ class: "ex-tok-comment" }),
-  string: Decoration.mark({ class: "ex-tok-string" }),
-  number: Decoration.mark({ class: "ex-tok-number" }),
-  keyword: Decoration.mark({ class: "ex-tok-keyword" }),
-  name: Decoration.mark({ class: "ex-tok-name" }),
-  label: Decoration.mark({ class: "ex-tok-label" }),
-};
+const TOKENS = new Map<Kind, Decoration>();
+
+function tokenStyle(kind: Kind): Decoration {
+  return entry(TOKENS, kind, () => Decoration.mark({ class: `ex-tok-${kind}` }));
+}
 
 /** Decorations of the lines in view, made anew where they come into view or `stale` says so. */
 function painted(paint: (view: EditorView) => DecorationSet, stale: (update: ViewUpdate) => boolean): Extension {

@@ -1,6 +1,7 @@
 // Two records, side by side: which compiles and which stages belong together, and where their texts part.
 
 import { bytes, count, seconds } from "../format";
+import { sum } from "../gather";
 import type { CompileData, HalfData, LineData, RecordData, StageData } from "../record";
 import { artifact, halfName } from "../stages";
 
@@ -91,7 +92,7 @@ export type Fact = readonly [name: string, before: string, after: string];
 export function facts(before: RecordData, after: RecordData): Fact[] {
   const both = (name: string, of: (record: RecordData) => string): Fact => [name, of(before), of(after)];
   const halves = (record: RecordData): readonly HalfData[] => record.compiles.flatMap(each => each.halves ?? []);
-  const sum = (of: (compile: CompileData) => number) => (record: RecordData) => record.compiles.reduce((total, each) => total + of(each), 0).toLocaleString("en");
+  const all = (of: (compile: CompileData) => number) => (record: RecordData) => sum(record.compiles, of).toLocaleString("en");
   const contestants = [...new Set([...(before.timing?.contestants ?? []), ...(after.timing?.contestants ?? [])].map(each => each.name))];
   const median = (name: string) => (record: RecordData) => {
     const found = record.timing?.contestants.find(each => each.name === name);
@@ -103,10 +104,10 @@ export function facts(before: RecordData, after: RecordData): Fact[] {
     both("engine", record => record.engine), both("target", record => record.target),
     ...settings.map(name => both(`setting ${name}`, record => record.config[name] ?? "absent")),
     ...versions.map(name => both(name, record => record.environment[name] ?? "absent")),
-    both("compiles", sum(() => 1)), both("graph breaks", sum(each => each.breaks?.length ?? 0)), both("guards", sum(each => each.guards?.length ?? 0)),
-    both("kernels", record => halves(record).reduce((total, each) => total + (each.kernels?.length ?? 0), 0).toLocaleString("en")),
+    both("compiles", all(() => 1)), both("graph breaks", all(each => each.breaks?.length ?? 0)), both("guards", all(each => each.guards?.length ?? 0)),
+    both("kernels", record => sum(halves(record), each => each.kernels?.length ?? 0).toLocaleString("en")),
     both("peak memory", record => halves(record).flatMap(each => (each.memory ? [bytes(each.memory.peak_after)] : [])).join(", ") || "unknown"),
-    both("time to compile", record => seconds(record.compiles.reduce((total, each) => total + each.seconds, 0))),
+    both("time to compile", record => seconds(sum(record.compiles, each => each.seconds))),
     ...contestants.map(name => both(`a call of ${name}`, median(name))),
     both("eager fallbacks", record => count(record.compiles.filter(each => each.fallback).length, "graph")),
   ];

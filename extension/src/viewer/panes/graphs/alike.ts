@@ -3,6 +3,7 @@
 
 import type { Family, State, StateNode } from "./family";
 import type { Group } from "./groups";
+import { entry } from "../../gather";
 
 export class Signatures {
   readonly #found = new Map<Group, string>();
@@ -15,9 +16,7 @@ export class Signatures {
   }
 
   of(group: Group): string {
-    let text = this.#found.get(group);
-    if (text === undefined) this.#found.set(group, (text = [...this.#family.states.values()].map(state => this.#written(group, state)).join("\n\n")));
-    return text;
+    return entry(this.#found, group, () => [...this.#family.states.values()].map(state => this.#written(group, state)).join("\n\n"));
   }
 
   #written(group: Group, state: State): string {
@@ -30,9 +29,8 @@ export class Signatures {
       const inputs = node.sources.map(source => {
         const own = inside.get(source);
         if (own !== undefined) return `i${own}`;
-        if (!outside.has(source)) outside.set(source, outside.size);
         const data = state.nodes.get(source)!.data;
-        return `o${outside.get(source)} ${data.op === "placeholder" ? "input" : "value"} ${data.type}`;
+        return `o${entry(outside, source, () => outside.size)} ${data.op === "placeholder" ? "input" : "value"} ${data.type}`;
       });
       const { op, target, type } = node.data;
       return JSON.stringify([

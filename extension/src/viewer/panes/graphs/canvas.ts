@@ -2,6 +2,7 @@
 
 import { type Camera, type Rectangle } from "./camera";
 import { type Line, type Mark, overlap, type Scene } from "./scene";
+import { entry } from "../../gather";
 
 /** Which lines and marks are lit. */
 export interface Lit {
@@ -28,9 +29,7 @@ export class Colours {
   }
 
   of(property: string): string {
-    let found = this.#known.get(property);
-    if (found === undefined) this.#known.set(property, (found = this.#style.getPropertyValue(property).trim() || "#888"));
-    return found;
+    return entry(this.#known, property, () => this.#style.getPropertyValue(property).trim() || "#888");
   }
 }
 

@@ -1,6 +1,8 @@
 // Groups that are entered twice: a module that is called again further down. As one box it would make a cycle of a graph
 // that has none, so that each call becomes a group of its own.
 
+import { entry } from "../../gather";
+
 /** Strongly connected components (Tarjan, 1972), as the component of each vertex. */
 function components(out: readonly (readonly number[])[]): Int32Array {
   const count = out.length;
@@ -62,7 +64,7 @@ export function quotient(parts: readonly (readonly number[])[], sourcesOf: (vert
 export function onCycles(parts: readonly (readonly number[])[], sourcesOf: (vertex: number) => readonly number[]): Set<number>[] {
   const component = components(quotient(parts, sourcesOf));
   const members = new Map<number, Set<number>>();
-  component.forEach((which, n) => members.set(which, (members.get(which) ?? new Set()).add(n)));
+  component.forEach((which, n) => entry(members, which, () => new Set()).add(n));
   return [...members.values()].filter(list => list.size > 1);
 }
 

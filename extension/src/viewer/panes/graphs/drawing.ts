@@ -2,6 +2,7 @@
 
 import { h, tool } from "../../dom";
 import type { Key } from "../../element";
+import { sum } from "../../gather";
 import type { Dispose } from "../../signal";
 import { beginning, between, type Camera, type Extent, held, moved, type Rectangle, showing, whole, zoomed } from "./camera";
 import { Colours, type Lit, paintCanvas } from "./canvas";
@@ -231,7 +232,7 @@ export class Drawing {
     if (!this.#view.width) return;
     this.#scale.textContent = `${Math.round(camera.scale * 100)} %`;
     this.#minimap.seen(seen);
-    const far = camera.scale < NEAR || scene.marks.reduce((many, mark) => many + Number(overlap(mark, seen)), 0) > MOST_ELEMENTS;
+    const far = camera.scale < NEAR || sum(scene.marks, mark => Number(overlap(mark, seen))) > MOST_ELEMENTS;
     this.#canvas.hidden = !far;
     this.#layers.element.style.display = far ? "none" : "";
     if (far) return paintCanvas(this.#canvas, scene, camera, this.#lit, this.#colours);

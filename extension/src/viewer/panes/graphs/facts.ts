@@ -2,6 +2,7 @@
 
 import { isSourceLine, type Key, key, syntheticReason } from "../../element";
 import { bytes, count, seconds } from "../../format";
+import { sum } from "../../gather";
 import type { WhyData } from "../../record";
 import type { FileNames } from "../../sources";
 import { differences, type StateNode } from "./family";
@@ -99,13 +100,13 @@ function groupTold(mark: Mark, group: Group): Told {
     const runs = there.flatMap(vertex => subject.kernels.of(state.nodes.get(vertex)!.data.id, view.kind)?.homes ?? []);
     const homes = new Map(runs.map(home => [home.key, home]));
     const timed = [...homes.values()].filter(home => home.seconds !== null);
-    const total = timed.reduce((sum, home) => sum + home.seconds!, 0);
+    const total = sum(timed, home => home.seconds!);
     const time = timed.length ? `, ${seconds(total)} in all (other nodes may share them)` : "";
     if (homes.size) facts.push({ name: "Runs in", text: count(homes.size, "kernel or library call", "kernels and library calls") + time });
   }
   const fates = (["kept", "recomputed", "input"] as const).flatMap(fate => {
     const some = there.flatMap(vertex => part.saved.get(state.nodes.get(vertex)!.data.id) ?? []).filter(saved => saved.fate === fate);
-    return some.length && view.kind !== "captured" ? [`${FATES[fate]}: ${some.length}, ${bytes(some.reduce((sum, saved) => sum + saved.bytes, 0))}`] : [];
+    return some.length && view.kind !== "captured" ? [`${FATES[fate]}: ${some.length}, ${bytes(sum(some, saved => saved.bytes))}`] : [];
   });
   if (fates.length) facts.push({ name: "For the backward", text: fates.join("\n") });
   return { title: group.label, meaning: "", facts };

@@ -1,6 +1,7 @@
 // The states of one graph laid over each other: each node once, whatever states it is in. Layout and groups are made
 // from this, so that nothing moves when one walks from pass to pass.
 
+import { entry } from "../../gather";
 import type { LineData, NodeData } from "../../record";
 import { isTangent, type View } from "./views";
 
@@ -104,18 +105,13 @@ function stateOf(view: View, keys: readonly string[], index: ReadonlyMap<string,
     const found = data.inputs.filter(id => here.has(id)).map(id => index.get(id)!);
     const missing = data.inputs.filter(id => !here.has(id));
     const sources = [...new Set(found)];
-    for (const source of sources) {
-      const list = users.get(source);
-      if (list) list.push(at);
-      else users.set(source, [at]);
-    }
+    for (const source of sources) entry(users, source, () => []).push(at);
     nodes.set(at, { data, sources, missing, users: [], call: calls.get(data.id) ?? "" });
   });
   for (const [at, list] of users) nodes.set(at, { ...nodes.get(at)!, users: list });
   const outputs = new Map<number, number[]>();
   view.graph.outputs.forEach((id, position) => {
-    const at = here.has(id) ? index.get(id) : undefined;
-    if (at !== undefined) outputs.set(at, [...(outputs.get(at) ?? []), position]);
+    if (here.has(id)) entry(outputs, index.get(id)!, () => []).push(position);
   });
   return { view, nodes, outputs };
 }

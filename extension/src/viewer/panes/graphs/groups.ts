@@ -5,6 +5,7 @@ import { alike, type Signatures } from "./alike";
 import { onCycles, visits } from "./cycles";
 import type { Family, Vertex } from "./family";
 import type { Home } from "./kernels";
+import { entry } from "../../gather";
 
 export type Grouping = "module" | "kernel" | "none";
 
@@ -205,9 +206,7 @@ class Builder {
     for (const child of children) {
       const home = child.kind === "leaf" ? this.#ways.homeOf(this.#family.vertices[child.vertex]!) : undefined;
       if (!home || child.kind !== "leaf") continue;
-      const list = lists.get(home.key);
-      if (list) list.push(child);
-      else lists.set(home.key, [child]);
+      entry(lists, home.key, () => []).push(child);
     }
     const several = [...lists].filter(([, list]) => list.length > 1);
     const taken = new Set(several.flatMap(([, list]) => list as Item[]));

@@ -5,6 +5,7 @@ import { DataTable } from "../../datatable";
 import { h } from "../../dom";
 import { key } from "../../element";
 import { bytes, count } from "../../format";
+import { sum } from "../../gather";
 import type { Context } from "../../pane";
 import type { CompileData, SavedData } from "../../record";
 import { glyph } from "./legend";
@@ -41,7 +42,7 @@ export class KeptList {
     const saved = compile.saved ?? [];
     this.#summary.replaceChildren(...FATES_IN_ORDER.flatMap(fate => {
       const some = saved.filter(each => each.fate === fate);
-      const total = some.reduce((sum, each) => sum + each.bytes, 0);
+      const total = sum(some, each => each.bytes);
       return some.length ? [h("div", {}, glyph(fate), ` ${SUMMARY[fate]}: ${count(some.length, "value")}, ${bytes(total)}`)] : [];
     }));
     const rank = (each: SavedData) => FATES_IN_ORDER.indexOf(each.fate as (typeof FATES_IN_ORDER)[number]);

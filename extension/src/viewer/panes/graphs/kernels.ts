@@ -1,5 +1,6 @@
 // In which kernels and library calls a node ended, and how long those take.
 
+import { entry } from "../../gather";
 import type { CompileData, HalfData } from "../../record";
 import type { Kind } from "./views";
 
@@ -40,11 +41,7 @@ export class Kernels {
     }
     for (const stage of compile.stages ?? []) {
       for (const node of stage.graph?.nodes ?? []) {
-        for (const origin of node.origins) {
-          const list = this.#made.get(origin);
-          if (list) list.add(node.id);
-          else this.#made.set(origin, new Set([node.id]));
-        }
+        for (const origin of node.origins) entry(this.#made, origin, () => new Set()).add(node.id);
       }
     }
   }
@@ -85,7 +82,7 @@ function halfOf(half: HalfData): Half {
     const seconds = (kind === "kernel" ? kernels.get(item.id)?.seconds : half.extern_seconds?.[item.id]) ?? null;
     const name = kernels.get(item.id)?.function ?? targets.get(item.operations[0] ?? "") ?? item.id;
     const home = { key: `${half.name}/${item.id}`, id: item.id, half: half.name, kind, name, seconds, order } as const;
-    for (const operation of item.operations) runs.set(operation, [...(runs.get(operation) ?? []), home]);
+    for (const operation of item.operations) entry(runs, operation, () => []).push(home);
     return home;
   });
   const nodes = new Map<string, Became>();

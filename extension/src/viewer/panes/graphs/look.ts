@@ -2,6 +2,7 @@
 // every machine.
 
 import { count } from "../../format";
+import { entry } from "../../gather";
 import type { NodeData } from "../../record";
 import type { Family } from "./family";
 import { around, type Group, type Item, type Leaf, segments } from "./groups";
@@ -72,14 +73,9 @@ export function clipped(text: string, keepStart: boolean, most = MOST_CHARACTERS
 /** The size of each item's box; `moduleOf` gives a node's module. */
 export function sizes(family: Family, moduleOf: (index: number) => string): (item: Item) => Size {
   const found = new Map<Item, Size>();
-  return item => {
-    let size = found.get(item);
-    if (!size) {
-      const label = item.kind === "leaf" ? nodeLabel(item, family.vertices[item.vertex]!.data, moduleOf(item.vertex)) : groupLabel(item);
-      found.set(item, (size = item.kind === "leaf" ? sized(label, MARGIN, LEAST_NODE, NODE_HEIGHT) : sized(label, GROUP_MARGIN, LEAST_GROUP, GROUP_HEIGHT)));
-    }
-    return size;
-  };
+  return item => entry(found, item, () => (item.kind === "leaf"
+    ? sized(nodeLabel(item, family.vertices[item.vertex]!.data, moduleOf(item.vertex)), MARGIN, LEAST_NODE, NODE_HEIGHT)
+    : sized(groupLabel(item), GROUP_MARGIN, LEAST_GROUP, GROUP_HEIGHT)));
 }
 
 function sized({ title, detail }: Label, margin: number, least: number, height: number): Size {

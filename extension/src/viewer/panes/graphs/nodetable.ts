@@ -4,6 +4,7 @@ import { type Column, DataTable } from "../../datatable";
 import { h } from "../../dom";
 import { key } from "../../element";
 import { bytes, seconds } from "../../format";
+import { sum } from "../../gather";
 import type { Selection } from "../../selection";
 import type { Sign, State } from "./family";
 import { GLYPHS } from "./svg";
@@ -43,7 +44,7 @@ export class NodeTable {
     const homes = (row: NodeRow) => subject.kernels.of(data(row).id, view.kind)?.homes ?? [];
     const time = (row: NodeRow) => {
       const timed = homes(row).filter(home => home.seconds !== null);
-      return timed.length ? timed.reduce((sum, home) => sum + home.seconds!, 0) : null;
+      return timed.length ? sum(timed, home => home.seconds!) : null;
     };
     const code = (name: string, of: (row: NodeRow) => string): Column<NodeRow> => ({ name, text: of, cell: row => h("code", {}, of(row)), order: of });
     const fate = (row: NodeRow) => saved.get(data(row).id)?.fate ?? "";

@@ -1,6 +1,7 @@
 // Which groups are open: few enough that the picture can be read.
 
 import { around, type Group, groupsIn, type Item } from "./groups";
+import { sum } from "../../gather";
 
 /** What a graph opens with at most, and what it shows at most. */
 const FIRST = 120;
@@ -16,7 +17,7 @@ export function firstOpen(root: Group, budget = FIRST): Set<Group> {
     const next: Group[] = [];
     for (const parent of ring) {
       const inner = parent.children.filter((child): child is Group => child.kind !== "leaf" && child.kind !== "alike");
-      const more = inner.reduce((sum, child) => sum + child.children.length - 1, 0);
+      const more = sum(inner, child => child.children.length - 1);
       if (shown + more > budget && !inner.some(child => child.kind === "side")) continue;
       shown += more;
       inner.forEach(child => open.add(child));

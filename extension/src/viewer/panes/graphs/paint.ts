@@ -1,6 +1,7 @@
 // What colours say: for each node a colour and a few words, and a legend.
 
 import { bytes, seconds } from "../../format";
+import { sum } from "../../gather";
 import type { Home, Kernels } from "./kernels";
 import { homeTitle } from "./look";
 import { type Sort, sortOf, SORTS } from "./operations";
@@ -38,6 +39,7 @@ const MOST_ENTRIES = 12;
 export function paintOf(colouring: Colouring, state: State, kernels: Kernels): Paint {
   const { nodes, view } = state;
   const homes = (vertex: number) => kernels.of(nodes.get(vertex)?.data.id ?? "", view.kind)?.homes ?? [];
+  const sizeOf = (vertex: number) => nodes.get(vertex)?.data.bytes ?? 0;
   switch (colouring) {
     case "operation":
       return categories("Operation, by its name", nodes, node => {
@@ -57,8 +59,7 @@ export function paintOf(colouring: Colouring, state: State, kernels: Kernels): P
         return { colour: `--ex-line-${first.order % COLOURS}`, name: homeTitle(first), label, rank: first.order };
       });
     case "bytes":
-      return amounts("Bytes of the result", nodes, value => bytes(Math.round(value)), vertex => nodes.get(vertex)?.data.bytes ?? 0, vertices =>
-        sum(vertices, vertex => nodes.get(vertex)?.data.bytes ?? 0));
+      return amounts("Bytes of the result", nodes, value => bytes(Math.round(value)), sizeOf, vertices => sum(vertices, vertex => amount(sizeOf(vertex))));
     case "time":
       return amounts("Time of the kernel that it is in", nodes, seconds, vertex => timeOf(homes(vertex)), vertices => {
         const all = new Map(vertices.flatMap(homes).map(home => [home.key, home]));
@@ -80,11 +81,7 @@ function dtypeOf(type: string): string {
 }
 
 function timeOf(homes: readonly Home[]): number {
-  return homes.reduce((total, home) => total + (home.seconds ?? 0), 0);
-}
-
-function sum(vertices: readonly number[], of: (vertex: number) => number): number {
-  return vertices.reduce((total, vertex) => total + amount(of(vertex)), 0);
+  return sum(homes, home => home.seconds ?? 0);
 }
 
 /** Numbers of a record may be anything. */
@@ -112,7 +109,7 @@ function categories(title: string, nodes: ReadonlyMap<number, StateNode>, of: (n
   const entries = [...counts.values()].sort((a, b) => (many ? b.count - a.count : 0) || a.category.rank - b.category.rank);
   const legend = entries.slice(0, MOST_ENTRIES).map(({ category, count }) => ({ colour: category.colour, label: category.name, count }));
   const left = entries.slice(MOST_ENTRIES);
-  if (left.length) legend.push({ colour: "", label: `and ${left.length} more`, count: left.reduce((total, each) => total + each.count, 0) });
+  if (left.length) legend.push({ colour: "", label: `and ${left.length} more`, count: sum(left, each => each.count) });
   return {
     title, legend,
     of: vertex => found.get(vertex) ?? NONE,
@@ -125,7 +122,7 @@ function categories(title: string, nodes: ReadonlyMap<number, StateNode>, of: (n
         shares.set(category.colour, (shares.get(category.colour) ?? 0) + 1);
         if (category.label) names.add(category.name);
       }
-      const all = [...shares.values()].reduce((a, b) => a + b, 0);
+      const all = sum([...shares.values()], many => many);
       const bars = [...shares].map(([colour, many]) => [colour, many / all] as const).sort((a, b) => b[1] - a[1]);
       return { bars, label: names.size > 1 ? `${names.size} kernels, calls` : "" };
     },

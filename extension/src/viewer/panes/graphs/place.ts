@@ -1,6 +1,7 @@
 // Where everything stands: each open group laid out by itself, from the innermost out, and edges between groups passed on
 // at their borders. A group is laid out again only where what is in it changed.
 
+import { entry } from "../../gather";
 import { around, type Group, type Item, verticesOf } from "./groups";
 import { type Box, type End, layered, type Layered } from "./layered";
 
@@ -128,12 +129,6 @@ function bundlesOf(asked: Asked, shown: ReadonlyMap<number, Item>): Map<Group, r
 function parentOf(item: Item): Group {
   if (!item.parent) throw new Error("the root of a graph has nothing around it");
   return item.parent;
-}
-
-function entry<K, V>(map: Map<K, V>, name: K, make: () => V): V {
-  let found = map.get(name);
-  if (found === undefined) map.set(name, (found = make()));
-  return found;
 }
 
 function levelOf(asked: Asked, group: Group, bundles: ReadonlyMap<Group, readonly Bundle[]>, memo: Memo): Level {

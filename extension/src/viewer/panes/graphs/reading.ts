@@ -1,6 +1,7 @@
 // What was worked out of a compile: its graphs, and by family what is known of their nodes. Kept while a record grows and
 // says nothing new of them.
 
+import { entry } from "../../gather";
 import type { CompileData } from "../../record";
 import { type Grouping, type Item, verticesOf } from "./groups";
 import { Kernels } from "./kernels";
@@ -43,14 +44,11 @@ export class Reading {
   }
 
   subject(view: View): Subject {
-    let found = this.#subjects.get(view.family);
-    if (!found) {
+    return entry(this.#subjects, view.family, () => {
       const captured = this.views.filter(each => each.kind === "captured").flatMap(each => each.graph.nodes);
       const modules = new Map(captured.map(node => [node.id, node.module ?? ""]));
-      found = new Subject(this.compile, this.views.filter(each => each.family === view.family), this.#kernels, id => modules.get(id) ?? "");
-      this.#subjects.set(view.family, found);
-    }
-    return found;
+      return new Subject(this.compile, this.views.filter(each => each.family === view.family), this.#kernels, id => modules.get(id) ?? "");
+    });
   }
 
   /** The subject of a view, where it was asked for before: it takes a while to make for a large graph. */

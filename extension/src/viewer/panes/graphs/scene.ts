@@ -2,6 +2,7 @@
 
 import { type Key, key } from "../../element";
 import { count } from "../../format";
+import { entry } from "../../gather";
 import type { Colour, Palette } from "../../palette";
 import type { SavedData } from "../../record";
 import type { Rectangle } from "./camera";
@@ -110,9 +111,8 @@ export function sceneOf(parts: readonly Omit<Part, "x" | "y">[], palette: Palett
 }
 
 function add<K, V>(map: Map<K, V[]>, name: K, value: V): void {
-  const found = map.get(name);
-  if (!found) map.set(name, [value]);
-  else if (!found.includes(value)) found.push(value);
+  const found = entry(map, name, () => []);
+  if (!found.includes(value)) found.push(value);
 }
 
 /** The boxes of what is there in this state, or was in the one before. */
@@ -234,10 +234,7 @@ function edgesOf(state: State, { shown }: Placement): Map<Item, Set<Item>> {
     const target = shown.get(vertex);
     for (const source of node.sources) {
       const from = shown.get(source);
-      if (!from || !target || from === target) continue;
-      const found = edges.get(from);
-      if (found) found.add(target);
-      else edges.set(from, new Set([target]));
+      if (from && target && from !== target) entry(edges, from, () => new Set()).add(target);
     }
   }
   return edges;
@@ -281,7 +278,7 @@ function tiesOf(parts: readonly Part[], byKey: ReadonlyMap<Key, readonly Mark[]>
   for (const { data } of first.subject.family.vertices) {
     const from = markOf(first, data.id);
     for (const origin of data.origins) {
-      for (const to of from ? (made.get(origin) ?? []) : []) ties.set(from!, (ties.get(from!) ?? new Set()).add(to));
+      for (const to of from ? (made.get(origin) ?? []) : []) entry(ties, from!, () => new Set()).add(to);
     }
   }
   return [...ties].flatMap(([from, all]) => [...all].map(to => ({ from, to })));

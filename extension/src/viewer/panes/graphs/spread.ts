@@ -2,6 +2,7 @@
 // allow. Long edges are kept straight; parameters give way.
 
 import type { Segment, Vertex } from "./layered";
+import { sum } from "../../gather";
 
 const ROUNDS = 10;
 const ROUNDS_STRAIGHT = 16;
@@ -48,7 +49,7 @@ export function spread(vertices: readonly Vertex[], segments: readonly Segment[]
   const straight = new Float64Array(vertices.length).fill(NaN);
   for (let round = 0; trunks.length && round < ROUNDS_STRAIGHT; round++) {
     for (const trunk of trunks) {
-      const mean = trunk.reduce((sum, vertex) => sum + x[vertex]!, 0) / trunk.length;
+      const mean = sum(trunk, vertex => x[vertex]!) / trunk.length;
       for (const vertex of trunk) straight[vertex] = mean;
     }
     for (const members of round % 2 === 0 ? layers : upwards) settle(members, x, [above, below], straight, STIFF * STIFFER ** round, room);

@@ -1,5 +1,6 @@
 // One family of graphs with all that is known of its nodes: what a drawing, a table and a text are made of.
 
+import { entry } from "../../gather";
 import type { CompileData, SavedData } from "../../record";
 import { Signatures } from "./alike";
 import { homesOf, modulesOf } from "./belonging";
@@ -35,24 +36,14 @@ export class Subject {
 
   /** What the pass before a view did; nothing where there is no view before. */
   changesOf(view: View): ReadonlyMap<number, Sign> {
-    let found = this.#changes.get(view.id);
-    if (!found) {
-      found = view.before ? changesOf(this.state(view.before), this.state(view)) : new Map();
-      this.#changes.set(view.id, found);
-    }
-    return found;
+    return entry(this.#changes, view.id, () => (view.before ? changesOf(this.state(view.before), this.state(view)) : new Map()));
   }
 
   root(by: Grouping): Group {
-    let root = this.#groups.get(by);
-    if (!root) {
-      root = grouped(this.family, {
-        by, sides: this.#kind === "joint", moduleOf: vertex => this.modules[vertex.index]!, homeOf: vertex => this.homes[vertex.index],
-        signatures: new Signatures(this.family, n => this.modules[n]!),
-      });
-      this.#groups.set(by, root);
-    }
-    return root;
+    return entry(this.#groups, by, () => grouped(this.family, {
+      by, sides: this.#kind === "joint", moduleOf: vertex => this.modules[vertex.index]!, homeOf: vertex => this.homes[vertex.index],
+      signatures: new Signatures(this.family, n => this.modules[n]!),
+    }));
   }
 
   /** The open groups by their ids; the ones to begin with where none are given. */

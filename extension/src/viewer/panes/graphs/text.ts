@@ -1,5 +1,6 @@
 // A graph as the stage printed it, each line with what the pass did to it.
 
+import { entry } from "../../gather";
 import type { Model } from "../../model";
 import type { LineData } from "../../record";
 import { rowsOf } from "../../rows";
@@ -30,7 +31,7 @@ function withRemoved(ids: readonly string[], lines: readonly LineData[], before:
   ids.forEach((id, vertex) => {
     if (here.has(id)) last = id;
     const line = changes.get(vertex) === "removed" ? old.get(id) : undefined;
-    if (line) after.set(last, [...(after.get(last) ?? []), line]);
+    if (line) entry(after, last, () => []).push(line);
   });
   return lines.flatMap(line => [line, ...(line[1] ? (after.get(line[1]) ?? []) : [])]);
 }

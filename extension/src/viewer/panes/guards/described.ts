@@ -1,5 +1,6 @@
 // Describing a value in a form: from what is typed to the record's terms, and back.
 
+import { entry } from "../../gather";
 import type { CompileData, ConstantData, GuardData, InputData, TensorFactsData } from "../../record";
 
 /** What was typed is no such value; the message says what was expected. */
@@ -124,11 +125,7 @@ const CONTAINERS: { readonly [type: string]: string } = { "builtins.list": "list
 export function seenBy(compile: CompileData): Map<string, InputData> {
   const found = new Map((compile.inputs ?? []).map(each => [each.source, each]));
   const guards = new Map<string, GuardData[]>();
-  for (const each of compile.guards ?? []) {
-    const own = guards.get(each.source);
-    if (own) own.push(each);
-    else guards.set(each.source, [each]);
-  }
+  for (const each of compile.guards ?? []) entry(guards, each.source, () => []).push(each);
   for (const [source, own] of guards) {
     const described = found.has(source) || !source ? null : fromGuards(source, own);
     if (described) found.set(source, described);

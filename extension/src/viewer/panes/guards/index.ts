@@ -5,6 +5,7 @@ import { button, h } from "../../dom";
 import { isSourceLine, key, parts, syntheticReason, type Key } from "../../element";
 import { Facets, facetsOf } from "../../facets";
 import { count, seconds } from "../../format";
+import { entry } from "../../gather";
 import type { Context, Export, Pane, PaneKind } from "../../pane";
 import type { CompileData, GlobalStateData, GuardData, InputData } from "../../record";
 import { type Dispose, Signal } from "../../signal";
@@ -302,8 +303,7 @@ function refusals(compile: CompileData, compiles: readonly CompileData[]): [of: 
   const found = new Map<string, string[]>();
   for (const { of, guard, expression, why } of compile.recompiles ?? []) {
     const source = compiles.find(each => each.id === of)?.guards?.find(each => each.id === guard)?.source;
-    const whys = found.get(of) ?? [];
-    found.set(of, [...whys, [source || expression, why].filter(Boolean).join(" ")]);
+    entry(found, of, () => []).push([source || expression, why].filter(Boolean).join(" "));
   }
   return [...found];
 }

@@ -1,6 +1,7 @@
 // Where each buffer lives and when, and how many bytes are in use at each step. Counted as explorer/schedule/pool.py
 // (`peak`) counts: without inputs, sizes rounded as an allocator rounds them.
 
+import { entry } from "../../gather";
 import type { BufferData, HalfData } from "../../record";
 
 const ALIGNMENT = 64;
@@ -35,12 +36,7 @@ export function planOf(half: HalfData): Plan {
   const byName = new Map(buffers.map(each => [each.name, each]));
   const made = buffers.filter(each => each.where && each.where !== "none");
   const groups = new Map<BufferData, BufferData[]>();
-  for (const each of made) {
-    const owner = ownerOf(each, byName);
-    const group = groups.get(owner);
-    if (group) group.push(each);
-    else groups.set(owner, [each]);
-  }
+  for (const each of made) entry(groups, ownerOf(each, byName), () => []).push(each);
   const places = [...groups].map(([owner, lives]) => place(owner, lives));
   const order: { readonly [kind in PlaceKind]: number } = { pool: 0, own: 1, library: 2, given: 3 };
   places.sort((a, b) => order[a.kind] - order[b.kind] || a.offset - b.offset || a.first - b.first);

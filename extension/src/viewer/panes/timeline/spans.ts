@@ -1,5 +1,6 @@
 // What a compile spent its time on, as spans: compiles one after another, their stages below them.
 
+import { sum } from "../../gather";
 import type { BuildData, CompileData, RecordData, StageData } from "../../record";
 import { halfName } from "../../stages";
 
@@ -40,10 +41,10 @@ export function timelineOf(record: RecordData): Timeline {
   const start = Math.min(...compiles.map(each => each.started));
   const tracks = tracksOf(compiles);
   const heights = tracks.map(track => Math.max(...track.flatMap(each => (each.stages ?? []).map(stage => 2 + stage.depth))));
-  const tops = tracks.map((_, n) => heights.slice(0, n).reduce((sum, each) => sum + each, 0));
+  const tops = tracks.map((_, n) => sum(heights.slice(0, n), each => each));
   const spans = tracks.flatMap((track, n) => track.flatMap(compile => spansOf(compile, start, tops[n] ?? 0)));
   return {
-    spans, rows: heights.reduce((sum, each) => sum + each, 0),
+    spans, rows: sum(heights, each => each),
     busy: joined(compiles.map(each => [each.started - start, endOf(each) - start] as const)),
   };
 }
@@ -109,7 +110,7 @@ export function tableOf(record: RecordData): Row[] {
   return spans.filter(each => !each.stage).flatMap((whole): Row[] => {
     const { compile } = whole;
     const own = spans.filter(each => each.stage && each.compile === compile);
-    const inStages = own.filter(each => each.stage?.depth === 0).reduce((sum, each) => sum + each.seconds, 0);
+    const inStages = sum(own.filter(each => each.stage?.depth === 0), each => each.seconds);
     const rows = own.flatMap((span): Row[] => {
       const { stage } = span;
       const note = stage?.error ? `failed: ${stage.error}` : stage?.same_as ? "changed nothing" : "";

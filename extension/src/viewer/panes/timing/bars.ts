@@ -4,6 +4,7 @@ import { block, drawing, fitted, linear, mark, Patterns, textWidth, type Pattern
 import { svg } from "../../dom";
 import { key } from "../../element";
 import { percent, scaled, seconds } from "../../format";
+import { sum } from "../../gather";
 import type { Linked } from "../../linked";
 import type { MachineData } from "../../record";
 import { performance, type Cost } from "./costs";
@@ -24,12 +25,12 @@ export function drawBars({ costs, overhead, machine, all }: Spent, width: number
   if (timed.length === 0) return null;
   const listed = all || timed.length <= LISTED + 2 ? timed : timed.slice(0, LISTED);
   const others = timed.slice(listed.length);
-  const total = timed.reduce((sum, each) => sum + (each.seconds ?? 0), 0);
+  const total = sum(timed, each => each.seconds ?? 0);
   const several = new Set(timed.map(each => each.compile)).size > 1;
   const names = listed.map(each => (several ? `${each.compile} ${each.id}` : each.id));
   const left = Math.min(Math.max(60, ...names.map(each => textWidth(each) + 12)), width * 0.34);
   const figures = width < 480 ? 110 : 250;
-  const rest = others.reduce((sum, each) => sum + (each.seconds ?? 0), 0);
+  const rest = sum(others, each => each.seconds ?? 0);
   const x = linear(0, Math.max(timed[0]?.seconds ?? 0, overhead ?? 0), left, width - figures);
   const patterns = new Patterns();
   const rows: SVGElement[] = listed.map((cost, n) => {
