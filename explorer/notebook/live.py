@@ -41,12 +41,15 @@ class Live:
         """Why the run that goes on is to end."""
         self._worker: threading.Thread | None = None
         self._lock = threading.Lock()
+        self._order = threading.RLock()
+        """A page that asks over a subshell for the record while stages are told misses none."""
 
     def say(self, message: protocol.Message) -> None:
         """To every page. Raises Stopped where the run is to end."""
         if self._stop:
             raise Stopped(self._stop)
-        self.widget.say(message)
+        with self._order:
+            self.widget.say(message)
 
     @property
     def bytes(self) -> int:
@@ -57,7 +60,8 @@ class Live:
         match message:
             case protocol.Hello():
                 if self.output is not None:
-                    self.widget.say(protocol.Whole(fitted(self.output.record)))
+                    with self._order:
+                        self.widget.say(protocol.Whole(fitted(self.output.record)))
                 self.widget.say(self.abilities())
             case protocol.Retime():
                 self._retime(message)

@@ -13,6 +13,7 @@ const live: Live = {
     return () => listeners.delete(listener);
   },
   send: () => undefined,
+  interrupt: () => undefined,
 };
 const host: Host = {
   recall: () => undefined, remember: () => undefined, dark: new Signal(false), download: () => undefined, live: new Signal<Live | null>(live),

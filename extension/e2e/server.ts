@@ -1,7 +1,7 @@
 // A Jupyter server of the test's own: a folder of its own, no user's configuration, the extension as it was built here.
 
 import { spawn, type ChildProcess } from "node:child_process";
-import { cpSync, existsSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
@@ -28,11 +28,9 @@ export class Server {
     const folder = join(home, "notebooks");
     mkdirSync(folder);
     mkdirSync(join(home, "jupyter/labextensions"), { recursive: true });
-    symlinkSync(BUILT, join(home, "jupyter/labextensions/torch-explorer"));
+    // A copy: a build that is made meanwhile changes nothing of what is tested.
+    cpSync(BUILT, join(home, "jupyter/labextensions/torch-explorer"), { recursive: true });
     for (const file of files) cpSync(file, join(folder, file.split("/").at(-1) ?? file));
-    const quiet = join(home, "settings/@jupyterlab/apputils-extension");
-    mkdirSync(quiet, { recursive: true });
-    writeFileSync(join(quiet, "notification.jupyterlab-settings"), JSON.stringify({ fetchNews: "false", checkForUpdates: false }));
     const port = await freePort();
     const options = {
       "ServerApp.port": port, "ServerApp.port_retries": 0, "ServerApp.root_dir": folder, "ServerApp.allow_root": true,
@@ -49,8 +47,24 @@ export class Server {
     };
     const server = spawn(PYTHON, ["-m", MODULES[app], ...flags], { cwd: folder, env: environment, stdio: ["ignore", "ignore", "pipe"] });
     const made = new Server(folder, home, port, server);
+    made.set("@jupyterlab/apputils-extension:notification", { fetchNews: "false", checkForUpdates: false });
     await made.ready();
     return made;
+  }
+
+  /** What a user set up for a plugin, in place of what was set before; pages that are opened from now on see it. */
+  set(plugin: string, settings: object): void {
+    const [extension = "", name] = plugin.split(":");
+    const folder = join(this.home, "settings", extension);
+    mkdirSync(folder, { recursive: true });
+    writeFileSync(join(folder, `${name}.jupyterlab-settings`), JSON.stringify(settings));
+  }
+
+  /** Puts a notebook into its folder, of these cells. */
+  notebook(name: string, ...cells: readonly string[]): void {
+    const made = cells.map((source, n) => ({ cell_type: "code", id: `cell-${n}`, source, metadata: {}, outputs: [], execution_count: null }));
+    const metadata = { kernelspec: { name: "python3", display_name: "Python 3", language: "python" } };
+    writeFileSync(join(this.folder, name), JSON.stringify({ cells: made, metadata, nbformat: 4, nbformat_minor: 5 }));
   }
 
   url(path: string): string {

@@ -20,6 +20,7 @@ function kernel() {
       return () => listeners.delete(listener);
     },
     send: message => sent.push(message),
+    interrupt: () => undefined,
   };
   return { live, sent, listeners, say: (message: ToPage) => listeners.forEach(listener => listener(message)) };
 }

@@ -34,6 +34,7 @@ export class ExplorerModel extends DOMWidgetModel {
     const live: Live = {
       listen: listener => channel.listen(listener),
       send: message => this.send(message as unknown as Backbone.ObjectHash, {}),
+      interrupt: () => void (this.widget_manager as Partial<KernelsManager>).kernel?.interrupt(),
     };
     this.on("msg:custom", (message: ToPage) => channel.hear(message));
     const follow = () => {
@@ -46,14 +47,22 @@ export class ExplorerModel extends DOMWidgetModel {
   }
 }
 
+/** Jupyter's widget managers know their kernel, though ipywidgets does not ask it of every manager. */
+interface KernelsManager {
+  readonly kernel: { interrupt(): Promise<void> } | null;
+}
+
 /** A record among other widgets. The kernel sends it when the viewer says hello. */
 export class ExplorerView extends DOMWidgetView {
   override render(): void {
     super.render();
     const view = new RecordView("widget");
     view.display(AWAITED, lives.of(this.model.model_id));
-    Widget.attach(view, this.el);
     this.once("remove", () => view.dispose());
+    // Lumino attaches to what is on the page, and this element comes there after it was rendered.
+    void this.displayed.then(() => {
+      if (!view.isDisposed) Widget.attach(view, this.el);
+    });
   }
 }
 

@@ -21,4 +21,6 @@ export interface Host {
 export interface Live {
   listen(listener: (message: ToPage) => void): Dispose;
   send(message: ToKernel): void;
+  /** Interrupts what the kernel does: it hears no message while it runs a cell. */
+  interrupt(): void;
 }

@@ -34,7 +34,7 @@ export class Status {
     this.element.append(this.#activity, this.#notices, this.#spoken);
     const notices = () => this.#showNotices();
     this.#disposers.push(
-      follower.activity.watch(activity => this.#follow(activity)), follower.abilities.watch(() => this.#follow(follower.activity.value)),
+      follower.activity.watch(activity => this.#follow(activity)),
       follower.ended.watch(notices), context.model.record.watch(notices), context.compile.watch(notices),
     );
   }
@@ -50,8 +50,9 @@ export class Status {
     this.#spoken.textContent = activity ? doing(activity) : "";
     if (!activity) return;
     const elapsed = h("span", { class: "ex-elapsed" });
-    const stop = button("ex-button", "Stop", () => this.#context.host.live.value?.send({ type: "stop" }));
-    this.#activity.replaceChildren(h("span", { class: "ex-spinner", "aria-hidden": "true" }), doing(activity), elapsed, ...(this.#follower.abilities.value?.stop ? [stop] : []));
+    const live = this.#context.host.live.value;
+    const stop = live && button("ex-button", "Stop", () => (this.#follower.abilities.value?.stop ? live.send({ type: "stop" }) : live.interrupt()));
+    this.#activity.replaceChildren(h("span", { class: "ex-spinner", "aria-hidden": "true" }), doing(activity), elapsed, ...(stop ? [stop] : []));
     const tick = () => (elapsed.textContent = `for ${((performance.now() - activity.since) / 1000).toFixed(1)} s`);
     tick();
     this.#timer = setInterval(tick, TICK);
