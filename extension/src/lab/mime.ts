@@ -1,13 +1,14 @@
 // Renders records wherever JupyterLab renders data: outputs of notebooks, with and without a kernel, and files.
 
 import type { IRenderMime } from "@jupyterlab/rendermime-interfaces";
-import type { Message } from "@lumino/messaging";
 import { unpacked } from "../page/packed";
 import type { Json } from "../viewer/host";
+import { MIME as METHODS_MIME } from "../viewer/methods/data";
+import { MIME as RANKS_MIME } from "../viewer/ranks/data";
 import { DIFF_MIME, MIME } from "../viewer/record";
 import { MARK } from "./icon";
 import { lives } from "./live";
-import { DiffView, RecordView } from "./view";
+import { DiffView, ComparedView, RecordView } from "./view";
 
 /** A record's file as gzip compressed it, in base64: how JupyterLab hands over files that are not text. */
 const PACKED = "application/vnd.explorer.record+gzip";
@@ -36,11 +37,6 @@ class RecordRenderer extends RecordView implements IRenderMime.IRenderer {
       this.refuse(error);
     }
   }
-
-  protected override onBeforeAttach(message: Message): void {
-    super.onBeforeAttach(message);
-    if (this.parent?.hasClass("jp-MimeDocument")) this.fill();
-  }
 }
 
 class DiffRenderer extends DiffView implements IRenderMime.IRenderer {
@@ -51,6 +47,20 @@ class DiffRenderer extends DiffView implements IRenderMime.IRenderer {
   renderModel(model: IRenderMime.IMimeModel): Promise<void> {
     const data = model.data[DIFF_MIME] as Json;
     this.display(field(data, "before"), field(data, "after"));
+    return Promise.resolve();
+  }
+}
+
+class ComparedRenderer extends ComparedView implements IRenderMime.IRenderer {
+  private readonly mimeType: string;
+
+  constructor(options: IRenderMime.IRendererOptions) {
+    super(pathOf(options.resolver));
+    this.mimeType = options.mimeType;
+  }
+
+  renderModel(model: IRenderMime.IMimeModel): Promise<void> {
+    this.display(model.data[this.mimeType]);
     return Promise.resolve();
   }
 }
@@ -71,6 +81,20 @@ function factory(mime: string, make: IRenderMime.IRendererFactory["createRendere
 
 /** Before ipywidgets' views (-10) and everything else that an output may hold. */
 const RANK = -20;
+
+/** What is compared as a whole, in outputs and in files NAME.json. */
+function compared(name: string, mime: string, displayName: string): IRenderMime.IExtension {
+  const type = `explore-${name}`;
+  return {
+    id: `torch-explorer:${name}`,
+    description: `Shows what torch-explorer compared: ${displayName}.`,
+    rendererFactory: factory(mime, options => new ComparedRenderer(options)),
+    rank: RANK,
+    dataType: "json",
+    fileTypes: [{ name: type, displayName, extensions: [`.${name}.json`], mimeTypes: [mime], fileFormat: "text", icon: MARK }],
+    documentWidgetFactoryOptions: { name: `Compiler Explorer (${name})`, primaryFileType: type, fileTypes: [type], defaultFor: [type] },
+  };
+}
 
 const extensions: IRenderMime.IExtension[] = [
   {
@@ -103,6 +127,8 @@ const extensions: IRenderMime.IExtension[] = [
     rank: RANK,
     dataType: "json",
   },
+  compared("methods", METHODS_MIME, "Capture methods compared"),
+  compared("ranks", RANKS_MIME, "Ranks of one job"),
   {
     id: "torch-explorer:packed-record",
     description: "Shows compressed records of torch-explorer.",

@@ -8,7 +8,7 @@ import { Memory } from "../page/memory";
 import { filled } from "../page/report";
 import { h } from "../viewer/dom";
 import type { Host, Live } from "../viewer/host";
-import { mount, mountDiff, type Viewer } from "../viewer/mount";
+import { mount, mountAny, mountDiff, type Viewer } from "../viewer/mount";
 import type { RecordData } from "../viewer/record";
 import { type Dispose, type Readable, Signal } from "../viewer/signal";
 import { heightHandle, setHeight } from "./height";
@@ -87,10 +87,23 @@ abstract class View extends Widget {
     };
   }
 
+  protected override onBeforeAttach(message: Message): void {
+    super.onBeforeAttach(message);
+    if (this.parent?.hasClass("jp-MimeDocument")) this.fill();
+  }
+
   protected override onActivateRequest(message: Message): void {
     super.onActivateRequest(message);
     this.box.querySelector<HTMLElement>("[tabindex='0'], button")?.focus();
   }
+}
+
+/** The page that reports are made of. Throws where the extension is not installed whole. */
+async function template(): Promise<string> {
+  const url = URLExt.join(PageConfig.getOption("fullLabextensionsUrl"), TEMPLATE);
+  const answer = await fetch(url);
+  if (!answer.ok) throw new Error(`The report's template is missing at ${url} (${answer.status}): install torch-explorer again.`);
+  return answer.text();
 }
 
 /** One record. */
@@ -139,10 +152,7 @@ export class RecordView extends View {
   async report(): Promise<string> {
     const { record } = this;
     if (!record) throw new Error("There is no record here to make a report of.");
-    const url = URLExt.join(PageConfig.getOption("fullLabextensionsUrl"), TEMPLATE);
-    const answer = await fetch(url);
-    if (!answer.ok) throw new Error(`The report's template is missing at ${url} (${answer.status}): install torch-explorer again.`);
-    return filled(await answer.text(), record);
+    return filled(await template(), record);
   }
 
   override dispose(): void {
@@ -162,6 +172,22 @@ export class RecordView extends View {
   protected override unmount(): void {
     super.unmount();
     this.viewer = null;
+  }
+}
+
+/** Capture methods compared, or the ranks of one job. */
+export class ComparedView extends View {
+  private given: { readonly data: unknown } | null = null;
+
+  display(data: unknown): void {
+    this.given = { data };
+    this.unmount();
+    this.mountWhenSized();
+  }
+
+  protected override mount(box: HTMLElement): { dispose(): void } | null {
+    const { given } = this;
+    return given && mountAny(box, given.data, { ...this.host(), report: async () => filled(await template(), given.data) });
   }
 }
 

@@ -1,10 +1,9 @@
 // A record compressed by gzip, in base64: how reports hold it, and how JupyterLab hands over a file that is not text.
 
 import { inflated } from "../viewer/inflate";
-import type { RecordData } from "../viewer/record";
 
-export async function packed(record: RecordData): Promise<string> {
-  const stream = new Blob([JSON.stringify(record)]).stream().pipeThrough(new CompressionStream("gzip"));
+export async function packed(shown: unknown): Promise<string> {
+  const stream = new Blob([JSON.stringify(shown)]).stream().pipeThrough(new CompressionStream("gzip"));
   const bytes = new Uint8Array(await new Response(stream).arrayBuffer());
   let letters = "";
   // String.fromCharCode takes so many arguments and no more.

@@ -5,7 +5,7 @@ import { Memory } from "../page/memory";
 import { unpacked } from "../page/packed";
 import { h } from "../viewer/dom";
 import type { Host } from "../viewer/host";
-import { mount } from "../viewer/mount";
+import { mountAny } from "../viewer/mount";
 import { Signal } from "../viewer/signal";
 
 async function main(): Promise<void> {
@@ -13,7 +13,7 @@ async function main(): Promise<void> {
   const holder = document.getElementById("record");
   if (!root || !holder) throw new Error("This page is damaged: it holds no record.");
   try {
-    mount(root, await unpacked(holder.textContent ?? ""), host());
+    mountAny(root, await unpacked(holder.textContent ?? ""), host());
   } catch (error) {
     root.replaceChildren(h("p", { role: "alert" }, error instanceof Error ? error.message : String(error)));
     throw error;

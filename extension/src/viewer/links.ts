@@ -17,7 +17,7 @@ export class Links {
   private readonly chains = new Map<Key, ReadonlySet<Key>>();
 
   /** `before` are those of a record that this one grew out of: what it had is taken over, and `before` is at an end. */
-  constructor(record: RecordData, before?: Links) {
+  constructor(record: Pick<RecordData, "compiles"> & Partial<RecordData>, before?: Links) {
     const parts = record.compiles.flatMap(compile => partsOf(compile).map(part => [compile, part] as const));
     const grown = before && parts.filter(([, part]) => before.added.has(part)).length === before.added.size ? before : undefined;
     this.names = grown?.names ?? [];

@@ -3,18 +3,27 @@
 import { DiffShell } from "./diff/shell";
 import { h } from "./dom";
 import type { Host } from "./host";
+import { type MethodsData, VERSION as METHODS_VERSION } from "./methods/data";
+import { MethodsData as MethodsKind } from "./methods/kinds";
+import { MethodsShell } from "./methods/shell";
 import { Model } from "./model";
 import { PANES } from "./panes";
-import { readRecord } from "./read";
+import { type RanksData, VERSION as RANKS_VERSION } from "./ranks/data";
+import { RanksData as RanksKind } from "./ranks/kinds";
+import { RanksShell } from "./ranks/shell";
+import { fitting, readRecord } from "./read";
 import type { RecordData } from "./record";
 import { Shell } from "./shell";
 
-export interface Viewer {
+export interface Mounted {
+  dispose(): void;
+}
+
+export interface Viewer extends Mounted {
   /** The record, as far as it can be shown; null where it cannot. */
   readonly record: RecordData | null;
   /** Shows another state of the record, with what is open and selected kept. */
   update(record: unknown): void;
-  dispose(): void;
   /** Opens the pane of this id; nothing where there is none. */
   show(pane: string): void;
 }
@@ -44,12 +53,30 @@ export function mount(root: HTMLElement, record: unknown, host: Host): Viewer {
 }
 
 /** Shows two records stage by stage. */
-export function mountDiff(root: HTMLElement, before: unknown, after: unknown, host: Host): { dispose(): void } {
+export function mountDiff(root: HTMLElement, before: unknown, after: unknown, host: Host): Mounted {
+  return mounted(root, () => [readRecord(before), readRecord(after)] as const, records => new DiffShell(root, ...records, host));
+}
+
+/** Shows capture methods beside each other. */
+export function mountMethods(root: HTMLElement, value: unknown, host: Host): Mounted {
+  return mounted(root, () => fitting<MethodsData>(value, "comparison", "methods", METHODS_VERSION, MethodsKind), ([data, damage]) => new MethodsShell(root, data, host, damage));
+}
+
+/** Shows the records of the ranks of one job. */
+export function mountRanks(root: HTMLElement, value: unknown, host: Host): Mounted {
+  return mounted(root, () => fitting<RanksData>(value, "job", "ranks", RANKS_VERSION, RanksKind), ([data, damage]) => new RanksShell(root, data, host, damage));
+}
+
+/** Shows whatever of these something is. */
+export function mountAny(root: HTMLElement, value: unknown, host: Host): Mounted {
+  const has = (field: string) => typeof value === "object" && value !== null && field in value;
+  return has("methods") ? mountMethods(root, value, host) : has("ranks") ? mountRanks(root, value, host) : mount(root, value, host);
+}
+
+function mounted<T>(root: HTMLElement, read: () => T, show: (data: T) => Mounted): Mounted {
   prepared(root);
-  const [old, fresh] = [read(before), read(after)];
-  const problem = old instanceof Error ? old : fresh;
-  if (problem instanceof Error) refuse(root, problem);
-  const shell = old instanceof Error || fresh instanceof Error ? null : new DiffShell(root, old, fresh, host);
+  const data = tried(read);
+  const shell = data instanceof Error ? refuse(root, data) : show(data);
   return {
     dispose() {
       shell?.dispose();
@@ -58,13 +85,17 @@ export function mountDiff(root: HTMLElement, before: unknown, after: unknown, ho
   };
 }
 
-function read(value: unknown): RecordData | Error {
+function tried<T>(read: () => T): T | Error {
   try {
-    return readRecord(value);
+    return read();
   } catch (error) {
     if (error instanceof Error) return error;
     throw error;
   }
+}
+
+function read(value: unknown): RecordData | Error {
+  return tried(() => readRecord(value));
 }
 
 function opened(root: HTMLElement, record: RecordData | Error, host: Host): { model: Model; shell: Shell } | null {
@@ -83,6 +114,6 @@ function prepared(root: HTMLElement): void {
   root.tabIndex = -1;
 }
 
-function refuse(root: HTMLElement, problem: Error): void {
+function refuse(root: HTMLElement, problem: Error): undefined {
   root.replaceChildren(h("div", { class: "ex-empty", role: "note" }, h("h1", {}, "This record cannot be shown"), h("p", {}, problem.message)));
 }

@@ -1,6 +1,6 @@
 // A record as it comes from a stranger's file: what this viewer can show of it.
 
-import type { Misfit } from "./check";
+import type { Check, Misfit } from "./check";
 import * as kinds from "./kinds";
 import { type RecordData, VERSION } from "./record";
 
@@ -10,19 +10,25 @@ const MOST_TOLD = 5;
 /** The record, or what of it is of the right kinds, with a note that says what is not. Throws an Error that says why
  * nothing can be shown. */
 export function readRecord(value: unknown): RecordData {
-  if (value === null || typeof value !== "object" || !("version" in value) || !("compiles" in value)) {
-    throw new Error("It is not a record of torch-explorer: it has no version or no compiles.");
+  const [record, damage] = fitting<RecordData>(value, "record", "compiles", VERSION, kinds.RecordData);
+  return damage ? { ...record, notes: [...(record.notes ?? []), `Parts of this record are damaged: ${damage}.`] } : record;
+}
+
+/** What of a value is of the right kinds, and in words what is not; `list` is a field that tells such data from other.
+ * Throws an Error that says why nothing can be shown. */
+export function fitting<T>(value: unknown, what: string, list: string, version: number, check: Check): readonly [fits: T, damage: string] {
+  if (value === null || typeof value !== "object" || !("version" in value) || !(list in value)) {
+    throw new Error(`It is not a ${what} of torch-explorer: it has no version or no ${list}.`);
   }
-  if (typeof value.version === "number" && value.version > VERSION) {
-    throw new Error(`It was made by a newer torch-explorer (record version ${value.version}; this viewer reads up to ${VERSION}). Update torch-explorer to open it.`);
+  if (typeof value.version === "number" && value.version > version) {
+    throw new Error(`It was made by a newer torch-explorer (${what} version ${value.version}; this viewer reads up to ${version}). Update torch-explorer to open it.`);
   }
   const misfits: Misfit[] = [];
-  const record = kinds.RecordData(value, misfits) as RecordData | undefined;
-  if (misfits.length === 0) return record as RecordData;
-  const told = misfits.slice(0, MOST_TOLD).map(said).join("; ");
+  const fits = check(value, misfits) as T | undefined;
   const more = misfits.length > MOST_TOLD ? `; and ${misfits.length - MOST_TOLD} more` : "";
-  if (!record) throw new Error(`It is damaged: ${told}${more}.`);
-  return { ...record, notes: [...(record.notes ?? []), `Parts of this record are damaged: ${told}${more}.`] };
+  const damage = misfits.slice(0, MOST_TOLD).map(said).join("; ") + more;
+  if (fits === undefined) throw new Error(`It is damaged: ${damage}.`);
+  return [fits, damage];
 }
 
 function said({ path, found, wanted }: Misfit): string {

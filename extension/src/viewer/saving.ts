@@ -6,7 +6,6 @@ import { fileName } from "./filename";
 import type { Host } from "./host";
 import type { Item } from "./menu";
 import type { Export } from "./pane";
-import type { RecordData } from "./record";
 
 const MIMES: { readonly [kind in Export["kind"]]: string } = { svg: "image/svg+xml", png: "image/png", txt: "text/plain" };
 
@@ -19,14 +18,14 @@ export class Saving {
     this.#host = host;
   }
 
-  whole(record: RecordData): Item[] {
+  whole(record: { readonly title: string }, what = "record", suffix = "explore.json"): Item[] {
     const name = fileName(record.title);
     const { report } = this.#host;
     return [
-      { label: "This record (.explore.json)", run: () => this.#host.download(`${name}.explore.json`, "application/json", JSON.stringify(record)) },
+      { label: `This ${what} (.${suffix})`, run: () => this.#host.download(`${name}.${suffix}`, "application/json", JSON.stringify(record)) },
       {
         label: "Everything as one page (.html)",
-        unavailable: report ? undefined : "This place cannot make one; use record.to_html(\"FILE.html\") in Python",
+        unavailable: report ? undefined : `This place cannot make one; use to_html("FILE.html") of the ${what} in Python`,
         run: () => report && this.#save(`${name}.html`, "text/html", () => report.call(this.#host)),
       },
     ];

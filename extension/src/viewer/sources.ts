@@ -17,7 +17,7 @@ export interface SourceFile {
 }
 
 /** The files with their stretches: the user's own before libraries. */
-export function sourceFiles(record: RecordData): SourceFile[] {
+export function sourceFiles(record: Pick<RecordData, "sources">): SourceFile[] {
   const names = new FileNames(record.sources);
   const files = [...new Set(record.sources.map(each => each.file))].map(file => ({
     file,

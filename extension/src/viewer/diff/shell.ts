@@ -6,7 +6,7 @@ import { menuButton } from "../menu";
 import type { RecordData } from "../record";
 import { type Dispose, onChange, Signal } from "../signal";
 import { notesOf } from "../status";
-import { compilePairs } from "./compare";
+import { type CompilePair, compilePairs } from "./compare";
 import { DiffView } from "./view";
 
 const NARROW = 720;
@@ -18,7 +18,8 @@ export class DiffShell {
   readonly #root: HTMLElement;
   readonly #host: Host;
 
-  constructor(root: HTMLElement, before: RecordData, after: RecordData, host: Host) {
+  /** `first` says which compiles to begin with; the first ones where it is absent, or says so of none. */
+  constructor(root: HTMLElement, before: RecordData, after: RecordData, host: Host, first?: (pair: CompilePair) => boolean) {
     this.#root = root;
     this.#host = host;
     const name = `ex-diff-page${++mounted}`;
@@ -45,6 +46,7 @@ export class DiffShell {
       body.replaceChildren(this.#view.element);
     };
     chooser.addEventListener("change", show);
+    if (first) chooser.value = String(Math.max(0, pairs.findIndex(first)));
     show();
     this.#disposers.push(host.dark.watch(dark => root.classList.toggle("ex-dark", dark)), () => this.#view?.dispose());
   }

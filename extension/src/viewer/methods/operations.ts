@@ -1,0 +1,42 @@
+// Eager, operation by operation: each one's way through the dispatcher, and its time.
+
+import { DataTable } from "../datatable";
+import { h } from "../dom";
+import { key } from "../element";
+import { percent, seconds } from "../format";
+import type { Selection } from "../selection";
+import type { FileNames } from "../sources";
+import type { MethodsData, OperationCallData } from "./data";
+
+export function operationTable({ operations = [] }: MethodsData, selection: Selection, files: FileNames): DataTable<OperationCallData> {
+  const total = operations.reduce((sum, each) => sum + each.seconds, 0);
+  const table = new DataTable<OperationCallData>("Eager's operations in the order in which they ran", [
+    { name: "", text: each => String(operations.indexOf(each) + 1), order: each => operations.indexOf(each), numeric: true },
+    { name: "operation", text: each => each.name, cell: each => h("code", {}, each.name), order: each => each.name },
+    { name: "dispatch keys in order", text: wayText, cell: way, title: "What the dispatcher goes through: in brackets what passes on, then the kernels" },
+    { name: "inside the kernel", text: inside, title: "The kernel of a device chooses by dtype and layout itself" },
+    { name: "result", text: each => each.result, cell: each => h("code", {}, each.result) },
+    { name: "time", text: each => seconds(each.seconds), order: each => each.seconds, numeric: true, title: "Median, with Python's part of a dispatch" },
+    { name: "share", text: each => (total ? percent(each.seconds / total) : ""), numeric: true },
+    { name: "line", text: each => files.inText(each.where) },
+  ], selection, { keys: each => (each.where ? [key("", each.where)] : []) });
+  table.show(operations);
+  return table;
+}
+
+function inside({ dtype, layout, device }: OperationCallData): string {
+  return [dtype, layout, device].filter(Boolean).join(", ");
+}
+
+function wayText({ steps }: OperationCallData): string {
+  return steps.map(step => (step.does === "kernel" ? step.key : `(${step.key})`)).join(" → ");
+}
+
+function way({ steps }: OperationCallData): HTMLElement {
+  const parts = steps.flatMap((step, n) => {
+    const passes = step.does !== "kernel";
+    const shown = h("span", { class: passes ? "ex-detail" : "ex-m-key", title: `${step.does}: ${step.place}` }, passes ? `(${step.key})` : step.key);
+    return n > 0 ? [" → ", shown] : [shown];
+  });
+  return h("span", {}, ...parts);
+}

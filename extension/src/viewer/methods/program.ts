@@ -1,0 +1,32 @@
+// The program that was captured, and the texts that were made of it, as rows that its lines link.
+
+import { key } from "../element";
+import type { Palette } from "../palette";
+import type { TextData } from "../record";
+import { sourceFiles } from "../sources";
+import type { Row } from "../textview";
+import type { MethodsData } from "./data";
+
+/** Every line of the program that something was made for, as keys. */
+export function programLines({ methods, operations }: MethodsData): string[] {
+  const texts = methods.flatMap(method => (method.views ?? []).flatMap(view => view.text.lines.flatMap(([, , origins]) => origins ?? [])));
+  const places = [...texts, ...(operations ?? []).flatMap(each => (each.where ? [each.where] : []))];
+  return [...new Set(places)].map(place => key("", place));
+}
+
+export function sourceRows(data: MethodsData, palette: Palette): Row[] {
+  return sourceFiles(data).flatMap(({ file, name, stretches }) => stretches.flatMap(({ first, lines }): Row[] => [
+    { text: `${name}, from line ${first}`, style: "heading" },
+    ...lines.map((text, n): Row => {
+      const line = key("", `${file}:${first + n}`);
+      return { text, stands: [line], colour: palette.of(line), number: String(first + n) };
+    }),
+  ]));
+}
+
+export function textRows(text: TextData, palette: Palette): Row[] {
+  return text.lines.map(([line, , origins], n) => {
+    const stands = (origins ?? []).map(place => key("", place));
+    return { text: line, stands, colour: palette.ofAll(stands), number: String(n + 1) };
+  });
+}

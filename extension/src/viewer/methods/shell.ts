@@ -1,0 +1,155 @@
+// Ways to capture a graph, compared: the verdicts, and below them the program and the methods beside each other.
+
+import type { DataTable } from "../datatable";
+import { h } from "../dom";
+import type { Host, Json } from "../host";
+import { type Layout, layoutOf, withCellShares, withColumnShares } from "../layout";
+import { Links } from "../links";
+import { menuButton } from "../menu";
+import { Palette } from "../palette";
+import type { Export } from "../pane";
+import { Saving } from "../saving";
+import { Selection } from "../selection";
+import { type Dispose, onChange, Signal } from "../signal";
+import { FileNames } from "../sources";
+import { Split } from "../split";
+import { TextView } from "../textview";
+import { MethodColumn } from "./column";
+import type { MethodData, MethodsData } from "./data";
+import { programLines, sourceRows } from "./program";
+import { firstShown, LEGEND, verdictTable } from "./verdicts";
+
+/** What the parts of the view have in common. */
+export interface Shared {
+  readonly data: MethodsData;
+  readonly selection: Selection;
+  readonly model: { readonly links: Signal<Links>; readonly palette: Signal<Palette> };
+  readonly files: FileNames;
+}
+
+const VERSIONS: readonly string[] = ["torch", "python"];
+const NARROW = 720;
+const ROW_PIXELS = 31;
+const PROGRAM = "|program";
+
+export class MethodsShell {
+  readonly #root: HTMLElement;
+  readonly #host: Host;
+  readonly #shared: Shared;
+  readonly #shown: Signal<readonly string[]>;
+  readonly #columns = h("div", { class: "ex-columns" });
+  readonly #open = new Map<string, MethodColumn>();
+  readonly #disposers: Dispose[] = [];
+
+  /** `damage` says what of the data was of the wrong kind and is left out. */
+  constructor(root: HTMLElement, data: MethodsData, host: Host, damage = "") {
+    this.#root = root;
+    this.#host = host;
+    // Lines are the only elements here, and nothing stands between them and what was made for them.
+    const links = new Signal(new Links({ compiles: [] }));
+    const palette = new Palette(links.value, programLines(data));
+    const selection = new Selection(links);
+    this.#shared = { data, selection, model: { links, palette: new Signal(palette) }, files: new FileNames(data.sources) };
+    this.#shown = new Signal(this.#wanted());
+    const table = verdictTable(data, selection, {
+      shown: () => this.#shown.value,
+      toggle: method => this.#toggle(method),
+      open: (method, input) => {
+        if (!this.#shown.value.includes(method.name)) this.#toggle(method);
+        this.#open.get(method.name)?.open(input);
+      },
+    });
+    const [program, source] = programColumn(this.#shared);
+    const [body, sized] = this.#stacked(verdictsPart(table, data.timing ?? ""), h("div", { class: "ex-cell" }, this.#columns));
+    const notice = damage ? h("div", { class: "ex-notice ex-warned", role: "note" }, h("strong", {}, "⚠ Left out, since it is damaged:"), h("span", {}, damage)) : null;
+    root.replaceChildren(this.#header(table), ...(notice ? [notice] : []), body);
+    const key = (event: KeyboardEvent) => this.#key(event);
+    root.addEventListener("keydown", key);
+    this.#disposers.push(
+      sized, this.#shown.watch(names => this.#arrange(program, names)), this.#shown.watch(() => table.show(data.methods)),
+      onChange(this.#shown, names => host.remember("methods.shown", names)),
+      host.dark.watch(dark => root.classList.toggle("ex-dark", dark)),
+      () => root.removeEventListener("keydown", key), () => table.dispose(), () => source.dispose(),
+    );
+  }
+
+  dispose(): void {
+    this.#disposers.forEach(dispose => dispose());
+    for (const each of this.#open.values()) each.dispose();
+    this.#root.replaceChildren();
+  }
+
+  #header(table: DataTable<MethodData>): HTMLElement {
+    const { data } = this.#shared;
+    const saving = new Saving(this.#root, this.#host);
+    const verdicts: Export = { kind: "txt", name: "verdicts", make: async () => table.text() };
+    const items = () => [
+      ...saving.whole(data, "comparison", "methods.json"), ...saving.items([verdicts, ...[...this.#open.values()].flatMap(each => each.exports())]),
+    ];
+    const versions = Object.entries(data.environment).filter(([name]) => VERSIONS.includes(name)).map(([name, value]) => h("span", { class: "ex-badge" }, `${name} ${value}`));
+    return h(
+      "header", { class: "ex-header" }, h("div", { class: "ex-title" }, h("h1", {}, data.title), ...versions),
+      h("div", { class: "ex-tools" }, menuButton("Save as a file", "Save", items)),
+    );
+  }
+
+  /** The table above the columns, with a border between that can be moved; as high as it needs at first. */
+  #stacked(top: HTMLElement, bottom: HTMLElement): readonly [HTMLElement, Dispose] {
+    const share = Math.min(0.5, ((this.#shared.data.methods.length + 3) * ROW_PIXELS) / Math.max(this.#root.clientHeight, 1));
+    const rows = new Signal(withCellShares(layoutOf([["verdicts"], ["methods"]]), 0, [share, 1 - share]));
+    const split = new Split([top, bottom], "horizontal", of => of.columns[0]?.cells ?? [], shares => (rows.value = withCellShares(rows.value, 0, shares)));
+    return [h("div", { class: "ex-column ex-m-rows" }, ...split.elements), rows.watch(layout => split.size(layout))];
+  }
+
+  #key(event: KeyboardEvent): void {
+    const { pinned } = this.#shared.selection;
+    if (event.key !== "Escape" || pinned.value === null) return;
+    pinned.value = null;
+    event.preventDefault();
+  }
+
+  /** What was shown in this place before, as far as it is there; as many as there is room for. */
+  #wanted(): readonly string[] {
+    const { data } = this.#shared;
+    const kept: Json | undefined = this.#host.recall("methods.shown");
+    const there = (Array.isArray(kept) ? (kept as readonly Json[]) : []).filter(name => data.methods.some(each => each.name === name)) as string[];
+    const first = there.length ? there : firstShown(data);
+    return this.#root.clientWidth < NARROW ? first.slice(0, 1) : first;
+  }
+
+  #toggle({ name }: MethodData): void {
+    const { value } = this.#shown;
+    this.#shown.value = value.includes(name) ? value.filter(each => each !== name) : [...value, name];
+  }
+
+  /** The program and the methods shown, in columns whose borders can be moved. */
+  #arrange(program: HTMLElement, names: readonly string[]): void {
+    for (const [name, column] of this.#open) {
+      if (names.includes(name)) continue;
+      column.dispose();
+      this.#open.delete(name);
+    }
+    for (const method of this.#shared.data.methods) {
+      if (names.includes(method.name) && !this.#open.has(method.name)) this.#open.set(method.name, new MethodColumn(method, this.#shared, () => this.#toggle(method)));
+    }
+    const parts = [program, ...names.flatMap(name => this.#open.get(name)?.element ?? [])];
+    const layout = new Signal<Layout>(layoutOf(...[PROGRAM, ...names].map(name => [[name]])));
+    const split = new Split(parts, "vertical", of => of.columns, shares => (layout.value = withColumnShares(layout.value, shares)));
+    this.#columns.replaceChildren(...split.elements);
+    layout.watch(value => split.size(value));
+  }
+}
+
+function verdictsPart(table: DataTable<MethodData>, timing: string): HTMLElement {
+  const said = h("p", { class: "ex-hint" }, timing ? `${LEGEND} Times: ${timing}.` : LEGEND);
+  return h("div", { class: "ex-cell ex-m-verdicts" }, h("div", { class: "ex-m-scroll", tabindex: 0, role: "region", "aria-label": "Verdicts" }, table.element, said));
+}
+
+function programColumn(shared: Shared): readonly [HTMLElement, TextView] {
+  const { data, model } = shared;
+  const text = h("div", { class: "ex-body-text" });
+  const view = new TextView(text, shared);
+  view.show({ rows: sourceRows(data, model.palette.value), language: "python", label: "The program" });
+  const said = data.sources.length ? "Hover over a line, or pin it by a click, to see what each method made of it." : "Its source is not known.";
+  return [h("section", { class: "ex-column", "aria-label": "The program" }, h("div", { class: "ex-bar" }, h("h2", {}, "Program")), h("div", { class: "ex-facts-line" }, said), text), view];
+}

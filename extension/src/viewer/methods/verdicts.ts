@@ -1,0 +1,97 @@
+// What came of each method on each input: in words, and as the table that leads to everything else.
+
+import { DataTable, type Column } from "../datatable";
+import { button } from "../dom";
+import { count, seconds } from "../format";
+import type { Selection } from "../selection";
+import type { MethodData, MethodsData, TriedInputData, VerdictData } from "./data";
+
+type Answer = VerdictData["answer"];
+
+const SIGNS: { readonly [answer in Answer]: string } = { right: "✓", wrong: "✗", refused: "–", "not run": "·" };
+const ORDER: readonly Answer[] = ["wrong", "refused", "not run", "right"];
+
+export const LEGEND = "✓ as eager; ✗ another result and no error; – an error. “Anew”: it noticed that its program does not hold for the input, and compiled once more.";
+
+export function told({ answer, recompiled }: VerdictData): string {
+  return `${SIGNS[answer]} ${answer}${recompiled ? ", anew" : ""}`;
+}
+
+/** What became of a method that gave no program; "" where it gave one. */
+export function outcome({ missing, error }: MethodData): string {
+  if (missing) return missing;
+  return error ? `${SIGNS.refused} refused: ${error.split("\n")[0]}` : "";
+}
+
+export function verdictOn(method: MethodData, input: TriedInputData): VerdictData | undefined {
+  return method.verdicts?.find(each => each.input === input.name);
+}
+
+/** "2 wrong, 3 right · baked in: values · 8.26 µs a call · captured in 20.7 ms" */
+export function summary(method: MethodData): string {
+  const verdicts = method.verdicts ?? [];
+  const [became] = outcome(method).split(":");
+  const baked = method.baked?.length ? `baked in: ${method.baked.join(", ")}` : "";
+  const counts = ORDER.map(answer => [verdicts.filter(each => each.answer === answer).length, answer] as const).filter(([found]) => found > 0);
+  return [became, counts.map(([found, answer]) => `${found} ${answer}`).join(", "), baked, ...times(method)].filter(Boolean).join(" · ");
+}
+
+export function times({ seconds: call, spread, capture_seconds: capture }: MethodData): string[] {
+  const found = [];
+  if (call != null) found.push(`${seconds(call)}${spread == null ? "" : ` ± ${seconds(spread / 2)}`} a call`);
+  if (capture != null) found.push(`captured in ${seconds(capture)}`);
+  return found;
+}
+
+/** The one that captures nothing: what it ran is known operation by operation. */
+export const EAGER = "eager";
+
+/** The methods to begin with: the first that is wrong or refuses somewhere, and the last that is right everywhere. */
+export function firstShown({ methods }: MethodsData): string[] {
+  const made = methods.filter(each => each.views?.length && each.name !== EAGER);
+  const fails = (each: MethodData) => each.verdicts?.some(one => one.answer !== "right") ?? false;
+  const telling = made.find(each => each.verdicts?.some(one => one.answer === "wrong")) ?? made.find(fails) ?? made[0] ?? methods[0];
+  const right = made.filter(each => each !== telling && !fails(each)).pop() ?? made.find(each => each !== telling);
+  return [telling, right].flatMap(each => (each ? [each.name] : []));
+}
+
+export interface Choices {
+  readonly shown: () => readonly string[];
+  /** Puts a method beside the others, or takes it away. */
+  toggle(method: MethodData): void;
+  /** Shows what came of one input. */
+  open(method: MethodData, input: TriedInputData): void;
+}
+
+export function verdictTable(data: MethodsData, selection: Selection, choices: Choices): DataTable<MethodData> {
+  const numeric = (name: string, title: string, of: (method: MethodData) => number | null | undefined): Column<MethodData> =>
+    ({ name, title, numeric: true, text: each => (of(each) == null ? "" : seconds(of(each) as number)), order: each => of(each) ?? null });
+  const columns: Column<MethodData>[] = [
+    {
+      name: "method", text: each => each.name, order: each => data.methods.indexOf(each),
+      cell: each => button("ex-facet", each.name, () => choices.toggle(each), { title: each.how, "aria-pressed": String(choices.shown().includes(each.name)) }),
+    },
+    ...data.inputs.map((input, n): Column<MethodData> => ({
+      name: input.name, title: `${input.change}: ${input.arguments}`,
+      text: each => cellText(each, input, n),
+      cell: each => cell(each, input, n, choices),
+      order: each => ORDER.indexOf(verdictOn(each, input)?.answer ?? "refused"),
+    })),
+    numeric("a call", "Median of the calls that were timed in turn", each => each.seconds),
+    numeric("captured in", "With the first call, where that is when it captures", each => each.capture_seconds),
+  ];
+  return new DataTable(`What came of each method on ${count(data.inputs.length, "input")}, beside eager`, columns, selection, { look: each => (outcome(each) ? "ex-m-none" : "") });
+}
+
+/** A method without a program says so once, under the first input. */
+function cellText(method: MethodData, input: TriedInputData, n: number): string {
+  const verdict = verdictOn(method, input);
+  return verdict ? told(verdict) : n === 0 ? outcome(method) : "";
+}
+
+function cell(method: MethodData, input: TriedInputData, n: number, choices: Choices): Node | string {
+  const text = cellText(method, input, n);
+  const verdict = verdictOn(method, input);
+  if (!text || (verdict && !verdict.detail)) return text;
+  return button(`ex-reason ex-m-${(verdict?.answer ?? "refused").replace(" ", "-")}`, text, () => choices.open(method, input), { title: verdict?.detail ?? method.error });
+}

@@ -1,0 +1,115 @@
+// The ranks of one job: which compiles they have in common, where they part, and any two of them stage by stage.
+
+import type { CompilePair } from "../diff/compare";
+import { DiffShell } from "../diff/shell";
+import { type Column, DataTable } from "../datatable";
+import { button, h } from "../dom";
+import { count, seconds } from "../format";
+import type { Host } from "../host";
+import { layoutOf, withCellShares } from "../layout";
+import { Links } from "../links";
+import { menuButton } from "../menu";
+import { Saving } from "../saving";
+import { Selection } from "../selection";
+import { type Dispose, Signal } from "../signal";
+import { Split } from "../split";
+import type { RankCompileData, RankData, RanksData } from "./data";
+import { LEGEND, missingText, partingText, resultText } from "./words";
+
+export class RanksShell {
+  readonly #root: HTMLElement;
+  readonly #host: Host;
+  readonly #data: RanksData;
+  readonly #pair: readonly [HTMLSelectElement, HTMLSelectElement];
+  readonly #place = h("div", { class: "ex-cell" });
+  readonly #disposers: Dispose[] = [];
+  #diff: DiffShell | null = null;
+
+  /** `damage` says what of the data was of the wrong kind and is left out. */
+  constructor(root: HTMLElement, data: RanksData, host: Host, damage = "") {
+    this.#root = root;
+    this.#host = host;
+    this.#data = data;
+    const choice = (label: string) => h("select", { class: "ex-select", "aria-label": label }, ...data.ranks.map((each, n) => h("option", { value: n }, each.name)));
+    this.#pair = [choice("Compare from"), choice("Compare to")];
+    const selection = new Selection(new Signal(new Links({ compiles: [] })));
+    const compiles = new DataTable<RankCompileData>("Compiles by rank", this.#columns(), selection);
+    const ranks = new DataTable<RankData>("Each rank in numbers", COLUMNS, selection);
+    compiles.show(data.compiles);
+    ranks.show(data.ranks);
+    const notices = [missingText(data), damage && `Left out, since it is damaged: ${damage}`].filter(Boolean)
+      .map(text => h("div", { class: "ex-notice ex-warned", role: "note" }, h("strong", {}, "⚠"), h("span", {}, text)));
+    const saving = new Saving(root, host);
+    const tables = [compiles, ranks].map((each, n) => ({ kind: "txt" as const, name: n === 0 ? "compiles" : "ranks", make: async () => each.text() }));
+    const header = h(
+      "header", { class: "ex-header" }, h("div", { class: "ex-title" }, h("h1", {}, data.title), h("span", { class: "ex-badge" }, count(data.ranks.length, "rank"))),
+      h("div", { class: "ex-tools" }, menuButton("Save as a file", "Save", () => [...saving.whole(data, "job", "ranks.json"), ...saving.items(tables)])),
+    );
+    const top = h("div", { class: "ex-cell" }, h(
+      "div", { class: "ex-m-scroll", tabindex: 0, role: "region", "aria-label": "What the ranks compiled" },
+      compiles.element, h("p", { class: "ex-hint" }, LEGEND), ranks.element,
+    ));
+    const bottom = h("div", { class: "ex-cell" }, h("div", { class: "ex-bar" }, h("label", {}, "From ", this.#pair[0]), h("label", {}, "to ", this.#pair[1])), this.#place);
+    const rows = new Signal(withCellShares(layoutOf([["table"], ["diff"]]), 0, [0.4, 0.6]));
+    const split = new Split([top, bottom], "horizontal", of => of.columns[0]?.cells ?? [], shares => (rows.value = withCellShares(rows.value, 0, shares)));
+    root.replaceChildren(header, ...notices, h("div", { class: "ex-column ex-m-rows" }, ...split.elements));
+    for (const select of this.#pair) select.addEventListener("change", () => this.#compare());
+    this.#disposers.push(rows.watch(layout => split.size(layout)), host.dark.watch(dark => root.classList.toggle("ex-dark", dark)), () => compiles.dispose(), () => ranks.dispose());
+    this.#first();
+  }
+
+  dispose(): void {
+    this.#disposers.forEach(dispose => dispose());
+    this.#diff?.dispose();
+    this.#root.replaceChildren();
+  }
+
+  /** Opens on the first compile that differs. */
+  #first(): void {
+    const found = this.#data.compiles.find(each => each.partings?.length);
+    const parting = found?.partings?.[0];
+    if (found && parting) this.#show(found.kinds.findIndex(Boolean), parting.rank, found);
+    else this.#show(0, Math.min(1, this.#data.ranks.length - 1));
+  }
+
+  #show(before: number, after: number, compile?: RankCompileData): void {
+    [before, after].forEach((rank, n) => ((this.#pair[n] as HTMLSelectElement).value = String(rank)));
+    this.#compare(compile);
+  }
+
+  #compare(compile?: RankCompileData): void {
+    const [before, after] = this.#pair.map(each => Number(each.value)) as [number, number];
+    const [old, fresh] = [this.#data.records[before], this.#data.records[after]];
+    this.#diff?.dispose();
+    this.#diff = null;
+    if (!old || !fresh || before === after) return this.#place.replaceChildren(h("p", { class: "ex-hint" }, "Choose two ranks to see them stage by stage."));
+    const first = compile && ((pair: CompilePair) => pair.before?.id === compile.ids[before] && pair.after?.id === compile.ids[after]);
+    this.#diff = new DiffShell(this.#place, old, fresh, this.#host, first);
+  }
+
+  #columns(): Column<RankCompileData>[] {
+    const { ranks } = this.#data;
+    return [
+      { name: "compile", text: each => each.title, order: each => each.title },
+      ...ranks.map((rank, n): Column<RankCompileData> => ({
+        name: rank.name, text: each => resultText(each, n), order: each => each.seconds[n] ?? null, title: "The letter tells what is the same; the time is the compile's",
+      })),
+      {
+        name: "where they part first", text: each => each.partings?.map(one => partingText(one, ranks)).join("; ") ?? "",
+        cell: each => h("span", {}, ...(each.partings ?? []).map(one =>
+          h("span", { class: "ex-r-parting" }, button("ex-reason", partingText(one, ranks), () => this.#show(each.kinds.findIndex(Boolean), one.rank, each)),
+            h("code", {}, `− ${one.before}`), h("code", {}, `+ ${one.after}`)))),
+      },
+    ];
+  }
+}
+
+const number = (name: string, of: (rank: RankData) => number): Column<RankData> => ({ name, text: each => of(each).toLocaleString("en"), order: of, numeric: true });
+
+const COLUMNS: readonly Column<RankData>[] = [
+  { name: "rank", text: each => each.name, order: each => each.number },
+  number("compiles", each => each.compiles), number("recompiles", each => each.recompiles), number("graphs", each => each.graphs),
+  number("breaks", each => each.breaks), number("guards", each => each.guards),
+  { name: "time to compile", text: each => seconds(each.seconds), order: each => each.seconds, numeric: true },
+  { name: "damage", text: each => each.error ?? "" },
+];

@@ -1,0 +1,21 @@
+// What is said of ranks.
+
+import { seconds } from "../format";
+import type { RankCompileData, RankData, RankPartingData, RanksData } from "./data";
+
+export const LEGEND = "Ranks with the same letter compiled the same, apart from what is a process's own: addresses, the number of its card, where it keeps files. – stands for a rank that has no such compile.";
+
+export function resultText(compile: RankCompileData, rank: number): string {
+  const [kind, spent] = [compile.kinds[rank], compile.seconds[rank]];
+  return kind ? `${kind} ${spent == null ? "" : seconds(spent)}`.trim() : "–";
+}
+
+export function partingText({ rank, what, line }: RankPartingData, ranks: readonly RankData[]): string {
+  return `${ranks[rank]?.name ?? `rank ${rank}`}: ${what}, line ${line}`;
+}
+
+/** "" where none is missing. */
+export function missingText({ missing = [] }: RanksData): string {
+  if (missing.length === 0) return "";
+  return missing.length === 1 ? `Rank ${missing[0]} left no log here.` : `Ranks ${missing.join(", ")} left no logs here.`;
+}
