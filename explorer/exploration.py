@@ -228,6 +228,7 @@ def assembled(
         coverage(counted),
         None if measured is None else measured.timing,
         reasons=export.reasons(named_reasons(compiles)),
+        meanings=export.meanings(compiles),
     )
 
 

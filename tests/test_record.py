@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from explorer import export, session
+from explorer.ir import operators
 from explorer.ir import record as data
 from explorer.session import Record, RecordError, decode
 from explorer.view import html, provenance
@@ -190,3 +191,23 @@ def test_events_of_types_that_nobody_knows() -> None:
     odd = (data.EventData("New", {"a": "1"}), data.EventData("New", {"b": "<2>"}))
     shown = html.page(msgspec.structs.replace(sample(), compiles=(msgspec.structs.replace(compiled(), events=odd),)))
     assert "2 New" in shown and "<td>&lt;2&gt;" in shown and "<2>" not in shown
+
+
+def test_meanings_are_of_what_the_record_names() -> None:
+    """Each instruction of the compiles, and each operator that the table knows; no other name."""
+    compiles = sample().compiles
+    said = export.meanings(compiles)
+    instructions = {each.op for compile in compiles for code in compile.codes for each in code.instructions}
+    targets = {
+        node.target for compile in compiles for stage in compile.stages if stage.graph for node in stage.graph.nodes
+    }
+    assert instructions & set(said) and set(said) <= instructions | targets
+    assert "aten.mul.Tensor" not in export.meanings(())
+
+
+@pytest.mark.parametrize(
+    ("target", "name"),
+    [("aten.mul.Tensor", "mul"), ("torch.nn.functional.relu", "relu"), ("add_", "add_"), ("aten", "aten"), ("", "")],
+)
+def test_operators_are_known_without_package_and_overload(target: str, name: str) -> None:
+    assert operators.short_name(target) == name

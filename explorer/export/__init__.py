@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+from explorer.bytecode.ops import OPS
 from explorer.core.reasons import Unsupported
 from explorer.core.recorder import CompileRun, StageRun
 from explorer.export import capture as captured
 from explorer.export.graphs import graph
 from explorer.export.halves import half_name, halves_of
 from explorer.export.plain import error, reasons, shown, text, why
+from explorer.ir import operators
 from explorer.ir import record as data
 from explorer.ir.attempt import EvaluatorStep
 from explorer.ir.capture import Capture, GuardedCode, GuardFailed
@@ -20,7 +22,25 @@ from explorer.ir.graph import Graph
 from explorer.ir.joint import Partitioned, Traced
 from explorer.ir.program import Compiled
 
-__all__ = ["Seconds", "compile", "error", "fallback", "graph", "halves_of", "reasons", "stage", "stages", "text"]
+__all__ = [
+    "Seconds",
+    "compile",
+    "error",
+    "fallback",
+    "graph",
+    "halves_of",
+    "meanings",
+    "reasons",
+    "stage",
+    "stages",
+    "text",
+]
+
+
+def meanings(compiles: Sequence[data.CompileData]) -> dict[str, str]:
+    """What the instructions and operators of `compiles` do, by their names: RecordData.meanings."""
+    names = sorted({each.op for compile in compiles for code in compile.codes for each in code.instructions})
+    return {name: OPS[name].meaning for name in names if name in OPS} | operators.meanings(compiles)
 
 
 def event(happened: Any) -> data.EventData:

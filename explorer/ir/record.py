@@ -592,6 +592,8 @@ class RecordData(Data, frozen=True):
     """The catalogue entries that this record names."""
     notes: tuple[str, ...] = ()
     """What was left out, and why: one sentence each."""
+    meanings: dict[str, str] = {}
+    """What the instructions (by name) and the operators (by target) in it do, in a few words, where that is known."""
 
 
 class DiffData(Data, frozen=True):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from explorer.ir import operators
 from explorer.ir import record as data
 from explorer.logs.code import half
 from explorer.logs.graphs import graph
@@ -34,7 +35,17 @@ def record(folder: Path, created: str) -> data.RecordData:
         compiles.append(data.CompileData("log", "logs of the folder", 0.0, 0.0, stages=stages, engine="stock"))
     sources = tuple(data.SourceData(file, line, code) for (file, line), code in sorted(quoted.items()))
     return data.RecordData(
-        data.VERSION, folder.name, "stock", "", created, {}, {}, sources, tuple(compiles), data.CoverageData()
+        data.VERSION,
+        folder.name,
+        "stock",
+        "",
+        created,
+        {},
+        {},
+        sources,
+        tuple(compiles),
+        data.CoverageData(),
+        meanings=operators.meanings(compiles),
     )
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from explorer.ir import operators
 from explorer.ir import record as data
 from explorer.logs.code import half
 from explorer.logs.entries import Damage, Entry
@@ -281,6 +282,7 @@ class Reader:
             tuple(compiles),
             data.CoverageData(),
             error=self._error(),
+            meanings=operators.meanings(compiles),
         )
 
 

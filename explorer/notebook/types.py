@@ -1,18 +1,16 @@
-"""Write what the viewer takes from Python: the types of the record and of the messages, what checks that something is a
-record, and the instruction set.
+"""Write what the viewer takes from Python: the types of the record and of the messages, and what checks that something
+is a record.
 
 `python -m explorer.notebook.types`
 """
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 
 import msgspec
 
-from explorer.bytecode.ops import OPS
 from explorer.ir import methods, ranks, record
 from explorer.notebook import protocol
 from explorer.view.typescript import checks, declarations, union
@@ -41,12 +39,10 @@ def texts() -> dict[str, str]:
     messages += declarations(structs(protocol, protocol.Message)) + "\n"
     messages += union("ToPage", protocol.TO_PAGE) + union("ToKernel", protocol.TO_KERNEL)
     kinds = HEAD.format("explorer/ir/record.py") + _checks(structs(record, record.Data), ".")
-    instructions = HEAD.format("explorer/bytecode/ops.py") + ops()
     return {
         "record.ts": records,
         "kinds.ts": kinds,
         "protocol.ts": messages,
-        "ops.ts": instructions,
         **_beside_records("methods", methods, methods.METHODS_VERSION, methods.METHODS_MIME),
         **_beside_records("ranks", ranks, ranks.RANKS_VERSION, ranks.RANKS_MIME),
     }
@@ -77,13 +73,6 @@ def _imports(how: str, text: str, path: str) -> str:
 
 def _names(name: str, text: str) -> bool:
     return re.search(rf"\b{name}\b", text) is not None
-
-
-def ops() -> str:
-    """What each instruction's argument is, and what the instruction does."""
-    rows = (f"  {op.name}: [{json.dumps(op.argument)}, {json.dumps(op.meaning)}],\n" for op in OPS.values())
-    kind = "{ readonly [op: string]: readonly [argument: string, meaning: string] }"
-    return f"export const OPS: {kind} = {{\n{''.join(rows)}}};\n"
 
 
 if __name__ == "__main__":

@@ -72,7 +72,7 @@ test("what an instruction does", () => {
   assert.equal(stackEffect([1, 0]), "+1");
   assert.equal(stackEffect([1, -1]), "+1, −1 when it jumps");
   assert.equal(stackEffect(undefined), "±0");
-  assert.match(meaning(instruction("f0@0", "LOAD_FAST", "x", 11, { stack: [1, 0] as const })), /^LOAD_FAST x · push a local.* · stack \+1$/);
+  assert.match(meaning(instruction("f0@0", "LOAD_FAST", "x", 11, { stack: [1, 0] as const }), { LOAD_FAST: "push a local" }), /^LOAD_FAST x · push a local.* · stack \+1$/);
 });
 
 test("a span covers bytes of UTF-8, as Python counts columns", () => {

@@ -44,5 +44,5 @@ export const MachineData: Check = shape({ name: text, bytes_per_second: real, fl
 export const TimingData: Check = shape({ contestants: list(SamplesData) }, { overhead: maybe(real), machine: maybe(MachineData), accuracy: maybe(AccuracyData), method: text, stock_accuracy: maybe(AccuracyData) });
 export const CoverageData: Check = shape({}, { kernel: whole, extern: whole, view: whole, fallback: whole, python: list(text) });
 export const ReasonData: Check = shape({ code: text, title: text, meaning: text, hint: text }, {});
-export const RecordData: Check = shape({ version: whole, title: text, engine: text, target: text, created: text, environment: entries(text), config: entries(text), sources: list(SourceData), compiles: list(CompileData), coverage: CoverageData }, { timing: maybe(TimingData), result: text, error: text, reasons: list(ReasonData), notes: list(text) });
+export const RecordData: Check = shape({ version: whole, title: text, engine: text, target: text, created: text, environment: entries(text), config: entries(text), sources: list(SourceData), compiles: list(CompileData), coverage: CoverageData }, { timing: maybe(TimingData), result: text, error: text, reasons: list(ReasonData), notes: list(text), meanings: entries(text) });
 export const DiffData: Check = shape({ before: RecordData, after: RecordData }, {});

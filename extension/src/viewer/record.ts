@@ -477,6 +477,7 @@ export interface RecordData {
   readonly error?: string;
   readonly reasons?: readonly ReasonData[];
   readonly notes?: readonly string[];
+  readonly meanings?: { readonly [key: string]: string };
 }
 
 /** Two records to be shown stage by stage: what an output of type DIFF_MIME holds. */

@@ -182,7 +182,7 @@ class Bytecode implements Pane {
     const { span } = instruction;
     const [before, inside, after] = span ? spanned(this.#context.model.record.value, span) : ["", "", ""];
     this.#details.replaceChildren(
-      h("div", {}, h("code", {}, h("strong", {}, instruction.id)), ` ${meaning(instruction)}`),
+      h("div", {}, h("code", {}, h("strong", {}, instruction.id)), ` ${meaning(instruction, this.#context.model.record.value.meanings)}`),
       ...(span && before + inside + after
         ? [h("div", {}, `${this.#context.model.files.value.place(span.file, span.line)} `, h("code", {}, before.trimStart(), h("mark", { class: "ex-span" }, inside), after))] : []),
       ...(broke ? [this.#breakNotice(broke)] : []),

@@ -2,7 +2,6 @@
 
 import { key } from "../../element";
 import type { Model } from "../../model";
-import { OPS } from "../../ops";
 import type { CodeData, CompileData, InstructionData, RecordData, SpanData } from "../../record";
 import type { Row } from "../../textview";
 import { syntheticReason } from "../../element";
@@ -29,7 +28,7 @@ export function listing(code: CodeData, compile: CompileData, model: Model): { r
     const what = key(compile.id, id);
     const words = [op.padEnd(20), arg, target ? `→ ${position(target)}` : ""].filter(Boolean).join(" ").trimEnd();
     at.set(id, rows.length);
-    rows.push({ text: `  ${words}`, number: position(id), stands: [what], colour: palette.of(what), note, title: meaning(instruction) });
+    rows.push({ text: `  ${words}`, number: position(id), stands: [what], colour: palette.of(what), note, title: meaning(instruction, record.meanings) });
   }
   return { rows, at };
 }
@@ -40,10 +39,9 @@ export function position(id: string): string {
 }
 
 /** What an instruction does, in words. */
-export function meaning({ op, arg, stack }: InstructionData): string {
-  const known = OPS[op];
+export function meaning({ op, arg, stack }: InstructionData, meanings: RecordData["meanings"]): string {
   const depth = stackEffect(stack);
-  return [`${op} ${arg}`.trim(), known?.[1] ?? "", depth ? `stack ${depth}` : ""].filter(Boolean).join(" · ");
+  return [`${op} ${arg}`.trim(), meanings?.[op] ?? "", depth ? `stack ${depth}` : ""].filter(Boolean).join(" · ");
 }
 
 /** "+1", or "+1, −1 when it jumps". */

@@ -20,7 +20,7 @@ export class Card {
   show(mark: Mark | null): void {
     this.element.hidden = mark === null;
     if (!mark) return;
-    const { title, meaning, facts } = told(mark, this.#context.model.files.value);
+    const { title, meaning, facts } = told(mark, this.#context.model);
     const guessed = mark.key === null ? undefined : this.#context.model.links.value.inferred(mark.key);
     const close = this.#closable && tool("×", "Close", this.#closable);
     this.element.replaceChildren(

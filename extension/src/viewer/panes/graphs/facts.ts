@@ -3,13 +3,12 @@
 import { isSourceLine, type Key, key, syntheticReason } from "../../element";
 import { bytes, count, seconds } from "../../format";
 import { sum } from "../../gather";
+import type { Model } from "../../model";
 import type { WhyData } from "../../record";
-import type { FileNames } from "../../sources";
 import { differences, type StateNode } from "./family";
 import type { Group } from "./groups";
 import type { Home } from "./kernels";
 import { homeTitle } from "./look";
-import { meaningOf } from "./operations";
 import { countsText, FATES, type Mark, type Part, SIGNS } from "./scene";
 
 export interface Fact {
@@ -29,11 +28,11 @@ export interface Told {
 
 const MOST = 600;
 
-export function told(mark: Mark, files: FileNames): Told {
-  return mark.item.kind === "leaf" ? nodeTold(mark, mark.item.vertex, files) : groupTold(mark, mark.item);
+export function told(mark: Mark, model: Model): Told {
+  return mark.item.kind === "leaf" ? nodeTold(mark, mark.item.vertex, model) : groupTold(mark, mark.item);
 }
 
-function nodeTold(mark: Mark, vertex: number, files: FileNames): Told {
+function nodeTold(mark: Mark, vertex: number, model: Model): Told {
   const { part } = mark;
   const node = mark.node!;
   const { data } = node;
@@ -49,7 +48,7 @@ function nodeTold(mark: Mark, vertex: number, files: FileNames): Told {
   add("Size", data.bytes ? bytes(data.bytes) : "");
   add("Note", data.about ?? "");
   add("Module", data.module ?? "");
-  if (data.span) add("Source", files.place(data.span.file, data.span.line), { pane: "source", what: key("", `${data.span.file}:${data.span.line}`) });
+  if (data.span) add("Source", model.files.value.place(data.span.file, data.span.line), { pane: "source", what: key("", `${data.span.file}:${data.span.line}`) });
   const synthetic = data.origins.map(syntheticReason).filter(reason => reason !== null);
   add("From", data.origins.filter(origin => !isSourceLine(origin) && syntheticReason(origin) === null).join(", "));
   add("No source line", [...new Set(synthetic)].join(", "));
@@ -65,7 +64,7 @@ function nodeTold(mark: Mark, vertex: number, files: FileNames): Told {
   add("Read by", node.users.length ? count(node.users.length, "node") : mark.outputs.length ? "" : "no node");
   add("Not in this graph", node.missing.join(", "));
   if (node.sources.includes(vertex)) add("Odd", "it names itself as an input");
-  return { title: data.name, meaning: meaningOf(data), facts };
+  return { title: data.name, meaning: model.record.value.meanings?.[data.target] ?? "", facts };
 }
 
 const FATE_WORDS: { readonly [fate: string]: string } = {
