@@ -7,6 +7,7 @@ from explorer.api import compile, configure, counters, explore
 from explorer.autograd import preload
 from explorer.comparison import Compared, backends, compare
 from explorer.config import Config
+from explorer.ranks import Ranks
 from explorer.session import Difference, Record, RecordError
 from explorer.stock.backend import register
 
@@ -14,6 +15,7 @@ __all__ = [
     "Compared",
     "Config",
     "Difference",
+    "Ranks",
     "Record",
     "RecordError",
     "backends",

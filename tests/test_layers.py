@@ -30,12 +30,13 @@ LAYERS["stock"] = LAYERS["check"] | {"check", "environment", "export"}
 LAYERS["methods"] = LAYERS["stock"] | {"stock"}
 LAYERS["logs"] = {"core", "ir"}
 LAYERS["session"] = LAYERS["stock"] | {"stock", "export"}
+LAYERS["ranks"] = LAYERS["session"] | {"session", "logs"}
 LAYERS["exploration"] = LAYERS["session"] | {"session"}
 LAYERS["comparison"] = LAYERS["exploration"] | {"exploration", "methods"}
 LAYERS["api"] = LAYERS["exploration"] | {"exploration"}
 LAYERS["demo"] = LAYERS["api"] | {"api"}
 LAYERS["notebook"] = LAYERS["api"] | {"api", "comparison", "methods"}
-LAYERS["cli"] = LAYERS["demo"] | {"demo", "comparison", "methods", "logs"}
+LAYERS["cli"] = LAYERS["demo"] | {"demo", "comparison", "methods", "logs", "ranks"}
 TOP = LAYERS["cli"] | {"cli"}
 
 FILES = sorted(PACKAGE.rglob("*.py"))

@@ -1,19 +1,25 @@
 """Logs of stock torch.compile become records: nothing of them is lost, and damage costs no more than what it hit."""
 
 import gzip
+import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 from click.testing import CliRunner
 
+from explorer import Ranks
 from explorer.cli import main
+from explorer.ir.ranks import RANKS_MIME, RanksData
 from explorer.ir.record import RecordData
 from explorer.logs.entries import Damage, Entry, entries
 from explorer.logs.graphs import graph
 from explorer.logs.guards import guards
+from explorer.logs.ranks import ranked
 from explorer.logs.read import LogError, read
 from explorer.logs.trace import graph_break, stock_id
 from explorer.session import Record
@@ -116,8 +122,6 @@ def test_nothing_of_the_log_is_lost(trace, record):
     spans |= {event.kind for each in record.compiles for event in each.events}
     for entry in logged(trace):
         if entry.kind == "chromium_event":
-            import json
-
             assert json.loads(entry.payload)["name"] in spans
         elif entry.payload.strip():
             assert entry.payload.strip() in kept, (entry.kind, entry.name, entry.line)
@@ -221,6 +225,88 @@ def test_texts_of_other_forms():
     assert graph_break("something new").why.title == "the graph broke"
     assert guards("s0", "+- RootGuardManager\n| +- GLOBAL_STATE: ok\n")[0].why == "the log gives no cause"
     assert graph("g", "g", "not Python (")[1] is None
+
+
+LOGS = Path(__file__).parent / "logs"
+"""What two ranks of SCRIPT left under torch 2.11; the second one compiled a function more."""
+
+
+@pytest.fixture(scope="module")
+def ranks() -> Ranks:
+    return Ranks.load(LOGS)
+
+
+def test_logs_of_an_earlier_torch_open_whole(ranks):
+    assert [record.data.error for record in ranks] == ["", ""]
+    for record in ranks:
+        assert record.data.environment == {"rank": record.data.title[-1]}
+        first = next(each for each in record.data.compiles if each.id == "s0")
+        stages = {stage.name for stage in first.stages if stage.graph}
+        assert {"dynamo", "joint", "forward", "backward"} <= stages
+        assert first.guards and first.breaks[0].span.line == 13 and first.inputs[0].tensor.dtype == "float32"
+        again = next(each for each in record.data.compiles if each.id == "s0.1")
+        assert again.recompiles and again.symbols
+
+
+def test_ranks_part_where_their_inputs_do(ranks):
+    by_title = {each.title.partition(" (")[0]: each for each in ranks.data.compiles if "#2" not in each.title}
+    step = by_title["step"]
+    assert step.ids == ("s0", "s0") and step.kinds == ("A", "B") and all(step.seconds)
+    (parting,) = step.partings
+    assert (parting.rank, parting.what, parting.line) == (1, "inputs", 1)
+    assert "[4, 16]" in parting.before and "[5, 16]" in parting.after
+    assert {"graph joint", "guards"} <= set(parting.also)
+    extra = by_title["extra"]
+    assert extra.ids[0] is None and extra.ids[1] and extra.kinds == ("", "A") and not extra.partings
+    again = next(each for each in ranks.data.compiles if each.title.startswith("step") and "#2" in each.title)
+    assert "graph joint" not in again.partings[0].also
+
+
+def test_what_is_a_process_s_own_is_no_difference(ranks):
+    record = ranks.data.records[0]
+    text = msgspec.json.encode(record).decode()
+    assert "140194345968448" not in text, "the other rank's addresses"
+    moved = re.sub(r"\b1\d{14}\b", "140000000000001", text)
+    assert moved != text
+    twin = msgspec.json.decode(moved, type=RecordData)
+    assert {each.kinds for each in ranked("twins", [record, twin]).compiles} == {("A", "A")}
+
+
+def test_ranks_that_left_no_log_are_named(ranks):
+    first, second = ranks.data.records
+    far = msgspec.structs.replace(second, environment={"rank": "3"})
+    found = Ranks(ranked("job", [far, first]))
+    assert [each.number for each in found.data.ranks] == [0, 3] and found.data.missing == (1, 2)
+    assert "ranks 1, 2 left no logs" in found.text()
+    assert not ranks.data.missing
+    unnumbered = msgspec.structs.replace(first, environment={})
+    names = [each.name for each in ranked("job", [unnumbered, unnumbered, first]).ranks]
+    assert names == ["rank 0", first.title, f"{first.title} #2"]
+
+
+def test_ranks_in_a_terminal_an_output_and_a_page(ranks, tmp_path):
+    shown = json.loads(json.dumps(ranks._repr_mimebundle_()[0]))
+    assert msgspec.convert(shown[RANKS_MIME], RanksData) == ranks.data
+    assert "rank 1 parts from rank 0 first in inputs, line 1" in shown["text/plain"]
+    assert len(ranks) == 2 and ranks[1].data is ranks.data.records[1]
+    done = CliRunner().invoke(main, ["import", str(LOGS), "-o", str(tmp_path), "--html"])
+    assert done.exit_code == 0 and "parts from rank 0" in done.output
+    assert sorted(each.name for each in tmp_path.iterdir()) == [
+        "logs.0.explore.json.gz", "logs.0.html", "logs.1.explore.json.gz", "logs.1.html", "logs.ranks.html",
+    ]  # fmt: skip
+    saved = [str(tmp_path / f"logs.{n}.explore.json.gz") for n in (1, 0)]
+    done = CliRunner().invoke(main, ["ranks", *saved, "-o", str(tmp_path / "both.html")])
+    assert done.exit_code == 0 and "extra" in done.output and (tmp_path / "both.html").exists()
+    assert CliRunner().invoke(main, ["ranks", str(tmp_path / "absent.json")]).exit_code == 2
+
+
+def test_markup_in_ranks_stays_text(ranks, tmp_path):
+    evil = "<img src=x onerror=alert(1)></script><script>alert(1)</script>"
+    (first, second) = ranks.data.records
+    spoilt = msgspec.structs.replace(first, compiles=(msgspec.structs.replace(first.compiles[0], title=evil),))
+    found = Ranks(ranked(evil, [spoilt, second]))
+    assert "<img" not in found._repr_mimebundle_()[0]["text/html"]
+    assert "<img src=x" not in found.to_html(tmp_path / "ranks.html").read_text()
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""The command line: explorer demo | run | report | diff | import."""
+"""The command line: explorer demo | run | report | diff | import | ranks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ from explorer.core.recorder import Recorder
 from explorer.demo import NO_TRANSFORMERS, cases, demo
 from explorer.exploration import contents
 from explorer.logs.read import LogError, read
+from explorer.ranks import Ranks
 from explorer.session import Record, RecordError
+from explorer.view import ranks as view
 
 LOG_WIDTH = 150
 """Columns of what is printed to a file."""
@@ -162,10 +164,11 @@ def report_command(file: Path, output: Path | None, as_text: bool) -> None:
 @click.argument("source", type=click.Path(path_type=Path, exists=True))
 @click.option("-o", "--out", type=click.Path(path_type=Path, file_okay=False), default=".", show_default=True,
               help="Folder for the records.")  # fmt: skip
-@click.option("--html", is_flag=True, help="Also write a page of each record.")
+@click.option("--html", is_flag=True, help="Also write a page of each record, and one of all ranks.")
 def import_command(source: Path, out: Path, html: bool) -> None:
     """Make records of logs that stock torch.compile left, perhaps on another machine: SOURCE is a file or folder that
-    TORCH_TRACE wrote (a record for each rank), or a folder that TORCH_COMPILE_DEBUG=1 wrote.
+    TORCH_TRACE wrote (a record for each rank), or a folder that TORCH_COMPILE_DEBUG=1 wrote. Of several ranks it says
+    what differs between them.
 
     \b
     Examples:
@@ -182,32 +185,48 @@ def import_command(source: Path, out: Path, html: bool) -> None:
             written = [record.save(out / f"{name}.explore.json.gz")]
             written += [record.to_html(out / f"{name}.html")] if html else []
             console.print(Text(f"{record.data.title}: {', '.join(map(str, written))}"))
+        ranks = Ranks.of(found, source.name)
+        if html and len(found) > 1:
+            console.print(Text(f"all ranks: {ranks.to_html(out / f'{stem}.ranks.html')}"))
     except (LogError, OSError) as error:
         raise Refused(str(error)) from None
-    show_imported(console, found)
+    show_ranks(console, ranks)
 
 
-def show_imported(console: Console, found: Sequence[Record]) -> None:
-    """What each record holds, and where the others part from the first."""
-    table = Table(title="imported", title_justify="left", header_style="bold")
-    for heading in (
-        "record",
-        "compiles",
-        "graphs",
-        "guards",
-        "breaks",
-        "seconds",
-        "differs from the first in",
-        "damage",
-    ):
-        table.add_column(heading)
-    for record in found:
-        changed = found[0].diff(record).changed if record is not found[0] else ()
-        seconds = sum(each.seconds for each in record.data.compiles if each.id not in ("process", "log"))
-        numbers = (len(record.data.compiles), len(record.graphs), len(record.guards), len(record.breaks))
-        row = (record.data.title, *map(str, numbers), f"{seconds:.1f}", "\n".join(changed), record.data.error)
-        table.add_row(*map(Text, row))
-    console.print(table)
+@main.command("ranks")
+@click.argument("sources", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Also write a page of it.")
+def ranks_command(sources: Sequence[Path], output: Path | None) -> None:
+    """Say what differs between the ranks of one job. SOURCES are what `explorer import` takes or has made: logs,
+    folders of logs, records.
+
+    \b
+    Examples:
+      explorer ranks /tmp/trace
+      explorer ranks trace.0.explore.json.gz trace.1.explore.json.gz -o ranks.html
+    """
+    console = wide_enough()
+    try:
+        ranks = Ranks.load(*sources)
+        if output is not None:
+            console.print(Text(f"Page: {ranks.to_html(output)}"))
+    except (LogError, RecordError, OSError) as error:
+        raise Refused(str(error)) from None
+    show_ranks(console, ranks)
+
+
+def show_ranks(console: Console, ranks: Ranks) -> None:
+    """What each rank holds, and where the others part from the first."""
+    data = ranks.data
+    shown = Table(title=data.title, title_justify="left", header_style="bold")
+    for heading in ("record", "compiles", "again", "graphs", "guards", "breaks", "compiling", "damage"):
+        shown.add_column(heading)
+    for each in data.ranks:
+        counts = (each.compiles, each.recompiles, each.graphs, each.guards, each.breaks)
+        shown.add_row(*map(Text, (each.name, *map(str, counts), view.compiling(each), each.error)))
+    console.print(shown)
+    if len(data.ranks) > 1:
+        console.print(Text(view.differences(data)), soft_wrap=True)
 
 
 @main.command("diff")

@@ -24,13 +24,15 @@ class RankData(Data, frozen=True):
 
 class RankPartingData(Data, frozen=True):
     """The first line where a rank (an index) parts from the first one that made the same compile: in which text, at
-    which of its lines (from 1), and both lines ("" where a text has ended)."""
+    which of its lines (from 1), and both lines ("" where a text has ended). `also` names the later texts in which they
+    differ."""
 
     rank: int
     what: str
     line: int
     before: str
     after: str
+    also: tuple[str, ...] = ()
 
 
 class RankCompileData(Data, frozen=True):

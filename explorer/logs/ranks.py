@@ -151,10 +151,15 @@ def _without_own(line: str) -> str:
 
 def parting(rank: int, before: Texts, after: Texts) -> RankPartingData | None:
     """The first line of the first text where `after` parts from `before`; None where it does not."""
-    old, new = dict(before), dict(after)
-    for name in dict.fromkeys((*old, *new)):
-        pairs = zip_longest(old.get(name, ()), new.get(name, ()), fillvalue="")
-        for number, (one, other) in enumerate(pairs, 1):
-            if _without_own(one) != _without_own(other):
-                return RankPartingData(rank, name, number, one, other)
-    return None
+    old, new = dict(_masked(before)), dict(_masked(after))
+    what, *also = [name for name in dict.fromkeys((*old, *new)) if old.get(name, ()) != new.get(name, ())] or [""]
+    if not what:
+        return None
+    pairs = enumerate(zip_longest(old.get(what, ()), new.get(what, ()), fillvalue=""))
+    line = next(number for number, (one, other) in pairs if one != other)
+    return RankPartingData(rank, what, line + 1, _at(before, what, line), _at(after, what, line), tuple(also))
+
+
+def _at(made: Texts, name: str, line: int) -> str:
+    lines = dict(made).get(name, ())
+    return lines[line] if line < len(lines) else ""

@@ -114,7 +114,7 @@ def _listing(calls: tuple[OperationCallData, ...]) -> ViewData:
         through = " > ".join(step.key for step in call.steps if step.does == "kernel")
         text = f"{call.id:<5} {call.name:<36} {call.result:<16} {through} > {call.dtype}"
         lines.append(LineData(text, "", (call.where,) if call.where else ()))
-    return ViewData("operations, in the order in which they ran", TextData(tuple(lines)))
+    return ViewData("as they ran", TextData(tuple(lines)))
 
 
 def _capture(example: Example) -> Captured:

@@ -12,7 +12,6 @@ from explorer.ir.methods import (
     VerdictData,
     ViewData,
 )
-from explorer.view.html import document
 from explorer.view.text import duration
 
 SIGNS = {"right": "✓", "wrong": "✗", "refused": "–", "not run": "·"}
@@ -81,25 +80,17 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|").replace("\n", " ").replace("<", "&lt;")
 
 
-def page(data: MethodsData, note: str) -> str:
-    """A complete document without scripts; `note` stands below its title."""
-    return document(data.title, f"<main><h1>{escape(data.title)}</h1><p>{escape(note)}</p>{_body(data)}</main>")
-
-
 def html(data: MethodsData) -> str:
     """A fragment for a notebook's output."""
-    return f"<div class=explorer-methods>{STYLE}<h3>{escape(data.title)}</h3>{_body(data)}</div>"
-
-
-def _body(data: MethodsData) -> str:
     inputs = len(data.inputs)
     top = "".join(f"<th scope=col>{escape(name)}</th>" for name in head(data))
     rows = "".join(_row(method, inputs) for method in data.methods)
     given = "".join(map(_given, data.inputs))
     details = "".join(_method(method) for method in data.methods)
     return (
-        f"<ul>{given}</ul><div class=wide><table><thead><tr>{top}</tr></thead><tbody>{rows}</tbody></table></div>"
-        f"<p>{LEGEND} {escape(data.timing)}</p>{details}{_operations(data)}"
+        f"<div class=explorer-methods>{STYLE}<h3>{escape(data.title)}</h3><ul>{given}</ul>"
+        f"<div class=wide><table><thead><tr>{top}</tr></thead><tbody>{rows}</tbody></table></div>"
+        f"<p>{LEGEND} {escape(data.timing)}</p>{details}{_operations(data)}</div>"
     )
 
 

@@ -16,8 +16,9 @@ from pathlib import Path
 import msgspec
 
 from explorer.ir.methods import MethodsData
+from explorer.ir.ranks import RanksData
 from explorer.ir.record import RecordData
-from explorer.view import html, methods
+from explorer.view import html, methods, ranks
 
 NOT_BUILT = (
     "This page has no viewer, because it was not built in the checkout that made it. "
@@ -25,18 +26,35 @@ NOT_BUILT = (
 )
 
 
-def page(record: RecordData | MethodsData) -> str:
-    """A complete document. Its only script is the viewer; nothing of the record is markup or script in it."""
+def page(shown: RecordData | MethodsData | RanksData) -> str:
+    """A complete document. Its only script is the viewer; nothing of what it shows is markup or script in it."""
     file = template()
-    compared = isinstance(record, MethodsData)
     if file is None:
-        return methods.page(record, NOT_BUILT) if compared else html.page(record, NOT_BUILT)
+        return _without_viewer(shown)
     parts = {
-        "title": escape(record.title),
-        "fallback": methods.html(record) if compared else html.fragment(record),
-        "record": base64.b64encode(gzip.compress(msgspec.json.encode(record), mtime=0)).decode(),
+        "title": escape(shown.title),
+        "fallback": _fragment(shown),
+        "record": base64.b64encode(gzip.compress(msgspec.json.encode(shown), mtime=0)).decode(),
     }
     return re.sub(r"<!--hole:(\w+)-->", lambda hole: parts[hole[1]], file.read_text("utf-8"))
+
+
+def _without_viewer(shown: RecordData | MethodsData | RanksData) -> str:
+    if isinstance(shown, RecordData):
+        return html.page(shown, NOT_BUILT)
+    body = f"<main><h1>{escape(shown.title)}</h1><p>{escape(NOT_BUILT)}</p>{_fragment(shown)}</main>"
+    return html.document(shown.title, body)
+
+
+def _fragment(shown: RecordData | MethodsData | RanksData) -> str:
+    """For a reader without scripts."""
+    match shown:
+        case MethodsData():
+            return methods.html(shown)
+        case RanksData():
+            return ranks.html(shown)
+        case RecordData():
+            return html.fragment(shown)
 
 
 def template() -> Path | None:

@@ -28,7 +28,7 @@ export class DiffShell {
     const chooser = h("select", { class: "ex-select", "aria-label": "Compiles compared" }, ...pairs.map((pair, n) =>
       h("option", { value: n }, `${pair.before ? `${pair.before.id} ${pair.before.title}` : "nothing"} → ${pair.after ? `${pair.after.id} ${pair.after.title}` : "nothing"}`)));
     const [old, fresh] = before.title === after.title ? [`${before.title} (before)`, `${after.title} (after)`] : [before.title, after.title];
-    const badge = (record: RecordData) => h("span", { class: "ex-badge" }, `${record.engine} · ${record.target}`);
+    const badge = (record: RecordData) => h("span", { class: "ex-badge" }, [record.engine, record.target].filter(Boolean).join(" · "));
     const header = h(
       "header", { class: "ex-header" },
       h("div", { class: "ex-title" }, h("h1", {}, `${old} → ${fresh}`), badge(before), badge(after)), pairs.length > 1 ? chooser : null,

@@ -19,13 +19,15 @@ export interface RankData {
 }
 
 /** The first line where a rank (an index) parts from the first one that made the same compile: in which text, at
- * which of its lines (from 1), and both lines ("" where a text has ended). */
+ * which of its lines (from 1), and both lines ("" where a text has ended). `also` names the later texts in which they
+ * differ. */
 export interface RankPartingData {
   readonly rank: number;
   readonly what: string;
   readonly line: number;
   readonly before: string;
   readonly after: string;
+  readonly also?: readonly string[];
 }
 
 /** A compile of a function, on each rank: its id there and the seconds it took, None where that rank has it not.

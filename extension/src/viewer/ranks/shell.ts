@@ -9,6 +9,7 @@ import type { Host } from "../host";
 import { layoutOf, withCellShares } from "../layout";
 import { Links } from "../links";
 import { menuButton } from "../menu";
+import type { RecordData } from "../record";
 import { Saving } from "../saving";
 import { Selection } from "../selection";
 import { type Dispose, Signal } from "../signal";
@@ -46,7 +47,7 @@ export class RanksShell {
       h("div", { class: "ex-tools" }, menuButton("Save as a file", "Save", () => [...saving.whole(data, "job", "ranks.json"), ...saving.items(tables)])),
     );
     const top = h("div", { class: "ex-cell" }, h(
-      "div", { class: "ex-m-scroll", tabindex: 0, role: "region", "aria-label": "What the ranks compiled" },
+      "div", { class: "ex-m-scroll ex-r-compiles", tabindex: 0, role: "region", "aria-label": "What the ranks compiled" },
       compiles.element, h("p", { class: "ex-hint" }, LEGEND), ranks.element,
     ));
     const bottom = h("div", { class: "ex-cell" }, h("div", { class: "ex-bar" }, h("label", {}, "From ", this.#pair[0]), h("label", {}, "to ", this.#pair[1])), this.#place);
@@ -79,12 +80,18 @@ export class RanksShell {
 
   #compare(compile?: RankCompileData): void {
     const [before, after] = this.#pair.map(each => Number(each.value)) as [number, number];
-    const [old, fresh] = [this.#data.records[before], this.#data.records[after]];
+    const [old, fresh] = [this.#record(before), this.#record(after)];
     this.#diff?.dispose();
     this.#diff = null;
     if (!old || !fresh || before === after) return this.#place.replaceChildren(h("p", { class: "ex-hint" }, "Choose two ranks to see them stage by stage."));
     const first = compile && ((pair: CompilePair) => pair.before?.id === compile.ids[before] && pair.after?.id === compile.ids[after]);
     this.#diff = new DiffShell(this.#place, old, fresh, this.#host, first);
+  }
+
+  /** The record of a rank, called by its rank. */
+  #record(rank: number): RecordData | undefined {
+    const record = this.#data.records[rank];
+    return record && { ...record, title: this.#data.ranks[rank]?.name ?? record.title };
   }
 
   #columns(): Column<RankCompileData>[] {
@@ -98,7 +105,7 @@ export class RanksShell {
         name: "where they part first", text: each => each.partings?.map(one => partingText(one, ranks)).join("; ") ?? "",
         cell: each => h("span", {}, ...(each.partings ?? []).map(one =>
           h("span", { class: "ex-r-parting" }, button("ex-reason", partingText(one, ranks), () => this.#show(each.kinds.findIndex(Boolean), one.rank, each)),
-            h("code", {}, `− ${one.before}`), h("code", {}, `+ ${one.after}`)))),
+            h("code", {}, `− ${one.before}`), h("code", {}, `+ ${one.after}`), one.also?.length ? `and in ${one.also.join(", ")}` : ""))),
       },
     ];
   }
@@ -110,6 +117,6 @@ const COLUMNS: readonly Column<RankData>[] = [
   { name: "rank", text: each => each.name, order: each => each.number },
   number("compiles", each => each.compiles), number("recompiles", each => each.recompiles), number("graphs", each => each.graphs),
   number("breaks", each => each.breaks), number("guards", each => each.guards),
-  { name: "time to compile", text: each => seconds(each.seconds), order: each => each.seconds, numeric: true },
+  { name: "time to compile", text: each => (each.seconds ? seconds(each.seconds) : "not told"), order: each => each.seconds, numeric: true },
   { name: "damage", text: each => each.error ?? "" },
 ];

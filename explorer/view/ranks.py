@@ -1,0 +1,65 @@
+"""The ranks of one job beside each other, as text and as HTML without scripts."""
+
+from __future__ import annotations
+
+from html import escape
+
+from explorer.ir.ranks import RankCompileData, RankData, RanksData
+from explorer.view.text import duration
+
+NO_COMPILE = "–"
+LEGEND = (
+    "Ranks with the same letter compiled the same, apart from what is a process's own: addresses, the number of its "
+    f"card, where it keeps files. {NO_COMPILE}: that rank has no such compile."
+)
+
+
+def result(compile: RankCompileData, rank: int) -> str:
+    """What one rank has of a compile: "A 1.23 s"."""
+    spent = compile.seconds[rank]
+    return NO_COMPILE if spent is None else f"{compile.kinds[rank]} {duration(spent)}"
+
+
+def missing(data: RanksData) -> str:
+    """Which ranks left nothing; "" where all are there."""
+    if not data.missing:
+        return ""
+    named = ", ".join(map(str, data.missing))
+    return f"rank {named} left no log here" if len(data.missing) == 1 else f"ranks {named} left no logs here"
+
+
+def text(data: RanksData) -> str:
+    """Each rank in numbers, then what differs, for a terminal."""
+    return "\n".join([f"{data.title}: {len(data.ranks)} ranks", *map(_numbers, data.ranks), differences(data)])
+
+
+def differences(data: RanksData) -> str:
+    """Each compile on all ranks, and where they part."""
+    lines = [f"  {missing(data)}"] if data.missing else []
+    for compile in data.compiles:
+        shown = "   ".join(f"{rank.name}: {result(compile, n)}" for n, rank in enumerate(data.ranks))
+        lines += ["", compile.title, f"  {shown}"]
+        first = data.ranks[next(n for n, kind in enumerate(compile.kinds) if kind)].name
+        for each in compile.partings:
+            lines.append(f"  {data.ranks[each.rank].name} parts from {first} first in {each.what}, line {each.line}:")
+            lines += [f"    - {each.before.strip()}", f"    + {each.after.strip()}"]
+            lines += [f"    and in {', '.join(each.also)}"] if each.also else []
+    return "\n".join([*lines, "", LEGEND])
+
+
+def _numbers(rank: RankData) -> str:
+    counts = ((rank.compiles, "compiles"), (rank.recompiles, "of them again"), (rank.graphs, "graphs"))
+    more = ((rank.breaks, "breaks"), (rank.guards, "guards"))
+    said = ", ".join(f"{count} {what}" for count, what in (*counts, *more))
+    damage = f"; {rank.error}" if rank.error else ""
+    return f"  {rank.name}: {said}, {compiling(rank)}{damage}"
+
+
+def compiling(rank: RankData) -> str:
+    """What its compiles took; a folder of TORCH_COMPILE_DEBUG does not say."""
+    return duration(rank.seconds) if rank.seconds else "time not told"
+
+
+def html(data: RanksData) -> str:
+    """A fragment for a notebook's output."""
+    return f"<pre>{escape(text(data))}</pre>"
