@@ -8,7 +8,9 @@ from typing import Any
 
 import msgspec
 
+from explorer.export.plain import why
 from explorer.ir import record as data
+from explorer.ir.memory import MemoryPlan
 
 
 @dataclass
@@ -25,6 +27,7 @@ class Half:
     fusions: list[data.FusionData] = field(default_factory=list)
     kernels: list[data.KernelData] = field(default_factory=list)
     wrapper: data.TextData | None = None
+    memory: MemoryPlan | None = None
     builds: list[data.BuildData] = field(default_factory=list)
     ids: dict[str, str] = field(default_factory=dict)
     """Ids of the nodes that were lowered, by name."""
@@ -32,6 +35,8 @@ class Half:
     """Those among them that call an operator."""
     realized: dict[str, str] = field(default_factory=dict)
     """The function of Inductor that asked for a buffer in memory, by the buffer's name."""
+    updates: dict[str, str] = field(default_factory=dict)
+    """Of a buffer that is a new value of another in its memory: the other, by Inductor's names."""
     holds: dict[str, str] = field(default_factory=dict)
     """The id of the node whose value a buffer holds, by Inductor's name of the buffer, where torch tells."""
     signature: int = 0
@@ -72,9 +77,24 @@ class Half:
         kernels = tuple(msgspec.structs.replace(each, seconds=seconds.get(each.id)) for each in self.kernels)
         own = {kernel.id for kernel in kernels}
         calls = {id: spent for id, spent in seconds.items() if id not in own}
+        plan = self.memory
+        memory = None if plan is None else data.MemoryData(plan.pool_bytes, plan.peak_before, plan.peak_after)
         return data.HalfData(
-            self.name, self.target, tuple(self.buffers), tuple(self.operations), schedule, None,
+            self.name, self.target, self._placed(), tuple(self.operations), schedule, memory,
             kernels, self.wrapper, tuple(self.builds), calls, self.fates(), self.runs,
+        )  # fmt: skip
+
+    def _placed(self) -> tuple[data.BufferData, ...]:
+        """The buffers with their places in the memory plan."""
+        places = {each.buffer: each for each in self.memory.allocations} if self.memory else {}
+        return tuple(
+            msgspec.structs.replace(
+                buffer, where=at.where, where_why=why(at.why), offset=at.offset, of=at.of or "",
+                first=at.first, last=at.last,
+            )
+            if (at := places.get(buffer.name)) is not None
+            else buffer
+            for buffer in self.buffers
         )  # fmt: skip
 
     def fates(self) -> dict[str, tuple[str, tuple[str, ...]]]:

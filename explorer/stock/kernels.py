@@ -17,6 +17,7 @@ from explorer.stock.causes import Causes
 from explorer.stock.half import Half
 from explorer.stock.hook import Call, Hook, Watch
 from explorer.stock.lowering import hint_of
+from explorer.stock.memory import planned
 from explorer.stock.observation import Compile, Observation
 
 EQUAL_LINES = "lines of the kernel that read alike"
@@ -114,6 +115,7 @@ def _finish(compile: Compile, half: Half, lowering: Any, written: Any) -> None:
             work = facts.bytes(group), facts.flops(group)
             half.kernels.append(data.KernelData(each, function, language, shown, group, *work))
     half.wrapper = _wrapper_text(compile, half, written.value if hasattr(written, "value") else str(written))
+    half.memory = planned(half)
 
 
 def _elsewhere(first: str, function: str, id: str, language: str) -> data.TextData:
@@ -279,7 +281,7 @@ _FREE = frozenset(
 
 HOOK = Hook(
     "kernels",
-    shows="the generated code of each kernel, the node behind each line, the wrapper, the order of calls",
+    shows="generated code, the node behind each line of a kernel, the wrapper, the order of calls, the memory plan",
     missing="no generated code",
     checked=("2.11 CPU", "2.11 CUDA", "2.13 CPU"),
     watches=(

@@ -119,6 +119,8 @@ def _buffers(half: Half, lowering: Any) -> None:
         node = getattr(buffer, "get_origin_node", lambda: None)()
         if node is not None and node.name in half.ids:
             half.holds[buffer.get_name()] = half.ids[node.name]
+        for changed in getattr(buffer, "get_mutation_names", tuple)():
+            half.updates[buffer.get_name()] = changed
         half.buffers.append(data.BufferData(name, layout(buffer), kind, origins, why, bytes=_bytes(buffer)))
 
 
