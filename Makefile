@@ -44,7 +44,7 @@ $(NODE_MODULES): extension/package.json extension/yarn.lock $(READY)
 	cd extension && jlpm install --immutable
 	@touch $@
 
-$(VIEWER): $(NODE_MODULES) $(shell find extension/src extension/style extension/schema -type f) extension/bundle.mjs extension/tsconfig.json
+$(VIEWER): $(NODE_MODULES) $(shell find extension/src extension/style extension/schema -type f) extension/bundle.mjs extension/webpack.config.js extension/tsconfig.json
 	cd extension && jlpm build:prod
 
 extension: $(VIEWER)

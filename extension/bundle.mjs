@@ -2,15 +2,15 @@
 //   lab     makes lib/, which jupyter-builder makes JupyterLab's extension of
 //   report  makes static/report.html: the viewer as one page with holes for a record, which explorer/view/html.py and
 //           src/page/report.ts fill. It stands with the labextension, so that both find the one copy.
-//   size    fails where the labextension has grown beyond LARGEST
+//   size    fails where the labextension, as it was built, is larger than LARGEST
 import { createHash } from "node:crypto";
 import { readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { build } from "esbuild";
 
-/** Bytes of our own scripts and styles in the labextension, as built for production. Beyond it, look at what was added:
- * all of it is loaded with every start of JupyterLab. */
-const LARGEST = 390_000;
+/** Bytes of our own scripts and styles in the labextension, as built for production: of all, and of what every start of
+ * JupyterLab loads (the viewer comes with the first record). Beyond these, look at what was added. */
+const LARGEST = { all: 380_000, start: 82_000 };
 
 const here = import.meta.dirname;
 const built = join(here, "../explorer/labextension/static");
@@ -36,13 +36,17 @@ async function report() {
   writeFileSync(join(built, "report.html"), page.replace(/<!--built:(\w+)-->/g, (_, name) => parts[name]));
 }
 
-/** remoteEntry is module federation's own, and the same for every extension. */
+/** remoteEntry is module federation's own, and the same for every extension; the viewer is the largest of the others. */
 function size() {
   const own = readdirSync(built).filter(name => name.endsWith(".js") && !name.startsWith("remoteEntry"));
-  const bytes = own.reduce((sum, name) => sum + statSync(join(built, name)).size, 0);
-  const page = statSync(join(built, "report.html")).size;
-  console.log(`labextension: ${bytes} bytes of our own (at most ${LARGEST}); report.html: ${page} bytes`);
-  if (bytes > LARGEST) throw new Error("The labextension is larger than bundle.mjs lets it be.");
+  const sizes = own.map(name => statSync(join(built, name)).size);
+  const all = sizes.reduce((sum, each) => sum + each, 0);
+  const found = { all, start: all - Math.max(...sizes) };
+  for (const [what, most] of Object.entries(LARGEST)) {
+    console.log(`labextension, ${what}: ${found[what]} bytes of our own, at most ${most}`);
+    if (found[what] > most) throw new Error("The labextension is larger than bundle.mjs lets it be.");
+  }
+  console.log(`report.html: ${statSync(join(built, "report.html")).size} bytes`);
 }
 
 await { lab, report, size }[process.argv[2]]();

@@ -5,8 +5,8 @@ import type { JupyterFrontEnd } from "@jupyterlab/application";
 import { type ICommandPalette, InputDialog, MainAreaWidget, showErrorMessage } from "@jupyterlab/apputils";
 import type { INotebookTracker } from "@jupyterlab/notebook";
 import { download } from "../page/download";
-import { PANES } from "../viewer/panes";
 import { fileName } from "../viewer/filename";
+import { TITLES } from "../viewer/panes/titles";
 import { icon } from "./icon";
 import { recordsOf } from "./records";
 import { DiffView, RecordView, recordViews } from "./view";
@@ -74,8 +74,8 @@ export function addCommands(app: JupyterFrontEnd, tracker: INotebookTracker, pal
   });
   commands.addCommand(COMMAND.pane, {
     label: args => {
-      const pane = PANES.find(each => each.id === args["pane"]);
-      return pane ? `Show Pane: ${pane.title}` : "Show a Pane";
+      const title = new Map<unknown, string>(Object.entries(TITLES)).get(args["pane"]);
+      return title ? `Show Pane: ${title}` : "Show a Pane";
     },
     ...here,
     execute: args => {
@@ -83,12 +83,12 @@ export function addCommands(app: JupyterFrontEnd, tracker: INotebookTracker, pal
       view?.open(String(args["pane"]));
       view?.activate();
     },
-    describedBy: { args: { type: "object", properties: { pane: { type: "string", enum: PANES.map(each => each.id) } } } },
+    describedBy: { args: { type: "object", properties: { pane: { type: "string", enum: Object.keys(TITLES) } } } },
   });
 
   if (!palette) return;
   for (const command of [COMMAND.open, COMMAND.diff, COMMAND.report]) palette.addItem({ command, category: CATEGORY });
-  for (const pane of PANES) palette.addItem({ command: COMMAND.pane, args: { pane: pane.id }, category: CATEGORY });
+  for (const pane of Object.keys(TITLES)) palette.addItem({ command: COMMAND.pane, args: { pane }, category: CATEGORY });
 }
 
 /** The view in the tab in front, or of the notebook's active cell, or null. */

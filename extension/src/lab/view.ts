@@ -8,7 +8,7 @@ import { Memory } from "../page/memory";
 import { filled } from "../page/report";
 import { h } from "../viewer/dom";
 import type { Host, Live } from "../viewer/host";
-import { mount, mountAny, mountDiff, type Viewer } from "../viewer/mount";
+import type { Mounted, Viewer } from "../viewer/mount";
 import type { RecordData } from "../viewer/record";
 import { type Dispose, type Readable, Signal } from "../viewer/signal";
 import { heightHandle, setHeight } from "./height";
@@ -17,11 +17,16 @@ import { dark } from "./theme";
 
 const TEMPLATE = "torch-explorer/static/report.html";
 
+/** The viewer, which is most of the extension: JupyterLab starts without it, and fetches it for the first view. */
+const fetched = () => import("../viewer/mount");
+type Door = Awaited<ReturnType<typeof fetched>>;
+
 abstract class View extends Widget {
   protected readonly connected = new Signal<Live | null>(null);
   private readonly box = h("div", { class: "ex-lab-box" });
   private readonly memory: Memory;
-  private mounted: { dispose(): void } | null = null;
+  private mounted: Mounted | null = null;
+  private refused = false;
   /** The viewer lays out its panes by the width that there is, so it waits until there is one. */
   private readonly sized = new ResizeObserver(() => this.mountWhenSized());
 
@@ -45,6 +50,7 @@ abstract class View extends Widget {
   /** Says why there is no viewer. */
   refuse(error: unknown): void {
     console.error(error);
+    this.refused = true;
     this.unmount();
     this.sized.disconnect();
     const said = error instanceof Error ? error.message : String(error);
@@ -59,7 +65,7 @@ abstract class View extends Widget {
   }
 
   /** Puts the viewer there; null where there is nothing to show yet. */
-  protected abstract mount(box: HTMLElement): { dispose(): void } | null;
+  protected abstract mount(box: HTMLElement, door: Door): Mounted | null;
 
   protected unmount(): void {
     this.mounted?.dispose();
@@ -67,13 +73,14 @@ abstract class View extends Widget {
   }
 
   protected mountWhenSized(): void {
-    if (this.mounted || this.box.clientWidth === 0) return;
-    try {
-      this.mounted = this.mount(this.box);
-      if (this.mounted) this.sized.disconnect();
-    } catch (error) {
-      this.refuse(error);
-    }
+    this.refused = false;
+    if (this.box.clientWidth > 0) void fetched().then(door => this.mountOnce(door)).catch((error: unknown) => this.refuse(error));
+  }
+
+  private mountOnce(door: Door): void {
+    if (this.isDisposed || this.refused || this.mounted) return;
+    this.mounted = this.mount(this.box, door);
+    if (this.mounted) this.sized.disconnect();
   }
 
   protected host(): Host {
@@ -162,9 +169,9 @@ export class RecordView extends View {
     super.dispose();
   }
 
-  protected override mount(box: HTMLElement): Viewer | null {
+  protected override mount(box: HTMLElement, door: Door): Viewer | null {
     if (!this.given) return null;
-    this.viewer = mount(box, this.given.record, { ...this.host(), report: () => this.report() });
+    this.viewer = door.mount(box, this.given.record, { ...this.host(), report: () => this.report() });
     this.open(...this.wanted);
     return this.viewer;
   }
@@ -185,9 +192,9 @@ export class ComparedView extends View {
     this.mountWhenSized();
   }
 
-  protected override mount(box: HTMLElement): { dispose(): void } | null {
+  protected override mount(box: HTMLElement, door: Door): Mounted | null {
     const { given } = this;
-    return given && mountAny(box, given.data, { ...this.host(), report: async () => filled(await template(), given.data) });
+    return given && door.mountAny(box, given.data, { ...this.host(), report: async () => filled(await template(), given.data) });
   }
 }
 
@@ -202,8 +209,8 @@ export class DiffView extends View {
     this.mountWhenSized();
   }
 
-  protected override mount(box: HTMLElement): { dispose(): void } | null {
-    return this.given && mountDiff(box, ...this.given, this.host());
+  protected override mount(box: HTMLElement, door: Door): Mounted | null {
+    return this.given && door.mountDiff(box, ...this.given, this.host());
   }
 }
 

@@ -7,10 +7,11 @@ import { count } from "../format";
 import type { Context, Pane, PaneKind } from "../pane";
 import type { BreakData, CompileData } from "../record";
 import type { FileNames } from "../sources";
+import { TITLES } from "./titles";
 
 export const breaks: PaneKind = {
   id: "breaks",
-  title: "Breaks",
+  title: TITLES.breaks,
   about: {
     text:
       "The places where one graph had to end, because what comes next cannot be part of it: each with its reason, what one can do "

@@ -6,10 +6,11 @@ import { openedRecord } from "../opened";
 import type { Context, Pane, PaneKind } from "../pane";
 import type { CompileData } from "../record";
 import { compilePairs } from "../diff/compare";
+import { TITLES } from "./titles";
 
 export const diff: PaneKind = {
   id: "diff",
-  title: "Diff",
+  title: TITLES.diff,
   about: {
     text:
       "Two compiles, stage by stage: the one that is selected, and another one of this record (a recompile, the other engine's) or "

@@ -6,10 +6,11 @@ import { count, seconds } from "../format";
 import type { Context, Pane, PaneKind } from "../pane";
 import { breaksByLine, guardsByLine, kernelTime, running, sourceFiles, timeShare } from "../sources";
 import { type Mark, type Row, TextView } from "../textview";
+import { TITLES } from "./titles";
 
 export const source: PaneKind = {
   id: "source",
-  title: "Source",
+  title: TITLES.source,
   about: {
     text:
       "The Python that was compiled: every line that became part of a graph, with the functions that were called along the way. "

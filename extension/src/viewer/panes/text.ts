@@ -8,10 +8,11 @@ import { rowsOf } from "../rows";
 import { artifact, stageBefore } from "../stages";
 import { type Row, TextView } from "../textview";
 import { fileName } from "../filename";
+import { TITLES } from "./titles";
 
 export const text: PaneKind = {
   id: "text",
-  title: "Stage text",
+  title: TITLES.text,
   about: {
     text:
       "What the selected stage made, in full, as text. Each line has the colour of the source line that caused it; a line with a "

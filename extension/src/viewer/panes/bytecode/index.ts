@@ -9,6 +9,7 @@ import type { BreakData, CodeData, CompileData } from "../../record";
 import { TextView } from "../../textview";
 import { listing, meaning, spanned, stackEffect } from "./listing";
 import { type State, stateAt, stepOf } from "./steps";
+import { TITLES } from "../titles";
 
 const ROLES: { readonly [role: string]: string } = {
   original: "original", rewritten: "rewritten: what runs instead", continuation: "continuations: what goes on after a break",
@@ -17,7 +18,7 @@ const ROLES: { readonly [role: string]: string } = {
 
 export const bytecode: PaneKind = {
   id: "bytecode",
-  title: "Bytecode",
+  title: TITLES.bytecode,
   about: {
     text:
       "The instructions of the function, in a set that is the same for all versions of Python; what runs instead of them once the "

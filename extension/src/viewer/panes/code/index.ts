@@ -10,10 +10,11 @@ import { onChange } from "../../signal";
 import { halfName } from "../../stages";
 import { TextView } from "../../textview";
 import { commandLine, firstUnit, KINDS, type Spot, spotOf, type Unit, unitsOf } from "./units";
+import { TITLES } from "../titles";
 
 export const code: PaneKind = {
   id: "code",
-  title: "Code",
+  title: TITLES.code,
   about: {
     text:
       "The generated kernels, the wrapper that allocates memory and calls them, and what the compilers below made of each kernel, down "

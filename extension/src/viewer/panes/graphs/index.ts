@@ -2,10 +2,11 @@
 
 import type { PaneKind } from "../../pane";
 import { GraphsPane } from "./pane";
+import { TITLES } from "../titles";
 
 export const graphs: PaneKind = {
   id: "graphs",
-  title: "Graphs",
+  title: TITLES.graphs,
   about: {
     text:
       "The program as a graph of operations, top to bottom: as it was captured from bytecode, traced to ATen operations with its backward, "

@@ -13,10 +13,11 @@ import { decide, type Call, type Decision, type Outcome } from "./check";
 import { seenBy, writtenSizes } from "./described";
 import { form } from "./form";
 import { compilesOfFrame, outlook, type Outlook } from "./outlook";
+import { TITLES } from "../titles";
 
 export const guards: PaneKind = {
   id: "guards",
-  title: "Guards",
+  title: TITLES.guards,
   about: {
     text: "What the compiled code assumes about its inputs and about the world. Each is checked before the code is used; a "
       + "call that breaks one is compiled anew, or finds an earlier compile that accepts it. Describe a call in the form to "

@@ -13,10 +13,11 @@ import type { BufferData, HalfData } from "../../record";
 import type { Dispose } from "../../signal";
 import { drawLives, drawPool, LOOKS } from "./draw";
 import { planOf, type Plan } from "./plan";
+import { TITLES } from "../titles";
 
 export const memory: PaneKind = {
   id: "memory",
-  title: "Memory",
+  title: TITLES.memory,
   about: {
     text: "Each buffer that the program makes, from the step that first writes it to the last that needs it. Buffers that "
       + "are never alive at the same time share bytes of one pool; some overwrite a buffer that is not needed again. The "

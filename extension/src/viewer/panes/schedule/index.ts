@@ -16,10 +16,11 @@ import { artifact } from "../../stages";
 import { TextView } from "../../textview";
 import { drawSchedule } from "./draw";
 import { Pairs, type Explanation } from "./pairs";
+import { TITLES } from "../titles";
 
 export const schedule: PaneKind = {
   id: "schedule",
-  title: "Schedule",
+  title: TITLES.schedule,
   about: {
     text: "Each operation of the graph became a loop or a library call. Loops that are worth joining run as one kernel, so "
       + "that what one computes is used by the next without a trip through memory. The drawing shows the steps in the order "

@@ -9,10 +9,11 @@ import { Picture, type Shown } from "../../picture";
 import { Roving } from "../../roving";
 import { type Dispose, Signal } from "../../signal";
 import { compilingBefore, tableOf, timelineOf, type Part, type Row, type Span, type Timeline } from "./spans";
+import { TITLES } from "../titles";
 
 export const timeline: PaneKind = {
   id: "timeline",
-  title: "Timeline",
+  title: TITLES.timeline,
   about: {
     text: "Compile time by stage: each compile of the record as a bar, its stages below it, and below those what ran inside "
       + "them. Click a stage to look at it in all panes; zoom in on what is too short to read.",

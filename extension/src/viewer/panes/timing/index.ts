@@ -15,10 +15,11 @@ import { Retime } from "./retime";
 import { drawRoofline, pointsOf } from "./roofline";
 import { contestants, type Run, Runs } from "./runs";
 import { drawStrips } from "./strips";
+import { TITLES } from "../titles";
 
 export const timing: PaneKind = {
   id: "timing",
-  title: "Timing",
+  title: TITLES.timing,
   about: {
     text: "Whole calls of eager, of this compiler and of stock torch.compile, taken in turn so that a machine whose speed "
       + "drifts is unfair to none; each dot is a sample. Then each kernel by itself: its time, what it moves and computes, "
