@@ -8,7 +8,7 @@ import { download } from "../page/download";
 import { fileName } from "../viewer/filename";
 import { TITLES } from "../viewer/panes/titles";
 import { icon } from "./icon";
-import { recordsOf } from "./records";
+import { recordsOf, stamp } from "./records";
 import { DiffView, RecordView, recordViews } from "./view";
 
 const CATEGORY = "Compiler Explorer";
@@ -41,16 +41,15 @@ export function addCommands(app: JupyterFrontEnd, tracker: INotebookTracker, pal
     label: "Compare This Record with Another of the Notebook…",
     ...here,
     execute: async () => {
-      const view = inHand();
-      const after = view?.record;
+      const after = inHand()?.record;
       const panel = tracker.currentWidget;
-      if (!view || !after || !panel) return;
-      const others = recordsOf(panel).filter(each => each.record !== view.source);
+      if (!after || !panel) return;
+      const others = recordsOf(panel).filter(each => stamp(each.record) !== stamp({ ...after }));
       if (!others.length) {
         await showErrorMessage("Nothing to compare with", "This notebook has no other record. Run another cell with %%explore.");
         return;
       }
-      const names = others.map(each => `Cell ${each.index + 1}: ${each.record.title}`);
+      const names = others.map((each, n) => `${n + 1}. Cell ${each.index + 1}: ${each.record.title}`);
       const answer = await InputDialog.getItem({ title: `What came before ${after.title}?`, items: names, label: "Record" });
       const before = others[names.indexOf(answer.value ?? "")]?.record;
       if (!answer.button.accept || !before) return;

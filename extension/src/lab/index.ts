@@ -17,7 +17,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
   autoStart: true,
   requires: [INotebookTracker],
   optional: [ICommandPalette, ISettingRegistry, ILabShell, ILayoutRestorer],
-  activate: (
+  activate: async (
     app: JupyterFrontEnd,
     tracker: INotebookTracker,
     palette: ICommandPalette | null,
@@ -30,7 +30,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
     const sidebar = new Sidebar(tracker);
     app.shell.add(sidebar, lab ? "left" : "right", { rank: 900 });
     restorer?.add(sidebar, sidebar.id);
-    if (settings) void follow(settings);
+    if (settings) await follow(settings);
   },
 };
 

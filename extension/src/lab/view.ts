@@ -130,11 +130,6 @@ export class RecordView extends View {
     return this.viewer?.record ?? null;
   }
 
-  /** The record as it was given, which tells it from others. */
-  get source(): unknown {
-    return this.given?.record;
-  }
-
   get live(): Readable<Live | null> {
     return this.connected;
   }
