@@ -1,4 +1,5 @@
-"""Writes what the browser tests open, into a folder: records, pages of them, and a saved notebook with their outputs.
+"""Writes what the browser tests open, into a folder: records, a comparison of capture methods and the ranks of a job,
+pages of them, and saved notebooks with their outputs.
 
     python make.py FOLDER
 """
@@ -8,6 +9,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 import nbformat
@@ -15,13 +17,16 @@ import torch
 import torch.nn.functional as F
 
 import explorer
-from explorer.ir.record import RecordData
+from explorer import Compared, Ranks
 from explorer.session import Record
+
+Shown = TypeVar("Shown", bound=msgspec.Struct)
 
 HOSTILE = "</script></style><script>window.ran = true</script><img src=x onerror='window.ran = true'>"
 """Appended to every text of a record; sets `window.ran` wherever it is taken for markup."""
 
 WORDS = {"role", "kind", "fate", "status", "property", "relation", "language", "op", "engine", "created"}
+WORDS |= {"answer", "does"}
 """Fields with a few known words, which a viewer tells apart by them."""
 
 
@@ -40,8 +45,32 @@ def trained() -> Record:
 
 def hostile(record: Record) -> Record:
     """The record with script in every text and every name; ids keep fitting together."""
-    spoilt = msgspec.convert(spoil(msgspec.to_builtins(record.data), ""), RecordData)
-    return Record(spoilt)
+    return Record(spoilt(record.data))
+
+
+def branch(x: torch.Tensor, times: int) -> torch.Tensor:
+    y = torch.sin(x)
+    if y.sum() > 0:
+        y = torch.relu(y)
+    return y * times
+
+
+QUICK = ("eager", "torch.jit.trace", "torch.jit.script", "torch.fx.symbolic_trace", "explorer.compile")
+
+
+def compared() -> Compared:
+    """Methods that are right, wrong and refuse, without those that take long."""
+    return explorer.compare(branch, methods=QUICK)(torch.linspace(0.1, 1.0, 12).reshape(3, 4), 2)
+
+
+def ranks() -> Ranks:
+    """Two ranks of which one compiled something more."""
+    return Ranks.load(Path(__file__).parent.parent.parent / "tests" / "logs")
+
+
+def spoilt(data: Shown) -> Shown:
+    """The same with script in every text."""
+    return msgspec.convert(spoil(msgspec.to_builtins(data), ""), type(data))
 
 
 def spoil(value: object, field: str) -> object:
@@ -54,7 +83,7 @@ def spoil(value: object, field: str) -> object:
     return value
 
 
-def notebook(*records: Record) -> nbformat.NotebookNode:
+def notebook(*records: Record | Compared | Ranks) -> nbformat.NotebookNode:
     """A notebook as it is saved after its cells ran: one a record."""
     cells = []
     for count, record in enumerate(records, 1):
@@ -72,6 +101,11 @@ def main(folder: Path) -> None:
         each.save(folder / f"{name}.explore.json.gz")
         each.to_html(folder / f"{name}.html")
         nbformat.write(notebook(each), folder / f"{name}.ipynb")
+    for name, made in (("methods", compared()), ("ranks", ranks())):
+        bad_one = type(made)(spoilt(made.data))
+        for prefix, one in (("", made), ("hostile-", bad_one)):
+            one.to_html(folder / f"{prefix}{name}.html")
+            nbformat.write(notebook(one), folder / f"{prefix}{name}.ipynb")
     whole = (folder / "plain.explore.json.gz").read_bytes()
     (folder / "damaged.explore.json.gz").write_bytes(whole[: len(whole) // 2])
 

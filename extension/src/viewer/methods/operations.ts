@@ -11,7 +11,7 @@ import type { MethodsData, OperationCallData } from "./data";
 export function operationTable({ operations = [] }: MethodsData, selection: Selection, files: FileNames): DataTable<OperationCallData> {
   const total = operations.reduce((sum, each) => sum + each.seconds, 0);
   const table = new DataTable<OperationCallData>("Eager's operations in the order in which they ran", [
-    { name: "", text: each => String(operations.indexOf(each) + 1), order: each => operations.indexOf(each), numeric: true },
+    { name: "#", text: each => String(operations.indexOf(each) + 1), order: each => operations.indexOf(each), numeric: true },
     { name: "operation", text: each => each.name, cell: each => h("code", {}, each.name), order: each => each.name },
     { name: "dispatch keys in order", text: wayText, cell: way, title: "What the dispatcher goes through: in brackets what passes on, then the kernels" },
     { name: "inside the kernel", text: inside, title: "The kernel of a device chooses by dtype and layout itself" },
