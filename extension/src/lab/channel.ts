@@ -5,18 +5,18 @@ import type { ToPage } from "../viewer/protocol";
 import type { Dispose } from "../viewer/signal";
 
 export class Channel {
-  private readonly listeners = new Set<(message: ToPage) => void>();
-  private said: ToPage[] = [];
+  readonly #listeners = new Set<(message: ToPage) => void>();
+  #said: ToPage[] = [];
 
   listen(listener: (message: ToPage) => void): Dispose {
-    this.said.forEach(listener);
-    this.listeners.add(listener);
-    return () => this.listeners.delete(listener);
+    this.#said.forEach(listener);
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
   }
 
   hear(message: ToPage): void {
-    if (message.type === "record" || message.type === "done") this.said = [];
-    else this.said.push(message);
-    this.listeners.forEach(listener => listener(message));
+    if (message.type === "record" || message.type === "done") this.#said = [];
+    else this.#said.push(message);
+    this.#listeners.forEach(listener => listener(message));
   }
 }

@@ -5,25 +5,25 @@ import type { Live } from "../viewer/host";
 import { type Dispose, type Readable, Signal } from "../viewer/signal";
 
 class Lives {
-  private readonly byModel = new Map<string, Signal<Live | null>>();
+  readonly #byModel = new Map<string, Signal<Live | null>>();
 
   of(model: string): Readable<Live | null> {
-    return this.signal(model);
+    return this.#signal(model);
   }
 
   connect(model: string, live: Live): Dispose {
-    const signal = this.signal(model);
+    const signal = this.#signal(model);
     signal.value = live;
     return () => {
       if (signal.value === live) signal.value = null;
     };
   }
 
-  private signal(model: string): Signal<Live | null> {
-    const found = this.byModel.get(model);
+  #signal(model: string): Signal<Live | null> {
+    const found = this.#byModel.get(model);
     if (found) return found;
     const made = new Signal<Live | null>(null);
-    this.byModel.set(model, made);
+    this.#byModel.set(model, made);
     return made;
   }
 }

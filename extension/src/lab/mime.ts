@@ -14,20 +14,20 @@ import { DiffView, ComparedView, RecordView } from "./view";
 const PACKED = "application/vnd.explorer.record+gzip";
 
 class RecordRenderer extends RecordView implements IRenderMime.IRenderer {
-  private readonly mimeType: string;
-  private last: unknown = null;
+  readonly #mimeType: string;
+  #last: unknown = null;
 
   constructor(options: IRenderMime.IRendererOptions) {
     super(pathOf(options.resolver));
-    this.mimeType = options.mimeType;
+    this.#mimeType = options.mimeType;
   }
 
   async renderModel(model: IRenderMime.IMimeModel): Promise<void> {
-    const data = model.data[this.mimeType];
-    if (data === this.last) return;
-    this.last = data;
+    const data = model.data[this.#mimeType];
+    if (data === this.#last) return;
+    this.#last = data;
     try {
-      const record: unknown = this.mimeType === PACKED ? await unpacked(String(data)) : data;
+      const record: unknown = this.#mimeType === PACKED ? await unpacked(String(data)) : data;
       if (this.isDisposed) return;
       const about = field(model.metadata as Json, MIME);
       const [live, panes] = [field(about, "live"), field(about, "panes")];
@@ -52,15 +52,15 @@ class DiffRenderer extends DiffView implements IRenderMime.IRenderer {
 }
 
 class ComparedRenderer extends ComparedView implements IRenderMime.IRenderer {
-  private readonly mimeType: string;
+  readonly #mimeType: string;
 
   constructor(options: IRenderMime.IRendererOptions) {
     super(pathOf(options.resolver));
-    this.mimeType = options.mimeType;
+    this.#mimeType = options.mimeType;
   }
 
   renderModel(model: IRenderMime.IMimeModel): Promise<void> {
-    this.display(model.data[this.mimeType]);
+    this.display(model.data[this.#mimeType]);
     return Promise.resolve();
   }
 }

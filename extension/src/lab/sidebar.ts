@@ -13,54 +13,56 @@ import { type Found, recordsOf, type Titled } from "./records";
 const SETTLED_MS = 250;
 
 export class Sidebar extends Widget {
-  private readonly list = h("ul", { "aria-label": "Records in this notebook" });
-  private readonly said = h("p", {});
-  private readonly refresh = new Debouncer(() => this.fill(), SETTLED_MS);
-  private panel: NotebookPanel | null = null;
+  readonly #list = h("ul", { "aria-label": "Records in this notebook" });
+  readonly #said = h("p", {});
+  readonly #refresh = new Debouncer(() => this.#fill(), SETTLED_MS);
+  #panel: NotebookPanel | null = null;
+  readonly #tracker: INotebookTracker;
 
-  constructor(private readonly tracker: INotebookTracker) {
+  constructor(tracker: INotebookTracker) {
     super();
+    this.#tracker = tracker;
     this.id = "torch-explorer-records";
     this.title.icon = icon;
     this.title.caption = "Records of torch-explorer";
     this.addClass("ex-lab-records");
-    this.node.append(h("h2", {}, "Records"), this.said, this.list);
-    tracker.currentChanged.connect(this.follow, this);
-    tracker.activeCellChanged.connect(this.mark, this);
-    this.follow();
+    this.node.append(h("h2", {}, "Records"), this.#said, this.#list);
+    tracker.currentChanged.connect(this.#follow, this);
+    tracker.activeCellChanged.connect(this.#mark, this);
+    this.#follow();
   }
 
   override dispose(): void {
-    this.refresh.dispose();
+    this.#refresh.dispose();
     super.dispose();
   }
 
-  private follow(): void {
-    this.panel?.content.modelContentChanged.disconnect(this.changed, this);
-    this.panel = this.tracker.currentWidget;
-    this.panel?.content.modelContentChanged.connect(this.changed, this);
-    this.fill();
+  #follow(): void {
+    this.#panel?.content.modelContentChanged.disconnect(this.#changed, this);
+    this.#panel = this.#tracker.currentWidget;
+    this.#panel?.content.modelContentChanged.connect(this.#changed, this);
+    this.#fill();
   }
 
-  private changed(): void {
-    void this.refresh.invoke();
+  #changed(): void {
+    void this.#refresh.invoke();
   }
 
-  private fill(): void {
+  #fill(): void {
     if (this.isDisposed) return;
-    const panel = this.panel?.isDisposed ? null : this.panel;
+    const panel = this.#panel?.isDisposed ? null : this.#panel;
     const found = panel ? recordsOf(panel) : [];
-    this.said.hidden = found.length > 0;
-    this.said.textContent = panel
+    this.#said.hidden = found.length > 0;
+    this.#said.textContent = panel
       ? "No record in this notebook yet. Run a cell that begins with %%explore."
       : "Open a notebook to see its records here.";
-    this.list.replaceChildren(...found.map(each => this.entry(each)));
-    this.mark();
+    this.#list.replaceChildren(...found.map(each => this.#entry(each)));
+    this.#mark();
   }
 
-  private entry(found: Found): HTMLElement {
+  #entry(found: Found): HTMLElement {
     const { record } = found;
-    const go = () => this.goTo(found);
+    const go = () => this.#goTo(found);
     const button = h(
       "button", { type: "button", onclick: go, "data-cell": found.index, title: record.title },
       h("span", { class: "ex-lab-cell" }, `[${found.count ?? " "}]`),
@@ -70,8 +72,8 @@ export class Sidebar extends Widget {
     return h("li", {}, button);
   }
 
-  private goTo(found: Found): void {
-    const notebook = this.panel?.content;
+  #goTo(found: Found): void {
+    const notebook = this.#panel?.content;
     if (!notebook) return;
     notebook.activeCellIndex = found.index;
     const view = found.cell.outputArea.node.querySelector(".ex-lab");
@@ -79,9 +81,9 @@ export class Sidebar extends Widget {
     else void notebook.scrollToCell(found.cell, "start");
   }
 
-  private mark(): void {
-    const active = this.panel?.isDisposed === false ? this.panel.content.activeCellIndex : -1;
-    for (const button of this.list.querySelectorAll<HTMLElement>("button")) {
+  #mark(): void {
+    const active = this.#panel?.isDisposed === false ? this.#panel.content.activeCellIndex : -1;
+    for (const button of this.#list.querySelectorAll<HTMLElement>("button")) {
       button.setAttribute("aria-current", String(button.dataset["cell"] === String(active)));
     }
   }

@@ -23,23 +23,23 @@ type Door = Awaited<ReturnType<typeof fetched>>;
 
 abstract class View extends Widget {
   protected readonly connected = new Signal<Live | null>(null);
-  private readonly box = h("div", { class: "ex-lab-box" });
-  private readonly memory: Memory;
-  private mounted: Mounted | null = null;
-  private refused = false;
+  readonly #box = h("div", { class: "ex-lab-box" });
+  readonly #memory: Memory;
+  #mounted: Mounted | null = null;
+  #refused = false;
   /** The viewer lays out its panes by the width that there is, so it waits until there is one. */
-  private readonly sized = new ResizeObserver(() => this.mountWhenSized());
+  readonly #sized = new ResizeObserver(() => this.mountWhenSized());
 
   /** `place` is the notebook or file that what a person sets up is remembered with. */
   constructor(readonly place: string) {
     super();
-    this.memory = new Memory(place);
+    this.#memory = new Memory(place);
     this.addClass("ex-lab");
-    const handle = heightHandle(this.box, pixels => this.memory.remember("height", pixels));
-    this.node.append(this.box, handle);
-    const kept = this.memory.recall("height");
-    setHeight(this.box, handle, typeof kept === "number" ? kept : preferences.height.value);
-    this.sized.observe(this.box);
+    const handle = heightHandle(this.#box, pixels => this.#memory.remember("height", pixels));
+    this.node.append(this.#box, handle);
+    const kept = this.#memory.recall("height");
+    setHeight(this.#box, handle, typeof kept === "number" ? kept : preferences.height.value);
+    this.#sized.observe(this.#box);
   }
 
   /** Takes the height of what it is in, instead of one of its own. */
@@ -50,17 +50,17 @@ abstract class View extends Widget {
   /** Says why there is no viewer. */
   refuse(error: unknown): void {
     console.error(error);
-    this.refused = true;
+    this.#refused = true;
     this.unmount();
-    this.sized.disconnect();
+    this.#sized.disconnect();
     const said = error instanceof Error ? error.message : String(error);
-    this.box.replaceChildren(h("p", { class: "ex-lab-refusal", role: "alert" }, `The record cannot be shown. ${said}`));
+    this.#box.replaceChildren(h("p", { class: "ex-lab-refusal", role: "alert" }, `The record cannot be shown. ${said}`));
   }
 
   override dispose(): void {
     if (this.isDisposed) return;
     this.unmount();
-    this.sized.disconnect();
+    this.#sized.disconnect();
     super.dispose();
   }
 
@@ -68,23 +68,23 @@ abstract class View extends Widget {
   protected abstract mount(box: HTMLElement, door: Door): Mounted | null;
 
   protected unmount(): void {
-    this.mounted?.dispose();
-    this.mounted = null;
+    this.#mounted?.dispose();
+    this.#mounted = null;
   }
 
   protected mountWhenSized(): void {
-    this.refused = false;
-    if (this.box.clientWidth > 0) void fetched().then(door => this.mountOnce(door)).catch((error: unknown) => this.refuse(error));
+    this.#refused = false;
+    if (this.#box.clientWidth > 0) void fetched().then(door => this.#mountOnce(door)).catch((error: unknown) => this.refuse(error));
   }
 
-  private mountOnce(door: Door): void {
-    if (this.isDisposed || this.refused || this.mounted) return;
-    this.mounted = this.mount(this.box, door);
-    if (this.mounted) this.sized.disconnect();
+  #mountOnce(door: Door): void {
+    if (this.isDisposed || this.#refused || this.#mounted) return;
+    this.#mounted = this.mount(this.#box, door);
+    if (this.#mounted) this.#sized.disconnect();
   }
 
   protected host(): Host {
-    const { memory, connected } = this;
+    const [memory, connected] = [this.#memory, this.connected];
     return {
       recall: name => memory.recall(name) ?? (name === "layout" ? preferredLayout() : undefined),
       remember: (name, value) => memory.remember(name, value),
@@ -101,7 +101,7 @@ abstract class View extends Widget {
 
   protected override onActivateRequest(message: Message): void {
     super.onActivateRequest(message);
-    this.box.querySelector<HTMLElement>("[tabindex='0'], button")?.focus();
+    this.#box.querySelector<HTMLElement>("[tabindex='0'], button")?.focus();
   }
 }
 
@@ -115,10 +115,10 @@ async function template(): Promise<string> {
 
 /** One record. */
 export class RecordView extends View {
-  private given: { readonly record: unknown } | null = null;
-  private viewer: Viewer | null = null;
-  private wanted: readonly string[] = [];
-  private unfollow: Dispose = () => undefined;
+  #given: { readonly record: unknown } | null = null;
+  #viewer: Viewer | null = null;
+  #wanted: readonly string[] = [];
+  #unfollow: Dispose = () => undefined;
 
   constructor(place: string) {
     super(place);
@@ -127,7 +127,7 @@ export class RecordView extends View {
 
   /** What is shown; null where nothing is yet, or nothing can be. */
   get record(): RecordData | null {
-    return this.viewer?.record ?? null;
+    return this.#viewer?.record ?? null;
   }
 
   get live(): Readable<Live | null> {
@@ -136,18 +136,18 @@ export class RecordView extends View {
 
   /** Shows a record, or the next state of the one that it shows; `live` leads to its kernel. */
   display(record: unknown, live: Readable<Live | null> | null): void {
-    this.unfollow();
-    this.unfollow = live ? live.watch(now => (this.connected.value = now)) : () => undefined;
+    this.#unfollow();
+    this.#unfollow = live ? live.watch(now => (this.connected.value = now)) : () => undefined;
     if (!live) this.connected.value = null;
-    this.given = { record };
-    if (this.viewer) this.viewer.update(record);
+    this.#given = { record };
+    if (this.#viewer) this.#viewer.update(record);
     else this.mountWhenSized();
   }
 
   /** These panes in front, opened if need be. */
   open(...panes: readonly string[]): void {
-    if (this.viewer) panes.forEach(pane => this.viewer?.show(pane));
-    else this.wanted = panes;
+    if (this.#viewer) panes.forEach(pane => this.#viewer?.show(pane));
+    else this.#wanted = panes;
   }
 
   /** One HTML file with this record and its viewer. Throws where the extension is not installed whole. */
@@ -160,52 +160,52 @@ export class RecordView extends View {
   override dispose(): void {
     if (this.isDisposed) return;
     recordViews.delete(this);
-    this.unfollow();
+    this.#unfollow();
     super.dispose();
   }
 
   protected override mount(box: HTMLElement, door: Door): Viewer | null {
-    if (!this.given) return null;
-    this.viewer = door.mount(box, this.given.record, { ...this.host(), report: () => this.report() });
-    this.open(...this.wanted);
-    return this.viewer;
+    if (!this.#given) return null;
+    this.#viewer = door.mount(box, this.#given.record, { ...this.host(), report: () => this.report() });
+    this.open(...this.#wanted);
+    return this.#viewer;
   }
 
   protected override unmount(): void {
     super.unmount();
-    this.viewer = null;
+    this.#viewer = null;
   }
 }
 
 /** Capture methods compared, or the ranks of one job. */
 export class ComparedView extends View {
-  private given: { readonly data: unknown } | null = null;
+  #given: { readonly data: unknown } | null = null;
 
   display(data: unknown): void {
-    this.given = { data };
+    this.#given = { data };
     this.unmount();
     this.mountWhenSized();
   }
 
   protected override mount(box: HTMLElement, door: Door): Mounted | null {
-    const { given } = this;
+    const given = this.#given;
     return given && door.mountAny(box, given.data, { ...this.host(), report: async () => filled(await template(), given.data) });
   }
 }
 
 /** Two records, stage by stage. */
 export class DiffView extends View {
-  private given: readonly [before: unknown, after: unknown] | null = null;
+  #given: readonly [before: unknown, after: unknown] | null = null;
 
   /** What is no record is told of in its place. */
   display(before: unknown, after: unknown): void {
-    this.given = [before, after];
+    this.#given = [before, after];
     this.unmount();
     this.mountWhenSized();
   }
 
   protected override mount(box: HTMLElement, door: Door): Mounted | null {
-    return this.given && door.mountDiff(box, ...this.given, this.host());
+    return this.#given && door.mountDiff(box, ...this.#given, this.host());
   }
 }
 

@@ -6,57 +6,57 @@ import type { CodeData, CompileData, HalfData, LineData, RecordData, StageData, 
 
 export class Links {
   /** Elements by number, and the numbers of what each was caused by, and of what it caused. */
-  private readonly names: Key[];
-  private readonly numbers: Map<Key, number>;
-  private readonly up: number[][];
-  private readonly down: number[][];
-  private readonly instructions: Set<number>;
-  private readonly guessed: Map<Key, string>;
+  readonly #names: Key[];
+  readonly #numbers: Map<Key, number>;
+  readonly #up: number[][];
+  readonly #down: number[][];
+  readonly #instructions: Set<number>;
+  readonly #guessed: Map<Key, string>;
   /** What of the record is in here. */
-  private readonly added: Set<object>;
-  private readonly chains = new Map<Key, ReadonlySet<Key>>();
+  readonly #added: Set<object>;
+  readonly #chains = new Map<Key, ReadonlySet<Key>>();
 
   /** `before` are those of a record that this one grew out of: what it had is taken over, and `before` is at an end. */
   constructor(record: Pick<RecordData, "compiles"> & Partial<RecordData>, before?: Links) {
     const parts = record.compiles.flatMap(compile => partsOf(compile).map(part => [compile, part] as const));
-    const grown = before && parts.filter(([, part]) => before.added.has(part)).length === before.added.size ? before : undefined;
-    this.names = grown?.names ?? [];
-    this.numbers = grown?.numbers ?? new Map();
-    this.up = grown?.up ?? [];
-    this.down = grown?.down ?? [];
-    this.instructions = grown?.instructions ?? new Set();
-    this.guessed = grown?.guessed ?? new Map();
-    this.added = grown?.added ?? new Set();
-    for (const [compile, part] of parts) if (!this.added.has(part)) this.add(compile, part);
+    const grown = before && parts.filter(([, part]) => before.#added.has(part)).length === before.#added.size ? before : undefined;
+    this.#names = grown ? grown.#names : [];
+    this.#numbers = grown ? grown.#numbers : new Map();
+    this.#up = grown ? grown.#up : [];
+    this.#down = grown ? grown.#down : [];
+    this.#instructions = grown ? grown.#instructions : new Set();
+    this.#guessed = grown ? grown.#guessed : new Map();
+    this.#added = grown ? grown.#added : new Set();
+    for (const [compile, part] of parts) if (!this.#added.has(part)) this.#add(compile, part);
   }
 
   /** Every element that causes or is caused. */
   get all(): readonly Key[] {
-    return this.names;
+    return this.#names;
   }
 
   /** The element, its causes and its effects: what is highlighted for it. */
   chain(of: Key): ReadonlySet<Key> {
-    let found = this.chains.get(of);
+    let found = this.#chains.get(of);
     if (!found) {
-      const start = this.numbers.get(of);
-      const reached = start === undefined ? [] : [...closure(this.up, start), ...closure(this.down, start)];
-      this.chains.set(of, (found = new Set([of, ...reached.map(n => this.names[n] as Key)])));
+      const start = this.#numbers.get(of);
+      const reached = start === undefined ? [] : [...closure(this.#up, start), ...closure(this.#down, start)];
+      this.#chains.set(of, (found = new Set([of, ...reached.map(n => this.#names[n] as Key)])));
     }
     return found;
   }
 
   causes(of: Key): ReadonlySet<Key> {
-    return this.reached(this.up, of);
+    return this.#reached(this.#up, of);
   }
 
   effects(of: Key): ReadonlySet<Key> {
-    return this.reached(this.down, of);
+    return this.#reached(this.#down, of);
   }
 
   /** What an element names as its origins. */
   directCauses(of: Key): readonly Key[] {
-    return this.next(this.up, of);
+    return this.#next(this.#up, of);
   }
 
   /** The source lines at the top of an element's chain, as keys. */
@@ -71,65 +71,65 @@ export class Links {
 
   /** The source lines that caused more than instructions: those that are in the compiled program. */
   programLines(): Key[] {
-    return this.names.filter((name, n) => {
+    return this.#names.filter((name, n) => {
       if (parts(name).compile !== "") return false;
-      for (const each of closure(this.down, n)) if (each !== n && !this.instructions.has(each)) return true;
+      for (const each of closure(this.#down, n)) if (each !== n && !this.#instructions.has(each)) return true;
       return false;
     });
   }
 
   /** The compiles in whose programs an element's chain is: more than instructions. */
   programsOf(of: Key): string[] {
-    const found = [...this.chain(of)].filter(each => !this.instructions.has(this.numbers.get(each) ?? -1));
+    const found = [...this.chain(of)].filter(each => !this.#instructions.has(this.#numbers.get(each) ?? -1));
     return [...new Set(found.map(each => parts(each).compile))].filter(Boolean);
   }
 
   /** How the origins of an element were worked out, where its compiler did not tell them. */
   inferred(of: Key): string | undefined {
-    return this.guessed.get(of);
+    return this.#guessed.get(of);
   }
 
-  private add(compile: CompileData, part: Part): void {
-    this.added.add(part);
+  #add(compile: CompileData, part: Part): void {
+    this.#added.add(part);
     const known = new Map<string, number>();
     const number = (id: string): number => {
       let found = known.get(id);
-      if (found === undefined) known.set(id, (found = this.number(key(compile.id, id))));
+      if (found === undefined) known.set(id, (found = this.#number(key(compile.id, id))));
       return found;
     };
     for (const [id, origins] of elementsOf(compile, part)) {
       const own = number(id);
       for (const origin of origins) {
         const cause = number(origin);
-        const causes = this.up[own] as number[];
+        const causes = this.#up[own] as number[];
         if (cause === own || causes.includes(cause)) continue;
         causes.push(cause);
-        (this.down[cause] as number[]).push(own);
+        (this.#down[cause] as number[]).push(own);
       }
     }
-    if (part === compile.codes) for (const code of compile.codes) for (const { id } of code.instructions) this.instructions.add(number(id));
-    if (part === compile.inferred) for (const [how, ids] of Object.entries(compile.inferred)) for (const id of ids) this.guessed.set(key(compile.id, id), how);
+    if (part === compile.codes) for (const code of compile.codes) for (const { id } of code.instructions) this.#instructions.add(number(id));
+    if (part === compile.inferred) for (const [how, ids] of Object.entries(compile.inferred)) for (const id of ids) this.#guessed.set(key(compile.id, id), how);
   }
 
-  private number(of: Key): number {
-    let found = this.numbers.get(of);
+  #number(of: Key): number {
+    let found = this.#numbers.get(of);
     if (found === undefined) {
-      this.numbers.set(of, (found = this.names.length));
-      this.names.push(of);
-      this.up.push([]);
-      this.down.push([]);
+      this.#numbers.set(of, (found = this.#names.length));
+      this.#names.push(of);
+      this.#up.push([]);
+      this.#down.push([]);
     }
     return found;
   }
 
-  private next(edges: readonly (readonly number[])[], of: Key): Key[] {
-    const start = this.numbers.get(of);
-    return start === undefined ? [] : (edges[start] as number[]).map(n => this.names[n] as Key);
+  #next(edges: readonly (readonly number[])[], of: Key): Key[] {
+    const start = this.#numbers.get(of);
+    return start === undefined ? [] : (edges[start] as number[]).map(n => this.#names[n] as Key);
   }
 
-  private reached(edges: readonly (readonly number[])[], of: Key): ReadonlySet<Key> {
-    const start = this.numbers.get(of);
-    return new Set(start === undefined ? [of] : [...closure(edges, start)].map(n => this.names[n] as Key));
+  #reached(edges: readonly (readonly number[])[], of: Key): ReadonlySet<Key> {
+    const start = this.#numbers.get(of);
+    return new Set(start === undefined ? [of] : [...closure(edges, start)].map(n => this.#names[n] as Key));
   }
 }
 

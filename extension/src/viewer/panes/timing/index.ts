@@ -31,135 +31,137 @@ export const timing: PaneKind = {
 };
 
 class TimingPane implements Pane {
-  private readonly runs = new Runs();
-  private readonly chosen = new Signal<string | null>(null);
-  private readonly strips: Picture<SamplesData>;
-  private readonly bars: Picture<Cost>;
-  private readonly roofline: Picture<Cost>;
-  private readonly runTable: DataTable<Run>;
-  private readonly retime: Retime;
-  private readonly runPart: HTMLElement;
-  private readonly accuracyPart = h("section", { class: "ex-picture" });
-  private readonly method = h("p", { class: "ex-say" });
-  private readonly untimed = h("p", { class: "ex-say" });
-  private readonly kernelsSay = h("p", { class: "ex-say" });
-  private readonly otherSizes = h("p", { class: "ex-say" }, "These are from the record's own run, with its sizes.");
-  private readonly roofSay = h("p", { class: "ex-say" });
-  private readonly more = h("button", { type: "button", class: "ex-link" });
-  private all = false;
-  private drawn = false;
-  private readonly disposers: Dispose[] = [];
+  readonly #runs = new Runs();
+  readonly #chosen = new Signal<string | null>(null);
+  readonly #strips: Picture<SamplesData>;
+  readonly #bars: Picture<Cost>;
+  readonly #roofline: Picture<Cost>;
+  readonly #runTable: DataTable<Run>;
+  readonly #retime: Retime;
+  readonly #runPart: HTMLElement;
+  readonly #accuracyPart = h("section", { class: "ex-picture" });
+  readonly #method = h("p", { class: "ex-say" });
+  readonly #untimed = h("p", { class: "ex-say" });
+  readonly #kernelsSay = h("p", { class: "ex-say" });
+  readonly #otherSizes = h("p", { class: "ex-say" }, "These are from the record's own run, with its sizes.");
+  readonly #roofSay = h("p", { class: "ex-say" });
+  readonly #more = h("button", { type: "button", class: "ex-link" });
+  #all = false;
+  #drawn = false;
+  readonly #disposers: Dispose[] = [];
+  readonly #context: Context;
 
-  constructor(into: HTMLElement, private readonly context: Context) {
+  constructor(into: HTMLElement, context: Context) {
+    this.#context = context;
     const { selection, model, host } = context;
     const link = { keys: (each: Cost) => [key(each.compile, each.id)] };
-    this.strips = new Picture("A whole call", new DataTable<SamplesData>("Seconds of a call", this.contestantColumns(), selection), selection, context.setting<Shown>("calls", "drawing"));
-    this.bars = new Picture("Kernel by kernel", new DataTable<Cost>("Kernels and library calls", [], selection, link), selection, context.setting<Shown>("kernels", "drawing"));
-    this.roofline = new Picture("Roofline", new DataTable<Cost>("Kernels against the machine's peaks", [], selection, link), selection, context.setting<Shown>("roofline", "drawing"));
-    this.runTable = new DataTable<Run>("Runs", [], selection);
-    this.runPart = h("section", { class: "ex-picture" }, h("header", {}, h("h2", {}, "Runs")), this.runTable.element);
-    this.retime = new Retime(() => model.record.value.created.replace("T", " ").replace(/\+00:00$/, " UTC"), {
+    this.#strips = new Picture("A whole call", new DataTable<SamplesData>("Seconds of a call", this.#contestantColumns(), selection), selection, context.setting<Shown>("calls", "drawing"));
+    this.#bars = new Picture("Kernel by kernel", new DataTable<Cost>("Kernels and library calls", [], selection, link), selection, context.setting<Shown>("kernels", "drawing"));
+    this.#roofline = new Picture("Roofline", new DataTable<Cost>("Kernels against the machine's peaks", [], selection, link), selection, context.setting<Shown>("roofline", "drawing"));
+    this.#runTable = new DataTable<Run>("Runs", [], selection);
+    this.#runPart = h("section", { class: "ex-picture" }, h("header", {}, h("h2", {}, "Runs")), this.#runTable.element);
+    this.#retime = new Retime(() => model.record.value.created.replace("T", " ").replace(/\+00:00$/, " UTC"), {
       retime: shapes => {
-        this.chosen.value = this.runs.start(shapes);
-        host.live.value?.send({ type: "retime", run: this.chosen.value, shapes });
+        this.#chosen.value = this.#runs.start(shapes);
+        host.live.value?.send({ type: "retime", run: this.#chosen.value, shapes });
       },
-      stop: () => host.live.value?.send({ type: "stop", run: this.runs.running?.id ?? "" }),
+      stop: () => host.live.value?.send({ type: "stop", run: this.#runs.running?.id ?? "" }),
     });
-    this.strips.element.append(this.method);
-    this.strips.element.insertBefore(this.untimed, this.strips.element.children[1] ?? null);
-    this.bars.element.insertBefore(this.kernelsSay, this.bars.element.children[1] ?? null);
-    this.bars.element.append(this.more, this.otherSizes);
-    this.roofline.element.insertBefore(this.roofSay, this.roofline.element.children[1] ?? null);
-    this.more.addEventListener("click", () => {
-      this.all = !this.all;
-      this.showKernels();
+    this.#strips.element.append(this.#method);
+    this.#strips.element.insertBefore(this.#untimed, this.#strips.element.children[1] ?? null);
+    this.#bars.element.insertBefore(this.#kernelsSay, this.#bars.element.children[1] ?? null);
+    this.#bars.element.append(this.#more, this.#otherSizes);
+    this.#roofline.element.insertBefore(this.#roofSay, this.#roofline.element.children[1] ?? null);
+    this.#more.addEventListener("click", () => {
+      this.#all = !this.#all;
+      this.#showKernels();
     });
     const beside = (...parts: readonly HTMLElement[]) => h("div", { class: "ex-two" }, ...parts);
-    into.append(h("div", { class: "ex-pad" }, beside(this.strips.element, this.accuracyPart), this.runPart, this.retime.element, beside(this.bars.element, this.roofline.element)));
+    into.append(h("div", { class: "ex-pad" }, beside(this.#strips.element, this.#accuracyPart), this.#runPart, this.#retime.element, beside(this.#bars.element, this.#roofline.element)));
     let leave: Dispose = () => undefined;
-    this.disposers.push(
+    this.#disposers.push(
       model.record.watch(record => {
-        this.runs.recorded(record.timing);
-        this.showKernels();
+        this.#runs.recorded(record.timing);
+        this.#showKernels();
       }),
-      this.runs.all.watch(() => this.soon()),
-      this.chosen.watch(() => this.soon()),
-      context.abilities.watch(() => this.showRetime()),
+      this.#runs.all.watch(() => this.#soon()),
+      this.#chosen.watch(() => this.#soon()),
+      context.abilities.watch(() => this.#showRetime()),
       host.live.watch(live => {
-        this.showRetime();
+        this.#showRetime();
         leave();
-        leave = live?.listen(message => this.runs.take(message)) ?? (() => undefined);
-        if (!live) this.runs.lost();
+        leave = live?.listen(message => this.#runs.take(message)) ?? (() => undefined);
+        if (!live) this.#runs.lost();
       }),
       () => leave(),
     );
-    this.showRun();
+    this.#showRun();
   }
 
   reveal(what: Key): boolean {
-    return this.bars.reveal(what);
+    return this.#bars.reveal(what);
   }
 
   exports(): readonly Export[] {
-    const name = this.context.model.record.value.title.replace(/\W+/g, "_");
+    const name = this.#context.model.record.value.title.replace(/\W+/g, "_");
     return [
-      ...(this.drawn ? this.strips.exports(`${name}-calls`) : []),
-      ...(costsOf(this.context.model.record.value).some(each => each.seconds !== null) ? this.bars.exports(`${name}-kernels`) : []),
-      ...(this.roofline.element.hidden ? [] : this.roofline.exports(`${name}-roofline`)),
+      ...(this.#drawn ? this.#strips.exports(`${name}-calls`) : []),
+      ...(costsOf(this.#context.model.record.value).some(each => each.seconds !== null) ? this.#bars.exports(`${name}-kernels`) : []),
+      ...(this.#roofline.element.hidden ? [] : this.#roofline.exports(`${name}-roofline`)),
     ];
   }
 
   dispose(): void {
-    this.disposers.forEach(dispose => dispose());
-    for (const each of [this.strips, this.bars, this.roofline, this.runTable]) each.dispose();
+    this.#disposers.forEach(dispose => dispose());
+    for (const each of [this.#strips, this.#bars, this.#roofline, this.#runTable]) each.dispose();
   }
 
   /** Samples come many times a second; what they change is drawn once a frame. */
-  private waiting = false;
-  private soon(): void {
-    if (this.waiting) return;
-    this.waiting = true;
+  #waiting = false;
+  #soon(): void {
+    if (this.#waiting) return;
+    this.#waiting = true;
     requestAnimationFrame(() => {
-      this.waiting = false;
-      this.showRun();
+      this.#waiting = false;
+      this.#showRun();
     });
   }
 
-  private showRetime(): void {
-    const { abilities, host } = this.context;
-    this.retime.show(abilities.value, host.live.value !== null);
+  #showRetime(): void {
+    const { abilities, host } = this.#context;
+    this.#retime.show(abilities.value, host.live.value !== null);
   }
 
-  private get run(): Run | undefined {
-    const { value: all } = this.runs.all;
-    return all.find(each => each.id === this.chosen.value) ?? all.at(-1);
+  get #run(): Run | undefined {
+    const { value: all } = this.#runs.all;
+    return all.find(each => each.id === this.#chosen.value) ?? all.at(-1);
   }
 
-  private showRun(): void {
-    const run = this.run;
-    const record = this.context.model.record.value;
+  #showRun(): void {
+    const run = this.#run;
+    const record = this.#context.model.record.value;
     const shown = run ? contestants(run) : [];
-    this.drawn = shown.some(each => each.samples.length > 0);
-    this.untimed.textContent = run?.state === "failed" ? `This run did not finish: ${run.error}.` : this.drawn || run ? "" : whyUntimed(record);
-    this.untimed.hidden = this.untimed.textContent === "";
-    this.strips.table.show(shown, this.contestantColumns(shown));
-    this.strips.show(width => drawStrips(shown, width), this.drawn);
+    this.#drawn = shown.some(each => each.samples.length > 0);
+    this.#untimed.textContent = run?.state === "failed" ? `This run did not finish: ${run.error}.` : this.#drawn || run ? "" : whyUntimed(record);
+    this.#untimed.hidden = this.#untimed.textContent === "";
+    this.#strips.table.show(shown, this.#contestantColumns(shown));
+    this.#strips.show(width => drawStrips(shown, width), this.#drawn);
     const method = run?.timing?.method ?? record.timing?.method;
-    this.method.textContent = method && this.drawn ? `How it was measured: ${method}.` : "";
-    this.retime.tell(this.runs.running);
-    this.otherSizes.hidden = run === undefined || run.id === "";
-    this.showRuns();
-    this.showAccuracy([run?.timing?.accuracy, run?.timing?.stock_accuracy].filter(each => !!each), run);
+    this.#method.textContent = method && this.#drawn ? `How it was measured: ${method}.` : "";
+    this.#retime.tell(this.#runs.running);
+    this.#otherSizes.hidden = run === undefined || run.id === "";
+    this.#showRuns();
+    this.#showAccuracy([run?.timing?.accuracy, run?.timing?.stock_accuracy].filter(each => !!each), run);
   }
 
-  private showRuns(): void {
-    const all = this.runs.all.value;
-    this.runPart.hidden = all.length < 2;
+  #showRuns(): void {
+    const all = this.#runs.all.value;
+    this.#runPart.hidden = all.length < 2;
     const names = [...new Set(all.flatMap(run => contestants(run).map(each => each.name)))];
     const of = (run: Run, name: string) => contestants(run).find(each => each.name === name);
-    this.runTable.show(all, [
+    this.#runTable.show(all, [
       {
-        name: "Run", text: run => run.name, cell: run => button("ex-choice", run.name, () => (this.chosen.value = run.id), { "aria-pressed": String(run === this.run) }),
+        name: "Run", text: run => run.name, cell: run => button("ex-choice", run.name, () => (this.#chosen.value = run.id), { "aria-pressed": String(run === this.#run) }),
       },
       { name: "Sizes", text: run => Object.entries(run.shapes).map(([name, sizes]) => `${name} ${sizes.join("×")}`).join(", ") || "as in the record" },
       ...names.map((name): Column<Run> => ({
@@ -173,7 +175,7 @@ class TimingPane implements Pane {
     ]);
   }
 
-  private contestantColumns(shown: readonly SamplesData[] = []): Column<SamplesData>[] {
+  #contestantColumns(shown: readonly SamplesData[] = []): Column<SamplesData>[] {
     const eager = shown.find(each => each.name === "eager");
     const compared = (each: SamplesData) => (eager && each !== eager ? ratio(each.samples, eager.samples) : null);
     return [
@@ -202,16 +204,16 @@ class TimingPane implements Pane {
   }
 
   /** Of each engine that compiled. */
-  private showAccuracy(found: readonly AccuracyData[], run: Run | undefined): void {
+  #showAccuracy(found: readonly AccuracyData[], run: Run | undefined): void {
     if (!found.length || (run && run.id !== "" && !run.timing?.accuracy)) {
-      this.accuracyPart.replaceChildren();
+      this.#accuracyPart.replaceChildren();
       return;
     }
-    const parts = found.map(each => h("dl", { class: "ex-facts ex-beside" }, ...this.accuracyRows(each, found.length > 1)));
-    this.accuracyPart.replaceChildren(h("header", {}, h("h2", {}, "How exact")), ...parts);
+    const parts = found.map(each => h("dl", { class: "ex-facts ex-beside" }, ...this.#accuracyRows(each, found.length > 1)));
+    this.#accuracyPart.replaceChildren(h("header", {}, h("h2", {}, "How exact")), ...parts);
   }
 
-  private accuracyRows(accuracy: AccuracyData, named: boolean): readonly HTMLElement[] {
+  #accuracyRows(accuracy: AccuracyData, named: boolean): readonly HTMLElement[] {
     const { largest_absolute: absolute, largest_relative: relative, where, first_parting: first, compared, parting } = accuracy;
     const fact = (name: string, ...value: readonly (Node | string)[]) => [h("dt", {}, name), h("dd", {}, ...value)];
     const rows = [
@@ -223,7 +225,7 @@ class TimingPane implements Pane {
     if (parting && !parting.node) {
       rows.push(...fact("Where", parting.detail ?? "unknown", ...(typeof parting.error === "number" ? [`. ${againstReferee(parting)}`] : [])));
     } else if (parting) {
-      const open = (pane: string, id: string) => button("ex-link", id, () => this.context.show(pane, key(parting.compile, id)));
+      const open = (pane: string, id: string) => button("ex-link", id, () => this.#context.show(pane, key(parting.compile, id)));
       rows.push(...fact(
         "Parts first at", open("graphs", parting.node), ` in ${parting.compile} ${parting.half}`, ...(parting.kernel ? [", written by ", open("code", parting.kernel)] : []),
         `. ${againstReferee(parting)}`, parting.detail ? ` ${parting.detail}` : "",
@@ -232,26 +234,26 @@ class TimingPane implements Pane {
     return rows;
   }
 
-  private showKernels(): void {
-    const record = this.context.model.record.value;
+  #showKernels(): void {
+    const record = this.#context.model.record.value;
     const costs = costsOf(record);
     const machine = record.timing?.machine ?? null;
     const timed = costs.filter(each => each.seconds !== null);
     const overhead = record.timing?.overhead ?? null;
     const total = timed.reduce((sum, each) => sum + (each.seconds ?? 0), 0);
-    this.bars.element.hidden = costs.length === 0;
-    this.kernelsSay.textContent = saidOfKernels(record, costs);
-    this.bars.table.show(costs, this.costColumns(record, total));
-    this.bars.show((width, linked) => drawBars({ costs, overhead, machine, all: this.all }, width, linked), timed.length > 0);
-    this.more.hidden = timed.length <= 26;
-    this.more.textContent = this.all ? "Show the longest only" : `Show all ${timed.length}`;
-    this.showRoofline(record, costs);
+    this.#bars.element.hidden = costs.length === 0;
+    this.#kernelsSay.textContent = saidOfKernels(record, costs);
+    this.#bars.table.show(costs, this.#costColumns(record, total));
+    this.#bars.show((width, linked) => drawBars({ costs, overhead, machine, all: this.#all }, width, linked), timed.length > 0);
+    this.#more.hidden = timed.length <= 26;
+    this.#more.textContent = this.#all ? "Show the longest only" : `Show all ${timed.length}`;
+    this.#showRoofline(record, costs);
   }
 
-  private showRoofline(record: RecordData, costs: readonly Cost[]): void {
+  #showRoofline(record: RecordData, costs: readonly Cost[]): void {
     const machine = record.timing?.machine;
     const points = machine ? pointsOf(costs, machine) : [];
-    this.roofline.element.hidden = !machine || points.length === 0;
+    this.#roofline.element.hidden = !machine || points.length === 0;
     if (!machine || points.length === 0) return;
     const moving = costs.filter(each => each.kind === "kernel" && each.flops === 0 && each.seconds !== null).length;
     const above = points.filter(each => each.at.share > 1).length;
@@ -261,12 +263,12 @@ class TimingPane implements Pane {
       costs.some(each => each.kind === "call") ? "Library calls are not here: what they move and compute is not counted." : "",
       above ? `${count(above, "kernel lies", "kernels lie")} above the roof: what ${above === 1 ? "it reads" : "they read"} was probably in a cache, which is faster than memory.` : "",
     ];
-    this.roofSay.textContent = said.filter(Boolean).join(" ");
-    this.roofline.table.show(costs.filter(each => performance(each, machine) !== null), this.costColumns(record, 0).filter(each => each.name !== "Share"));
-    this.roofline.show((width, linked) => drawRoofline(costs, machine, width, linked));
+    this.#roofSay.textContent = said.filter(Boolean).join(" ");
+    this.#roofline.table.show(costs.filter(each => performance(each, machine) !== null), this.#costColumns(record, 0).filter(each => each.name !== "Share"));
+    this.#roofline.show((width, linked) => drawRoofline(costs, machine, width, linked));
   }
 
-  private costColumns(record: RecordData, total: number): Column<Cost>[] {
+  #costColumns(record: RecordData, total: number): Column<Cost>[] {
     const machine = record.timing?.machine;
     const found = (each: Cost) => (machine && usable(machine) ? performance(each, machine) : null);
     const several = new Set(record.compiles.flatMap(each => each.halves?.map(half => half.name) ?? [])).size > 1;
