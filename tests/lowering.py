@@ -14,9 +14,10 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
 
 from explorer.autograd.decomps import decompositions
+from explorer.check.loops import run_loops
 from explorer.core.origin import origin, synthetic
 from explorer.ir.graph import Graph, stamp
-from explorer.ir.loops import Loops
+from explorer.ir.loops import Extern, Loop, Loops
 from explorer.lower import LOWER
 
 
@@ -70,3 +71,53 @@ def lowered(fn: Callable[..., Any], *inputs: Any, dynamic: bool = False, decompo
     """What `fn` lowers to on these inputs, and the graph that was lowered."""
     graph = traced(fn, *inputs, dynamic=dynamic, decompose=decompose)
     return LOWER(graph), graph
+
+
+def flat(value: Any) -> tuple[Any, ...]:
+    return tuple(value) if isinstance(value, (tuple, list)) else (value,)
+
+
+def strides_of(value: torch.Tensor) -> list[int]:
+    """The strides that say where elements are: of dimensions that have more than one."""
+    return [s for s, n in zip(value.stride(), value.shape, strict=True) if n != 1]
+
+
+def copies(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(
+        torch.empty_strided(v.shape, v.stride(), dtype=v.dtype).copy_(v) if isinstance(v, torch.Tensor) else v
+        for v in inputs
+    )
+
+
+def check(
+    fn: Callable[..., Any],
+    *inputs: Any,
+    dynamic: bool = False,
+    decompose: bool = True,
+    tolerance: float | None = None,
+    strides: bool = True,
+) -> Loops:
+    """Lower, run, compare with eager; returns the loops for further questions."""
+    loops, graph = lowered(lambda *args: fn(*args), *inputs, dynamic=dynamic, decompose=decompose)
+    ours_in, eager_in = copies(inputs), copies(inputs)
+    ours = run_loops(loops, ours_in)
+    eager = flat(fn(*eager_in))
+    assert len(ours) == len(eager)
+    for mine, theirs in (*zip(ours, eager, strict=True), *zip(ours_in, eager_in, strict=True)):
+        if not isinstance(theirs, torch.Tensor):
+            assert mine == theirs
+            continue
+        assert mine.dtype == theirs.dtype and mine.shape == theirs.shape
+        allowed = {} if tolerance is None else {"rtol": tolerance, "atol": tolerance}
+        torch.testing.assert_close(mine, theirs, equal_nan=True, **allowed)
+        if strides:
+            assert strides_of(mine) == strides_of(theirs)
+    return loops
+
+
+def kernels(loops: Loops) -> list[Loop]:
+    return [operation for operation in loops.operations if isinstance(operation, Loop)]
+
+
+def externs(loops: Loops) -> list[str]:
+    return [str(operation.target) for operation in loops.operations if isinstance(operation, Extern)]

@@ -10,7 +10,7 @@ from typing import Any
 
 import sympy
 import torch
-from torch.utils._sympy.functions import FloorDiv, ModularIndexing
+from torch.utils._sympy.functions import FloorDiv, Max, Min, ModularIndexing
 
 from explorer.ir.loops import (
     Apply,
@@ -256,7 +256,10 @@ def _evaluate(value: Any, symbols: dict[sympy.Symbol, Any]) -> Any:
         return args[0] // args[1] % args[2]
     if value.is_Pow:
         return args[0] ** args[1]
-    # What else sizes are made of (Max, powers, divisions of floats) has no axis in it.
+    if isinstance(value, (Max, Min)) and any(isinstance(arg, torch.Tensor) for arg in args):
+        choose = torch.maximum if isinstance(value, Max) else torch.minimum
+        return reduce(choose, map(torch.as_tensor, args))
+    # What else sizes are made of (Max of sizes, powers, divisions of floats) has no axis in it.
     found = value.func(*map(_number, args))
     return int(found) if found.is_integer else float(found)
 

@@ -25,6 +25,24 @@ HELPERS: dict[str, str] = {
 #else
 #define VECTOR_MATH
 #endif""",
+    # One condition at a time: g++ does not vectorise a loop that asks for two at once.
+    **{
+        name: f"""\
+template <typename T> static inline T {name}(T a, T b) {{
+    T found = a {sign} b ? a : b;
+    return a == a ? found : a;
+}}"""
+        for name, sign in (("minimum", "<"), ("maximum", ">"))
+    },
+    # g++ does not vectorise a loop with a ?: whose condition is the same at all points.
+    "fixed_where": "\n".join(
+        f"""\
+static inline {T} fixed_where(bool condition, {T} a, {T} b) {{
+    {bits} mask = -({bits})condition;
+    return __builtin_bit_cast({T}, (__builtin_bit_cast({bits}, a) & mask) | (__builtin_bit_cast({bits}, b) & ~mask));
+}}"""
+        for T, bits in (("float", "int"), ("double", "long"))
+    ),
     "bf16": "typedef unsigned short bf16;",
     "bf16_to_float": """\
 static inline float bf16_to_float(bf16 x) {

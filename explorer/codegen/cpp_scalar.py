@@ -95,8 +95,8 @@ _BINARY = {"add": "+", "sub": "-", "mul": "*", "bitwise_and": "&", "bitwise_or":
 _LOGICAL = {"logical_and": "&", "logical_or": "|", "logical_xor": "^"}
 
 _EITHER = {
-    "minimum": "({0} < {1} || {0} != {0} ? {0} : {1})",
-    "maximum": "({0} > {1} || {0} != {0} ? {0} : {1})",
+    "minimum": "minimum<{T}>({0}, {1})",
+    "maximum": "maximum<{T}>({0}, {1})",
     "relu": "({0} < 0 ? 0 : {0})",
     "logical_not": "{0} == 0",
     "where": "{0} ? {1} : {2}",
@@ -173,7 +173,7 @@ def apply_text(op: str, dtype: torch.dtype, args: list[str], zero: int = 0) -> s
             return f"{args[0]} {_LOGICAL[op]} {args[1]}"
         return f"({args[0]} != 0) {_LOGICAL[op]} ({args[1]} != 0)"
     if op in _EITHER:
-        return _EITHER[op].format(*args)
+        return _EITHER[op].format(*args, T=type_name)
     if dtype.is_floating_point:
         if dtype is torch.float32 and op in _FLOAT32:
             return _FLOAT32[op].format(*args)

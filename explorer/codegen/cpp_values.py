@@ -170,6 +170,8 @@ class Values:
                 return load(self.element(buffer, index, indirect), self.buffers[buffer].layout.dtype)
             case Cast(value=operand, to=to):
                 return cast(self.value(operand), operand.dtype, to)
+            case Apply(op="where", args=(condition, *_)) if value.dtype.is_floating_point and self._is_fixed(condition):
+                return f"fixed_where({', '.join(map(self.value, value.args))})"
             case Apply(op=op, args=args):
                 operands = [self.value(arg) for arg in args]
                 dtype = args[-1].dtype
@@ -182,6 +184,12 @@ class Values:
             case Reduced(loop=loop):
                 raise AssertionError(f"{loop} is used before its reduction is over")
         raise AssertionError(f"unknown expression {type(value).__name__}")
+
+    def _is_fixed(self, condition: Expr) -> bool:
+        """Whether it is the same for all points of the innermost loop."""
+        kernel = self.body.kernel
+        axes = kernel.inner or kernel.outer
+        return bool(axes) and axes[-1].symbol not in self.body.symbols[condition]
 
     def _checked(self, check: Check, operand: str, size: Size, what: str) -> str:
         """Wrap a negative index where it may be; one out of range sets its bit of `bad` and becomes 0."""

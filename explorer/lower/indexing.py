@@ -12,7 +12,7 @@ from typing import Any
 
 import sympy
 import torch
-from torch.utils._sympy.functions import FloorDiv, Max, ModularIndexing
+from torch.utils._sympy.functions import FloorDiv, Max, Min, ModularIndexing
 
 from explorer.ir.loops import Axis, Size
 
@@ -199,6 +199,15 @@ class Indexing:
         """Whether 0 <= a < limit is certain."""
         bounds = self.bounds(a)
         return bounds is not None and certainly(bounds[0]) and certainly(limit - 1 - bounds[1])
+
+    def clamped(self, a: Size, size: Size) -> Size:
+        """The index, or the nearest one into `size` elements where it is outside of them."""
+        bounds = self.bounds(a)
+        if bounds is None or not certainly(bounds[0]):
+            a = Max(ZERO, a)
+        if bounds is None or not certainly(size - 1 - bounds[1]):
+            a = Min(a, size - 1)
+        return a
 
     def bounds(self, a: Size) -> tuple[Size, Size] | None:
         """Smallest and largest value of an index, in size symbols; None where unknown."""
