@@ -7,6 +7,7 @@ from IPython.utils.capture import capture_output
 from traitlets.config import Config
 
 from explorer import Compared
+from explorer.ir.methods import METHODS_MIME
 
 SETUP = """
 import torch
@@ -45,7 +46,10 @@ def test_the_call_at_the_end(shell):
     assert [verdict.answer for verdict in found["torch.jit.trace"].verdicts][:2] == ["right", "wrong"]
     assert {verdict.answer for verdict in found["explorer.compile"].verdicts} == {"right"}
     assert "times" in [each for each in found["torch.jit.trace"].baked]
-    assert any("torch.jit.trace" in output.data.get("text/html", "") for output in outputs)
+    shown = next(output.data for output in outputs if METHODS_MIME in output.data)
+    assert shown[METHODS_MIME]["title"] == "gate(x, times=3)" and "torch.jit.trace" in shown["text/html"]
+    lines = [line for each in shown[METHODS_MIME]["sources"] for line in each["text"].splitlines()]
+    assert "def gate(x, times=2):" in lines
     assert torch.equal(shell.user_ns["y"], torch.full((4, 8), 3.0))
 
 

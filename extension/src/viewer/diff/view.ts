@@ -11,8 +11,9 @@ import type { CompileData, RecordData } from "../record";
 import { rowsOf } from "../rows";
 import { Selection } from "../selection";
 import { type Dispose, onChange, Signal } from "../signal";
+import type { FileNames } from "../sources";
 import { type Row, TextView } from "../textview";
-import { type CompilePair, facts, linesOf, type StagePair, stagePairs } from "./compare";
+import { comparable, type CompilePair, facts, linesOf, type StagePair, stagePairs } from "./compare";
 import { couple } from "./couple";
 import { aligned, unified } from "./rows";
 
@@ -29,7 +30,7 @@ export interface Wishes {
 }
 
 interface Side extends Version {
-  readonly model: { readonly links: Signal<Links>; readonly palette: Signal<Palette> };
+  readonly model: { readonly links: Signal<Links>; readonly palette: Signal<Palette>; readonly files: Signal<FileNames> };
   readonly selection: Selection;
 }
 
@@ -56,7 +57,7 @@ export class DiffView {
     const [old, fresh] = [new Links(before.record), new Links(after.record)];
     const lines = [...new Set([...old.programLines(), ...fresh.programLines()])];
     this.#sides = [side(before, old, lines), side(after, fresh, lines)];
-    this.#stages = stagePairs(pair);
+    this.#stages = stagePairs(pair, [this.#sides[0].model.files.value, this.#sides[1].model.files.value]);
     const mode = button("ex-button", "", () => (wishes.mode.value = this.#split ? "unified" : "split"));
     const fold = button("ex-button", "Only differences", () => (wishes.folded.value = !wishes.folded.value));
     const step = (by: number, glyph: string, label: string) =>
@@ -77,7 +78,9 @@ export class DiffView {
     this.#list.replaceChildren(this.#option(-1, "Summary", "", "numbers"), ...this.#stages.map((each, n) => this.#option(n, each.name, each.half, each.state)));
     this.#list.addEventListener("keydown", event => this.#key(event));
     this.#disposers.push(this.#chosen.watch(() => this.#render()));
-    const first = this.#stages.findIndex(each => differs(each));
+    // A graph says more than what was written down on the way to it.
+    const graph = this.#stages.findIndex(each => differs(each) && (each.before?.graph ?? each.after?.graph));
+    const first = graph >= 0 ? graph : this.#stages.findIndex(each => differs(each));
     if (first >= 0) this.#chosen.value = first;
   }
 
@@ -220,5 +223,5 @@ function differs({ state }: StagePair): boolean {
 
 function side(version: Version, links: Links, lines: readonly string[]): Side {
   const held = new Signal(links);
-  return { ...version, model: { links: held, palette: new Signal(new Palette(links, lines)) }, selection: new Selection(held) };
+  return { ...version, model: { links: held, palette: new Signal(new Palette(links, lines)), files: new Signal(comparable(version.record)) }, selection: new Selection(held) };
 }
