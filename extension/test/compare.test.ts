@@ -1,12 +1,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { compilePairs, facts, stagePairs } from "../src/viewer/diff/compare";
+import { comparable, compilePairs, facts, stagePairs } from "../src/viewer/diff/compare";
 import { couple } from "../src/viewer/diff/couple";
 import { aligned, unified } from "../src/viewer/diff/rows";
 import { Links } from "../src/viewer/links";
 import type { CompileData, RecordData, StageData } from "../src/viewer/record";
 import { Selection } from "../src/viewer/selection";
 import { Signal } from "../src/viewer/signal";
+import { FileNames } from "../src/viewer/sources";
 import type { Row } from "../src/viewer/textview";
 
 const stage = (name: string, text: string, more: Partial<StageData> = {}): StageData =>
@@ -14,6 +15,8 @@ const stage = (name: string, text: string, more: Partial<StageData> = {}): Stage
 const compile = (id: string, title: string, ...stages: StageData[]): CompileData => ({ id, title, started: 0, seconds: 1, stages });
 const record = (...compiles: CompileData[]): RecordData =>
   ({ version: 1, title: "t", engine: "explorer", target: "cpu", created: "", environment: {}, config: {}, sources: [], coverage: {}, compiles });
+
+const PLAIN = [new FileNames([]), new FileNames([])] as const;
 
 test("compiles are paired by id, then by function, and none is lost", () => {
   const before = record(compile("f0", "f"), compile("f1", "g"), compile("f2", "h"));
@@ -26,20 +29,30 @@ test("compiles are paired by id, then by function, and none is lost", () => {
 test("stages are paired by name and half, and marked where their texts differ", () => {
   const before = compile("f0", "f", stage("trace", "a"), stage("lower", "x", { half: "f0_forward" }), stage("lower", "y", { half: "f0_backward" }), stage("old", ""), stage("pass", "p"), stage("pass", "q"));
   const after = compile("f0.1", "f", stage("trace", "a"), stage("new", ""), stage("lower", "x2", { half: "f0.1_forward" }), stage("lower", "y", { half: "f0.1_backward" }), stage("pass", "p"), stage("pass", "r"));
-  assert.deepEqual(stagePairs({ before, after }).map(each => [each.id, each.state]), [
+  assert.deepEqual(stagePairs({ before, after }, PLAIN).map(each => [each.id, each.state]), [
     ["trace", "same"], ["new", "only after"], ["lower, forward", "changed"], ["lower, backward", "same"], ["old", "only before"],
     ["pass", "same"], ["pass #2", "changed"],
   ]);
-  assert.deepEqual(stagePairs({ after }).map(each => each.state), Array(6).fill("only after"));
+  assert.deepEqual(stagePairs({ after }, PLAIN).map(each => each.state), Array(6).fill("only after"));
 });
 
 test("a stage that left its graph as it was is compared by that graph", () => {
   const first = stage("trace", "a");
   const before = compile("f0", "f", first, stage("cse", "", { body: null, same_as: "trace" }));
   const after = compile("f0", "f", stage("trace", "a"), stage("cse", "a"));
-  assert.deepEqual(stagePairs({ before, after }).map(each => each.state), ["same", "same"]);
+  assert.deepEqual(stagePairs({ before, after }, PLAIN).map(each => each.state), ["same", "same"]);
   const other = compile("f0", "f", stage("trace", "b"), stage("cse", "", { body: null, same_as: "trace" }));
-  assert.deepEqual(stagePairs({ before, after: other }).map(each => each.state), ["changed", "idle"]);
+  assert.deepEqual(stagePairs({ before, after: other }, PLAIN).map(each => each.state), ["changed", "idle"]);
+});
+
+test("a cell that was run again is the same cell, whatever Python calls it", () => {
+  const ran = (file: string, name: string, of: number) => {
+    const made = compile("f0", "f", stage("capture", `y = relu(x)  # ${file}:2\nz = y * ${of}  # ${file}:3`), stage("trace", `y = relu(x)  # ${file}:2`));
+    return { ...record(made), sources: [{ file: `/tmp/ipykernel_7/${file}`, first_line: 1, text: "", name }] };
+  };
+  const [before, after] = [ran("311.py", "In[3]", 2), ran("186.py", "In[5]", 3)];
+  const pairs = stagePairs({ before: before.compiles[0], after: after.compiles[0] }, [comparable(before), comparable(after)]);
+  assert.deepEqual(pairs.map(each => each.state), ["changed", "same"]);
 });
 
 const rows = (...texts: string[]): Row[] => texts.map(text => ({ text }));

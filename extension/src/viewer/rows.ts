@@ -5,7 +5,7 @@ import type { Model } from "./model";
 import type { CompileData, LineData, TextData } from "./record";
 import type { Row } from "./textview";
 
-type Linking = Pick<Model, "links" | "palette">;
+type Linking = Pick<Model, "links" | "palette" | "files">;
 
 /** The rows of a text of a compile: what each line is about, its source line's colour, and why it has none (said once
  * for a run of lines of the same reason). */
@@ -19,7 +19,8 @@ export function rowsOf(text: TextData | null | undefined, compile: CompileData, 
   });
 }
 
-function rowOf([text, id, origins]: LineData, compile: CompileData, model: Linking, number: string | undefined): Row {
+function rowOf([line, id, origins]: LineData, compile: CompileData, model: Linking, number: string | undefined): Row {
+  const text = model.files.value.inLine(line);
   const causes = (origins ?? []).map(origin => key(compile.id, origin));
   const own = id ? key(compile.id, id) : null;
   const colour = own ? model.palette.value.of(own) : model.palette.value.ofAll(causes);

@@ -1,7 +1,7 @@
 // The source files of a record: their names, and what happened at their lines.
 
 import { type Key, key, parts } from "./element";
-import { shortFile } from "./format";
+import { phrase, shortFile } from "./format";
 import type { Links } from "./links";
 import type { CompileData, RecordData, SourceData } from "./record";
 import { halfName } from "./stages";
@@ -33,13 +33,21 @@ export function sourceFiles(record: Pick<RecordData, "sources">): SourceFile[] {
 /** How the files of a record are called: as much of a path as tells it from the others, and cells as the notebook does. */
 export class FileNames {
   readonly #names = new Map<string, string>();
+  /** What Python calls the notebook's cells in texts, which say the last part of a path. */
+  readonly #cells = new Map<string, string>();
+  readonly #inLines: RegExp | null;
 
   constructor(sources: readonly Pick<SourceData, "file" | "name">[]) {
     const files = [...new Set(sources.map(each => each.file))];
     const own = new Map(sources.flatMap(({ file, name }) => (name ? [[file, name]] : [])));
     const cells = files.filter(file => !own.has(file) && NOTEBOOK_CELL.test(file));
     const paths = files.filter(file => !own.has(file) && !cells.includes(file));
-    for (const [file, name] of own) this.#names.set(file, name);
+    for (const [file, name] of own) {
+      this.#names.set(file, name);
+      this.#cells.set(shortFile(file), name);
+    }
+    const known = [...this.#cells.keys()].map(each => each.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
+    this.#inLines = known.length ? new RegExp(`(?:${known.join("|")})(?=:\\d)`, "g") : null;
     cells.forEach((file, n) => this.#names.set(file, cells.length > 1 ? `notebook cell ${n + 1}` : "notebook cell"));
     for (const file of paths) this.#names.set(file, distinct(file, paths));
   }
@@ -51,6 +59,11 @@ export class FileNames {
   /** "make.py:9", or "In[3]:2". */
   place(file: string, line: number): string {
     return `${this.of(file)}:${line}`;
+  }
+
+  /** A line of a printed artifact, with the notebook's names for its cells. */
+  inLine(line: string): string {
+    return this.#inLines ? line.replace(this.#inLines, found => this.#cells.get(found) ?? found) : line;
   }
 
   /** A text that may begin with a place, as "/tmp/ipykernel_12/345.py:2 in f", with that place's name. */
@@ -109,7 +122,7 @@ export function kernelTime(compiles: readonly CompileData[], links: Links): Kern
         const served = links.sourceLines(key(compile.id, id));
         total += spent;
         if (served.length === 0) nowhere += spent;
-        const name = [compile.id, halfName(compile, half.name), id].filter(Boolean).join(" ");
+        const name = phrase([compile.id, halfName(compile, half.name), id], " ");
         for (const line of served) {
           const found = lines.get(line) ?? { alone: 0, shared: 0, kernels: [] };
           if (served.length === 1) found.alone += spent;

@@ -1,13 +1,19 @@
 // Two records, side by side: which compiles and which stages belong together, and where their texts part.
 
-import { bytes, count, seconds } from "../format";
+import { bytes, count, phrase, seconds } from "../format";
 import { sum } from "../gather";
 import type { CompileData, HalfData, LineData, RecordData, StageData } from "../record";
+import { FileNames } from "../sources";
 import { artifact, halfName } from "../stages";
 
 export interface CompilePair {
   readonly before?: CompileData;
   readonly after?: CompileData;
+}
+
+/** How files are called where two records are compared: a cell that was edited and run again is the same cell. */
+export function comparable({ sources }: RecordData): FileNames {
+  return new FileNames(sources.map(each => (each.name ? { ...each, name: "cell" } : each)));
 }
 
 /** "idle": a pass that left its graph as it was, on both sides. */
@@ -38,20 +44,21 @@ export function compilePairs(before: RecordData, after: RecordData): CompilePair
   return [...found, ...[...left].map(each => ({ after: each }))];
 }
 
-export function stagePairs({ before, after }: CompilePair): StagePair[] {
+/** `files` name the files of each side. */
+export function stagePairs({ before, after }: CompilePair, files: readonly [FileNames, FileNames]): StagePair[] {
   const [old, fresh] = [keyed(before), keyed(after)];
   const ids = merged([...old.keys()], [...fresh.keys()]);
   return ids.map(id => {
     const [first, second] = [old.get(id), fresh.get(id)];
     const shown = (second ?? first) as StageData;
-    return { id, name: shown.name, half: halfName((after ?? before) as CompileData, shown.half ?? ""), before: first, after: second, state: stateOf(before, first, after, second) };
+    return { id, name: shown.name, half: halfName((after ?? before) as CompileData, shown.half ?? ""), before: first, after: second, state: stateOf(before, first, after, second, files) };
   });
 }
 
 function keyed(compile: CompileData | undefined): Map<string, StageData> {
   const found = new Map<string, StageData>();
   for (const stage of compile?.stages ?? []) {
-    const plain = [stage.name, halfName(compile as CompileData, stage.half ?? "")].filter(Boolean).join(", ");
+    const plain = phrase([stage.name, halfName(compile as CompileData, stage.half ?? "")], ", ");
     let id = plain;
     for (let n = 2; found.has(id); n++) id = `${plain} #${n}`;
     found.set(id, stage);
@@ -74,12 +81,12 @@ function merged(one: readonly string[], other: readonly string[]): string[] {
   return [...found, ...other.slice(next).filter(each => !one.includes(each))];
 }
 
-function stateOf(old: CompileData | undefined, before: StageData | undefined, fresh: CompileData | undefined, after: StageData | undefined): State {
+function stateOf(old: CompileData | undefined, before: StageData | undefined, fresh: CompileData | undefined, after: StageData | undefined, [olds, news]: readonly [FileNames, FileNames]): State {
   if (!old || !before) return "only after";
   if (!fresh || !after) return "only before";
   if (before.same_as && after.same_as) return "idle";
   const [one, other] = [linesOf(old, before), linesOf(fresh, after)];
-  return one.length === other.length && one.every(([text], n) => text === other[n]?.[0]) && before.error === after.error ? "same" : "changed";
+  return one.length === other.length && one.every(([text], n) => olds.inLine(text) === news.inLine(other[n]?.[0] ?? "")) && before.error === after.error ? "same" : "changed";
 }
 
 export function linesOf(compile: CompileData, stage: StageData): readonly LineData[] {
