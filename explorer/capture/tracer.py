@@ -16,7 +16,7 @@ from explorer.capture.ambient import Ambient
 from explorer.capture.calls import STDLIB_DIR, TORCH_DIR, Calls
 from explorer.capture.effects import Effects
 from explorer.capture.frame import Frame, Offset
-from explorer.capture.library import text_of
+from explorer.capture.library.numbers import text_of
 from explorer.capture.model import DataModel
 from explorer.capture.opcodes import OPCODES
 from explorer.capture.steps import note_step
