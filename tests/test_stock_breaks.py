@@ -76,9 +76,19 @@ def test_a_fix_that_a_setting_makes_is_tried(name: str, setting: str) -> None:
     assert getattr(torch._dynamo.config, setting) == before
 
 
+def test_a_branch_that_is_rewritten_is_tried() -> None:
+    said, (whole,) = fixed("branch_on_data")
+    assert said.startswith("Fix, tried: ") and "torch.where" in said and not whole.breaks
+    assert "largest error against eager 0; the same on an input that takes the other side" in said
+    source = whole.stages[0]
+    assert source.name == "rewritten source" and source.body is not None
+    assert "+    return torch.where(y.sum() > 0, y.sin(), y.cos())" in str(source.body)
+    assert {stage.name for stage in whole.stages} >= {"bytecode", "capture"}
+
+
 def test_a_fix_that_takes_a_person_stays_untried() -> None:
-    said, compiles = fixed("branch_on_data")
-    assert said.startswith("Fix, untried: ") and "torch.where" in said and not compiles
+    said, compiles = fixed("numpy_call")
+    assert said.startswith("Fix, untried: ") and not compiles
 
 
 def test_a_fix_that_does_not_help_is_said_not_to(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,10 +17,12 @@ TRIED = "Fix, tried: "
 
 @dataclass(frozen=True)
 class Fix:
-    """`settings` of `torch._dynamo.config` that make it; where there are none only a person can. A set is added to."""
+    """`settings` of `torch._dynamo.config` make it; a set is added to. `rewrites`: a change of the source makes it,
+    where the branch is simple enough. Where neither is, only a person can."""
 
     words: str
     settings: Mapping[str, Any] = field(default_factory=dict)
+    rewrites: bool = False
 
 
 LOGGING = frozenset(
@@ -32,7 +34,8 @@ _BUILTIN = re.compile(r"builtin (?P<name>\w+) ")
 
 FIXES: tuple[tuple[str, Fix], ...] = (
     ("Data-dependent branching", Fix(
-        "compute both sides and choose with torch.where; or give both to torch.cond, where only one may run"
+        "compute both sides and choose with torch.where; or give both to torch.cond, where only one may run",
+        rewrites=True,
     )),
     ("Unsupported Tensor.item()", Fix(
         "leave the value a tensor; or set torch._dynamo.config.capture_scalar_outputs, and the graph holds the number",

@@ -1,0 +1,352 @@
+"""A function of the user's with a branch on a tensor rewritten: both sides computed, `torch.where` chooses.
+
+Only what is surely the same is rewritten: an `if` or a conditional expression whose sides assign names or return, and
+call nothing that changes anything. All else is refused, with the reason. Line numbers stay those of the source.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import difflib
+import linecache
+import types
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+TAKEN = "__taken__"
+_PURE = (
+    ast.Name, ast.Constant, ast.BinOp, ast.UnaryOp, ast.Compare, ast.Attribute, ast.Subscript, ast.Slice, ast.Tuple,
+    ast.Call, ast.keyword, ast.IfExp, ast.operator, ast.unaryop, ast.cmpop, ast.expr_context,
+)  # fmt: skip
+_RANDOM = ("rand", "normal", "bernoulli", "multinomial", "dropout", "poisson", "seed")
+_NOT_COMPUTED = frozenset("backward retain_grad register_hook item tolist numpy requires_grad".split())
+
+
+class Refused(Exception):
+    """Why a branch is left to a person."""
+
+
+@dataclass
+class Rewritten:
+    """`function` is what runs in the place of the original; `probed` is the original, which also tells `taken` each
+    time that one of the branches is taken, and how. `diff` is of the function as Python prints its syntax tree; `lines`
+    are those of the branches that were rewritten, `refused` reasons by the line of those that were not."""
+
+    function: types.FunctionType
+    probed: types.FunctionType
+    taken: list[tuple[int, bool]]
+    diff: tuple[str, ...]
+    lines: tuple[int, ...]
+    refused: dict[int, str] = field(default_factory=dict)
+
+
+def rewritten(function: types.FunctionType, lines: Collection[int], owner: Any = None) -> Rewritten:
+    """The function with the branches at these lines of its file rewritten. `owner` is what its first argument is, where
+    it is a module's method. Raises Refused where there is none to rewrite."""
+    source = linecache.getlines(function.__code__.co_filename)
+    definition = _definition(function, source)
+    scope = _Scope(function, owner, definition.args.args[0].arg if owner is not None and definition.args.args else "")
+    made, probed = copy.deepcopy(definition), copy.deepcopy(definition)
+    refused: dict[int, str] = {}
+    done: list[int] = []
+    taken: list[tuple[int, bool]] = []
+    for line in sorted(lines, reverse=True):  # a later branch may be what an earlier one goes on with
+        try:
+            _branch(made, line, scope)
+        except Refused as why:
+            refused[line] = str(why)
+            continue
+        _Probe(line).visit(probed)
+        done.append(line)
+    if not done:
+        raise Refused("; ".join(dict.fromkeys(refused.values())))
+    before, after = (ast.unparse(each).splitlines() for each in (definition, made))
+    diff = difflib.unified_diff(before, after, "as it is", "with torch.where", n=99, lineterm="")
+
+    def tell(line: int, test: Any) -> bool:
+        taken.append((line, bool(test)))
+        return taken[-1][1]
+
+    return Rewritten(
+        _compiled(made, function, {}), _compiled(probed, function, {TAKEN: tell}), taken, tuple(diff),
+        tuple(sorted(done)), refused,
+    )  # fmt: skip
+
+
+def _definition(function: types.FunctionType, source: Sequence[str]) -> ast.FunctionDef:
+    code = function.__code__
+    try:
+        tree = ast.parse("".join(source))
+    except SyntaxError as error:
+        raise Refused(f"the source of {code.co_name} cannot be read: {error.msg}") from None
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and node.name == code.co_name:
+            first = min((each.lineno for each in node.decorator_list), default=node.lineno)
+            if code.co_firstlineno in (first, node.lineno):
+                node.decorator_list = []
+                return node
+    raise Refused(f"{code.co_name} has no definition with `def` in {code.co_filename}")
+
+
+def _compiled(definition: ast.FunctionDef, function: types.FunctionType, names: dict[str, Any]) -> types.FunctionType:
+    """The definition as a function with the original's globals, defaults and closure."""
+    free = function.__code__.co_freevars
+    module = ast.parse(f"def outer({', '.join(free)}): pass")
+    outer: Any = module.body[0]
+    outer.body = [definition]
+    ast.fix_missing_locations(module)
+    constants = compile(module, function.__code__.co_filename, "exec", dont_inherit=True).co_consts
+    within = next(each for each in constants if isinstance(each, types.CodeType))
+    code = next(c for c in within.co_consts if isinstance(c, types.CodeType) and c.co_name == definition.name)
+    cells = dict(zip(free, function.__closure__ or (), strict=True))
+    closure = tuple(cells[name] for name in code.co_freevars)
+    space = {**function.__globals__, **names} if names else function.__globals__
+    code = code.replace(co_qualname=function.__code__.co_qualname)
+    made = types.FunctionType(code, space, function.__name__, function.__defaults__, closure)
+    made.__kwdefaults__ = function.__kwdefaults__
+    made.__qualname__, made.__module__ = function.__qualname__, function.__module__
+    return made
+
+
+class _Probe(ast.NodeTransformer):
+    """Tells what each test at a line gave."""
+
+    def __init__(self, line: int) -> None:
+        self.line = line
+
+    def visit_If(self, node: ast.If) -> ast.AST:
+        return self._test(node)
+
+    def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
+        return self._test(node)
+
+    def _test(self, node: Any) -> ast.AST:
+        self.generic_visit(node)
+        if node.lineno <= self.line <= (node.test.end_lineno or 0):
+            call = ast.Call(ast.Name(TAKEN, ast.Load()), [ast.Constant(self.line), node.test], [])
+            node.test = ast.copy_location(call, node.test)
+        return node  # type: ignore[no-any-return]
+
+
+@dataclass
+class _Scope:
+    """What names of the function stand for."""
+
+    function: types.FunctionType
+    owner: Any
+    this: str
+
+    def torch(self) -> str:
+        """The name that the function knows torch by."""
+        found = next((name for name, value in self.function.__globals__.items() if value is torch), None)
+        if found is None:
+            raise Refused("the file of the function has no name for the module torch")
+        return found
+
+    def value(self, node: ast.expr) -> Any:
+        """The object that a dotted name stands for, as far as modules and the owner's attributes lead; None else."""
+        if isinstance(node, ast.Name):
+            if self.this and node.id == self.this:
+                return self.owner
+            cells = dict(zip(self.function.__code__.co_freevars, self.function.__closure__ or (), strict=True))
+            return cells[node.id].cell_contents if node.id in cells else self.function.__globals__.get(node.id)
+        if isinstance(node, ast.Attribute):
+            within = self.value(node.value)
+            if isinstance(within, (types.ModuleType, torch.nn.Module)):
+                return getattr(within, node.attr, None)
+        return None
+
+    def check(self, node: ast.expr) -> None:
+        """Raises Refused where computing an expression may do more than yield a value."""
+        for each in ast.walk(node):
+            if not isinstance(each, _PURE):
+                raise Refused(f"a side holds {ast.unparse(each)}, which may do more than compute a value")
+            if isinstance(each, ast.Call) and not self._is_pure(each.func):
+                raise Refused(f"a side calls {ast.unparse(each.func)}(), which may do more than compute a value")
+
+    def _is_pure(self, called: ast.expr) -> bool:
+        value = self.value(called)
+        if isinstance(value, torch.nn.Module):
+            return all(_has_no_state(each) for each in value.modules())
+        if value is not None:
+            name = getattr(value, "__name__", "")
+            own = (getattr(value, "__module__", None) or "torch").partition(".")[0] == "torch"
+            return own and callable(value) and _computes(name)
+        if isinstance(called, ast.Attribute) and not isinstance(self.value(called.value), types.ModuleType):
+            return hasattr(torch.Tensor, called.attr) and _computes(called.attr)
+        return False
+
+
+def _has_no_state(module: torch.nn.Module) -> bool:
+    own = type(module).__module__.startswith("torch.nn.")
+    return own and not list(module.buffers()) and "Dropout" not in type(module).__name__
+
+
+def _computes(name: str) -> bool:
+    return bool(name) and not name.endswith("_") and name not in _NOT_COMPUTED and not any(r in name for r in _RANDOM)
+
+
+def _branch(definition: ast.FunctionDef, line: int, scope: _Scope) -> None:
+    """Rewrite the branch at a line in place."""
+    for block in _blocks(definition):
+        for at, statement in enumerate(block):
+            if isinstance(statement, ast.If) and statement.lineno <= line <= (statement.test.end_lineno or 0):
+                _replace(block, at, *_if(statement, block[at + 1 :], _known(definition, statement), scope))
+                return
+    found = [
+        (block, at, each)
+        for block in _blocks(definition)
+        for at, statement in enumerate(block)
+        if not isinstance(statement, (ast.If, ast.For, ast.While, ast.With, ast.Try, ast.FunctionDef))
+        for each in ast.walk(statement)
+        if isinstance(each, ast.IfExp) and each.lineno <= line <= (each.end_lineno or 0)
+    ]
+    if len(found) != 1:
+        kinds = "no if statement or conditional expression" if not found else "several conditional expressions"
+        raise Refused(f"{kinds} at line {line}")
+    block, at, expression = found[0]
+    for side in (expression.body, expression.orelse, expression.test):
+        scope.check(side)
+    made = _Swap(expression, _where(expression.test, expression.body, expression.orelse, scope))
+    new: ast.stmt = made.visit(copy.deepcopy(block[at]))
+    _replace(block, at, [new], 1)
+
+
+def _replace(block: list[ast.stmt], at: int, new: list[ast.stmt], count: int) -> None:
+    block[at : at + count] = [ast.fix_missing_locations(ast.copy_location(each, block[at])) for each in new]
+
+
+class _Swap(ast.NodeTransformer):
+    """One expression put in the place of another, which is known by where it stands."""
+
+    def __init__(self, old: ast.IfExp, new: ast.expr) -> None:
+        self.old, self.new = old, new
+
+    def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
+        if (node.lineno, node.col_offset) == (self.old.lineno, self.old.col_offset):
+            return ast.copy_location(self.new, node)
+        return self.generic_visit(node)
+
+
+def _blocks(definition: ast.FunctionDef) -> list[list[ast.stmt]]:
+    """The bodies of statements in a function, outermost first; not those of functions in it."""
+    found = [definition.body]
+    for block in found:
+        for statement in block:
+            if not isinstance(statement, (ast.FunctionDef, ast.ClassDef, ast.AsyncFunctionDef)):
+                found += [inner for name in ("body", "orelse") if (inner := getattr(statement, name, None))]
+    return found
+
+
+def _known(definition: ast.FunctionDef, branch: ast.If) -> set[str]:
+    """Names that surely have a value before a branch: arguments, and what statements of the body assign before it."""
+    every = definition.args
+    known = {each.arg for each in (*every.posonlyargs, *every.args, *every.kwonlyargs)}
+    for statement in definition.body:
+        if (statement.end_lineno or 0) < branch.lineno and isinstance(statement, ast.Assign):
+            known.update(t.id for t in statement.targets if isinstance(t, ast.Name))
+    return known
+
+
+Sides = dict[str, ast.expr]
+
+
+def _if(branch: ast.If, rest: Sequence[ast.stmt], known: Collection[str], scope: _Scope) -> tuple[list[ast.stmt], int]:
+    """(the statements in the place of an `if`, how many of its block they replace)."""
+    scope.check(branch.test)
+    yes, no = _returned(branch.body), _returned(branch.orelse)
+    if yes is not None and no is not None:
+        return [_return(branch.test, yes, no, scope)], 1
+    if yes is not None and not branch.orelse:
+        if len(rest) != 1 or (no := _returned(rest)) is None:
+            raise Refused("one side returns, and the other goes on with more than a return")
+        return [_return(branch.test, yes, no, scope)], 2
+    if yes is not None or no is not None:
+        raise Refused("one side returns, and the other goes on")
+    then, other = _assigned(branch.body, scope), _assigned(branch.orelse, scope)
+    names = list(dict.fromkeys((*then, *other)))
+    for name in names:
+        if (name not in then or name not in other) and name not in known:
+            raise Refused(f"only one side assigns {name}, which has no value before")
+    if len(names) > 1:
+        for value in (*then.values(), *other.values(), branch.test):
+            if {each.id for each in ast.walk(value) if isinstance(each, ast.Name)}.intersection(names):
+                raise Refused("a side assigns several names and reads one of them")
+    own = [
+        ast.Assign(
+            [ast.Name(name, ast.Store())],
+            _where(branch.test, then.get(name, _load(name)), other.get(name, _load(name)), scope),
+        )
+        for name in names
+    ]
+    return list(own), 1
+
+
+def _returned(block: Sequence[ast.stmt]) -> ast.expr | None:
+    return block[0].value if len(block) == 1 and isinstance(block[0], ast.Return) else None
+
+
+def _return(test: ast.expr, yes: ast.expr, no: ast.expr, scope: _Scope) -> ast.Return:
+    scope.check(yes)
+    scope.check(no)
+    if isinstance(yes, ast.Tuple) and isinstance(no, ast.Tuple) and len(yes.elts) == len(no.elts):
+        pairs = zip(yes.elts, no.elts, strict=True)
+        return ast.Return(ast.Tuple([_where(test, a, b, scope) for a, b in pairs], ast.Load()))
+    if isinstance(yes, ast.Tuple) or isinstance(no, ast.Tuple):
+        raise Refused("the sides do not return the same number of values")
+    return ast.Return(_where(test, yes, no, scope))
+
+
+def _assigned(block: Sequence[ast.stmt], scope: _Scope) -> Sides:
+    """What a side assigns: each name once, and nothing else."""
+    found: Sides = {}
+    for statement in block:
+        if isinstance(statement, ast.Pass):
+            continue
+        if not isinstance(statement, ast.Assign) or not isinstance(statement.targets[0], ast.Name):
+            raise Refused(f"a side does more than assign names: {ast.unparse(statement).splitlines()[0]}")
+        name = statement.targets[0].id
+        if len(statement.targets) > 1 or name in found:
+            raise Refused(f"a side assigns {name} more than once, or several names at once")
+        scope.check(statement.value)
+        found[name] = statement.value
+    return found
+
+
+def _where(test: ast.expr, yes: ast.expr, no: ast.expr, scope: _Scope) -> ast.expr:
+    """`torch.where(test, yes, no)`, with `test != 0` for what is no comparison and the sides swapped for `not test`."""
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        return _where(test.operand, no, yes, scope)
+    if not isinstance(test, ast.Compare):
+        test = ast.Compare(test, [ast.NotEq()], [ast.Constant(0)])
+    function = ast.Attribute(_load(scope.torch()), "where", ast.Load())
+    made = ast.Call(function, [copy.deepcopy(test), copy.deepcopy(yes), copy.deepcopy(no)], [])
+    return made
+
+
+def _load(name: str) -> ast.Name:
+    return ast.Name(name, ast.Load())
+
+
+def function_of(fn: Callable[..., Any]) -> tuple[types.FunctionType, Any]:
+    """(the function that a call of `fn` runs, its module where it is one's forward). Raises Refused for others."""
+    if isinstance(fn, torch.nn.Module):
+        forward = type(fn).forward
+        if isinstance(forward, types.FunctionType):
+            return forward, fn
+    if isinstance(fn, types.FunctionType):
+        return fn, None
+    raise Refused(f"{type(fn).__name__} is no function and no module whose source can be rewritten")
+
+
+def standing_in(fn: Callable[..., Any], function: types.FunctionType) -> Callable[..., Any]:
+    """`fn` with `function` in the place of what a call of it runs."""
+    if not isinstance(fn, torch.nn.Module):
+        return function
+    made = copy.deepcopy(fn)
+    made.__class__ = type(type(fn).__name__, (type(fn),), {"forward": function, "__module__": type(fn).__module__})
+    return made
