@@ -18,11 +18,14 @@ import torch
 from explorer.capture import reasons
 from explorer.capture.rules import CALLS, Rule
 from explorer.capture.values.base import NotConstant, Raised, Value, unsupported
+from explorer.capture.values.classes import ClassValue
 from explorer.capture.values.constant import Constant, is_plain
-from explorer.capture.values.containers import DictValue, TupleValue
+from explorer.capture.values.exceptions import ExceptionValue
 from explorer.capture.values.functions import BoundMethod, BuiltinMethod, CellValue, FunctionValue
 from explorer.capture.values.iterators import GeneratorValue
-from explorer.capture.values.objects import ClassValue, ExceptionValue, ObjectValue, type_attribute
+from explorer.capture.values.mappings import DictValue
+from explorer.capture.values.objects import ObjectValue, type_attribute
+from explorer.capture.values.sequences import TupleValue
 from explorer.capture.values.size import SizeValue
 from explorer.capture.values.tensor import TensorValue, graph_call
 from explorer.capture.wrap import instance_of_class

@@ -159,7 +159,5 @@ def _on_everything(t: Tracer) -> tuple[Guard, ...]:
     ]  # fmt: skip
     if len(tensors) > 1:
         why = "a change made through one would be seen through the other"
-        found.append(
-            Guard(f"{t.name}.distinct", tensors[0], "alias", "are distinct", tuple(tensors), cause, None, why)
-        )
+        found.append(Guard(f"{t.name}.distinct", tensors[0], "alias", "are distinct", tuple(tensors), cause, None, why))
     return tuple(found)

@@ -14,9 +14,10 @@ from explorer.capture.frame import Frame
 from explorer.capture.replayed import OURS, log, warn, warn_caller
 from explorer.capture.rules import Rule, each, existing, positional
 from explorer.capture.values.base import Value, unsupported
+from explorer.capture.values.classes import ClassValue
 from explorer.capture.values.constant import Constant
-from explorer.capture.values.containers import TupleValue
-from explorer.capture.values.objects import ClassValue, ExceptionValue
+from explorer.capture.values.exceptions import ExceptionValue
+from explorer.capture.values.sequences import TupleValue
 from explorer.capture.values.size import SizeValue
 from explorer.ir.capture import Attr, Item
 

@@ -16,10 +16,13 @@ import torch
 
 from explorer.capture import reasons
 from explorer.capture.values.base import NotConstant, Raised, Value, unsupported
+from explorer.capture.values.classes import ClassValue
 from explorer.capture.values.constant import Constant
-from explorer.capture.values.containers import DictValue, DictView, ListValue, SequenceValue, SetValue, TupleValue
 from explorer.capture.values.iterators import IndexingIterator, IteratorValue, SequenceIterator
-from explorer.capture.values.objects import MISSING, ClassValue, ObjectValue, type_attribute
+from explorer.capture.values.mappings import DictValue, DictView
+from explorer.capture.values.objects import MISSING, ObjectValue, type_attribute
+from explorer.capture.values.sequences import ListValue, SequenceValue, TupleValue
+from explorer.capture.values.sets import SetValue
 from explorer.capture.values.size import SizeValue
 from explorer.capture.values.tensor import TensorValue, graph_call
 

@@ -17,10 +17,12 @@ from explorer.capture.frame import NULL
 from explorer.capture.resume import TEMP
 from explorer.capture.tape import size_function
 from explorer.capture.values.base import Value, unsupported
+from explorer.capture.values.classes import ClassValue, PyModuleValue
 from explorer.capture.values.constant import Constant
-from explorer.capture.values.containers import DictValue, Lazy, ListValue, SliceValue, TupleValue
 from explorer.capture.values.functions import CellValue, FunctionValue
-from explorer.capture.values.objects import DELETED, ClassValue, ObjectValue, PyModuleValue
+from explorer.capture.values.mappings import DictValue
+from explorer.capture.values.objects import DELETED, ObjectValue
+from explorer.capture.values.sequences import Lazy, ListValue, SliceValue, TupleValue
 from explorer.capture.values.tensor import TensorValue
 from explorer.ir.bytecode import Instruction
 from explorer.ir.capture import Attr, Global, Item, Known, Local, Returned, Size, Source, Stride, TypeOf

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from explorer.capture import hook
-from explorer.capture.values.objects import calls_forward
+from explorer.capture.values.modules import calls_forward
 
 
 def clone(function: types.FunctionType, qualname: str = "") -> types.FunctionType:

@@ -15,8 +15,8 @@ from explorer.capture.rules import CALLS, Rule, each, existing, positional
 from explorer.capture.values.autocast import AutocastValue
 from explorer.capture.values.base import Value, unsupported
 from explorer.capture.values.constant import Constant
-from explorer.capture.values.containers import ListValue, SequenceValue, TupleValue
 from explorer.capture.values.objects import ObjectValue
+from explorer.capture.values.sequences import ListValue, SequenceValue, TupleValue
 from explorer.capture.values.tensor import TensorValue, graph_call
 
 if TYPE_CHECKING:

@@ -23,9 +23,12 @@ from explorer.capture.steps import note_step
 from explorer.capture.tape import Place, Tape
 from explorer.capture.values.base import NotConstant, Raised, Value, unsupported
 from explorer.capture.values.constant import Constant
-from explorer.capture.values.containers import DictValue, InstanceDict, ListValue, TupleValue
+from explorer.capture.values.exceptions import ExceptionValue
 from explorer.capture.values.functions import CellValue, HostValue
-from explorer.capture.values.objects import ExceptionValue, ModuleValue, ObjectValue, type_attribute
+from explorer.capture.values.mappings import DictValue, InstanceDict
+from explorer.capture.values.modules import ModuleValue
+from explorer.capture.values.objects import ObjectValue, type_attribute
+from explorer.capture.values.sequences import ListValue, TupleValue
 from explorer.capture.wrap import from_python, wrap
 from explorer.config import Config
 from explorer.core.origin import origin, origins
@@ -262,9 +265,7 @@ class Tracer(Calls, DataModel):
 
     # ------------------------------------------------------------------------------------------------ guards, sources
 
-    def guard(
-        self, source: Source, property: Property, relation: str, value: Any, why: str, seen: str = ""
-    ) -> None:
+    def guard(self, source: Source, property: Property, relation: str, value: Any, why: str, seen: str = "") -> None:
         """Rely on something; `why` says what for, `seen` what it is now where `value` does not."""
         base = root(source)
         if isinstance(base, Known) and (base.fixed or base is source):

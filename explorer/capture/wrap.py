@@ -17,8 +17,9 @@ from explorer.capture.progress import progress
 from explorer.capture.resume import STACK
 from explorer.capture.values.autocast import AUTOCASTS, AutocastValue
 from explorer.capture.values.base import Value, unsupported
+from explorer.capture.values.classes import ClassValue, PyModuleValue
 from explorer.capture.values.constant import Constant, is_plain
-from explorer.capture.values.containers import DictValue, Lazy, ListValue, SetValue, SliceValue, TupleValue
+from explorer.capture.values.exceptions import ExceptionValue
 from explorer.capture.values.functions import (
     BoundMethod,
     BuiltinMethod,
@@ -28,7 +29,11 @@ from explorer.capture.values.functions import (
     PartialValue,
 )
 from explorer.capture.values.iterators import GivenIterator, SequenceIterator
-from explorer.capture.values.objects import ClassValue, ExceptionValue, ModuleValue, ObjectValue, PyModuleValue
+from explorer.capture.values.mappings import DictValue
+from explorer.capture.values.modules import ModuleValue
+from explorer.capture.values.objects import ObjectValue
+from explorer.capture.values.sequences import Lazy, ListValue, SliceValue, TupleValue
+from explorer.capture.values.sets import SetValue
 from explorer.capture.values.size import SizeValue
 from explorer.capture.values.tensor import TensorValue
 from explorer.ir.capture import Attr, Item, Local, Returned, Source, TensorFacts

@@ -9,9 +9,10 @@ import torch
 from explorer.capture import reasons
 from explorer.capture.rules import positional
 from explorer.capture.values.base import Value, unsupported
+from explorer.capture.values.classes import ClassValue, SuperValue
 from explorer.capture.values.constant import Constant
-from explorer.capture.values.containers import TupleValue
-from explorer.capture.values.objects import MISSING, ClassValue, ObjectValue, SuperValue, type_attribute
+from explorer.capture.values.objects import MISSING, ObjectValue, type_attribute
+from explorer.capture.values.sequences import TupleValue
 from explorer.capture.values.tensor import TensorValue
 
 if TYPE_CHECKING:

@@ -11,7 +11,9 @@ import torch
 from explorer.capture.rules import positional
 from explorer.capture.values.base import Value
 from explorer.capture.values.constant import Constant
-from explorer.capture.values.containers import DictValue, ListValue, SetValue, SliceValue, TupleValue
+from explorer.capture.values.mappings import DictValue
+from explorer.capture.values.sequences import ListValue, SliceValue, TupleValue
+from explorer.capture.values.sets import SetValue
 
 if TYPE_CHECKING:
     from explorer.capture.tracer import Tracer

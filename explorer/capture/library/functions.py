@@ -18,10 +18,13 @@ from explorer.capture import reasons
 from explorer.capture.model import BINARY, COMPARE, INPLACE, UNARY
 from explorer.capture.rules import positional
 from explorer.capture.values.base import Value, unsupported
+from explorer.capture.values.classes import ClassValue
 from explorer.capture.values.constant import Constant
-from explorer.capture.values.containers import DictValue, ListValue, SequenceValue, SetValue, TupleValue
 from explorer.capture.values.functions import BoundMethod, FunctionValue, PartialValue
-from explorer.capture.values.objects import ClassValue, ObjectValue
+from explorer.capture.values.mappings import DictValue
+from explorer.capture.values.objects import ObjectValue
+from explorer.capture.values.sequences import ListValue, SequenceValue, TupleValue
+from explorer.capture.values.sets import SetValue
 from explorer.capture.values.size import SizeValue
 
 if TYPE_CHECKING:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from explorer.capture.rules import positional
 from explorer.capture.values.base import Value
 from explorer.capture.values.constant import Constant
-from explorer.capture.values.containers import TupleValue
 from explorer.capture.values.iterators import (
     CallableIterator,
     ChainIterator,
@@ -22,6 +21,7 @@ from explorer.capture.values.iterators import (
     ZipIterator,
 )
 from explorer.capture.values.objects import ObjectValue
+from explorer.capture.values.sequences import TupleValue
 
 if TYPE_CHECKING:
     from explorer.capture.tracer import Tracer

@@ -16,8 +16,9 @@ from explorer.capture.model import is_number
 from explorer.capture.rules import positional
 from explorer.capture.values.base import Value, unsupported
 from explorer.capture.values.constant import Constant
-from explorer.capture.values.containers import SequenceValue, TupleValue
-from explorer.capture.values.objects import MISSING, ExceptionValue, ObjectValue, type_attribute
+from explorer.capture.values.exceptions import ExceptionValue
+from explorer.capture.values.objects import MISSING, ObjectValue, type_attribute
+from explorer.capture.values.sequences import SequenceValue, TupleValue
 from explorer.capture.values.size import SizeValue
 from explorer.capture.values.tensor import TensorValue, graph_call
 

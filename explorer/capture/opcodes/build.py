@@ -9,8 +9,10 @@ from explorer.capture.frame import Frame
 from explorer.capture.opcodes.table import OPCODES
 from explorer.capture.values.base import Value, unsupported
 from explorer.capture.values.constant import Constant
-from explorer.capture.values.containers import DictValue, ListValue, SetValue, SliceValue, TupleValue
 from explorer.capture.values.functions import CellValue, FunctionValue
+from explorer.capture.values.mappings import DictValue
+from explorer.capture.values.sequences import ListValue, SliceValue, TupleValue
+from explorer.capture.values.sets import SetValue
 from explorer.capture.values.tensor import TensorValue
 from explorer.ir.bytecode import Instruction
 

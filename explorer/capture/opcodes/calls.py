@@ -8,10 +8,10 @@ from explorer.capture import reasons
 from explorer.capture.frame import NULL, Frame
 from explorer.capture.opcodes.table import OPCODES
 from explorer.capture.values.base import Raised, Value, unsupported
+from explorer.capture.values.classes import ClassValue, SuperValue
 from explorer.capture.values.constant import Constant
-from explorer.capture.values.containers import ListValue, TupleValue
 from explorer.capture.values.iterators import GeneratorValue, IteratorValue
-from explorer.capture.values.objects import ClassValue, SuperValue
+from explorer.capture.values.sequences import ListValue, TupleValue
 from explorer.ir.bytecode import Instruction
 
 if TYPE_CHECKING:

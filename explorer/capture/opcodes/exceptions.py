@@ -9,9 +9,11 @@ from explorer.capture import reasons
 from explorer.capture.frame import Frame, Handled
 from explorer.capture.opcodes.table import OPCODES
 from explorer.capture.values.base import Raised, Value, unsupported
+from explorer.capture.values.classes import ClassValue
 from explorer.capture.values.constant import Constant
-from explorer.capture.values.containers import DictValue, TupleValue
-from explorer.capture.values.objects import ClassValue, ExceptionValue
+from explorer.capture.values.exceptions import ExceptionValue
+from explorer.capture.values.mappings import DictValue
+from explorer.capture.values.sequences import TupleValue
 from explorer.ir.bytecode import Instruction
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from explorer.capture import reasons
 from explorer.capture.frame import NULL, Frame
 from explorer.capture.opcodes.table import OPCODES
 from explorer.capture.values.base import Value, unsupported
+from explorer.capture.values.classes import ClassValue, PyModuleValue, SuperValue
 from explorer.capture.values.constant import Constant
 from explorer.capture.values.functions import BoundMethod, CellAside, CellValue, FunctionValue
-from explorer.capture.values.objects import ClassValue, PyModuleValue, SuperValue
 from explorer.ir.bytecode import Instruction
 from explorer.ir.capture import Attr, Global
 

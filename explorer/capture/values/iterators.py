@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from explorer.capture import reasons
 from explorer.capture.values.base import Raised, Value, unsupported
 from explorer.capture.values.constant import Constant
-from explorer.capture.values.containers import SequenceValue, TupleValue
 from explorer.capture.values.objects import IdentityKey
+from explorer.capture.values.sequences import SequenceValue, TupleValue
 from explorer.ir.capture import Source
 
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ from torch._subclasses.fake_tensor import FakeTensor
 from explorer.capture import reasons
 from explorer.capture.values.base import NotConstant, Value, unsupported
 from explorer.capture.values.constant import Constant
-from explorer.capture.values.containers import DictValue, ListValue, SliceValue, TupleValue
+from explorer.capture.values.mappings import DictValue
+from explorer.capture.values.sequences import ListValue, SliceValue, TupleValue
 from explorer.capture.values.size import SizeValue
 from explorer.ir.capture import Attr, Source
 

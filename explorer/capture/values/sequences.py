@@ -1,0 +1,361 @@
+"""Slices, tuples (named and structured ones too), lists and deques. Stock counterpart: variables/lists.py."""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from explorer.capture import reasons
+from explorer.capture.values.base import NotConstant, Value, unsupported
+from explorer.capture.values.constant import Constant
+from explorer.capture.values.objects import MISSING, ObjectValue
+from explorer.ir.capture import Source
+
+if TYPE_CHECKING:
+    from explorer.capture.rebuild import Rebuilder
+    from explorer.capture.tracer import Tracer
+
+
+class Lazy:
+    """An item of a container that the program has not read yet, so that nothing is assumed of it."""
+
+    def __init__(self, source: Source, given: Any) -> None:
+        self.source = source
+        self.given = given
+
+
+class SliceValue(Value):
+    """slice(start, stop, step)."""
+
+    def __init__(self, start: Value, stop: Value, step: Value) -> None:
+        self.start, self.stop, self.step = start, stop, step
+
+    def python_type(self) -> type:
+        return slice
+
+    def constant(self) -> Any:
+        return slice(self.start.constant(), self.stop.constant(), self.step.constant())
+
+    def get_attr(self, t: Tracer, name: str) -> Value:
+        if name in ("start", "stop", "step"):
+            found: Value = getattr(self, name)
+            return found
+        return t.builtin_method(self, name)
+
+    def method(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        fixed = slice(*(t.index_or_none(part) for part in (self.start, self.stop, self.step)))
+        return t.from_python(t.python(getattr(fixed, name), *(t.index(a) for a in args)))
+
+    def fixed(self, t: Tracer) -> slice:
+        """With every symbolic bound made a number."""
+        return slice(*(t.index_or_none(part) for part in (self.start, self.stop, self.step)))
+
+    def rebuild(self, r: Rebuilder) -> None:
+        for part in (self.start, self.stop, self.step):
+            r.value(part)
+        r.build("BUILD_SLICE", 3)
+
+
+class SequenceValue(ObjectValue):
+    """What lists, tuples and deques share. `items` are values, or Lazy until they are read."""
+
+    items: list[Any]
+
+    def __init__(self, items: Iterable[Any], cls: type, source: Source | None = None, given: Any = MISSING) -> None:
+        super().__init__(cls, source, given)
+        self.items = list(items)
+
+    def shown(self) -> str:
+        return f"{self.describe()} of {len(self.items)}"
+
+    def constant(self) -> Any:
+        if self.cls not in (tuple, list, torch.Size) and not hasattr(self.cls, "_fields"):
+            raise NotConstant(self)
+        plain = [i.given if isinstance(i, Lazy) else i.constant() for i in self.items]
+        if any(isinstance(i, Lazy) for i in self.items):
+            raise NotConstant(self)
+        return self.cls(*plain) if hasattr(self.cls, "_fields") else self.cls(plain)
+
+    def truth(self, t: Tracer) -> bool:
+        if t.overrides(self.cls, "__bool__", "__len__"):
+            return super().truth(t)
+        return len(self.items) > 0
+
+    def length(self, t: Tracer) -> Value:
+        return Constant(len(self.items))
+
+    def iterate(self, t: Tracer) -> Value:
+        return t.sequence_iterator(self)
+
+    def at(self, t: Tracer, index: int) -> Value:
+        """The item at a position; reads it from the program if need be."""
+        item = self.items[index]
+        if isinstance(item, Lazy):
+            item = self.items[index] = t.wrap(item.source, item.given)
+        return item  # type: ignore[no-any-return]
+
+    def get_item(self, t: Tracer, key: Value) -> Value:
+        if isinstance(key, SliceValue) or (isinstance(key, Constant) and isinstance(key.value, slice)):
+            part = key.fixed(t) if isinstance(key, SliceValue) else key.value
+            chosen = [self.at(t, i) for i in range(*part.indices(len(self.items)))]
+            return self.like(chosen)
+        index = t.index(key)
+        if not -len(self.items) <= index < len(self.items):
+            t.raise_(IndexError, f"{self.cls.__name__} index out of range")
+        return self.at(t, index)
+
+    def like(self, items: list[Value]) -> Value:
+        raise NotImplementedError
+
+    def method(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        match name:
+            case "__getitem__":
+                return SequenceValue.get_item(self, t, args[0])
+            case "__len__":
+                return Constant(len(self.items))
+            case "__iter__":
+                return t.sequence_iterator(self)
+            case "__contains__":
+                return Constant(any(t.same_or_equal(item, args[0]) for item in t.items(self)))
+            case "index":
+                for position, item in enumerate(t.items(self)):
+                    if t.same_or_equal(item, args[0]):
+                        return Constant(position)
+                t.raise_(ValueError, f"{args[0].describe()} is not in {self.cls.__name__}")
+            case "count":
+                return Constant(sum(t.same_or_equal(item, args[0]) for item in t.items(self)))
+            case "__add__" | "__mul__" | "__rmul__" | "__eq__" | "__ne__" | "__lt__" | "__le__" | "__gt__" | "__ge__":
+                return t.sequence_operation(self, name, args[0])
+            case "__hash__":
+                return t.from_python(hash(self.key()))
+        return super().method(t, name, args, kwargs)
+
+
+class TupleValue(SequenceValue):
+    """A tuple, torch.Size or namedtuple (`cls` says which)."""
+
+    def __init__(
+        self, items: Iterable[Any], cls: type = tuple, source: Source | None = None, given: Any = MISSING
+    ) -> None:
+        super().__init__(items, cls, source, given)
+
+    def real(self) -> Any:
+        if self.given is not MISSING and not self.overlay:
+            return self.given
+        if self.cls is not tuple:
+            return self.constant()
+        return tuple(i.given if isinstance(i, Lazy) else i.real() for i in self.items)
+
+    def key(self) -> Any:
+        return tuple(i.given if isinstance(i, Lazy) else i.key() for i in self.items)
+
+    def like(self, items: list[Value]) -> Value:
+        return TupleValue(items, self.cls if self.cls is torch.Size else tuple)
+
+    def get_attr(self, t: Tracer, name: str) -> Value:
+        fields = getattr(self.cls, "_fields", None) or _structseq_fields(self.cls)
+        if name in fields:
+            return self.at(t, fields.index(name))
+        if name == "_replace" and hasattr(self.cls, "_fields"):
+            return t.host(lambda args, kwargs: self._replace(t, kwargs))
+        if name == "_asdict" and hasattr(self.cls, "_fields"):
+            return t.host(lambda args, kwargs: t.new_dict(dict(zip(fields, t.items(self), strict=True))))
+        return super().get_attr(t, name)
+
+    def _replace(self, t: Tracer, changes: dict[str, Value]) -> Value:
+        fields = self.cls._fields  # type: ignore[attr-defined]
+        return TupleValue([changes.get(f, item) for f, item in zip(fields, t.items(self), strict=True)], self.cls)
+
+    def method(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        if self.cls is torch.Size and name == "numel":
+            product: Value = Constant(1)
+            for item in t.items(self):
+                product = t.binary("*", product, item)
+            return product
+        return super().method(t, name, args, kwargs)
+
+    def rebuild(self, r: Rebuilder) -> None:
+        if self.cls is tuple:
+            for item in self.items:
+                r.value(item)
+            r.build("BUILD_TUPLE", len(self.items))
+        elif hasattr(self.cls, "_fields"):
+            r.call(self.cls, list(self.items))
+        else:
+            r.call(self.cls, [TupleValue(self.items)])
+
+
+def _structseq_fields(cls: type) -> tuple[str, ...]:
+    """The field names of torch.return_types.max and its like."""
+    if not hasattr(cls, "n_sequence_fields"):
+        return ()
+    found = [name for name, member in vars(cls).items() if type(member).__name__ == "member_descriptor"]
+    return tuple(found)
+
+
+class ListValue(SequenceValue):
+    """A list, a deque, or a subclass of list."""
+
+    def __init__(
+        self, items: Iterable[Any], cls: type = list, source: Source | None = None, given: Any = MISSING
+    ) -> None:
+        super().__init__(items, cls, source, given)
+        self.maxlen: int | None = None
+
+    def constant(self) -> Any:
+        raise NotConstant(self)
+
+    def key(self) -> Any:
+        unsupported(reasons.OPERATION, "a list as a dictionary key")
+
+    def like(self, items: list[Value]) -> Value:
+        return ListValue(items)
+
+    def set_item(self, t: Tracer, key: Value, value: Value | None) -> None:
+        t.effects.change(self)
+        if isinstance(key, SliceValue) or (isinstance(key, Constant) and isinstance(key.value, slice)):
+            part = key.fixed(t) if isinstance(key, SliceValue) else key.value
+            if value is None:
+                del self.items[part]
+            else:
+                t.python(self.items.__setitem__, part, t.items(value))
+            return
+        index = t.index(key)
+        if not -len(self.items) <= index < len(self.items):
+            t.raise_(IndexError, "list assignment index out of range")
+        if value is None:
+            del self.items[index]
+        else:
+            self.items[index] = value
+
+    def method(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        change = _LIST_CHANGES.get(name)
+        if change is not None:
+            t.effects.change(self)
+            found = change(self, t, *args, **kwargs)
+            if self.maxlen is not None and len(self.items) > self.maxlen:
+                extra = len(self.items) - self.maxlen
+                if name in ("appendleft", "extendleft"):
+                    del self.items[-extra:]
+                else:
+                    del self.items[:extra]
+            return found if found is not None else Constant(None)
+        if name in ("copy", "__copy__"):
+            return self.like(list(self.items))
+        if name == "__reversed__":
+            return t.sequence_iterator(TupleValue([self.at(t, i) for i in reversed(range(len(self.items)))]))
+        return super().method(t, name, args, kwargs)
+
+    def rebuild(self, r: Rebuilder) -> None:
+        if self.cls is collections.deque:
+            r.call(self.cls, [TupleValue(self.items), Constant(self.maxlen)])
+        elif self.cls is list:
+            for item in self.items:
+                r.value(item)
+            r.build("BUILD_LIST", len(self.items))
+        else:
+            r.instance(self)
+
+    def refill(self, r: Rebuilder, load: Callable[[], None]) -> None:
+        """Make the object that `load` pushes hold these items."""
+        if issubclass(self.cls, collections.deque):
+            r.discard_method(load, "clear", [])
+            r.discard_method(load, "extend", [TupleValue(self.items)])
+            return
+        r.value(ListValue(self.items))
+        load()
+        r.constant(None)
+        r.constant(None)
+        r.build("BUILD_SLICE", 2)
+        r.emit("STORE_SUBSCR")
+
+
+def _append(self: ListValue, t: Tracer, item: Value) -> None:
+    self.items.append(item)
+
+
+def _extend(self: ListValue, t: Tracer, items: Value) -> None:
+    self.items.extend(t.items(items))
+
+
+def _insert(self: ListValue, t: Tracer, index: Value, item: Value) -> None:
+    self.items.insert(t.index(index), item)
+
+
+def _pop(self: ListValue, t: Tracer, index: Value | None = None) -> Value:
+    at = t.index(index) if index is not None else -1
+    if not -len(self.items) <= at < len(self.items):
+        t.raise_(IndexError, "pop from empty list" if not self.items else "pop index out of range")
+    found = self.at(t, at)
+    del self.items[at]
+    return found
+
+
+def _popleft(self: ListValue, t: Tracer) -> Value:
+    if not self.items:
+        t.raise_(IndexError, "pop from an empty deque")
+    return _pop(self, t, Constant(0))
+
+
+def _remove(self: ListValue, t: Tracer, item: Value) -> None:
+    for position, other in enumerate(t.items(self)):
+        if t.same_or_equal(other, item):
+            del self.items[position]
+            return
+    t.raise_(ValueError, "list.remove(x): x not in list")
+
+
+def _clear(self: ListValue, t: Tracer) -> None:
+    self.items.clear()
+
+
+def _reverse(self: ListValue, t: Tracer) -> None:
+    self.items.reverse()
+
+
+def _sort(self: ListValue, t: Tracer, key: Value | None = None, reverse: Value | None = None) -> None:
+    self.items[:] = t.sorted(t.items(self), key, reverse)
+
+
+def _setitem(self: ListValue, t: Tracer, key: Value, value: Value) -> None:
+    ListValue.set_item(self, t, key, value)
+
+
+def _delitem(self: ListValue, t: Tracer, key: Value) -> None:
+    ListValue.set_item(self, t, key, None)
+
+
+def _iadd(self: ListValue, t: Tracer, items: Value) -> Value:
+    self.items.extend(t.items(items))
+    return self
+
+
+def _appendleft(self: ListValue, t: Tracer, item: Value) -> None:
+    self.items.insert(0, item)
+
+
+def _extendleft(self: ListValue, t: Tracer, items: Value) -> None:
+    for item in t.items(items):
+        self.items.insert(0, item)
+
+
+def _rotate(self: ListValue, t: Tracer, n: Value | None = None) -> None:
+    turned = collections.deque(self.items)
+    turned.rotate(t.index(n) if n is not None else 1)
+    self.items[:] = turned
+
+
+def _list_init(self: ListValue, t: Tracer, items: Value | None = None, maxlen: Value | None = None) -> None:
+    self.items[:] = t.items(items) if items is not None else []
+    if maxlen is not None:
+        self.maxlen = t.constant_of(maxlen)
+
+
+_LIST_CHANGES: dict[str, Callable[..., Value | None]] = {
+    "append": _append, "extend": _extend, "insert": _insert, "pop": _pop, "popleft": _popleft, "remove": _remove,
+    "clear": _clear, "reverse": _reverse, "sort": _sort, "__setitem__": _setitem, "__delitem__": _delitem,
+    "__iadd__": _iadd, "appendleft": _appendleft, "extendleft": _extendleft, "rotate": _rotate, "__init__": _list_init,
+}  # fmt: skip
