@@ -4,7 +4,7 @@ import type { INotebookTracker, NotebookPanel } from "@jupyterlab/notebook";
 import { Debouncer } from "@lumino/polling";
 import { Widget } from "@lumino/widgets";
 import { h } from "../viewer/dom";
-import { count, seconds } from "../viewer/format";
+import { count, phrase, seconds } from "../viewer/format";
 import * as kinds from "../viewer/kinds";
 import type { TimingData } from "../viewer/record";
 import { icon } from "./icon";
@@ -93,8 +93,8 @@ export class Sidebar extends Widget {
 function facts({ engine, compiles, timing, error }: Titled): string {
   const measured = kinds.TimingData(timing, []) as TimingData | undefined;
   const ours = measured?.contestants.find(each => each.name === engine);
-  return [
+  return phrase([
     typeof engine === "string" ? engine : "", Array.isArray(compiles) ? count(compiles.length, "compile") : "",
     ours ? `${seconds(ours.median)} a call` : "", error ? "failed" : "",
-  ].filter(Boolean).join(" · ");
+  ], " · ");
 }

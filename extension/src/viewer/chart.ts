@@ -1,6 +1,6 @@
 // The parts that drawings of numbers share: scales, axes, marks with a pattern, and labels that fit.
 
-import { svg } from "./dom";
+import { h, svg } from "./dom";
 
 /** From a number to a place in pixels. */
 export interface Scale {
@@ -127,6 +127,18 @@ export function mark(name: string, look: string, ...shown: readonly (Node | null
     "g", { role: "img", "aria-label": name, class: look },
     svg("g", { "aria-hidden": true }, svg("title", {}, name), ...shown),
   );
+}
+
+/** A small drawing for a legend. */
+export function sample(...inside: readonly SVGElement[]): SVGSVGElement {
+  return svg("svg", { width: 22, height: 12, class: "ex-drawing", "aria-hidden": true }, ...inside);
+}
+
+/** What a look and its pattern stand for. */
+export function legendEntry({ look, pattern, says }: { readonly look: string; readonly pattern: Pattern; readonly says: string }): HTMLElement {
+  const patterns = new Patterns();
+  const shown = block(patterns, pattern, 1, 1, 20, 10, look);
+  return h("span", {}, sample(patterns.definitions, shown), says);
 }
 
 /** A filled rectangle, with its pattern over it. */

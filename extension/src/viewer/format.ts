@@ -24,6 +24,11 @@ export function count(of: number, one: string, many = `${one}s`): string {
   return `${of.toLocaleString("en")} ${of === 1 ? one : many}`;
 }
 
+/** The words that there are, with something between them. */
+export function phrase(words: readonly (string | number | false | null | undefined)[], between: string): string {
+  return words.filter(Boolean).join(between);
+}
+
 export function percent(share: number): string {
   return share > 0 && share < 0.01 ? "<1 %" : `${Math.round(share * 100)} %`;
 }

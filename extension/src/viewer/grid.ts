@@ -1,6 +1,6 @@
 // The panes of a layout on the page: columns, cells with tabs, and the borders between them, which can be moved.
 
-import { button, h, tool } from "./dom";
+import { button, h, taken, tool } from "./dom";
 import { dragged } from "./drag";
 import {
   another, closed, kindOf, type Layout, moved, opened, placed, type Side, tabsOf, withCellShares, withColumnShares,
@@ -211,8 +211,7 @@ export class Grid {
     } else {
       return;
     }
-    event.preventDefault();
-    event.stopPropagation();
+    taken(event);
   }
 
   #addable(near: string | undefined): Item[] {

@@ -1,5 +1,6 @@
 // Rows and marks that stand for elements of the record: they show what is selected, and select what they stand for.
 
+import { taken } from "./dom";
 import type { Key } from "./element";
 import { entry } from "./gather";
 import { Roving } from "./roving";
@@ -107,8 +108,7 @@ export class Linked {
     if (!mark || mark !== event.target || event.altKey || event.ctrlKey || event.metaKey) return;
     if (event.key === "Enter" || event.key === " ") this.#choose(mark);
     else if (!this.#roving.key(event, mark)) return;
-    event.preventDefault();
-    event.stopPropagation();
+    taken(event);
   }
 
   #show(chain: ReadonlySet<Key>): void {

@@ -1,6 +1,7 @@
 // A drawing with the same facts as a table beside it; both can be saved.
 
-import { button, h } from "./dom";
+import { h } from "./dom";
+import { choices } from "./choices";
 import type { DataTable } from "./datatable";
 import type { Key } from "./element";
 import { Linked } from "./linked";
@@ -12,7 +13,7 @@ import type { Dispose, Signal } from "./signal";
 export type Draw = (width: number, linked: Linked) => SVGSVGElement | null;
 
 export type Shown = "drawing" | "table";
-const WAYS: readonly Shown[] = ["drawing", "table"];
+const WAYS: { readonly [shown in Shown]: string } = { drawing: "Drawing", table: "Table" };
 
 export class Picture<Row> {
   readonly element: HTMLElement;
@@ -38,8 +39,8 @@ export class Picture<Row> {
     this.#title = title;
     this.#shown = shown;
     this.#linked = new Linked(this.#canvas, selection, chosen);
-    this.#choices = h("div", { class: "ex-choices", role: "group", "aria-label": `${title}: shown as` }, ...WAYS.map(each =>
-      button("ex-choice", each === "drawing" ? "Drawing" : "Table", () => (shown.value = each))));
+    const { element, end } = choices(`${title}: shown as`, WAYS, shown);
+    this.#choices = element;
     this.element = h(
       "section", { class: "ex-picture" },
       h("header", {}, h("h2", {}, title), ...tools, this.#choices),
@@ -48,7 +49,7 @@ export class Picture<Row> {
     const observer = new ResizeObserver(() => this.#fit());
     observer.observe(this.#canvas);
     this.#disposers.push(
-      () => observer.disconnect(),
+      () => observer.disconnect(), end,
       shown.watch(() => this.#lay()),
     );
   }
@@ -89,7 +90,6 @@ export class Picture<Row> {
     this.#canvas.hidden = !drawn;
     this.table.element.hidden = drawn || (this.table.isEmpty && !this.#drawable);
     this.#choices.hidden = !this.#drawable;
-    [...this.#choices.children].forEach((each, n) => each.setAttribute("aria-pressed", String(WAYS[n] === this.#shown.value)));
   }
 
   #fit(): void {

@@ -1,6 +1,7 @@
 // Search over everything in a record that has a name or a line.
 
 import { type Key, key } from "./element";
+import { phrase } from "./format";
 import type { CompileData, RecordData, TextData } from "./record";
 import { FileNames } from "./sources";
 import { halfName } from "./stages";
@@ -97,7 +98,7 @@ function* ofCompile(compile: CompileData): Iterable<Entry> {
     yield { group: "Nodes", pane: "graphs", what: at(node.id), label: node.name, detail: "eager autograd" };
   }
   for (const half of compile.halves ?? []) {
-    const where = [compile.id, halfName(compile, half.name)].filter(Boolean).join(" ");
+    const where = phrase([compile.id, halfName(compile, half.name)], " ");
     for (const each of half.operations ?? []) {
       yield { group: "Operations", pane: "schedule", what: at(each.id), label: `${each.id}: ${each.target || each.kind}`, detail: where };
     }

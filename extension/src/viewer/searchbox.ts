@@ -1,6 +1,6 @@
 // The search field: a combobox whose list lies over the panes.
 
-import { h } from "./dom";
+import { h, taken } from "./dom";
 import { count } from "./format";
 import { sum } from "./gather";
 import { below } from "./menu";
@@ -107,7 +107,6 @@ export class SearchBox {
       if (entry) this.#choose(entry);
     } else if (event.key === "Escape" && open) this.#hide();
     else return;
-    event.preventDefault();
-    event.stopPropagation();
+    taken(event);
   }
 }

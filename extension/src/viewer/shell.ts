@@ -2,7 +2,7 @@
 
 import { page } from "./catalogue";
 import { openDialog } from "./dialog";
-import { button, h, tool } from "./dom";
+import { button, h, taken, tool } from "./dom";
 import { parts, type Key } from "./element";
 import { Follower } from "./follow";
 import { Grid } from "./grid";
@@ -220,8 +220,7 @@ export class Shell {
     else if (event.key === "s") this.#stages.focus();
     else if (event.key === "Escape" && this.#selection.pinned.value !== null) this.#selection.pinned.value = null;
     else return;
-    event.preventDefault();
-    event.stopPropagation();
+    taken(event);
   }
 
   #step(by: number): void {

@@ -1,6 +1,6 @@
 // Parts beside or below each other, with borders between them that the pointer and the arrow keys move.
 
-import { h } from "./dom";
+import { h, taken } from "./dom";
 import { sum } from "./gather";
 import { type Layout, resized } from "./layout";
 
@@ -53,8 +53,7 @@ export class Split {
     border.addEventListener("keydown", event => {
       const by = { ArrowLeft: -STEP, ArrowUp: -STEP, ArrowRight: STEP, ArrowDown: STEP }[event.key];
       if (by === undefined) return;
-      event.preventDefault();
-      event.stopPropagation();
+      taken(event);
       this.#resize(resized(this.#shares, at, by));
     });
     border.addEventListener("dblclick", () => this.#resize(this.#shares.map(() => 1 / this.#shares.length)));

@@ -1,9 +1,9 @@
 // The column at the left: the compiles of the record as a tree, and the stages of the chosen one as a list.
 
-import { button, h } from "./dom";
+import { button, h, taken } from "./dom";
 import { key } from "./element";
 import type { Activity } from "./follow";
-import { seconds } from "./format";
+import { phrase, seconds } from "./format";
 import { nearest } from "./nearest";
 import type { Context } from "./pane";
 import type { CompileData, StageData } from "./record";
@@ -94,7 +94,7 @@ export class StageList {
         onclick: () => this.#select(stage, true),
       },
       h("span", { class: "ex-stage-name" }, stage.name),
-      h("span", { class: "ex-stage-note" }, notes.filter(Boolean).join(" ")),
+      h("span", { class: "ex-stage-note" }, phrase(notes, " ")),
       h("span", { class: "ex-stage-time" }, seconds(stage.seconds)),
     );
   }
@@ -131,8 +131,7 @@ export class StageList {
       ArrowDown: at + 1, ArrowRight: at + 1, ArrowUp: at - 1, ArrowLeft: at - 1, Home: 0, End: stages.length - 1, Enter: at,
     }[event.key];
     if (to === undefined) return;
-    event.preventDefault();
-    event.stopPropagation();
+    taken(event);
     const stage = stages[Math.max(0, Math.min(to, stages.length - 1))];
     if (stage) this.#select(stage, true);
     this.list.focus();
@@ -171,7 +170,6 @@ export class StageList {
     if (to !== undefined) items[Math.max(0, Math.min(to, items.length - 1))]?.focus();
     else if (event.key === "Enter" || event.key === " ") items[at]?.click();
     else return;
-    event.preventDefault();
-    event.stopPropagation();
+    taken(event);
   }
 }

@@ -6,6 +6,7 @@ import {
 } from "@codemirror/view";
 import { h } from "./dom";
 import type { Key } from "./element";
+import { phrase } from "./format";
 import { entry } from "./gather";
 import { type Colour, colourClass } from "./palette";
 import { Ruler } from "./ruler";
@@ -300,7 +301,7 @@ export class TextView {
         "ex-row", colourClass(row.colour ?? null), row.style ? `ex-row-${row.style}` : "", row.stands?.some(key => chain.has(key)) ? "ex-hot" : "",
         pinned !== null && row.stands?.includes(pinned) ? "ex-pinned" : "", n === this.#current ? "ex-current" : "", n === caret ? "ex-caret" : "",
       ];
-      builder.add(from, from, this.#lineStyle(classes.filter(Boolean).join(" "), row.note, row.title));
+      builder.add(from, from, this.#lineStyle(phrase(classes, " "), row.note, row.title));
     }
     return builder.finish();
   }

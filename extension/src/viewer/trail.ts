@@ -2,7 +2,7 @@
 
 import { button, h } from "./dom";
 import { isSourceLine, type Key, parts, syntheticReason } from "./element";
-import { count } from "./format";
+import { count, phrase } from "./format";
 import type { Links } from "./links";
 import type { Context } from "./pane";
 import { type FileNames, place } from "./sources";
@@ -68,5 +68,5 @@ export function chainInWords(links: Links, what: Key, files: FileNames): { cause
   const told = named.slice(0, MOST_NAMED).map(each => `← ${nameOf(each, files)}`).join(" ") + more;
   const without = reasons.length && !named.some(each => parts(each).compile === "") ? `no source line: ${[...new Set(reasons)].join(", ")}` : "";
   const effects = links.effects(what).size - 1;
-  return { causes: [told, without].filter(Boolean).join("  "), effects: effects > 0 ? `→ ${count(effects, "effect")}` : "" };
+  return { causes: phrase([told, without], "  "), effects: effects > 0 ? `→ ${count(effects, "effect")}` : "" };
 }

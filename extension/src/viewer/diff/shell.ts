@@ -1,6 +1,7 @@
 // Two records in one viewer: which compiles are compared, and their difference.
 
 import { h } from "../dom";
+import { phrase } from "../format";
 import type { Host, Json } from "../host";
 import { menuButton } from "../menu";
 import type { RecordData } from "../record";
@@ -28,7 +29,7 @@ export class DiffShell {
     const chooser = h("select", { class: "ex-select", "aria-label": "Compiles compared" }, ...pairs.map((pair, n) =>
       h("option", { value: n }, `${pair.before ? `${pair.before.id} ${pair.before.title}` : "nothing"} → ${pair.after ? `${pair.after.id} ${pair.after.title}` : "nothing"}`)));
     const [old, fresh] = before.title === after.title ? [`${before.title} (before)`, `${after.title} (after)`] : [before.title, after.title];
-    const badge = (record: RecordData) => h("span", { class: "ex-badge" }, [record.engine, record.target].filter(Boolean).join(" · "));
+    const badge = (record: RecordData) => h("span", { class: "ex-badge" }, phrase([record.engine, record.target], " · "));
     const header = h(
       "header", { class: "ex-header" },
       h("div", { class: "ex-title" }, h("h1", {}, `${old} → ${fresh}`), badge(before), badge(after)), pairs.length > 1 ? chooser : null,

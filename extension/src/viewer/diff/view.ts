@@ -1,6 +1,6 @@
 // Two compiles, stage by stage: the list of stages with what differs, and the texts beside each other.
 
-import { button, h, tool } from "../dom";
+import { button, h, taken, tool } from "../dom";
 import { fileName } from "../filename";
 import { count, seconds } from "../format";
 import { Links } from "../links";
@@ -124,8 +124,7 @@ export class DiffView {
     const now = this.#chosen.value;
     const to = { ArrowDown: now + 1, ArrowUp: now - 1, Home: -1, End: this.#stages.length - 1 }[event.key];
     if (to === undefined) return;
-    event.preventDefault();
-    event.stopPropagation();
+    taken(event);
     this.#chosen.value = Math.max(-1, Math.min(to, this.#stages.length - 1));
   }
 

@@ -3,6 +3,7 @@
 import type { DataTable } from "../datatable";
 import { button, h } from "../dom";
 import { fileName } from "../filename";
+import { phrase } from "../format";
 import type { Export } from "../pane";
 import { TextView } from "../textview";
 import type { MethodData, OperationCallData, TriedInputData } from "./data";
@@ -111,7 +112,7 @@ export class MethodColumn {
     const verdict = verdictOn(this.#method, input);
     if (!verdict) return [];
     const error = verdict.error ? `largest difference ${verdict.error.toPrecision(3)}` : "";
-    const facts = [["the input", `${input.change}: ${input.arguments}`], ["eager gives", input.expected ?? ""], ["this", [verdict.detail, error].filter(Boolean).join("; ")]] as const;
+    const facts = [["the input", `${input.change}: ${input.arguments}`], ["eager gives", input.expected ?? ""], ["this", phrase([verdict.detail, error], "; ")]] as const;
     const rows = facts.filter(([, what]) => what).flatMap(([name, what]) => [h("dt", {}, name), h("dd", {}, what)]);
     return [h(
       "section", { class: `ex-card ex-m-card-${verdict.answer.replace(" ", "-")}`, "data-input": input.name, tabindex: -1 },

@@ -3,7 +3,7 @@
 import { DataTable } from "../datatable";
 import { h } from "../dom";
 import { key } from "../element";
-import { percent, seconds } from "../format";
+import { percent, phrase, seconds } from "../format";
 import type { Selection } from "../selection";
 import type { FileNames } from "../sources";
 import type { MethodsData, OperationCallData } from "./data";
@@ -25,7 +25,7 @@ export function operationTable({ operations = [] }: MethodsData, selection: Sele
 }
 
 function inside({ dtype, layout, device }: OperationCallData): string {
-  return [dtype, layout, device].filter(Boolean).join(", ");
+  return phrase([dtype, layout, device], ", ");
 }
 
 function wayText({ steps }: OperationCallData): string {

@@ -2,7 +2,7 @@
 
 import { DataTable, type Column } from "../datatable";
 import { button } from "../dom";
-import { count, seconds } from "../format";
+import { count, phrase, seconds } from "../format";
 import type { Selection } from "../selection";
 import type { MethodData, MethodsData, TriedInputData, VerdictData } from "./data";
 
@@ -33,7 +33,7 @@ export function summary(method: MethodData): string {
   const [became] = outcome(method).split(":");
   const baked = method.baked?.length ? `baked in: ${method.baked.join(", ")}` : "";
   const counts = ORDER.map(answer => [verdicts.filter(each => each.answer === answer).length, answer] as const).filter(([found]) => found > 0);
-  return [became, counts.map(([found, answer]) => `${found} ${answer}`).join(", "), baked, ...times(method)].filter(Boolean).join(" · ");
+  return phrase([became, counts.map(([found, answer]) => `${found} ${answer}`).join(", "), baked, ...times(method)], " · ");
 }
 
 export function times({ seconds: call, spread, capture_seconds: capture }: MethodData): string[] {

@@ -1,6 +1,7 @@
 // A code object as lines: each source line, and the instructions that it became.
 
 import { key } from "../../element";
+import { phrase } from "../../format";
 import type { Model } from "../../model";
 import type { CodeData, CompileData, InstructionData, RecordData, SpanData } from "../../record";
 import type { Row } from "../../textview";
@@ -26,7 +27,7 @@ export function listing(code: CodeData, compile: CompileData, model: Model): { r
     const note = reason && reason !== said ? `no source line: ${reason}` : undefined;
     said = reason;
     const what = key(compile.id, id);
-    const words = [op.padEnd(20), arg, target ? `→ ${position(target)}` : ""].filter(Boolean).join(" ").trimEnd();
+    const words = phrase([op.padEnd(20), arg, target ? `→ ${position(target)}` : ""], " ").trimEnd();
     at.set(id, rows.length);
     rows.push({ text: `  ${words}`, number: position(id), stands: [what], colour: palette.of(what), note, title: meaning(instruction, record.meanings) });
   }
@@ -41,7 +42,7 @@ export function position(id: string): string {
 /** What an instruction does, in words. */
 export function meaning({ op, arg, stack }: InstructionData, meanings: RecordData["meanings"]): string {
   const depth = stackEffect(stack);
-  return [`${op} ${arg}`.trim(), meanings?.[op] ?? "", depth ? `stack ${depth}` : ""].filter(Boolean).join(" · ");
+  return phrase([`${op} ${arg}`.trim(), meanings?.[op] ?? "", depth ? `stack ${depth}` : ""], " · ");
 }
 
 /** "+1", or "+1, −1 when it jumps". */

@@ -2,7 +2,7 @@
 
 import { button, h } from "../../dom";
 import { fileName } from "../../filename";
-import { bytes, count, seconds } from "../../format";
+import { bytes, count, phrase, seconds } from "../../format";
 import type { Context, Pane, PaneKind } from "../../pane";
 import type { BuildData, CompileData } from "../../record";
 import { rowsOf } from "../../rows";
@@ -160,7 +160,7 @@ class Code implements Pane {
     const measured = kernel
       ? [`${bytes(kernel.bytes)} moved`, kernel.flops ? `${kernel.flops.toLocaleString("en")} operations` : "", kernel.seconds == null ? "not timed" : `${seconds(kernel.seconds)} a launch`]
       : [];
-    const lines = [h("span", {}, [half.target, ...measured].filter(Boolean).join(" · "))];
+    const lines = [h("span", {}, phrase([half.target, ...measured], " · "))];
     if (half.runs === false) lines.push(h("strong", { class: "ex-warned-text" }, "⚠ compiled, never run here"));
     return [...lines, ...(half.builds ?? []).map(build => buildFacts(build))];
   }

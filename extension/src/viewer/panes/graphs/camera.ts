@@ -16,6 +16,10 @@ export interface Rectangle extends Extent {
   readonly y: number;
 }
 
+export function within(inner: Rectangle, outer: Rectangle): boolean {
+  return inner.x >= outer.x && inner.y >= outer.y && inner.x + inner.width <= outer.x + outer.width && inner.y + inner.height <= outer.y + outer.height;
+}
+
 const LEAST_SCALE = 0.02;
 const MOST_SCALE = 3;
 /** Below this, names cannot be read. */
@@ -79,9 +83,8 @@ export function showing(camera: Camera, what: Rectangle, view: Extent): Camera {
   const scale = camera.scale < READABLE / 2 ? READABLE : camera.scale;
   const seen = { width: view.width / scale, height: view.height / scale };
   const room = MARGIN / scale;
-  const inside = scale === camera.scale && what.x - room >= camera.x && what.y - room >= camera.y
-    && what.x + what.width + room <= camera.x + seen.width && what.y + what.height + room <= camera.y + seen.height;
-  if (inside) return camera;
+  const around = { x: what.x - room, y: what.y - room, width: what.width + 2 * room, height: what.height + 2 * room };
+  if (scale === camera.scale && within(around, { ...camera, ...seen })) return camera;
   const along = (start: number, size: number, whole: number) => (size + 2 * room > whole ? start - room : start + (size - whole) / 2);
   return { x: along(what.x, what.width, seen.width), y: along(what.y, what.height, seen.height), scale };
 }

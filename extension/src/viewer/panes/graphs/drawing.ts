@@ -1,6 +1,6 @@
 // The drawing that one can move about in: SVG where it is near, a canvas where it is far or much, and the keyboard.
 
-import { h, tool } from "../../dom";
+import { h, taken, tool } from "../../dom";
 import type { Key } from "../../element";
 import { sum } from "../../gather";
 import type { Dispose } from "../../signal";
@@ -313,8 +313,7 @@ export class Drawing {
     else if (event.key === "Backspace" && current) this.#hooks.left(current);
     else if (event.key === "Escape" && current) this.#release();
     else return;
-    event.preventDefault();
-    event.stopPropagation();
+    taken(event);
   }
 
   #walk(way: Way): void {

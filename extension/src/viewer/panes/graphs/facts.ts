@@ -1,7 +1,7 @@
 // What there is to say of a box: the facts of a node or of a group, as rows of a name and a text.
 
 import { isSourceLine, type Key, key, syntheticReason } from "../../element";
-import { bytes, count, seconds } from "../../format";
+import { bytes, count, phrase, seconds } from "../../format";
 import { sum } from "../../gather";
 import type { Model } from "../../model";
 import type { WhyData } from "../../record";
@@ -58,7 +58,7 @@ function nodeTold(mark: Mark, vertex: number, model: Model): Told {
     for (const home of became.homes) facts.push(homeFact(home, own(home.id)));
   }
   const saved = mark.fate ? part.saved.get(data.id) : undefined;
-  if (saved) add(FATES[saved.fate] ?? saved.fate, [saved.why.title, saved.why.detail].filter(Boolean).join(": "), { why: saved.why });
+  if (saved) add(FATES[saved.fate] ?? saved.fate, phrase([saved.why.title, saved.why.detail], ": "), { why: saved.why });
   const outputs = mark.outputs.map(String).join(", ");
   add("Result of the graph", outputs && `number ${outputs}`);
   add("Read by", node.users.length ? count(node.users.length, "node") : mark.outputs.length ? "" : "no node");

@@ -1,7 +1,7 @@
 // The elements of a drawing that is near: made for what is in view at once, for what is near it while there is time.
 
 import { svg } from "../../dom";
-import type { Rectangle } from "./camera";
+import { type Rectangle, within } from "./camera";
 import type { Lit } from "./canvas";
 import { type Line, type Mark, overlap, type Scene, type Tie } from "./scene";
 import { boxElement, frameElement, lineElement, tieElement } from "./svg";
@@ -100,8 +100,4 @@ export function wholeDrawing(scene: Scene): SVGSVGElement {
     svg("g", {}, ...scene.lines.map(line => lineElement(line))),
     svg("g", {}, ...scene.marks.filter(mark => !mark.open).map(mark => boxElement(mark, ""))),
   );
-}
-
-function within(inner: Rectangle, outer: Rectangle): boolean {
-  return inner.x >= outer.x && inner.y >= outer.y && inner.x + inner.width <= outer.x + outer.width && inner.y + inner.height <= outer.y + outer.height;
 }

@@ -39,21 +39,24 @@ export function crossings(vertices: readonly Vertex[], segments: readonly Segmen
 }
 
 function sideOf(vertices: readonly Vertex[], segments: readonly Segment[], above: boolean): Side {
-  const start = new Int32Array(vertices.length + 1);
-  for (const segment of segments) start[(above ? segment.lower : segment.upper) + 1]!++;
-  for (let n = 0; n < vertices.length; n++) start[n + 1]! += start[n]!;
-  const next = start.slice();
-  const size = segments.length;
-  const side = { start, vertex: new Int32Array(size), at: new Float64Array(size), own: new Float64Array(size) };
+  const { start, order } = adjacency(vertices.length, segments, above);
   const part = (vertex: number, at: number) => at / (vertices[vertex]!.width + 20);
-  for (const { upper, upperAt, lower, lowerAt } of segments) {
-    const [of, to] = above ? [lower, upper] : [upper, lower];
-    const at = next[of]!++;
-    side.vertex[at] = to;
-    side.at[at] = above ? part(upper, upperAt) : part(lower, lowerAt);
-    side.own[at] = above ? part(lower, lowerAt) : part(upper, upperAt);
-  }
-  return side;
+  const upper = Float64Array.from(order, n => part(segments[n]!.upper, segments[n]!.upperAt));
+  const lower = Float64Array.from(order, n => part(segments[n]!.lower, segments[n]!.lowerAt));
+  const vertex = order.map(n => (above ? segments[n]!.upper : segments[n]!.lower));
+  return { start, vertex, at: above ? upper : lower, own: above ? lower : upper };
+}
+
+/** By vertex, the segments on one side of it: `order[start[vertex]]` and on, up to the start of the next. */
+export function adjacency(count: number, segments: readonly Segment[], above: boolean): { start: Int32Array; order: Int32Array } {
+  const start = new Int32Array(count + 1);
+  const of = (segment: Segment) => (above ? segment.lower : segment.upper);
+  for (const segment of segments) start[of(segment) + 1]!++;
+  for (let n = 0; n < count; n++) start[n + 1]! += start[n]!;
+  const next = start.slice();
+  const order = new Int32Array(segments.length);
+  segments.forEach((segment, n) => (order[next[of(segment)]!++] = n));
+  return { start, order };
 }
 
 /** Depth first from the first boxes on, so that what hangs together stands together. */

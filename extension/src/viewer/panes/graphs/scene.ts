@@ -1,7 +1,7 @@
 // Everything that is drawn at one moment, in the drawing's coordinates: boxes with what is written on them, and lines.
 
 import { type Key, key } from "../../element";
-import { count } from "../../format";
+import { count, phrase } from "../../format";
 import { entry } from "../../gather";
 import type { Colour, Palette } from "../../palette";
 import type { SavedData } from "../../record";
@@ -141,10 +141,10 @@ function nodeMark(part: Part, shape: Shape, leaf: Leaf, state: State, palette: P
   return {
     part, item: shape.item, open: false, ...at(part, shape), label, node, colour, chip, bars: [], stripe: palette.of(own), sign, counts: null,
     fate, outputs, key: own,
-    spoken: [
+    spoken: phrase([
       `${node.data.name}: ${node.data.op === "placeholder" ? "input" : node.data.target}`, node.data.type, sign && SIGNS[sign], fate && FATES[fate],
       outputs.length ? "result of the graph" : "", chip,
-    ].filter(Boolean).join(", "),
+    ], ", "),
   };
 }
 
@@ -161,9 +161,9 @@ function groupMark(part: Part, shape: Shape, group: Group, there: readonly numbe
   return {
     part, item: group, open: shape.open, ...at(part, shape), label, node: null, colour: "", chip, bars, stripe: null, sign: null, counts: changed,
     fate: "", outputs: [], key: group.home ? key(part.subject.compile.id, group.home.id) : null,
-    spoken: [
+    spoken: phrase([
       `${WHAT_GROUP[group.kind]} ${label.title}`, label.detail, chip, shape.open ? "open" : "closed, Enter opens it", changed && countsText(changed),
-    ].filter(Boolean).join(", "),
+    ], ", "),
   };
 }
 
@@ -179,7 +179,7 @@ export const FATES: { readonly [fate: string]: string } = {
 
 export function countsText(counts: { readonly [sign in Sign]: number }): string {
   const said = [counts.added && `+${counts.added}`, counts.removed && `−${counts.removed}`, counts.changed && `~${counts.changed}`];
-  return said.filter(Boolean).join(" ");
+  return phrase(said, " ");
 }
 
 function at(part: Part, { x, y, width, height }: Shape): Rectangle {

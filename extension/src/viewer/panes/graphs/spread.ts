@@ -2,6 +2,7 @@
 // allow. Long edges are kept straight; parameters give way.
 
 import type { Segment, Vertex } from "./layered";
+import { adjacency } from "./order";
 import { sum } from "../../gather";
 
 const ROUNDS = 10;
@@ -61,18 +62,13 @@ export function spread(vertices: readonly Vertex[], segments: readonly Segment[]
 }
 
 function sideOf(vertices: readonly Vertex[], segments: readonly Segment[], weight: Float64Array, above: boolean): Side {
-  const start = new Int32Array(vertices.length + 1);
-  for (const segment of segments) start[(above ? segment.lower : segment.upper) + 1]!++;
-  for (let n = 0; n < vertices.length; n++) start[n + 1]! += start[n]!;
-  const next = start.slice();
-  const side = { start, vertex: new Int32Array(segments.length), shift: new Float64Array(segments.length), weight: new Float64Array(segments.length) };
-  segments.forEach(({ upper, upperAt, lower, lowerAt }, n) => {
-    const at = next[above ? lower : upper]!++;
-    side.vertex[at] = above ? upper : lower;
-    side.shift[at] = above ? upperAt - lowerAt : lowerAt - upperAt;
-    side.weight[at] = weight[n]!;
-  });
-  return side;
+  const { start, order } = adjacency(vertices.length, segments, above);
+  const sign = above ? 1 : -1;
+  return {
+    start, vertex: order.map(n => (above ? segments[n]!.upper : segments[n]!.lower)),
+    shift: Float64Array.from(order, n => sign * (segments[n]!.upperAt - segments[n]!.lowerAt)),
+    weight: Float64Array.from(order, n => weight[n]!),
+  };
 }
 
 /** How much each segment wants to be upright. Those on a way from the first layer to the last count most. */

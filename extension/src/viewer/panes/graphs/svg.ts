@@ -1,6 +1,7 @@
 // Boxes and lines as SVG: for what is near enough to be read.
 
 import { svg } from "../../dom";
+import { phrase } from "../../format";
 import { colourClass } from "../../palette";
 import { countsText, FATES, type Line, type Mark, SIGNS, type Tie } from "./scene";
 
@@ -60,7 +61,7 @@ function nodeElement(mark: Mark, id: string): SVGElement {
   ];
   return svg(
     "g", {
-      id, class: look.filter(Boolean).join(" "), transform: `translate(${mark.x} ${mark.y})`, role: "img", "aria-label": mark.spoken,
+      id, class: phrase(look, " "), transform: `translate(${mark.x} ${mark.y})`, role: "img", "aria-label": mark.spoken,
       style: mark.colour ? `--tint: var(${mark.colour})` : undefined,
     },
     svg("rect", { class: "ex-g-body", width, height, rx: input ? 14 : 5 }),

@@ -1,5 +1,6 @@
 // The choices above the graph: which one, how it is shown, grouped and coloured.
 
+import { choices } from "../../choices";
 import { button, h, tool } from "../../dom";
 import { count } from "../../format";
 import type { Context } from "../../pane";
@@ -82,18 +83,14 @@ export class Toolbar {
       tool("⊟", "Close all groups", () => all(false)),
       this.#toggles.legend,
     );
-    const choices = Object.entries(SHOWN).map(([name, label]) =>
-      button("ex-choice", label, () => (settings.shown.value = name as Shown)));
+    const shown = choices("Shown as", SHOWN, settings.shown);
     this.element = h(
       "div", { class: "ex-bar ex-g-tools" },
       h("span", { class: "ex-g-stepper" }, this.#back, this.#views, this.#on),
-      h("div", { class: "ex-choices", role: "group", "aria-label": "Shown as" }, ...choices),
+      shown.element,
       this.#toggles.changes, this.#next, this.#toggles.kept, this.#toggles.beside, this.#drawn,
     );
-    this.#disposers.push(settings.shown.watch(value => {
-      this.#drawn.hidden = value !== "drawing";
-      choices.forEach((each, n) => each.setAttribute("aria-pressed", String(Object.keys(SHOWN)[n] === value)));
-    }));
+    this.#disposers.push(shown.end, settings.shown.watch(value => (this.#drawn.hidden = value !== "drawing")));
   }
 
   offer({ views, view, did, changed, kept, eager }: Offer): void {

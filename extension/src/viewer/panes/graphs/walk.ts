@@ -1,6 +1,6 @@
 // From box to box with the arrow keys: down and up along edges, left and right to the box beside.
 
-import type { Rectangle } from "./camera";
+import { type Rectangle, within } from "./camera";
 import { type Mark, overlap, type Scene } from "./scene";
 
 export type Way = "up" | "down" | "left" | "right";
@@ -9,7 +9,7 @@ export type Way = "up" | "down" | "left" | "right";
 export function next(scene: Scene, from: Mark | null, way: Way, seen: Rectangle): Mark | null {
   const boxes = scene.marks.filter(mark => !mark.open);
   if (!from) return boxes.filter(mark => overlap(mark, seen)).sort((a, b) => a.y - b.y || a.x - b.x)[0] ?? boxes[0] ?? null;
-  if (from.open) return way === "down" || way === "right" ? (boxes.find(mark => inside(mark, from)) ?? null) : null;
+  if (from.open) return way === "down" || way === "right" ? (boxes.find(mark => within(mark, from)) ?? null) : null;
   const found = way === "up" || way === "down" ? along(scene, from, way) : beside(boxes, from, way);
   const [nearest] = found.sort((a, b) => distance(from, a, way) - distance(from, b, way));
   return nearest ?? null;
@@ -30,10 +30,6 @@ function beside(boxes: readonly Mark[], from: Mark, way: "left" | "right"): Mark
   return boxes.filter(mark =>
     mark !== from && (right ? mark.x > from.x : mark.x < from.x) && Math.abs(mark.y + mark.height / 2 - middle) <= (mark.height + from.height) / 2,
   );
-}
-
-function inside(mark: Mark, frame: Mark): boolean {
-  return mark.x >= frame.x && mark.y >= frame.y && mark.x + mark.width <= frame.x + frame.width && mark.y + mark.height <= frame.y + frame.height;
 }
 
 /** The way that is walked counts less than the way aside. */

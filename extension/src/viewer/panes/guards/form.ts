@@ -1,7 +1,7 @@
 // A form that describes a call: one group of fields for each input, starting from the values seen at capture.
 
 import { button, h } from "../../dom";
-import { count } from "../../format";
+import { count, phrase } from "../../format";
 import type { GlobalStateData, InputData, TensorFactsData } from "../../record";
 import {
   contiguous, DTYPES, isContiguous, type Kind, KINDS, kindOf, Mistyped, ofKind, parseConstant, parseSizes, resized, writtenSizes,
@@ -60,7 +60,7 @@ function group(seen: InputData, isChanged: (source: string) => boolean, changes:
       element.classList.toggle("ex-changed", isChanged(seen.source));
       back.hidden = !isChanged(seen.source);
     };
-    const told = [seen.role && seen.role !== "argument" ? seen.role : "", seen.same_as ? `the same object as ${seen.same_as}` : ""].filter(Boolean).join(", ");
+    const told = phrase([seen.role && seen.role !== "argument" ? seen.role : "", seen.same_as ? `the same object as ${seen.same_as}` : ""], ", ");
     element.replaceChildren(
       h("legend", {}, h("code", {}, seen.source), told ? h("span", { class: "ex-count" }, ` ${told}`) : null),
       h("div", { class: "ex-fields" }, ...labelled("kind", kind), ...fieldsOf(input, send)), back,

@@ -4,7 +4,7 @@ import { DataTable, type Column } from "../../datatable";
 import { button, h } from "../../dom";
 import { isSourceLine, key, parts, syntheticReason, type Key } from "../../element";
 import { Facets, facetsOf } from "../../facets";
-import { count, seconds } from "../../format";
+import { count, phrase, seconds } from "../../format";
 import { entry } from "../../gather";
 import type { Context, Export, Pane, PaneKind } from "../../pane";
 import type { CompileData, GlobalStateData, GuardData, InputData } from "../../record";
@@ -207,7 +207,7 @@ class GuardsPane implements Pane {
       },
       {
         name: "Guard", order: each => each.guard.expression,
-        text: ({ guard, how }) => [guard.expression, ...how, seenBeside(guard), guard.why].filter(Boolean).join("; "),
+        text: ({ guard, how }) => phrase([guard.expression, ...how, seenBeside(guard), guard.why], "; "),
         cell: ({ guard, outcome, how }) => h(
           "div", { class: "ex-expression" }, h("code", {}, guard.expression),
           ...(outcome === "holds" ? [] : how.map(each => h("div", { class: outcome === "fails" ? "ex-how ex-fails" : "ex-how" }, each))),
@@ -216,7 +216,7 @@ class GuardsPane implements Pane {
       },
       { name: "Kind", text: each => each.guard.property.replace("_", " "), order: each => each.guard.property },
       {
-        name: "From", text: each => [this.#place(each.guard), each.guard.cause].filter(Boolean).join(" "), order: each => each.guard.span?.line ?? null,
+        name: "From", text: each => phrase([this.#place(each.guard), each.guard.cause], " "), order: each => each.guard.span?.line ?? null,
         cell: ({ guard }) => h("div", { class: "ex-from" }, this.#place(guard) ? h("code", {}, this.#place(guard)) : null, this.#cause(guard)),
       },
     ];
@@ -304,7 +304,7 @@ function refusals(compile: CompileData, compiles: readonly CompileData[]): [of: 
   const found = new Map<string, string[]>();
   for (const { of, guard, expression, why } of compile.recompiles ?? []) {
     const source = compiles.find(each => each.id === of)?.guards?.find(each => each.id === guard)?.source;
-    entry(found, of, () => []).push([source || expression, why].filter(Boolean).join(" "));
+    entry(found, of, () => []).push(phrase([source || expression, why], " "));
   }
   return [...found];
 }

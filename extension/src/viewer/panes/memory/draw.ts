@@ -1,6 +1,6 @@
 // The memory plan as drawings: bytes in use over the schedule, under it what lives where; and the pool to scale.
 
-import { block, drawing, fitted, fittedEnd, linear, mark, Patterns, textWidth, tickLabel, type Pattern, type Scale } from "../../chart";
+import { block, drawing, fitted, fittedEnd, linear, mark, Patterns, textWidth, upward, type Pattern, type Scale } from "../../chart";
 import { svg } from "../../dom";
 import { key } from "../../element";
 import { bytes, count } from "../../format";
@@ -67,12 +67,8 @@ function drawCurves(plan: Plan, x: (step: number) => number, column: number, wid
   const scale = byteScale(most, CURVE - 4, 14);
   const line = (values: readonly number[]) => values.map((each, n) => `${n === 0 ? "M" : "L"}${x(n)} ${scale(each)}H${x(n) + column}`).join("");
   const area = `${line(plan.after)}V${scale(0)}H${x(0)}Z`;
-  const ticks = scale.ticks.flatMap(tick => [
-    svg("line", { class: "ex-gridline", x1: LEFT, x2: width - RIGHT, y1: scale(tick), y2: scale(tick) }),
-    svg("text", { class: "ex-tick", x: LEFT - 8, y: scale(tick) + 4, "text-anchor": "end" }, tickLabel(tick, bytes)),
-  ]);
   return svg(
-    "g", { "aria-hidden": true }, ...ticks,
+    "g", { "aria-hidden": true }, upward(scale, LEFT, width - RIGHT - LEFT, bytes),
     svg("path", { class: "ex-memory-area", d: area }),
     svg("path", { class: "ex-memory-after", d: line(plan.after) }),
     svg("path", { class: "ex-memory-before", d: line(plan.before) }),
@@ -146,10 +142,6 @@ export function drawPool(half: HalfData, plan: Plan, compile: string, width: num
   const x = (step: number) => LEFT + step * column;
   const scale = byteScale(pool, height - 6, 6);
   const patterns = new Patterns();
-  const ticks = scale.ticks.flatMap(tick => [
-    svg("line", { class: "ex-gridline", x1: LEFT, x2: width - RIGHT, y1: scale(tick), y2: scale(tick), "aria-hidden": true }),
-    svg("text", { class: "ex-tick", x: LEFT - 8, y: scale(tick) + 4, "text-anchor": "end", "aria-hidden": true }, tickLabel(tick, bytes)),
-  ]);
   const marks = places.flatMap(place => place.lives.filter(each => !isAlias(each)).map(life => {
     const upper = scale(place.offset + place.bytes);
     const tall = Math.max(scale(place.offset) - upper, 1.5);
@@ -162,5 +154,5 @@ export function drawPool(half: HalfData, plan: Plan, compile: string, width: num
     );
     return linked.add(group, key(compile, life.name));
   }));
-  return drawing(width, height, `The pool's ${bytes(pool)} over the schedule`, patterns.definitions, ...ticks, ...marks);
+  return drawing(width, height, `The pool's ${bytes(pool)} over the schedule`, patterns.definitions, upward(scale, LEFT, width - RIGHT - LEFT, bytes), ...marks);
 }

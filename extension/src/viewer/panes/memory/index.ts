@@ -1,7 +1,7 @@
 // How long each buffer lives, where the memory plan put it and why, and what that does to the peak.
 
 import { because, becauseText } from "../../because";
-import { Patterns, block } from "../../chart";
+import { legendEntry, sample } from "../../chart";
 import { DataTable, type Column } from "../../datatable";
 import { h, svg } from "../../dom";
 import { key, parts, type Key } from "../../element";
@@ -163,15 +163,9 @@ function offsetColumn(): Column<BufferData> {
 }
 
 function legend(): HTMLElement {
-  const swatch = (...inside: readonly SVGElement[]) => svg("svg", { width: 22, height: 12, class: "ex-drawing", "aria-hidden": true }, ...inside);
-  const kinds = Object.values(LOOKS).map(({ pattern, look, says }) => {
-    const patterns = new Patterns();
-    const mark = block(patterns, pattern, 1, 1, 20, 10, look);
-    return h("span", {}, swatch(patterns.definitions, mark), says);
-  });
-  const line = (name: string) => swatch(svg("path", { class: name, d: "M1 6H21" }));
+  const line = (name: string) => sample(svg("path", { class: name, d: "M1 6H21" }));
   return h(
-    "div", { class: "ex-legend" }, ...kinds,
+    "div", { class: "ex-legend" }, ...Object.values(LOOKS).map(legendEntry),
     h("span", {}, "↪ takes over the memory of the buffer before it"),
     h("span", {}, line("ex-memory-before"), "each buffer in memory of its own"),
     h("span", {}, line("ex-memory-after"), "as planned"),

@@ -3,7 +3,7 @@
 import { drawing, fitted, mark, textWidth } from "../../chart";
 import { svg } from "../../dom";
 import { type Key, key } from "../../element";
-import { bytes, count, seconds } from "../../format";
+import { bytes, count, phrase, seconds } from "../../format";
 import type { Linked } from "../../linked";
 import type { HalfData } from "../../record";
 import { CHIP_HEIGHT, rail, type Box, type Lane } from "./rail";
@@ -40,11 +40,11 @@ function drawBox(
 ): SVGGElement {
   const { item } = box;
   const kind = item.kind === "extern" ? "library call" : "kernel";
-  const axes = [item.outer, item.inner ? `reduces ${item.inner}` : ""].filter(Boolean).join(", ");
+  const axes = phrase([item.outer, item.inner ? `reduces ${item.inner}` : ""], ", ");
   const time = spent(item.id);
   const told = time === null ? "" : seconds(time);
   const space = width - 16 - textWidth(item.id, 12) - 12 - textWidth(told);
-  const name = [`${kind} ${item.id}`, axes, told, `runs ${item.operations.join(", ")}`].filter(Boolean).join("; ");
+  const name = phrase([`${kind} ${item.id}`, axes, told, `runs ${item.operations.join(", ")}`], "; ");
   const chips = box.chips.map(chip => {
     const operation = mark(
       `operation ${chip.text}`, "ex-op",

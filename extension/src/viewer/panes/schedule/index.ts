@@ -5,7 +5,7 @@ import { DataTable, type Column } from "../../datatable";
 import { h, tool } from "../../dom";
 import { key, parts, type Key } from "../../element";
 import { Facets, facetsOf } from "../../facets";
-import { bytes, count, percent, seconds } from "../../format";
+import { bytes, count, percent, phrase, seconds } from "../../format";
 import { HalfChoice, type Looked } from "../../halfchoice";
 import type { Context, Export, Pane, PaneKind } from "../../pane";
 import { Picture, type Shown } from "../../picture";
@@ -183,7 +183,7 @@ class SchedulePane implements Pane {
       { name: "#", text: item => String((order.get(item.id) ?? 0) + 1), order: item => order.get(item.id) ?? 0, numeric: true },
       { name: "Step", text: item => item.id, cell: item => h("code", {}, item.id), order: item => item.id },
       { name: "Runs", text: runs },
-      { name: "Over", text: item => [item.outer, item.inner].filter(Boolean).join(" × ") },
+      { name: "Over", text: item => phrase([item.outer, item.inner], " × ") },
       { name: "Reads", text: item => outside(item, "reads") },
       { name: "Writes", text: item => outside(item, "writes") },
       { name: "Kept in registers", text: item => (item.internal ?? []).join(", ") },

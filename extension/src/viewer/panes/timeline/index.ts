@@ -1,8 +1,8 @@
 // Where compile time went: every compile of the record and its stages, over time.
 
-import { across, block, drawing, fitted, linear, mark, Patterns, type Pattern } from "../../chart";
+import { across, block, drawing, fitted, legendEntry, linear, mark, Patterns, type Pattern } from "../../chart";
 import { DataTable } from "../../datatable";
-import { button, h, svg } from "../../dom";
+import { button, h, svg, taken } from "../../dom";
 import { count, percent, seconds } from "../../format";
 import type { Context, Export, Pane, PaneKind } from "../../pane";
 import { Picture, type Shown } from "../../picture";
@@ -204,8 +204,7 @@ class TimelinePane implements Pane {
     else if (event.key === "z") this.#zoomTo(span);
     else if (event.key === "Escape" && this.#zoom.value) this.#zoomBeside(span, null);
     else if (!this.#roving.key(event, mark)) return;
-    event.preventDefault();
-    event.stopPropagation();
+    taken(event);
   }
 }
 
@@ -220,10 +219,5 @@ function summary({ spans, busy }: Timeline): string {
 }
 
 function legend(): HTMLElement {
-  const kinds = Object.entries(LOOKS).filter(([part]) => part !== "other").map(([, { look, pattern, says }]) => {
-    const patterns = new Patterns();
-    const mark = block(patterns, pattern, 1, 1, 20, 10, look);
-    return h("span", {}, svg("svg", { width: 22, height: 12, class: "ex-drawing", "aria-hidden": true }, patterns.definitions, mark), says);
-  });
-  return h("div", { class: "ex-legend" }, ...kinds);
+  return h("div", { class: "ex-legend" }, ...Object.entries(LOOKS).flatMap(([part, look]) => (part === "other" ? [] : [legendEntry(look)])));
 }

@@ -3,7 +3,7 @@
 import { DataTable, type Column } from "../../datatable";
 import { button, h } from "../../dom";
 import { key, type Key } from "../../element";
-import { bytes, count, percent, scaled, seconds } from "../../format";
+import { bytes, count, percent, phrase, scaled, seconds } from "../../format";
 import type { Context, Export, Pane, PaneKind } from "../../pane";
 import { Picture, type Shown } from "../../picture";
 import type { AccuracyData, PartingData, RecordData, SamplesData } from "../../record";
@@ -263,7 +263,7 @@ class TimingPane implements Pane {
       costs.some(each => each.kind === "call") ? "Library calls are not here: what they move and compute is not counted." : "",
       above ? `${count(above, "kernel lies", "kernels lie")} above the roof: what ${above === 1 ? "it reads" : "they read"} was probably in a cache, which is faster than memory.` : "",
     ];
-    this.#roofSay.textContent = said.filter(Boolean).join(" ");
+    this.#roofSay.textContent = phrase(said, " ");
     this.#roofline.table.show(costs.filter(each => performance(each, machine) !== null), this.#costColumns(record, 0).filter(each => each.name !== "Share"));
     this.#roofline.show((width, linked) => drawRoofline(costs, machine, width, linked));
   }
@@ -304,7 +304,7 @@ function saidOfKernels(record: RecordData, costs: readonly Cost[]): string {
 function counted(timed: readonly Cost[]): string {
   const calls = timed.filter(each => each.kind === "call").length;
   const kernels = timed.length - calls;
-  return [kernels ? count(kernels, "kernel") : "", calls ? count(calls, "library call") : ""].filter(Boolean).join(" and ");
+  return phrase([kernels ? count(kernels, "kernel") : "", calls ? count(calls, "library call") : ""], " and ");
 }
 
 /** Why a record has no timing, as far as it tells. */

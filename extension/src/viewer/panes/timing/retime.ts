@@ -1,7 +1,7 @@
 // The controls of a live kernel: sizes to time again with, and what is under way.
 
 import { button, h } from "../../dom";
-import { bytes } from "../../format";
+import { bytes, phrase } from "../../format";
 import type { Abilities } from "../../protocol";
 import { positionOf, positions, Sizes, sizeAt, type Dim } from "./sizes";
 import type { Run, Shapes } from "./runs";
@@ -66,7 +66,7 @@ export class Retime {
     this.#start.disabled = run !== undefined;
     this.#stop.disabled = run === undefined;
     const counted = run ? [...run.samples].map(([name, samples]) => `${name} ${samples.length}`).join(", ") : "";
-    this.#status.textContent = run ? [run.doing, counted ? `samples: ${counted}` : ""].filter(Boolean).join("; ") : "";
+    this.#status.textContent = run ? phrase([run.doing, counted ? `samples: ${counted}` : ""], "; ") : "";
   }
 
   #argument(name: string, dtype: string, shape: readonly number[]): HTMLElement {

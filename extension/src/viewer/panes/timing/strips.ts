@@ -2,7 +2,7 @@
 
 import { across, drawing, linear, logarithmic, textWidth } from "../../chart";
 import { svg } from "../../dom";
-import { seconds } from "../../format";
+import { phrase, seconds } from "../../format";
 import type { SamplesData } from "../../record";
 import { farApart, quartiles, ratio, stacked, withSpread, writtenRatio } from "./figures";
 
@@ -42,7 +42,7 @@ function drawRow(
   const room = textWidth(label) / 2 + 4;
   const at = Math.min(Math.max(middle, LEFT + room), width - room);
   return svg(
-    "g", { class: `ex-contestant ex-is-${contestantClass(name)}`, role: "img", "aria-label": [`${name}: median ${label} over ${samples.length} samples`, told].filter(Boolean).join(", ") },
+    "g", { class: `ex-contestant ex-is-${contestantClass(name)}`, role: "img", "aria-label": phrase([`${name}: median ${label} over ${samples.length} samples`, told], ", ") },
     svg("text", { class: "ex-contestant-name", x: 0, y: base - 4 }, name),
     svg("text", { class: "ex-tick", x: 0, y: base + 9 }, `${samples.length} samples`),
     typeof compile === "number" ? svg("text", { class: "ex-tick", x: 0, y: base + 22 }, `compiled in ${seconds(compile)}`) : null,
