@@ -23,6 +23,10 @@ def line_of(fn: Callable[..., Any], text: str = "# here") -> int:
     return first + next(number for number, line in enumerate(lines) if text in line)
 
 
+def name_of(value: Any) -> str:
+    return "" if isinstance(value, str) else str(getattr(value, "__name__", type(value).__name__))
+
+
 def assigns(x: Tensor) -> Tensor:
     y = x.sum()
     if y > 0:  # here
@@ -83,7 +87,7 @@ class Gate(nn.Module):
 
 
 @pytest.mark.parametrize(
-    "fn", [assigns, assigns_on_one_side, returns_early, chooses, closing(2.0), assigns_several, Gate()], ids=str
+    "fn", [assigns, assigns_on_one_side, returns_early, chooses, closing(2.0), assigns_several, Gate()], ids=name_of
 )
 def test_what_is_rewritten_computes_the_same(fn: Any) -> None:
     torch.manual_seed(0)
@@ -168,6 +172,7 @@ def goes_on(x: Tensor) -> Tensor:
         (calls, "calls assigns()"),
         (goes_on, "goes on with more than a return"),
     ],
+    ids=name_of,
 )
 def test_what_may_not_be_the_same_is_refused(fn: Any, why: str) -> None:
     with pytest.raises(Refused) as refused:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
+from typing import Any
 
 from torch._functorch import config as functorch
 from torch._inductor import config as inductor
@@ -17,7 +18,9 @@ def around_compile(seen: Observation, call: Call) -> Iterator[None]:
     if seen.bypassing:  # it calls itself
         yield
         return
-    wanted = {"fx_graph_cache": False, "fx_graph_remote_cache": False}
+    wanted: dict[str, Any] = {"fx_graph_cache": False, "fx_graph_remote_cache": False}
+    if seen.search is not None:  # what is compared while a graph is recorded would be of its memory
+        wanted["triton.cudagraphs"] = False
     call.kwargs = {**call.kwargs, "config_patches": {**(call.kwargs.get("config_patches") or {}), **wanted}}
     compile = seen.compile()
     for name, on in (
