@@ -207,6 +207,13 @@ def test_texts_of_exporters_lead_to_the_lines_of_the_program(method):
     assert found["cos"] == {2} and found["relu"] == {4}
 
 
+def test_what_a_method_writes_is_kept_with_it(capfd):
+    found = compared("branch", ["torch.export"])["torch.export"]
+    assert "data-dependent" in found.error and "torch.cond" in found.meaning
+    assert any("def forward" in said for said in found.said), "the graph so far, which export writes to standard error"
+    assert capfd.readouterr().err == ""
+
+
 def test_each_input_says_what_eager_gives(branch):
     assert [each.expected.partition(" [")[0] for each in branch.data.inputs][0].startswith("output")
     assert all(each.expected for each in branch.data.inputs)

@@ -6,6 +6,7 @@ import contextlib
 import copy
 import datetime
 import io
+import logging
 import re
 import tempfile
 import time
@@ -181,11 +182,29 @@ def _own(fn: Callable[..., Any]) -> Callable[..., Any]:
 
 @contextlib.contextmanager
 def _quiet(said: list[str]) -> Iterator[None]:
-    """Warnings go to `said`, and what is printed goes nowhere: a function that prints does so for every method."""
-    with warnings.catch_warnings(record=True) as caught, contextlib.redirect_stdout(io.StringIO()):
+    """Warnings and what is written to standard error go to `said`. What is printed goes nowhere: a function that prints
+    does so for every method."""
+    written = io.StringIO()
+    with warnings.catch_warnings(record=True) as caught, contextlib.redirect_stdout(io.StringIO()), _errors_to(written):
         warnings.simplefilter("always")
+        try:
+            yield
+        finally:
+            said += dict.fromkeys(f"{each.category.__name__}: {each.message}" for each in caught)
+            said += [text] if (text := written.getvalue().strip()) else []
+
+
+@contextlib.contextmanager
+def _errors_to(stream: io.StringIO) -> Iterator[None]:
+    """What is written to standard error goes to `stream`, torch's log lines too."""
+    loggers = [logging.getLogger(name) for name in logging.root.manager.loggerDict if name.split(".")[0] == "torch"]
+    handlers = (each for logger in loggers for each in logger.handlers if type(each) is logging.StreamHandler)
+    with contextlib.ExitStack() as after:
+        for handler in handlers:
+            after.callback(handler.setStream, handler.stream)
+            handler.setStream(stream)
+        after.enter_context(contextlib.redirect_stderr(stream))
         yield
-    said += dict.fromkeys(f"{each.category.__name__}: {each.message}" for each in caught)
 
 
 def _unstyled(text: str) -> str:
