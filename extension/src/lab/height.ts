@@ -8,8 +8,8 @@ const STEP = 40;
 
 /** A handle that sets the height of `box`; `settled` is told where it was left. */
 export function heightHandle(box: HTMLElement, settled: (pixels: number) => void): HTMLElement {
-  const handle = h("div", {
-    class: "ex-lab-handle", role: "separator", tabindex: 0, "aria-orientation": "horizontal",
+  const handle = h("div.ex-lab-handle", {
+    role: "separator", tabindex: 0, "aria-orientation": "horizontal",
     "aria-label": "Height of the viewer", "aria-valuemin": LEAST, "aria-valuemax": MOST,
     title: "Drag, or use the arrow keys, to change the viewer's height",
   });

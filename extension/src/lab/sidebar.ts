@@ -14,7 +14,7 @@ const SETTLED_MS = 250;
 
 export class Sidebar extends Widget {
   readonly #list = h("ul", { "aria-label": "Records in this notebook" });
-  readonly #said = h("p", {});
+  readonly #said = h("p");
   readonly #refresh = new Debouncer(() => this.#fill(), SETTLED_MS);
   #panel: NotebookPanel | null = null;
   readonly #tracker: INotebookTracker;
@@ -26,7 +26,7 @@ export class Sidebar extends Widget {
     this.title.icon = icon;
     this.title.caption = "Records of torch-explorer";
     this.addClass("ex-lab-records");
-    this.node.append(h("h2", {}, "Records"), this.#said, this.#list);
+    this.node.append(h("h2", "Records"), this.#said, this.#list);
     tracker.currentChanged.connect(this.#follow, this);
     tracker.activeCellChanged.connect(this.#mark, this);
     this.#follow();
@@ -65,11 +65,11 @@ export class Sidebar extends Widget {
     const go = () => this.#goTo(found);
     const button = h(
       "button", { type: "button", onclick: go, "data-cell": found.index, title: record.title },
-      h("span", { class: "ex-lab-cell" }, `[${found.count ?? " "}]`),
-      h("span", { class: "ex-lab-title" }, record.title || "(no title)"),
-      h("span", { class: "ex-lab-facts" }, facts(record)),
+      h("span.ex-lab-cell", `[${found.count ?? " "}]`),
+      h("span.ex-lab-title", record.title || "(no title)"),
+      h("span.ex-lab-facts", facts(record)),
     );
-    return h("li", {}, button);
+    return h("li", button);
   }
 
   #goTo(found: Found): void {

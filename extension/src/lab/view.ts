@@ -23,7 +23,7 @@ type Door = Awaited<ReturnType<typeof fetched>>;
 
 abstract class View extends Widget {
   protected readonly connected = new Signal<Live | null>(null);
-  readonly #box = h("div", { class: "ex-lab-box" });
+  readonly #box = h("div.ex-lab-box");
   readonly #memory: Memory;
   #mounted: Mounted | null = null;
   #refused = false;
@@ -54,7 +54,7 @@ abstract class View extends Widget {
     this.unmount();
     this.#sized.disconnect();
     const said = error instanceof Error ? error.message : String(error);
-    this.#box.replaceChildren(h("p", { class: "ex-lab-refusal", role: "alert" }, `The record cannot be shown. ${said}`));
+    this.#box.replaceChildren(h("p.ex-lab-refusal", { role: "alert" }, `The record cannot be shown. ${said}`));
   }
 
   override dispose(): void {

@@ -6,7 +6,7 @@ import type { WhyData } from "./record";
 
 export function because(why: WhyData, context: Pick<Context, "reason">): HTMLElement {
   const title = button("ex-reason", why.title, () => context.reason(why.code), { title: why.code });
-  return h("span", { class: "ex-because" }, title, why.detail ? h("span", { class: "ex-detail" }, why.detail) : null);
+  return h("span.ex-because", title, why.detail ? h("span.ex-detail", why.detail) : null);
 }
 
 export function becauseText(why: WhyData | null | undefined): string {

@@ -51,26 +51,26 @@ const LISTED = 200;
 export function page(record: RecordData, code: string, go: (mention: Mention) => void, open: (code: string) => void): HTMLElement {
   const reasons = record.reasons ?? [];
   const reason = reasons.find(each => each.code === code);
-  if (code && !reason) return h("p", {}, `This record does not explain the reason “${code}”.`);
+  if (code && !reason) return h("p", `This record does not explain the reason “${code}”.`);
   if (!reason) {
     const rows = reasons.map(each =>
-      h("tr", {},
-        h("td", {}, button("ex-link", each.title, () => open(each.code))),
-        h("td", {}, h("code", {}, each.code)), h("td", {}, String(mentions(record, each.code).length))));
-    const head = h("tr", {}, h("th", {}, "Reason"), h("th", {}, "Code"), h("th", {}, "Named"));
-    return h("table", { class: "ex-table" }, h("thead", {}, head), h("tbody", {}, ...rows));
+      h("tr",
+        h("td", button("ex-link", each.title, () => open(each.code))),
+        h("td", h("code", each.code)), h("td", String(mentions(record, each.code).length))));
+    const head = h("tr", h("th", "Reason"), h("th", "Code"), h("th", "Named"));
+    return h("table.ex-table", h("thead", head), h("tbody", ...rows));
   }
   const named = mentions(record, code);
   const rows = named.slice(0, LISTED).map(each =>
-    h("li", {}, button("ex-link", `${each.compile}: ${each.text}`, () => go(each))));
+    h("li", button("ex-link", `${each.compile}: ${each.text}`, () => go(each))));
   return h(
-    "div", {},
-    h("p", {}, h("code", {}, reason.code)),
-    h("h3", {}, "What it means"), h("p", {}, reason.meaning),
-    reason.hint ? h("h3", {}, "What you can do") : null, reason.hint ? h("p", {}, reason.hint) : null,
-    h("h3", {}, `In this record (${named.length})`),
-    named.length ? h("ul", { class: "ex-list" }, ...rows) : h("p", {}, "Only an attempt named it; nothing that remains does."),
-    named.length > LISTED ? h("p", {}, `${named.length - LISTED} more are not listed.`) : null,
-    h("p", {}, button("ex-link", "All reasons in this record", () => open(""))),
+    "div",
+    h("p", h("code", reason.code)),
+    h("h3", "What it means"), h("p", reason.meaning),
+    reason.hint ? h("h3", "What you can do") : null, reason.hint ? h("p", reason.hint) : null,
+    h("h3", `In this record (${named.length})`),
+    named.length ? h("ul.ex-list", ...rows) : h("p", "Only an attempt named it; nothing that remains does."),
+    named.length > LISTED ? h("p", `${named.length - LISTED} more are not listed.`) : null,
+    h("p", button("ex-link", "All reasons in this record", () => open(""))),
   );
 }

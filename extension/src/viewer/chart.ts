@@ -62,7 +62,7 @@ export function fittedEnd(text: string, width: number, size = 11): string {
 }
 
 export function drawing(width: number, height: number, label: string, ...children: readonly (Node | null)[]): SVGSVGElement {
-  return svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, class: "ex-drawing", role: "group", "aria-label": label }, ...children);
+  return svg("svg.ex-drawing", { width, height, viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": label }, ...children);
 }
 
 /** "500 ms", "1.5 s", "10 GB/s": a round number needs no zeros behind its point. */
@@ -77,20 +77,20 @@ export function across(scale: Scale, y: number, height: number, written: (value:
   for (const tick of scale.ticks) {
     const x = scale(tick);
     const label = tickLabel(tick, written);
-    parts.push(svg("line", { x1: x, x2: x, y1: y - height, y2: y, class: "ex-gridline" }));
+    parts.push(svg("line.ex-gridline", { x1: x, x2: x, y1: y - height, y2: y }));
     if (x - textWidth(label) / 2 < free) continue;
     free = x + textWidth(label) / 2 + 8;
-    parts.push(svg("text", { x, y: y + 14, class: "ex-tick", "text-anchor": "middle" }, label));
+    parts.push(svg("text.ex-tick", { x, y: y + 14, "text-anchor": "middle" }, label));
   }
-  if (name) parts.push(svg("text", { x: end, y: y + 29, class: "ex-axis-name", "text-anchor": "end" }, name));
+  if (name) parts.push(svg("text.ex-axis-name", { x: end, y: y + 29, "text-anchor": "end" }, name));
   return svg("g", { "aria-hidden": true }, ...parts);
 }
 
 /** A vertical axis at `x`, with lines to the right through `width` at its ticks. */
 export function upward(scale: Scale, x: number, width: number, written: (value: number) => string): SVGGElement {
   const parts = scale.ticks.flatMap(tick => [
-    svg("line", { x1: x, x2: x + width, y1: scale(tick), y2: scale(tick), class: "ex-gridline" }),
-    svg("text", { x: x - 6, y: scale(tick) + 4, class: "ex-tick", "text-anchor": "end" }, tickLabel(tick, written)),
+    svg("line.ex-gridline", { x1: x, x2: x + width, y1: scale(tick), y2: scale(tick) }),
+    svg("text.ex-tick", { x: x - 6, y: scale(tick) + 4, "text-anchor": "end" }, tickLabel(tick, written)),
   ]);
   return svg("g", { "aria-hidden": true }, ...parts);
 }
@@ -114,7 +114,7 @@ export class Patterns {
     if (!this.#made.has(pattern)) {
       this.#made.add(pattern);
       const lines = { hatched: "M-1 7 L7 -1 M-1 1 L1 -1 M5 7 L7 5", crossed: "M0 0 L6 6 M6 0 L0 6", barred: "M3 0 L3 6", dotted: "" }[pattern];
-      const mark = pattern === "dotted" ? svg("circle", { cx: 3, cy: 3, r: 1, class: "ex-dots" }) : svg("path", { d: lines, class: "ex-hatch" });
+      const mark = pattern === "dotted" ? svg("circle.ex-dots", { cx: 3, cy: 3, r: 1 }) : svg("path.ex-hatch", { d: lines });
       this.definitions.append(svg("pattern", { id, width: 6, height: 6, patternUnits: "userSpaceOnUse" }, mark));
     }
     return `url(#${id})`;
@@ -125,20 +125,20 @@ export class Patterns {
 export function mark(name: string, look: string, ...shown: readonly (Node | null)[]): SVGGElement {
   return svg(
     "g", { role: "img", "aria-label": name, class: look },
-    svg("g", { "aria-hidden": true }, svg("title", {}, name), ...shown),
+    svg("g", { "aria-hidden": true }, svg("title", name), ...shown),
   );
 }
 
 /** A small drawing for a legend. */
 export function sample(...inside: readonly SVGElement[]): SVGSVGElement {
-  return svg("svg", { width: 22, height: 12, class: "ex-drawing", "aria-hidden": true }, ...inside);
+  return svg("svg.ex-drawing", { width: 22, height: 12, "aria-hidden": true }, ...inside);
 }
 
 /** What a look and its pattern stand for. */
 export function legendEntry({ look, pattern, says }: { readonly look: string; readonly pattern: Pattern; readonly says: string }): HTMLElement {
   const patterns = new Patterns();
   const shown = block(patterns, pattern, 1, 1, 20, 10, look);
-  return h("span", {}, sample(patterns.definitions, shown), says);
+  return h("span", sample(patterns.definitions, shown), says);
 }
 
 /** A filled rectangle, with its pattern over it. */
@@ -149,8 +149,8 @@ export function block(
   const over = patterns.fill(pattern);
   return svg(
     "g", { class: `ex-block ${look}` },
-    svg("rect", { ...box, class: "ex-block-fill" }),
-    over ? svg("rect", { ...box, fill: over, class: "ex-block-pattern" }) : null,
-    svg("rect", { ...box, class: "ex-block-edge" }),
+    svg("rect.ex-block-fill", { ...box }),
+    over ? svg("rect.ex-block-pattern", { ...box, fill: over }) : null,
+    svg("rect.ex-block-edge", { ...box }),
   );
 }

@@ -7,5 +7,5 @@ import type { Dispose, Signal } from "./signal";
 export function choices<T extends string>(name: string, labels: { readonly [choice in T]: string }, chosen: Signal<T>): { readonly element: HTMLElement; readonly end: Dispose } {
   const all = Object.entries<string>(labels).map(([choice, label]) => [choice, button("ex-choice", label, () => (chosen.value = choice as T))] as const);
   const end = chosen.watch(value => all.forEach(([choice, made]) => made.setAttribute("aria-pressed", String(choice === value))));
-  return { element: h("div", { class: "ex-choices", role: "group", "aria-label": name }, ...all.map(([, made]) => made)), end };
+  return { element: h("div.ex-choices", { role: "group", "aria-label": name }, ...all.map(([, made]) => made)), end };
 }

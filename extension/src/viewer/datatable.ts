@@ -29,9 +29,9 @@ const SHOWN = 200;
 export class DataTable<Row> {
   readonly element: HTMLElement;
   readonly #table: HTMLElement;
-  readonly #head = h("tr", {});
-  readonly #body = h("tbody", {});
-  readonly #more = h("div", { class: "ex-more" });
+  readonly #head = h("tr");
+  readonly #body = h("tbody");
+  readonly #more = h("div.ex-more");
   readonly #linked: Linked;
   #rows: readonly Row[] = [];
   #sorted: { readonly column: Column<Row>; readonly down: boolean } | null = null;
@@ -51,9 +51,9 @@ export class DataTable<Row> {
     this.#columns = columns;
     this.#how = how;
     this.#table = h(
-      "table", { class: "ex-table ex-data" }, h("caption", { class: "ex-hidden" }, caption), h("thead", {}, this.#head), this.#body,
+      "table.ex-table.ex-data", h("caption.ex-hidden", caption), h("thead", this.#head), this.#body,
     );
-    this.element = h("div", { class: "ex-wide" }, this.#table, this.#more);
+    this.element = h("div.ex-wide", this.#table, this.#more);
     this.#linked = new Linked(this.element, selection, (_, mark) => {
       const row = this.#rowOf.get(mark);
       if (row !== undefined) this.#how.chosen?.(row);

@@ -5,10 +5,10 @@ import { h, tool } from "./dom";
 /** Opens a modal page; it is gone when it closes. `side`: along the right edge, so that what it is about stays seen. */
 export function openDialog(root: HTMLElement, title: string, side: boolean, ...body: readonly (Node | string)[]): HTMLDialogElement {
   const close = tool("×", "Close", () => dialog.close());
-  const heading = h("h2", {}, title);
+  const heading = h("h2", title);
   const dialog = h(
     "dialog", { class: side ? "ex-dialog ex-side" : "ex-dialog", "aria-label": title },
-    h("header", {}, heading, close), h("div", { class: "ex-dialog-body", tabindex: 0 }, ...body),
+    h("header", heading, close), h("div.ex-dialog-body", { tabindex: 0 }, ...body),
   );
   dialog.addEventListener("close", () => dialog.remove());
   dialog.addEventListener("click", event => {

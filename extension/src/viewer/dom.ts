@@ -2,28 +2,36 @@
 
 type Child = Node | string | null | undefined;
 type Attributes = { readonly [name: string]: string | number | boolean | EventListener | undefined };
+/** "div", or "div.ex-pane.ex-graphs" with classes. */
+type Named<Map> = (keyof Map & string) | `${keyof Map & string}.${string}`;
+type Made<Map, Tag> = Tag extends keyof Map ? Map[Tag] : Tag extends `${infer Name extends keyof Map & string}.${string}` ? Map[Name] : never;
 
-/** An HTML element: attributes by name, `onclick` and such as listeners, true and false for presence. */
-export function h<K extends keyof HTMLElementTagNameMap>(
-  tag: K, attributes: Attributes = {}, ...children: readonly Child[]
-): HTMLElementTagNameMap[K] {
-  return filled(document.createElement(tag), attributes, children);
+/** An HTML element. Attributes, where there are any, come first, by name: `onclick` and such as listeners, true and false
+ * for presence. */
+export function h<Tag extends Named<HTMLElementTagNameMap>>(
+  tag: Tag, first?: Attributes | Child, ...children: readonly Child[]
+): Made<HTMLElementTagNameMap, Tag> {
+  const [name = "", ...looks] = tag.split(".");
+  return filled(document.createElement(name), looks, first, children) as Element as Made<HTMLElementTagNameMap, Tag>;
 }
 
 /** The same for SVG. */
-export function svg<K extends keyof SVGElementTagNameMap>(
-  tag: K, attributes: Attributes = {}, ...children: readonly Child[]
-): SVGElementTagNameMap[K] {
-  return filled(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
+export function svg<Tag extends Named<SVGElementTagNameMap>>(
+  tag: Tag, first?: Attributes | Child, ...children: readonly Child[]
+): Made<SVGElementTagNameMap, Tag> {
+  const [name = "", ...looks] = tag.split(".");
+  return filled(document.createElementNS("http://www.w3.org/2000/svg", name), looks, first, children) as Element as Made<SVGElementTagNameMap, Tag>;
 }
 
-function filled<E extends Element>(element: E, attributes: Attributes, children: readonly Child[]): E {
-  for (const [name, value] of Object.entries(attributes)) {
+function filled(element: Element, looks: readonly string[], first: Attributes | Child, children: readonly Child[]): Element {
+  if (looks.length) element.setAttribute("class", looks.join(" "));
+  const isChild = typeof first === "string" || first instanceof Node;
+  for (const [name, value] of Object.entries(isChild ? {} : (first ?? {}))) {
     if (typeof value === "function") element.addEventListener(name.replace(/^on/, ""), value);
     else if (value === true) element.setAttribute(name, "");
     else if (value !== undefined && value !== false) element.setAttribute(name, String(value));
   }
-  for (const child of children) if (child !== null && child !== undefined) element.append(child);
+  for (const child of isChild ? [first, ...children] : children) if (child !== null && child !== undefined) element.append(child);
   return element;
 }
 

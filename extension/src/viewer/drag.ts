@@ -10,7 +10,7 @@ const EDGE = 0.25;
 export function dragged(handle: HTMLElement, area: HTMLElement, drop: (target: string, place: Place) => void): void {
   handle.addEventListener("pointerdown", down => {
     if (down.button !== 0) return;
-    const mark = h("div", { class: "ex-drop" });
+    const mark = h("div.ex-drop");
     let found: { tab: string; place: Place } | null = null;
     const move = (event: PointerEvent) => {
       if (!mark.isConnected) {

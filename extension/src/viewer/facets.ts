@@ -15,7 +15,7 @@ export class Facets {
 
   constructor(label: string, chosen: Signal<readonly string[]>) {
     this.#chosen = chosen;
-    this.element = h("div", { class: "ex-facets", role: "group", "aria-label": label });
+    this.element = h("div.ex-facets", { role: "group", "aria-label": label });
   }
 
   show(facets: readonly Facet[]): void {
@@ -24,7 +24,7 @@ export class Facets {
       const made = button("ex-facet", each.label, () => this.#toggle(each.id), {
         "data-facet": each.id, "aria-pressed": String(this.#chosen.value.includes(each.id)),
       });
-      made.append(h("span", { class: "ex-count" }, String(each.count)));
+      made.append(h("span.ex-count", String(each.count)));
       return made;
     }));
     if (focused !== undefined) this.element.querySelector<HTMLElement>(`[data-facet="${CSS.escape(focused)}"]`)?.focus();

@@ -28,7 +28,7 @@ export interface Panes {
 const SIDES: readonly [Side, string][] = [["left", "left"], ["right", "right"], ["up", "up"], ["down", "down"]];
 
 export class Grid {
-  readonly element = h("div", { class: "ex-columns" });
+  readonly element = h("div.ex-columns");
   readonly #shown = new Map<string, Shown>();
   /** Which tabs are where: while that stays, a change of sizes moves borders and nothing else. */
   #structure = "";
@@ -108,7 +108,7 @@ export class Grid {
       const cells = column.cells.map(cell => this.#cell(cell.tabs, cell.active));
       const split = new Split(cells, "horizontal", of => of.columns[x]?.cells ?? [], shares => (this.layout.value = withCellShares(this.layout.value, x, shares)));
       this.#splits.push(of => split.size(of));
-      return h("div", { class: "ex-column" }, ...split.elements);
+      return h("div.ex-column", ...split.elements);
     });
     const split = new Split(columns, "vertical", of => of.columns, shares => (this.layout.value = withColumnShares(this.layout.value, shares)));
     this.#splits.push(of => split.size(of));
@@ -130,7 +130,7 @@ export class Grid {
 
   #nothing(): HTMLElement {
     const items = () => this.#addable(undefined);
-    return h("div", { class: "ex-empty" }, h("p", {}, "No pane is open."), menuButton("Add a pane", "Add a pane", items));
+    return h("div.ex-empty", h("p", "No pane is open."), menuButton("Add a pane", "Add a pane", items));
   }
 
   /** Opens a pane when it is first seen, once its place is on the page. */
@@ -148,7 +148,7 @@ export class Grid {
     } catch (error) {
       console.error(error);
       const said = error instanceof Error ? error.message : String(error);
-      panel.replaceChildren(h("p", { class: "ex-hint", role: "alert" }, `${kind.title} could not be shown: ${said}. This is a fault of the viewer; the record is fine.`));
+      panel.replaceChildren(h("p.ex-hint", { role: "alert" }, `${kind.title} could not be shown: ${said}. This is a fault of the viewer; the record is fine.`));
       return { reveal: () => false, exports: () => [], dispose: () => undefined };
     }
   }
@@ -176,7 +176,7 @@ export class Grid {
     const kind = this.#kind(active);
     const title = this.#title(active);
     const tools = h(
-      "div", { class: "ex-tools" },
+      "div.ex-tools",
       menuButton("Add a pane here", "+", () => this.#addable(active)),
       kind ? tool("?", `What ${title} shows`, () => this.#panes.about(kind), "What am I looking at?") : null,
       menuButton("Move, save or close this pane", "⋯", () => this.#actions(active), `${title}: move, save or close`),
@@ -191,8 +191,8 @@ export class Grid {
       return panel;
     });
     return h(
-      "div", { class: "ex-cell", "data-active": active },
-      h("div", { class: "ex-tabbar" }, h("div", { role: "tablist", class: "ex-tabs", "aria-label": "Panes" }, ...buttons), tools),
+      "div.ex-cell", { "data-active": active },
+      h("div.ex-tabbar", h("div.ex-tabs", { role: "tablist", "aria-label": "Panes" }, ...buttons), tools),
       ...panels,
     );
   }

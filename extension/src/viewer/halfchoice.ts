@@ -13,7 +13,7 @@ export interface Looked {
 
 export class HalfChoice {
   /** Hidden where there is but one half. */
-  readonly element = h("div", { class: "ex-choices", role: "group", "aria-label": "Half" });
+  readonly element = h("div.ex-choices", { role: "group", "aria-label": "Half" });
   readonly #found = new Signal<Looked | null>(null);
   readonly #wanted = new Signal("");
   readonly #disposers: Dispose[];

@@ -18,7 +18,7 @@ const KEYS: readonly (readonly [keys: string, what: string])[] = [
 ];
 
 export function helpPage(): HTMLElement {
-  const rows = KEYS.map(([keys, what]) => h("tr", {}, h("td", {}, h("kbd", {}, keys)), h("td", {}, what)));
-  const head = h("tr", {}, h("th", {}, "Keys"), h("th", {}, "What they do"));
-  return h("table", { class: "ex-table" }, h("thead", {}, head), h("tbody", {}, ...rows));
+  const rows = KEYS.map(([keys, what]) => h("tr", h("td", h("kbd", keys)), h("td", what)));
+  const head = h("tr", h("th", "Keys"), h("th", "What they do"));
+  return h("table.ex-table", h("thead", head), h("tbody", ...rows));
 }

@@ -27,7 +27,7 @@ export function openMenu(anchor: HTMLElement, label: string, items: readonly Ite
       role: "menuitem", tabindex: -1, "aria-disabled": unavailable === undefined ? undefined : "true", title: unavailable,
     });
   });
-  const menu = h("div", { role: "menu", popover: "auto", class: "ex-menu", "aria-label": label }, ...rows);
+  const menu = h("div.ex-menu", { role: "menu", popover: "auto", "aria-label": label }, ...rows);
   menu.addEventListener("keydown", event => {
     const at = rows.indexOf(document.activeElement as HTMLButtonElement);
     const to = { ArrowDown: at + 1, ArrowUp: at - 1 + rows.length, Home: 0, End: rows.length - 1 }[event.key];

@@ -115,5 +115,5 @@ function prepared(root: HTMLElement): void {
 }
 
 function refuse(root: HTMLElement, problem: Error): undefined {
-  root.replaceChildren(h("div", { class: "ex-empty", role: "note" }, h("h1", {}, "This record cannot be shown"), h("p", {}, problem.message)));
+  root.replaceChildren(h("div.ex-empty", { role: "note" }, h("h1", "This record cannot be shown"), h("p", problem.message)));
 }

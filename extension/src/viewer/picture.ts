@@ -17,7 +17,7 @@ const WAYS: { readonly [shown in Shown]: string } = { drawing: "Drawing", table:
 
 export class Picture<Row> {
   readonly element: HTMLElement;
-  readonly #canvas = h("div", { class: "ex-canvas" });
+  readonly #canvas = h("div.ex-canvas");
   readonly #choices: HTMLElement;
   readonly #linked: Linked;
   readonly #disposers: Dispose[] = [];
@@ -42,8 +42,8 @@ export class Picture<Row> {
     const { element, end } = choices(`${title}: shown as`, WAYS, shown);
     this.#choices = element;
     this.element = h(
-      "section", { class: "ex-picture" },
-      h("header", {}, h("h2", {}, title), ...tools, this.#choices),
+      "section.ex-picture",
+      h("header", h("h2", title), ...tools, this.#choices),
       this.#canvas, table.element,
     );
     const observer = new ResizeObserver(() => this.#fit());

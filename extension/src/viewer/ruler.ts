@@ -6,7 +6,7 @@ const WIDTH = 8;
 const LEAST = 2;
 
 export class Ruler {
-  readonly element = h("canvas", { class: "ex-ruler", width: WIDTH, "aria-hidden": "true" });
+  readonly element = h("canvas.ex-ruler", { width: WIDTH, "aria-hidden": "true" });
   #lines: readonly number[] = [];
   #of = 1;
   readonly #sized = new ResizeObserver(() => this.#draw());

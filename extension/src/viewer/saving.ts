@@ -38,7 +38,7 @@ export class Saving {
   #save(name: string, mime: string, make: () => Promise<string | Blob>): void {
     void make().then(
       contents => this.#host.download(name, mime, contents),
-      (error: unknown) => openDialog(this.#root, `${name} could not be made`, false, h("p", {}, error instanceof Error ? error.message : String(error))),
+      (error: unknown) => openDialog(this.#root, `${name} could not be made`, false, h("p", error instanceof Error ? error.message : String(error))),
     );
   }
 }

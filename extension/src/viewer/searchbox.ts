@@ -23,13 +23,13 @@ export class SearchBox {
   constructor(name: string, record: Readable<RecordData>, chosen: (entry: Entry) => void) {
     this.#name = name;
     this.#chosen = chosen;
-    this.#input = h("input", {
-      type: "search", class: "ex-search", placeholder: "Search all panes  ( / )", role: "combobox", "aria-label": "Search all panes",
+    this.#input = h("input.ex-search", {
+      type: "search", placeholder: "Search all panes  ( / )", role: "combobox", "aria-label": "Search all panes",
       "aria-expanded": "false", "aria-controls": `${name}-found`, "aria-autocomplete": "list", autocomplete: "off", spellcheck: "false",
     });
-    this.#list = h("div", { id: `${name}-found`, role: "listbox", class: "ex-found", popover: "manual", "aria-label": "Found" });
-    this.#said = h("span", { class: "ex-hidden", role: "status" });
-    this.element = h("div", { class: "ex-searchbox" }, this.#input, this.#list, this.#said);
+    this.#list = h("div.ex-found", { id: `${name}-found`, role: "listbox", popover: "manual", "aria-label": "Found" });
+    this.#said = h("span.ex-hidden", { role: "status" });
+    this.element = h("div.ex-searchbox", this.#input, this.#list, this.#said);
     this.#unwatch = record.watch(() => (this.#search = null));
     this.#input.addEventListener("input", () => this.#show(record.value));
     this.#input.addEventListener("focus", () => this.#show(record.value));
@@ -55,19 +55,19 @@ export class SearchBox {
     const options: (readonly [HTMLElement, Entry])[] = [];
     const shown = groups.map(group => {
       const rows = group.entries.map(entry => {
-        const row = h("div", { role: "option", class: "ex-hit", id: `${this.#name}-hit-${options.length}`, "aria-selected": "false" },
-          h("span", { class: "ex-hit-label" }, entry.label), h("span", { class: "ex-hit-detail" }, entry.detail));
+        const row = h("div.ex-hit", { role: "option", id: `${this.#name}-hit-${options.length}`, "aria-selected": "false" },
+          h("span.ex-hit-label", entry.label), h("span.ex-hit-detail", entry.detail));
         row.addEventListener("click", () => this.#choose(entry));
         options.push([row, entry]);
         return row;
       });
       const more = group.found - rows.length;
       const head = `${group.name} (${group.found.toLocaleString("en")}${more > 0 ? `, first ${rows.length}` : ""})`;
-      return h("div", { role: "group", "aria-label": head }, h("div", { class: "ex-hit-head", "aria-hidden": "true" }, head), ...rows);
+      return h("div", { role: "group", "aria-label": head }, h("div.ex-hit-head", { "aria-hidden": "true" }, head), ...rows);
     });
     const total = sum(groups, group => group.found);
     this.#said.textContent = total === 0 ? "Nothing found" : count(total, "hit");
-    const nothing = h("div", { role: "option", "aria-disabled": "true", "aria-selected": "false", class: "ex-hint" }, `Nothing in this record holds “${query}”.`);
+    const nothing = h("div.ex-hint", { role: "option", "aria-disabled": "true", "aria-selected": "false" }, `Nothing in this record holds “${query}”.`);
     this.#list.replaceChildren(...(total === 0 ? [nothing] : shown));
     this.#options = options;
     this.#at = -1;

@@ -63,8 +63,8 @@ export class Shell {
       else this.show(entry.pane, entry.what);
     });
     const layout = new Signal(this.#firstLayout());
-    const header = h("header", { class: "ex-header" });
-    const body = h("div", { class: "ex-body" }, this.#stages.element);
+    const header = h("header.ex-header");
+    const body = h("div.ex-body", this.#stages.element);
     const trail = new Trail(context);
     root.replaceChildren(header, status.element, body, trail.element);
     this.#grid = new Grid(body, this.#name, layout, {
@@ -156,10 +156,10 @@ export class Shell {
       return;
     }
     header.replaceChildren(
-      h("div", { class: "ex-title" }, ...titleOf(record)),
+      h("div.ex-title", ...titleOf(record)),
       this.#search.element,
       h(
-        "div", { class: "ex-tools" },
+        "div.ex-tools",
         menuButton("Add a pane", "+ Pane", () => this.#paneItems()),
         menuButton("Save as a file", "Save", () => this.#saveItems()),
         button("ex-button", "Reasons", () => this.#reason(""), { title: "The catalogue of reasons" }),
@@ -180,11 +180,11 @@ export class Shell {
   #about(kind: PaneKind): void {
     const { text, paper, stock } = kind.about;
     const facts = h(
-      "dl", { class: "ex-facts" },
-      ...(paper ? [h("dt", {}, "In the PyTorch 2 paper"), h("dd", {}, paper)] : []),
-      ...(stock ? [h("dt", {}, "In stock torch"), h("dd", {}, stock)] : []),
+      "dl.ex-facts",
+      ...(paper ? [h("dt", "In the PyTorch 2 paper"), h("dd", paper)] : []),
+      ...(stock ? [h("dt", "In stock torch"), h("dd", stock)] : []),
     );
-    openDialog(this.#root, `${kind.title}: what am I looking at?`, true, h("p", {}, text), facts);
+    openDialog(this.#root, `${kind.title}: what am I looking at?`, true, h("p", text), facts);
   }
 
   #reason(code: string): void {
@@ -244,9 +244,9 @@ export class Shell {
 
 function titleOf(record: RecordData): HTMLElement[] {
   return [
-    h("h1", {}, record.title),
-    h("span", { class: "ex-badge", title: "The compiler that made this" }, record.engine),
-    h("span", { class: "ex-badge", title: "The machine that code was generated for" }, record.target),
+    h("h1", record.title),
+    h("span.ex-badge", { title: "The compiler that made this" }, record.engine),
+    h("span.ex-badge", { title: "The machine that code was generated for" }, record.target),
   ];
 }
 

@@ -46,8 +46,8 @@ export class Split {
   }
 
   #border(at: number): HTMLElement {
-    const border = h("div", {
-      role: "separator", class: "ex-splitter", tabindex: 0, "aria-orientation": this.#orientation,
+    const border = h("div.ex-splitter", {
+      role: "separator", tabindex: 0, "aria-orientation": this.#orientation,
       "aria-label": this.#across ? "Border between columns" : "Border between rows", "aria-valuemin": 0, "aria-valuemax": 100, "aria-valuenow": 50,
     });
     border.addEventListener("keydown", event => {

@@ -12,9 +12,9 @@ import { type Branch, changeOf, compileTree, fittingPane, halfName } from "./sta
 
 export class StageList {
   readonly element: HTMLElement;
-  readonly #tree = h("div", { role: "tree", class: "ex-tree", "aria-label": "Compiles" });
-  readonly list = h("div", { role: "listbox", class: "ex-stages", "aria-label": "Stages", tabindex: 0 });
-  readonly #heading = h("div", { class: "ex-stages-head" });
+  readonly #tree = h("div.ex-tree", { role: "tree", "aria-label": "Compiles" });
+  readonly list = h("div.ex-stages", { role: "listbox", "aria-label": "Stages", tabindex: 0 });
+  readonly #heading = h("div.ex-stages-head");
   readonly #disposers: Dispose[] = [];
   readonly #name: string;
   readonly #unchanged: Signal<boolean>;
@@ -26,7 +26,7 @@ export class StageList {
     this.#activity = activity;
     this.#name = name;
     this.#unchanged = unchanged;
-    this.element = h("nav", { class: "ex-nav", "aria-label": "Compiles and stages" }, this.#tree, this.#heading, this.list);
+    this.element = h("nav.ex-nav", { "aria-label": "Compiles and stages" }, this.#tree, this.#heading, this.list);
     const render = () => this.#render();
     this.#disposers.push(context.model.record.watch(render), context.compile.watch(render), unchanged.watch(render), activity.watch(render));
     this.#disposers.push(context.stage.watch(() => this.#mark()));
@@ -65,15 +65,15 @@ export class StageList {
     const toggle = button("ex-link", shown ? `hide ${same} unchanged` : `${same} unchanged`, () => (this.#unchanged.value = !shown), {
       "aria-pressed": String(shown), title: "Passes that left the graph as it was",
     });
-    this.#heading.replaceChildren(h("span", {}, "Stages"), ...(same > 0 ? [toggle] : []));
+    this.#heading.replaceChildren(h("span", "Stages"), ...(same > 0 ? [toggle] : []));
     const total = Math.max(...stages.map(each => each.seconds), 1e-9);
     this.list.replaceChildren(...this.#visible.map(stage => this.#option(compile as CompileData, stage, total)));
     const running = this.#activity.value;
     if (running?.stage && running.compile === this.#context.compile.value) {
-      this.list.append(h("div", { role: "option", "aria-disabled": "true", "aria-selected": "false", class: "ex-stage ex-running" },
-        h("span", { class: "ex-stage-name" }, `${running.stage} …`), h("span", { class: "ex-stage-time" }, "running")));
+      this.list.append(h("div.ex-stage.ex-running", { role: "option", "aria-disabled": "true", "aria-selected": "false" },
+        h("span.ex-stage-name", `${running.stage} …`), h("span.ex-stage-time", "running")));
     } else if (stages.length === 0) {
-      this.list.append(h("div", { role: "option", "aria-disabled": "true", "aria-selected": "false", class: "ex-hint" }, "No stage has ended yet."));
+      this.list.append(h("div.ex-hint", { role: "option", "aria-disabled": "true", "aria-selected": "false" }, "No stage has ended yet."));
     }
     this.#mark();
   }
@@ -93,9 +93,9 @@ export class StageList {
         id: this.#optionId(stage), "data-stage": stage.id, title: stage.error || spoken || undefined,
         onclick: () => this.#select(stage, true),
       },
-      h("span", { class: "ex-stage-name" }, stage.name),
-      h("span", { class: "ex-stage-note" }, phrase(notes, " ")),
-      h("span", { class: "ex-stage-time" }, seconds(stage.seconds)),
+      h("span.ex-stage-name", stage.name),
+      h("span.ex-stage-note", phrase(notes, " ")),
+      h("span.ex-stage-time", seconds(stage.seconds)),
     );
   }
 
@@ -145,7 +145,7 @@ export class StageList {
         role: "treeitem", class: `ex-branch ${style}`, "aria-level": level, "aria-selected": String(selected), tabindex: selected ? 0 : -1,
         "aria-expanded": branch.children.length > 0 && style === "" ? "true" : undefined,
         style: `padding-left: ${level * 0.75 - 0.25}rem`, onclick: run,
-      }, h("span", {}, text), h("span", { class: "ex-stage-note" }, extra));
+      }, h("span", text), h("span.ex-stage-note", extra));
     const open = () => (this.#context.compile.value = compile.id);
     const breakItems = breaks.map(title =>
       item(`⤶ break: ${title}`, "", () => {

@@ -10,7 +10,7 @@ const TICK = 100;
 const SIGNS = { failed: "✗", warned: "⚠", told: "ℹ" } as const;
 
 export function notice(kind: keyof typeof SIGNS, title: string, text: string, ...more: readonly HTMLElement[]): HTMLElement {
-  return h("div", { class: `ex-notice ex-${kind}`, role: "note" }, h("strong", {}, `${SIGNS[kind]} ${title}`), h("span", {}, text), ...more);
+  return h("div", { class: `ex-notice ex-${kind}`, role: "note" }, h("strong", `${SIGNS[kind]} ${title}`), h("span", text), ...more);
 }
 
 /** What a record says was left out of it. */
@@ -19,10 +19,10 @@ export function notesOf(record: RecordData, of = "this record"): HTMLElement[] {
 }
 
 export class Status {
-  readonly element = h("div", { class: "ex-status" });
-  readonly #activity = h("div", { class: "ex-activity" });
-  readonly #spoken = h("span", { class: "ex-hidden", role: "status" });
-  readonly #notices = h("div", { class: "ex-notices" });
+  readonly element = h("div.ex-status");
+  readonly #activity = h("div.ex-activity");
+  readonly #spoken = h("span.ex-hidden", { role: "status" });
+  readonly #notices = h("div.ex-notices");
   readonly #disposers: Dispose[] = [];
   #timer: ReturnType<typeof setInterval> | undefined;
   readonly #context: Context;
@@ -49,10 +49,10 @@ export class Status {
     this.#activity.hidden = activity === null;
     this.#spoken.textContent = activity ? doing(activity) : "";
     if (!activity) return;
-    const elapsed = h("span", { class: "ex-elapsed" });
+    const elapsed = h("span.ex-elapsed");
     const live = this.#context.host.live.value;
     const stop = live && button("ex-button", "Stop", () => (this.#follower.abilities.value?.stop ? live.send({ type: "stop" }) : live.interrupt()));
-    this.#activity.replaceChildren(h("span", { class: "ex-spinner", "aria-hidden": "true" }), doing(activity), elapsed, ...(stop ? [stop] : []));
+    this.#activity.replaceChildren(h("span.ex-spinner", { "aria-hidden": "true" }), doing(activity), elapsed, ...(stop ? [stop] : []));
     const tick = () => (elapsed.textContent = `for ${((performance.now() - activity.since) / 1000).toFixed(1)} s`);
     tick();
     this.#timer = setInterval(tick, TICK);

@@ -382,6 +382,6 @@ class Marks extends GutterMarker {
   }
 
   override toDOM(): Node {
-    return h("span", {}, ...this.#marks.map(({ text, title, style }) => h("span", { class: `ex-mark ${style}`, title }, text)));
+    return h("span", ...this.#marks.map(({ text, title, style }) => h("span", { class: `ex-mark ${style}`, title }, text)));
   }
 }

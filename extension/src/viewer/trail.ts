@@ -11,7 +11,7 @@ import type { Dispose } from "./signal";
 const MOST_NAMED = 8;
 
 export class Trail {
-  readonly element = h("footer", { class: "ex-trail" });
+  readonly element = h("footer.ex-trail");
   readonly #disposers: Dispose[];
   readonly #context: Context;
 
@@ -31,7 +31,7 @@ export class Trail {
     const what = hovered.value ?? pinned.value;
     const free = button("ex-link", "unpin (Esc)", () => (pinned.value = null));
     if (what === null) {
-      this.element.replaceChildren(h("span", { class: "ex-hint-inline" }, "Hover over anything to see what caused it and what it became; click to pin."));
+      this.element.replaceChildren(h("span.ex-hint-inline", "Hover over anything to see what caused it and what it became; click to pin."));
       return;
     }
     const links = this.#context.model.links.value;
@@ -42,11 +42,11 @@ export class Trail {
       button("ex-link", `in ${id}`, () => (this.#context.compile.value = id)));
     const guessed = links.inferred(what);
     this.element.replaceChildren(
-      h("strong", {}, nameOf(what, files)),
-      h("span", {}, causes),
-      h("span", { class: "ex-trail-effects" }, effects, ...go.flatMap(each => [" ", each])),
-      ...(guessed ? [h("em", {}, `link inferred: ${guessed}`)] : []),
-      ...(pinned.value === null ? [] : [h("span", { class: "ex-trail-pin" }, pinned.value === what ? "pinned " : `pinned: ${nameOf(pinned.value, files)} `, free)]),
+      h("strong", nameOf(what, files)),
+      h("span", causes),
+      h("span.ex-trail-effects", effects, ...go.flatMap(each => [" ", each])),
+      ...(guessed ? [h("em", `link inferred: ${guessed}`)] : []),
+      ...(pinned.value === null ? [] : [h("span.ex-trail-pin", pinned.value === what ? "pinned " : `pinned: ${nameOf(pinned.value, files)} `, free)]),
     );
   }
 }

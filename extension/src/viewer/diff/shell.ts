@@ -26,20 +26,20 @@ export class DiffShell {
     const name = `ex-diff-page${++mounted}`;
     const pairs = compilePairs(before, after);
     const wishes = { mode: this.#kept<string>("diff.mode", root.clientWidth < NARROW ? "unified" : "split"), folded: this.#kept<boolean>("diff.folded", false) };
-    const chooser = h("select", { class: "ex-select", "aria-label": "Compiles compared" }, ...pairs.map((pair, n) =>
+    const chooser = h("select.ex-select", { "aria-label": "Compiles compared" }, ...pairs.map((pair, n) =>
       h("option", { value: n }, `${pair.before ? `${pair.before.id} ${pair.before.title}` : "nothing"} → ${pair.after ? `${pair.after.id} ${pair.after.title}` : "nothing"}`)));
     const [old, fresh] = before.title === after.title ? [`${before.title} (before)`, `${after.title} (after)`] : [before.title, after.title];
-    const badge = (record: RecordData) => h("span", { class: "ex-badge" }, phrase([record.engine, record.target], " · "));
+    const badge = (record: RecordData) => h("span.ex-badge", phrase([record.engine, record.target], " · "));
     const header = h(
-      "header", { class: "ex-header" },
-      h("div", { class: "ex-title" }, h("h1", {}, `${old} → ${fresh}`), badge(before), badge(after)), pairs.length > 1 ? chooser : null,
-      h("div", { class: "ex-tools" }, menuButton("Save as a file", "Save", () => (this.#view?.exports() ?? []).map(each => ({
+      "header.ex-header",
+      h("div.ex-title", h("h1", `${old} → ${fresh}`), badge(before), badge(after)), pairs.length > 1 ? chooser : null,
+      h("div.ex-tools", menuButton("Save as a file", "Save", () => (this.#view?.exports() ?? []).map(each => ({
         label: `${each.name}.${each.kind}`,
         run: () => void each.make().then(contents => host.download(`${each.name}.${each.kind}`, "text/plain", contents)),
       })))),
     );
-    const body = h("div", { class: "ex-body" });
-    root.replaceChildren(header, h("div", { class: "ex-status" }, ...notesOf(before, old), ...notesOf(after, fresh)), body);
+    const body = h("div.ex-body");
+    root.replaceChildren(header, h("div.ex-status", ...notesOf(before, old), ...notesOf(after, fresh)), body);
     const show = () => {
       this.#view?.dispose();
       const pair = pairs[Number(chooser.value || 0)] ?? {};

@@ -36,9 +36,9 @@ interface Side extends Version {
 
 export class DiffView {
   readonly element: HTMLElement;
-  readonly #list = h("div", { role: "listbox", class: "ex-stages", tabindex: 0, "aria-label": "Stages compared" });
+  readonly #list = h("div.ex-stages", { role: "listbox", tabindex: 0, "aria-label": "Stages compared" });
   readonly #heading = h("span", { role: "status" });
-  readonly #texts = h("div", { class: "ex-diff-texts" });
+  readonly #texts = h("div.ex-diff-texts");
   readonly #sides: readonly [Side, Side];
   readonly #stages: readonly StagePair[];
   readonly #chosen = new Signal(-1);
@@ -63,10 +63,10 @@ export class DiffView {
     const step = (by: number, glyph: string, label: string) =>
       tool(glyph, label, () => this.#step(by));
     this.element = h(
-      "div", { class: "ex-diff" },
-      h("div", { class: "ex-diff-list" }, this.#list),
-      h("div", { class: "ex-pane" },
-        h("div", { class: "ex-bar" }, this.#heading, h("div", { class: "ex-tools" }, step(-1, "↑", "Previous difference"), step(1, "↓", "Next difference"), mode, fold)),
+      "div.ex-diff",
+      h("div.ex-diff-list", this.#list),
+      h("div.ex-pane",
+        h("div.ex-bar", this.#heading, h("div.ex-tools", step(-1, "↑", "Previous difference"), step(1, "↓", "Next difference"), mode, fold)),
         this.#texts),
     );
     this.#disposers.push(
@@ -116,7 +116,7 @@ export class DiffView {
         role: "option", id: `${this.#name}-pair-${n}`, class: `ex-stage ex-diff-${state.replace(" ", "-")}`, "data-n": n, title: times || undefined,
         onclick: () => (this.#chosen.value = n),
       },
-      h("span", { class: "ex-stage-name" }, name), h("span", { class: "ex-stage-time" }, marks[state] ?? ""), h("span", { class: "ex-stage-note" }, half),
+      h("span.ex-stage-name", name), h("span.ex-stage-time", marks[state] ?? ""), h("span.ex-stage-note", half),
     );
   }
 
@@ -180,8 +180,8 @@ export class DiffView {
   }
 
   #column(side: Side, rows: readonly Row[], stage: StagePair, name = side.name): [HTMLElement, TextView] {
-    const body = h("div", { class: "ex-body-text" });
-    const box = h("section", { class: "ex-diff-column", "aria-label": name }, h("h2", {}, name), body);
+    const body = h("div.ex-body-text");
+    const box = h("section.ex-diff-column", { "aria-label": name }, h("h2", name), body);
     const view = new TextView(body, side);
     view.show({ rows, language: this.#language(stage), label: `${stage.id} of ${name}` });
     return [box, view];
@@ -203,9 +203,9 @@ export class DiffView {
     const differing = this.#stages.filter(each => differs(each)).length;
     this.#heading.textContent = `${differing} of ${count(this.#stages.length, "stage")} differ`;
     const rows = facts(before.record, after.record).map(([name, old, fresh]) =>
-      h("tr", { class: old === fresh ? "" : "ex-differs" }, h("th", { scope: "row" }, name), h("td", {}, old), h("td", {}, fresh), h("td", {}, old === fresh ? "" : "≠")));
-    const head = h("tr", {}, h("th", {}, ""), h("th", {}, before.name), h("th", {}, after.name), h("th", {}, ""));
-    this.#texts.replaceChildren(h("div", { class: "ex-cards", tabindex: 0, role: "region", "aria-label": "Summary" }, h("table", { class: "ex-table" }, h("thead", {}, head), h("tbody", {}, ...rows))));
+      h("tr", { class: old === fresh ? "" : "ex-differs" }, h("th", { scope: "row" }, name), h("td", old), h("td", fresh), h("td", old === fresh ? "" : "≠")));
+    const head = h("tr", h("th", ""), h("th", before.name), h("th", after.name), h("th", ""));
+    this.#texts.replaceChildren(h("div.ex-cards", { tabindex: 0, role: "region", "aria-label": "Summary" }, h("table.ex-table", h("thead", head), h("tbody", ...rows))));
   }
 
   #asText(stage: StagePair): string {

@@ -18,7 +18,7 @@ const OPERATIONS = "Operations";
 export class MethodColumn {
   readonly element: HTMLElement;
   readonly #choices: HTMLElement;
-  readonly #body = h("div", { class: "ex-body-text" });
+  readonly #body = h("div.ex-body-text");
   readonly #names: readonly string[];
   readonly #method: MethodData;
   readonly #shared: Shared;
@@ -28,17 +28,17 @@ export class MethodColumn {
   constructor(method: MethodData, shared: Shared, close: () => void) {
     this.#method = method;
     this.#shared = shared;
-    this.#choices = h("div", { class: "ex-choices", role: "group", "aria-label": `${method.name}: shown` });
+    this.#choices = h("div.ex-choices", { role: "group", "aria-label": `${method.name}: shown` });
     const views = (method.views ?? []).map(each => each.title);
     const operations = method.name === EAGER && shared.data.operations?.length ? [OPERATIONS] : [];
     this.#names = [...operations, ...views, ABOUT];
     this.#chosen = this.#names[0] ?? ABOUT;
     this.element = h(
-      "section", { class: "ex-column", "aria-label": method.name },
-      h("div", { class: "ex-bar" },
-        h("h2", {}, method.name), this.#choices,
-        h("div", { class: "ex-tools" }, button("ex-button", "×", close, { "aria-label": `Close ${method.name}`, title: "Close" }))),
-      h("div", { class: "ex-facts-line" }, summary(method)),
+      "section.ex-column", { "aria-label": method.name },
+      h("div.ex-bar",
+        h("h2", method.name), this.#choices,
+        h("div.ex-tools", button("ex-button", "×", close, { "aria-label": `Close ${method.name}`, title: "Close" }))),
+      h("div.ex-facts-line", summary(method)),
       this.#body,
     );
     this.#render();
@@ -79,7 +79,7 @@ export class MethodColumn {
       this.#shown.show({ rows: textRows(view.text, model.palette.value), language: view.text.language ?? "text", label: `${view.title} of ${this.#method.name}` });
     } else if (this.#chosen === OPERATIONS) {
       this.#shown = operationTable(data, selection, files);
-      this.#body.append(h("div", { class: "ex-m-scroll", tabindex: 0, role: "region", "aria-label": "Eager's operations" }, this.#shown.element));
+      this.#body.append(h("div.ex-m-scroll", { tabindex: 0, role: "region", "aria-label": "Eager's operations" }, this.#shown.element));
     } else {
       this.#body.append(this.#about());
     }
@@ -88,7 +88,7 @@ export class MethodColumn {
   #about(): HTMLElement {
     const method = this.#method;
     const made = !outcome(method);
-    const code = (text: string) => h("pre", { class: "ex-m-said" }, text);
+    const code = (text: string) => h("pre.ex-m-said", text);
     const facts: [name: string, what: (Node | string)[]][] = [
       ["how it captures", [method.how]],
       ["not here", method.missing ? [method.missing] : []],
@@ -103,9 +103,9 @@ export class MethodColumn {
       ["saved", method.saved ? [method.saved] : []],
       ["to load it", method.runs_without_python ? [method.runs_without_python] : []],
     ];
-    const list = facts.filter(([, what]) => what.length > 0).flatMap(([name, what]) => [h("dt", {}, name), h("dd", {}, ...what)]);
+    const list = facts.filter(([, what]) => what.length > 0).flatMap(([name, what]) => [h("dt", name), h("dd", ...what)]);
     const cards = this.#shared.data.inputs.flatMap(input => this.#card(input));
-    return h("div", { class: "ex-cards", tabindex: 0, role: "region", "aria-label": `About ${method.name}` }, h("dl", { class: "ex-facts ex-m-facts" }, ...list), ...cards);
+    return h("div.ex-cards", { tabindex: 0, role: "region", "aria-label": `About ${method.name}` }, h("dl.ex-facts.ex-m-facts", ...list), ...cards);
   }
 
   #card(input: TriedInputData): HTMLElement[] {
@@ -113,10 +113,10 @@ export class MethodColumn {
     if (!verdict) return [];
     const error = verdict.error ? `largest difference ${verdict.error.toPrecision(3)}` : "";
     const facts = [["the input", `${input.change}: ${input.arguments}`], ["eager gives", input.expected ?? ""], ["this", phrase([verdict.detail, error], "; ")]] as const;
-    const rows = facts.filter(([, what]) => what).flatMap(([name, what]) => [h("dt", {}, name), h("dd", {}, what)]);
+    const rows = facts.filter(([, what]) => what).flatMap(([name, what]) => [h("dt", name), h("dd", what)]);
     return [h(
       "section", { class: `ex-card ex-m-card-${verdict.answer.replace(" ", "-")}`, "data-input": input.name, tabindex: -1 },
-      h("h3", {}, `${told(verdict)}: ${input.name}`), h("dl", { class: "ex-facts" }, ...rows),
+      h("h3", `${told(verdict)}: ${input.name}`), h("dl.ex-facts", ...rows),
     )];
   }
 }

@@ -37,7 +37,7 @@ export class MethodsShell {
   readonly #host: Host;
   readonly #shared: Shared;
   readonly #shown: Signal<readonly string[]>;
-  readonly #columns = h("div", { class: "ex-columns" });
+  readonly #columns = h("div.ex-columns");
   readonly #open = new Map<string, MethodColumn>();
   readonly #disposers: Dispose[] = [];
 
@@ -60,8 +60,8 @@ export class MethodsShell {
       },
     });
     const [program, source] = programColumn(this.#shared);
-    const [body, sized] = this.#stacked(verdictsPart(table, data.timing ?? ""), h("div", { class: "ex-cell" }, this.#columns));
-    const notice = damage ? h("div", { class: "ex-notice ex-warned", role: "note" }, h("strong", {}, "⚠ Left out, since it is damaged:"), h("span", {}, damage)) : null;
+    const [body, sized] = this.#stacked(verdictsPart(table, data.timing ?? ""), h("div.ex-cell", this.#columns));
+    const notice = damage ? h("div.ex-notice.ex-warned", { role: "note" }, h("strong", "⚠ Left out, since it is damaged:"), h("span", damage)) : null;
     root.replaceChildren(this.#header(table), ...(notice ? [notice] : []), body);
     const key = (event: KeyboardEvent) => this.#key(event);
     root.addEventListener("keydown", key);
@@ -86,10 +86,10 @@ export class MethodsShell {
     const items = () => [
       ...saving.whole(data, "comparison", "methods.json"), ...saving.items([verdicts, ...[...this.#open.values()].flatMap(each => each.exports())]),
     ];
-    const versions = Object.entries(data.environment).filter(([name]) => VERSIONS.includes(name)).map(([name, value]) => h("span", { class: "ex-badge" }, `${name} ${value}`));
+    const versions = Object.entries(data.environment).filter(([name]) => VERSIONS.includes(name)).map(([name, value]) => h("span.ex-badge", `${name} ${value}`));
     return h(
-      "header", { class: "ex-header" }, h("div", { class: "ex-title" }, h("h1", {}, data.title), ...versions),
-      h("div", { class: "ex-tools" }, menuButton("Save as a file", "Save", items)),
+      "header.ex-header", h("div.ex-title", h("h1", data.title), ...versions),
+      h("div.ex-tools", menuButton("Save as a file", "Save", items)),
     );
   }
 
@@ -98,7 +98,7 @@ export class MethodsShell {
     const share = Math.min(0.5, ((this.#shared.data.methods.length + 3) * ROW_PIXELS) / Math.max(this.#root.clientHeight, 1));
     const rows = new Signal(withCellShares(layoutOf([["verdicts"], ["methods"]]), 0, [share, 1 - share]));
     const split = new Split([top, bottom], "horizontal", of => of.columns[0]?.cells ?? [], shares => (rows.value = withCellShares(rows.value, 0, shares)));
-    return [h("div", { class: "ex-column ex-m-rows" }, ...split.elements), rows.watch(layout => split.size(layout))];
+    return [h("div.ex-column.ex-m-rows", ...split.elements), rows.watch(layout => split.size(layout))];
   }
 
   #key(event: KeyboardEvent): void {
@@ -141,15 +141,15 @@ export class MethodsShell {
 }
 
 function verdictsPart(table: DataTable<MethodData>, timing: string): HTMLElement {
-  const said = h("p", { class: "ex-hint" }, timing ? `${LEGEND} Times: ${timing}.` : LEGEND);
-  return h("div", { class: "ex-cell ex-m-verdicts" }, h("div", { class: "ex-m-scroll", tabindex: 0, role: "region", "aria-label": "Verdicts" }, table.element, said));
+  const said = h("p.ex-hint", timing ? `${LEGEND} Times: ${timing}.` : LEGEND);
+  return h("div.ex-cell.ex-m-verdicts", h("div.ex-m-scroll", { tabindex: 0, role: "region", "aria-label": "Verdicts" }, table.element, said));
 }
 
 function programColumn(shared: Shared): readonly [HTMLElement, TextView] {
   const { data, model } = shared;
-  const text = h("div", { class: "ex-body-text" });
+  const text = h("div.ex-body-text");
   const view = new TextView(text, shared);
   view.show({ rows: sourceRows(data, model.palette.value), language: "python", label: "The program" });
   const said = data.sources.length ? "Hover over a line, or pin it by a click, to see what each method made of it." : "Its source is not known.";
-  return [h("section", { class: "ex-column", "aria-label": "The program" }, h("div", { class: "ex-bar" }, h("h2", {}, "Program")), h("div", { class: "ex-facts-line" }, said), text), view];
+  return [h("section.ex-column", { "aria-label": "The program" }, h("div.ex-bar", h("h2", "Program")), h("div.ex-facts-line", said), text), view];
 }

@@ -20,7 +20,7 @@ export const breaks: PaneKind = {
     stock: "torch._dynamo.explain(f)(x); TORCH_LOGS=\"graph_breaks\".",
   },
   open(into: HTMLElement, context: Context): Pane {
-    const body = h("div", { class: "ex-cards", tabindex: 0, role: "region", "aria-label": "Graph breaks" });
+    const body = h("div.ex-cards", { tabindex: 0, role: "region", "aria-label": "Graph breaks" });
     into.append(body);
     const cards = new Map<string, HTMLElement>();
     const render = () => {
@@ -57,15 +57,15 @@ function content(context: Context, cards: Map<string, HTMLElement>): HTMLElement
     : captured.length > 0 ? "No graph break: every captured function is one graph." : "No capture has ended, so nothing is known of graph breaks.";
   const python = record.coverage.python ?? [];
   return [
-    h("h2", {}, heading),
+    h("h2", heading),
     ...found.map(([compile, each]) => {
       const made = card(context, compile, each, compile.id === chosen);
       cards.set(key(compile.id, each.instruction), made);
       return made;
     }),
     ...record.compiles.filter(each => each.fallback).map(compile => fallbackCard(context, compile)),
-    h("h2", {}, python.length ? "Ran in Python, outside all graphs" : "Nothing ran in Python outside the graphs"),
-    h("ul", { class: "ex-list" }, ...python.map(each => h("li", {}, h("code", {}, context.model.files.value.inText(each))))),
+    h("h2", python.length ? "Ran in Python, outside all graphs" : "Nothing ran in Python outside the graphs"),
+    h("ul.ex-list", ...python.map(each => h("li", h("code", context.model.files.value.inText(each))))),
   ];
 }
 
@@ -75,27 +75,27 @@ function card(context: Context, compile: CompileData, broke: BreakData, chosen: 
   const record = context.model.record.value;
   const files = context.model.files.value;
   const link = (text: string, run: () => void) => button("ex-link", text, run);
-  const row = (name: string, ...values: readonly (Node | string)[]) => [h("dt", {}, name), h("dd", {}, ...values)];
+  const row = (name: string, ...values: readonly (Node | string)[]) => [h("dt", name), h("dd", ...values)];
   const onwards = (broke.continuation ?? "").split(", ").filter(Boolean).map(name => {
     const next = record.compiles.find(each => each.title === name);
-    return h("span", {}, next ? link(`${next.id} ${name}`, () => (context.compile.value = next.id)) : `${name} (never reached, or never compiled)`, " ");
+    return h("span", next ? link(`${next.id} ${name}`, () => (context.compile.value = next.id)) : `${name} (never reached, or never compiled)`, " ");
   });
   const frames = stack.map(frame => {
     const at = /^(.*):(\d+) in /.exec(frame);
     const [, file, line] = at ?? [];
     const known = file !== undefined && record.sources.some(each => each.file === file);
-    return h("li", {}, known ? link(files.inText(frame), () => context.show("source", `|${file}:${line}`)) : files.inText(frame));
+    return h("li", known ? link(files.inText(frame), () => context.show("source", `|${file}:${line}`)) : files.inText(frame));
   });
   const element = h(
     "section", { class: `ex-card${chosen ? " ex-chosen" : ""}`, tabindex: -1, "aria-label": `Break: ${why.title}` },
-    h("h3", {}, `⤶ ${why.title}`),
-    h("dl", { class: "ex-facts" },
-      ...(why.detail ? row("What happened", h("code", {}, why.detail)) : []),
+    h("h3", `⤶ ${why.title}`),
+    h("dl.ex-facts",
+      ...(why.detail ? row("What happened", h("code", why.detail)) : []),
       ...row("Where", `${compile.id}, `, span ? link(files.place(span.file, span.line), () => context.show("source", `|${span.file}:${span.line}`)) : "no source line", ", ",
         link(`instruction ${broke.instruction}`, () => context.show("bytecode", what))),
       ...(hints.length ? row("What you can do", ...hints) : []),
       ...row("Goes on in", ...(onwards.length ? onwards : ["nothing goes on after it"])),
-      ...(frames.length ? row("Call stack", h("ol", { class: "ex-list" }, ...frames)) : []),
+      ...(frames.length ? row("Call stack", h("ol.ex-list", ...frames)) : []),
       ...row("Reason", link(why.code, () => context.reason(why.code))),
     ),
   );
@@ -107,8 +107,8 @@ function card(context: Context, compile: CompileData, broke: BreakData, chosen: 
 function fallbackCard(context: Context, compile: CompileData): HTMLElement {
   const why = compile.fallback;
   return h(
-    "section", { class: "ex-card" }, h("h3", {}, `⚠ ${compile.id} ${compile.title} runs eagerly: ${why?.title ?? ""}`),
-    h("p", {}, why?.detail ?? ""), button("ex-link", why?.code ?? "", () => context.reason(why?.code ?? "")),
+    "section.ex-card", h("h3", `⚠ ${compile.id} ${compile.title} runs eagerly: ${why?.title ?? ""}`),
+    h("p", why?.detail ?? ""), button("ex-link", why?.code ?? "", () => context.reason(why?.code ?? "")),
   );
 }
 

@@ -26,9 +26,9 @@ let opened = 0;
 
 class Diff implements Pane {
   readonly #name = `ex-diff${++opened}`;
-  readonly #other = h("select", { class: "ex-select", "aria-label": "Compare with" });
-  readonly #said = h("span", {});
-  readonly #body = h("div", { class: "ex-body-text" });
+  readonly #other = h("select.ex-select", { "aria-label": "Compare with" });
+  readonly #said = h("span");
+  readonly #body = h("div.ex-body-text");
   readonly #wishes;
   readonly #disposers: (() => void)[];
   /** Records from files. */
@@ -40,9 +40,9 @@ class Diff implements Pane {
 
   constructor(into: HTMLElement, context: Context) {
     this.#context = context;
-    const file = h("input", { type: "file", accept: ".json,.gz", class: "ex-hidden", "aria-label": "A record's file", tabindex: -1 });
+    const file = h("input.ex-hidden", { type: "file", accept: ".json,.gz", "aria-label": "A record's file", tabindex: -1 });
     const open = button("ex-button", "Open a record…", () => file.click());
-    into.append(h("div", { class: "ex-pane" }, h("div", { class: "ex-bar" }, h("label", {}, "From ", this.#other), this.#said, open, file), this.#body));
+    into.append(h("div.ex-pane", h("div.ex-bar", h("label", "From ", this.#other), this.#said, open, file), this.#body));
     this.#wishes = { mode: context.setting<string>("mode", into.clientWidth < 700 ? "unified" : "split"), folded: context.setting<boolean>("folded", false) };
     this.#other.addEventListener("change", () => {
       this.#chosen = this.#other.value;

@@ -21,12 +21,12 @@ export const source: PaneKind = {
     stock: "Stack traces in node.meta[\"stack_trace\"]; TORCH_LOGS=\"graph_breaks,guards\" for the marks.",
   },
   open(into: HTMLElement, context: Context): Pane {
-    const files = h("select", { class: "ex-select", "aria-label": "Go to a file" });
-    const marks = h("select", { class: "ex-select", "aria-label": "Go to a mark" });
-    const body = h("div", { class: "ex-body-text" });
-    const nothing = h("p", { class: "ex-hint" }, "The record holds no source: it was not there to be read when the record was made.");
-    const bar = h("div", { class: "ex-bar" }, files, marks);
-    into.append(h("div", { class: "ex-pane" }, bar, nothing, body));
+    const files = h("select.ex-select", { "aria-label": "Go to a file" });
+    const marks = h("select.ex-select", { "aria-label": "Go to a mark" });
+    const body = h("div.ex-body-text");
+    const nothing = h("p.ex-hint", "The record holds no source: it was not there to be read when the record was made.");
+    const bar = h("div.ex-bar", files, marks);
+    into.append(h("div.ex-pane", bar, nothing, body));
     const view = new TextView(body, context, true);
     const jump = (select: HTMLSelectElement) => select.addEventListener("change", () => {
       if (select.value !== "") view.scrollTo(Number(select.value));

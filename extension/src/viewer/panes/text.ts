@@ -23,12 +23,12 @@ export const text: PaneKind = {
   },
   open(into: HTMLElement, context: Context): Pane {
     const changes = context.setting<boolean>("changes", false);
-    const heading = h("span", {});
+    const heading = h("span");
     const box = h("input", { type: "checkbox" });
-    const toggle = h("label", {}, box, "what the pass changed");
-    const body = h("div", { class: "ex-body-text" });
-    const nothing = h("p", { class: "ex-hint" });
-    into.append(h("div", { class: "ex-pane" }, h("div", { class: "ex-bar" }, heading, toggle), nothing, body));
+    const toggle = h("label", box, "what the pass changed");
+    const body = h("div.ex-body-text");
+    const nothing = h("p.ex-hint");
+    into.append(h("div.ex-pane", h("div.ex-bar", heading, toggle), nothing, body));
     const view = new TextView(body, context);
     const render = () => {
       const compile = context.model.compile(context.compile.value);

@@ -22,7 +22,7 @@ export class RanksShell {
   readonly #host: Host;
   readonly #data: RanksData;
   readonly #pair: readonly [HTMLSelectElement, HTMLSelectElement];
-  readonly #place = h("div", { class: "ex-cell" });
+  readonly #place = h("div.ex-cell");
   readonly #disposers: Dispose[] = [];
   #diff: DiffShell | null = null;
 
@@ -31,7 +31,7 @@ export class RanksShell {
     this.#root = root;
     this.#host = host;
     this.#data = data;
-    const choice = (label: string) => h("select", { class: "ex-select", "aria-label": label }, ...data.ranks.map((each, n) => h("option", { value: n }, each.name)));
+    const choice = (label: string) => h("select.ex-select", { "aria-label": label }, ...data.ranks.map((each, n) => h("option", { value: n }, each.name)));
     this.#pair = [choice("Compare from"), choice("Compare to")];
     const selection = new Selection(new Signal(new Links({ compiles: [] })));
     const compiles = new DataTable<RankCompileData>("Compiles by rank", this.#columns(), selection);
@@ -39,21 +39,21 @@ export class RanksShell {
     compiles.show(data.compiles);
     ranks.show(data.ranks);
     const notices = [missingText(data), damage && `Left out, since it is damaged: ${damage}`].filter(Boolean)
-      .map(text => h("div", { class: "ex-notice ex-warned", role: "note" }, h("strong", {}, "⚠"), h("span", {}, text)));
+      .map(text => h("div.ex-notice.ex-warned", { role: "note" }, h("strong", "⚠"), h("span", text)));
     const saving = new Saving(root, host);
     const tables = [compiles, ranks].map((each, n) => ({ kind: "txt" as const, name: n === 0 ? "compiles" : "ranks", make: async () => each.text() }));
     const header = h(
-      "header", { class: "ex-header" }, h("div", { class: "ex-title" }, h("h1", {}, data.title), h("span", { class: "ex-badge" }, count(data.ranks.length, "rank"))),
-      h("div", { class: "ex-tools" }, menuButton("Save as a file", "Save", () => [...saving.whole(data, "job", "ranks.json"), ...saving.items(tables)])),
+      "header.ex-header", h("div.ex-title", h("h1", data.title), h("span.ex-badge", count(data.ranks.length, "rank"))),
+      h("div.ex-tools", menuButton("Save as a file", "Save", () => [...saving.whole(data, "job", "ranks.json"), ...saving.items(tables)])),
     );
-    const top = h("div", { class: "ex-cell" }, h(
-      "div", { class: "ex-m-scroll ex-r-compiles", tabindex: 0, role: "region", "aria-label": "What the ranks compiled" },
-      compiles.element, h("p", { class: "ex-hint" }, LEGEND), ranks.element,
+    const top = h("div.ex-cell", h(
+      "div.ex-m-scroll.ex-r-compiles", { tabindex: 0, role: "region", "aria-label": "What the ranks compiled" },
+      compiles.element, h("p.ex-hint", LEGEND), ranks.element,
     ));
-    const bottom = h("div", { class: "ex-cell" }, h("div", { class: "ex-bar" }, h("label", {}, "From ", this.#pair[0]), h("label", {}, "to ", this.#pair[1])), this.#place);
+    const bottom = h("div.ex-cell", h("div.ex-bar", h("label", "From ", this.#pair[0]), h("label", "to ", this.#pair[1])), this.#place);
     const rows = new Signal(withCellShares(layoutOf([["table"], ["diff"]]), 0, [0.4, 0.6]));
     const split = new Split([top, bottom], "horizontal", of => of.columns[0]?.cells ?? [], shares => (rows.value = withCellShares(rows.value, 0, shares)));
-    root.replaceChildren(header, ...notices, h("div", { class: "ex-column ex-m-rows" }, ...split.elements));
+    root.replaceChildren(header, ...notices, h("div.ex-column.ex-m-rows", ...split.elements));
     for (const select of this.#pair) select.addEventListener("change", () => this.#compare());
     this.#disposers.push(rows.watch(layout => split.size(layout)), host.dark.watch(dark => root.classList.toggle("ex-dark", dark)), () => compiles.dispose(), () => ranks.dispose());
     this.#first();
@@ -83,7 +83,7 @@ export class RanksShell {
     const [old, fresh] = [this.#record(before), this.#record(after)];
     this.#diff?.dispose();
     this.#diff = null;
-    if (!old || !fresh || before === after) return this.#place.replaceChildren(h("p", { class: "ex-hint" }, "Choose two ranks to see them stage by stage."));
+    if (!old || !fresh || before === after) return this.#place.replaceChildren(h("p.ex-hint", "Choose two ranks to see them stage by stage."));
     const first = compile && ((pair: CompilePair) => pair.before?.id === compile.ids[before] && pair.after?.id === compile.ids[after]);
     this.#diff = new DiffShell(this.#place, old, fresh, this.#host, first);
   }
@@ -103,9 +103,9 @@ export class RanksShell {
       })),
       {
         name: "where they part first", text: each => each.partings?.map(one => partingText(one, ranks)).join("; ") ?? "",
-        cell: each => h("span", {}, ...(each.partings ?? []).map(one =>
-          h("span", { class: "ex-r-parting" }, button("ex-reason", partingText(one, ranks), () => this.#show(each.kinds.findIndex(Boolean), one.rank, each)),
-            h("code", {}, `− ${one.before}`), h("code", {}, `+ ${one.after}`), one.also?.length ? `and in ${one.also.join(", ")}` : ""))),
+        cell: each => h("span", ...(each.partings ?? []).map(one =>
+          h("span.ex-r-parting", button("ex-reason", partingText(one, ranks), () => this.#show(each.kinds.findIndex(Boolean), one.rank, each)),
+            h("code", `− ${one.before}`), h("code", `+ ${one.after}`), one.also?.length ? `and in ${one.also.join(", ")}` : ""))),
       },
     ];
   }

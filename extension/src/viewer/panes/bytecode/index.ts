@@ -32,13 +32,13 @@ export const bytecode: PaneKind = {
 };
 
 class Bytecode implements Pane {
-  readonly #codes = h("select", { class: "ex-select", "aria-label": "Code object" });
-  readonly #slider = h("input", { type: "range", class: "ex-slider", min: 0, step: 1, "aria-label": "Evaluator step" });
-  readonly #told = h("output", { class: "ex-step-told" });
+  readonly #codes = h("select.ex-select", { "aria-label": "Code object" });
+  readonly #slider = h("input.ex-slider", { type: "range", min: 0, step: 1, "aria-label": "Evaluator step" });
+  readonly #told = h("output.ex-step-told");
   readonly #walk: HTMLElement;
-  readonly #details = h("div", { class: "ex-step", role: "region", "aria-label": "Instruction and evaluator state", tabindex: 0 });
-  readonly #nothing = h("p", { class: "ex-hint" });
-  readonly #body = h("div", { class: "ex-body-text" });
+  readonly #details = h("div.ex-step", { role: "region", "aria-label": "Instruction and evaluator state", tabindex: 0 });
+  readonly #nothing = h("p.ex-hint");
+  readonly #body = h("div.ex-body-text");
   readonly #view: TextView;
   readonly #disposers: (() => void)[];
   #code: CodeData | undefined;
@@ -51,11 +51,11 @@ class Bytecode implements Pane {
     this.#context = context;
     const step = (sign: string, name: string, to: () => number) => tool(sign, name, () => this.#go(to()));
     this.#walk = h(
-      "div", { class: "ex-walk", role: "group", "aria-label": "Evaluator steps" },
+      "div.ex-walk", { role: "group", "aria-label": "Evaluator steps" },
       step("|◀", "First step", () => 0), step("◀", "Step back ( [ )", () => this.#step - 1), this.#slider,
       step("▶", "Step forward ( ] )", () => this.#step + 1), step("▶|", "Last step", () => this.#last), this.#told,
     );
-    const pane = h("div", { class: "ex-pane" }, h("div", { class: "ex-bar" }, this.#codes, this.#walk), this.#nothing, this.#body, this.#details);
+    const pane = h("div.ex-pane", h("div.ex-bar", this.#codes, this.#walk), this.#nothing, this.#body, this.#details);
     into.append(pane);
     this.#view = new TextView(this.#body, context);
     this.#codes.addEventListener("change", () => this.#showCode(this.#all[Number(this.#codes.value)]));
@@ -183,11 +183,11 @@ class Bytecode implements Pane {
     const { span } = instruction;
     const [before, inside, after] = span ? spanned(this.#context.model.record.value, span) : ["", "", ""];
     this.#details.replaceChildren(
-      h("div", {}, h("code", {}, h("strong", {}, instruction.id)), ` ${meaning(instruction, this.#context.model.record.value.meanings)}`),
+      h("div", h("code", h("strong", instruction.id)), ` ${meaning(instruction, this.#context.model.record.value.meanings)}`),
       ...(span && before + inside + after
-        ? [h("div", {}, `${this.#context.model.files.value.place(span.file, span.line)} `, h("code", {}, before.trimStart(), h("mark", { class: "ex-span" }, inside), after))] : []),
+        ? [h("div", `${this.#context.model.files.value.place(span.file, span.line)} `, h("code", before.trimStart(), h("mark.ex-span", inside), after))] : []),
       ...(broke ? [this.#breakNotice(broke)] : []),
-      ...(state ? [this.#stateTables(compile, state)] : [h("p", { class: "ex-hint-inline" }, `Stack ${stackEffect(instruction.stack)}. The evaluator did not run this instruction, or its step was not kept.`)]),
+      ...(state ? [this.#stateTables(compile, state)] : [h("p.ex-hint-inline", `Stack ${stackEffect(instruction.stack)}. The evaluator did not run this instruction, or its step was not kept.`)]),
     );
   }
 
@@ -197,8 +197,8 @@ class Bytecode implements Pane {
       return next ? [button("ex-link", `Go on in ${next.id} ${name}`, () => (this.#context.compile.value = next.id))] : [];
     });
     return h(
-      "div", { class: "ex-notice ex-warned" },
-      h("strong", {}, `⤶ The graph ends here: ${broke.why.title}`), h("span", {}, broke.why.detail ?? ""),
+      "div.ex-notice.ex-warned",
+      h("strong", `⤶ The graph ends here: ${broke.why.title}`), h("span", broke.why.detail ?? ""),
       button("ex-link", "Why", () => this.#context.reason(broke.why.code)), ...onwards,
     );
   }
@@ -208,17 +208,17 @@ class Bytecode implements Pane {
     const nodes = graph?.nodes.filter(node => node.op !== "placeholder").slice(0, state.nodes) ?? [];
     const stack = state.stack.map((value, n) => h("li", { class: n >= state.stack.length - state.freshStack ? "ex-fresh" : "" }, value)).reverse();
     const locals = [...state.locals].map(([name, value]) =>
-      h("tr", { class: state.freshLocals.has(name) ? "ex-fresh" : "" }, h("td", {}, name), h("td", {}, value)));
+      h("tr", { class: state.freshLocals.has(name) ? "ex-fresh" : "" }, h("td", name), h("td", value)));
     const grown = nodes.map(node => {
       const what = key(compile.id, node.id);
-      return h("li", {}, button("ex-link", node.name, () => this.#context.show("graphs", what)), ` = ${node.target}  ${node.type}`);
+      return h("li", button("ex-link", node.name, () => this.#context.show("graphs", what)), ` = ${node.target}  ${node.type}`);
     });
     return h(
-      "div", { class: "ex-state" },
-      h("section", {}, h("h2", {}, `Stack (${state.stack.length}, top first)`), h("ol", { class: "ex-values", reversed: true }, ...stack)),
-      h("section", {}, h("h2", {}, `Locals (${state.locals.size})`), h("table", { class: "ex-table" }, h("tbody", {}, ...locals))),
-      h("section", {}, h("h2", {}, `Graph so far (${state.nodes})`), h("ol", { class: "ex-values", reversed: true }, ...grown.reverse())),
-      h("p", { class: "ex-hint-inline" }, `Before the instruction, in ${state.calls.join(" › ")}${state.attempt > 1 ? `; evaluation ${state.attempt}: the one before was given up to end the graph earlier` : ""}. New values are marked •.`),
+      "div.ex-state",
+      h("section", h("h2", `Stack (${state.stack.length}, top first)`), h("ol.ex-values", { reversed: true }, ...stack)),
+      h("section", h("h2", `Locals (${state.locals.size})`), h("table.ex-table", h("tbody", ...locals))),
+      h("section", h("h2", `Graph so far (${state.nodes})`), h("ol.ex-values", { reversed: true }, ...grown.reverse())),
+      h("p.ex-hint-inline", `Before the instruction, in ${state.calls.join(" › ")}${state.attempt > 1 ? `; evaluation ${state.attempt}: the one before was given up to end the graph earlier` : ""}. New values are marked •.`),
     );
   }
 }

@@ -27,11 +27,11 @@ export const code: PaneKind = {
 };
 
 class Code implements Pane {
-  readonly #chooser = h("select", { class: "ex-select", "aria-label": "Kernel or wrapper" });
-  readonly #kinds = h("div", { class: "ex-kinds", role: "radiogroup", "aria-label": "Language" });
-  readonly #facts = h("div", { class: "ex-facts-line" });
-  readonly #nothing = h("p", { class: "ex-hint" });
-  readonly #body = h("div", { class: "ex-body-text" });
+  readonly #chooser = h("select.ex-select", { "aria-label": "Kernel or wrapper" });
+  readonly #kinds = h("div.ex-kinds", { role: "radiogroup", "aria-label": "Language" });
+  readonly #facts = h("div.ex-facts-line");
+  readonly #nothing = h("p.ex-hint");
+  readonly #body = h("div.ex-body-text");
   readonly #view: TextView;
   readonly #kind;
   readonly #disposers: (() => void)[];
@@ -42,8 +42,8 @@ class Code implements Pane {
 
   constructor(into: HTMLElement, context: Context) {
     this.#context = context;
-    const bar = h("div", { class: "ex-bar" }, this.#chooser, this.#kinds);
-    into.append(h("div", { class: "ex-pane" }, bar, this.#facts, this.#nothing, this.#body));
+    const bar = h("div.ex-bar", this.#chooser, this.#kinds);
+    into.append(h("div.ex-pane", bar, this.#facts, this.#nothing, this.#body));
     this.#kind = context.setting<string>("kind", "");
     this.#view = new TextView(this.#body, context);
     this.#chooser.addEventListener("change", () => {
@@ -160,18 +160,18 @@ class Code implements Pane {
     const measured = kernel
       ? [`${bytes(kernel.bytes)} moved`, kernel.flops ? `${kernel.flops.toLocaleString("en")} operations` : "", kernel.seconds == null ? "not timed" : `${seconds(kernel.seconds)} a launch`]
       : [];
-    const lines = [h("span", {}, phrase([half.target, ...measured], " · "))];
-    if (half.runs === false) lines.push(h("strong", { class: "ex-warned-text" }, "⚠ compiled, never run here"));
+    const lines = [h("span", phrase([half.target, ...measured], " · "))];
+    if (half.runs === false) lines.push(h("strong.ex-warned-text", "⚠ compiled, never run here"));
     return [...lines, ...(half.builds ?? []).map(build => buildFacts(build))];
   }
 }
 
 function buildFacts(build: BuildData): HTMLElement {
   const time = build.cached ? `from the cache in ${seconds(build.seconds)}` : `built in ${seconds(build.seconds)}`;
-  const command = h("code", { class: "ex-command" }, commandLine(build.command));
+  const command = h("code.ex-command", commandLine(build.command));
   return h(
-    "details", { class: "ex-build" }, h("summary", {}, `${build.tool} · ${time}`),
-    h("div", {}, h("p", {}, build.version), command, h("p", {}, "→ ", h("code", {}, build.output))),
+    "details.ex-build", h("summary", `${build.tool} · ${time}`),
+    h("div", h("p", build.version), command, h("p", "→ ", h("code", build.output))),
   );
 }
 

@@ -7,7 +7,7 @@ import { type Fact, told } from "./facts";
 import type { Mark } from "./scene";
 
 export class Card {
-  readonly element = h("div", { class: "ex-g-card", hidden: true });
+  readonly element = h("div.ex-g-card", { hidden: true });
   readonly #context: Context;
   readonly #closable: (() => void) | null;
 
@@ -24,11 +24,11 @@ export class Card {
     const guessed = mark.key === null ? undefined : this.#context.model.links.value.inferred(mark.key);
     const close = this.#closable && tool("×", "Close", this.#closable);
     this.element.replaceChildren(
-      h("div", { class: "ex-g-card-head" }, h("strong", {}, title), close),
-      ...(meaning ? [h("p", { class: "ex-g-meaning" }, meaning)] : []),
+      h("div.ex-g-card-head", h("strong", title), close),
+      ...(meaning ? [h("p.ex-g-meaning", meaning)] : []),
       h(
-        "dl", {}, ...facts.flatMap(fact => [h("dt", {}, fact.name), h("dd", {}, this.#value(fact))]),
-        ...(guessed ? [h("dt", {}, "Inferred"), h("dd", {}, `where it is from: ${guessed}`)] : []),
+        "dl", ...facts.flatMap(fact => [h("dt", fact.name), h("dd", this.#value(fact))]),
+        ...(guessed ? [h("dt", "Inferred"), h("dd", `where it is from: ${guessed}`)] : []),
       ),
     );
   }

@@ -34,10 +34,10 @@ const EMPTY: Scene = { parts: [], marks: [], lines: [], ties: [], width: 0, heig
 
 export class Drawing {
   readonly element: HTMLElement;
-  readonly #canvas = h("canvas", { class: "ex-g-canvas", "aria-hidden": "true" });
+  readonly #canvas = h("canvas.ex-g-canvas", { "aria-hidden": "true" });
   readonly #layers: Layers;
-  readonly #said = h("div", { class: "ex-hidden", "aria-live": "polite" });
-  readonly #scale = h("span", { class: "ex-g-scale" });
+  readonly #said = h("div.ex-hidden", { "aria-live": "polite" });
+  readonly #scale = h("span.ex-g-scale");
   readonly #minimap: Minimap;
   readonly #colours: Colours;
   readonly #disposers: Dispose[] = [];
@@ -62,12 +62,12 @@ export class Drawing {
       this.#to({ ...this.#camera, x: x - width / 2, y: y - height / 2 });
     });
     const controls = h(
-      "div", { class: "ex-g-zoom" }, tool("−", "Smaller (−)", () => this.#zoomBy(1 / ZOOM)), this.#scale,
+      "div.ex-g-zoom", tool("−", "Smaller (−)", () => this.#zoomBy(1 / ZOOM)), this.#scale,
       tool("+", "Larger (+)", () => this.#zoomBy(ZOOM)), tool("⤢", "Fit all of it (0)", () => this.fit()),
     );
     this.element = h(
-      "div", {
-        class: "ex-g-view", tabindex: 0, role: "application", "aria-roledescription": "graph",
+      "div.ex-g-view", {
+        tabindex: 0, role: "application", "aria-roledescription": "graph",
         "aria-label": "Graph. Arrow keys walk along edges, Enter opens and closes groups, Backspace closes the group around, plus and minus zoom, 0 fits, Shift and arrows move.",
       },
       this.#canvas, this.#layers.element, this.#minimap.element, controls, this.#said,

@@ -14,8 +14,8 @@ import { FATES } from "./scene";
 const FATES_IN_ORDER = ["kept", "recomputed", "input"] as const;
 
 export class KeptList {
-  readonly element = h("aside", { class: "ex-g-list", "aria-label": "What the backward needs of the forward" });
-  readonly #summary = h("div", { class: "ex-g-list-summary" });
+  readonly element = h("aside.ex-g-list", { "aria-label": "What the backward needs of the forward" });
+  readonly #summary = h("div.ex-g-list-summary");
   readonly #table: DataTable<SavedData>;
   #compile: CompileData | null = null;
   readonly #context: Context;
@@ -25,7 +25,7 @@ export class KeptList {
     this.#table = new DataTable<SavedData>("What the backward needs of the forward", [
       {
         name: "Value", text: each => `${each.fate} ${each.id}`, order: each => each.id,
-        cell: each => h("span", {}, glyph(each.fate, FATES[each.fate] ?? each.fate), " ", h("code", { title: each.id }, each.id)),
+        cell: each => h("span", glyph(each.fate, FATES[each.fate] ?? each.fate), " ", h("code", { title: each.id }, each.id)),
       },
       { name: "Bytes", numeric: true, text: each => bytes(each.bytes), order: each => each.bytes },
       { name: "Because", text: each => becauseText(each.why), order: each => each.why.title, cell: each => because(each.why, this.#context) },
@@ -43,7 +43,7 @@ export class KeptList {
     this.#summary.replaceChildren(...FATES_IN_ORDER.flatMap(fate => {
       const some = saved.filter(each => each.fate === fate);
       const total = sum(some, each => each.bytes);
-      return some.length ? [h("div", {}, glyph(fate), ` ${SUMMARY[fate]}: ${count(some.length, "value")}, ${bytes(total)}`)] : [];
+      return some.length ? [h("div", glyph(fate), ` ${SUMMARY[fate]}: ${count(some.length, "value")}, ${bytes(total)}`)] : [];
     }));
     const rank = (each: SavedData) => FATES_IN_ORDER.indexOf(each.fate as (typeof FATES_IN_ORDER)[number]);
     this.#table.show([...saved].sort((a, b) => rank(a) - rank(b)));

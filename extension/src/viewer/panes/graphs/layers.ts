@@ -11,9 +11,9 @@ const SLICE = 5;
 const MOST_KEPT = 2500;
 
 export class Layers {
-  readonly #groups = { frames: svg("g", {}), lines: svg("g", {}), lit: svg("g", {}), boxes: svg("g", {}), ties: svg("g", {}) };
-  readonly #world = svg("g", {}, ...Object.values(this.#groups));
-  readonly element = svg("svg", { class: "ex-g-svg" }, this.#world);
+  readonly #groups = { frames: svg("g"), lines: svg("g"), lit: svg("g"), boxes: svg("g"), ties: svg("g") };
+  readonly #world = svg("g", ...Object.values(this.#groups));
+  readonly element = svg("svg.ex-g-svg", this.#world);
   readonly #elements = new Map<Mark | Line, SVGElement>();
   #covered: Rectangle | null = null;
   readonly #name: string;
@@ -95,9 +95,9 @@ const MARGIN = 20;
 export function wholeDrawing(scene: Scene): SVGSVGElement {
   const [width, height] = [scene.width + 2 * MARGIN, scene.height + 2 * MARGIN];
   return svg(
-    "svg", { class: "ex-g-svg ex-g-export", width, height, viewBox: `${-MARGIN} ${-MARGIN} ${width} ${height}` },
-    svg("g", {}, ...scene.marks.filter(mark => mark.open).map(mark => frameElement(mark, ""))),
-    svg("g", {}, ...scene.lines.map(line => lineElement(line))),
-    svg("g", {}, ...scene.marks.filter(mark => !mark.open).map(mark => boxElement(mark, ""))),
+    "svg.ex-g-svg.ex-g-export", { width, height, viewBox: `${-MARGIN} ${-MARGIN} ${width} ${height}` },
+    svg("g", ...scene.marks.filter(mark => mark.open).map(mark => frameElement(mark, ""))),
+    svg("g", ...scene.lines.map(line => lineElement(line))),
+    svg("g", ...scene.marks.filter(mark => !mark.open).map(mark => boxElement(mark, ""))),
   );
 }

@@ -7,12 +7,12 @@ import { GLYPHS } from "./svg";
 export function legendOf(scene: Scene): HTMLElement[] {
   const rows: HTMLElement[] = [];
   const paint = scene.parts[scene.parts.length - 1]?.paint;
-  const row = (mark: Node, ...said: readonly (Node | string)[]) => h("div", { class: "ex-g-entry" }, mark, h("span", {}, ...said));
+  const row = (mark: Node, ...said: readonly (Node | string)[]) => h("div.ex-g-entry", mark, h("span", ...said));
   if (paint?.legend.length) {
-    rows.push(h("div", { class: "ex-g-legend-title" }, `${paint.title}:`));
+    rows.push(h("div.ex-g-legend-title", `${paint.title}:`));
     for (const { colour, label, count } of paint.legend) {
-      const swatch = h("i", { class: "ex-g-swatch", style: colour ? `--tint: var(${colour})` : "--tint: transparent" });
-      rows.push(row(swatch, `${label} `, h("span", { class: "ex-count" }, String(count))));
+      const swatch = h("i.ex-g-swatch", { style: colour ? `--tint: var(${colour})` : "--tint: transparent" });
+      rows.push(row(swatch, `${label} `, h("span.ex-count", String(count))));
     }
   }
   const signs = new Set(scene.marks.flatMap(mark => mark.sign ?? []));
@@ -20,7 +20,7 @@ export function legendOf(scene: Scene): HTMLElement[] {
   const marks: HTMLElement[] = [];
   for (const sign of ["added", "removed", "changed"] as const) if (signs.has(sign)) marks.push(row(glyph(sign), SIGNS[sign]));
   for (const fate of ["kept", "recomputed", "input"] as const) if (fates.has(fate)) marks.push(row(glyph(fate), FATES[fate]!));
-  if (scene.marks.some(mark => mark.stripe !== null)) marks.push(row(h("i", { class: "ex-g-stripe-swatch ex-line-0" }), "left edge: the source line's colour"));
+  if (scene.marks.some(mark => mark.stripe !== null)) marks.push(row(h("i.ex-g-stripe-swatch.ex-line-0"), "left edge: the source line's colour"));
   if (scene.marks.some(mark => mark.outputs.length)) marks.push(row(line("ex-g-outcome"), "a result of the graph"));
   if (scene.lines.some(each => each.look === "crossing")) marks.push(row(line("ex-g-line ex-g-crossing"), "from the forward to the backward"));
   if (scene.lines.some(each => each.back)) marks.push(row(line("ex-g-line ex-g-back"), "leads back up"));
@@ -34,5 +34,5 @@ export function glyph(of: string, title?: string): HTMLElement {
 }
 
 function line(look: string): SVGElement {
-  return svg("svg", { width: 18, height: 10, class: "ex-g-svg-sample", "aria-hidden": "true" }, svg("path", { class: look, d: "M1 5H17" }));
+  return svg("svg.ex-g-svg-sample", { width: 18, height: 10, "aria-hidden": "true" }, svg("path", { class: look, d: "M1 5H17" }));
 }

@@ -10,13 +10,13 @@ const HEIGHT = 150;
 
 export class Minimap {
   readonly element: HTMLElement;
-  readonly #canvas = h("canvas", {});
-  readonly #view = h("div", { class: "ex-g-seen" });
+  readonly #canvas = h("canvas");
+  readonly #view = h("div.ex-g-seen");
   #scale = 1;
   #size = { width: 0, height: 0 };
 
   constructor(to: (x: number, y: number) => void) {
-    this.element = h("div", { class: "ex-g-minimap", "aria-hidden": "true" }, this.#canvas, this.#view);
+    this.element = h("div.ex-g-minimap", { "aria-hidden": "true" }, this.#canvas, this.#view);
     const go = (event: PointerEvent) => {
       const box = this.#canvas.getBoundingClientRect();
       to((event.clientX - box.left) / this.#scale, (event.clientY - box.top) / this.#scale);

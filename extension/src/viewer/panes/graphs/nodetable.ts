@@ -46,7 +46,7 @@ export class NodeTable {
       const timed = homes(row).filter(home => home.seconds !== null);
       return timed.length ? sum(timed, home => home.seconds!) : null;
     };
-    const code = (name: string, of: (row: NodeRow) => string): Column<NodeRow> => ({ name, text: of, cell: row => h("code", {}, of(row)), order: of });
+    const code = (name: string, of: (row: NodeRow) => string): Column<NodeRow> => ({ name, text: of, cell: row => h("code", of(row)), order: of });
     const fate = (row: NodeRow) => saved.get(data(row).id)?.fate ?? "";
     const state = subject.state(view);
     const any = (of: (row: NodeRow) => boolean) => [...state.nodes.keys()].some(vertex => of({ vertex, state }));

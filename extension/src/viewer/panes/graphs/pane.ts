@@ -35,9 +35,9 @@ export class GraphsPane implements Pane {
   readonly #list: KeptList;
   readonly #tip: Card;
   readonly #card: Card;
-  readonly #said = h("div", { class: "ex-g-said", role: "status" });
-  readonly #legend = h("div", { class: "ex-g-legend", role: "group", "aria-label": "Legend", tabindex: 0 });
-  readonly #empty = h("div", { class: "ex-empty", role: "note" });
+  readonly #said = h("div.ex-g-said", { role: "status" });
+  readonly #legend = h("div.ex-g-legend", { role: "group", "aria-label": "Legend", tabindex: 0 });
+  readonly #empty = h("div.ex-empty", { role: "note" });
   readonly #bodies: { readonly [shown in Shown]: HTMLElement };
   readonly #body: HTMLElement;
   readonly #disposers: Dispose[] = [];
@@ -67,11 +67,11 @@ export class GraphsPane implements Pane {
     });
     this.#drawing.element.append(this.#tip.element, this.#card.element);
     this.#table = new NodeTable(context.selection, vertex => this.#near(vertex));
-    const text = h("div", { class: "ex-body-text" });
+    const text = h("div.ex-body-text");
     this.#list = new KeptList(context, id => this.reveal(key(context.compile.value, id)));
-    this.#bodies = { drawing: this.#drawing.element, table: h("div", { class: "ex-g-scroll", tabindex: 0, "aria-label": "Nodes" }, this.#table.table.element), text };
-    this.#body = h("div", { class: "ex-g-body" }, h("div", { class: "ex-g-main" }, ...Object.values(this.#bodies)), this.#list.element);
-    into.append(h("div", { class: "ex-pane ex-graphs" }, this.#toolbar.element, this.#said, this.#empty, this.#body, this.#legend));
+    this.#bodies = { drawing: this.#drawing.element, table: h("div.ex-g-scroll", { tabindex: 0, "aria-label": "Nodes" }, this.#table.table.element), text };
+    this.#body = h("div.ex-g-body", h("div.ex-g-main", ...Object.values(this.#bodies)), this.#list.element);
+    into.append(h("div.ex-pane.ex-graphs", this.#toolbar.element, this.#said, this.#empty, this.#body, this.#legend));
     this.#text = new TextView(text, context, true);
     this.#watch();
   }
@@ -282,7 +282,7 @@ export class GraphsPane implements Pane {
     this.#toolbar.offer({ views: read?.views ?? [], view, did: this.#did(), changed, kept: this.#hasSaved(), eager });
     this.#tell("");
     if (!view || !read || !this.#empty.hidden) {
-      this.#empty.replaceChildren(h("p", {}, this.#whyEmpty()));
+      this.#empty.replaceChildren(h("p", this.#whyEmpty()));
       this.#scene = null;
       return;
     }

@@ -34,7 +34,7 @@ export function tieElement({ from, to }: Tie): SVGElement {
   const [x0, x1] = [from.x + from.width, to.x];
   const [y0, y1] = [from.y + (from.open ? 12 : from.height / 2), to.y + (to.open ? 12 : to.height / 2)];
   const middle = (x0 + x1) / 2;
-  return svg("path", { class: "ex-g-tie", d: `M${x0} ${y0}C${middle} ${y0} ${middle} ${y1} ${x1} ${y1}` });
+  return svg("path.ex-g-tie", { d: `M${x0} ${y0}C${middle} ${y0} ${middle} ${y1} ${x1} ${y1}` });
 }
 
 export function frameElement(mark: Mark, id: string): SVGElement {
@@ -42,9 +42,9 @@ export function frameElement(mark: Mark, id: string): SVGElement {
   const kind = item.kind === "leaf" ? "" : item.kind;
   return svg(
     "g", { id, class: `ex-g-frame ex-g-${kind}`, transform: `translate(${mark.x} ${mark.y})`, role: "img", "aria-label": mark.spoken },
-    svg("rect", { class: "ex-g-frame-body", width, height, rx: 8 }),
+    svg("rect.ex-g-frame-body", { width, height, rx: 8 }),
     ...toggle(10, 13, "−"),
-    svg("text", { class: "ex-g-frame-name", x: 24, y: 17 }, label.title),
+    svg("text.ex-g-frame-name", { x: 24, y: 17 }, label.title),
     mark.chip ? chip(width - 8, 13, mark.chip) : null,
   );
 }
@@ -64,12 +64,12 @@ function nodeElement(mark: Mark, id: string): SVGElement {
       id, class: phrase(look, " "), transform: `translate(${mark.x} ${mark.y})`, role: "img", "aria-label": mark.spoken,
       style: mark.colour ? `--tint: var(${mark.colour})` : undefined,
     },
-    svg("rect", { class: "ex-g-body", width, height, rx: input ? 14 : 5 }),
-    mark.colour ? svg("rect", { class: "ex-g-tint", width, height, rx: input ? 14 : 5 }) : null,
-    mark.stripe === null ? null : svg("path", { class: "ex-g-stripe", d: stripeOf(input, height) }),
-    mark.outputs.length ? svg("path", { class: "ex-g-outcome", d: `M6 ${height + 3.5}H${width - 6}` }) : null,
-    svg("text", { class: "ex-g-title", x: 12, y: 17 }, label.title),
-    svg("text", { class: "ex-g-detail", x: 12, y: 31 }, label.detail),
+    svg("rect.ex-g-body", { width, height, rx: input ? 14 : 5 }),
+    mark.colour ? svg("rect.ex-g-tint", { width, height, rx: input ? 14 : 5 }) : null,
+    mark.stripe === null ? null : svg("path.ex-g-stripe", { d: stripeOf(input, height) }),
+    mark.outputs.length ? svg("path.ex-g-outcome", { d: `M6 ${height + 3.5}H${width - 6}` }) : null,
+    svg("text.ex-g-title", { x: 12, y: 17 }, label.title),
+    svg("text.ex-g-detail", { x: 12, y: 31 }, label.detail),
     mark.chip ? chip(width + 4, -1, mark.chip) : null,
     mark.sign ? badge(2, 0, `ex-g-sign ex-g-${mark.sign}`, GLYPHS[mark.sign], SIGNS[mark.sign]) : null,
     mark.fate ? badge(width - 4, height - 1, `ex-g-fate ex-g-${mark.fate}`, GLYPHS[mark.fate as keyof typeof GLYPHS] ?? "?", FATES[mark.fate] ?? mark.fate) : null,
@@ -86,23 +86,23 @@ function groupElement(mark: Mark, id: string): SVGElement {
   const { width, height, label, item, bars } = mark;
   const kind = item.kind === "leaf" ? "" : item.kind;
   const stack = item.kind === "alike"
-    ? [svg("rect", { class: "ex-g-behind", x: 8, y: 8, width, height, rx: 6 }), svg("rect", { class: "ex-g-behind", x: 4, y: 4, width, height, rx: 6 })]
+    ? [svg("rect.ex-g-behind", { x: 8, y: 8, width, height, rx: 6 }), svg("rect.ex-g-behind", { x: 4, y: 4, width, height, rx: 6 })]
     : [];
   let left = 8;
   const parts = bars.map(([colour, share]) => {
     const size = share * (width - 16);
-    const bar = svg("rect", { class: "ex-g-bar", x: left, y: height - 7, width: Math.max(size - 1, 0.5), height: 3, style: `--tint: var(${colour})` });
+    const bar = svg("rect.ex-g-bar", { x: left, y: height - 7, width: Math.max(size - 1, 0.5), height: 3, style: `--tint: var(${colour})` });
     left += size;
     return bar;
   });
   return svg(
     "g", { id, class: `ex-g-group ex-g-${kind}`, transform: `translate(${mark.x} ${mark.y})`, role: "img", "aria-label": mark.spoken },
     ...stack,
-    svg("rect", { class: "ex-g-body", width, height, rx: 6 }),
+    svg("rect.ex-g-body", { width, height, rx: 6 }),
     ...parts,
     ...toggle(12, 15, "+"),
-    svg("text", { class: "ex-g-title", x: 24, y: 18 }, label.title),
-    svg("text", { class: "ex-g-detail", x: 24, y: 31 }, label.detail),
+    svg("text.ex-g-title", { x: 24, y: 18 }, label.title),
+    svg("text.ex-g-detail", { x: 24, y: 31 }, label.detail),
     item.kind === "alike" ? badge(width - 6, 0, "ex-g-times", `×${item.children.length}`, `${item.children.length} layers that are alike`) : null,
     mark.chip ? chip(width + 4, item.kind === "alike" ? height : -1, mark.chip) : null,
     mark.counts ? badge(2, 0, "ex-g-sign ex-g-changed", countsText(mark.counts), `${countsText(mark.counts)} by this pass`) : null,
@@ -111,8 +111,8 @@ function groupElement(mark: Mark, id: string): SVGElement {
 
 function toggle(x: number, y: number, sign: "+" | "−"): SVGElement[] {
   return [
-    svg("rect", { class: "ex-g-toggle", x: x - 5, y: y - 5, width: 10, height: 10, rx: 2 }),
-    svg("path", { class: "ex-g-toggle-sign", d: `M${x - 2.5} ${y}H${x + 2.5}${sign === "+" ? `M${x} ${y - 2.5}V${y + 2.5}` : ""}` }),
+    svg("rect.ex-g-toggle", { x: x - 5, y: y - 5, width: 10, height: 10, rx: 2 }),
+    svg("path.ex-g-toggle-sign", { d: `M${x - 2.5} ${y}H${x + 2.5}${sign === "+" ? `M${x} ${y - 2.5}V${y + 2.5}` : ""}` }),
   ];
 }
 
@@ -120,7 +120,7 @@ function toggle(x: number, y: number, sign: "+" | "−"): SVGElement[] {
 function chip(x: number, y: number, text: string): SVGElement {
   const width = text.length * 6 + 8;
   return svg(
-    "g", { class: "ex-g-chip", transform: `translate(${x - width} ${y - 7})` },
+    "g.ex-g-chip", { transform: `translate(${x - width} ${y - 7})` },
     svg("rect", { width, height: 14, rx: 7 }), svg("text", { x: width / 2, y: 10.5 }, text),
   );
 }
@@ -129,6 +129,6 @@ function badge(x: number, y: number, look: string, text: string, title: string):
   const width = text.length > 1 ? text.length * 7 + 8 : 14;
   return svg(
     "g", { class: `ex-g-badge ${look}`, transform: `translate(${x - 7} ${y - 7})` },
-    svg("title", {}, title), svg("rect", { width, height: 14, rx: 7 }), svg("text", { x: width / 2, y: 11 }, text),
+    svg("title", title), svg("rect", { width, height: 14, rx: 7 }), svg("text", { x: width / 2, y: 11 }, text),
   );
 }

@@ -53,7 +53,7 @@ export interface Offer {
 
 export class Toolbar {
   readonly element: HTMLElement;
-  readonly #views = h("select", { class: "ex-select", "aria-label": "Graph" });
+  readonly #views = h("select.ex-select", { "aria-label": "Graph" });
   readonly #back: HTMLButtonElement;
   readonly #on: HTMLButtonElement;
   readonly #drawn: HTMLElement;
@@ -77,7 +77,7 @@ export class Toolbar {
     };
     this.#next = button("ex-button", "Next change", change, { title: "Go to the next node that the pass changed" });
     this.#drawn = h(
-      "span", { class: "ex-g-drawn" },
+      "span.ex-g-drawn",
       this.#select("Group by", GROUPINGS, settings.by), this.#select("Colour", COLOURINGS, settings.colouring),
       tool("⊞", "Open all groups", () => all(true), "Open all groups, as far as the picture stays readable"),
       tool("⊟", "Close all groups", () => all(false)),
@@ -85,8 +85,8 @@ export class Toolbar {
     );
     const shown = choices("Shown as", SHOWN, settings.shown);
     this.element = h(
-      "div", { class: "ex-bar ex-g-tools" },
-      h("span", { class: "ex-g-stepper" }, this.#back, this.#views, this.#on),
+      "div.ex-bar.ex-g-tools",
+      h("span.ex-g-stepper", this.#back, this.#views, this.#on),
       shown.element,
       this.#toggles.changes, this.#next, this.#toggles.kept, this.#toggles.beside, this.#drawn,
     );
@@ -120,9 +120,9 @@ export class Toolbar {
   }
 
   #select<T extends string>(label: string, choices: { readonly [name in T]: string }, signal: Signal<T>): HTMLElement {
-    const select = h("select", { class: "ex-select", "aria-label": label }, ...Object.entries(choices).map(([value, text]) => h("option", { value }, text as string)));
+    const select = h("select.ex-select", { "aria-label": label }, ...Object.entries(choices).map(([value, text]) => h("option", { value }, text as string)));
     select.addEventListener("change", () => (signal.value = select.value as T));
     this.#disposers.push(signal.watch(value => (select.value = value)));
-    return h("span", { class: "ex-g-choice" }, h("span", { class: "ex-g-word", "aria-hidden": "true" }, label), select);
+    return h("span.ex-g-choice", h("span.ex-g-word", { "aria-hidden": "true" }, label), select);
   }
 }

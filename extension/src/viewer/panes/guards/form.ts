@@ -22,7 +22,7 @@ export function form(
   const shown = Math.min(Math.max(open, 1), MOST_OPEN);
   const groups = inputs.map(input => () => group(input, isChanged, changes));
   return h(
-    "div", { class: "ex-form" }, ...groups.slice(0, shown).map(make => make()),
+    "div.ex-form", ...groups.slice(0, shown).map(make => make()),
     folded(`${count(groups.length - shown, "more value")} that guards ask about`, groups.slice(shown)),
     state ? folded("Global state", [() => stateGroup(state, changes)]) : null,
   );
@@ -31,14 +31,14 @@ export function form(
 /** Parts that are made when they are first opened. */
 function folded(name: string, parts: readonly (() => HTMLElement)[]): HTMLElement | null {
   if (parts.length === 0) return null;
-  const details = h("details", {}, h("summary", {}, name));
-  details.addEventListener("toggle", () => details.append(h("div", { class: "ex-form" }, ...parts.map(make => make()))), { once: true });
+  const details = h("details", h("summary", name));
+  details.addEventListener("toggle", () => details.append(h("div.ex-form", ...parts.map(make => make()))), { once: true });
   return details;
 }
 
 /** The fields of one input; they are made again where its kind is changed. */
 function group(seen: InputData, isChanged: (source: string) => boolean, changes: Changes): HTMLElement {
-  const element = h("fieldset", { class: "ex-input" });
+  const element = h("fieldset.ex-input");
   const fill = (input: InputData) => {
     const kind = select("Kind", KINDS, kindOf(input), value => {
       const next = ofKind(input, value as Kind);
@@ -62,8 +62,8 @@ function group(seen: InputData, isChanged: (source: string) => boolean, changes:
     };
     const told = phrase([seen.role && seen.role !== "argument" ? seen.role : "", seen.same_as ? `the same object as ${seen.same_as}` : ""], ", ");
     element.replaceChildren(
-      h("legend", {}, h("code", {}, seen.source), told ? h("span", { class: "ex-count" }, ` ${told}`) : null),
-      h("div", { class: "ex-fields" }, ...labelled("kind", kind), ...fieldsOf(input, send)), back,
+      h("legend", h("code", seen.source), told ? h("span.ex-count", ` ${told}`) : null),
+      h("div.ex-fields", ...labelled("kind", kind), ...fieldsOf(input, send)), back,
     );
     mark();
   };
@@ -87,7 +87,7 @@ function fieldsOf(input: InputData, send: (next: InputData) => void): HTMLElemen
         send({ ...input, keys: keys.map(each => parseConstant("str", each)), length: keys.length });
       }));
     case "None": return [];
-    case "object": return labelled("class", h("code", {}, input.type || "unknown"));
+    case "object": return labelled("class", h("code", input.type || "unknown"));
   }
 }
 
@@ -127,9 +127,9 @@ function stateGroup(seen: GlobalStateData, changes: Changes): HTMLElement {
     return labelled(label, box);
   };
   return h(
-    "fieldset", { class: "ex-input" }, h("legend", {}, "Global state"),
+    "fieldset.ex-input", h("legend", "Global state"),
     h(
-      "div", { class: "ex-fields" },
+      "div.ex-fields",
       ...check("grad mode", seen.grad_enabled, grad_enabled => ({ grad_enabled })),
       ...labelled("autocast", text("Autocast", (seen.autocast ?? []).join(", "), typed => put({ autocast: typed.split(",").map(each => each.trim()).filter(Boolean) }))),
       ...labelled("default dtype", select("Default dtype", ["float32", "float64", "float16", "bfloat16"], seen.default_dtype ?? "float32", default_dtype => put({ default_dtype }))),
@@ -140,20 +140,20 @@ function stateGroup(seen: GlobalStateData, changes: Changes): HTMLElement {
 }
 
 function labelled(name: string, field: HTMLElement): HTMLElement[] {
-  return [h("span", { class: "ex-count", "aria-hidden": true }, name), field];
+  return [h("span.ex-count", { "aria-hidden": true }, name), field];
 }
 
 function select(label: string, options: readonly string[], value: string, change: (value: string) => void): HTMLSelectElement {
-  const element = h("select", { class: "ex-field", "aria-label": label, onchange: () => change(element.value) });
+  const element = h("select.ex-field", { "aria-label": label, onchange: () => change(element.value) });
   element.append(...options.map(each => h("option", { value: each, selected: each === value }, each)));
   return element;
 }
 
 /** A field for what is typed: `take` refuses with Mistyped, and the message stands below the field. */
 function text(label: string, value: string, take: (typed: string) => void): HTMLElement {
-  const wrong = h("span", { class: "ex-wrong", role: "alert" });
-  const field = h("input", {
-    type: "text", class: "ex-field", value, "aria-label": label, spellcheck: "false", oninput: () => {
+  const wrong = h("span.ex-wrong", { role: "alert" });
+  const field = h("input.ex-field", {
+    type: "text", value, "aria-label": label, spellcheck: "false", oninput: () => {
       try {
         take(field.value);
         wrong.textContent = "";
@@ -164,5 +164,5 @@ function text(label: string, value: string, take: (typed: string) => void): HTML
       field.setAttribute("aria-invalid", String(wrong.textContent !== ""));
     },
   });
-  return h("span", { class: "ex-typed" }, field, wrong);
+  return h("span.ex-typed", field, wrong);
 }

@@ -41,10 +41,10 @@ class GuardsPane implements Pane {
   readonly #properties: Facets;
   readonly #filters: { readonly outcomes: Signal<readonly string[]>; readonly properties: Signal<readonly string[]>; readonly words: Signal<string> };
   readonly #words: HTMLInputElement;
-  readonly #answer = h("div", { class: "ex-answer", role: "status" });
-  readonly #fields = h("div", {});
-  readonly #counted = h("p", { class: "ex-say" });
-  readonly #empty = h("div", { class: "ex-empty" });
+  readonly #answer = h("div.ex-answer", { role: "status" });
+  readonly #fields = h("div");
+  readonly #counted = h("p.ex-say");
+  readonly #empty = h("div.ex-empty");
   readonly #body: HTMLElement;
   #seen: ReadonlyMap<string, InputData> = new Map();
   #changed = new Map<string, InputData>();
@@ -66,20 +66,20 @@ class GuardsPane implements Pane {
     this.#history = new DataTable<CompileData>("Compiles of this frame", [], context.selection);
     this.#outcomes = new Facets("Show only these outcomes", this.#filters.outcomes);
     this.#properties = new Facets("Show only guards of these kinds", this.#filters.properties);
-    this.#words = h("input", { type: "search", class: "ex-field", placeholder: "Guard, source or line", "aria-label": "Filter guards by words", oninput: () => (this.#filters.words.value = this.#words.value) });
+    this.#words = h("input.ex-field", { type: "search", placeholder: "Guard, source or line", "aria-label": "Filter guards by words", oninput: () => (this.#filters.words.value = this.#words.value) });
     const all = button("ex-action", "All as seen", () => this.#resetAll());
-    this.#historyPart = h("section", { class: "ex-picture" }, h("header", {}, h("h2", {}, "Compiles of this frame")), this.#history.element);
+    this.#historyPart = h("section.ex-picture", h("header", h("h2", "Compiles of this frame")), this.#history.element);
     this.#body = h(
-      "div", { class: "ex-guards" },
-      h("section", { class: "ex-picture ex-describe" }, h("header", {}, h("h2", {}, "Describe a call"), all), this.#fields),
+      "div.ex-guards",
+      h("section.ex-picture.ex-describe", h("header", h("h2", "Describe a call"), all), this.#fields),
       h(
-        "div", { class: "ex-main" },
-        h("section", { class: "ex-picture" }, h("header", {}, h("h2", {}, "What it would do")), this.#answer),
+        "div.ex-main",
+        h("section.ex-picture", h("header", h("h2", "What it would do")), this.#answer),
         this.#historyPart,
-        h("section", { class: "ex-picture" }, h("header", {}, h("h2", {}, "Guards"), this.#words), this.#outcomes.element, this.#properties.element, this.#counted, this.#table.element),
+        h("section.ex-picture", h("header", h("h2", "Guards"), this.#words), this.#outcomes.element, this.#properties.element, this.#counted, this.#table.element),
       ),
     );
-    into.append(this.#empty, h("div", { class: "ex-pad" }, this.#body));
+    into.append(this.#empty, h("div.ex-pad", this.#body));
     const filtered = () => this.#decideAll();
     this.#disposers.push(
       context.compile.watch(() => this.#render()), context.model.record.watch(() => this.#render()),
@@ -121,7 +121,7 @@ class GuardsPane implements Pane {
     this.#body.hidden = !there;
     if (!compile || !there) {
       this.#shown = undefined;
-      this.#empty.replaceChildren(h("p", {}, this.#whyEmpty(compile)));
+      this.#empty.replaceChildren(h("p", this.#whyEmpty(compile)));
       return;
     }
     if (compile !== this.#shown) {
@@ -209,15 +209,15 @@ class GuardsPane implements Pane {
         name: "Guard", order: each => each.guard.expression,
         text: ({ guard, how }) => phrase([guard.expression, ...how, seenBeside(guard), guard.why], "; "),
         cell: ({ guard, outcome, how }) => h(
-          "div", { class: "ex-expression" }, h("code", {}, guard.expression),
+          "div.ex-expression", h("code", guard.expression),
           ...(outcome === "holds" ? [] : how.map(each => h("div", { class: outcome === "fails" ? "ex-how ex-fails" : "ex-how" }, each))),
-          ...[seenBeside(guard), guard.why].filter(Boolean).map(each => h("div", { class: "ex-how" }, each)),
+          ...[seenBeside(guard), guard.why].filter(Boolean).map(each => h("div.ex-how", each)),
         ),
       },
       { name: "Kind", text: each => each.guard.property.replace("_", " "), order: each => each.guard.property },
       {
         name: "From", text: each => phrase([this.#place(each.guard), each.guard.cause], " "), order: each => each.guard.span?.line ?? null,
-        cell: ({ guard }) => h("div", { class: "ex-from" }, this.#place(guard) ? h("code", {}, this.#place(guard)) : null, this.#cause(guard)),
+        cell: ({ guard }) => h("div.ex-from", this.#place(guard) ? h("code", this.#place(guard)) : null, this.#cause(guard)),
       },
     ];
   }
@@ -225,7 +225,7 @@ class GuardsPane implements Pane {
   #cause(guard: GuardData): HTMLElement | null {
     if (!guard.cause) return null;
     const reason = syntheticReason(guard.cause);
-    if (reason !== null) return h("span", { class: "ex-count" }, reason);
+    if (reason !== null) return h("span.ex-count", reason);
     const compile = this.#shown;
     const instruction = compile?.codes?.flatMap(each => each.instructions).find(each => each.id === guard.cause);
     const open = () => this.#context.show("bytecode", key(this.#context.compile.value, guard.cause ?? ""));
@@ -253,12 +253,12 @@ class GuardsPane implements Pane {
     }
     if (own && own.compile !== accepts) said.push(`${count(failing(own.decisions), "guard")} of ${compile.id} would fail; all are listed below.`);
     const others = candidates.length > 1
-      ? [h("ul", { class: "ex-list" }, ...candidates.map(each => h(
-          "li", {}, button("ex-link", each.compile.id, () => (this.#context.compile.value = each.compile.id)),
+      ? [h("ul.ex-list", ...candidates.map(each => h(
+          "li", button("ex-link", each.compile.id, () => (this.#context.compile.value = each.compile.id)),
           `: ${failing(each.decisions) ? `${count(failing(each.decisions), "guard")} would fail` : "none would fail"}${open(each.decisions) ? `, ${open(each.decisions)} not decided here` : ""}`,
         )))]
       : [];
-    return [h("p", { class: accepts ? "ex-yes" : "ex-no" }, h("strong", {}, headline)), ...said.map(each => h("p", {}, each)), ...others];
+    return [h("p", { class: accepts ? "ex-yes" : "ex-no" }, h("strong", headline)), ...said.map(each => h("p", each)), ...others];
   }
 
   #showHistory(compile: CompileData): void {
@@ -272,7 +272,7 @@ class GuardsPane implements Pane {
       },
       {
         name: "Compiled because", text: each => refusals(each, compiles).map(([of, whys]) => `${of}: ${whys.join(", ")}`).join("; ") || "it was the first",
-        cell: each => h("div", { class: "ex-refusals" }, ...refusals(each, compiles).map(([of, whys]) => h("div", {}, h("strong", {}, of), ` ${whys.join(", ")}`)), each === compiles[0] ? "it was the first" : null),
+        cell: each => h("div.ex-refusals", ...refusals(each, compiles).map(([of, whys]) => h("div", h("strong", of), ` ${whys.join(", ")}`)), each === compiles[0] ? "it was the first" : null),
       },
       ...sources.map((source): Column<CompileData> => ({ name: source, text: each => written(each.inputs?.find(input => input.source === source)) })),
       { name: "Symbols", text: each => (each.symbols ?? []).filter(symbol => symbol.status === "dynamic").map(symbol => `${symbol.name} = ${symbol.source}`).join(", ") },

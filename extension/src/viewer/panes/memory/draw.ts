@@ -37,7 +37,7 @@ export function drawLives(half: HalfData, plan: Plan, compile: string, width: nu
     const first = row[0] as Place;
     const label = first.kind === "pool" ? `pool +${first.offset}` : first.kind === "own" ? "own" : first.kind;
     return [
-      svg("text", { class: "ex-tick", x: LEFT - 8, y: y + 12, "text-anchor": "end" }, fitted(label, LEFT - 12)),
+      svg("text.ex-tick", { x: LEFT - 8, y: y + 12, "text-anchor": "end" }, fitted(label, LEFT - 12)),
       ...row.flatMap(place => place.lives.map(life => drawLife(life, place, x, column, y, compile, patterns, linked))),
     ];
   });
@@ -54,9 +54,9 @@ function headings(
   return [...items.map(item => item.id), "returned"].flatMap((id, step) => {
     const middle = x(step) + column / 2;
     const y = CURVE + HEAD - 8;
-    const line = svg("line", { class: "ex-gridline", x1: x(step), x2: x(step), y1: y + 4, y2: height, "aria-hidden": true });
+    const line = svg("line.ex-gridline", { x1: x(step), x2: x(step), y1: y + 4, y2: height, "aria-hidden": true });
     if (step % each !== 0 && step < plan.steps) return [line];
-    const text = svg("text", { class: "ex-tick", x: middle, y, transform: `rotate(-55 ${middle} ${y})` }, id);
+    const text = svg("text.ex-tick", { x: middle, y, transform: `rotate(-55 ${middle} ${y})` }, id);
     if (step === plan.steps) return [line, text];
     return [line, linked.add(mark(`step ${id}`, "ex-column-name", text), key(compile, id))];
   });
@@ -69,9 +69,9 @@ function drawCurves(plan: Plan, x: (step: number) => number, column: number, wid
   const area = `${line(plan.after)}V${scale(0)}H${x(0)}Z`;
   return svg(
     "g", { "aria-hidden": true }, upward(scale, LEFT, width - RIGHT - LEFT, bytes),
-    svg("path", { class: "ex-memory-area", d: area }),
-    svg("path", { class: "ex-memory-after", d: line(plan.after) }),
-    svg("path", { class: "ex-memory-before", d: line(plan.before) }),
+    svg("path.ex-memory-area", { d: area }),
+    svg("path.ex-memory-after", { d: line(plan.after) }),
+    svg("path.ex-memory-before", { d: line(plan.before) }),
     ...peaks(plan, scale, x, column, width),
   );
 }
@@ -86,7 +86,7 @@ function peaks(plan: Plan, scale: Scale, x: (step: number) => number, column: nu
     const end = middle + textWidth(text) + 6 > width;
     return [
       svg("circle", { class: `ex-memory-peak ex-memory-peak-${name}`, cx: middle, cy: scale(peak), r: 3 }),
-      svg("text", { class: "ex-peak", x: middle + (end ? -6 : 6), y: scale(peak) + (above ? -5 : 14), "text-anchor": end ? "end" : "start" }, text),
+      svg("text.ex-peak", { x: middle + (end ? -6 : 6), y: scale(peak) + (above ? -5 : 14), "text-anchor": end ? "end" : "start" }, text),
     ];
   });
 }
@@ -110,8 +110,8 @@ function drawLife(
   const group = mark(
     name, thin ? "ex-life ex-alias" : "ex-life",
     block(patterns, pattern, from, thin ? y + BAR - 5 : y, width, thin ? 5 : BAR, look),
-    reuses && !thin ? svg("path", { class: "ex-reuse", d: `M${from} ${y}v${BAR}` }) : null,
-    thin ? null : svg("text", { class: "ex-life-name", x: from + 4, y: y + 11.5 }, lifeLabel(life, arrow, width)),
+    reuses && !thin ? svg("path.ex-reuse", { d: `M${from} ${y}v${BAR}` }) : null,
+    thin ? null : svg("text.ex-life-name", { x: from + 4, y: y + 11.5 }, lifeLabel(life, arrow, width)),
   );
   return linked.add(group, key(compile, life.name));
 }
@@ -150,7 +150,7 @@ export function drawPool(half: HalfData, plan: Plan, compile: string, width: num
     const group = mark(
       name, "ex-life",
       block(patterns, life.where === "reuse" ? "hatched" : "plain", from, upper, wide, tall, "ex-tone-0"),
-      tall >= 12 ? svg("text", { class: "ex-life-name", x: from + 4, y: upper + tall / 2 + 4 }, lifeLabel(life, "", wide)) : null,
+      tall >= 12 ? svg("text.ex-life-name", { x: from + 4, y: upper + tall / 2 + 4 }, lifeLabel(life, "", wide)) : null,
     );
     return linked.add(group, key(compile, life.name));
   }));

@@ -33,9 +33,9 @@ class MemoryPane implements Pane {
   readonly #choice: HalfChoice;
   readonly #lives: Picture<BufferData>;
   readonly #pool: Picture<BufferData>;
-  readonly #said = h("p", { class: "ex-say" });
+  readonly #said = h("p.ex-say");
   readonly #legend = legend();
-  readonly #empty = h("div", { class: "ex-empty" });
+  readonly #empty = h("div.ex-empty");
   readonly #body: HTMLElement;
   readonly #disposers: Dispose[] = [];
   readonly #context: Context;
@@ -50,7 +50,7 @@ class MemoryPane implements Pane {
     this.#pool = new Picture("The pool, to scale", slots, context.selection, context.setting<Shown>("pool", "drawing"));
     this.#lives.element.insertBefore(this.#said, this.#lives.element.children[1] ?? null);
     this.#lives.element.append(this.#legend);
-    this.#body = h("div", { class: "ex-pad" }, this.#lives.element, this.#pool.element);
+    this.#body = h("div.ex-pad", this.#lives.element, this.#pool.element);
     into.append(this.#empty, this.#body);
     this.#disposers.push(this.#choice.looked.watch(looked => this.#render(looked)));
   }
@@ -86,7 +86,7 @@ class MemoryPane implements Pane {
     if (!looked || !half || !there) {
       const failed = this.#context.model.compile(this.#context.compile.value)?.stages?.find(each => each.error);
       const why = failed ? `the stage “${failed.name}” failed: ${failed.error}` : "nothing here became code, or it is still being compiled.";
-      this.#empty.replaceChildren(h("p", {}, `There is no memory plan: ${why}`));
+      this.#empty.replaceChildren(h("p", `There is no memory plan: ${why}`));
       return;
     }
     const columns = this.#columns(half);
@@ -134,8 +134,8 @@ class MemoryPane implements Pane {
       }
     };
     return [
-      { name: "Buffer", text: each => each.name, cell: each => h("code", {}, each.name), order: each => each.name },
-      { name: "Type", text: each => each.type, cell: each => h("code", {}, each.type) },
+      { name: "Buffer", text: each => each.name, cell: each => h("code", each.name), order: each => each.name },
+      { name: "Type", text: each => each.type, cell: each => h("code", each.type) },
       { name: "Size", numeric: true, text: each => bytes(each.bytes ?? 0), order: each => each.bytes ?? 0 },
       { name: "Place", text: place, order: place },
       {
@@ -165,9 +165,9 @@ function offsetColumn(): Column<BufferData> {
 function legend(): HTMLElement {
   const line = (name: string) => sample(svg("path", { class: name, d: "M1 6H21" }));
   return h(
-    "div", { class: "ex-legend" }, ...Object.values(LOOKS).map(legendEntry),
-    h("span", {}, "↪ takes over the memory of the buffer before it"),
-    h("span", {}, line("ex-memory-before"), "each buffer in memory of its own"),
-    h("span", {}, line("ex-memory-after"), "as planned"),
+    "div.ex-legend", ...Object.values(LOOKS).map(legendEntry),
+    h("span", "↪ takes over the memory of the buffer before it"),
+    h("span", line("ex-memory-before"), "each buffer in memory of its own"),
+    h("span", line("ex-memory-after"), "as planned"),
   );
 }

@@ -32,7 +32,7 @@ export function drawSchedule(facts: Facts, width: number, linked: Linked): SVGSV
   const boxes = plan.boxes.map(box => drawBox(box, boxWidth, facts, longest, linked));
   const lanes = plan.lanes.map(lane => drawLane(lane, boxWidth, step, width, sizes.get(lane.buffer) ?? 0, key(compile, lane.buffer), linked));
   const name = `${count(plan.boxes.length, "step")} in the order in which they run, and the buffers that flow between them`;
-  return drawing(width, plan.height + 2, name, svg("g", {}, ...lanes), svg("g", {}, ...boxes));
+  return drawing(width, plan.height + 2, name, svg("g", ...lanes), svg("g", ...boxes));
 }
 
 function drawBox(
@@ -55,18 +55,18 @@ function drawBox(
     return linked.add(operation, key(compile, chip.id));
   });
   const bar = time !== null && longest > 0
-    ? svg("rect", { class: "ex-share", x: 1, y: box.y + box.height - 2, width: Math.max(1, (width - 2) * (time / longest)), height: 3 })
+    ? svg("rect.ex-share", { x: 1, y: box.y + box.height - 2, width: Math.max(1, (width - 2) * (time / longest)), height: 3 })
     : null;
-  const more = box.hidden ? svg("text", { class: "ex-tick", x: width - 8, y: box.y + box.height - 8, "text-anchor": "end" }, `and ${box.hidden} more`) : null;
+  const more = box.hidden ? svg("text.ex-tick", { x: width - 8, y: box.y + box.height - 8, "text-anchor": "end" }, `and ${box.hidden} more`) : null;
   const group = mark(
     name, `ex-step ex-${item.kind === "extern" ? "extern" : "kernel"}`,
-    svg("rect", { class: "ex-step-box", x: 1, y: box.y + 1, width, height: box.height, rx: 4 }),
-    svg("text", { class: "ex-step-name", x: 9, y: box.y + 16 }, item.id),
-    svg("text", { class: "ex-tick", x: 15 + textWidth(item.id, 12), y: box.y + 16 }, fitted(item.kind === "extern" ? "library call" : axes, space)),
-    svg("text", { class: "ex-step-time", x: width - 7, y: box.y + 16, "text-anchor": "end" }, told),
+    svg("rect.ex-step-box", { x: 1, y: box.y + 1, width, height: box.height, rx: 4 }),
+    svg("text.ex-step-name", { x: 9, y: box.y + 16 }, item.id),
+    svg("text.ex-tick", { x: 15 + textWidth(item.id, 12), y: box.y + 16 }, fitted(item.kind === "extern" ? "library call" : axes, space)),
+    svg("text.ex-step-time", { x: width - 7, y: box.y + 16, "text-anchor": "end" }, told),
     bar, more,
   );
-  return svg("g", {}, linked.add(group, key(compile, item.id), ...item.operations.map(id => key(compile, id))), ...chips);
+  return svg("g", linked.add(group, key(compile, item.id), ...item.operations.map(id => key(compile, id))), ...chips);
 }
 
 function drawLane(lane: Lane, boxWidth: number, step: number, width: number, size: number, own: Key, linked: Linked): SVGGElement {
@@ -79,10 +79,10 @@ function drawLane(lane: Lane, boxWidth: number, step: number, width: number, siz
   const name = `buffer ${lane.buffer}${size > 0 ? `, ${bytes(size)}` : ""}, read ${count(lane.to.length, "time")} later`;
   const flow = mark(
     name, "ex-flow",
-    svg("path", { class: "ex-flow-line", d: paths }),
-    svg("path", { class: "ex-flow-reach", d: paths }),
-    svg("path", { class: "ex-flow-head", d: heads }),
-    svg("text", { class: "ex-flow-name", x: x + 5, y: lane.y + 3.5 }, label),
+    svg("path.ex-flow-line", { d: paths }),
+    svg("path.ex-flow-reach", { d: paths }),
+    svg("path.ex-flow-head", { d: heads }),
+    svg("text.ex-flow-name", { x: x + 5, y: lane.y + 3.5 }, label),
   );
   return linked.add(flow, own);
 }

@@ -39,14 +39,14 @@ class SchedulePane implements Pane {
   readonly #facets: Facets;
   readonly #ok: Facets;
   readonly #text: TextView;
-  readonly #textHead = h("h2", {}, "Loop IR");
-  readonly #answer = h("div", { class: "ex-answer", role: "status" });
+  readonly #textHead = h("h2", "Loop IR");
+  readonly #answer = h("div.ex-answer", { role: "status" });
   readonly #selects: readonly [HTMLSelectElement, HTMLSelectElement];
   readonly #filters: { readonly codes: Signal<readonly string[]>; readonly ok: Signal<readonly string[]> };
-  readonly #empty = h("div", { class: "ex-empty" });
+  readonly #empty = h("div.ex-empty");
   readonly #body: HTMLElement;
   readonly #pair: HTMLElement;
-  readonly #counted = h("p", { class: "ex-say" });
+  readonly #counted = h("p.ex-say");
   #picked: string[] = [];
   #pairs: Pairs | null = null;
   readonly #disposers: Dispose[] = [];
@@ -55,7 +55,7 @@ class SchedulePane implements Pane {
   constructor(into: HTMLElement, context: Context) {
     this.#context = context;
     this.#choice = new HalfChoice(context);
-    const select = (label: string) => h("select", { class: "ex-field", "aria-label": label, onchange: () => this.#pick(this.#selects.map(each => each.value)) });
+    const select = (label: string) => h("select.ex-field", { "aria-label": label, onchange: () => this.#pick(this.#selects.map(each => each.value)) });
     this.#selects = [select("First operation"), select("Second operation")];
     const steps = new DataTable<ItemData>("Steps of the schedule", [], context.selection, { keys: item => this.#keysOf(item) });
     this.#picture = new Picture("What runs, in order", steps, context.selection, context.setting<Shown>("shown", "drawing"), of => this.#clicked(of), this.#choice.element);
@@ -67,14 +67,14 @@ class SchedulePane implements Pane {
     this.#filters = { codes: context.setting<readonly string[]>("reasons", []), ok: context.setting<readonly string[]>("verdict", []) };
     this.#facets = new Facets("Show only these reasons", this.#filters.codes);
     this.#ok = new Facets("Show only", this.#filters.ok);
-    const side = h("section", { class: "ex-picture ex-loops" }, h("header", {}, this.#textHead));
+    const side = h("section.ex-picture.ex-loops", h("header", this.#textHead));
     this.#text = new TextView(side, context);
     this.#pair = this.#pairPart();
     this.#body = h(
-      "div", { class: "ex-schedule" },
-      h("div", { class: "ex-main" }, this.#picture.element, this.#pair, this.#verdictPart()), side,
+      "div.ex-schedule",
+      h("div.ex-main", this.#picture.element, this.#pair, this.#verdictPart()), side,
     );
-    into.append(this.#empty, h("div", { class: "ex-pad" }, this.#body));
+    into.append(this.#empty, h("div.ex-pad", this.#body));
     const again = () => this.#render(this.#choice.looked.value);
     this.#disposers.push(
       this.#choice.looked.watch(again),
@@ -115,17 +115,17 @@ class SchedulePane implements Pane {
   #pairPart(): HTMLElement {
     const swap = tool("⇄", "Swap the two", () => this.#pick([this.#selects[1].value, this.#selects[0].value]));
     return h(
-      "section", { class: "ex-picture" },
-      h("header", {}, h("h2", {}, "Why two operations are, or are not, together")),
-      h("div", { class: "ex-pair" }, this.#selects[0], swap, this.#selects[1], h("span", { class: "ex-unsure" }, "or click two operations in the drawing")),
+      "section.ex-picture",
+      h("header", h("h2", "Why two operations are, or are not, together")),
+      h("div.ex-pair", this.#selects[0], swap, this.#selects[1], h("span.ex-unsure", "or click two operations in the drawing")),
       this.#answer,
     );
   }
 
   #verdictPart(): HTMLElement {
     return h(
-      "section", { class: "ex-picture" },
-      h("header", {}, h("h2", {}, "Verdicts"), this.#ok.element),
+      "section.ex-picture",
+      h("header", h("h2", "Verdicts"), this.#ok.element),
       this.#facets.element, this.#counted, this.#verdicts.element,
     );
   }
@@ -158,10 +158,10 @@ class SchedulePane implements Pane {
   #whyEmpty(): HTMLElement[] {
     const compile = this.#context.model.compile(this.#context.compile.value);
     const failed = compile?.stages?.find(each => each.error);
-    if (failed) return [h("p", {}, `There is no schedule: the stage “${failed.name}” failed.`), h("p", {}, failed.error ?? "")];
-    if (compile?.fallback && !compile.halves?.length) return [h("p", {}, "There is no schedule: this runs eagerly."), because(compile.fallback, this.#context)];
-    if (compile?.stages?.length) return [h("p", {}, "There is no schedule: nothing here became a graph with operations, or it is still being compiled.")];
-    return [h("p", {}, "Nothing was compiled.")];
+    if (failed) return [h("p", `There is no schedule: the stage “${failed.name}” failed.`), h("p", failed.error ?? "")];
+    if (compile?.fallback && !compile.halves?.length) return [h("p", "There is no schedule: this runs eagerly."), because(compile.fallback, this.#context)];
+    if (compile?.stages?.length) return [h("p", "There is no schedule: nothing here became a graph with operations, or it is still being compiled.")];
+    return [h("p", "Nothing was compiled.")];
   }
 
   #seconds(half: HalfData, item: string): number | null {
@@ -181,7 +181,7 @@ class SchedulePane implements Pane {
     };
     return [
       { name: "#", text: item => String((order.get(item.id) ?? 0) + 1), order: item => order.get(item.id) ?? 0, numeric: true },
-      { name: "Step", text: item => item.id, cell: item => h("code", {}, item.id), order: item => item.id },
+      { name: "Step", text: item => item.id, cell: item => h("code", item.id), order: item => item.id },
       { name: "Runs", text: runs },
       { name: "Over", text: item => phrase([item.outer, item.inner], " × ") },
       { name: "Reads", text: item => outside(item, "reads") },
@@ -239,9 +239,9 @@ class SchedulePane implements Pane {
   #told({ together, headline, statements }: Explanation): HTMLElement[] {
     const standing = { recorded: "recorded", inferred: "follows from the record", unknown: "the record does not tell" };
     return [
-      h("p", { class: together ? "ex-yes" : "ex-no" }, h("strong", {}, headline)),
-      h("ul", { class: "ex-list" }, ...statements.map(each => h(
-        "li", {}, h("span", {}, each.text, " "), each.why ? because(each.why, this.#context) : null,
+      h("p", { class: together ? "ex-yes" : "ex-no" }, h("strong", headline)),
+      h("ul.ex-list", ...statements.map(each => h(
+        "li", h("span", each.text, " "), each.why ? because(each.why, this.#context) : null,
         h("span", { class: `ex-standing ex-${each.standing}` }, standing[each.standing]),
       ))),
     ];
@@ -265,8 +265,8 @@ class SchedulePane implements Pane {
         + "What is told is the last verdict on two operations as they stood in their kernels by then.";
     this.#verdicts.show(rows, [
       { name: "Verdict", text: each => (each.ok ? "together" : "apart"), cell: each => h("span", { class: each.ok ? "ex-yes" : "ex-no" }, each.ok ? "✓ together" : "✕ apart"), order: each => (each.ok ? 0 : 1) },
-      { name: "First", text: each => each.first, cell: each => h("code", {}, each.first), order: each => each.first },
-      { name: "Second", text: each => each.second, cell: each => h("code", {}, each.second), order: each => each.second },
+      { name: "First", text: each => each.first, cell: each => h("code", each.first), order: each => each.first },
+      { name: "Second", text: each => each.second, cell: each => h("code", each.second), order: each => each.second },
       { name: "Because", text: each => becauseText(each.why), cell: each => because(each.why, this.#context), order: each => each.why.title },
       { name: "Saves", title: "Bytes of memory traffic that joining the two saves, as scored", numeric: true, text: each => (each.score ? bytes(each.score) : ""), order: each => each.score || null },
     ]);

@@ -39,9 +39,9 @@ class TimelinePane implements Pane {
   readonly #zoom = new Signal<readonly [number, number] | null>(null);
   readonly #waits: Signal<boolean>;
   readonly #roving = new Roving();
-  readonly #said = h("p", { class: "ex-say" });
+  readonly #said = h("p.ex-say");
   readonly #whole = button("ex-action", "Whole", () => (this.#zoom.value = null));
-  readonly #empty = h("div", { class: "ex-empty" }, h("p", {}, "Nothing was compiled yet."));
+  readonly #empty = h("div.ex-empty", h("p", "Nothing was compiled yet."));
   readonly #body: HTMLElement;
   #marks = new Map<SVGElement, Span>();
   readonly #disposers: Dispose[] = [];
@@ -54,7 +54,7 @@ class TimelinePane implements Pane {
       { name: "Compile", text: row => row.compile.id, order: row => row.compile.id },
       {
         name: "Stage", text: row => (row.stage ? "  ".repeat(1 + row.stage.depth) : row.build ? "    " : row.from === null ? "  " : "") + row.name,
-        cell: row => (row.stage ? button("ex-reason", row.name, () => this.#look(row)) : row.from !== null ? h("strong", {}, row.name) : row.name),
+        cell: row => (row.stage ? button("ex-reason", row.name, () => this.#look(row)) : row.from !== null ? h("strong", row.name) : row.name),
       },
       { name: "Began", numeric: true, text: row => (row.from === null ? "" : seconds(row.from)), order: row => row.from },
       { name: "Took", numeric: true, text: row => seconds(row.seconds), order: row => row.seconds },
@@ -64,11 +64,11 @@ class TimelinePane implements Pane {
     const waiting = h("input", { type: "checkbox", checked: this.#waits.value, onchange: () => (this.#waits.value = waiting.checked) });
     this.#picture = new Picture(
       "Compile time", table, context.selection, context.setting<Shown>("shown", "drawing"), undefined,
-      this.#whole, h("label", { class: "ex-check" }, waiting, "with the time between compiles"),
+      this.#whole, h("label.ex-check", waiting, "with the time between compiles"),
     );
     this.#picture.element.insertBefore(this.#said, this.#picture.element.children[1] ?? null);
     this.#picture.element.append(legend());
-    this.#body = h("div", { class: "ex-pad" }, this.#picture.element);
+    this.#body = h("div.ex-pad", this.#picture.element);
     into.append(this.#empty, this.#body);
     const { element } = this.#picture;
     element.addEventListener("click", event => this.#clicked(event));
@@ -135,7 +135,7 @@ class TimelinePane implements Pane {
       const bar = mark(
         name + builds, `ex-span${span.stage ? "" : " ex-whole"}${failed ? " ex-failed" : ""}`,
         block(patterns, span.stage ? pattern : "plain", left, y, wide, BAR, span.stage ? look : "ex-tone-none"),
-        svg("text", { class: "ex-span-name", x: left + 4, y: y + 14.5 }, label),
+        svg("text.ex-span-name", { x: left + 4, y: y + 14.5 }, label),
       );
       this.#marks.set(bar, span);
       this.#roving.add(bar);
@@ -219,5 +219,5 @@ function summary({ spans, busy }: Timeline): string {
 }
 
 function legend(): HTMLElement {
-  return h("div", { class: "ex-legend" }, ...Object.entries(LOOKS).flatMap(([part, look]) => (part === "other" ? [] : [legendEntry(look)])));
+  return h("div.ex-legend", ...Object.entries(LOOKS).flatMap(([part, look]) => (part === "other" ? [] : [legendEntry(look)])));
 }

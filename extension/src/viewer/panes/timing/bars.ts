@@ -40,24 +40,24 @@ export function drawBars({ costs, overhead, machine, all }: Spent, width: number
     const group = mark(
       `${names[n]}: ${seconds(spent)}, ${percent(spent / total)} of all kernels; runs ${cost.runs}`, "ex-spent",
       ...bar(names[n] ?? "", n, left, x(spent), patterns, cost.kind === "kernel" ? "plain" : "dotted", cost.kind === "kernel" ? "ex-tone-0" : "ex-tone-1"),
-      svg("text", { class: "ex-figure", x: x(spent) + 6, y: n * ROW + 12 }, `${seconds(spent)}  ${percent(spent / total)}${rate}`),
+      svg("text.ex-figure", { x: x(spent) + 6, y: n * ROW + 12 }, `${seconds(spent)}  ${percent(spent / total)}${rate}`),
     );
     return linked.add(group, key(cost.compile, cost.id));
   });
   if (others.length > 0) {
     const y = rows.length * ROW + 12;
     rows.push(svg(
-      "g", {}, svg("text", { class: "ex-bar-name", x: left - 8, y, "text-anchor": "end" }, `${others.length} others`),
-      svg("text", { class: "ex-figure", x: left + 6, y }, `${seconds(rest)}  ${percent(rest / total)} together`),
+      "g", svg("text.ex-bar-name", { x: left - 8, y, "text-anchor": "end" }, `${others.length} others`),
+      svg("text.ex-figure", { x: left + 6, y }, `${seconds(rest)}  ${percent(rest / total)} together`),
     ));
   }
   let height = rows.length * ROW;
   if (overhead !== null) {
     const n = rows.length + 0.5;
-    rows.push(svg("line", { class: "ex-axis", x1: 0, x2: width, y1: height + 4, y2: height + 4 }));
+    rows.push(svg("line.ex-axis", { x1: 0, x2: width, y1: height + 4, y2: height + 4 }));
     rows.push(svg(
-      "g", {}, ...bar("outside", n, left, x(overhead), patterns, "hatched", "ex-tone-7"),
-      svg("text", { class: "ex-figure", x: x(overhead) + 6, y: n * ROW + 12 }, `${seconds(overhead)} a call outside the kernels`),
+      "g", ...bar("outside", n, left, x(overhead), patterns, "hatched", "ex-tone-7"),
+      svg("text.ex-figure", { x: x(overhead) + 6, y: n * ROW + 12 }, `${seconds(overhead)} a call outside the kernels`),
     ));
     height += ROW * 1.5;
   }
@@ -68,7 +68,7 @@ function bar(
   name: string, n: number, left: number, until: number, patterns: Patterns, pattern: Pattern, look: string,
 ): SVGElement[] {
   return [
-    svg("text", { class: "ex-bar-name", x: left - 8, y: n * ROW + 12, "text-anchor": "end" }, fitted(name, left - 10)),
+    svg("text.ex-bar-name", { x: left - 8, y: n * ROW + 12, "text-anchor": "end" }, fitted(name, left - 10)),
     block(patterns, pattern, left, n * ROW + 1, until - left, BAR, look),
   ];
 }

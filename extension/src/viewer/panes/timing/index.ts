@@ -39,13 +39,13 @@ class TimingPane implements Pane {
   readonly #runTable: DataTable<Run>;
   readonly #retime: Retime;
   readonly #runPart: HTMLElement;
-  readonly #accuracyPart = h("section", { class: "ex-picture" });
-  readonly #method = h("p", { class: "ex-say" });
-  readonly #untimed = h("p", { class: "ex-say" });
-  readonly #kernelsSay = h("p", { class: "ex-say" });
-  readonly #otherSizes = h("p", { class: "ex-say" }, "These are from the record's own run, with its sizes.");
-  readonly #roofSay = h("p", { class: "ex-say" });
-  readonly #more = h("button", { type: "button", class: "ex-link" });
+  readonly #accuracyPart = h("section.ex-picture");
+  readonly #method = h("p.ex-say");
+  readonly #untimed = h("p.ex-say");
+  readonly #kernelsSay = h("p.ex-say");
+  readonly #otherSizes = h("p.ex-say", "These are from the record's own run, with its sizes.");
+  readonly #roofSay = h("p.ex-say");
+  readonly #more = h("button.ex-link", { type: "button" });
   #all = false;
   #drawn = false;
   readonly #disposers: Dispose[] = [];
@@ -59,7 +59,7 @@ class TimingPane implements Pane {
     this.#bars = new Picture("Kernel by kernel", new DataTable<Cost>("Kernels and library calls", [], selection, link), selection, context.setting<Shown>("kernels", "drawing"));
     this.#roofline = new Picture("Roofline", new DataTable<Cost>("Kernels against the machine's peaks", [], selection, link), selection, context.setting<Shown>("roofline", "drawing"));
     this.#runTable = new DataTable<Run>("Runs", [], selection);
-    this.#runPart = h("section", { class: "ex-picture" }, h("header", {}, h("h2", {}, "Runs")), this.#runTable.element);
+    this.#runPart = h("section.ex-picture", h("header", h("h2", "Runs")), this.#runTable.element);
     this.#retime = new Retime(() => model.record.value.created.replace("T", " ").replace(/\+00:00$/, " UTC"), {
       retime: shapes => {
         this.#chosen.value = this.#runs.start(shapes);
@@ -76,8 +76,8 @@ class TimingPane implements Pane {
       this.#all = !this.#all;
       this.#showKernels();
     });
-    const beside = (...parts: readonly HTMLElement[]) => h("div", { class: "ex-two" }, ...parts);
-    into.append(h("div", { class: "ex-pad" }, beside(this.#strips.element, this.#accuracyPart), this.#runPart, this.#retime.element, beside(this.#bars.element, this.#roofline.element)));
+    const beside = (...parts: readonly HTMLElement[]) => h("div.ex-two", ...parts);
+    into.append(h("div.ex-pad", beside(this.#strips.element, this.#accuracyPart), this.#runPart, this.#retime.element, beside(this.#bars.element, this.#roofline.element)));
     let leave: Dispose = () => undefined;
     this.#disposers.push(
       model.record.watch(record => {
@@ -179,7 +179,7 @@ class TimingPane implements Pane {
     const eager = shown.find(each => each.name === "eager");
     const compared = (each: SamplesData) => (eager && each !== eager ? ratio(each.samples, eager.samples) : null);
     return [
-      { name: "Contestant", text: each => each.name, cell: each => h("strong", {}, each.name) },
+      { name: "Contestant", text: each => each.name, cell: each => h("strong", each.name) },
       { name: "Median ± spread", numeric: true, text: each => withSpread(each.median, each.spread), order: each => each.median },
       {
         name: "As fast as eager", numeric: true, order: each => compared(each)?.value ?? null,
@@ -209,13 +209,13 @@ class TimingPane implements Pane {
       this.#accuracyPart.replaceChildren();
       return;
     }
-    const parts = found.map(each => h("dl", { class: "ex-facts ex-beside" }, ...this.#accuracyRows(each, found.length > 1)));
-    this.#accuracyPart.replaceChildren(h("header", {}, h("h2", {}, "How exact")), ...parts);
+    const parts = found.map(each => h("dl.ex-facts.ex-beside", ...this.#accuracyRows(each, found.length > 1)));
+    this.#accuracyPart.replaceChildren(h("header", h("h2", "How exact")), ...parts);
   }
 
   #accuracyRows(accuracy: AccuracyData, named: boolean): readonly HTMLElement[] {
     const { largest_absolute: absolute, largest_relative: relative, where, first_parting: first, compared, parting } = accuracy;
-    const fact = (name: string, ...value: readonly (Node | string)[]) => [h("dt", {}, name), h("dd", {}, ...value)];
+    const fact = (name: string, ...value: readonly (Node | string)[]) => [h("dt", name), h("dd", ...value)];
     const rows = [
       ...(named ? fact("Engine", accuracy.engine ?? "explorer") : []),
       ...fact("Largest error", where ? `${writtenError(absolute)} absolute, ${writtenError(relative)} relative, in ${where}` : "none: every value is equal"),
@@ -273,7 +273,7 @@ class TimingPane implements Pane {
     const found = (each: Cost) => (machine && usable(machine) ? performance(each, machine) : null);
     const several = new Set(record.compiles.flatMap(each => each.halves?.map(half => half.name) ?? [])).size > 1;
     const columns: Column<Cost>[] = [
-      { name: "Kernel", text: each => each.id, cell: each => h("code", {}, each.id), order: each => each.id },
+      { name: "Kernel", text: each => each.id, cell: each => h("code", each.id), order: each => each.id },
       { name: "Of", text: each => `${each.compile} ${each.half}`.trim(), order: each => `${each.compile} ${each.half}` },
       { name: "Runs", text: each => each.runs },
       { name: "Takes", numeric: true, text: each => (each.seconds === null ? "not timed" : seconds(each.seconds)), order: each => each.seconds },

@@ -14,13 +14,13 @@ export interface Asks {
 const MUCH = 2 ** 31;
 
 export class Retime {
-  readonly element = h("section", { class: "ex-picture ex-retime" });
+  readonly element = h("section.ex-picture.ex-retime");
   #sizes = new Sizes([]);
-  readonly #status = h("span", { class: "ex-doing", role: "status" });
+  readonly #status = h("span.ex-doing", { role: "status" });
   readonly #start = button("ex-action", "Time again", () => this.#asks.retime(this.#sizes.shapes.value));
   readonly #stop = button("ex-action", "Stop", () => this.#asks.stop());
   readonly #inputs: { readonly of: Dim; readonly slider: HTMLInputElement; readonly number: HTMLInputElement }[] = [];
-  readonly #total = h("span", { class: "ex-count" });
+  readonly #total = h("span.ex-count");
   /** What was told last: sizes that were chosen stay where the same is told again. */
   #said = "";
   #running: Run | undefined;
@@ -38,13 +38,13 @@ export class Retime {
     if (said === this.#said) return;
     this.#said = said;
     this.#inputs.length = 0;
-    const title = h("header", {}, h("h2", {}, "Time again"));
+    const title = h("header", h("h2", "Time again"));
     if (!connected) {
-      this.element.replaceChildren(title, h("p", { class: "ex-say" }, `No kernel is attached: this is the record as it was made ${this.#made()}. Run the cell again to time with other sizes.`));
+      this.element.replaceChildren(title, h("p.ex-say", `No kernel is attached: this is the record as it was made ${this.#made()}. Run the cell again to time with other sizes.`));
       return;
     }
     if (!abilities?.retime) {
-      this.element.replaceChildren(title, h("p", { class: "ex-say" }, abilities?.why_not ? `This cannot be timed again: ${abilities.why_not}.` : "The kernel has not said what it can time."));
+      this.element.replaceChildren(title, h("p.ex-say", abilities?.why_not ? `This cannot be timed again: ${abilities.why_not}.` : "The kernel has not said what it can time."));
       return;
     }
     this.#sizes = new Sizes(abilities.arguments ?? []);
@@ -52,9 +52,9 @@ export class Retime {
     const reset = button("ex-action", "Sizes as they were", () => this.#sizes.reset());
     this.element.replaceChildren(
       title,
-      h("div", { class: "ex-sizes" }, ...this.#sizes.args.map(each => this.#argument(each.name, each.dtype, each.shape))),
-      h("label", { class: "ex-check" }, tie, "sizes that were equal move together"),
-      h("div", { class: "ex-actions" }, this.#start, ...(abilities.stop ? [this.#stop] : []), reset, this.#total, this.#status),
+      h("div.ex-sizes", ...this.#sizes.args.map(each => this.#argument(each.name, each.dtype, each.shape))),
+      h("label.ex-check", tie, "sizes that were equal move together"),
+      h("div.ex-actions", this.#start, ...(abilities.stop ? [this.#stop] : []), reset, this.#total, this.#status),
     );
     this.#sizes.shapes.watch(shapes => this.#follow(shapes));
     this.tell(this.#running);
@@ -76,11 +76,11 @@ export class Retime {
       const slider = h("input", {
         type: "range", min: 0, max: positions(size), step: 1, "aria-label": `${label}, by powers of two`, oninput: () => this.#sizes.set(of, sizeAt(Number(slider.value))),
       });
-      const number = h("input", { type: "number", min: 1, class: "ex-field", "aria-label": label, onchange: () => this.#sizes.set(of, Number(number.value)) });
+      const number = h("input.ex-field", { type: "number", min: 1, "aria-label": label, onchange: () => this.#sizes.set(of, Number(number.value)) });
       this.#inputs.push({ of, slider, number });
-      return h("div", { class: "ex-size" }, h("span", { class: "ex-count" }, String(dim)), slider, number);
+      return h("div.ex-size", h("span.ex-count", String(dim)), slider, number);
     });
-    return h("fieldset", {}, h("legend", {}, h("code", {}, name), ` ${dtype}`), ...(dims.length ? dims : [h("span", { class: "ex-count" }, "a single number")]));
+    return h("fieldset", h("legend", h("code", name), ` ${dtype}`), ...(dims.length ? dims : [h("span.ex-count", "a single number")]));
   }
 
   #follow(shapes: Shapes): void {

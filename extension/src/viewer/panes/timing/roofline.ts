@@ -45,9 +45,9 @@ export function drawRoofline(costs: readonly Cost[], machine: MachineData, width
     width, height, `Roofline of ${points.length} kernels`,
     across(x, bottom, bottom - TOP, intensity, "operations for each byte moved", width - 14),
     upward(few, LEFT, width - 14 - LEFT, value => scaled(value, "FLOP/s")),
-    svg("path", { class: "ex-under-roof", d: `${line}V${bottom}H${x(from)}Z` }),
-    svg("path", { class: "ex-roof", d: line }),
-    svg("text", { class: "ex-peak", x: width - 18, y: y(machine.flops_per_second) - 6, "text-anchor": "end" }, `${scaled(machine.flops_per_second, "FLOP/s")} arithmetic`),
+    svg("path.ex-under-roof", { d: `${line}V${bottom}H${x(from)}Z` }),
+    svg("path.ex-roof", { d: line }),
+    svg("text.ex-peak", { x: width - 18, y: y(machine.flops_per_second) - 6, "text-anchor": "end" }, `${scaled(machine.flops_per_second, "FLOP/s")} arithmetic`),
     bandwidthName(machine, from, corner, x, y),
     ...marks,
   );
@@ -64,7 +64,7 @@ function bandwidthName(machine: MachineData, from: number, corner: number, x: (v
   const angle = (Math.atan2(y2 - y1, x2 - x1) * 180) / Math.PI;
   const long = Math.hypot(x2 - x1, y2 - y1) >= textWidth(text);
   const [cx, cy] = [(x1 + x2) / 2, (y1 + y2) / 2];
-  return svg("text", { class: "ex-peak", x: cx, y: cy - 7, "text-anchor": "middle", transform: `rotate(${angle} ${cx} ${cy})` }, long ? text : "");
+  return svg("text.ex-peak", { x: cx, y: cy - 7, "text-anchor": "middle", transform: `rotate(${angle} ${cx} ${cy})` }, long ? text : "");
 }
 
 type Label = { readonly text: string; readonly x: number; readonly y: number; readonly end: boolean };
@@ -97,11 +97,11 @@ function drawPoint({ cost, at }: Point, x: number, y: number, label: Label | nul
   const name = `${cost.id}: ${scaled(at.flopsPerSecond, "FLOP/s")} at ${intensity(at.intensity)} operations a byte, `
     + `${Math.round(at.share * 100)} % of what ${at.bound} allows`;
   const shape = at.bound === "bandwidth"
-    ? svg("circle", { class: "ex-point", cx: x, cy: y, r: 4 })
-    : svg("rect", { class: "ex-point", x: x - 3.6, y: y - 3.6, width: 7.2, height: 7.2 });
+    ? svg("circle.ex-point", { cx: x, cy: y, r: 4 })
+    : svg("rect.ex-point", { x: x - 3.6, y: y - 3.6, width: 7.2, height: 7.2 });
   const group = mark(
     name, "ex-kernel-point", shape,
-    label ? svg("text", { class: "ex-point-name", x: label.x, y: label.y, "text-anchor": label.end ? "end" : "start" }, label.text) : null,
+    label ? svg("text.ex-point-name", { x: label.x, y: label.y, "text-anchor": label.end ? "end" : "start" }, label.text) : null,
   );
   return linked.add(group, key(cost.compile, cost.id));
 }

@@ -43,15 +43,15 @@ function drawRow(
   const at = Math.min(Math.max(middle, LEFT + room), width - room);
   return svg(
     "g", { class: `ex-contestant ex-is-${contestantClass(name)}`, role: "img", "aria-label": phrase([`${name}: median ${label} over ${samples.length} samples`, told], ", ") },
-    svg("text", { class: "ex-contestant-name", x: 0, y: base - 4 }, name),
-    svg("text", { class: "ex-tick", x: 0, y: base + 9 }, `${samples.length} samples`),
-    typeof compile === "number" ? svg("text", { class: "ex-tick", x: 0, y: base + 22 }, `compiled in ${seconds(compile)}`) : null,
-    svg("text", { class: "ex-tick", x: width - 22, y: top + 10, "text-anchor": "end" }, told),
-    svg("line", { class: "ex-axis ex-base", x1: LEFT, x2: width - 22, y1: base + 1, y2: base + 1 }),
-    ...dots.map(dot => svg("circle", { class: "ex-sample", cx: dot.x, cy: base - 3 - dot.level * step, r: RADIUS })),
-    svg("rect", { class: "ex-quartiles", x: x(low), y: base + 4, width: Math.max(2, x(high) - x(low)), height: 6, rx: 2 }),
-    svg("line", { class: "ex-median", x1: middle, x2: middle, y1: base - 6, y2: base + 12 }),
-    svg("text", { class: "ex-contestant-median", x: at, y: base + 21, "text-anchor": "middle" }, label),
+    svg("text.ex-contestant-name", { x: 0, y: base - 4 }, name),
+    svg("text.ex-tick", { x: 0, y: base + 9 }, `${samples.length} samples`),
+    typeof compile === "number" ? svg("text.ex-tick", { x: 0, y: base + 22 }, `compiled in ${seconds(compile)}`) : null,
+    svg("text.ex-tick", { x: width - 22, y: top + 10, "text-anchor": "end" }, told),
+    svg("line.ex-axis.ex-base", { x1: LEFT, x2: width - 22, y1: base + 1, y2: base + 1 }),
+    ...dots.map(dot => svg("circle.ex-sample", { cx: dot.x, cy: base - 3 - dot.level * step, r: RADIUS })),
+    svg("rect.ex-quartiles", { x: x(low), y: base + 4, width: Math.max(2, x(high) - x(low)), height: 6, rx: 2 }),
+    svg("line.ex-median", { x1: middle, x2: middle, y1: base - 6, y2: base + 12 }),
+    svg("text.ex-contestant-median", { x: at, y: base + 21, "text-anchor": "middle" }, label),
   );
 }
 
