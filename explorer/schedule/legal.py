@@ -62,7 +62,7 @@ def can_fuse(a: Group, b: Group, facts: Facts, between: str | None, names: Names
     span = max(a.placed[-1].position, b.placed[-1].position) - a.placed[0].position
     if not needed and span > FAR:
         return refuse(reasons.FAR_APART, f"{span} operations")
-    obstacle = Why(reasons.ITERATION_SPACE, f"{_space(a)} and {_space(b)}")
+    obstacle = Why(reasons.ITERATION_SPACE, f"{_space(a)}, and {_space(b)}")
     if not _comparable(a, b, facts, bool(needed)):
         return Joined(pair, Verdict(False, _incomplete(a, b, needed) or obstacle))
     for chosen in (links, needed) if 0 < len(needed) < len(links) else (links,):
@@ -265,6 +265,4 @@ def _saved(whole: Group, a: Group, b: Group, links: Sequence[Link], facts: Facts
 
 
 def _space(group: Group) -> str:
-    """A group's loops for a person: [4, 8], or [4] each reducing [8]."""
-    outer, inner = (f"[{', '.join(str(axis.size) for axis in axes)}]" for axes in (group.outer, group.inner))
-    return f"{outer} each over {inner}" if group.inner else outer
+    return reasons.loops_text([axis.size for axis in group.outer], [axis.size for axis in group.inner])

@@ -1,6 +1,9 @@
 """Why operations do or do not become one kernel, and why a buffer lives where it does."""
 
+from collections.abc import Sequence
+
 from explorer.core.reasons import reason
+from explorer.ir.loops import Size
 
 # Why two operations are one kernel.
 
@@ -215,3 +218,11 @@ OTHER_DEVICE = reason(
     "The pool is on another device",
     "The pool is one allocation on the device that most buffers are on.",
 )
+
+
+def loops_text(outer: Sequence[Size], reduced: Sequence[Size]) -> str:
+    """A group's loops for a person: "[4, 8]", "[4] reducing [8]", "one, reducing [8]"."""
+    points, inside = (f"[{', '.join(map(str, sizes))}]" for sizes in (outer, reduced))
+    if not reduced:
+        return points
+    return f"{points if outer else 'one,'} reducing {inside}"

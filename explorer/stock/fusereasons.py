@@ -144,7 +144,7 @@ def made(code: str, detail: str = "") -> data.WhyData:
 
 def detail(pair: Pair, code: str) -> str:
     if code == reasons.ITERATION_SPACE:
-        return f"{space(pair.first)} and {space(pair.second)}"
+        return ", and ".join(reasons.loops_text(*loops(node)) for node in (pair.first, pair.second))
     if code == reasons.LIBRARY_CALL:
         return " and ".join(called(node) for node in (pair.first, pair.second) if node.is_extern())
     if code == reasons.TOO_LARGE:
@@ -195,7 +195,7 @@ def elsewhere(pair: Pair) -> data.WhyData:
     names = sorted({one.name for one, *_ in pair.shared()})
     if not names:
         return made(reasons.NOTHING_SHARED)
-    if space(pair.first) != space(pair.second) and not same_points(pair) or reduces_otherwise(pair):
+    if loops(pair.first) != loops(pair.second) and not same_points(pair) or reduces_otherwise(pair):
         return made(reasons.ITERATION_SPACE, detail(pair, reasons.ITERATION_SPACE))
     return made(
         reasons.NOTHING_SHARED, f"both read {', '.join(names[:3])}, but not the same elements in the same order"
@@ -254,12 +254,6 @@ def loops(node: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     if len(sizes) == 2 and all(isinstance(each, (tuple, list)) for each in sizes):
         return tuple(sizes[0]), tuple(sizes[1])
     return tuple(sizes), ()
-
-
-def space(node: Any) -> str:
-    """A group's loops for a person: [4, 8], or [4] each over [16]."""
-    outer, inner = (f"[{', '.join(map(str, each))}]" for each in loops(node))
-    return f"{outer} each over {inner}" if inner != "[]" else outer
 
 
 def relation(pair: Pair) -> str:

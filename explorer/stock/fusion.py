@@ -10,7 +10,7 @@ from typing import Any
 from explorer.ir import record as data
 from explorer.schedule import reasons
 from explorer.stock.bodies import Bodies
-from explorer.stock.fusereasons import Pair, called, elsewhere, loops, made, relation, space, why
+from explorer.stock.fusereasons import Pair, called, elsewhere, loops, made, relation, why
 from explorer.stock.half import Half
 from explorer.stock.hook import Call, Hook, Watch
 from explorer.stock.lowering import called as operator_of
@@ -181,7 +181,7 @@ def _text(half: Half, nodes: list[Any], heading: str) -> data.TextData:
     for node in nodes:
         members = node.get_nodes()
         names = tuple(half.named(each.get_name()) for each in members)
-        over = "" if node.is_extern() or not any(loops(node)) else f"  over {space(node)}"
+        over = "" if node.is_extern() or not any(loops(node)) else f"  over {reasons.loops_text(*loops(node))}"
         lines.append(data.LineData(f"  {half.named(node.get_name())}: {type(node).__name__}{over}", "", names))
         for each, name in zip(members, names, strict=True):
             if len(members) > 1:
