@@ -4,9 +4,10 @@ import re
 
 import pytest
 
+from explorer.ir import record
 from explorer.notebook.magics import PANES
 from explorer.notebook.types import VIEWER, texts
-from explorer.view.typescript import written
+from explorer.view.typescript import checked, written
 
 
 @pytest.mark.parametrize("name", texts())
@@ -20,6 +21,17 @@ def test_types():
     assert written(tuple[int | None, ...]) == "readonly (number | null)[]"
     with pytest.raises(TypeError, match="set"):
         written(set[str])
+
+
+def test_checks():
+    assert checked(tuple[int | None, ...]) == "list(maybe(whole))"
+    assert checked(dict[str, tuple[int, str]]) == "entries(row(2, whole, text))"
+    assert checked(bool | float | str | None) == "maybe(either(flag, real, text))"
+    assert checked(record.Depth) == "between(0, 99)"
+    assert written(record.Depth) == "number"
+    assert checked(record.ExpressionData, record.ExpressionData) == "again(() => ExpressionData)"
+    with pytest.raises(TypeError, match="set"):
+        checked(set[str])
 
 
 def test_the_panes_that_a_cell_can_ask_for_are_those_of_the_viewer():

@@ -6,6 +6,8 @@ is "FILE:LINE". What no source line caused has the origin "synthetic:REASON".
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 
 VERSION = 1
@@ -422,6 +424,9 @@ class HalfData(Data, frozen=True):
     runs: bool = True
 
 
+Depth = Annotated[int, msgspec.Meta(ge=0, le=99)]
+
+
 class StageData(Data, frozen=True):
     """One call of a stage. `half` names the half it belongs to; `error` is what ended it. `halves` are the forward and
     the backward graph, where it cut one in two.
@@ -433,7 +438,7 @@ class StageData(Data, frozen=True):
     name: str
     started: float
     seconds: float
-    depth: int
+    depth: Depth
     half: str = ""
     body: TextData | None = None
     graph: GraphData | None = None

@@ -17,7 +17,8 @@ from explorer.view.typescript import checks, declarations, union
 
 HEAD = "// Made from {} by `python -m explorer.notebook.types`; edit that file instead.\n\n"
 COMBINED = (
-    "again", "Check", "either", "entries", "flag", "list", "maybe", "one", "real", "row", "shape", "text", "whole"
+    "again", "between", "Check", "either", "entries", "flag", "list", "maybe", "one", "real", "row", "shape", "text",
+    "whole",
 )  # fmt: skip
 """Of extension/src/viewer/check.ts."""
 

@@ -7,7 +7,7 @@ import inspect
 import json
 import types
 from collections.abc import Iterable
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import msgspec
 
@@ -26,6 +26,8 @@ def union(name: str, structs: Iterable[type[msgspec.Struct]]) -> str:
 
 def written(text: Any) -> str:
     """The TypeScript type of a Python annotation. Raises TypeError for one that records do not use."""
+    if get_origin(text) is Annotated:
+        return written(get_args(text)[0])
     if text in SIMPLE:
         return SIMPLE[text]
     if isinstance(text, type) and issubclass(text, msgspec.Struct):
@@ -56,6 +58,8 @@ def checked(text: Any, within: type[msgspec.Struct] | None = None) -> str:
     if isinstance(text, type) and issubclass(text, msgspec.Struct):
         return f"again(() => {text.__name__})" if text is within else text.__name__
     origin, arguments = get_origin(text), get_args(text)
+    if origin is Annotated:
+        return f"between({arguments[1].ge}, {arguments[1].le})"
     if origin is Literal:
         return f"one({', '.join(map(json.dumps, arguments))})"
     inner = [checked(each, within) for each in arguments if each not in (Ellipsis, type(None))]

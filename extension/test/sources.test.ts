@@ -27,6 +27,7 @@ test("notebook cells are called as the notebook calls them, or numbered where it
   assert.equal(names.inText("/home/a/model.py:9"), "model.py:9");
   assert.equal(names.inText("C:\\m\\model.py:9 (a call that prints)"), "model.py:9 (a call that prints)");
   assert.equal(names.inLine("y = x * 2  # 345.py:3 | 345.py:4, model.py:9"), "y = x * 2  # In[7]:3 | In[7]:4, model.py:9");
+  assert.equal(names.inLine("call of print at /tmp/ipykernel_12/345.py:3, continues"), "call of print at In[7]:3, continues");
   assert.equal(new FileNames([{ file: "/home/a/model.py" }]).inLine("x  # model.py:9"), "x  # model.py:9");
   for (const plain of ["f (frame was skipped)", "a: b", ""]) assert.equal(names.inText(plain), plain);
 });

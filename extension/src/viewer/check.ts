@@ -25,7 +25,12 @@ function scalar(wanted: string, fits: (value: unknown) => boolean): Check {
 export const text = scalar("text", value => typeof value === "string");
 export const flag = scalar("true or false", value => typeof value === "boolean");
 export const real = scalar("a number", Number.isFinite);
-export const whole = scalar("a whole number", Number.isInteger);
+/** As large as a machine's integers are at most. */
+export const whole = scalar("a whole number", value => Number.isInteger(value) && Math.abs(value as number) <= 2 ** 64);
+
+export function between(least: number, most: number): Check {
+  return scalar(`a whole number from ${least} to ${most}`, value => Number.isInteger(value) && (value as number) >= least && (value as number) <= most);
+}
 
 /** One of a few words. */
 export function one(...words: readonly string[]): Check {

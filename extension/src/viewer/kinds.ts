@@ -1,6 +1,6 @@
 // Made from explorer/ir/record.py by `python -m explorer.notebook.types`; edit that file instead.
 
-import { again, type Check, either, entries, flag, list, maybe, real, row, shape, text, whole } from "./check";
+import { again, between, type Check, either, entries, flag, list, maybe, real, row, shape, text, whole } from "./check";
 
 export const LineData: Check = row(1, text, text, list(text));
 export const TextData: Check = shape({ lines: list(LineData) }, { language: text });
@@ -34,7 +34,7 @@ export const MemoryData: Check = shape({ pool: whole, peak_before: whole, peak_a
 export const KernelData: Check = shape({ id: text, function: text, language: text, source: TextData, origins: list(text), bytes: whole, flops: whole }, { seconds: maybe(real), lowered: entries(TextData) });
 export const BuildData: Check = shape({ tool: text, command: list(text), version: text, output: text, seconds: real, cached: flag }, {});
 export const HalfData: Check = shape({ name: text, target: text }, { buffers: list(BufferData), operations: list(OperationData), schedule: maybe(ScheduleData), memory: maybe(MemoryData), kernels: list(KernelData), wrapper: maybe(TextData), builds: list(BuildData), extern_seconds: entries(real), nodes: entries(row(2, text, list(text))), runs: flag });
-export const StageData: Check = shape({ id: text, name: text, started: real, seconds: real, depth: whole }, { half: text, body: maybe(TextData), graph: maybe(GraphData), error: text, same_as: text, halves: list(GraphData) });
+export const StageData: Check = shape({ id: text, name: text, started: real, seconds: real, depth: between(0, 99) }, { half: text, body: maybe(TextData), graph: maybe(GraphData), error: text, same_as: text, halves: list(GraphData) });
 export const EventData: Check = shape({ kind: text, fields: entries(text) }, {});
 export const CompileData: Check = shape({ id: text, title: text, started: real, seconds: real }, { stages: list(StageData), codes: list(CodeData), guards: list(GuardData), breaks: list(BreakData), effects: list(EffectData), symbols: list(SymbolData), saved: list(SavedData), eager_backward: list(GradNodeData), halves: list(HalfData), events: list(EventData), left_out: entries(whole), error: text, fallback: maybe(WhyData), inputs: list(InputData), recompiles: list(RecompileData), continues: text, activations: list(ActivationData), steps: list(StepData), engine: text, inferred: entries(list(text)) });
 export const SamplesData: Check = shape({ name: text, median: real, spread: real, samples: list(real) }, { compile_seconds: maybe(real), note: text });

@@ -44,7 +44,7 @@ export class FileNames {
     const paths = files.filter(file => !own.has(file) && !cells.includes(file));
     for (const [file, name] of own) {
       this.#names.set(file, name);
-      this.#cells.set(shortFile(file), name);
+      for (const said of [file, shortFile(file)]) this.#cells.set(said, name);
     }
     const known = [...this.#cells.keys()].map(each => each.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
     this.#inLines = known.length ? new RegExp(`(?:${known.join("|")})(?=:\\d)`, "g") : null;

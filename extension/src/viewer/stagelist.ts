@@ -90,7 +90,7 @@ export class StageList {
     return h(
       "div", {
         role: "option", class: `ex-stage${stage.error ? " ex-failed" : ""}${stage.same_as ? " ex-same" : ""}`, style,
-        id: this.#optionId(stage), "data-stage": stage.id, title: stage.error || spoken || undefined,
+        id: this.#optionId(stage), "data-stage": stage.id, title: phrase([stage.name, stage.error || spoken], ": "),
         onclick: () => this.#select(stage, true),
       },
       h("span.ex-stage-name", stage.name),

@@ -62,16 +62,16 @@ const BYTECODE = language(
   [["keyword", String.raw`^\s*[A-Z][A-Z_0-9]+`], ["string", QUOTED], ["name", String.raw`→ \d+`], ["number", NUMBER]], "None True False",
 );
 
-const LANGUAGES: { readonly [name: string]: Language } = {
+const LANGUAGES: ReadonlyMap<string, Language> = new Map(Object.entries({
   bytecode: BYTECODE, python: PYTHON, triton: PYTHON, cpp: CPP, c: CPP, gas: ASSEMBLY, asm: ASSEMBLY, ptx: ASSEMBLY, sass: SASS, llvm: LLVM, mlir: LLVM,
-};
+}));
 
 /** Lines longer than this are shown plain: nobody reads them for their colours. */
 const LONGEST = 2000;
 
 /** The coloured parts of a line. `inside` is the quote of a string that goes on from the line before (`quotes`). */
 export function tokens(line: string, name: string, inside = ""): readonly Token[] {
-  const known = LANGUAGES[name];
+  const known = LANGUAGES.get(name);
   if (!known || line.length > LONGEST) return [];
   const found: Token[] = [];
   let at = 0;

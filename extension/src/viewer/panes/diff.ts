@@ -27,6 +27,7 @@ let opened = 0;
 class Diff implements Pane {
   readonly #name = `ex-diff${++opened}`;
   readonly #other = h("select.ex-select", { "aria-label": "Compare with" });
+  readonly #from = h("label", "From ", this.#other);
   readonly #said = h("span");
   readonly #body = h("div.ex-body-text");
   readonly #wishes;
@@ -42,7 +43,7 @@ class Diff implements Pane {
     this.#context = context;
     const file = h("input.ex-hidden", { type: "file", accept: ".json,.gz", "aria-label": "A record's file", tabindex: -1 });
     const open = button("ex-button", "Open a record…", () => file.click());
-    into.append(h("div.ex-pane", h("div.ex-bar", h("label", "From ", this.#other), this.#said, open, file), this.#body));
+    into.append(h("div.ex-pane", h("div.ex-bar", this.#from, this.#said, open, file), this.#body));
     this.#wishes = { mode: context.setting<string>("mode", into.clientWidth < 700 ? "unified" : "split"), folded: context.setting<boolean>("folded", false) };
     this.#other.addEventListener("change", () => {
       this.#chosen = this.#other.value;
@@ -89,6 +90,7 @@ class Diff implements Pane {
         ...this.#choices.filter(([, of]) => of === version).map(([value, , each]) => h("option", { value }, `${each.id} ${each.title}${each.engine === "stock" ? " (stock)" : ""}`)))));
     if (!this.#choices.some(([label]) => label === this.#chosen)) this.#chosen = this.#choices[0]?.[0] ?? "";
     this.#other.value = this.#chosen;
+    this.#from.hidden = this.#choices.length === 0;
     this.#view?.dispose();
     this.#view = null;
     const [, version, compile] = this.#choices.find(([label]) => label === this.#chosen) ?? [];
