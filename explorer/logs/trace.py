@@ -15,6 +15,7 @@ import msgspec
 
 from explorer.ir import operators
 from explorer.ir import record as data
+from explorer.ir.gathered import Gathered
 from explorer.logs.code import half
 from explorer.logs.entries import Damage, Entry
 from explorer.logs.graphs import graph
@@ -38,46 +39,22 @@ GRAPHS = {
 """Entries that hold a graph: the stage's name, and what its nodes' ids begin with."""
 
 
-@dataclass
-class Seen:
+@dataclass(kw_only=True)
+class Seen(Gathered):
     """What was read of one compile so far."""
 
-    id: str
-    title: str
     started: float
     ended: float = 0.0
-    stages: list[data.StageData] = field(default_factory=list)
-    guards: list[data.GuardData] = field(default_factory=list)
-    breaks: list[data.BreakData] = field(default_factory=list)
-    symbols: list[data.SymbolData] = field(default_factory=list)
-    inputs: list[data.InputData] = field(default_factory=list)
-    recompiles: list[data.RecompileData] = field(default_factory=list)
     halves: list[data.HalfData] = field(default_factory=list)
-    events: list[data.EventData] = field(default_factory=list)
     tensors: dict[int, Any] = field(default_factory=dict)
     open: dict[str, list[tuple[float, int]]] = field(default_factory=dict)
     prefixes: dict[str, int] = field(default_factory=dict)
     depth: int = 0
-    error: str = ""
     mappings: list[Any] = field(default_factory=list)
 
     def compile(self) -> data.CompileData:
-        return data.CompileData(
-            self.id,
-            self.title,
-            self.started,
-            max(0.0, self.ended - self.started),
-            stages=tuple(sorted(self.stages, key=lambda stage: stage.started)),
-            guards=tuple(self.guards),
-            breaks=tuple(self.breaks),
-            symbols=tuple(self.symbols),
-            halves=tuple(self.halves),
-            events=tuple(self.events),
-            error=self.error,
-            inputs=tuple(self.inputs),
-            recompiles=tuple(self.recompiles),
-            engine="stock",
-        )
+        self.stages.sort(key=lambda stage: stage.started)
+        return self.whole(self.started, max(0.0, self.ended - self.started), halves=tuple(self.halves))
 
 
 class Reader:
@@ -111,7 +88,7 @@ class Reader:
         id = OUTSIDE if not entry.compile else stock_id(entry.compile)
         if id not in self._compiles:
             title = "outside any compile" if id == OUTSIDE else f"frame {entry.compile}"
-            self._compiles[id] = Seen(id, title, entry.seconds)
+            self._compiles[id] = Seen(id, title, started=entry.seconds)
         seen = self._compiles[id]
         seen.ended = max(seen.ended, entry.seconds)
         return seen

@@ -16,6 +16,7 @@ from torch._guards import CompileContext, CompileId
 
 from explorer.core.recorder import EVENT_CAP, CompileRun, OnStage, StageRun
 from explorer.ir import record as data
+from explorer.ir.gathered import Gathered
 from explorer.ir.graph import Graph
 from explorer.ir.target import Target
 from explorer.stock import hook
@@ -27,36 +28,26 @@ OUTSIDE = "outside any compile"
 
 
 @dataclass
-class Compile:
+class Compile(Gathered):
     """One compile of a frame: "s0", or "s0.1" for the next of the same frame."""
 
-    id: str
-    title: str
     torch_id: str = ""
     """What torch calls it: "3/1"."""
     started: float = field(default_factory=time.perf_counter)
     code: types.CodeType | None = None
     seconds: float = 0.0
-    stages: list[data.StageData] = field(default_factory=list)
     graphs: list[tuple[str, str, Graph]] = field(default_factory=list)
     """The graph that each stage with one made, by the stage's name and half."""
     codes: list[data.CodeData] = field(default_factory=list)
-    guards: list[data.GuardData] = field(default_factory=list)
-    breaks: list[data.BreakData] = field(default_factory=list)
     fixes: list[Fix] = field(default_factory=list)
     """One of each break."""
-    symbols: list[data.SymbolData] = field(default_factory=list)
     saved: list[data.SavedData] = field(default_factory=list)
-    inputs: list[data.InputData] = field(default_factory=list)
-    recompiles: list[data.RecompileData] = field(default_factory=list)
     activations: list[data.ActivationData] = field(default_factory=list)
     steps: list[data.StepData] = field(default_factory=list)
-    events: list[data.EventData] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
     _count: Counter[str] = field(default_factory=Counter)
     halves: dict[str, Half] = field(default_factory=dict)
     continues: str = ""
-    error: str = ""
     fallback: data.WhyData | None = None
     on_stage: OnStage | None = None
     mark: float = field(default_factory=time.perf_counter)
@@ -144,28 +135,17 @@ class Compile:
         self.inferred[how].append(id)
 
     def frozen(self, seconds: Mapping[str, Mapping[str, float]]) -> data.CompileData:
-        return data.CompileData(
-            self.id,
-            self.title,
+        return self.whole(
             self.started,
             self.seconds,
-            stages=tuple(self.stages),
             codes=tuple(self.codes),
-            guards=tuple(self.guards),
-            breaks=tuple(self.breaks),
-            symbols=tuple(self.symbols),
             saved=tuple(self.saved),
             halves=tuple(half.frozen(seconds.get(half.name, {})) for half in self.halves.values()),
-            events=tuple(self.events),
             left_out=dict(self.left_out),
-            error=self.error,
             fallback=self.fallback,
-            inputs=tuple(self.inputs),
-            recompiles=tuple(self.recompiles),
             continues=self.continues,
             activations=tuple(self.activations),
             steps=tuple(self.steps),
-            engine="stock",
             inferred={how: tuple(dict.fromkeys(ids)) for how, ids in self.inferred.items()},
         )
 
@@ -202,7 +182,8 @@ class Observation:
             self.entries_before[builtins.id(code)] = code, len(_debug_get_cache_entry_list(code))
         earlier = self._frames[id.frame_id]
         index = list(self._frames).index(id.frame_id)
-        made = Compile(f"{self.ids}{index}" + (f".{len(earlier)}" if earlier else ""), title, str(id), code=code)
+        own = f"{self.ids}{index}" + (f".{len(earlier)}" if earlier else "")
+        made = Compile(own, title, torch_id=str(id), code=code)
         made.on_stage = self.on_stage
         earlier.append(made)
         self._by_id[id] = made

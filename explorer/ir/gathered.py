@@ -1,0 +1,43 @@
+"""A compile of stock's while it comes in: what is seen of it goes into lists, until it is whole."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from explorer.ir import record as data
+
+
+@dataclass
+class Gathered:
+    """What is seen of one compile so far, live or in a log."""
+
+    id: str
+    title: str
+    stages: list[data.StageData] = field(default_factory=list)
+    guards: list[data.GuardData] = field(default_factory=list)
+    breaks: list[data.BreakData] = field(default_factory=list)
+    symbols: list[data.SymbolData] = field(default_factory=list)
+    inputs: list[data.InputData] = field(default_factory=list)
+    recompiles: list[data.RecompileData] = field(default_factory=list)
+    events: list[data.EventData] = field(default_factory=list)
+    error: str = ""
+
+    def whole(self, started: float, seconds: float, **more: Any) -> data.CompileData:
+        """The compile as data; `more` are the fields that only some have."""
+        return data.CompileData(
+            self.id,
+            self.title,
+            started,
+            seconds,
+            stages=tuple(self.stages),
+            guards=tuple(self.guards),
+            breaks=tuple(self.breaks),
+            symbols=tuple(self.symbols),
+            inputs=tuple(self.inputs),
+            recompiles=tuple(self.recompiles),
+            events=tuple(self.events),
+            error=self.error,
+            engine="stock",
+            **more,
+        )
