@@ -16,6 +16,11 @@ export interface Column<Row> {
   readonly title?: string;
 }
 
+/** A column of names out of a program, by which it can be sorted. */
+export function codes<Row>(name: string, of: (row: Row) => string): Column<Row> {
+  return { name, text: of, cell: row => h("code", of(row)), order: of };
+}
+
 export interface Rows<Row> {
   /** The elements that a row stands for: the first is selected by it. */
   keys?(row: Row): readonly Key[];

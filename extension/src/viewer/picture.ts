@@ -15,6 +15,11 @@ export type Draw = (width: number, linked: Linked) => SVGSVGElement | null;
 export type Shown = "drawing" | "table";
 const WAYS: { readonly [shown in Shown]: string } = { drawing: "Drawing", table: "Table" };
 
+/** A part of a pane under its heading, with tools beside that. */
+export function part(title: string, tools: readonly HTMLElement[], ...body: readonly HTMLElement[]): HTMLElement {
+  return h("section.ex-picture", h("header", h("h2", title), ...tools), ...body);
+}
+
 export class Picture<Row> {
   readonly element: HTMLElement;
   readonly #canvas = h("div.ex-canvas");
@@ -41,11 +46,7 @@ export class Picture<Row> {
     this.#linked = new Linked(this.#canvas, selection, chosen);
     const { element, end } = choices(`${title}: shown as`, WAYS, shown);
     this.#choices = element;
-    this.element = h(
-      "section.ex-picture",
-      h("header", h("h2", title), ...tools, this.#choices),
-      this.#canvas, table.element,
-    );
+    this.element = part(title, [...tools, this.#choices], this.#canvas, table.element);
     const observer = new ResizeObserver(() => this.#fit());
     observer.observe(this.#canvas);
     this.#disposers.push(

@@ -1,7 +1,6 @@
 // The nodes of a graph as a table: the same facts as the drawing's.
 
-import { type Column, DataTable } from "../../datatable";
-import { h } from "../../dom";
+import { codes, type Column, DataTable } from "../../datatable";
 import { key } from "../../element";
 import { bytes, seconds } from "../../format";
 import { sum } from "../../gather";
@@ -46,13 +45,12 @@ export class NodeTable {
       const timed = homes(row).filter(home => home.seconds !== null);
       return timed.length ? sum(timed, home => home.seconds!) : null;
     };
-    const code = (name: string, of: (row: NodeRow) => string): Column<NodeRow> => ({ name, text: of, cell: row => h("code", of(row)), order: of });
     const fate = (row: NodeRow) => saved.get(data(row).id)?.fate ?? "";
     const state = subject.state(view);
     const any = (of: (row: NodeRow) => boolean) => [...state.nodes.keys()].some(vertex => of({ vertex, state }));
     const columns: Column<NodeRow>[] = [
-      code("Node", row => data(row).name), { name: "Op", text: row => data(row).op, order: row => data(row).op },
-      code("Target", row => (data(row).op === "placeholder" ? "" : data(row).target)),
+      codes("Node", row => data(row).name), { name: "Op", text: row => data(row).op, order: row => data(row).op },
+      codes("Target", row => (data(row).op === "placeholder" ? "" : data(row).target)),
     ];
     if (changes.size) {
       const said = (sign: Sign | undefined) => (sign ? `${GLYPHS[sign]} ${sign}` : "");
@@ -61,12 +59,12 @@ export class NodeTable {
       });
     }
     if (view.kind !== "eager") {
-      columns.push(code("Type", row => data(row).type));
+      columns.push(codes("Type", row => data(row).type));
       columns.push({ name: "Bytes", numeric: true, text: row => (data(row).bytes ? bytes(data(row).bytes!) : ""), order: row => data(row).bytes ?? 0 });
     }
-    if (any(row => Boolean(data(row).module))) columns.push(code("Module", row => data(row).module ?? ""));
+    if (any(row => Boolean(data(row).module))) columns.push(codes("Module", row => data(row).module ?? ""));
     if (any(row => homes(row).length > 0)) {
-      columns.push(code("Kernel", row => homes(row).map(home => home.id).join(", ")));
+      columns.push(codes("Kernel", row => homes(row).map(home => home.id).join(", ")));
       const shown = (row: NodeRow) => (time(row) === null ? "" : seconds(time(row)!));
       columns.push({ name: "Kernel time", numeric: true, text: shown, order: time, title: "Of all that is in the kernel" });
     }

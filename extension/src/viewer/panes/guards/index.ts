@@ -7,6 +7,7 @@ import { Facets, facetsOf } from "../../facets";
 import { count, phrase, seconds } from "../../format";
 import { entry } from "../../gather";
 import type { Context, Export, Pane, PaneKind } from "../../pane";
+import { part } from "../../picture";
 import type { CompileData, GlobalStateData, GuardData, InputData } from "../../record";
 import { type Dispose, Signal } from "../../signal";
 import { decide, type Call, type Decision, type Outcome } from "./check";
@@ -68,15 +69,15 @@ class GuardsPane implements Pane {
     this.#properties = new Facets("Show only guards of these kinds", this.#filters.properties);
     this.#words = h("input.ex-field", { type: "search", placeholder: "Guard, source or line", "aria-label": "Filter guards by words", oninput: () => (this.#filters.words.value = this.#words.value) });
     const all = button("ex-action", "All as seen", () => this.#resetAll());
-    this.#historyPart = h("section.ex-picture", h("header", h("h2", "Compiles of this frame")), this.#history.element);
+    this.#historyPart = part("Compiles of this frame", [], this.#history.element);
     this.#body = h(
       "div.ex-guards",
       h("section.ex-picture.ex-describe", h("header", h("h2", "Describe a call"), all), this.#fields),
       h(
         "div.ex-main",
-        h("section.ex-picture", h("header", h("h2", "What it would do")), this.#answer),
+        part("What it would do", [], this.#answer),
         this.#historyPart,
-        h("section.ex-picture", h("header", h("h2", "Guards"), this.#words), this.#outcomes.element, this.#properties.element, this.#counted, this.#table.element),
+        part("Guards", [this.#words], this.#outcomes.element, this.#properties.element, this.#counted, this.#table.element),
       ),
     );
     into.append(this.#empty, h("div.ex-pad", this.#body));

@@ -2,7 +2,7 @@
 
 import { because, becauseText } from "../../because";
 import { legendEntry, sample } from "../../chart";
-import { DataTable, type Column } from "../../datatable";
+import { codes, type Column, DataTable } from "../../datatable";
 import { h, svg } from "../../dom";
 import { key, parts, type Key } from "../../element";
 import { bytes, count } from "../../format";
@@ -134,8 +134,8 @@ class MemoryPane implements Pane {
       }
     };
     return [
-      { name: "Buffer", text: each => each.name, cell: each => h("code", each.name), order: each => each.name },
-      { name: "Type", text: each => each.type, cell: each => h("code", each.type) },
+      codes("Buffer", each => each.name),
+      codes("Type", each => each.type),
       { name: "Size", numeric: true, text: each => bytes(each.bytes ?? 0), order: each => each.bytes ?? 0 },
       { name: "Place", text: place, order: place },
       {

@@ -1,14 +1,14 @@
 // What became one kernel, in the order in which it runs, and for any two operations why they are or are not together.
 
 import { because, becauseText } from "../../because";
-import { DataTable, type Column } from "../../datatable";
+import { codes, type Column, DataTable } from "../../datatable";
 import { h, tool } from "../../dom";
 import { key, parts, type Key } from "../../element";
 import { Facets, facetsOf } from "../../facets";
 import { bytes, count, percent, phrase, seconds } from "../../format";
 import { HalfChoice, type Looked } from "../../halfchoice";
 import type { Context, Export, Pane, PaneKind } from "../../pane";
-import { Picture, type Shown } from "../../picture";
+import { part, Picture, type Shown } from "../../picture";
 import type { FusionData, HalfData, ItemData } from "../../record";
 import { rowsOf } from "../../rows";
 import type { Dispose, Signal } from "../../signal";
@@ -72,7 +72,7 @@ class SchedulePane implements Pane {
     this.#pair = this.#pairPart();
     this.#body = h(
       "div.ex-schedule",
-      h("div.ex-main", this.#picture.element, this.#pair, this.#verdictPart()), side,
+      h("div.ex-main", this.#picture.element, this.#pair, part("Verdicts", [this.#ok.element], this.#facets.element, this.#counted, this.#verdicts.element)), side,
     );
     into.append(this.#empty, h("div.ex-pad", this.#body));
     const again = () => this.#render(this.#choice.looked.value);
@@ -114,20 +114,8 @@ class SchedulePane implements Pane {
 
   #pairPart(): HTMLElement {
     const swap = tool("⇄", "Swap the two", () => this.#pick([this.#selects[1].value, this.#selects[0].value]));
-    return h(
-      "section.ex-picture",
-      h("header", h("h2", "Why two operations are, or are not, together")),
-      h("div.ex-pair", this.#selects[0], swap, this.#selects[1], h("span.ex-unsure", "or click two operations in the drawing")),
-      this.#answer,
-    );
-  }
-
-  #verdictPart(): HTMLElement {
-    return h(
-      "section.ex-picture",
-      h("header", h("h2", "Verdicts"), this.#ok.element),
-      this.#facets.element, this.#counted, this.#verdicts.element,
-    );
+    const selects = h("div.ex-pair", this.#selects[0], swap, this.#selects[1], h("span.ex-unsure", "or click two operations in the drawing"));
+    return part("Why two operations are, or are not, together", [], selects, this.#answer);
   }
 
   #render(looked: Looked | null): void {
@@ -181,7 +169,7 @@ class SchedulePane implements Pane {
     };
     return [
       { name: "#", text: item => String((order.get(item.id) ?? 0) + 1), order: item => order.get(item.id) ?? 0, numeric: true },
-      { name: "Step", text: item => item.id, cell: item => h("code", item.id), order: item => item.id },
+      codes("Step", item => item.id),
       { name: "Runs", text: runs },
       { name: "Over", text: item => phrase([item.outer, item.inner], " × ") },
       { name: "Reads", text: item => outside(item, "reads") },
@@ -253,8 +241,8 @@ class SchedulePane implements Pane {
     const byOk = (each: FusionData) => (each.ok ? "yes" : "no");
     const passes = (chosen: readonly string[], id: string) => chosen.length === 0 || chosen.includes(id);
     const okay = all.filter(each => passes(wanted.ok.value, byOk(each)));
-    const codes = new Set(okay.map(each => each.why.code));
-    const chosen = wanted.codes.value.filter(each => codes.has(each));
+    const offered = new Set(okay.map(each => each.why.code));
+    const chosen = wanted.codes.value.filter(each => offered.has(each));
     const rows = okay.filter(each => passes(chosen, each.why.code));
     this.#ok.show(facetsOf(all, byOk, each => (each.ok ? "together" : "apart")));
     this.#facets.show(facetsOf(okay, each => each.why.code, each => each.why.title));
@@ -265,8 +253,8 @@ class SchedulePane implements Pane {
         + "What is told is the last verdict on two operations as they stood in their kernels by then.";
     this.#verdicts.show(rows, [
       { name: "Verdict", text: each => (each.ok ? "together" : "apart"), cell: each => h("span", { class: each.ok ? "ex-yes" : "ex-no" }, each.ok ? "✓ together" : "✕ apart"), order: each => (each.ok ? 0 : 1) },
-      { name: "First", text: each => each.first, cell: each => h("code", each.first), order: each => each.first },
-      { name: "Second", text: each => each.second, cell: each => h("code", each.second), order: each => each.second },
+      codes("First", each => each.first),
+      codes("Second", each => each.second),
       { name: "Because", text: each => becauseText(each.why), cell: each => because(each.why, this.#context), order: each => each.why.title },
       { name: "Saves", title: "Bytes of memory traffic that joining the two saves, as scored", numeric: true, text: each => (each.score ? bytes(each.score) : ""), order: each => each.score || null },
     ]);

@@ -1,11 +1,11 @@
 // How fast it is beside eager and stock, where the time goes, how near that is to what the machine can do, and how exact.
 
-import { DataTable, type Column } from "../../datatable";
+import { codes, type Column, DataTable } from "../../datatable";
 import { button, h } from "../../dom";
 import { key, type Key } from "../../element";
 import { bytes, count, percent, phrase, scaled, seconds } from "../../format";
 import type { Context, Export, Pane, PaneKind } from "../../pane";
-import { Picture, type Shown } from "../../picture";
+import { part, Picture, type Shown } from "../../picture";
 import type { AccuracyData, PartingData, RecordData, SamplesData } from "../../record";
 import { type Dispose, Signal } from "../../signal";
 import { drawBars } from "./bars";
@@ -59,7 +59,7 @@ class TimingPane implements Pane {
     this.#bars = new Picture("Kernel by kernel", new DataTable<Cost>("Kernels and library calls", [], selection, link), selection, context.setting<Shown>("kernels", "drawing"));
     this.#roofline = new Picture("Roofline", new DataTable<Cost>("Kernels against the machine's peaks", [], selection, link), selection, context.setting<Shown>("roofline", "drawing"));
     this.#runTable = new DataTable<Run>("Runs", [], selection);
-    this.#runPart = h("section.ex-picture", h("header", h("h2", "Runs")), this.#runTable.element);
+    this.#runPart = part("Runs", [], this.#runTable.element);
     this.#retime = new Retime(() => model.record.value.created.replace("T", " ").replace(/\+00:00$/, " UTC"), {
       retime: shapes => {
         this.#chosen.value = this.#runs.start(shapes);
@@ -273,7 +273,7 @@ class TimingPane implements Pane {
     const found = (each: Cost) => (machine && usable(machine) ? performance(each, machine) : null);
     const several = new Set(record.compiles.flatMap(each => each.halves?.map(half => half.name) ?? [])).size > 1;
     const columns: Column<Cost>[] = [
-      { name: "Kernel", text: each => each.id, cell: each => h("code", each.id), order: each => each.id },
+      codes("Kernel", each => each.id),
       { name: "Of", text: each => `${each.compile} ${each.half}`.trim(), order: each => `${each.compile} ${each.half}` },
       { name: "Runs", text: each => each.runs },
       { name: "Takes", numeric: true, text: each => (each.seconds === null ? "not timed" : seconds(each.seconds)), order: each => each.seconds },
