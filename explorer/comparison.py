@@ -20,6 +20,7 @@ from explorer.session import LARGEST, Bundle, RecordError, write_whole
 from explorer.stock.backend import installed
 from explorer.view import methods as view
 from explorer.view import report
+from explorer.view.fit import cut_to_fit
 
 
 class Compared:
@@ -84,9 +85,10 @@ class Compared:
         return self.text()
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Bundle:
-        """The comparison as JSON for a viewer, as HTML without scripts, and as text."""
+        """The comparison as JSON for a viewer, cut where a notebook could not hold it, as HTML without scripts, and as
+        text."""
         bundle = {
-            METHODS_MIME: msgspec.to_builtins(self.data),
+            METHODS_MIME: msgspec.to_builtins(cut_to_fit(self.data)),
             "text/html": view.html(self.data),
             "text/plain": self.text(),
         }

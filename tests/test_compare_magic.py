@@ -53,6 +53,13 @@ def test_the_call_at_the_end(shell):
     assert torch.equal(shell.user_ns["y"], torch.full((4, 8), 3.0))
 
 
+def test_it_says_which_method_is_at_work(shell):
+    _, outputs = run(shell, f"%%compare {QUICK}\ngate(x)")
+    told = [output.data["text/plain"] for output in outputs if METHODS_MIME not in output.data]
+    assert "Comparing gate(x): torch.jit.trace (2 of 3) …" in told
+    assert METHODS_MIME in outputs[-1].data
+
+
 def test_the_cell_runs_once(shell):
     run(shell, f"%%compare {QUICK}\nz = x + 1\ngate(z)")
     assert shell.user_ns["seen"] == [0]

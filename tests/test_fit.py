@@ -3,8 +3,9 @@
 import msgspec
 
 from explorer.ir import record as data
+from explorer.ir.methods import METHODS_VERSION, MethodData, MethodsData, ViewData
 from explorer.session import Record
-from explorer.view.fit import fitted, size
+from explorer.view.fit import cut_to_fit, fitted, size
 from records import sample
 
 
@@ -57,3 +58,15 @@ def test_outputs_are_cut_and_the_record_is_not(monkeypatch) -> None:
     assert len(msgspec.json.encode(bundle[data.MIME])) <= 100_000
     assert "lines are left out" in msgspec.json.encode(bundle[data.MIME]).decode()
     assert len(record.stages[0].body.lines) == 5000
+
+
+def test_texts_of_a_comparison_are_cut_where_they_are_too_long() -> None:
+    text = data.TextData(tuple(data.LineData(f"line {n}") for n in range(5_000)))
+    method = MethodData("one", "", views=(ViewData("graph", text), ViewData("short", data.TextData(text.lines[:3]))))
+    whole = MethodsData(METHODS_VERSION, "long", "", {}, (), (), (method,))
+    assert cut_to_fit(whole) is whole
+    cut = cut_to_fit(whole, size(whole) // 3)
+    assert size(cut) <= size(whole) // 3
+    long, short = cut.methods[0].views
+    left = 5_000 - (len(long.text.lines) - 1)
+    assert long.text.lines[-1].text == f"... {left} lines are left out here" and short == method.views[1]

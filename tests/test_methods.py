@@ -17,6 +17,7 @@ from explorer.ir.methods import METHODS_MIME, MethodsData
 from explorer.methods.inputs import describe, inputs
 from explorer.methods.meanings import meaning
 from explorer.session import RecordError
+from explorer.view import report
 
 QUICK = ["eager", "torch.jit.trace", "torch.jit.script", "torch.fx.symbolic_trace", "explorer.compile"]
 BY_NAME = {program.name: program for program in PROGRAMS}
@@ -225,6 +226,12 @@ def test_an_output_holds_the_comparison_and_a_page_without_scripts(branch, tmp_p
     assert "torch.jit.trace" in bundle["text/html"] and "torch.jit.trace" in bundle["text/plain"]
     page = branch.to_html(tmp_path / "branch.html").read_text()
     assert page.startswith("<!doctype html>") and branch.data.title in page
+
+
+def test_a_page_without_the_viewer_says_so(branch, tmp_path, monkeypatch):
+    monkeypatch.setattr(report, "template", lambda: None)
+    page = branch.to_html(tmp_path / "branch.html").read_text()
+    assert "make extension" in page and "torch.jit.trace" in page and "<script" not in page
 
 
 def test_report_takes_a_saved_comparison(branch, tmp_path):

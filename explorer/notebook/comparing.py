@@ -13,7 +13,7 @@ from IPython.core.magic_arguments import argument, magic_arguments, parse_argstr
 from IPython.display import display
 
 from explorer.check.repeat import unnoticed
-from explorer.comparison import compare
+from explorer.comparison import Compared, compare
 from explorer.methods.compare import chosen
 from explorer.notebook.cell import plan
 from explorer.notebook.instrument import look
@@ -52,7 +52,7 @@ class ComparingMagics(Magics):
         given = parse_argstring(self.compare, line)
         methods = None if given.methods is None else [name.strip("'\"") for name in given.methods]
         try:
-            chosen(methods, given.backends)
+            count = len(chosen(methods, given.backends))
             body = ast.parse(self.shell.transform_cell(cell)).body
         except ValueError as error:
             raise UsageError(str(error)) from None
@@ -76,11 +76,35 @@ class ComparingMagics(Magics):
         with unnoticed(), state.in_place():
             fn, args, kwargs = _call(called, {**self.shell.user_ns, **state.args})
             name = ast.unparse(called)
-            run = compare(fn, methods=methods, backends=given.backends, time=not given.no_time, name=name)
+            output = Output(name, count)
+            run = compare(
+                fn, methods=methods, backends=given.backends, time=not given.no_time, name=name, tell=output.tell
+            )
             found = run(*args, **kwargs)
         if given.out is not None:
             self.shell.user_ns[given.out] = found
-        display(found)
+        output.finish(found)
+
+
+class Output:
+    """Says which method is at work, since some take long, and then shows the comparison in the same place."""
+
+    def __init__(self, name: str, count: int) -> None:
+        self._name = name
+        self._count = count
+        self._told = 0
+        self._handle = display(self._text("the call on other inputs"), raw=True, display_id=True)
+
+    def tell(self, doing: str) -> None:
+        self._told += 1
+        place = f" ({self._told} of {self._count})" if self._told <= self._count else ""
+        self._handle.update(self._text(f"{doing}{place}"), raw=True)
+
+    def finish(self, found: Compared) -> None:
+        self._handle.update(found)
+
+    def _text(self, doing: str) -> dict[str, str]:
+        return {"text/plain": f"Comparing {self._name}: {doing} …"}
 
 
 def _call(called: ast.Call, names: dict[str, Any]) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:

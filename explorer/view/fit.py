@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from explorer.ir import record as data
+
+Shown = TypeVar("Shown", bound=data.Data)
 
 MOST_BYTES = 10_000_000
 """Of one record's JSON in an output."""
@@ -39,8 +41,17 @@ def fitted(record: data.RecordData, most: int = MOST_BYTES) -> data.RecordData:
     )
 
 
-def size(record: data.RecordData) -> int:
-    return len(msgspec.json.encode(record))
+def cut_to_fit(shown: Shown, most: int = MOST_BYTES) -> Shown:
+    """Other data with texts cut to so few lines that it fits, each saying how many were left out."""
+    lines, cut = LONGEST, shown
+    while size(cut) > most and lines >= 10:
+        cut = _cut(shown, lines)
+        lines //= 2
+    return cut
+
+
+def size(shown: data.Data) -> int:
+    return len(msgspec.json.encode(shown))
 
 
 def _noted(record: data.RecordData, note: str) -> data.RecordData:
