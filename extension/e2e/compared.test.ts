@@ -1,13 +1,14 @@
 // Capture methods compared, and the ranks of a job: as pages on disk, and in a saved notebook without a kernel.
 
 import assert from "node:assert/strict";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { pathToFileURL } from "node:url";
 import type { Browser, Locator, Page } from "playwright-core";
 import { faults } from "./axe";
 import { launch, Visit } from "./browser";
-import { openLab, openNotebook } from "./lab";
+import { execute, openLab, openNotebook } from "./lab";
 import { type Made, make } from "./make";
 import { ran } from "./panes";
 import { Server } from "./server";
@@ -109,6 +110,30 @@ for (const name of ["methods", "ranks"]) {
     await on.end();
   });
 }
+
+test("a cell shows in one place which method is at work, and then the comparison", async () => {
+  const source = ["%%compare --methods eager torch.jit.trace explorer.compile --no-time", "y = branch(x)"].join("\n");
+  const setup = "%load_ext explorer\nimport torch\nx = torch.ones(3, 4)\ndef branch(x):\n    return torch.relu(x) if x.sum() > 0 else x * 2";
+  const cells = [setup, source].map(text => ({ cell_type: "code", source: text, metadata: {}, outputs: [], execution_count: null }));
+  const path = join(made.folder, "compare.ipynb");
+  const kernelspec = { name: "python3", display_name: "Python 3", language: "python" };
+  writeFileSync(path, JSON.stringify({ nbformat: 4, nbformat_minor: 4, metadata: { kernelspec }, cells }));
+  const server = await Server.start("lab", path);
+  const on = await Visit.start(browser);
+  try {
+    await openLab(on.page, server);
+    await openNotebook(on.page, "compare.ipynb", "its kernel");
+    await execute(on.page, "notebook:run-all-cells");
+    const output = on.page.locator(".jp-Cell .jp-OutputArea").last();
+    await output.locator(".ex-root .ex-m-wrong").first().waitFor({ timeout: 60_000 });
+    assert.equal(await output.locator(".jp-OutputArea-child").count(), 1);
+    assert.equal(await output.getByText("Comparing").count(), 0);
+    assert.deepEqual(on.errors, []);
+  } finally {
+    await on.end();
+    await server.stop();
+  }
+});
 
 test("a notebook that is not trusted and has no kernel shows both", async () => {
   const files = ["methods", "ranks", "hostile-methods"].map(name => join(made.folder, `${name}.ipynb`));
