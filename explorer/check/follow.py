@@ -94,10 +94,7 @@ class Judge:
 
     def changed_nodes(self, step: Step) -> PartingData | None:
         """By the nodes that the graphs before and after share."""
-        pairs = [
-            (info(nodes[0]).id, other)
-            for nodes, other in counterparts(step.before.graph, step.after.graph, self.tangents)
-        ]
+        pairs = [(info(nodes[0]).id, other) for nodes, other in self._pairs(step)]
         expected = [step.before.by_id[other] for _, other in pairs]
         return self.changed(step, expected, [step.after.by_id[id] for id, _ in pairs])
 
@@ -108,7 +105,7 @@ class Judge:
         if not any(self._differ(a, e) for a, e in zip(actual, expected, strict=True)):
             return None
         plain: Values | None = None
-        for nodes, other in counterparts(before.graph, after.graph, self.tangents):
+        for nodes, other in self._pairs(step):
             right, group = before.by_id[other], scale(before, other)
             if all(self._differ(after.by_id[info(n).id], right, group) for n in nodes):
                 plain = plain or step.form.run(before.graph, False)
@@ -122,6 +119,13 @@ class Judge:
         worst = max((_distance(a, e) or 0.0 for a, e in zip(actual, expected, strict=True)), default=0.0)
         what = f"after {step.name} results differ, and it left no node that can be compared with one before it"
         return self.blame.told(None, self.half, "", (worst, None), what)
+
+    def _pairs(self, step: Step) -> Iterator[tuple[list[fx.Node], str]]:
+        """Nodes that have to yield the same. Of several results those count that are taken, which are nodes too: an
+        operator may leave the others unwritten."""
+        for nodes, other in counterparts(step.before.graph, step.after.graph, self.tangents):
+            if not isinstance(step.before.by_id[other], (tuple, list)):
+                yield nodes, other
 
     def _differ(self, one: Any, other: Any, group: float = 0.0) -> bool:
         """Whether two values differ by more than the program's dtypes can tell; some constants are single precision."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import FrameType
 from typing import Any
 
@@ -50,10 +50,12 @@ class Lines(TorchFunctionMode):
 
 
 def first_unlike(lines: Lines, graph: Graph, inputs: Sequence[Any], blame: Blame) -> PartingData | None:
-    """The first node of a captured graph that yields what no call of its line does in eager, though what it reads was
-    right. Nodes that depend on random numbers, and lines that yield nothing of the node's kind, tell nothing."""
+    """The first node of a captured graph that yields what no call of its line does in eager, among those that a result
+    is computed from which is of no call of its line either: capture may write one call of Python as several nodes.
+    Nodes that depend on random numbers, and lines that yield nothing of the node's kind, tell nothing."""
     values: dict[fx.Node, Any] = dict(zip(graph.inputs, duplicate(tuple(inputs)), strict=True))
     unknown: set[fx.Node] = set()
+    unlike: dict[fx.Node, float] = {}
     with torch.set_grad_enabled(graph.grad_enabled):
         for node in graph.graph.nodes:
             if node.op in ("placeholder", "output"):
@@ -66,17 +68,26 @@ def first_unlike(lines: Lines, graph: Graph, inputs: Sequence[Any], blame: Blame
             drew = not torch.equal(before, torch.get_rng_state())
             if drew or is_unwritten(node) or unknown.intersection(node.all_input_nodes):
                 unknown.add(node)
-                continue
-            span, ours = info(node).span, values[node]
-            if span is None or not isinstance(ours, Tensor):
-                continue
-            theirs = [each for each in lines.at.get((span.file, span.line), ()) if same_kind(each, ours)]
-            if theirs and all(
-                beyond(ours, each, magnitude(values[n] for n in node.all_input_nodes)) for each in theirs
-            ):
-                nearest = min(largest_distance(ours, each) for each in theirs)
-                what = (
-                    f"the captured graph has {info(node).id} here, and no call of this line in eager yields its value"
-                )
-                return blame.told(node, "", "", (nearest, None), what)
-    return None
+            elif (distance := _distance(lines, node, values)) is not None:
+                unlike[node] = distance
+    wrong = {node for node in graph.outputs if node in unlike}
+    for node in reversed(graph.graph.nodes):
+        if node in wrong:
+            wrong.update(node.all_input_nodes)
+    first = next((node for node in unlike if node in wrong), None)
+    if first is None:
+        return None
+    what = f"the captured graph has {info(first).id} here, and no call of this line in eager yields its value"
+    return blame.told(first, "", "", (unlike[first], None), what)
+
+
+def _distance(lines: Lines, node: fx.Node, values: Mapping[fx.Node, Any]) -> float | None:
+    """How far a node's value is from the nearest of its line; None where it is one of them, or nobody knows."""
+    span, ours = info(node).span, values[node]
+    if span is None or not isinstance(ours, Tensor):
+        return None
+    theirs = [each for each in lines.at.get((span.file, span.line), ()) if same_kind(each, ours)]
+    scale = magnitude(values[each] for each in node.all_input_nodes)
+    if not theirs or not all(beyond(ours, each, scale) for each in theirs):
+        return None
+    return min(largest_distance(ours, each) for each in theirs)

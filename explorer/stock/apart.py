@@ -22,8 +22,9 @@ def first_wrong_apart(graph: Graph, within: Sequence[fx.Node], args: Sequence[ob
     whole.run(duplicate(tuple(args)))
     wanted = [node for node in within if isinstance(whole.eager[node], Tensor)]
     made, given, copied = alone(wanted, whole)
-    values = compiled(made, given)
-    part = Beside(Graph(graph.name, made, FakeTensorMode(), grad_enabled=False), {})
+    alike = Graph(graph.name, made, FakeTensorMode(), graph.constants)
+    values = compiled(alike.module(), given)
+    part = Beside(alike, {})
     part.run(duplicate(tuple(given)))
     for node, value in zip(wanted, values, strict=True):
         if (errors := part.errors(copied[node], value)) is not None:
@@ -52,9 +53,8 @@ def alone(wanted: Sequence[fx.Node], whole: Beside) -> tuple[fx.Graph, list[Tens
     return made, given, copied
 
 
-def compiled(graph: fx.Graph, given: Sequence[Tensor]) -> Sequence[object]:
+def compiled(module: fx.GraphModule, given: Sequence[Tensor]) -> Sequence[object]:
     """What stock's back end makes of a graph, run."""
-    module = fx.GraphModule({}, graph)
     mode = FakeTensorMode()
     fakes = [mode.from_tensor(each) for each in given]
     FakeTensorProp(module, mode).propagate_dont_convert_inputs(*fakes)

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, fx
 from torch.utils._pytree import tree_leaves
 
+from explorer.check.accuracy import beyond, largest_distance, same_kind
 from explorer.check.follow import Captured, Form, Judge, Step, laid_out, results
 from explorer.check.lines import Lines, first_unlike
 from explorer.check.nodes import Values, run_nodes, widened
@@ -28,14 +29,18 @@ from explorer.stock.observation import Compile, Observation
 
 PRE_GRAD = "pre-grad"
 PARTITION = "partition"
+COPY = "aten.copy_.default"
 
 
 @dataclass
 class StockSearch(Search):
-    """`lines` is what eager computed. `drew`: stock drew random numbers, in a way of its own. `unfollowed` says what
-    could not be compared."""
+    """`lines` is what eager computed. `suspect` is a captured node that is none of them, which counts where results
+    differ. `drew`: stock drew random numbers, in a way of its own. `unfollowed` says what could not be compared."""
 
     lines: Lines = field(default_factory=Lines)
+    suspect: PartingData | None = None
+    overwritten: dict[str, Tensor] = field(default_factory=dict)
+    """Inputs of forwards that they overwrite, as they were, by the compile's and the node's id."""
     drew: bool = False
     unfollowed: list[str] = field(default_factory=list)
 
@@ -94,9 +99,10 @@ class Above:
             self.search.unfollowed.append(f"{self.compile.id} has no graph that was seen")
             return None
         captured = graphs.pop(0)[1]
-        found = first_unlike(self.search.lines, captured, self.inputs, self.blame)
+        if self.search.suspect is None:
+            self.search.suspect = first_unlike(self.search.lines, captured, self.inputs, self.blame)
         try:
-            return found or best_referee(lambda wide: self._follow(captured, graphs, wide))
+            return best_referee(lambda wide: self._follow(captured, graphs, wide))
         except NotGiven as error:
             self.search.unfollowed.append(str(error))
             return None
@@ -233,7 +239,25 @@ class Below:
         if not graphs or any(len(graph.inputs) != len(self.args) for _, graph in graphs):
             self.search.unfollowed.append(f"{self.half.name} is not given what its graph is")
             return None
-        return best_referee(lambda wide: self._follow(graphs, wide)) or self._kernels(graphs[-1][1])
+        graph = graphs[-1][1]
+        if found := self._overwritten(graph):
+            return found
+        return best_referee(lambda wide: self._follow(graphs, wide)) or self._kernels(graph)
+
+    def _overwritten(self, graph: Graph) -> PartingData | None:
+        """An input of the forward that the backward gets as the forward left it."""
+        written = {node.args[0] for node in graph.graph.nodes if str(node.target) == COPY}
+        for node, value in zip(graph.inputs, self.args, strict=True):
+            key = f"{self.compile.id} {info(node).id}"
+            if node in written and isinstance(value, Tensor):
+                self.search.overwritten.setdefault(key, value.detach().clone())
+            elif self.half.part == "backward" and key in self.search.overwritten:
+                before = self.search.overwritten[key]
+                if same_kind(before, value) and beyond(value, before):
+                    user = next(iter(node.users), node)
+                    what = f"{info(user).id} reads {info(node).id}, which the forward has overwritten since"
+                    return self.blame.told(user, self.half.name, "", (largest_distance(value, before), None), what)
+        return None
 
     def run(self, graph: Graph, wide: bool) -> Values:
         torch.manual_seed(SEED)
@@ -258,7 +282,9 @@ class Below:
         written, given = Written(self.half), duplicate(self.args)
         with torch.no_grad():
             written.run(self.plain, given)
-            beside = Beside(graph, self._held(written))
+            roots = set(self.half.updates.values())
+            updated = {id for buffer, id in self.half.holds.items() if buffer in roots}
+            beside = Beside(graph, self._held(written), updated)
             with torch._C._DisableAutocast():
                 beside.run(duplicate(self.args))
             self.search.drew |= beside.drew
@@ -283,7 +309,7 @@ class Below:
             if isinstance(node, fx.Node) and (errors := beside.errors(node, value)) is not None:
                 yield Fault(node, "", errors)
         for node in graph.graph.nodes:
-            if str(node.target) == "aten.copy_.default" and node.args[0] in graph.inputs:
+            if str(node.target) == COPY and node.args[0] in graph.inputs:
                 now = given[graph.inputs.index(node.args[0])]
                 if (errors := beside.errors(node, now)) is not None:
                     yield Fault(node, "", errors)

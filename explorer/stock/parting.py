@@ -7,7 +7,8 @@ the inputs that the kernel really gets. The referee is float64.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -32,16 +33,31 @@ SAME_NUMBERS = "torch._inductor.config.fallback_random, where stock draws random
 
 def first_parting(trial: Trial, settings: Mapping[str, Any]) -> PartingData | None:
     """The first node that parts from eager, or None where results agree. Where they differ and no node is at fault, the
-    finding names none and says what is known. Raises what the call raises."""
+    finding names none and says what is known. TF32 is off meanwhile: which operators of a card use it differs between
+    layouts. Raises what the call raises."""
     search = StockSearch()
-    found = _searched(trial, settings, search)
-    if found is None or found.node or not search.drew:
-        return found
-    with inductor_config.patch(fallback_random=True):
-        again = _searched(trial, settings, StockSearch())
+    with without_tf32():
+        found = _searched(trial, settings, search)
+        if found is None or found.node or not search.drew:
+            return found
+        with inductor_config.patch(fallback_random=True):
+            again = _searched(trial, settings, StockSearch())
     if again is None:
         return _no_node(f"results differ only by random numbers: with {SAME_NUMBERS}, they agree")
     return changed(again, detail=f"with {SAME_NUMBERS}: {again.detail}")
+
+
+@contextmanager
+def without_tf32() -> Iterator[None]:
+    places: tuple[Any, ...] = torch.backends.cudnn, torch.backends.cuda.matmul
+    before = [place.allow_tf32 for place in places]
+    try:
+        for place in places:
+            place.allow_tf32 = False
+        yield
+    finally:
+        for place, allowed in zip(places, before, strict=True):
+            place.allow_tf32 = allowed
 
 
 def unasked(run: StockRun, settings: Mapping[str, Any]) -> PartingData | None:
@@ -52,7 +68,10 @@ def unasked(run: StockRun, settings: Mapping[str, Any]) -> PartingData | None:
             "stock draws random numbers in a way of its own, so that results differ; bisect_accuracy() compares them "
             f"with {SAME_NUMBERS}"
         )
-    return first_parting(run.given, settings)
+    found = first_parting(run.given, settings)
+    if found is None:
+        return _no_node("results differ, and did not when the call was compiled and run once more, without TF32")
+    return found
 
 
 def _searched(trial: Trial, settings: Mapping[str, Any], search: StockSearch) -> PartingData | None:
@@ -66,7 +85,12 @@ def _searched(trial: Trial, settings: Mapping[str, Any], search: StockSearch) ->
             why = " ".join(run.failure.partition("\n\n")[0].split())
             return _no_node(f"stock's compile fails, so that nothing can be compared: {why}")
         compared = compare(run.outcome.values(), eager.values())
-        return None if compared.ok else _no_fault(under, run.outcome, eager, compared, search)
+        if compared.ok:
+            return None
+        again = compare(under.contestant().observe().values(), eager.values())
+        if not again.ok:
+            return _no_node(f"eager differs from itself when it is called again, first in {again.parted}")
+        return search.suspect or _no_fault(under, run.outcome, eager, compared, search)
 
 
 def _no_fault(
