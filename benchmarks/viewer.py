@@ -69,7 +69,9 @@ def run(selection: Selection) -> Report:
         if ran.returncode:
             raise RuntimeError(f"{' '.join(command)} failed:\n{ran.stdout}{ran.stderr}")
         found = {name: value for file in files.values() for name, value in json.loads(file.read_text()).items()}
-    own = sum(file.stat().st_size for file in built.parent.glob("*.js"))
+    # remoteEntry is module federation's own; the viewer is the largest of the others, and comes with the first record.
+    sizes = [file.stat().st_size for file in built.parent.glob("*.js") if not file.name.startswith("remoteEntry")]
+    own, start = sum(sizes), sum(sizes) - max(sizes)
     page = built.stat().st_size
 
     def ms(name: str) -> str:
@@ -85,6 +87,7 @@ def run(selection: Selection) -> Report:
         (f"the longest frame while {case.title} streams in", ms("stream_worst")),
         ("the longest frame when its whole record comes", ms("stream_whole")),
         ("the extension's own code", amount(own, "B")),
+        ("what of it JupyterLab loads when it starts", amount(start, "B")),
         ("a report beside its record", amount(page, "B")),
     )
     aims = (
