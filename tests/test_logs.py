@@ -228,6 +228,52 @@ def test_a_link_out_of_a_debug_folder_is_not_followed(tmp_path):
     assert "SchedulerNode" in texts and "SECRET" not in texts and "leads out of the folder" in texts
 
 
+GRAPH = """class GraphModule(torch.nn.Module):
+    def forward(self, x: "f32[4]"):
+        # File: /tmp/train.py:7 in step, code: y = torch.sin(x)
+        sin: "f32[4]" = torch.ops.aten.sin.default(x)
+
+        # File: /tmp/train.py:8 in step, code: return y * 2
+        mul: "f32[4]" = torch.ops.aten.mul.Tensor(sin, 2)
+        return (mul,)
+"""
+
+CODE = """# Graph fragment:
+#   %sin : Tensor "f32[4][1]cpu"[num_users=1] = call_function[target=torch.ops.aten.sin.default](args = (%x,))
+kernel0 = async_compile.cpp_pybinding(['float*'], r'''
+void kernel0(float* out) {}
+''')
+
+# Graph fragment:
+#   %x : Tensor "f32[4][1]cpu" = PlaceHolder[target=x]
+#   %mul : Tensor "f32[4][1]cpu"[num_users=1] = call_function[target=torch.ops.aten.mul.Tensor](args = (%sin, 2))
+kernel1 = async_compile.cpp_pybinding(['float*'], r'''
+void kernel1(float* out) {}
+''')
+
+def call(args):
+    kernel0(buf0)
+    kernel1(buf0)
+"""
+
+
+def test_kernels_lead_to_the_lines_that_their_comments_name(tmp_path):
+    model = tmp_path / "run" / "torchinductor" / "model__0_inference_0.0"
+    model.mkdir(parents=True)
+    (model / "fx_graph_transformed.py").write_text(GRAPH)
+    (model / "output_code.py").write_text(CODE)
+    (compile,) = read(tmp_path / "run")[0].compiles
+    (half,) = compile.halves
+    assert {each.function: each.origins for each in half.kernels} == {
+        "kernel0": ("post.sin",),
+        "kernel1": ("post.mul",),
+    }
+    chain = provenance(compile)
+    lines = {line.text.strip(): chain.source_lines(line.id) for line in half.wrapper.lines}
+    assert lines["kernel0(buf0)"] == {"/tmp/train.py:7"} and lines["kernel1(buf0)"] == {"/tmp/train.py:8"}
+    assert lines["void kernel1(float* out) {}"] == {"/tmp/train.py:8"} and not lines["def call(args):"]
+
+
 def test_texts_of_other_forms():
     assert stock_id("3/0") == "s3" and stock_id("3/2") == "s3.2"
     assert graph_break("something new").why.title == "the graph broke"

@@ -71,7 +71,9 @@ def _compile(id: str, model: Path, folder: Path, quoted: dict[tuple[str, int], s
             quoted.update(found)
             stages.append(data.StageData(name, title, 0.0, 0.0, 0, body=body, graph=nodes))
         elif path.name == CODE:
-            halves.append(half(id, "backward" if "backward" in model.name else "forward", text))
+            last = next((stage.graph for stage in reversed(stages) if stage.graph is not None), None)
+            ids = {node.name: node.id for node in last.nodes} if last else {}
+            halves.append(half(id, "backward" if "backward" in model.name else "forward", text, ids))
         else:
             stages.append(_stage(name, path.name, text))
     return data.CompileData(id, model.name, 0.0, 0.0, stages=tuple(stages), halves=tuple(halves), engine="stock")

@@ -16,7 +16,7 @@ import msgspec
 from explorer.ir import operators
 from explorer.ir import record as data
 from explorer.ir.gathered import Gathered
-from explorer.logs.code import half
+from explorer.logs.code import UNTOLD, half
 from explorer.logs.entries import Damage, Entry
 from explorer.logs.graphs import graph
 from explorer.logs.guards import guards
@@ -37,6 +37,9 @@ GRAPHS = {
     "inductor_post_grad_graph": ("after post-grad passes", "post"),
 }
 """Entries that hold a graph: the stage's name, and what its nodes' ids begin with."""
+
+LAST = GRAPHS["inductor_post_grad_graph"][0]
+"""The graph that code is generated from."""
 
 
 @dataclass(kw_only=True)
@@ -197,7 +200,9 @@ class Reader:
         there = [name for prefix, name in kinds.items() if prefix in seen.prefixes]
         taken = [each.name for each in seen.halves]
         name = next((each for each in there if each not in taken), f"code {len(seen.halves)}")
-        seen.halves.append(half(seen.id, name, entry.payload))
+        graphs = [stage.graph for stage in seen.stages if stage.name == LAST and stage.graph is not None]
+        nodes = {node.name: node.id for node in graphs[-1].nodes} if graphs else {}
+        seen.halves.append(half(seen.id, name, entry.payload, nodes))
 
     def _provenance(self, entry: Entry) -> None:
         self._seen(entry).mappings.append(json.loads(entry.payload))
@@ -303,20 +308,16 @@ def graph_break(text: str) -> data.BreakData:
 
 
 def _linked(found: data.HalfData, seen: Seen) -> data.HalfData:
-    """The half with its kernels' origins: the nodes that torch's own provenance names for them."""
+    """The half with origins for kernels that have none: the nodes that torch's own provenance names for them."""
     named: dict[str, tuple[str, ...]] = {}
-    posts = [
-        node
-        for stage in seen.stages
-        if stage.name == "after post-grad passes" and stage.graph
-        for node in stage.graph.nodes
-    ]
+    posts = [node for stage in seen.stages if stage.name == LAST and stage.graph for node in stage.graph.nodes]
     for mapping in seen.mappings:
         for kernel, nodes in mapping.get("cppCodeToPost", {}).items():
             ids = tuple(node.id for node in posts if node.name in nodes)
             named.setdefault(kernel.rpartition(":")[0] or kernel, ids)
     kernels = tuple(
-        msgspec.structs.replace(each, origins=named.get(each.function, each.origins)) for each in found.kernels
+        msgspec.structs.replace(each, origins=named.get(each.function, UNTOLD)) if each.origins == UNTOLD else each
+        for each in found.kernels
     )
     return msgspec.structs.replace(found, kernels=kernels)
 
