@@ -228,7 +228,7 @@ def test_a_link_out_of_a_debug_folder_is_not_followed(tmp_path):
     assert "SchedulerNode" in texts and "SECRET" not in texts and "leads out of the folder" in texts
 
 
-GRAPH = """class GraphModule(torch.nn.Module):
+GRAPH = """class <lambda>(torch.nn.Module):
     def forward(self, x: "f32[4]"):
         # File: /tmp/train.py:7 in step, code: y = torch.sin(x)
         sin: "f32[4]" = torch.ops.aten.sin.default(x)
@@ -312,6 +312,9 @@ def test_ranks_part_where_their_inputs_do(ranks):
     assert "[4, 16]" in parting.before and "[5, 16]" in parting.after
     assert {"graph joint", "guards"} <= set(parting.also)
     extra = by_title["extra"]
+    compile = next(each for each in ranks[1].data.compiles if each.id == extra.ids[1])
+    (inference,) = (stage.graph for stage in compile.stages if stage.name == "inference" and stage.graph)
+    assert [node.name for node in inference.nodes] == ["arg0_1", "tanh", "mul"]
     assert extra.ids[0] is None and extra.ids[1] and extra.kinds == ("", "A") and not extra.partings
     again = next(each for each in ranks.data.compiles if each.title.startswith("step") and "#2" in each.title)
     assert "graph joint" not in again.partings[0].also

@@ -73,7 +73,7 @@ def _nodes(
 
 def _forward(text: str) -> ast.FunctionDef | None:
     try:
-        tree = ast.parse(text)
+        tree = ast.parse(text.replace("class <lambda>(", "class Lambda("))  # what a graph without a name is called
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
     found = (each for each in ast.walk(tree) if isinstance(each, ast.FunctionDef) and each.name == "forward")
