@@ -24,7 +24,7 @@ from explorer.config import Config
 from explorer.core.recorder import SILENT, Progress, Recorder, recording
 from explorer.environment import describe
 from explorer.ir import record as data
-from explorer.ir.target import CPU
+from explorer.ir.target import CPU, Target
 from explorer.pipeline import TARGET_ABSENT, compile_frame
 from explorer.runtime.machine import peaks
 from explorer.runtime.timing import METHOD, interleave
@@ -98,6 +98,8 @@ def beside(
     ran = theirs.outcome is not None and theirs.observation.absent is None
     if theirs.observation.absent is None:
         bisect["stock"] = partial(first_parting_of_stock, theirs.given, stock)
+    else:
+        bisect["stock"] = partial(nothing_runs, theirs.observation.absent)
     if theirs.outcome is not None:
         found["stock"] = compare(theirs.outcome.values(), eager.observe().values())
         if ran and not found["stock"].ok:
@@ -124,6 +126,11 @@ def beside(
     made = assembled(name, engine, settings, compiles, own or compiles, measured)
     made = msgspec.structs.replace(made, error=theirs.failure.partition("\n")[0])
     return Record(made, bisect=bisect)
+
+
+def nothing_runs(target: Target) -> None:
+    """What asking where results part gives for a card that is not here. Raises RuntimeError."""
+    raise RuntimeError(f"stock's code for {target} does not run here, so that there are no results of it to compare")
 
 
 @dataclass(frozen=True)

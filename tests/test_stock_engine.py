@@ -282,6 +282,21 @@ def test_a_size_that_is_specialised_says_where() -> None:
     assert f"{Path(HERE).name}:{line_of(branches_on_size, 'if x.shape').rpartition(':')[2]}" in size.why
 
 
+def chooses(x: Tensor) -> Tensor:
+    return torch.cond(x.sum() > 0, lambda v: v.sin() * 2, lambda v: v.cos(), (x,)) + 1
+
+
+def test_graphs_of_higher_order_operators_are_shown() -> None:
+    compile = generated(chooses, torch.randn(4))
+    inner = {each.name: each for each in compile.stages if each.depth == 1}
+    assert {"capture: cond_true_0", "capture: cond_false_0", "trace: true_graph_0"} <= set(inner)
+    graph = inner["capture: cond_true_0"].graph
+    assert graph is not None and [node.target for node in graph.nodes[1:]] == ["sin", "operator.mul"]
+    assert graph.nodes[1].id == "fx.cond_true_0.sin"
+    assert graph.nodes[1].origins == (line_of(chooses, "torch.cond"),)
+    assert "aten.sin" in inner["trace: true_graph_0"].text()
+
+
 # ----------------------------------------------------------------------------------------------- a card that is absent
 
 
@@ -299,6 +314,8 @@ def test_triton_code_for_an_absent_card() -> None:
         assert all(kernel.seconds is None for kernel in half.kernels)
     assert "no cause" not in unsourced(compile)[1]
     assert record.data.timing is None or "stock" not in {each.name for each in record.data.timing.contestants}
+    with pytest.raises(RuntimeError, match="code for cuda:sm_90 does not run here"):
+        record.bisect_accuracy()
 
 
 # ------------------------------------------------------------------------------------------------------- what is asked

@@ -31,8 +31,11 @@ class Search:
             try:
                 self.found = at()
             except Exception as error:  # the program goes on, and is told that nobody knows
-                what = f"the search could not follow {blame.compile}: {type(error).__name__}: {error}"
-                self.found = blame.told(None, "", "", (None, None), what)
+                self.lost(f"the search could not follow {blame.compile}: {type(error).__name__}: {error}", blame)
+
+    def lost(self, why: str, blame: Blame) -> None:
+        """Something could not be compared."""
+        self.found = blame.told(None, "", "", (None, None), why)
 
 
 @dataclass

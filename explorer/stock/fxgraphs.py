@@ -43,7 +43,25 @@ def shown(graph: fx.Graph, name: str, facts: Callable[[fx.Node], NodeInfo]) -> S
     output = copy.output(tuple(tree_leaves(returned)))
     output.meta[DESCRIBED] = graph.output_node().meta.get(DESCRIBED)
     artifact = Graph(name, copy, FakeTensorMode(), constants(graph), torch.is_grad_enabled())
-    return Shown(export.graph(artifact), export.text(artifact.text()), artifact)
+    inner = tuple(_inner(artifact, node, facts(node).id) for node in copied if _is_graph(artifact, node))
+    return Shown(export.graph(artifact), export.text(artifact.text()), artifact, inner)
+
+
+def _is_graph(graph: Graph, node: fx.Node) -> bool:
+    return node.op == "get_attr" and isinstance(graph.constants.get(str(node.target)), fx.GraphModule)
+
+
+def _inner(graph: Graph, called: fx.Node, id: str) -> tuple[str, Shown]:
+    """A graph that a higher-order operator calls: its nodes' ids begin with that of the node which names it."""
+    module: Any = graph.constants[str(called.target)]
+
+    def facts(node: fx.Node) -> NodeInfo:
+        span = span_of(node)
+        return NodeInfo(
+            f"{id}.{node.name}", value_of(node), (id,) if span is None else (span.id,), span, module_of(node)
+        )
+
+    return str(called.target), shown(module.graph, f"{graph.name}.{called.target}", facts)
 
 
 def constants(graph: fx.Graph) -> dict[str, Any]:

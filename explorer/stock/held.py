@@ -127,7 +127,7 @@ class Beside:
     held: dict[str, tuple[str, Tensor]]
     """By a node's id: the kernel or call that wrote it, and the value."""
     updated: Collection[str] = ()
-    """Those of them whose memory is updated in place: what differs may be of before that or after, and tells nothing."""
+    """Those of them whose memory is updated in place: what differs may be of before that or after."""
     eager: dict[fx.Node, Any] = field(default_factory=dict)
     exact: dict[fx.Node, Any] = field(default_factory=dict)
     drew: bool = False

@@ -44,6 +44,9 @@ class StockSearch(Search):
     drew: bool = False
     unfollowed: list[str] = field(default_factory=list)
 
+    def lost(self, why: str, blame: Blame) -> None:
+        self.unfollowed.append(why)
+
     def graph(self, compile: Compile, compiled: Callable[..., Any]) -> Callable[..., Any]:
         """What Dynamo got for its graph, looked into when it is called."""
         blame = blame_of(compile)
@@ -353,7 +356,7 @@ HOOK = Hook(
     "looking",
     shows="the first node, kernel and source line where compiled results part from eager's, when asked for",
     missing="whether results differ, without where",
-    checked=("2.13 CPU",),
+    checked=("2.11 CPU", "2.11 CUDA", "2.13 CPU"),
     watches=(
         Watch("torch._dynamo.output_graph:OutputGraph.call_user_compiler", around_graph),
         Watch("torch._inductor.graph:GraphLowering.compile_to_module", around_module),

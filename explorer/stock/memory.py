@@ -61,16 +61,16 @@ class Statement:
 
 
 def planned(half: Half) -> MemoryPlan | None:
-    """None where the wrapper is no Python."""
+    """None where the wrapper is no Python, or has a pool whose size changes from call to call."""
     text = str(half.wrapper)
     try:
         tree = ast.parse(text)
-    except SyntaxError:
+        statements = {found.target: found for found in _statements(tree, text.splitlines())}
+        pools = _pools(statements)
+    except (SyntaxError, ValueError):
         return None
-    statements = {found.target: found for found in _statements(tree, text.splitlines())}
     returned = {name for node in ast.walk(tree) if isinstance(node, ast.Return) and node.value for name in _names(node)}
     lives = _lives(half, statements)
-    pools = _pools(statements)
     made = {
         buffer.name.removeprefix(half.prefix): buffer
         for buffer in half.buffers
@@ -163,7 +163,7 @@ def _pools(statements: dict[str, Statement]) -> dict[str, tuple[int, int]]:
     found: dict[str, tuple[int, int]] = {}
     begin = 0
     for name in dict.fromkeys(ast.unparse(each.argument(0)) for each in statements.values() if each.call == _POOLED):
-        size = prod(ast.literal_eval(statements[name].argument(0)))
+        size = prod(ast.literal_eval(statements[name].argument(0)))  # ValueError for a symbol
         dtype = getattr(torch, ast.unparse(statements[name].argument(2)).removeprefix("torch."))
         found[name] = begin, size * dtype.itemsize
         begin += size * dtype.itemsize

@@ -107,10 +107,11 @@ class Compile(Gathered):
         seconds = (time.perf_counter() if ended is None else ended) - started
         same_as = ""
         if graph is not None and body is not None:
-            before = next((s for s in reversed(self.stages) if s.graph is not None and s.half == half), None)
+            own = (s for s in reversed(self.stages) if s.graph is not None and (s.half, s.depth) == (half, depth))
+            before = next(own, None)
             if before is not None and before.body == body:
                 same_as, body, graph = before.id, None, None
-            elif shown is not None:
+            elif shown is not None and not depth:
                 self.graphs.append((name, half, shown.artifact))
         self.stages.append(
             data.StageData(
@@ -121,6 +122,9 @@ class Compile(Gathered):
         if self.on_stage is not None:
             run = CompileRun(self.id, self.title, self.started)
             self.on_stage(run, StageRun(name, started, seconds, depth))
+        for called, inner in shown.inner if shown is not None and not same_as else ():
+            at = started + seconds
+            self.stage(f"{name}: {called}", started=at, ended=at, half=half, shown=inner, depth=depth + 1)
         self.mark = time.perf_counter()
 
     def event(self, kind: str, **fields: object) -> None:
