@@ -106,12 +106,12 @@ export class Grid {
     this.#splits = [];
     const columns = layout.columns.map((column, x) => {
       const cells = column.cells.map(cell => this.#cell(cell.tabs, cell.active));
-      const split = new Split(cells, "horizontal", of => of.columns[x]?.cells ?? [], shares => (this.layout.value = withCellShares(this.layout.value, x, shares)));
-      this.#splits.push(of => split.size(of));
+      const split = new Split(cells, "horizontal", shares => (this.layout.value = withCellShares(this.layout.value, x, shares)));
+      this.#splits.push(of => split.size((of.columns[x]?.cells ?? []).map(each => each.share)));
       return h("div.ex-column", ...split.elements);
     });
-    const split = new Split(columns, "vertical", of => of.columns, shares => (this.layout.value = withColumnShares(this.layout.value, shares)));
-    this.#splits.push(of => split.size(of));
+    const split = new Split(columns, "vertical", shares => (this.layout.value = withColumnShares(this.layout.value, shares)));
+    this.#splits.push(of => split.size(of.columns.map(each => each.share)));
     this.element.replaceChildren(...split.elements);
     if (columns.length === 0) this.element.append(this.#nothing());
     for (const [element, top, left] of scrolled) element.scrollTo(left, top);

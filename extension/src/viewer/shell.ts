@@ -5,6 +5,7 @@ import { openDialog } from "./dialog";
 import { button, h, taken, tool } from "./dom";
 import { parts, type Key } from "./element";
 import { Follower } from "./follow";
+import { entry } from "./gather";
 import { Grid } from "./grid";
 import { helpPage } from "./help";
 import type { Host, Json } from "./host";
@@ -13,6 +14,7 @@ import { type Item, menuButton } from "./menu";
 import type { Model } from "./model";
 import type { Context, PaneKind } from "./pane";
 import type { RecordData } from "./record";
+import { remembered } from "./remembered";
 import { Saving } from "./saving";
 import { SearchBox } from "./searchbox";
 import { Selection } from "./selection";
@@ -125,15 +127,11 @@ export class Shell {
   }
 
   #setting<T extends Json>(name: string, initial: T): Signal<T> {
-    let found = this.#settings.get(name) as Signal<T> | undefined;
-    if (!found) {
-      const kept = this.#host.recall(name);
-      const signal = new Signal<T>(kept !== undefined && sameKind(kept, initial) ? (kept as T) : initial);
-      this.#settings.set(name, signal as unknown as Signal<Json>);
-      this.#disposers.push(onChange(signal, value => this.#host.remember(name, value)));
-      found = signal;
-    }
-    return found;
+    return entry(this.#settings, name, () => {
+      const [signal, end] = remembered(this.#host, name, initial);
+      this.#disposers.push(end);
+      return signal as unknown as Signal<Json>;
+    }) as unknown as Signal<T>;
   }
 
   /** Keeps to a compile that there is. */
@@ -248,10 +246,4 @@ function titleOf(record: RecordData): HTMLElement[] {
     h("span.ex-badge", { title: "The compiler that made this" }, record.engine),
     h("span.ex-badge", { title: "The machine that code was generated for" }, record.target),
   ];
-}
-
-/** Whether what was kept can stand where `initial` would: an older version may have kept something else there. */
-function sameKind(kept: Json, initial: Json): boolean {
-  if (kept === null || initial === null) return initial === null || kept === initial;
-  return typeof kept === typeof initial && Array.isArray(kept) === Array.isArray(initial);
 }

@@ -2,7 +2,7 @@
 
 import { h, taken } from "./dom";
 import { sum } from "./gather";
-import { type Layout, resized } from "./layout";
+import { resized } from "./layout";
 
 const STEP = 0.03;
 
@@ -13,26 +13,23 @@ export class Split {
   #shares: readonly number[] = [];
   readonly #parts: readonly HTMLElement[];
   readonly #orientation: "horizontal" | "vertical";
-  readonly #sized: (of: Layout) => readonly { readonly share: number }[];
   readonly #resize: (shares: readonly number[]) => void;
 
   constructor(
     parts: readonly HTMLElement[],
     orientation: "horizontal" | "vertical",
-    sized: (of: Layout) => readonly { readonly share: number }[],
     resize: (shares: readonly number[]) => void,
   ) {
     this.#parts = parts;
     this.#orientation = orientation;
-    this.#sized = sized;
     this.#resize = resize;
     this.#borders = parts.slice(1).map((_, at) => this.#border(at));
     this.elements = parts.flatMap((part, n) => [...(n > 0 ? [this.#borders[n - 1] as HTMLElement] : []), part]);
   }
 
-  /** Gives the parts their sizes in a layout. */
-  size(layout: Layout): void {
-    this.#shares = this.#sized(layout).map(each => each.share);
+  /** Gives each part its share of the whole. */
+  size(shares: readonly number[]): void {
+    this.#shares = shares;
     this.#parts.forEach((part, n) => (part.style.flexGrow = String(this.#shares[n])));
     let before = 0;
     this.#borders.forEach((border, n) => {
@@ -70,4 +67,11 @@ export class Split {
     border.addEventListener("pointermove", move);
     border.addEventListener("lostpointercapture", () => border.removeEventListener("pointermove", move), { once: true });
   }
+}
+
+/** Parts and the borders between them, of these shares until a border is moved. */
+export function divided(parts: readonly HTMLElement[], orientation: "horizontal" | "vertical", shares: readonly number[]): readonly HTMLElement[] {
+  const split: Split = new Split(parts, orientation, moved => split.size(moved));
+  split.size(shares);
+  return split.elements;
 }

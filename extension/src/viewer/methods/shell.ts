@@ -3,7 +3,6 @@
 import type { DataTable } from "../datatable";
 import { h } from "../dom";
 import type { Host, Json } from "../host";
-import { type Layout, layoutOf, withCellShares, withColumnShares } from "../layout";
 import { Links } from "../links";
 import { menuButton } from "../menu";
 import { Palette } from "../palette";
@@ -12,7 +11,7 @@ import { Saving } from "../saving";
 import { Selection } from "../selection";
 import { type Dispose, onChange, Signal } from "../signal";
 import { FileNames } from "../sources";
-import { Split } from "../split";
+import { divided } from "../split";
 import { TextView } from "../textview";
 import { MethodColumn } from "./column";
 import type { MethodData, MethodsData } from "./data";
@@ -30,7 +29,6 @@ export interface Shared {
 const VERSIONS: readonly string[] = ["torch", "python"];
 const NARROW = 720;
 const ROW_PIXELS = 31;
-const PROGRAM = "|program";
 
 export class MethodsShell {
   readonly #root: HTMLElement;
@@ -60,13 +58,13 @@ export class MethodsShell {
       },
     });
     const [program, source] = programColumn(this.#shared);
-    const [body, sized] = this.#stacked(verdictsPart(table, data.timing ?? ""), h("div.ex-cell", this.#columns));
+    const body = this.#stacked(verdictsPart(table, data.timing ?? ""), h("div.ex-cell", this.#columns));
     const notice = damage ? h("div.ex-notice.ex-warned", { role: "note" }, h("strong", "⚠ Left out, since it is damaged:"), h("span", damage)) : null;
     root.replaceChildren(this.#header(table), ...(notice ? [notice] : []), body);
     const key = (event: KeyboardEvent) => this.#key(event);
     root.addEventListener("keydown", key);
     this.#disposers.push(
-      sized, this.#shown.watch(names => this.#arrange(program, names)), this.#shown.watch(() => table.show(data.methods)),
+      this.#shown.watch(names => this.#arrange(program, names)), this.#shown.watch(() => table.show(data.methods)),
       onChange(this.#shown, names => host.remember("methods.shown", names)),
       host.dark.watch(dark => root.classList.toggle("ex-dark", dark)),
       () => root.removeEventListener("keydown", key), () => table.dispose(), () => source.dispose(),
@@ -94,11 +92,9 @@ export class MethodsShell {
   }
 
   /** The table above the columns, with a border between that can be moved; as high as it needs at first. */
-  #stacked(top: HTMLElement, bottom: HTMLElement): readonly [HTMLElement, Dispose] {
+  #stacked(top: HTMLElement, bottom: HTMLElement): HTMLElement {
     const share = Math.min(0.5, ((this.#shared.data.methods.length + 3) * ROW_PIXELS) / Math.max(this.#root.clientHeight, 1));
-    const rows = new Signal(withCellShares(layoutOf([["verdicts"], ["methods"]]), 0, [share, 1 - share]));
-    const split = new Split([top, bottom], "horizontal", of => of.columns[0]?.cells ?? [], shares => (rows.value = withCellShares(rows.value, 0, shares)));
-    return [h("div.ex-column.ex-m-rows", ...split.elements), rows.watch(layout => split.size(layout))];
+    return h("div.ex-column.ex-m-rows", ...divided([top, bottom], "horizontal", [share, 1 - share]));
   }
 
   #key(event: KeyboardEvent): void {
@@ -133,10 +129,7 @@ export class MethodsShell {
       if (names.includes(method.name) && !this.#open.has(method.name)) this.#open.set(method.name, new MethodColumn(method, this.#shared, () => this.#toggle(method)));
     }
     const parts = [program, ...names.flatMap(name => this.#open.get(name)?.element ?? [])];
-    const layout = new Signal<Layout>(layoutOf(...[PROGRAM, ...names].map(name => [[name]])));
-    const split = new Split(parts, "vertical", of => of.columns, shares => (layout.value = withColumnShares(layout.value, shares)));
-    this.#columns.replaceChildren(...split.elements);
-    layout.watch(value => split.size(value));
+    this.#columns.replaceChildren(...divided(parts, "vertical", parts.map(() => 1 / parts.length)));
   }
 }
 

@@ -6,14 +6,13 @@ import { type Column, DataTable } from "../datatable";
 import { button, h } from "../dom";
 import { count, seconds } from "../format";
 import type { Host } from "../host";
-import { layoutOf, withCellShares } from "../layout";
 import { Links } from "../links";
 import { menuButton } from "../menu";
 import type { RecordData } from "../record";
 import { Saving } from "../saving";
 import { Selection } from "../selection";
 import { type Dispose, Signal } from "../signal";
-import { Split } from "../split";
+import { divided } from "../split";
 import type { RankCompileData, RankData, RanksData } from "./data";
 import { LEGEND, missingText, partingText, resultText } from "./words";
 
@@ -51,11 +50,9 @@ export class RanksShell {
       compiles.element, h("p.ex-hint", LEGEND), ranks.element,
     ));
     const bottom = h("div.ex-cell", h("div.ex-bar", h("label", "From ", this.#pair[0]), h("label", "to ", this.#pair[1])), this.#place);
-    const rows = new Signal(withCellShares(layoutOf([["table"], ["diff"]]), 0, [0.4, 0.6]));
-    const split = new Split([top, bottom], "horizontal", of => of.columns[0]?.cells ?? [], shares => (rows.value = withCellShares(rows.value, 0, shares)));
-    root.replaceChildren(header, ...notices, h("div.ex-column.ex-m-rows", ...split.elements));
+    root.replaceChildren(header, ...notices, h("div.ex-column.ex-m-rows", ...divided([top, bottom], "horizontal", [0.4, 0.6])));
     for (const select of this.#pair) select.addEventListener("change", () => this.#compare());
-    this.#disposers.push(rows.watch(layout => split.size(layout)), host.dark.watch(dark => root.classList.toggle("ex-dark", dark)), () => compiles.dispose(), () => ranks.dispose());
+    this.#disposers.push(host.dark.watch(dark => root.classList.toggle("ex-dark", dark)), () => compiles.dispose(), () => ranks.dispose());
     this.#first();
   }
 
