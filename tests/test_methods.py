@@ -215,6 +215,14 @@ def test_what_a_method_writes_is_kept_with_it(capfd):
     assert capfd.readouterr().err == ""
 
 
+def test_an_error_that_prints_a_whole_tensor_is_shortened():
+    weight = torch.zeros(100, 300, requires_grad=True)
+    done = explorer.compare(lambda x: x @ weight, methods=["torch.jit.trace"], time=False)(torch.ones(2, 100))
+    error = done["torch.jit.trace"].error
+    assert error.startswith("RuntimeError: Cannot insert a Tensor that requires grad") and len(error) < 11_000
+    assert error.endswith("characters more)")
+
+
 def test_each_input_says_what_eager_gives(branch):
     assert [each.expected.partition(" [")[0] for each in branch.data.inputs][0].startswith("output")
     assert all(each.expected for each in branch.data.inputs)

@@ -38,6 +38,9 @@ METHODS: tuple[Method, ...] = (EAGER, TRACE, SCRIPT, FX, EXPORT, ONNX, stock("in
 SECONDS_OF_TIMING = 0.3
 """For each method."""
 
+MOST_SAID = 10_000
+"""Characters of an error, or of what is written to standard error."""
+
 Told = Callable[[str], None]
 
 
@@ -111,7 +114,7 @@ def tried_out(method: Method, fn: Callable[..., Any], tried: Sequence[Input]) ->
         with _quiet(said):
             captured = method.capture(Example(under, args, kwargs))
     except Exception as error:  # whatever a method refuses with is what its users see
-        text = f"{type(error).__name__}: {_unstyled(str(error)).strip()}"
+        text = _shortened(f"{type(error).__name__}: {_unstyled(str(error)).strip()}")
         return MethodData(
             method.name, method.how, said=tuple(said), error=text, meaning=meaning(method.name, text)
         ), None
@@ -191,7 +194,7 @@ def _quiet(said: list[str]) -> Iterator[None]:
             yield
         finally:
             said += dict.fromkeys(f"{each.category.__name__}: {each.message}" for each in caught)
-            said += [text] if (text := written.getvalue().strip()) else []
+            said += [_shortened(text)] if (text := written.getvalue().strip()) else []
 
 
 @contextlib.contextmanager
@@ -210,3 +213,9 @@ def _errors_to(stream: io.StringIO) -> Iterator[None]:
 def _unstyled(text: str) -> str:
     """Text without a terminal's colours."""
     return re.sub(r"\x1b\[[0-9;]*m", "", text)
+
+
+def _shortened(text: str) -> str:
+    """What a method says, without the most of a tensor that it prints whole."""
+    left = len(text) - MOST_SAID
+    return text if left <= 0 else f"{text[:MOST_SAID]} ... ({left:,} characters more)"
