@@ -9,6 +9,9 @@ import { halfName } from "./stages";
 const NOTEBOOK_CELL = /[/\\]ipykernel_\d+[/\\]\d+\.py$|^<ipython-input-/;
 const LIBRARY = /[/\\](?:site-packages|dist-packages|lib[/\\]python3\.\d+)[/\\]|^<(?!ipython-input-)/;
 
+/** What is longer is looked for in no line: it is no cell's, and would take long. */
+const LONGEST_PATH = 255;
+
 export interface SourceFile {
   readonly file: string;
   /** A name that no other file of the record has. */
@@ -44,7 +47,7 @@ export class FileNames {
     const paths = files.filter(file => !own.has(file) && !cells.includes(file));
     for (const [file, name] of own) {
       this.#names.set(file, name);
-      for (const said of [file, shortFile(file)]) this.#cells.set(said, name);
+      for (const said of [file, shortFile(file)]) if (said && said.length <= LONGEST_PATH) this.#cells.set(said, name);
     }
     const known = [...this.#cells.keys()].map(each => each.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
     this.#inLines = known.length ? new RegExp(`(?:${known.join("|")})(?=:\\d)`, "g") : null;

@@ -2,6 +2,7 @@
 
 import { key } from "../../element";
 import { phrase } from "../../format";
+import { own } from "../../gather";
 import type { Model } from "../../model";
 import type { CodeData, CompileData, InstructionData, RecordData, SpanData } from "../../record";
 import type { Row } from "../../textview";
@@ -42,7 +43,7 @@ export function position(id: string): string {
 /** What an instruction does, in words. */
 export function meaning({ op, arg, stack }: InstructionData, meanings: RecordData["meanings"]): string {
   const depth = stackEffect(stack);
-  return phrase([`${op} ${arg}`.trim(), meanings?.[op] ?? "", depth ? `stack ${depth}` : ""], " · ");
+  return phrase([`${op} ${arg}`.trim(), own(meanings, op) ?? "", depth ? `stack ${depth}` : ""], " · ");
 }
 
 /** "+1", or "+1, −1 when it jumps". */

@@ -3,6 +3,7 @@
 import { button, h } from "../../dom";
 import { fileName } from "../../filename";
 import { bytes, count, phrase, seconds } from "../../format";
+import { own } from "../../gather";
 import type { Context, Pane, PaneKind } from "../../pane";
 import type { BuildData, CompileData } from "../../record";
 import { rowsOf } from "../../rows";
@@ -134,13 +135,13 @@ class Code implements Pane {
     this.#kinds.replaceChildren(...[...spot.unit.texts.keys()].map(kind => this.#kindButton(kind, spot)));
     this.#facts.replaceChildren(...this.#factsOf(spot.unit));
     const text = spot.unit.texts.get(spot.kind);
-    const label = `${KINDS[spot.kind] ?? spot.kind} of ${spot.unit.label}`;
+    const label = `${own(KINDS, spot.kind) ?? spot.kind} of ${spot.unit.label}`;
     this.#view.show({ rows: rowsOf(text, compile, this.#context.model, true), language: text?.language ?? "text", label });
   }
 
   #kindButton(kind: string, spot: Spot): HTMLElement {
     const chosen = kind === spot.kind;
-    const made = button("ex-button", KINDS[kind] ?? kind, () => this.#choose(kind), { role: "radio", "aria-checked": String(chosen), tabindex: chosen ? 0 : -1 });
+    const made = button("ex-button", own(KINDS, kind) ?? kind, () => this.#choose(kind), { role: "radio", "aria-checked": String(chosen), tabindex: chosen ? 0 : -1 });
     made.addEventListener("keydown", event => {
       const all = [...spot.unit.texts.keys()];
       const by = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];

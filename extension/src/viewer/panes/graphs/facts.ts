@@ -2,7 +2,7 @@
 
 import { isSourceLine, type Key, key, syntheticReason } from "../../element";
 import { bytes, count, phrase, seconds } from "../../format";
-import { sum } from "../../gather";
+import { own, sum } from "../../gather";
 import type { Model } from "../../model";
 import type { WhyData } from "../../record";
 import { differences, type StateNode } from "./family";
@@ -37,7 +37,7 @@ function nodeTold(mark: Mark, vertex: number, model: Model): Told {
   const node = mark.node!;
   const { data } = node;
   const { compile, kernels } = part.subject;
-  const own = (id: string) => key(compile.id, id);
+  const here = (id: string) => key(compile.id, id);
   const facts: Fact[] = [];
   const add = (name: string, text: string, more: Omit<Fact, "name" | "text"> = {}) => {
     if (text) facts.push({ name, text: text.length > MOST ? `${text.slice(0, MOST)}…` : text, ...more });
@@ -54,17 +54,17 @@ function nodeTold(mark: Mark, vertex: number, model: Model): Told {
   add("No source line", [...new Set(synthetic)].join(", "));
   const became = kernels.of(data.id, part.view.kind);
   if (became) {
-    add("Became", FATE_WORDS[became.fate] ?? became.fate);
-    for (const home of became.homes) facts.push(homeFact(home, own(home.id)));
+    add("Became", own(FATE_WORDS, became.fate) ?? became.fate);
+    for (const home of became.homes) facts.push(homeFact(home, here(home.id)));
   }
   const saved = mark.fate ? part.saved.get(data.id) : undefined;
-  if (saved) add(FATES[saved.fate] ?? saved.fate, phrase([saved.why.title, saved.why.detail], ": "), { why: saved.why });
+  if (saved) add(own(FATES, saved.fate) ?? saved.fate, phrase([saved.why.title, saved.why.detail], ": "), { why: saved.why });
   const outputs = mark.outputs.map(String).join(", ");
   add("Result of the graph", outputs && `number ${outputs}`);
   add("Read by", node.users.length ? count(node.users.length, "node") : mark.outputs.length ? "" : "no node");
   add("Not in this graph", node.missing.join(", "));
   if (node.sources.includes(vertex)) add("Odd", "it names itself as an input");
-  return { title: data.name, meaning: model.record.value.meanings?.[data.target] ?? "", facts };
+  return { title: data.name, meaning: own(model.record.value.meanings, data.target) ?? "", facts };
 }
 
 const FATE_WORDS: { readonly [fate: string]: string } = {

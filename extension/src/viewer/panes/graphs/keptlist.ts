@@ -5,7 +5,7 @@ import { DataTable } from "../../datatable";
 import { h } from "../../dom";
 import { key } from "../../element";
 import { bytes, count } from "../../format";
-import { sum } from "../../gather";
+import { own, sum } from "../../gather";
 import type { Context } from "../../pane";
 import type { CompileData, SavedData } from "../../record";
 import { glyph } from "./legend";
@@ -25,7 +25,7 @@ export class KeptList {
     this.#table = new DataTable<SavedData>("What the backward needs of the forward", [
       {
         name: "Value", text: each => `${each.fate} ${each.id}`, order: each => each.id,
-        cell: each => h("span", glyph(each.fate, FATES[each.fate] ?? each.fate), " ", h("code", { title: each.id }, each.id)),
+        cell: each => h("span", glyph(each.fate, own(FATES, each.fate) ?? each.fate), " ", h("code", { title: each.id }, each.id)),
       },
       { name: "Bytes", numeric: true, text: each => bytes(each.bytes), order: each => each.bytes },
       { name: "Because", text: each => becauseText(each.why), order: each => each.why.title, cell: each => because(each.why, this.#context) },

@@ -1,6 +1,6 @@
 // In which kernels and library calls a node ended, and how long those take.
 
-import { entry } from "../../gather";
+import { entry, own } from "../../gather";
 import type { CompileData, HalfData } from "../../record";
 import type { Kind } from "./views";
 
@@ -79,7 +79,7 @@ function halfOf(half: HalfData): Half {
   const runs = new Map<string, Home[]>();
   const homes = (half.schedule?.items ?? []).map((item, order): Home => {
     const kind = item.kind === "extern" ? "extern" : "kernel";
-    const seconds = (kind === "kernel" ? kernels.get(item.id)?.seconds : half.extern_seconds?.[item.id]) ?? null;
+    const seconds = (kind === "kernel" ? kernels.get(item.id)?.seconds : own(half.extern_seconds, item.id)) ?? null;
     const name = kernels.get(item.id)?.function ?? targets.get(item.operations[0] ?? "") ?? item.id;
     const home = { key: `${half.name}/${item.id}`, id: item.id, half: half.name, kind, name, seconds, order } as const;
     for (const operation of item.operations) entry(runs, operation, () => []).push(home);

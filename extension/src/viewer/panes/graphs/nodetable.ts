@@ -3,7 +3,7 @@
 import { codes, type Column, DataTable } from "../../datatable";
 import { key } from "../../element";
 import { bytes, seconds } from "../../format";
-import { sum } from "../../gather";
+import { own, sum } from "../../gather";
 import type { Selection } from "../../selection";
 import type { Sign, State } from "./family";
 import { GLYPHS } from "./svg";
@@ -69,7 +69,7 @@ export class NodeTable {
       columns.push({ name: "Kernel time", numeric: true, text: shown, order: time, title: "Of all that is in the kernel" });
     }
     if (saved.size && view.kind !== "captured" && view.kind !== "eager") {
-      columns.push({ name: "For the backward", text: row => FATES[fate(row)] ?? fate(row), order: row => fate(row) || null });
+      columns.push({ name: "For the backward", text: row => own(FATES, fate(row)) ?? fate(row), order: row => fate(row) || null });
     }
     const users = (row: NodeRow) => row.state.nodes.get(row.vertex)!.users.length;
     columns.push({ name: "Users", numeric: true, text: row => String(users(row)), order: users });

@@ -6,6 +6,7 @@ import { h, tool } from "../../dom";
 import { key, parts, type Key } from "../../element";
 import { Facets, facetsOf } from "../../facets";
 import { bytes, count, percent, phrase, seconds } from "../../format";
+import { own } from "../../gather";
 import { HalfChoice, type Looked } from "../../halfchoice";
 import type { Context, Export, Pane, PaneKind } from "../../pane";
 import { part, Picture, type Shown } from "../../picture";
@@ -153,7 +154,7 @@ class SchedulePane implements Pane {
   }
 
   #seconds(half: HalfData, item: string): number | null {
-    return half.kernels?.find(each => each.id === item)?.seconds ?? half.extern_seconds?.[item] ?? null;
+    return half.kernels?.find(each => each.id === item)?.seconds ?? own(half.extern_seconds, item) ?? null;
   }
 
   #columns(half: HalfData): Column<ItemData>[] {

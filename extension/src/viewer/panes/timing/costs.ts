@@ -1,5 +1,6 @@
 // What each kernel and library call costs, beside what the machine could do at best.
 
+import { own } from "../../gather";
 import type { CompileData, HalfData, MachineData, RecordData } from "../../record";
 import { halfName } from "../../stages";
 
@@ -32,7 +33,7 @@ function ofHalf(compile: CompileData, half: HalfData): Cost[] {
     }
     if (item.kind !== "extern") return [];
     const runs = operations.get(item.id)?.target ?? item.operations.join(", ");
-    return [{ ...place, id: item.id, kind: "call", runs, seconds: half.extern_seconds?.[item.id] ?? null, bytes: null, flops: null }];
+    return [{ ...place, id: item.id, kind: "call", runs, seconds: own(half.extern_seconds, item.id) ?? null, bytes: null, flops: null }];
   });
 }
 
@@ -49,7 +50,7 @@ export interface Performance {
 /** Where a kernel stands against the machine's peaks, as view/sections.py (`_of_peak`) says it. */
 export function performance(cost: Cost, machine: MachineData): Performance | null {
   const { seconds, bytes, flops } = cost;
-  if (!seconds || bytes === null || flops === null || !(bytes > 0) || !usable(machine)) return null;
+  if (seconds === null || !(seconds > 0) || bytes === null || flops === null || !(bytes > 0) || !usable(machine)) return null;
   const [moving, computing] = [bytes / machine.bytes_per_second, flops / machine.flops_per_second];
   return {
     bytesPerSecond: bytes / seconds, flopsPerSecond: flops / seconds, intensity: flops / bytes,
