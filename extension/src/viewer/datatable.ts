@@ -46,12 +46,7 @@ export class DataTable<Row> {
   #columns: readonly Column<Row>[];
   readonly #how: Rows<Row>;
 
-  constructor(
-    caption: string,
-    columns: readonly Column<Row>[],
-    selection: Selection,
-    how: Rows<Row> = {},
-  ) {
+  constructor(caption: string, columns: readonly Column<Row>[], selection: Selection, how: Rows<Row> = {}) {
     this.#caption = caption;
     this.#columns = columns;
     this.#how = how;

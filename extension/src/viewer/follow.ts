@@ -29,11 +29,7 @@ export class Follower {
   readonly #model: Model;
   readonly #now: () => number;
 
-  constructor(
-    model: Model,
-    live: Readable<Live | null>,
-    now: () => number = () => performance.now(),
-  ) {
+  constructor(model: Model, live: Readable<Live | null>, now: () => number = () => performance.now()) {
     this.#model = model;
     this.#now = now;
     let leave: Dispose = () => undefined;

@@ -21,11 +21,7 @@ export class Linked {
   /** What a click does beside pinning. */
   readonly #chosen: (of: Key, mark: Element) => void;
 
-  constructor(
-    root: HTMLElement,
-    selection: Selection,
-    chosen: (of: Key, mark: Element) => void = () => undefined,
-  ) {
+  constructor(root: HTMLElement, selection: Selection, chosen: (of: Key, mark: Element) => void = () => undefined) {
     this.#root = root;
     this.#selection = selection;
     this.#chosen = chosen;

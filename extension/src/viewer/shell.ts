@@ -43,12 +43,7 @@ export class Shell {
   readonly #host: Host;
   readonly #kinds: readonly PaneKind[];
 
-  constructor(
-    root: HTMLElement,
-    model: Model,
-    host: Host,
-    kinds: readonly PaneKind[],
-  ) {
+  constructor(root: HTMLElement, model: Model, host: Host, kinds: readonly PaneKind[]) {
     this.#root = root;
     this.#model = model;
     this.#host = host;

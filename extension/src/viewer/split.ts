@@ -15,11 +15,7 @@ export class Split {
   readonly #orientation: "horizontal" | "vertical";
   readonly #resize: (shares: readonly number[]) => void;
 
-  constructor(
-    parts: readonly HTMLElement[],
-    orientation: "horizontal" | "vertical",
-    resize: (shares: readonly number[]) => void,
-  ) {
+  constructor(parts: readonly HTMLElement[], orientation: "horizontal" | "vertical", resize: (shares: readonly number[]) => void) {
     this.#parts = parts;
     this.#orientation = orientation;
     this.#resize = resize;

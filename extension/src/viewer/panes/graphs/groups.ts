@@ -93,9 +93,7 @@ class Builder {
   readonly #ways: Ways;
   readonly #keys: readonly (readonly Key[])[];
 
-  constructor(
-    family: Family, ways: Ways, keys: readonly (readonly Key[])[],
-  ) {
+  constructor(family: Family, ways: Ways, keys: readonly (readonly Key[])[]) {
     this.#family = family;
     this.#ways = ways;
     this.#keys = keys;

@@ -12,10 +12,7 @@ export class Reading {
   readonly #kernels: Kernels;
   readonly #subjects: Map<string, Subject>;
 
-  private constructor(
-    readonly compile: CompileData, readonly views: readonly View[], kernels: Kernels,
-    subjects: Map<string, Subject>,
-  ) {
+  private constructor(readonly compile: CompileData, readonly views: readonly View[], kernels: Kernels, subjects: Map<string, Subject>) {
     this.#kernels = kernels;
     this.#subjects = subjects;
   }
