@@ -144,7 +144,7 @@ export class StageList {
       h("div", {
         role: "treeitem", class: `ex-branch ${style}`, "aria-level": level, "aria-selected": String(selected), tabindex: selected ? 0 : -1,
         "aria-expanded": branch.children.length > 0 && style === "" ? "true" : undefined,
-        style: `padding-left: ${level * 0.75 - 0.25}rem`, onclick: run,
+        style: `padding-left: ${level * 0.75 - 0.25}rem`, title: phrase([text, extra], ": "), onclick: run,
       }, h("span", text), h("span.ex-stage-note", extra));
     const open = () => (this.#context.compile.value = compile.id);
     const breakItems = breaks.map(title =>

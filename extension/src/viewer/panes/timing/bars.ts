@@ -57,7 +57,7 @@ export function drawBars({ costs, overhead, machine, all }: Spent, width: number
     rows.push(svg("line.ex-axis", { x1: 0, x2: width, y1: height + 4, y2: height + 4 }));
     rows.push(svg(
       "g", ...bar("outside", n, left, x(overhead), patterns, "hatched", "ex-tone-7"),
-      svg("text.ex-figure", { x: x(overhead) + 6, y: n * ROW + 12 }, `${seconds(overhead)} a call outside the kernels`),
+      svg("text.ex-figure", { x: x(overhead) + 6, y: n * ROW + 12 }, `${seconds(overhead)} a call${figures > 200 ? " outside the kernels" : ""}`),
     ));
     height += ROW * 1.5;
   }
