@@ -135,8 +135,8 @@ test("a cell shows in one place which method is at work, and then the comparison
   }
 });
 
-test("a notebook that is not trusted and has no kernel shows both", async () => {
-  const files = ["methods", "ranks", "hostile-methods"].map(name => join(made.folder, `${name}.ipynb`));
+test("a notebook that is not trusted and has no kernel shows both, and a file opens", async () => {
+  const files = ["methods.ipynb", "ranks.ipynb", "hostile-methods.ipynb", "branch.methods.json"].map(name => join(made.folder, name));
   const server = await Server.start("lab", ...files);
   const on = await Visit.start(browser);
   try {
@@ -147,6 +147,8 @@ test("a notebook that is not trusted and has no kernel shows both", async () => 
       await viewer.getByText(text).first().waitFor();
       await on.picture(`saved-${name}`);
     }
+    await execute(on.page, "docmanager:open", { path: "branch.methods.json" });
+    await on.page.locator(".jp-MimeDocument:visible .ex-root .ex-m-wrong").first().waitFor();
     assert.equal(await ran(on.page), false);
     assert.deepEqual(on.errors, []);
     assert.deepEqual(on.left, []);

@@ -101,7 +101,9 @@ def main(folder: Path) -> None:
         each.save(folder / f"{name}.explore.json.gz")
         each.to_html(folder / f"{name}.html")
         nbformat.write(notebook(each), folder / f"{name}.ipynb")
-    for name, made in (("methods", compared()), ("ranks", ranks())):
+    methods = compared()
+    methods.save(folder / "branch.methods.json")
+    for name, made in (("methods", methods), ("ranks", ranks())):
         bad_one = type(made)(spoilt(made.data))
         for prefix, one in (("", made), ("hostile-", bad_one)):
             one.to_html(folder / f"{prefix}{name}.html")
