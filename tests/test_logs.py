@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from explorer import Ranks
 from explorer.cli import main
 from explorer.ir.ranks import RANKS_MIME, RanksData
-from explorer.ir.record import RecordData
+from explorer.ir.record import LineData, RecordData, TextData
 from explorer.logs.entries import Damage, Entry, entries
 from explorer.logs.graphs import graph
 from explorer.logs.guards import guards
@@ -328,6 +328,21 @@ def test_what_is_a_process_s_own_is_no_difference(ranks):
     assert moved != text
     twin = msgspec.json.decode(moved, type=RecordData)
     assert {each.kinds for each in ranked("twins", [record, twin]).compiles} == {("A", "A")}
+
+
+def test_graphs_of_the_same_name_are_told_apart(ranks):
+    """In a log, forward and backward have a graph before and after post-grad passes each."""
+    record = ranks.data.records[0]
+    (compile,) = (each for each in record.compiles if each.id == "s0")
+    first = next(stage for stage in compile.stages if stage.name == "forward" and stage.graph)
+    second = msgspec.structs.replace(first, id="other")
+    changed = msgspec.structs.replace(first, body=TextData((LineData("another text"),)))
+    one, other = (
+        msgspec.structs.replace(record, compiles=(msgspec.structs.replace(compile, stages=stages),))
+        for stages in ((first, second), (changed, second))
+    )
+    (found,) = ranked("job", [one, other]).compiles
+    assert [(each.what, each.line, each.after) for each in found.partings] == [("graph forward", 1, "another text")]
 
 
 def test_ranks_that_left_no_log_are_named(ranks):

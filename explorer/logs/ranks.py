@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import zip_longest
 
 from explorer.ir.ranks import RANKS_VERSION, RankCompileData, RankData, RankPartingData, RanksData
@@ -88,18 +89,17 @@ def _rank(record: RecordData, name: str) -> RankData:
 
 def _compile(key: tuple[str, int], found: Sequence[CompileData | None]) -> RankCompileData:
     title, again = key
-    made = [None if each is None else texts(each) for each in found]
-    first = next(n for n, each in enumerate(made) if each is not None)
+    made = {n: Made.of(each) for n, each in enumerate(found) if each is not None}
+    first = next(iter(made.values()))
     kinds: dict[Texts, str] = {}
-    for each in made:
-        if each is not None:
-            kinds.setdefault(_masked(each), _letter(len(kinds)))
-    partings = (parting(n, made[first] or (), each) for n, each in enumerate(made) if each is not None and n != first)
+    for each in made.values():
+        kinds.setdefault(each.common, _letter(len(kinds)))
+    partings = (first.parting(n, each) for n, each in made.items())
     return RankCompileData(
         f"{title} #{again + 1}" if again else title,
         tuple(None if each is None else each.id for each in found),
         tuple(None if each is None else each.seconds for each in found),
-        tuple("" if each is None else kinds[_masked(each)] for each in made),
+        tuple(kinds[made[n].common] if n in made else "" for n in range(len(found))),
         tuple(each for each in partings if each is not None),
     )
 
@@ -108,23 +108,59 @@ def _letter(number: int) -> str:
     return chr(ord("A") + number) if number < 26 else str(number + 1)
 
 
-def texts(compile: CompileData) -> Texts:
-    """What a compile took and made, by name, in the order in which one thing led to the next."""
-    graphs = [stage for stage in compile.stages if stage.graph is not None and stage.body is not None]
-    codes = [(half.name, half.wrapper) for half in compile.halves if half.wrapper is not None]
-    return (
-        ("inputs", tuple(map(_input, compile.inputs))),
-        ("why it compiled again", tuple(f"{each.of}: {each.why}" for each in compile.recompiles)),
-        ("breaks", tuple(map(_break, compile.breaks))),
-        *((f"graph {stage.name} {stage.half}".rstrip(), _lines(stage.body)) for stage in graphs),
-        ("guards", tuple(each.expression for each in compile.guards)),
-        *((f"code {name}", _lines(wrapper)) for name, wrapper in codes),
-        ("error", tuple(compile.error.splitlines())),
-    )
+@dataclass(frozen=True)
+class Made:
+    """What a compile took and made: its texts by name, in the order in which one thing led to the next. `common` is
+    without what is the process's own."""
+
+    texts: Texts
+    common: Texts
+
+    @classmethod
+    def of(cls, compile: CompileData) -> Made:
+        texts = tuple(_told_apart(_texts(compile)))
+        return cls(texts, tuple((name, tuple(map(_without_own, lines))) for name, lines in texts))
+
+    def parting(self, rank: int, other: Made) -> RankPartingData | None:
+        """The first line of the first text where `other` parts from this; None where it does not."""
+        old, new = dict(self.common), dict(other.common)
+        differing = [name for name in dict.fromkeys((*old, *new)) if old.get(name, ()) != new.get(name, ())]
+        if not differing:
+            return None
+        what, *also = differing
+        pairs = enumerate(zip_longest(old.get(what, ()), new.get(what, ())))
+        line = next(number for number, (one, another) in pairs if one != another)
+        return RankPartingData(rank, what, line + 1, self._line(what, line), other._line(what, line), tuple(also))
+
+    def _line(self, name: str, line: int) -> str:
+        lines = dict(self.texts).get(name, ())
+        return lines[line] if line < len(lines) else ""
 
 
-def _lines(body: TextData | None) -> tuple[str, ...]:
-    return () if body is None else tuple(line.text for line in body.lines)
+def _texts(compile: CompileData) -> Iterator[tuple[str, tuple[str, ...]]]:
+    yield "inputs", tuple(map(_input, compile.inputs))
+    yield "why it compiled again", tuple(f"{each.of}: {each.why}" for each in compile.recompiles)
+    yield "breaks", tuple(map(_break, compile.breaks))
+    for stage in compile.stages:
+        if stage.graph is not None and stage.body is not None:
+            yield f"graph {stage.name} {stage.half}".rstrip(), _lines(stage.body)
+    yield "guards", tuple(each.expression for each in compile.guards)
+    for half in compile.halves:
+        if half.wrapper is not None:
+            yield f"code {half.name}", _lines(half.wrapper)
+    yield "error", tuple(compile.error.splitlines())
+
+
+def _told_apart(texts: Iterable[tuple[str, tuple[str, ...]]]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Forward and backward have graphs of the same name in a log: the second of a name is called so."""
+    seen: Counter[str] = Counter()
+    for name, lines in texts:
+        seen[name] += 1
+        yield name if seen[name] == 1 else f"{name} #{seen[name]}", lines
+
+
+def _lines(body: TextData) -> tuple[str, ...]:
+    return tuple(line.text for line in body.lines)
 
 
 def _input(each: InputData) -> str:
@@ -139,27 +175,7 @@ def _break(each: BreakData) -> str:
     return place + each.why.title
 
 
-def _masked(made: Texts) -> Texts:
-    return tuple((name, tuple(map(_without_own, lines))) for name, lines in made)
-
-
 def _without_own(line: str) -> str:
     for pattern, instead in OWN:
         line = pattern.sub(instead, line)
     return line
-
-
-def parting(rank: int, before: Texts, after: Texts) -> RankPartingData | None:
-    """The first line of the first text where `after` parts from `before`; None where it does not."""
-    old, new = dict(_masked(before)), dict(_masked(after))
-    what, *also = [name for name in dict.fromkeys((*old, *new)) if old.get(name, ()) != new.get(name, ())] or [""]
-    if not what:
-        return None
-    pairs = enumerate(zip_longest(old.get(what, ()), new.get(what, ()), fillvalue=""))
-    line = next(number for number, (one, other) in pairs if one != other)
-    return RankPartingData(rank, what, line + 1, _at(before, what, line), _at(after, what, line), tuple(also))
-
-
-def _at(made: Texts, name: str, line: int) -> str:
-    lines = dict(made).get(name, ())
-    return lines[line] if line < len(lines) else ""
