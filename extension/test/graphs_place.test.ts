@@ -36,7 +36,13 @@ function isAround(group: Item, item: Item): boolean {
   return false;
 }
 
-function check({ shapes, wires, shapeOf }: Placement): void {
+function shapesOf({ shapes }: Placement): Map<Item, Shape> {
+  return new Map(shapes.map(shape => [shape.item, shape]));
+}
+
+function check(placement: Placement): void {
+  const { shapes, wires } = placement;
+  const shapeOf = shapesOf(placement);
   for (const a of shapes) {
     for (const b of shapes) {
       if (a === b || isAround(a.item, b.item) || isAround(b.item, a.item)) continue;
@@ -53,7 +59,9 @@ function check({ shapes, wires, shapeOf }: Placement): void {
 }
 
 /** That each edge can be followed from box to box through the borders of the frames between. */
-function connected({ wires, shapeOf }: Placement, from: Item, to: Item): void {
+function connected(placement: Placement, from: Item, to: Item): void {
+  const { wires } = placement;
+  const shapeOf = shapesOf(placement);
   const own = wires.filter(wire => wire.from === from && wire.to.includes(to)).sort((a, b) => a.points[1]! - b.points[1]!);
   assert.ok(own.length > 0, `no line from ${from.id} to ${to.id}`);
   const [start, end] = [shapeOf.get(from)!, shapeOf.get(to)!];

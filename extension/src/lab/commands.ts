@@ -13,7 +13,7 @@ import { DiffView, RecordView, recordViews } from "./view";
 
 const CATEGORY = "Compiler Explorer";
 
-export const COMMAND = {
+const COMMAND = {
   open: "torch-explorer:open",
   report: "torch-explorer:report",
   diff: "torch-explorer:diff",

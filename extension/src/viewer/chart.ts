@@ -66,7 +66,7 @@ export function drawing(width: number, height: number, label: string, ...childre
 }
 
 /** "500 ms", "1.5 s", "10 GB/s": a round number needs no zeros behind its point. */
-export function tickLabel(tick: number, written: (value: number) => string): string {
+function tickLabel(tick: number, written: (value: number) => string): string {
   return tick === 0 ? "0" : written(tick).replace(/(\.\d*[1-9])0+(?= |$)|\.0+(?= |$)/, "$1");
 }
 
@@ -96,8 +96,7 @@ export function upward(scale: Scale, x: number, width: number, written: (value: 
 }
 
 /** Patterns tell kinds of marks apart without their colour. */
-export const PATTERNS = ["plain", "hatched", "dotted", "crossed", "barred"] as const;
-export type Pattern = (typeof PATTERNS)[number];
+export type Pattern = "plain" | "hatched" | "dotted" | "crossed" | "barred";
 
 let drawn = 0;
 

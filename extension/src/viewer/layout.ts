@@ -195,7 +195,7 @@ function cellOf(tabs: readonly string[]): Cell {
   return { tabs, active: tabs[0] ?? "", share: 1 };
 }
 
-export function cellWith(layout: Layout, tab: string): Cell | undefined {
+function cellWith(layout: Layout, tab: string): Cell | undefined {
   return layout.columns.flatMap(column => column.cells).find(cell => cell.tabs.includes(tab));
 }
 

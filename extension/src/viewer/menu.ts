@@ -16,7 +16,7 @@ export function menuButton(label: string, glyph: string, items: () => readonly I
   return anchor;
 }
 
-export function openMenu(anchor: HTMLElement, label: string, items: readonly Item[]): void {
+function openMenu(anchor: HTMLElement, label: string, items: readonly Item[]): void {
   const rows = items.map(({ label, run, unavailable }) => {
     const choose = () => {
       if (unavailable !== undefined) return;

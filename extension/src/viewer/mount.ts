@@ -58,12 +58,12 @@ export function mountDiff(root: HTMLElement, before: unknown, after: unknown, ho
 }
 
 /** Shows capture methods beside each other. */
-export function mountMethods(root: HTMLElement, value: unknown, host: Host): Mounted {
+function mountMethods(root: HTMLElement, value: unknown, host: Host): Mounted {
   return mounted(root, () => fitting<MethodsData>(value, "comparison", "methods", METHODS_VERSION, MethodsKind), ([data, damage]) => new MethodsShell(root, data, host, damage));
 }
 
 /** Shows the records of the ranks of one job. */
-export function mountRanks(root: HTMLElement, value: unknown, host: Host): Mounted {
+function mountRanks(root: HTMLElement, value: unknown, host: Host): Mounted {
   return mounted(root, () => fitting<RanksData>(value, "job", "ranks", RANKS_VERSION, RanksKind), ([data, damage]) => new RanksShell(root, data, host, damage));
 }
 

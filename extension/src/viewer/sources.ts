@@ -110,21 +110,18 @@ export interface LineTime {
 export interface KernelTime {
   readonly total: number;
   readonly lines: ReadonlyMap<Key, LineTime>;
-  /** Seconds in kernels that no source line caused. */
-  readonly nowhere: number;
 }
 
 /** Where the measured time of kernels and library calls goes. A kernel's whole time counts for each line it serves. */
 export function kernelTime(compiles: readonly CompileData[], links: Links): KernelTime {
   const lines = new Map<Key, { alone: number; shared: number; kernels: string[] }>();
-  let [total, nowhere] = [0, 0];
+  let total = 0;
   for (const compile of compiles) {
     for (const half of compile.halves ?? []) {
       const timed: [string, number][] = (half.kernels ?? []).flatMap(each => (each.seconds == null ? [] : [[each.id, each.seconds]]));
       for (const [id, spent] of [...timed, ...Object.entries(half.extern_seconds ?? {})]) {
         const served = links.sourceLines(key(compile.id, id));
         total += spent;
-        if (served.length === 0) nowhere += spent;
         const name = phrase([compile.id, halfName(compile, half.name), id], " ");
         for (const line of served) {
           const found = lines.get(line) ?? { alone: 0, shared: 0, kernels: [] };
@@ -136,7 +133,7 @@ export function kernelTime(compiles: readonly CompileData[], links: Links): Kern
       }
     }
   }
-  return { total, lines, nowhere };
+  return { total, lines };
 }
 
 /** The share of the time that a line bears: "38 %", "≤38 %" where all is shared, "20–58 %" where some is. */

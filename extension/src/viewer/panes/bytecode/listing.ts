@@ -58,7 +58,7 @@ function signed(by: number): string {
 }
 
 /** The text of a source line, "" where the record does not have it. */
-export function sourceLine(record: RecordData, file: string, line: number): string {
+function sourceLine(record: RecordData, file: string, line: number): string {
   for (const { file: name, first_line, text } of record.sources) {
     if (name === file && line >= first_line) {
       const found = text.split("\n")[line - first_line];

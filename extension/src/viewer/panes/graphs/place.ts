@@ -32,7 +32,6 @@ export interface Placement extends Size {
   /** Frames before what is in them. */
   readonly shapes: readonly Shape[];
   readonly wires: readonly Wire[];
-  readonly shapeOf: ReadonlyMap<Item, Shape>;
   /** What stands for each node: itself, or the outermost closed group around it. */
   readonly shown: ReadonlyMap<number, Item>;
 }
@@ -79,8 +78,7 @@ export function place(asked: Asked, memo: Memo): Placement {
   const shapes: Shape[] = [];
   const wires: Wire[] = [];
   emit(top, 0, 0, shapes, wires);
-  const shapeOf = new Map(shapes.map(shape => [shape.item, shape]));
-  return { shapes, wires, shapeOf, shown, width: top.width, height: top.height };
+  return { shapes, wires, shown, width: top.width, height: top.height };
 }
 
 function shownOf(asked: Asked): Map<number, Item> {

@@ -62,7 +62,7 @@ function needed<T>(data: T | null | undefined): T {
   return data;
 }
 
-export function ofTensor(expected: TensorFactsData, given: TensorFactsData): string[] {
+function ofTensor(expected: TensorFactsData, given: TensorFactsData): string[] {
   const found: string[] = [];
   const differ = (what: string, theirs: unknown, ours: unknown) => {
     if (theirs !== ours) found.push(`${what} is ${said(theirs)}, expected ${said(ours)}`);
@@ -209,7 +209,7 @@ function lengthOf(given: InputData): number | null | undefined {
 }
 
 /** The qualified name of the class of a described value, as the record writes it. */
-export function typeOf(given: InputData): string {
+function typeOf(given: InputData): string {
   return given.type || given.tensor?.type || (given.tensor ? "torch.Tensor" : `builtins.${given.constant?.type ?? given.kind}`);
 }
 

@@ -24,10 +24,6 @@ export class Sizes {
     return Object.fromEntries(this.args.map(each => [each.name, each.shape]));
   }
 
-  get changed(): boolean {
-    return JSON.stringify(this.shapes.value) !== JSON.stringify(this.original());
-  }
-
   set(which: Dim, size: number): void {
     const wanted = Math.min(Math.max(Math.round(size), 1), MOST);
     if (!Number.isFinite(wanted)) return;

@@ -56,6 +56,6 @@ function drawRow(
 }
 
 /** Names come from the record; a class only stands for those that have a look. */
-export function contestantClass(name: string): string {
+function contestantClass(name: string): string {
   return ["eager", "explorer", "stock"].includes(name) ? name : "other";
 }
