@@ -19,6 +19,7 @@ from IPython.core.magic import Magics, line_cell_magic, line_magic, magics_class
 from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
 
 from explorer.exploration import ENGINES
+from explorer.notebook.ahead import Ahead
 from explorer.notebook.cell import Plan, plan
 from explorer.notebook.comparing import ComparingMagics
 from explorer.notebook.instrument import Instrument, Watched, mark
@@ -104,6 +105,7 @@ class ExplorerMagics(Magics):
         self._numbers = count()
         self._watched: Watched | None = None
         self.instrument = Instrument(self._keep)
+        self.ahead = Ahead()
 
     # --------------------------------------------------------------------------------------------- a cell that runs
 
@@ -386,6 +388,8 @@ def load(shell: InteractiveShell) -> None:
     shell.ast_transformers.append(magics.instrument)
     shell.events.register("pre_run_cell", magics.starts)
     shell.events.register("post_run_cell", magics.ended)
+    shell.events.register("pre_run_cell", magics.ahead.starts)
+    shell.events.register("post_run_cell", magics.ahead.ended)
 
 
 def unload(shell: InteractiveShell) -> None:
@@ -396,5 +400,8 @@ def unload(shell: InteractiveShell) -> None:
     shell.ast_transformers.remove(magics.instrument)
     shell.events.unregister("pre_run_cell", magics.starts)
     shell.events.unregister("post_run_cell", magics.ended)
+    shell.events.unregister("pre_run_cell", magics.ahead.starts)
+    shell.events.unregister("post_run_cell", magics.ahead.ended)
+    magics.ahead.starts()
     for kept in magics.kept:
         kept.live.close()
