@@ -128,6 +128,26 @@ def draws(x: Tensor) -> Tensor:
     return x
 
 
+def in_place_by_name(x: Tensor) -> Tensor:
+    if x.sum() > 0:  # here
+        y = F.relu(x, inplace=True)
+    else:
+        y = x
+    return y + x
+
+
+def in_place_by_position(x: Tensor) -> Tensor:
+    return F.relu(x, True) if x.sum() > 0 else x  # here
+
+
+def sets_something(x: Tensor) -> Tensor:
+    return torch.set_num_threads(2) if x.sum() > 0 else x  # here
+
+
+def shadows(x: Tensor, F: Any) -> Tensor:
+    return F.add_(x) if x.sum() > 0 else x  # here
+
+
 def appends(x: Tensor, into: list[Tensor]) -> Tensor:
     if x.sum() > 0:  # here
         into.append(x)
@@ -167,6 +187,10 @@ def goes_on(x: Tensor) -> Tensor:
         (adds_in_place, "does more than assign names: x += 1"),
         (draws, "calls F.dropout()"),
         (appends, "does more than assign names: into.append"),
+        (in_place_by_name, "calls F.relu()"),
+        (in_place_by_position, "calls F.relu()"),
+        (sets_something, "calls torch.set_num_threads()"),
+        (shadows, "calls F.add_()"),
         (loops, "no if statement or conditional expression"),
         (new_name, "only one side assigns y"),
         (calls, "calls assigns()"),

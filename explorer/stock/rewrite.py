@@ -9,13 +9,16 @@ from __future__ import annotations
 import ast
 import copy
 import difflib
+import inspect
 import linecache
 import types
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import torch
+import torch.overrides
 
 TAKEN = "__taken__"
 _PURE = (
@@ -23,7 +26,10 @@ _PURE = (
     ast.Call, ast.keyword, ast.IfExp, ast.operator, ast.unaryop, ast.cmpop, ast.expr_context,
 )  # fmt: skip
 _RANDOM = ("rand", "normal", "bernoulli", "multinomial", "dropout", "poisson", "seed")
-_NOT_COMPUTED = frozenset("backward retain_grad register_hook item tolist numpy requires_grad".split())
+_NOT_COMPUTED = frozenset("backward retain_grad item tolist numpy requires_grad".split())
+_MADE = frozenset((torch.tensor, torch.zeros, torch.ones, torch.full, torch.arange, torch.eye))
+_WRITING = frozenset(("out", "inplace", "generator"))
+"""Arguments by which a function of torch does more than yield a value."""
 
 
 class Refused(Exception):
@@ -88,8 +94,16 @@ def _definition(function: types.FunctionType, source: Sequence[str]) -> ast.Func
             first = min((each.lineno for each in node.decorator_list), default=node.lineno)
             if code.co_firstlineno in (first, node.lineno):
                 node.decorator_list = []
+                if any(_is_private(each) for each in ast.walk(node)):
+                    raise Refused(f"{code.co_name} names something private to its class")
                 return node
     raise Refused(f"{code.co_name} has no definition with `def` in {code.co_filename}")
+
+
+def _is_private(node: ast.AST) -> bool:
+    """Whether Python writes the class's name before a name, which it would not outside of the class."""
+    name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+    return name.startswith("__") and not name.endswith("__")
 
 
 def _compiled(definition: ast.FunctionDef, function: types.FunctionType, names: dict[str, Any]) -> types.FunctionType:
@@ -152,6 +166,9 @@ class _Scope:
         if isinstance(node, ast.Name):
             if self.this and node.id == self.this:
                 return self.owner
+            code = self.function.__code__
+            if node.id in code.co_varnames + code.co_cellvars:
+                return None
             cells = dict(zip(self.function.__code__.co_freevars, self.function.__closure__ or (), strict=True))
             return cells[node.id].cell_contents if node.id in cells else self.function.__globals__.get(node.id)
         if isinstance(node, ast.Attribute):
@@ -165,29 +182,47 @@ class _Scope:
         for each in ast.walk(node):
             if not isinstance(each, _PURE):
                 raise Refused(f"a side holds {ast.unparse(each)}, which may do more than compute a value")
-            if isinstance(each, ast.Call) and not self._is_pure(each.func):
+            if isinstance(each, ast.Call) and not self._is_pure(each):
                 raise Refused(f"a side calls {ast.unparse(each.func)}(), which may do more than compute a value")
 
-    def _is_pure(self, called: ast.expr) -> bool:
+    def _is_pure(self, call: ast.Call) -> bool:
+        called = call.func
         value = self.value(called)
         if isinstance(value, torch.nn.Module):
             return all(_has_no_state(each) for each in value.modules())
+        if any(keyword.arg is None or keyword.arg in _WRITING for keyword in call.keywords):
+            return False
         if value is not None:
-            name = getattr(value, "__name__", "")
-            own = (getattr(value, "__module__", None) or "torch").partition(".")[0] == "torch"
-            return own and callable(value) and _computes(name)
+            known = callable(value) and value in _MADE | _functions()
+            by_place = len(call.args) > 1 and _takes_inplace(value)
+            return known and not by_place and _computes(getattr(value, "__name__", ""))
         if isinstance(called, ast.Attribute) and not isinstance(self.value(called.value), types.ModuleType):
             return hasattr(torch.Tensor, called.attr) and _computes(called.attr)
         return False
 
 
+@cache
+def _functions() -> frozenset[Any]:
+    """The functions of torch that take tensors and yield them."""
+    return frozenset(torch.overrides.get_testing_overrides())
+
+
+def _takes_inplace(function: Any) -> bool:
+    try:
+        return "inplace" in inspect.signature(function).parameters
+    except ValueError:  # built in: it has no such argument
+        return False
+
+
 def _has_no_state(module: torch.nn.Module) -> bool:
-    own = type(module).__module__.startswith("torch.nn.")
-    return own and not list(module.buffers()) and "Dropout" not in type(module).__name__
+    own = type(module).__module__.startswith("torch.nn.") and "Dropout" not in type(module).__name__
+    hooks = module._forward_hooks or module._forward_pre_hooks or module._backward_hooks
+    return own and not hooks and not list(module.buffers()) and not getattr(module, "inplace", False)
 
 
 def _computes(name: str) -> bool:
-    return bool(name) and not name.endswith("_") and name not in _NOT_COMPUTED and not any(r in name for r in _RANDOM)
+    changes = name.endswith("_") or name.startswith(("register", "set_")) or name in _NOT_COMPUTED
+    return bool(name) and not changes and not any(part in name for part in _RANDOM)
 
 
 def _branch(definition: ast.FunctionDef, line: int, scope: _Scope) -> None:
