@@ -361,6 +361,7 @@ def test_ranks_in_a_terminal_an_output_and_a_page(ranks, tmp_path):
     shown = json.loads(json.dumps(ranks._repr_mimebundle_()[0]))
     assert msgspec.convert(shown[RANKS_MIME], RanksData) == ranks.data
     assert "rank 1 parts from rank 0 first in inputs, line 1" in shown["text/plain"]
+    assert "not compiled on rank 0" in shown["text/plain"]
     assert len(ranks) == 2 and ranks[1].data is ranks.data.records[1]
     done = CliRunner().invoke(main, ["import", str(LOGS), "-o", str(tmp_path), "--html"])
     assert done.exit_code == 0 and "parts from rank 0" in done.output

@@ -20,6 +20,12 @@ def result(compile: RankCompileData, rank: int) -> str:
     return NO_COMPILE if spent is None else f"{compile.kinds[rank]} {duration(spent)}"
 
 
+def absent(data: RanksData, compile: RankCompileData) -> str:
+    """Which ranks do not have a compile that others have; "" where all do."""
+    without = [rank.name for rank, kind in zip(data.ranks, compile.kinds, strict=True) if not kind]
+    return f"not compiled on {', '.join(without)}" if without else ""
+
+
 def missing(data: RanksData) -> str:
     """Which ranks left nothing; "" where all are there."""
     if not data.missing:
@@ -39,6 +45,7 @@ def differences(data: RanksData) -> str:
     for compile in data.compiles:
         shown = "   ".join(f"{rank.name}: {result(compile, n)}" for n, rank in enumerate(data.ranks))
         lines += ["", compile.title, f"  {shown}"]
+        lines += [f"  {said}"] if (said := absent(data, compile)) else []
         first = data.ranks[next(n for n, kind in enumerate(compile.kinds) if kind)].name
         for each in compile.partings:
             lines.append(f"  {data.ranks[each.rank].name} parts from {first} first in {each.what}, line {each.line}:")

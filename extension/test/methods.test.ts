@@ -9,7 +9,7 @@ import { programLines, sourceRows, textRows } from "../src/viewer/methods/progra
 import { firstShown, outcome, summary, told } from "../src/viewer/methods/verdicts";
 import { Palette } from "../src/viewer/palette";
 import type { RankCompileData, RanksData } from "../src/viewer/ranks/data";
-import { missingText, partingText, resultText } from "../src/viewer/ranks/words";
+import { absentText, missingText, partingText, resultText } from "../src/viewer/ranks/words";
 import { fitting, readRecord } from "../src/viewer/read";
 
 const FILE = "/tmp/gate.py";
@@ -78,6 +78,8 @@ test("ranks in words", () => {
   assert.deepEqual([0, 1, 2].map(rank => resultText(compile, rank)), ["A 1.50 s", "–", "B 20.0 ms"]);
   const rank = (name: string) => ({ name, number: null, compiles: 1, recompiles: 0, graphs: 1, breaks: 0, guards: 0, seconds: 1 });
   assert.equal(partingText((compile.partings ?? [])[0]!, [rank("rank 0"), rank("rank 1"), rank("rank 3")]), "rank 3: inputs, line 1");
+  assert.equal(absentText(compile, [rank("rank 0"), rank("rank 1"), rank("rank 3")]), "not compiled on rank 1");
+  assert.equal(absentText({ ...compile, kinds: ["A"] }, [rank("rank 0")]), "");
   const ranks: RanksData = { version: 1, title: "", records: [], ranks: [], compiles: [] };
   assert.equal(missingText(ranks), "");
   assert.equal(missingText({ ...ranks, missing: [2] }), "Rank 2 left no log here.");

@@ -14,7 +14,7 @@ import { Selection } from "../selection";
 import { type Dispose, Signal } from "../signal";
 import { divided } from "../split";
 import type { RankCompileData, RankData, RanksData } from "./data";
-import { LEGEND, missingText, partingText, resultText } from "./words";
+import { absentText, LEGEND, missingText, partingText, resultText } from "./words";
 
 export class RanksShell {
   readonly #root: HTMLElement;
@@ -99,8 +99,8 @@ export class RanksShell {
         name: rank.name, text: each => resultText(each, n), order: each => each.seconds[n] ?? null, title: "The letter tells what is the same; the time is the compile's",
       })),
       {
-        name: "where they part first", text: each => each.partings?.map(one => partingText(one, ranks)).join("; ") ?? "",
-        cell: each => h("span", ...(each.partings ?? []).map(one =>
+        name: "where they part first", text: each => [absentText(each, ranks), ...(each.partings ?? []).map(one => partingText(one, ranks))].filter(Boolean).join("; "),
+        cell: each => h("span", absentText(each, ranks), ...(each.partings ?? []).map(one =>
           h("span.ex-r-parting", button("ex-reason", partingText(one, ranks), () => this.#show(each.kinds.findIndex(Boolean), one.rank, each)),
             h("code", `− ${one.before}`), h("code", `+ ${one.after}`), one.also?.length ? `and in ${one.also.join(", ")}` : ""))),
       },

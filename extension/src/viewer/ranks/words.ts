@@ -19,3 +19,9 @@ export function missingText({ missing = [] }: RanksData): string {
   if (missing.length === 0) return "";
   return missing.length === 1 ? `Rank ${missing[0]} left no log here.` : `Ranks ${missing.join(", ")} left no logs here.`;
 }
+
+/** Which ranks do not have a compile that others have; "" where all do. */
+export function absentText({ kinds }: RankCompileData, ranks: readonly RankData[]): string {
+  const without = ranks.filter((_, n) => !kinds[n]).map(each => each.name);
+  return without.length ? `not compiled on ${without.join(", ")}` : "";
+}
