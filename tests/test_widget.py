@@ -174,6 +174,17 @@ def test_hello_is_answered(kernel: Kernel, explored) -> None:
     assert found.stop
 
 
+def test_a_record_embedded_in_a_layout_shows_itself_and_says_that_it_is_not_live(kernel: Kernel, explored) -> None:
+    said = kernel.run("from explorer.notebook.embed import embed\nwidget = embed(record)")
+    [opened] = [m["content"]["comm_id"] for m in said if m["content"].get("target_name") == "jupyter.widget"][-1:]
+    kernel.send(opened, protocol.Hello())
+    whole, abilities = kernel.heard("abilities")
+    assert whole["record"]["title"] == "y = torch.relu(x * w).sum(-1)"
+    assert "the output of its cell is the live one" in abilities["why_not"]
+    kernel.send(opened, protocol.Retime("r", {}))
+    assert "the live one" in kernel.heard("done")[-1]["error"]
+
+
 def test_other_sizes_are_timed(kernel: Kernel, explored) -> None:
     _, live = explored
     for run, rows in (("a", 64), ("b", 128)):
