@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from explorer.ir import record
+from explorer.ir import methods, record
 from explorer.notebook.magics import PANES
 from explorer.notebook.types import VIEWER, texts
 from explorer.view.typescript import checked, written
@@ -27,6 +27,7 @@ def test_checks():
     assert checked(tuple[int | None, ...]) == "list(maybe(whole))"
     assert checked(dict[str, tuple[int, str]]) == "entries(row(2, whole, text))"
     assert checked(bool | float | str | None) == "maybe(either(flag, real, text))"
+    assert checked(methods.Answer) == 'one("right", "wrong", "refused", "not run")'
     assert checked(record.Depth) == "between(0, 99)"
     assert written(record.Depth) == "number"
     assert checked(record.ExpressionData, record.ExpressionData) == "again(() => ExpressionData)"
