@@ -6,6 +6,7 @@ import inspect
 import os
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -69,8 +70,11 @@ class Compared:
     @staticmethod
     def is_in(path: str | os.PathLike[str]) -> bool:
         """Whether a file looks like one that `save` wrote. Raises OSError where it cannot be read."""
+        source = Path(path)
+        if source.stat().st_size > LARGEST:
+            return False
         try:
-            msgspec.json.decode(Path(path).read_bytes(), type=_Versioned)
+            msgspec.json.decode(source.read_bytes(), type=_Versioned)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return False
         return True
@@ -103,12 +107,10 @@ class _Versioned(msgspec.Struct):
 def sources(fn: Callable[..., Any], data: MethodsData) -> tuple[SourceData, ...]:
     """The function, and what else of the program the texts and operations were made for."""
     used: dict[str, set[int]] = defaultdict(set)
-    try:
+    with suppress(OSError, TypeError):  # made by exec, or no Python function: what ran may still have lines
         under = function(fn)
         lines, first = inspect.getsourcelines(under)
         used[under.__code__.co_filename].update(range(first, first + len(lines)))
-    except (OSError, TypeError):  # made by exec, or no Python function: what ran may still have lines
-        pass
     for place in _places(data):
         file, _, line = place.rpartition(":")
         used[file].add(int(line))
