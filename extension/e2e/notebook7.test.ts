@@ -5,9 +5,9 @@ import { join } from "node:path";
 import { after, before, test } from "node:test";
 import type { Browser } from "playwright-core";
 import { launch, Visit } from "./browser";
-import { viewerOf } from "./lab";
+import { execute, viewerOf } from "./lab";
 import { type Made, make } from "./make";
-import { openEachPane } from "./panes";
+import { openEachPane, openPane } from "./panes";
 import { Server } from "./server";
 
 let made: Made;
@@ -35,5 +35,24 @@ test("a saved notebook shows the viewer, with every pane", async () => {
   await openEachPane(viewer);
   // Notebook 7.6 complains so of its own settings, without any extension.
   assert.deepEqual(visit.errors.filter(each => !each.startsWith("TypeError: Cannot read properties of undefined (reading 'schema')")), []);
+  assert.deepEqual(visit.left, []);
+});
+
+test("a cell that runs here is live: timed again with another size", { timeout: 180_000 }, async () => {
+  server.notebook("live.ipynb", "%load_ext explorer\nimport torch\nx = torch.randn(64, 128)", "%%explore --name live\ny = torch.relu(x).sum(-1)");
+  const visit = await Visit.start(browser);
+  await visit.page.goto(server.url("notebooks/live.ipynb"), { waitUntil: "domcontentloaded", timeout: 60_000 });
+  await visit.page.locator(".jp-Cell").first().waitFor({ timeout: 60_000 });
+  await visit.page.locator(".jp-Notebook-ExecutionIndicator[data-status=idle]").waitFor({ timeout: 60_000 });
+  await execute(visit.page, "notebook:run-all-cells");
+  const timing = await openPane(await viewerOf(visit.page, 1), "timing");
+  const again = timing.getByRole("button", { name: "Time again", exact: true });
+  await again.waitFor({ timeout: 60_000 });
+  await timing.getByRole("spinbutton", { name: "x, size 0" }).fill("256");
+  await again.click();
+  const rows = timing.getByRole("table", { name: "Runs" }).locator("tbody tr");
+  await rows.nth(1).filter({ hasText: "x 256×128" }).waitFor();
+  await again.and(timing.locator(":enabled")).waitFor();
+  assert.doesNotMatch(await rows.nth(1).innerText(), /failed|stopped|without a result/);
   assert.deepEqual(visit.left, []);
 });
