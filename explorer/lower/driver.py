@@ -17,7 +17,7 @@ from explorer.core.origin import origin
 from explorer.core.reasons import Unsupported, Why
 from explorer.ir.graph import Graph, NodeInfo, info
 from explorer.ir.loops import Buffer, Extern, Layout, Load, Loops, Operation, Size, View, walk
-from explorer.lower import combine, create, index, pointwise, pool, reasons, reduce, view  # noqa: F401  (rules register)
+from explorer.lower import combine, create, index, pointwise, pooling, reasons, reduce, view  # noqa: F401  (rules register)
 from explorer.lower.builder import Lowering, shape
 from explorer.lower.create import filled
 from explorer.lower.dtypes import LOOP_DTYPES
