@@ -184,6 +184,14 @@ def test_random_numbers_are_no_fault() -> None:
     assert parting is not None and not parting.node and "only by random numbers" in parting.detail
 
 
+def test_numbers_that_stock_draws_as_eager_does_are_no_fault() -> None:
+    def several(x: Tensor) -> tuple[Tensor, ...]:
+        return x + torch.randn_like(x), torch.rand(2, 3), torch.randint(0, 9, (4,)), torch.randperm(5)
+
+    parting = found(several, torch.zeros(4))
+    assert parting is not None and not parting.node and "only by random numbers" in parting.detail
+
+
 def test_what_is_computed_beside_random_numbers_is_compared() -> None:
     def both(x: Tensor, w: Tensor) -> Tensor:
         return F.dropout(torch.tanh(x @ w), 0.5) + 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
@@ -30,11 +30,19 @@ RANDOM = frozenset(
 
 def drawing(graph: Graph) -> list[str]:
     """Which random numbers a graph draws: the operators, in order."""
-    return [_name(node) for node in graph.graph.nodes if draws(node)]
+    return [name for node in graph.graph.nodes for name in drawn(node, graph.constants)]
 
 
-def draws(node: fx.Node) -> bool:
-    return node.op == "call_function" and _name(node) in RANDOM
+def drawn(node: fx.Node, constants: Mapping[str, Any]) -> list[str]:
+    """The operators that draw random numbers in a node, or in the graphs that it calls."""
+    if node.op != "call_function":
+        return []
+    names = [_name(node)] if _name(node) in RANDOM else []
+    for called in (constants.get(str(each.target)) for each in node.all_input_nodes if each.op == "get_attr"):
+        if isinstance(called, fx.GraphModule):
+            inner = dict(called.named_children())
+            names += [name for each in called.graph.nodes for name in drawn(each, inner)]
+    return names
 
 
 def _name(node: fx.Node) -> str:
@@ -162,7 +170,7 @@ class Beside:
             constant = self.graph.constants[str(node.target)]
             self.eager[node], self.exact[node] = constant, widened(constant)
             return
-        if draws(node):
+        if drawn(node, self.graph.constants):
             self.drew = True
             self.unknown.add(node)
         elif self.unknown.intersection(node.all_input_nodes):
