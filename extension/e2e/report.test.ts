@@ -9,7 +9,7 @@ import type { Browser } from "playwright-core";
 import { faults } from "./axe";
 import { launch, Visit } from "./browser";
 import { type Made, make } from "./make";
-import { openEachPane, ran } from "./panes";
+import { openEachPane, openPane, ran } from "./panes";
 
 let made: Made;
 let browser: Browser;
@@ -48,6 +48,19 @@ test("nothing in a record runs", async () => {
   await openEachPane(on.page.locator("#viewer"));
   assert.equal(await ran(on.page), false);
   assert.equal(await on.page.locator("img").count(), 0);
+  assert.deepEqual(on.errors, []);
+  await on.end();
+});
+
+test("the tab in front stays in sight where the page gets narrower", async () => {
+  const on = await visit("plain.html", { width: 1200 });
+  await openPane(on.page.locator("#viewer"), "diff");
+  await on.page.setViewportSize({ width: 800, height: 900 });
+  await on.page.waitForFunction(() => {
+    const tab = document.querySelector<HTMLElement>("[data-tab=diff]");
+    const [bar, own] = [tab?.parentElement?.getBoundingClientRect(), tab?.getBoundingClientRect()];
+    return bar && own && own.left >= bar.left - 1 && own.right <= bar.right + 1;
+  });
   assert.deepEqual(on.errors, []);
   await on.end();
 });

@@ -34,6 +34,8 @@ export class Grid {
   #structure = "";
   #splits: ((of: Layout) => void)[] = [];
   #front: ReadonlySet<string> = new Set();
+  /** Tabs in front stay in sight where their bar gets narrower, or another theme's letters wider. */
+  readonly #sized = new ResizeObserver(() => this.#seeFronts());
   /** The tab that was used last: what is opened next goes beside it. */
   #last: string | undefined;
   readonly #name: string;
@@ -77,8 +79,17 @@ export class Grid {
   }
 
   dispose(): void {
+    this.#sized.disconnect();
     for (const each of this.#shown.values()) each.pane.dispose();
     this.#shown.clear();
+  }
+
+  #fronts(): NodeListOf<HTMLElement> {
+    return this.element.querySelectorAll("[role=tablist] > [aria-selected=true]");
+  }
+
+  #seeFronts(): void {
+    for (const front of this.#fronts()) nearest(front.parentElement as HTMLElement, front);
   }
 
   #change(layout: Layout, focus: string): void {
@@ -115,10 +126,9 @@ export class Grid {
     this.element.replaceChildren(...split.elements);
     if (columns.length === 0) this.element.append(this.#nothing());
     for (const [element, top, left] of scrolled) element.scrollTo(left, top);
-    for (const tabs of this.element.querySelectorAll<HTMLElement>("[role=tablist]")) {
-      const front = tabs.querySelector<HTMLElement>("[aria-selected=true]");
-      if (front) nearest(tabs, front);
-    }
+    this.#sized.disconnect();
+    for (const front of this.#fronts()) for (const each of [front, front.parentElement as HTMLElement]) this.#sized.observe(each);
+    this.#seeFronts();
     const before = this.#front;
     this.#front = new Set(layout.columns.flatMap(column => column.cells.map(cell => cell.active)));
     for (const tab of this.#front) {
