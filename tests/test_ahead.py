@@ -41,6 +41,20 @@ def test_a_cell_comes_first() -> None:
     assert taken == ["one"]
 
 
+def test_an_exploration_makes_it_needless() -> None:
+    taken: list[str] = []
+
+    async def session() -> None:
+        ahead = Ahead([lambda: taken.append("one")], wait=0.01)
+        ahead.ended()
+        ahead.drop()
+        ahead.ended()
+        await asyncio.sleep(0.05)
+
+    asyncio.run(session())
+    assert not taken
+
+
 def test_a_shell_without_a_kernel_takes_none() -> None:
     def step() -> None:
         pytest.fail("taken")

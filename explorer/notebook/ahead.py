@@ -35,7 +35,7 @@ class Ahead:
         self._timer: asyncio.TimerHandle | None = None
 
     def starts(self, info: Any = None) -> None:
-        """IPython's event before a cell, and the end of it all."""
+        """IPython's event before a cell."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -49,6 +49,11 @@ class Ahead:
             return
         if self._steps:
             self._timer = loop.call_later(self._wait, self._step)
+
+    def drop(self) -> None:
+        """An exploration has paid it all."""
+        self.starts()
+        self._steps.clear()
 
     def _step(self) -> None:
         self._steps.popleft()()

@@ -157,6 +157,7 @@ class ExplorerMagics(Magics):
             print(f"Nothing is explored: {why_not or 'the statement to explore was not reached.'}")
             return
         chosen: Options = watched.options
+        self.ahead.drop()
         session = Session(watched)
         record = Record(session.run(), session.live.widget.model_id)
         self._make_room(cell)
@@ -402,6 +403,6 @@ def unload(shell: InteractiveShell) -> None:
     shell.events.unregister("post_run_cell", magics.ended)
     shell.events.unregister("pre_run_cell", magics.ahead.starts)
     shell.events.unregister("post_run_cell", magics.ahead.ended)
-    magics.ahead.starts()
+    magics.ahead.drop()
     for kept in magics.kept:
         kept.live.close()
