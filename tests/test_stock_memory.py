@@ -100,6 +100,12 @@ def test_a_plan_says_why_and_how_long() -> None:
     assert internal == {each.name for each in found.values() if each.where == "none"}
 
 
+def test_a_wrapper_that_is_not_read_has_no_plan() -> None:
+    with inductor_config.patch(cpp_wrapper=True):
+        half = inference(program, *inputs())
+    assert half.memory is None and half.kernels and not places(half)
+
+
 def test_a_pool_of_stocks() -> None:
     with inductor_config.patch(memory_planning=True):
         half = inference(program, *inputs())

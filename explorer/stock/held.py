@@ -34,14 +34,15 @@ def drawing(graph: Graph) -> list[str]:
 
 
 def drawn(node: fx.Node, constants: Mapping[str, Any]) -> list[str]:
-    """The operators that draw random numbers in a node, or in the graphs that it calls."""
+    """The operators that draw random numbers in a node, or in the graphs that it calls (the referee, who draws doubles,
+    does not reach into these)."""
     if node.op != "call_function":
         return []
     names = [_name(node)] if _name(node) in RANDOM else []
     for called in (constants.get(str(each.target)) for each in node.all_input_nodes if each.op == "get_attr"):
         if isinstance(called, fx.GraphModule):
             inner = dict(called.named_children())
-            names += [name for each in called.graph.nodes for name in drawn(each, inner)]
+            names += [f"{_name(node)} {name}" for each in called.graph.nodes for name in drawn(each, inner)]
     return names
 
 

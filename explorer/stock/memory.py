@@ -61,7 +61,8 @@ class Statement:
 
 
 def planned(half: Half) -> MemoryPlan | None:
-    """None where the wrapper is no Python, or has a pool whose size changes from call to call."""
+    """None where the wrapper is no Python (or holds C++ that allocates), or has a pool whose size changes from call to
+    call."""
     text = str(half.wrapper)
     try:
         tree = ast.parse(text)
@@ -76,6 +77,9 @@ def planned(half: Half) -> MemoryPlan | None:
         for buffer in half.buffers
         if buffer.kind in ("loop", "extern") and buffer.name in lives
     }
+    internal = {name for item in half.items for name in item.internal}
+    if made.keys() - statements.keys() - half.updates.keys() - {name.removeprefix(half.prefix) for name in internal}:
+        return None
     plan: dict[str, Allocation] = {}
     for name in dict.fromkeys((*(name for name in statements if name in made), *made)):
         buffer = made[name]
@@ -87,7 +91,7 @@ def planned(half: Half) -> MemoryPlan | None:
         elif name in half.updates:
             into = half.buffer(half.updates[name])
             plan[buffer.name] = replace(place, where="reuse", why=Why(reasons.ALIAS, into), of=into)
-        elif any(buffer.name in item.internal for item in half.items):
+        elif buffer.name in internal:
             plan[buffer.name] = replace(place, where="none", why=Why(reasons.NEVER))
     apart = {
         name: replace(each, where="own") if each.where == "reuse" and each.why.code != reasons.ALIAS else each
