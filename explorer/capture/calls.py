@@ -227,9 +227,9 @@ class Calls:
                     function, *map(self.constant_of, args), **{k: self.constant_of(v) for k, v in kwargs.items()}
                 )
             )
-        if function.__name__ == "from_iterable":
-            rule = CALLS["chain.from_iterable"]
-            return rule(self, args, kwargs)
+        rule = self.rule_for(inspect.getattr_static(cls, function.__name__, None))
+        if rule is not None:
+            return rule(self, [self.from_python(cls), *args], kwargs)
         unsupported(reasons.UNTRACEABLE_CALL, f"{cls.__name__}.{function.__name__}")
 
     # ----------------------------------------------------------------------------------------------------- instances

@@ -6,6 +6,7 @@ Stock counterpart: variables/torch.py, variables/ctx_manager.py.
 from __future__ import annotations
 
 import functools
+import inspect
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
@@ -34,7 +35,8 @@ def _is_compiling(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Val
 @CALLS.rule(
     torch.compiler.is_exporting, torch.jit.is_scripting, torch.jit.is_tracing, torch._C._get_tracing_state,
     torch.onnx.is_in_onnx_export, torch.overrides.has_torch_function, torch.overrides.has_torch_function_unary,
-    torch.overrides.has_torch_function_variadic, *existing(torch._C, "_is_torch_function_mode_enabled"),
+    torch.overrides.has_torch_function_variadic,
+    *existing(torch._C, "_is_torch_function_mode_enabled", "_is_tracing"),
 )  # fmt: skip
 def _is_something_else(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """False: traced code is neither scripted nor exported, and overrides nothing."""
@@ -239,7 +241,10 @@ def _tensor(function: Any) -> Rule:
     return make
 
 
-@CALLS.rule(torch.autograd.Function.apply.__func__)
+_APPLY = inspect.getattr_static(torch.autograd.Function, "apply")
+
+
+@CALLS.rule(getattr(_APPLY, "__func__", _APPLY))
 def _apply(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """A torch.autograd.Function is one node; tracing the graph runs its forward and backward."""
     return graph_call(t, "call_function", _applying(t.constant_of(args[0])), args[1:], kwargs)

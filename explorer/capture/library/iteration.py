@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -87,8 +88,8 @@ def _chain(t: Tracer, *many: Value) -> Value:
     return ChainIterator(t.sequence_iterator(TupleValue(many)))
 
 
-@positional("chain.from_iterable")
-def _chain_from(t: Tracer, many: Value) -> Value:
+@positional(inspect.getattr_static(itertools.chain, "from_iterable"))
+def _chain_from(t: Tracer, cls: Value, many: Value) -> Value:
     """The items of each item."""
     return ChainIterator(t.iterate(many))
 
