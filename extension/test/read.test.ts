@@ -114,6 +114,12 @@ test("structures within themselves go only so deep", () => {
   assert.equal(taken.compiles[0]?.guards?.length, 1);
 });
 
+test("long names are cut", () => {
+  const [note] = readRecord({ ...sample(), notes: [], environment: { ["n".repeat(10_000)]: 3 } }).notes ?? [];
+  assert.match(note ?? "", /environment\.n+… is 3, and should be text/);
+  assert.ok((note ?? "").length < 300);
+});
+
 test("names of an object's own machinery are names like others", () => {
   const environment = JSON.parse('{"__proto__": "x", "constructor": "y", "toString": 3}') as RecordData["environment"];
   const taken = readRecord({ ...sample(), environment });

@@ -32,14 +32,17 @@ export function fitting<T>(value: unknown, what: string, list: string, version: 
 }
 
 function said({ path, found, wanted }: Misfit): string {
-  const place = path.slice(1);
+  const place = cut(path.slice(1), 120);
   return found === undefined ? `${place} is missing` : `${place} is ${shown(found)}, and should be ${wanted}`;
 }
 
-/** Texts are cut: they may be long. */
 function shown(found: unknown): string {
   if (Array.isArray(found)) return "a list";
   if (typeof found === "object" && found !== null) return "an object";
-  const text = JSON.stringify(found) ?? String(found);
-  return text.length > 40 ? `${text.slice(0, 40)}…` : text;
+  return cut(JSON.stringify(found) ?? String(found), 40);
+}
+
+/** Names and texts of a stranger's may be long. */
+function cut(text: string, most: number): string {
+  return text.length > most ? `${text.slice(0, most)}…` : text;
 }
