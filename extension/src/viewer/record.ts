@@ -402,8 +402,8 @@ export interface SamplesData {
  * where ours is not finite or of another shape, `eager_error` where an operator has no float64 form, so that eager is
  * the referee. `kernel` is the kernel or library call that wrote the value; `node` may be a node of the captured
  * graph (`fx.add_1`) where a change of the graph itself is at fault. `detail` says in a sentence what was compared.
- * Where results differ and no node is at fault, `node` is "" and `detail` says what is known. `engine` is who compiled:
- * "explorer" or "stock". */
+ * Where results differ and no node is at fault, `node` is "" and `detail` says what is known. `engine` is who
+ * compiled: "explorer" or "stock". */
 export interface PartingData {
   readonly compile: string;
   readonly half: string;
