@@ -19,6 +19,7 @@ from torch._inductor.codegen import cpp
 
 import explorer
 from explorer import Record
+from explorer.check.nodes import unwritten_memory_filled
 from explorer.check.trial import Trial
 from explorer.ir.record import PartingData
 from explorer.stock.parting import first_parting
@@ -166,6 +167,48 @@ def repeated(x: Tensor, w: Tensor) -> Tensor:
     for _ in range(12):
         x = torch.sin(x @ w * 3)
     return x
+
+
+CALLS: list[None] = []
+
+
+@torch.library.custom_op("explorer_tests::noted", mutates_args=())
+def noted(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Twice x, and something that is another at each call, as memory is that nobody wrote."""
+    CALLS.append(None)
+    return x * 2, torch.full((3,), float(len(CALLS)))
+
+
+@noted.register_fake
+def _(x: Tensor) -> tuple[Tensor, Tensor]:
+    return torch.empty_like(x), x.new_empty(3)
+
+
+def keep(ctx: Any, inputs: Any, output: tuple[Tensor, Tensor]) -> None:
+    ctx.save_for_backward(output[1])
+
+
+def doubled(ctx: Any, gradient: Tensor, unused: Tensor) -> Tensor:
+    (kept,) = ctx.saved_tensors
+    return gradient * (kept > 0).all() * 2
+
+
+noted.register_autograd(doubled, setup_context=keep)
+
+
+@pytest.mark.parametrize("train", [False, True])
+def test_what_an_operator_leaves_unwritten_is_no_fault(train: bool) -> None:
+    def attention(x: Tensor, w: Tensor) -> Tensor:
+        return noted(x @ w)[0].sin()
+
+    assert found(attention, *leaves(train)) is None
+
+
+def test_unwritten_memory_is_filled_in_the_block_and_only_there() -> None:
+    with unwritten_memory_filled():
+        assert torch.empty(8).isnan().all()
+        assert torch.are_deterministic_algorithms_enabled()
+    assert not torch.are_deterministic_algorithms_enabled()
 
 
 def test_rounding_that_adds_up_is_no_fault() -> None:

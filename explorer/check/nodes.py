@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -57,6 +59,19 @@ def _run(graph: Graph, given: tuple[Any, ...], referee: bool) -> Values:
         kept.by_id[info(node).id] = tree_map(_snapshot, values[node])
     kept.returned = tuple(values[value] if isinstance(value, fx.Node) else value for value in graph.outputs)
     return kept
+
+
+@contextmanager
+def unwritten_memory_filled() -> Iterator[None]:
+    """Memory that an operator takes and does not write holds NaN, or the largest number, in place of what was there."""
+    before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # operators that have no other algorithm
+            yield
+    finally:
+        torch.use_deterministic_algorithms(before[0], warn_only=before[1])
 
 
 def _value(graph: Graph, node: fx.Node, values: dict[fx.Node, Any], referee: bool) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,8 +13,8 @@ import torch
 from torch import Tensor, fx
 from torch.utils._pytree import tree_map
 
-from explorer.check.accuracy import parted, same_kind
-from explorer.check.nodes import NARROW, is_unwritten, magnitude, wide, widened
+from explorer.check.accuracy import beyond, parted, same_kind
+from explorer.check.nodes import NARROW, is_unwritten, magnitude, unwritten_memory_filled, wide, widened
 from explorer.check.reference import arguments, call_node
 from explorer.check.search import Errors
 from explorer.check.trial import SEED
@@ -194,11 +195,21 @@ class Beside:
         errors = self.errors(node, ours)
         if errors is not None and info(node).id in self.updated:
             return
-        if errors is not None and not is_unwritten(node):
+        if errors is not None and not is_unwritten(node) and self._is_same_again(node):
             self.faults.append(Fault(node, item, errors))
         self.unknown.discard(node)
         self.eager[node] = _filled(self.eager[node], ours)
         self.exact[node] = _filled(self.exact[node], widened(ours))
+
+    def _is_same_again(self, node: fx.Node) -> bool:
+        """Whether the operator yields the node's value once more: not where it leaves that unwritten."""
+        call = node.args[0] if node.target is operator.getitem else node
+        assert isinstance(call, fx.Node)
+        if not isinstance(call.target, torch._ops.OpOverload) or call.target._schema.is_mutable:
+            return True
+        with unwritten_memory_filled():
+            again = call_node(call, *arguments(call, self.eager))
+        return not beyond(again if call is node else again[node.args[1]], self.eager[node])
 
 
 def _filled(value: Tensor, ours: Tensor) -> Tensor:
