@@ -169,14 +169,14 @@ def repeated(x: Tensor, w: Tensor) -> Tensor:
     return x
 
 
-CALLS: list[None] = []
+NOTED: list[None] = []
 
 
 @torch.library.custom_op("explorer_tests::noted", mutates_args=())
 def noted(x: Tensor) -> tuple[Tensor, Tensor]:
     """Twice x, and something that is another at each call, as memory is that nobody wrote."""
-    CALLS.append(None)
-    return x * 2, torch.full((3,), float(len(CALLS)))
+    NOTED.append(None)
+    return x * 2, torch.full((3,), float(len(NOTED)))
 
 
 @noted.register_fake
