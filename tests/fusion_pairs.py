@@ -37,7 +37,7 @@ M = (8, 16)
 
 def many(x, count):
     y = x.exp()
-    return y, *(y + float(n) for n in range(count))
+    return y, *(y + float(n) for n in range(1, count + 1))
 
 
 def distant(x, w, steps):

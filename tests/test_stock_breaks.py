@@ -16,6 +16,9 @@ from explorer.stock.fixes import Fix
 from explorer.stock.run import stock_run
 from explorer.stock.unsupported import registry, taken_apart
 
+TRACED = {"generator": "2.14"}
+"""The version of torch since which stock does not break there."""
+
 
 def explored(program: BreakProgram) -> tuple[CompileData, ...]:
     with stock_run(Trial(program.fn, program.inputs(), {}), {"backend": "eager"}) as run:
@@ -29,6 +32,10 @@ def test_there_are_twenty() -> None:
 @pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
 def test_a_break_names_the_line_the_reason_and_a_fix(program: BreakProgram) -> None:
     compiles = explored(program)
+    name = program.fn.__name__
+    if name in TRACED and torch.torch_version.TorchVersion(torch.__version__) >= TRACED[name]:
+        assert not any(compile.breaks for compile in compiles)
+        return
     breaks: list[BreakData] = [each for compile in compiles for each in compile.breaks]
     assert {each.span.line for each in breaks if each.span} == set(program.lines)
     for each in breaks:
