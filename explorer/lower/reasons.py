@@ -99,8 +99,8 @@ LIBRARY_ATTENTION = reason(
 LIBRARY_POOLING = reason(
     "lower.library_pooling",
     "The library's pooling or resampling is used",
-    "Large windows, windows of other than two dimensions or of sizes that vary, gradients of maxima, and resampling are "
-    "left to the library.",
+    "Large windows, windows of other than two dimensions or of sizes that vary, gradients of maxima, and resampling "
+    "are left to the library.",
     "",
 )
 LIBRARY_ALGEBRA = reason(
