@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from explorer.ir.loops import Expr, Size, apply
+from explorer.ir.loops import Expr, apply, computing_dtype
 from explorer.lower.builder import Lowering, shape
 from explorer.lower.combine import within
 from explorer.lower.dtypes import cast, rounded
@@ -91,9 +91,23 @@ class Windows:
             count = apply("mul", count, apply("sub", end, start))
         return cast(count, torch.int64, dtype)
 
-    def position(self, place: Point) -> Size:
-        """A place as a number, as the elements of one plane are counted."""
-        return place[0] * self.size[1] + place[1]
+    def position_of(self, lower: Lowering, window: Point, place: Expr) -> Expr:
+        """The position in its plane of one of a window's places, which is given as their number in order."""
+        width = number(lower, self.kernel[1], place.dtype)
+        row = apply("floor", apply("div", place, width))
+        column = apply("sub", place, apply("mul", row, width))
+        found: Expr = index_value(lower, ZERO)
+        for n, start, step, size, pad in zip(
+            (row, column), self.start(window), self.dilation, self.size, self.padding, strict=True
+        ):
+            whole = cast(n, n.dtype, torch.int64)
+            i = apply("add", index_value(lower, start), apply("mul", whole, index_value(lower, integer(step))))
+            if pad:
+                i = apply("maximum", i, index_value(lower, ZERO))
+            if pad or self.beyond:
+                i = apply("minimum", i, index_value(lower, size - 1))
+            found = apply("add", apply("mul", found, index_value(lower, size)), i)
+        return found
 
 
 def windows(
@@ -127,20 +141,24 @@ def max_pool2d(
         return None
     settle(lower, x, over.readers)
 
-    def elements(point: Point) -> list[tuple[Expr, Point]]:
-        return [(x.at((*point[:-2], *place)), place) for place, _ in over.places(lower, point[-2:])]
+    counting = computing_dtype(x.dtype)
+    """What places of a window are counted in: numbers as wide as the elements go through the same vector lanes."""
+
+    def elements(point: Point) -> list[Expr]:
+        return [x.at((*point[:-2], *place)) for place, _ in over.places(lower, point[-2:])]
 
     def largest(point: Point) -> Expr:
-        return reduce(lambda a, b: apply("maximum", a, b), (value for value, _ in elements(point)))
+        return reduce(lambda a, b: apply("maximum", a, b), elements(point))
 
     def where(point: Point) -> Expr:
-        (best, place), *others = elements(point)
-        found = index_value(lower, over.position(place))
-        for value, place in others:
-            better = apply("logical_or", apply("gt", value, best), apply("isnan", value))
-            best = apply("where", better, value, best)
-            found = apply("where", better, index_value(lower, over.position(place)), found)
-        return found
+        best, *others = elements(point)
+        found = number(lower, 0, counting)
+        for place, value in enumerate(others, 1):
+            here = number(lower, place, counting)
+            larger, is_nan = apply("gt", value, best), apply("isnan", value)
+            found = apply("where", larger, here, apply("where", is_nan, here, found))
+            best = apply("maximum", best, value)
+        return over.position_of(lower, point[-2:], found)
 
     read = (x,) * prod(over.kernel)
     return lower.computed(out[0], largest, *read), lower.computed(out[1], where, *read)
