@@ -86,8 +86,9 @@ def test_frames_recompiles_and_continuations(record):
     first = next(each for each in record.compiles if each.id == "s0")
     assert first.title.startswith("step (") and first.title.endswith("train.py:6)")
     assert first.engine == "stock" and first.seconds > 0 and not record.error
-    installed = version("torch")
-    assert record.environment.get("torch") == installed or installed.startswith("2.11")  # which does not say
+    installed = version("torch").partition("+")[0]
+    if not installed.startswith("2.11"):  # which does not say
+        assert record.environment["torch"].startswith(installed)
 
 
 def test_graphs_are_read_into_nodes_with_source_lines(record):
