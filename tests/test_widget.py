@@ -51,8 +51,9 @@ class Kernel:
         return seen
 
     def value(self, expression: str) -> str:
-        [message] = [m for m in self.run(f"print(({expression}))") if m["msg_type"] == "stream"]
-        return str(message["content"]["text"]).strip()
+        """What it prints, which a busy kernel sends in several pieces."""
+        sent = (m["content"]["text"] for m in self.run(f"print(({expression}))") if m["msg_type"] == "stream")
+        return "".join(sent).strip()
 
     def send(self, live: str, message: protocol.Message) -> None:
         content = {"comm_id": live, "data": {"method": "custom", "content": msgspec.to_builtins(message)}}
