@@ -17,6 +17,8 @@ import torch
 
 from explorer.capture import reasons
 from explorer.capture.rules import CALLS, Rule
+from explorer.capture.values.arrays import call_function as call_numpy
+from explorer.capture.values.arrays import is_numpys
 from explorer.capture.values.base import NotConstant, Raised, Value, unsupported
 from explorer.capture.values.classes import ClassValue
 from explorer.capture.values.constant import Constant, is_plain
@@ -83,6 +85,8 @@ class Calls:
                 return rule(self, args, kwargs)
             if is_graph_function(given):
                 return graph_call(self, "call_function", given, args, kwargs)
+            if is_numpys(given):
+                return call_numpy(self, given, args, kwargs)
             module = getattr(given, "__module__", None) or ""
             if module.startswith(FOLDED_MODULES) and not function.code.co_flags & inspect.CO_GENERATOR:
                 folded = self.fold(given, args, kwargs)
@@ -172,6 +176,8 @@ class Calls:
         rule = self.rule_for(function)
         if rule is not None:
             return rule(self, args, kwargs)
+        if is_numpys(function):
+            return call_numpy(self, function, args, kwargs)
         if isinstance(function, functools._lru_cache_wrapper):
             if all(isinstance(v, Constant) for v in (*args, *kwargs.values())):
                 return self.from_python(
@@ -239,6 +245,8 @@ class Calls:
         rule = self.rule_for(cls)
         if rule is not None:
             return rule(self, args, kwargs)
+        if is_numpys(cls):
+            return call_numpy(self, cls, args, kwargs)
         meta_call = type_attribute(type(cls), "__call__")
         if issubclass(cls, enum.Enum):
             return self.from_python(self.python(cls, *map(self.constant_of, args)))

@@ -16,11 +16,12 @@ from explorer.capture.given import described_inputs
 from explorer.capture.residual import Residual, breaking, returning
 from explorer.capture.shapes import symbols
 from explorer.capture.tracer import BreakAt, Tracer
+from explorer.capture.values.arrays import check_copies, check_memory
 from explorer.core.origin import synthetic
 from explorer.core.reasons import Unsupported, Why
 from explorer.core.recorder import note
 from explorer.ir.bytecode import Code, Span
-from explorer.ir.capture import Break, Capture, CaptureInput, Guard, Restarted
+from explorer.ir.capture import AsTensor, Break, Capture, CaptureInput, Guard, Restarted
 
 RULES = (messages, torch_rules)
 """Importing the rules fills the table of calls."""
@@ -154,10 +155,15 @@ def _on_everything(t: Tracer) -> tuple[Guard, ...]:
     why = "whether gradients are recorded, and in what precision operators compute, is part of the graph"
     found = [Guard(f"{t.name}.state", None, "global_state", "==", t.state, cause, None, why)]
     tensors = [
-        guard.source for guard in t.guards.values()
+        guard.source.base if isinstance(guard.source, AsTensor) else guard.source
+        for guard in t.guards.values()
         if guard.property == "tensor" and guard.value.type is not torch.nn.Parameter
     ]  # fmt: skip
     if len(tensors) > 1:
         why = "a change made through one would be seen through the other"
         found.append(Guard(f"{t.name}.distinct", tensors[0], "alias", "are distinct", tuple(tensors), cause, None, why))
+    check_copies(t)
+    if arrays := check_memory(t):
+        why = "one of them is written, which would be seen through the others"
+        found.append(Guard(f"{t.name}.apart", arrays[0], "alias", "share no memory", tuple(arrays), cause, None, why))
     return tuple(found)

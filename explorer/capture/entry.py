@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 
 from explorer.capture import hook, reasons
@@ -46,6 +47,7 @@ _NEVER = (
     "<frozen",
     "<string>",
     "<__array_function__",
+    os.path.dirname(np.__file__) + os.sep,
 )
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from explorer.capture import hook
 from explorer.capture.progress import progress
 from explorer.ir.capture import (
+    AsTensor,
     Attr,
     Frame,
     Global,
@@ -24,7 +25,9 @@ from explorer.ir.capture import (
     Source,
     Stride,
     TypeOf,
+    as_tensor,
     read,
+    share_no_memory,
 )
 
 _DICTS = (dict, collections.OrderedDict, collections.defaultdict)
@@ -73,6 +76,8 @@ class Tree:
                 return build.type_of(self.manager(base), name, example)
             case Returned(base, method):
                 return build.computed(self.manager(base), _caller(method), name, example)
+            case AsTensor(base):
+                return build.computed(self.manager(base), as_tensor, name, example)
             case Size() | Stride():
                 return build.computed(self.manager(source.base), _measure(source), name, example)
         raise AssertionError(source)
@@ -134,6 +139,8 @@ class Tree:
                 self._presence(guard)
             case "alias" if guard.relation == "is":
                 build.same_object(manager, self.manager(value), text)
+            case "alias" if guard.relation == "share no memory":
+                build.last(_apart(value, self.frame.globals), text)
             case "alias":
                 build.different_tensors([self.manager(source) for source in value], [source.name for source in value])
             case "value":
@@ -191,6 +198,10 @@ def _shape_check(guards: list[Guard], frame: Frame) -> Callable[[dict[str, Any]]
     return check
 
 
+def _apart(sources: tuple[Source, ...], namespace: dict[str, Any]) -> Callable[[dict[str, Any]], bool]:
+    return lambda locals: share_no_memory(read(source, locals, namespace) for source in sources)
+
+
 def instance_dict(value: Any) -> dict[str, Any] | None:
     """What object.__dict__ is, without asking a class's own __getattribute__."""
     try:
@@ -236,6 +247,8 @@ def python_check(guard: Guard) -> Callable[[Any], bool]:
             return lambda value: _over(value) == base
         case "==", expected:
             return lambda value: type(value) is type(expected) and value == expected
+        case "is number", number:
+            return lambda value: type(value) is type(number) and value.tobytes() == number.tobytes()
     raise AssertionError(guard)
 
 

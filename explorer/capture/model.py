@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from explorer.capture import reasons
+from explorer.capture.values.arrays import ArrayValue, operate
 from explorer.capture.values.base import NotConstant, Raised, Value, unsupported
 from explorer.capture.values.classes import ClassValue
 from explorer.capture.values.constant import Constant
@@ -74,6 +75,10 @@ UNARY: dict[str, tuple[Callable[[Any], Any], str]] = {
 }
 
 
+_IDENTICAL = (TensorValue, ArrayValue, SizeValue, IteratorValue)
+"""Values of which each object of the program has one."""
+
+
 def is_number(value: Value) -> bool:
     return isinstance(value, SizeValue) or (isinstance(value, Constant) and isinstance(value.value, (int, float)))
 
@@ -89,6 +94,8 @@ class DataModel:
         function, name = UNARY[symbol]
         if isinstance(value, TensorValue):
             return graph_call(self, "call_function", function, [value], {})
+        if isinstance(value, ArrayValue):
+            return operate(self, function, value)
         if isinstance(value, SizeValue):
             return self.from_sym(function(value.sym))
         if isinstance(value, ObjectValue):
@@ -103,6 +110,8 @@ class DataModel:
 
     def _inplace(self: Tracer, symbol: str, left: Value, right: Value) -> Value:
         function, name = INPLACE[symbol]
+        if isinstance(left, ArrayValue):
+            return operate(self, function, left, right)
         if isinstance(left, TensorValue):
             return graph_call(self, "call_function", function, [left, right], {})
         if (
@@ -129,6 +138,8 @@ class DataModel:
     ) -> Value:
         if isinstance(left, Constant) and isinstance(right, Constant):
             return self.from_python(self.python(function, left.value, right.value))
+        if isinstance(left, ArrayValue) or isinstance(right, ArrayValue):
+            return operate(self, function, left, right)
         if isinstance(left, TensorValue) or isinstance(right, TensorValue):
             other = right if isinstance(left, TensorValue) else left
             if not isinstance(other, ObjectValue) or isinstance(other, SequenceValue):
@@ -174,6 +185,8 @@ class DataModel:
         function, name, reflected = COMPARE[symbol]
         if isinstance(left, Constant) and isinstance(right, Constant):
             return Constant(self.python(function, left.value, right.value))
+        if isinstance(left, ArrayValue) or isinstance(right, ArrayValue):
+            return operate(self, function, left, right)
         if isinstance(left, TensorValue) or isinstance(right, TensorValue):
             other = right if isinstance(left, TensorValue) else left
             if (
@@ -218,9 +231,7 @@ class DataModel:
         """The `is` operator."""
         if left is right:
             return True
-        if isinstance(left, (TensorValue, SizeValue, IteratorValue)) or isinstance(
-            right, (TensorValue, SizeValue, IteratorValue)
-        ):
+        if isinstance(left, _IDENTICAL) or isinstance(right, _IDENTICAL):
             return False
         if isinstance(left, ObjectValue) or isinstance(right, ObjectValue):
             if isinstance(left, ObjectValue) and isinstance(right, ObjectValue):
@@ -411,6 +422,8 @@ class DataModel:
         """The Python object of a constant; a symbolic size is made a number. Breaks the graph for anything else."""
         if isinstance(value, SizeValue):
             return self.specialise(value, value.python_type())
+        if isinstance(value, ArrayValue):
+            return value.known(self)
         try:
             if isinstance(value, (TupleValue, ListValue)) and value.cls in (tuple, list, torch.Size):
                 return value.cls(self.constant_of(item) for item in self.items(value))

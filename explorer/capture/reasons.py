@@ -8,6 +8,12 @@ UNTRACEABLE_CALL = reason(
     "The callee is written in C, or does something that has no meaning on symbolic values; Python runs it for real.",
     "Move it out of the compiled function, or replace it by tensor operations.",
 )
+NUMPY = reason(
+    "break.numpy",
+    "NumPy code that is not traced",
+    "Arrays are traced through torch._numpy; what it lacks, or answers otherwise than NumPy, NumPy computes for real.",
+    "Use the PyTorch operator of the same meaning, or move the call out of the compiled function.",
+)
 PRINT = reason(
     "break.print",
     "call of print",

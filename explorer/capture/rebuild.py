@@ -25,7 +25,20 @@ from explorer.capture.values.objects import DELETED, ObjectValue
 from explorer.capture.values.sequences import Lazy, ListValue, SliceValue, TupleValue
 from explorer.capture.values.tensor import TensorValue
 from explorer.ir.bytecode import Instruction
-from explorer.ir.capture import Attr, Global, Item, Known, Local, Returned, Size, Source, Stride, TypeOf
+from explorer.ir.capture import (
+    AsTensor,
+    Attr,
+    Global,
+    Item,
+    Known,
+    Local,
+    Returned,
+    Size,
+    Source,
+    Stride,
+    TypeOf,
+    as_tensor,
+)
 
 if TYPE_CHECKING:
     from explorer.capture.tracer import Tracer
@@ -150,6 +163,8 @@ class Rebuilder:
                 return build.call_method(self.load(base), "stride", [[build.load_const(dim)]])
             case Returned(base, method):
                 return build.call_method(self.load(base), method)
+            case AsTensor(base):
+                return build.call([build.load_const(as_tensor)], [self.load(base)])
         raise AssertionError(source)
 
     # ------------------------------------------------------------------------------------------------ kinds of values
@@ -163,6 +178,12 @@ class Rebuilder:
         for argument in (*args, *named.values()):
             self.value(argument)
         self.body += build.call_stacked(len(args) + len(named), tuple(named))
+
+    def call_on_output(self, function: Any, node: fx.Node) -> None:
+        """Push function(what the graph returned for a node)."""
+        self.constant(function)
+        self.output(node)
+        self.body += build.call_stacked(1)
 
     def method(self, base: Value, name: str) -> None:
         """Push base.name()."""

@@ -5,10 +5,11 @@ Stock counterpart: torch/_dynamo/output_graph.py.
 
 from __future__ import annotations
 
+import logging
 import operator
 import re
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -165,7 +166,7 @@ class Tape:
         """What the call yields under fake tensors. Nothing is added yet: `add` does, where the result needs a node."""
         function = target if kind == "call_function" else _method(target)
         try:
-            with self.mode, self._dispatcher():
+            with self.mode, self._dispatcher(), _quiet():
                 result = function(*fake_args, **fake_kwargs)
         except (DataDependentOutputException, GuardOnDataDependentSymNode) as error:
             unsupported(reasons.DYNAMIC_OUTPUT, _first_line(error) or str(target))
@@ -283,6 +284,19 @@ def _unknown_sizes(result: Any) -> str:
     numbers = result.shape if isinstance(result, torch.Tensor) else (result,)
     symbolic = [n for n in numbers if isinstance(n, (torch.SymInt, torch.SymFloat, torch.SymBool))]
     return next((str(n) for n in symbolic if free_unbacked_symbols(n)), "")
+
+
+_REPORTS = logging.getLogger("torch._subclasses.fake_tensor")
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Fake tensors log each error that an operator raises; here it becomes a break, and is the record's."""
+    before, _REPORTS.disabled = _REPORTS.disabled, True
+    try:
+        yield
+    finally:
+        _REPORTS.disabled = before
 
 
 def _method(name: str) -> Callable[..., Any]:

@@ -7,6 +7,7 @@ import types
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+import numpy as np
 import torch
 
 from explorer.capture.guards import instance_dict
@@ -54,9 +55,11 @@ def _holds_tensor(values: Iterable[Any]) -> bool:
 
 
 def _inside(value: Any) -> list[Any] | None:
-    """What an object holds, without running code of its own; None for a tensor, a module, and what cannot be looked
-    into."""
+    """What an object holds, without running code of its own; None for a tensor, an array, a module, and what cannot
+    be looked into."""
     kind = type(value)
+    if isinstance(value, (np.ndarray, np.generic)):
+        return None
     if is_plain(value) or isinstance(value, (type, types.ModuleType, types.BuiltinFunctionType)):
         return []
     if issubclass(kind, (torch.Tensor, torch.nn.Module)):

@@ -9,10 +9,12 @@ import functools
 import inspect
 from typing import TYPE_CHECKING, Any, NoReturn
 
+import numpy as np
 import torch
 
 from explorer.capture import reasons
 from explorer.capture.rules import CALLS, Rule, each, existing, positional
+from explorer.capture.values.arrays import ArrayValue, tensor_of_array
 from explorer.capture.values.autocast import AutocastValue
 from explorer.capture.values.base import Value, unsupported
 from explorer.capture.values.constant import Constant
@@ -21,6 +23,7 @@ from explorer.capture.values.sequences import ListValue, SequenceValue, TupleVal
 from explorer.capture.values.tensor import TensorValue, graph_call
 
 if TYPE_CHECKING:
+    from explorer.capture.rebuild import Rebuilder
     from explorer.capture.tracer import Tracer
 
 # ----------------------------------------------------------------------------------------- what traced code may ask
@@ -96,14 +99,24 @@ class LimitsValue(Value):
     def get_attr(self, t: Tracer, name: str) -> Value:
         return t.from_python(t.python(getattr, self.limits, name))
 
+    def rebuild(self, r: Rebuilder) -> None:
+        r.constant(self.limits)
 
-@each(torch.finfo, torch.iinfo)
+
+@each(torch.finfo, torch.iinfo, np.finfo, np.iinfo)
 def _limits(function: Any) -> Rule:
     def limits(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
         """Limits of a dtype."""
-        return LimitsValue(function(*map(t.constant_of, args), **{k: t.constant_of(v) for k, v in kwargs.items()}))
+        named = {k: t.constant_of(v) for k, v in kwargs.items()}
+        return LimitsValue(t.python(function, *map(t.constant_of, args), **named))
 
     return limits
+
+
+@positional(np.dtype)
+def _numpy_dtype(t: Tracer, kind: Value) -> Value:
+    """np.dtype(...)."""
+    return t.from_python(t.python(np.dtype, t.constant_of(kind)))
 
 
 @positional(torch.device)
@@ -219,10 +232,18 @@ def _autograd(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
     unsupported(reasons.AUTOGRAD_CALL, "torch.autograd")
 
 
-@CALLS.rule(torch.from_numpy, torch.save, torch.load)
+@CALLS.rule(torch.save, torch.load)
 def _outside(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """Breaks."""
-    unsupported(reasons.UNTRACEABLE_CALL, "numpy and files")
+    unsupported(reasons.UNTRACEABLE_CALL, "files")
+
+
+@positional(torch.from_numpy)
+def _from_numpy(t: Tracer, array: Value) -> Value:
+    """The tensor over an array's memory."""
+    if not isinstance(array, ArrayValue) or array.is_scalar:
+        t.raise_(TypeError, f"expected np.ndarray (got {array.python_type().__name__})")
+    return tensor_of_array(t, array)
 
 
 @each(torch.tensor, torch.as_tensor, torch.asarray)
@@ -230,6 +251,19 @@ def _tensor(function: Any) -> Rule:
     def make(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
         """A node of numbers; torch.tensor of a tensor is a detached copy."""
         data = args[0] if args else kwargs["data"]
+        if isinstance(data, ArrayValue):
+            if function is torch.tensor or data.is_scalar:
+                copied = graph_call(t, "call_method", "clone", [tensor_of_array(t, data)], {})
+            else:
+                copied = tensor_of_array(t, data)
+            named = t.ambient.placed(function, kwargs)
+            if not named:
+                return copied
+            if len(args) > 1 or named.keys() - {"dtype", "device"}:
+                unsupported(reasons.NUMPY, f"torch.{function.__name__} of an array with {', '.join(named)}")
+            return graph_call(t, "call_method", "to", [copied], named)
+        if isinstance(data, Constant) and isinstance(data.value, np.generic):
+            kwargs = {"dtype": Constant(torch.as_tensor(data.value).dtype), **kwargs}
         if isinstance(data, ObjectValue) and not isinstance(data, SequenceValue):
             unsupported(reasons.UNTRACEABLE_CALL, f"torch.tensor of a {data.cls.__name__}")
         if isinstance(data, TensorValue) and function is torch.tensor and len(args) + len(kwargs) == 1:

@@ -21,6 +21,7 @@ from explorer.capture.model import DataModel
 from explorer.capture.opcodes import OPCODES
 from explorer.capture.steps import note_step
 from explorer.capture.tape import Place, Tape
+from explorer.capture.values.arrays import array_of_tensor
 from explorer.capture.values.base import NotConstant, Raised, Value, unsupported
 from explorer.capture.values.constant import Constant
 from explorer.capture.values.exceptions import ExceptionValue
@@ -29,7 +30,7 @@ from explorer.capture.values.mappings import DictValue, InstanceDict
 from explorer.capture.values.modules import ModuleValue
 from explorer.capture.values.objects import ObjectValue, type_attribute
 from explorer.capture.values.sequences import ListValue, TupleValue
-from explorer.capture.wrap import from_python, wrap
+from explorer.capture.wrap import from_python, wrap, wrap_tensor
 from explorer.config import Config
 from explorer.core.origin import origin, origins
 from explorer.core.reasons import Unsupported, Why
@@ -90,6 +91,8 @@ class Tracer(Calls, DataModel):
         self.effects = Effects()
         self.wrapped: dict[int, Value] = {}
         self.tensors: dict[int, Any] = {}
+        self.arrays: dict[int, Any] = {}
+        self.unshared: dict[int, Any] = {}
         self.kept: list[Any] = []
         self.frames: list[Frame] = []
         self.modules: list[str] = []
@@ -301,6 +304,17 @@ class Tracer(Calls, DataModel):
 
     def wrap(self, source: Source, given: Any) -> Value:
         return wrap(self, source, given)
+
+    def wrap_tensor(self, source: Source, given: torch.Tensor) -> Any:
+        self.kept.append(given)
+        return wrap_tensor(self, source, given)
+
+    def array_of_tensor(self, value: Any) -> Value:
+        return array_of_tensor(self, value)
+
+    def wraps_numpy(self) -> bool:
+        """Whether the code is inside a function that torch.compiler.wrap_numpy made."""
+        return any(f.code.name == "wrap" and f.code.filename.endswith("external_utils.py") for f in self.frames)
 
     def from_python(self, value: Any) -> Value:
         return from_python(self, value)

@@ -10,11 +10,13 @@ import types
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 
 from explorer.capture import reasons
 from explorer.capture.progress import progress
 from explorer.capture.resume import STACK
+from explorer.capture.values.arrays import is_numpys, wrap_array
 from explorer.capture.values.autocast import AUTOCASTS, AutocastValue
 from explorer.capture.values.base import Value, unsupported
 from explorer.capture.values.classes import ClassValue, PyModuleValue
@@ -62,7 +64,7 @@ def wrap(t: Tracer, source: Source, given: Any) -> Value:
     """The value of a real object that the frame reads at `source`."""
     if isinstance(given, (torch.SymInt, torch.SymFloat, torch.SymBool)):
         return t.from_python(given)
-    if is_plain(given):
+    if is_plain(given) and not isinstance(given, np.generic):
         return _plain(t, source, given)
     if isinstance(given, type):
         t.guard(source, "id", "is", given, "what the program does with a class depends on which it is")
@@ -98,7 +100,9 @@ def _plain(t: Tracer, source: Source, given: Any) -> Value:
 def _identity(t: Tracer, source: Source, given: Any) -> Value:
     """An object whose identity matters. Made once per object."""
     if isinstance(given, torch.Tensor):
-        return _tensor(t, source, given)
+        return wrap_tensor(t, source, given)
+    if isinstance(given, (np.ndarray, np.generic)):
+        return wrap_array(t, source, given)
     original = _original(given)
     if original is not None:
         t.guard(source, "id", "is", given, "what it compiles was inlined")
@@ -124,7 +128,11 @@ def _identity(t: Tracer, source: Source, given: Any) -> Value:
         return _builtin_method(t, source, given)
     if isinstance(given, types.MethodWrapperType):
         return _builtin_method(t, source, given)
-    if isinstance(given, BUILTIN_CALLABLES) or type(given).__module__.startswith("torch._C"):
+    if (
+        isinstance(given, BUILTIN_CALLABLES)
+        or type(given).__module__.startswith("torch._C")
+        or (callable(given) and not isinstance(given, types.FunctionType) and is_numpys(given))
+    ):
         t.guard(source, "id", "is", given, "it is called while tracing, or becomes a node of the graph")
         return BuiltinValue(given, source) if callable(given) else ObjectValue(kind, source, given)
     t.guard(source, "type", "is", kind, "its class decides what operations on it do")
@@ -181,7 +189,7 @@ def _function(t: Tracer, source: Source, given: types.FunctionType) -> Value:
     return FunctionValue(given.__code__, given.__globals__, name=given.__qualname__, given=given, source=source)
 
 
-def _tensor(t: Tracer, source: Source, given: torch.Tensor) -> Value:
+def wrap_tensor(t: Tracer, source: Source, given: torch.Tensor) -> Value:
     if type(given) not in TENSOR_TYPES:
         unsupported(reasons.TENSOR_SUBCLASS, f"{source.name} is a {type(given).__name__}")
     if given.layout is not torch.strided or given.is_quantized or given.is_nested:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import builtins
+import itertools
 import sys
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+import numpy as np
 import torch
 
 from explorer.core.origin import Origins
@@ -127,7 +129,18 @@ class Returned:
         return f"{self.base.name}.{self.method}()"
 
 
-Source = Local | Global | Known | Attr | Item | TypeOf | Size | Stride | Returned
+@dataclass(frozen=True, slots=True)
+class AsTensor:
+    """The tensor over the memory of a NumPy array, or of the value of a NumPy scalar."""
+
+    base: Source
+
+    @property
+    def name(self) -> str:
+        return f"torch.as_tensor({self.base.name})"
+
+
+Source = Local | Global | Known | Attr | Item | TypeOf | Size | Stride | Returned | AsTensor
 
 
 def root(source: Source) -> Source:
@@ -161,10 +174,32 @@ def read(source: Source, locals: Mapping[str, Any], globals: Mapping[str, Any]) 
             return read(base, locals, globals).stride(dim)
         case Returned(base, method):
             return getattr(read(base, locals, globals), method)()
+        case AsTensor(base):
+            return as_tensor(read(base, locals, globals))
+
+
+def as_tensor(value: Any) -> torch.Tensor | None:
+    """What `AsTensor` reads; None for an array that no tensor can share memory with."""
+    try:
+        return torch.from_numpy(value) if isinstance(value, np.ndarray) else torch.as_tensor(value)
+    except (TypeError, ValueError, RuntimeError):
+        return None
 
 
 def _module(name: str) -> types.ModuleType:
     return sys.modules[name]
+
+
+def share_no_memory(values: Iterable[Any]) -> bool:
+    """Whether the extents of these arrays and tensors in the CPU's memory are apart."""
+    extents = []
+    for value in values:
+        tensor = value if isinstance(value, torch.Tensor) else as_tensor(value)
+        if tensor is not None and tensor.numel():
+            storage = tensor.untyped_storage()
+            extents.append((storage.data_ptr(), storage.data_ptr() + storage.nbytes()))
+    extents.sort()
+    return all(before[1] <= after[0] for before, after in itertools.pairwise(extents))
 
 
 # ----------------------------------------------------------------------------------------------------------- guards
@@ -221,8 +256,8 @@ class Guard:
     tensor: TensorFacts. type, id: the type or object. constant: equal to the value, of the same type. length: len().
     keys: the tuple of dictionary keys in order. has: (attribute or key, whether present, where: "attribute" or "key").
     code: the function's code object. global_state: a snapshot. shape: an expression over sizes as text, true when the
-    guard holds. alias: the other source ("is"), or sources of tensors of which no two are one ("are distinct"). empty:
-    whether it is empty. value: a named Python check.
+    guard holds. alias: the other source ("is"), or sources of tensors of which no two are one ("are distinct") or
+    overlap ("share no memory"). empty: whether it is empty. value: a named Python check.
 
     `why` says why the capture relies on it, `cause` which instruction made it do so ("synthetic:..." where none did).
     `seen` is what it was then, where `value` does not say it.
@@ -264,6 +299,8 @@ class Guard:
                 return f"{'not ' if self.value else ''}{name}"
             case "shape":
                 return str(self.value)
+            case "alias" if self.relation == "share no memory":
+                return f"no two of these share memory: {', '.join(source.name for source in self.value)}"
             case "alias" if self.relation == "are distinct":
                 return f"no two of these are the same tensor: {', '.join(source.name for source in self.value)}"
             case "alias":

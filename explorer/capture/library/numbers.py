@@ -14,6 +14,7 @@ import torch
 from explorer.capture import reasons
 from explorer.capture.model import is_number
 from explorer.capture.rules import positional
+from explorer.capture.values.arrays import ArrayValue, operate
 from explorer.capture.values.base import Value, unsupported
 from explorer.capture.values.constant import Constant
 from explorer.capture.values.exceptions import ExceptionValue
@@ -105,6 +106,8 @@ def _abs(t: Tracer, value: Value) -> Value:
     """abs(value)."""
     if isinstance(value, TensorValue):
         return graph_call(t, "call_function", operator.abs, [value], {})
+    if isinstance(value, ArrayValue):
+        return operate(t, operator.abs, value)
     if isinstance(value, SizeValue):
         return t.from_sym(t.on_sizes(abs, value))
     return (

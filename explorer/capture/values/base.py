@@ -49,6 +49,10 @@ class Value:
         """The live Python object behind the value, mutable or not. Raises NotConstant where there is none."""
         return self.constant()
 
+    def number(self, t: Tracer) -> Any:
+        """Python's number for a scalar of NumPy's, None for other values."""
+        return None
+
     def key(self) -> Any:
         """A Python object that stands for the value as a dictionary key: equal where the values would be."""
         try:

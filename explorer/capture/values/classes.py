@@ -99,6 +99,10 @@ def is_plain_enum(cls: type) -> bool:
     return type(cls).__name__ in ("EnumMeta", "EnumType")
 
 
+_STEADY = ("torch", "math", "operator", "functools", "itertools", "numpy")
+"""Packages whose functions and numbers are trusted to stay what they are."""
+
+
 class PyModuleValue(Value):
     """An imported Python module."""
 
@@ -115,7 +119,7 @@ class PyModuleValue(Value):
     def get_attr(self, t: Tracer, name: str) -> Value:
         found = t.python(getattr, self.module, name)
         source = Attr(self.source or t.known_source(self.module), name)
-        if self.module.__name__.partition(".")[0] in ("torch", "math", "operator", "functools", "itertools") and (
+        if self.module.__name__.partition(".")[0] in _STEADY and (
             callable(found) or is_plain(found) or isinstance(found, types.ModuleType)
         ):
             return t.from_python(found)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 
 from explorer.capture import reasons
@@ -23,7 +24,7 @@ PLAIN = (
 
 def is_plain(value: object) -> bool:
     """Whether Python treats the object as an immutable piece of data, so that equality is all there is to it."""
-    return type(value) in PLAIN or isinstance(value, enum.Enum)
+    return type(value) in PLAIN or isinstance(value, (enum.Enum, np.generic, np.dtype))
 
 
 class Constant(Value):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import fx
 from torch._subclasses.fake_tensor import FakeTensor
@@ -122,6 +123,8 @@ class TensorValue(Value):
         t.raise_(TypeError, f"'{self.python_type().__name__}' object is not callable")
 
     def method(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        if name in ("numpy", "__array__") and not args and not kwargs:
+            return t.array_of_tensor(self)
         if name in READS_VALUE:
             unsupported(reasons.ITEM, f"{self.describe()}.{name}()")
         if name in AUTOGRAD:
@@ -210,7 +213,10 @@ def to_graph(t: Tracer, value: Value) -> tuple[Any, Any]:
     if isinstance(value, SizeValue):
         return t.tape.size_argument(value.sym), value.sym
     if isinstance(value, Constant):
-        return value.value, value.value
+        plain = value.value.item() if isinstance(value.value, np.generic) else value.value
+        return plain, plain
+    if (number := value.number(t)) is not None:
+        return number, number
     if isinstance(value, (TupleValue, ListValue)):
         pairs = [to_graph(t, item) for item in t.items(value)]
         if isinstance(value, ListValue):

@@ -1,0 +1,205 @@
+"""NumPy inside compiled functions: results, their types, dtypes and memory are NumPy's own, and the frame is whole."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import explorer
+
+GLOBAL_ARRAY = np.arange(3.0)
+X = np.arange(6.0).reshape(2, 3)
+Y = np.linspace(1, 2, 6).reshape(2, 3)
+SINGLE = X.astype(np.float32)
+PLACES = np.array([2, 0, 1])
+TENSOR = torch.arange(6.0).reshape(2, 3)
+
+
+class Counting:
+    """A back end that runs graphs as they are, and counts them."""
+
+    def __init__(self) -> None:
+        self.graphs = 0
+
+    def __call__(self, module: torch.fx.GraphModule, inputs: Any) -> Any:
+        self.graphs += 1
+        return module.forward
+
+
+def write(a: Any) -> Any:
+    a += 1
+    a[0] = 7
+    a[:, 1] *= 2
+    return a
+
+
+def write_view(a: Any) -> Any:
+    row = a[0]
+    row[:] = 3
+    return row
+
+
+def rows(a: Any) -> Any:
+    total = 0.0
+    for row in a:
+        for item in row:
+            total = total + item
+    return total
+
+
+WHOLE: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
+    "ufuncs": (lambda a: (np.sin(a), np.sqrt(a), np.floor(a), np.isnan(a), np.maximum(a, 2)), (Y,)),
+    "operators": (lambda a, b: (a + b, a / b, a // b, a % b, a**2, -a, abs(a), a < b, 2 - a, a @ b.T), (Y, X + 1)),
+    "integers": (lambda a: (a & 1, a << 2, ~a, a / 2, a.mean(), np.sin(a)), (PLACES,)),
+    "reductions": (lambda a: (a.sum(), a.mean(0), np.max(a), a.argmax(), a.std(ddof=1), np.any(a), a.cumsum(1)), (X,)),
+    "scalars": (lambda a: (a[1, 2], a.sum() * 2, np.float32(a.sum()), a.sum(dtype=np.float32)), (X,)),
+    "shapes": (lambda a: (a.reshape(3, 2), a.T, a[None], a[..., 0], np.squeeze(a), a.ravel(), a.flatten()), (X,)),
+    "indices": (lambda a, i: (a[:, i], a[[1, 0]], a[:, ::2], a[-1], a.take([0, 1])), (X, PLACES)),
+    "made": (lambda a: (np.zeros(3) + a, np.arange(3), np.eye(2), np.full((2, 3), 7), np.array([1, 2, 3]) * a), (X,)),
+    "like": (lambda a: (np.zeros_like(a), np.ones_like(a, dtype=np.int32), a.astype("int64"), a.copy()), (X,)),
+    "joined": (lambda a, b: (np.concatenate([a, b]), np.stack([a, b]), np.where(a > 2, a, b), np.split(a, 2)), (X, Y)),
+    "linear algebra": (lambda a: (np.linalg.norm(a), np.linalg.inv(a @ a.T + np.eye(2)), np.fft.fft(a)), (X,)),
+    "promotion": (lambda a: (a + 1.5, a * np.float64(2), a * np.float32(2), a + np.int64(1)), (SINGLE,)),
+    "facts": (lambda a: (a.dtype, a.shape, a.ndim, a.size, a.itemsize, a.nbytes, a.strides), (SINGLE,)),
+    "limits": (lambda a: a + np.finfo(np.float32).eps + np.iinfo(np.int8).max, (SINGLE,)),
+    "dtype objects": (lambda a: np.zeros(3, dtype=a.dtype) + a.astype(np.dtype("float32")), (SINGLE,)),
+    "written": (write, (X,)),
+    "written through a view": (write_view, (X,)),
+    "written in part": (lambda a, i: (a.__setitem__((0, i), 9.0), a)[1], (X, PLACES)),
+    "in place": (lambda a: (a.sort(), a.fill(2), a)[2], (X,)),
+    "out": (lambda a, o: np.add(a, 1, out=o), (X, np.zeros((2, 3)))),
+    "loops": (rows, (X,)),
+    "global": (lambda a: a + GLOBAL_ARRAY, (X,)),
+    "containers": (lambda d: {"r": d["a"] + d["b"][0]}, ({"a": X, "b": [Y]},)),
+    "the same object": (lambda a: (a, a, np.asarray(a) is a), (X,)),
+    "a scalar given": (lambda a, n: (a * n, n + 1, -n), (X, np.float32(2.5))),
+    "tensor to array": (lambda t: np.exp(t.numpy()) + np.asarray(t), (TENSOR,)),
+    "array to tensor": (lambda a: (torch.from_numpy(a) * 2, torch.tensor(a), torch.as_tensor(a)), (X,)),
+    "tensor and array": (lambda t, a: (t + a, t == a, np.float64(2) * t), (TENSOR, SINGLE)),
+    "function of a tensor": (lambda t: (np.sin(t), np.sum(t.numpy())), (TENSOR,)),
+    "number of NumPy's": (lambda t: t.reshape(int(np.prod(t.shape))) * np.sqrt(2.0) * np.pi, (TENSOR,)),
+    "wrapping integers": (lambda a: a + 1, (np.arange(250, 256).astype(np.uint8),)),
+    "no dimension": (lambda a: (a + 1, a), (np.array(3.0),)),
+    "no item": (lambda a: a.sum(), (np.zeros((0, 3)),)),
+    "strided": (lambda a: (a + 1, a.reshape(-1)), (X[:, ::2],)),
+    "complex": (lambda a: (a * 1j, np.abs(a * 1j), np.conj(a + 1j)), (X,)),
+    "reversed": (lambda a: a[::-1] + np.flip(a, 1), (X,)),
+}
+BREAKS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
+    "view that torch lacks": (lambda a: a[::-1], (X,)),
+    "write through a view that torch lacks": (lambda a: (a[::-1].__setitem__(0, 5), a)[1], (X,)),
+    "size that depends on values": (lambda a: a[a > 2], (X,)),
+    "branch": (lambda a: a + 1 if a.sum() > 3 else a - 1, (X,)),
+    "random numbers": (lambda a: a + np.random.rand(3), (X,)),
+    "item": (lambda a: a[0].sum().item(), (X,)),
+    "text": (str, (X,)),
+    "shapes torch answers otherwise": (lambda a: (np.median(a), np.quantile(a, 0.5)), (X,)),
+    "callback": (lambda a: np.vectorize(lambda v: v + 1)(a), (X,)),
+    "read-only": (lambda a: a + 1, (np.broadcast_to(X, (2, 2, 3)),)),
+    "backwards": (lambda a: a + 1, (X[::-1],)),
+    "objects": (lambda a: a, (np.array([None, 1]),)),
+    "refused by NumPy": (lambda t, a: a * t, (TENSOR, X)),
+}
+
+
+def outcome(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+    np.random.seed(0)
+    given = copy.deepcopy(arguments)
+    try:
+        return function(*given), given
+    except Exception as error:
+        return type(error), given
+
+
+def check_same(ours: Any, eager: Any) -> None:
+    assert type(ours) is type(eager)
+    if isinstance(eager, (tuple, list)):
+        assert len(ours) == len(eager)
+        for one, other in zip(ours, eager, strict=True):
+            check_same(one, other)
+    elif isinstance(eager, dict):
+        check_same(list(ours.items()), list(eager.items()))
+    elif isinstance(eager, torch.Tensor):
+        torch.testing.assert_close(ours, eager)
+    elif isinstance(eager, (np.ndarray, np.generic)) and eager.dtype != object:
+        assert (ours.dtype, ours.shape) == (eager.dtype, eager.shape)
+        np.testing.assert_allclose(ours, eager, rtol=1e-6, atol=1e-6)
+    else:
+        assert np.all(ours == eager)
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_an_array_program_is_one_graph(name: str) -> None:
+    function, arguments = WHOLE[name]
+    backend = Counting()
+    compiled = explorer.compile(function, backend=backend, fullgraph=True)
+    check_same(outcome(compiled, arguments), outcome(function, arguments))
+    assert backend.graphs <= 1
+
+
+@pytest.mark.parametrize("name", BREAKS)
+def test_what_is_not_traced_is_numpys(name: str) -> None:
+    function, arguments = BREAKS[name]
+    check_same(outcome(explorer.compile(function), arguments), outcome(function, arguments))
+
+
+@pytest.mark.parametrize("name", ["operators", "reductions", "written", "written through a view", "array to tensor"])
+def test_our_back_end_takes_array_programs(name: str) -> None:
+    function, arguments = WHOLE[name]
+    check_same(outcome(explorer.compile(function), arguments), outcome(function, arguments))
+
+
+def test_guards_on_arrays() -> None:
+    def function(a: Any, b: Any) -> Any:
+        a += 1
+        return a + b
+
+    backend = Counting()
+    compiled = explorer.compile(function, backend=backend)
+    base = np.arange(8.0)
+    calls: list[Callable[[], tuple[Any, Any]]] = [
+        lambda: (X.copy(), Y.copy()),
+        lambda: (X.copy() + 1, Y.copy()),
+        lambda: (SINGLE.copy(), Y.copy()),
+        lambda: (X.copy()[:, :2], Y.copy()[:, :2]),
+        lambda: (X.copy().T, Y.copy().T),
+        lambda: (base[:4], base[4:]),
+        lambda: (base[:4], base[2:6]),
+        lambda: (base, base),
+        lambda: (X.copy(), torch.ones(3)),
+    ]
+    for call in calls:
+        base[:] = np.arange(8.0)
+        eager = outcome(function, call())
+        base[:] = np.arange(8.0)
+        check_same(outcome(compiled, call()), eager)
+    assert backend.graphs >= 3
+
+
+def test_memory_is_shared_as_in_eager() -> None:
+    array = X.copy()
+    view = explorer.compile(lambda a: a[0])(array)
+    view[:] = 5
+    assert (array[0] == 5).all()
+    tensor = explorer.compile(lambda a: torch.from_numpy(a))(array)
+    tensor.fill_(7)
+    assert (array == 7).all()
+    given = torch.ones(3)
+    explorer.compile(lambda t: t.numpy())(given)[0] = 4
+    assert given[0] == 4
+
+
+def test_a_scalar_is_an_input_until_python_needs_it() -> None:
+    backend = Counting()
+    compiled = explorer.compile(lambda a, n: np.where(a < n, n, a), backend=backend)
+    for number in (1.0, 2.0, 3.5, 4.5):
+        check_same(compiled(X, np.float64(number)), np.where(X < number, number, X))
+    assert backend.graphs == 1
+    branching = explorer.compile(lambda a, n: a + 1 if n > 2 else a)
+    for number in (1.0, 3.0, 1.0):
+        check_same(branching(X, np.float64(number)), X + 1 if number > 2 else X)
