@@ -26,13 +26,13 @@ from explorer.capture.values.exceptions import ExceptionValue
 from explorer.capture.values.functions import BoundMethod, BuiltinMethod, CellValue, FunctionValue
 from explorer.capture.values.iterators import GeneratorValue
 from explorer.capture.values.mappings import DictValue
-from explorer.capture.values.objects import ObjectValue, type_attribute
+from explorer.capture.values.objects import MISSING, ObjectValue, is_library
 from explorer.capture.values.sequences import TupleValue
 from explorer.capture.values.size import SizeValue
 from explorer.capture.values.tensor import TensorValue, graph_call
 from explorer.capture.wrap import instance_of_class
 from explorer.core.recorder import note, recorder
-from explorer.ir.capture import Attr, Inlined
+from explorer.ir.capture import Attr, Inlined, Item
 
 if TYPE_CHECKING:
     from explorer.capture.tracer import Tracer
@@ -247,7 +247,7 @@ class Calls:
             return rule(self, args, kwargs)
         if is_numpys(cls):
             return call_numpy(self, cls, args, kwargs)
-        meta_call = type_attribute(type(cls), "__call__")
+        meta_call = self.look_up(type(cls), "__call__")
         if issubclass(cls, enum.Enum):
             return self.from_python(self.python(cls, *map(self.constant_of, args)))
         if isinstance(meta_call, types.FunctionType) and not issubclass(cls, torch.autograd.Function):
@@ -260,7 +260,7 @@ class Calls:
             unsupported(reasons.UNTRACEABLE_CALL, f"making a {cls.__name__}")
         if issubclass(cls, tuple) and hasattr(cls, "_fields"):
             return self._namedtuple(cls, args, kwargs)
-        new = type_attribute(cls, "__new__")
+        new = self.look_up(cls, "__new__")
         new = getattr(new, "__func__", new)
         if isinstance(new, types.FunctionType):
             made = self.call(self.from_python(new), [ClassValue(cls), *args], kwargs)
@@ -268,7 +268,7 @@ class Calls:
                 return made
         else:
             made = self.new_instance([ClassValue(cls), *args], kwargs)
-        init = type_attribute(cls, "__init__")
+        init = self.look_up(cls, "__init__")
         if isinstance(made, ObjectValue):
             if isinstance(init, types.FunctionType):
                 self.call(self.class_attribute(_owner(cls, "__init__"), "__init__", init), [made, *args], kwargs)
@@ -304,7 +304,7 @@ class Calls:
         return made
 
     def _namedtuple(self: Tracer, cls: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        new = type_attribute(cls, "__new__")
+        new = self.look_up(cls, "__new__")
         generated = cls.__mro__[cls.__mro__.index(tuple) - 1] if tuple in cls.__mro__ else cls
         if isinstance(new, types.FunctionType) and new is not generated.__dict__.get("__new__"):
             return self.call(self.from_python(new), [ClassValue(cls), *args], kwargs)
@@ -344,19 +344,40 @@ class Calls:
         return BuiltinMethod(bound, name, descriptor)
 
     def known_function(self: Tracer, function: Any) -> Value:
-        """A function found on a class or module: guarded by identity where it is not a library's."""
+        """A function that `look_up` found on a class."""
         return self.from_python(function)
 
+    def look_up(self: Tracer, cls: type, name: str) -> Any:
+        """What the class or its bases define under `name`, as it stands in their dictionaries; MISSING if nothing.
+
+        The program's own classes may come to define another: which it is, and that no class before has one, is guarded.
+        Data is guarded where it is read.
+        """
+        if (id(cls), name) in self.looked_up:
+            return self.looked_up[id(cls), name]
+        found: Any = MISSING
+        for base in cls.__mro__:
+            fixed = base.__flags__ & _IMMUTABLE or is_library(base.__module__)
+            members = Attr(self.known_source(base), "__dict__")
+            if name in base.__dict__:
+                found = base.__dict__[name]
+                if not fixed and hasattr(type(found), "__get__"):
+                    self.guard(Item(members, name), "id", "is", found, "it was looked up in the class")
+                break
+            if not fixed:
+                self.guard(members, "has", "==", (name, False, "key"), "the class does not define it")
+        self.looked_up[id(cls), name] = found
+        return found
+
     def class_attribute(self: Tracer, owner: type, name: str, found: Any) -> Value:
-        """What `owner.__dict__[name]` holds, guarded where it is not a library's."""
-        if owner.__module__.partition(".")[0] in _LIBRARIES and not isinstance(found, (list, dict, set)):
-            return self.from_python(found) if not isinstance(found, types.FunctionType) else self.known_function(found)
+        """What `owner.__dict__[name]` holds; data is guarded where the class is not a library's."""
+        if hasattr(type(found), "__get__") or is_library(owner.__module__) and not isinstance(found, (list, dict, set)):
+            return self.from_python(found)
         return self.wrap(Attr(self.known_source(owner), name), found)
 
 
-_LIBRARIES = frozenset(
-    "builtins torch collections contextlib functools abc typing enum dataclasses types logging warnings".split()
-)
+_IMMUTABLE = 1 << 8
+"""The flag of a class that cannot be changed (Py_TPFLAGS_IMMUTABLETYPE)."""
 
 
 def _owner(cls: type, name: str) -> type:

@@ -17,11 +17,16 @@ from explorer.capture.residual import Residual, breaking, returning
 from explorer.capture.shapes import symbols
 from explorer.capture.tracer import BreakAt, Tracer
 from explorer.capture.values.arrays import check_copies, check_memory
+from explorer.capture.values.base import Value
+from explorer.capture.values.classes import ClassValue, PyModuleValue
+from explorer.capture.values.constant import Constant
+from explorer.capture.values.functions import BuiltinValue
+from explorer.capture.values.tensor import TensorValue
 from explorer.core.origin import synthetic
 from explorer.core.reasons import Unsupported, Why
 from explorer.core.recorder import note
 from explorer.ir.bytecode import Code, Span
-from explorer.ir.capture import AsTensor, Break, Capture, CaptureInput, Guard, Restarted
+from explorer.ir.capture import AsTensor, Break, Capture, CaptureInput, Guard, Restarted, Source
 
 RULES = (messages, torch_rules)
 """Importing the rules fills the table of calls."""
@@ -147,23 +152,39 @@ def _result(given: CaptureInput, t: Tracer, residual: Residual | None, broken: t
 
 
 def _on_everything(t: Tracer) -> tuple[Guard, ...]:
-    """What every capture relies on: the global state, and that tensors from different places are different ones.
-
-    Parameters are trusted to be.
-    """
+    """What every capture relies on: the global state, and that inputs which were different objects are that again."""
     cause = synthetic("every capture")
     why = "whether gradients are recorded, and in what precision operators compute, is part of the graph"
     found = [Guard(f"{t.name}.state", None, "global_state", "==", t.state, cause, None, why)]
-    tensors = [
-        guard.source.base if isinstance(guard.source, AsTensor) else guard.source
-        for guard in t.guards.values()
-        if guard.property == "tensor" and guard.value.type is not torch.nn.Parameter
-    ]  # fmt: skip
-    if len(tensors) > 1:
-        why = "a change made through one would be seen through the other"
-        found.append(Guard(f"{t.name}.distinct", tensors[0], "alias", "are distinct", tuple(tensors), cause, None, why))
+    why = "a change made through one would be seen through the other"
+    for number, sources in enumerate(filter(lambda sources: len(sources) > 1, _distinct(t))):
+        name = f"{t.name}.distinct{number or ''}"
+        found.append(Guard(name, sources[0], "alias", "are distinct", tuple(sources), cause, None, why))
     check_copies(t)
     if arrays := check_memory(t):
         why = "one of them is written, which would be seen through the others"
         found.append(Guard(f"{t.name}.apart", arrays[0], "alias", "share no memory", tuple(arrays), cause, None, why))
     return tuple(found)
+
+
+def _distinct(t: Tracer) -> Iterator[list[Source]]:
+    """Inputs that have to be different objects: all tensors, and of each type those that were changed, together with
+    the others that could be them, and those whose identity was asked for. Parameters that nothing wrote to are trusted
+    to be."""
+    values = [value for value in t.wrapped.values() if value.source is not None]
+    compared = {value.source for value in values if value.compared}
+    written = any(fake._version for fake in t.tape.fakes.values())
+    yield [
+        guard.source.base if isinstance(guard.source, AsTensor) else guard.source
+        for guard in t.guards.values()
+        if guard.property == "tensor" and guard.source is not None
+        and (written or guard.value.type is not torch.nn.Parameter or guard.source in compared)
+    ]  # fmt: skip
+    changed = {id(change.value) for change in t.effects.changes.values()}
+    kinds: dict[type, list[Value]] = {}
+    for value in values:
+        if not isinstance(value, (TensorValue, Constant, ClassValue, PyModuleValue, BuiltinValue)):
+            kinds.setdefault(value.python_type(), []).append(value)
+    for alike in kinds.values():
+        all_matter = any(id(value) in changed for value in alike)
+        yield [value.source for value in alike if (all_matter or value.compared) and value.source is not None]

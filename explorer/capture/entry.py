@@ -22,7 +22,7 @@ from explorer.capture import hook, reasons
 from explorer.capture.calls import STDLIB_DIR, TORCH_DIR
 from explorer.capture.capture import FullGraphError
 from explorer.capture.refusal import failures
-from explorer.capture.roots import root_of, watched_module
+from explorer.capture.roots import watched_callable, watched_module
 from explorer.capture.tensors import may_touch
 from explorer.capture.wrap import ORIGINAL
 from explorer.config import Config
@@ -225,9 +225,7 @@ def optimize(target: Any, config: Config, compile_frame: CompileFrame) -> Any:
     if getattr(target, ORIGINAL, None) is not None:
         return target
     engine = Engine(config, compile_frame)
-    root, code = root_of(target)
-    engine.roots.append(code)
-    compiled: Any = hook.watched(engine, root)
+    compiled: Any = watched_callable(target, engine)
     functools.update_wrapper(compiled, target)
     compiled.__wrapped__ = target
     compiled.__explorer_engine__ = engine

@@ -88,6 +88,8 @@ class Tree:
 
     def _attribute(self, base: Source, attribute: str, name: str, example: Any) -> Any:
         owner = self.value(base)
+        if isinstance(owner, type) and attribute == "__dict__":
+            return self.guards.members(self.manager(base), name, example)
         held = instance_dict(owner)
         if held is not None and attribute in held and not isinstance(owner, (type, types.ModuleType)):
             table = self.guards.instance_dict(self.manager(base), f"vars({base.name})", held)
@@ -96,7 +98,7 @@ class Tree:
 
     def _item(self, base: Source, key: Any, name: str, example: Any) -> Any:
         owner = self.value(base)
-        if isinstance(owner, dict):
+        if isinstance(owner, dict) or _is_members(base, owner):
             return self.guards.dict_item(self.manager(base), key, name, example)
         if type(owner) is list:
             return self.guards.list_item(self.manager(base), key, name, example)
@@ -142,7 +144,7 @@ class Tree:
             case "alias" if guard.relation == "share no memory":
                 build.last(_apart(value, self.frame.globals), text)
             case "alias":
-                build.different_tensors([self.manager(source) for source in value], [source.name for source in value])
+                build.different_objects([self.manager(source) for source in value], [source.name for source in value])
             case "value":
                 build.check(manager, python_check(guard), text)
             case _:
@@ -192,7 +194,10 @@ def _shape_check(guards: list[Guard], frame: Frame) -> Callable[[dict[str, Any]]
     namespace = frame.globals
 
     def check(locals: dict[str, Any]) -> bool:
-        values = [read(source, locals, namespace) for source in sources]
+        try:
+            values = [read(source, locals, namespace) for source in sources]
+        except Exception:  # the program's own code may run here: where there is nothing to read, the guard fails
+            return False
         return all(holds(*(values[n] for n in at)) for holds, at in relations)
 
     return check
@@ -209,6 +214,11 @@ def instance_dict(value: Any) -> dict[str, Any] | None:
     except (AttributeError, TypeError):
         return None
     return held if isinstance(held, dict) else None
+
+
+def _is_members(source: Source, value: Any) -> bool:
+    """Whether it is the dictionary of a class, which Python shows through a proxy alone."""
+    return isinstance(source, Attr) and source.attribute == "__dict__" and isinstance(value, types.MappingProxyType)
 
 
 def _caller(method: str) -> Callable[[Any], Any]:

@@ -114,6 +114,10 @@ class Guards:
     def instance_dict(self, base: Any, text: str, example: Any) -> Any:
         return base.get_generic_dict_manager(text, _shown(example), PLAIN)
 
+    def members(self, base: Any, text: str, example: Any) -> Any:
+        """The dictionary of a class itself, without the proxy."""
+        return base.type_dict_manager(text, None, PLAIN)
+
     def dict_item(self, base: Any, key: Any, text: str, example: Any) -> Any:
         return base.dict_getitem_manager(key, text, _shown(example), PLAIN)
 
@@ -163,8 +167,8 @@ class Guards:
     def same_object(self, first: Any, second: Any, text: str) -> None:
         primitives.install_object_aliasing_guard(first, second, *_verbose(text))
 
-    def different_tensors(self, managers: Sequence[Any], names: Sequence[str]) -> None:
-        text = f"no two of these are the same tensor: {', '.join(names)}"
+    def different_objects(self, managers: Sequence[Any], names: Sequence[str]) -> None:
+        text = f"no two of these are the same object: {', '.join(names)}"
         primitives.install_no_tensor_aliasing_guard(list(managers), list(names), *_verbose(text))
 
     def global_state(self, text: str, ambient: tuple[torch.device, ...]) -> None:
@@ -229,8 +233,11 @@ def run_instead(code: types.CodeType, manager: Manager, number: int, compile: in
 Callback = Callable[[Any, Any, Any], Any]
 
 
-def watched(callback: Callback, function: Callable[..., Any]) -> Callable[..., Any]:
-    """`function`, with `callback` seeing each Python frame that starts in this thread while it runs.
+def watched(
+    callback: Callback, function: Callable[..., Any], follows: types.FunctionType, update: Callable[[], None]
+) -> Callable[..., Any]:
+    """`function`, with `callback` seeing each Python frame that starts in this thread while it runs. Calls `update`
+    first where the program has given `follows` other code or defaults.
 
     Nobody sees it under a torch mode, which every operation has to pass through and generated code would not; default
     devices are the exception, since only what makes tensors asks for them.
@@ -238,7 +245,17 @@ def watched(callback: Callback, function: Callable[..., Any]) -> Callable[..., A
     switch: Callable[[Any], Any] = eval_frame.set_eval_frame
     region: Callable[[int], int] = eval_frame.set_eval_frame_isolate_recompiles_id if _HAS_REGIONS else int
 
+    code, defaults, named = follows.__code__, follows.__defaults__, follows.__kwdefaults__
+
     def run(*args: Any, **kwargs: Any) -> Any:
+        nonlocal code, defaults, named
+        if (
+            follows.__code__ is not code
+            or follows.__defaults__ is not defaults
+            or follows.__kwdefaults__ is not named
+        ):
+            code, defaults, named = follows.__code__, follows.__defaults__, follows.__kwdefaults__
+            update()
         if active := modes():
             note(CallSkipped, getattr(function, "__qualname__", repr(function)), Why(FRAME_MODE, active))
             return function(*args, **kwargs)

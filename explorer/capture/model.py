@@ -21,7 +21,7 @@ from explorer.capture.values.classes import ClassValue
 from explorer.capture.values.constant import Constant
 from explorer.capture.values.iterators import IndexingIterator, IteratorValue, SequenceIterator
 from explorer.capture.values.mappings import DictValue, DictView
-from explorer.capture.values.objects import MISSING, ObjectValue, type_attribute
+from explorer.capture.values.objects import MISSING, ObjectValue
 from explorer.capture.values.sequences import ListValue, SequenceValue, TupleValue
 from explorer.capture.values.sets import SetValue
 from explorer.capture.values.size import SizeValue
@@ -119,9 +119,9 @@ class DataModel:
             and symbol in ("+", "|", "&", "-")
             and not self.overrides(left.cls, name)
         ):
-            if type_attribute(left.cls, name) is not MISSING:
+            if self.look_up(left.cls, name) is not MISSING:
                 return left.method(self, name, [right], {})
-        elif isinstance(left, ObjectValue) and type_attribute(left.cls, name) is not MISSING:
+        elif isinstance(left, ObjectValue) and self.look_up(left.cls, name) is not MISSING:
             found = left.special(self, name, [right])
             if not (isinstance(found, Constant) and found.value is NotImplemented):
                 return found
@@ -161,7 +161,7 @@ class DataModel:
                 return self.from_python(self.python(function, self.real_of(left), self.real_of(right)))
             if isinstance(value, DictView) and value.kind != "values":
                 return value.method(self, method, [other], {})
-            if isinstance(value, (ObjectValue,)) and type_attribute(owner, method) is not MISSING:
+            if isinstance(value, (ObjectValue,)) and self.look_up(owner, method) is not MISSING:
                 found = value.special(self, method, [other])
                 if not (isinstance(found, Constant) and found.value is NotImplemented):
                     return found
@@ -203,7 +203,7 @@ class DataModel:
             sets = [SetValue.of(self.items(v)) if isinstance(v, (DictView, SetValue)) else v for v in (left, right)]
             return sets[0].method(self, name, [sets[1]], {})
         for value, other, method in ((left, right, name), (right, left, reflected)):
-            if isinstance(value, ObjectValue) and type_attribute(value.cls, method) is not MISSING:
+            if isinstance(value, ObjectValue) and self.look_up(value.cls, method) is not MISSING:
                 found = value.special(self, method, [other])
                 if not (isinstance(found, Constant) and found.value is NotImplemented):
                     return found
@@ -231,6 +231,7 @@ class DataModel:
         """The `is` operator."""
         if left is right:
             return True
+        left.compared = right.compared = True
         if isinstance(left, _IDENTICAL) or isinstance(right, _IDENTICAL):
             return False
         if isinstance(left, ObjectValue) or isinstance(right, ObjectValue):
@@ -284,7 +285,7 @@ class DataModel:
             return int(self.specialise(value, int))
         if isinstance(value, TensorValue):
             unsupported(reasons.ITEM, f"{value.describe()} as an index")
-        if isinstance(value, ObjectValue) and type_attribute(value.cls, "__index__") is not MISSING:
+        if isinstance(value, ObjectValue) and self.look_up(value.cls, "__index__") is not MISSING:
             return self.index(value.special(self, "__index__", []))
         found = self.constant_of(value)
         return int(self.python(operator.index, found))
@@ -312,7 +313,7 @@ class DataModel:
 
     def overrides(self: Tracer, cls: type, *names: str) -> bool:
         """Whether the class defines one of these methods in Python."""
-        return any(isinstance(type_attribute(cls, name), types.FunctionType) for name in names)
+        return any(isinstance(self.look_up(cls, name), types.FunctionType) for name in names)
 
     def get_item(self: Tracer, base: Value, key: Value) -> Value:
         if isinstance(base, ObjectValue) and self.overrides(base.cls, "__getitem__"):
@@ -368,7 +369,7 @@ class DataModel:
     def mapping_pairs(self: Tracer, value: Value) -> list[tuple[Value, Value]]:
         if isinstance(value, DictValue) and not self.overrides(value.cls, "keys", "__getitem__"):
             return value.pairs(self)
-        if type_attribute(value.python_type(), "keys") is not MISSING:
+        if self.look_up(value.python_type(), "keys") is not MISSING:
             keys = self.items(self.call_method(value, "keys", []))
             return [(key, self.get_item(value, key)) for key in keys]
         pairs = []

@@ -178,7 +178,8 @@ def _prepare(t: Tracer, r: Rebuilder, change: Change) -> Any:
         base = None if target.root_name else _hold(r, target)
         return base, None if contents is None else _hold(r, contents)
     if change.kind == "global":
-        return _hold(r, t.effects.globals[id(target), change.name])
+        value = t.effects.globals[id(target), change.name]
+        return None if value is DELETED else _hold(r, value)
     if change.kind == "call":
         return [_hold(r, argument) for argument in target[1]]
     base = _hold(r, target)
@@ -233,6 +234,11 @@ def _apply(t: Tracer, r: Rebuilder, change: Change, prepared: Any) -> None:
             r.emit("LOAD_FAST", name)
         r.body += build.call_stacked(len(prepared))
         r.emit("POP_TOP")
+    elif change.kind == "global" and prepared is None:
+        if change.name in target:
+            r.constant(target)
+            r.constant(change.name)
+            r.emit("DELETE_SUBSCR")
     elif change.kind == "global":
         r.emit("LOAD_FAST", prepared)
         if target is t.given.globals:

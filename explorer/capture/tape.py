@@ -83,6 +83,7 @@ class Tape:
         self.mode = FakeTensorMode(shape_env=self.shape_env, allow_non_fake_inputs=False)
         self.inputs: dict[fx.Node, Input] = {}
         self.fakes: dict[Source, FakeTensor] = {}
+        self.reals: dict[Source, torch.Tensor] = {}
         self._given: dict[int, torch.Tensor] = {}
         self.symbol_sources: dict[sympy.Symbol, Source] = {}
         self.symbol_nodes: dict[sympy.Symbol, fx.Node] = {}
@@ -107,10 +108,17 @@ class Tape:
             self._name_symbols(source, fake)
         else:
             fake = self.mode.from_tensor(tensor, static_shapes=True, source=ShapeSource(source.name))
-        self.fakes[source] = fake
+        self.fakes[source], self.reals[source] = fake, tensor
         given = self._given.setdefault(id(fake), as_given(fake))
         about = "parameter" if isinstance(tensor, torch.nn.Parameter) else ""
         return self._placeholder(source, given, about), fake
+
+    def sharing(self, fake: FakeTensor) -> Iterator[tuple[Source, torch.Tensor, FakeTensor]]:
+        """The inputs whose storage a tensor shares: where from, the real tensor and the fake one."""
+        storage = fake.untyped_storage()._cdata
+        for source, known in self.fakes.items():
+            if known.untyped_storage()._cdata == storage:
+                yield source, self.reals[source], known
 
     def _name_symbols(self, source: Source, fake: FakeTensor) -> None:
         """Where each new symbol can be read: a size, a stride that no size explains, or the offset into the storage."""

@@ -23,12 +23,13 @@ from explorer.capture.steps import note_step
 from explorer.capture.tape import Place, Tape
 from explorer.capture.values.arrays import array_of_tensor
 from explorer.capture.values.base import NotConstant, Raised, Value, unsupported
+from explorer.capture.values.classes import NamespaceValue
 from explorer.capture.values.constant import Constant
 from explorer.capture.values.exceptions import ExceptionValue
 from explorer.capture.values.functions import CellValue, HostValue
 from explorer.capture.values.mappings import DictValue, InstanceDict
 from explorer.capture.values.modules import ModuleValue
-from explorer.capture.values.objects import ObjectValue, type_attribute
+from explorer.capture.values.objects import ObjectValue
 from explorer.capture.values.sequences import ListValue, TupleValue
 from explorer.capture.wrap import from_python, wrap, wrap_tensor
 from explorer.config import Config
@@ -48,7 +49,6 @@ from explorer.ir.capture import (
     Size,
     Source,
     Specialised,
-    TypeOf,
     root,
 )
 from explorer.ir.capture import Frame as GivenFrame
@@ -90,6 +90,8 @@ class Tracer(Calls, DataModel):
         self.state = global_state(frame.devices)
         self.effects = Effects()
         self.wrapped: dict[int, Value] = {}
+        self.looked_up: dict[tuple[int, str], Any] = {}
+        """What classes define, by id of the class and name."""
         self.tensors: dict[int, Any] = {}
         self.arrays: dict[int, Any] = {}
         self.unshared: dict[int, Any] = {}
@@ -271,9 +273,9 @@ class Tracer(Calls, DataModel):
     def guard(self, source: Source, property: Property, relation: str, value: Any, why: str, seen: str = "") -> None:
         """Rely on something; `why` says what for, `seen` what it is now where `value` does not."""
         base = root(source)
-        if isinstance(base, Known) and (base.fixed or base is source):
+        if isinstance(base, Known) and (base.fixed or base is source and property in ("id", "type")):
             return
-        key = (source, property, value if property == "has" else None)
+        key = (source, property, value if property in ("has", "alias") else None)
         if key in self.guards:
             return
         place = self.user_span()
@@ -290,17 +292,24 @@ class Tracer(Calls, DataModel):
             seen,
         )
 
-    def known_source(self, value: Any, fixed: bool = False) -> Known:
+    def namespace(self, space: dict[str, Any]) -> NamespaceValue:
+        """The globals of a module."""
+        found = self.wrapped.get(id(space))
+        if not isinstance(found, NamespaceValue):
+            name = str(space.get("__name__", ""))
+            source = self.known_source(space, label=f"globals of {name}")
+            found = self.wrapped[id(space)] = NamespaceValue(space, source, name)
+        return found
+
+    def known_source(self, value: Any, fixed: bool = False, label: str = "") -> Known:
         """A source for an object that is reached without going through the frame."""
         if id(value) not in self._labels:
-            base = getattr(value, "__qualname__", None) or getattr(value, "__name__", None) or type(value).__name__
+            names = (getattr(value, attribute, None) for attribute in ("__qualname__", "__name__"))
+            base = label or next(filter(None, names), type(value).__name__)
             count = self._names[str(base)] = self._names.get(str(base), 0) + 1
             self._labels[id(value)] = Known(f"{base}" if count == 1 else f"{base}#{count}", value, fixed)
             self.kept.append(value)
         return self._labels[id(value)]
-
-    def is_class_source(self, source: Source) -> bool:
-        return isinstance(source, Known) or (isinstance(source, Attr) and isinstance(source.base, (Known, TypeOf)))
 
     def wrap(self, source: Source, given: Any) -> Value:
         return wrap(self, source, given)
@@ -410,9 +419,6 @@ class Tracer(Calls, DataModel):
 
     def text_of(self, value: Value, how: str) -> Value:
         return text_of(self, value, how)
-
-    def type_attribute(self, cls: type, name: str) -> Any:
-        return type_attribute(cls, name)
 
 
 _UNBOUND = object()

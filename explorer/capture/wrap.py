@@ -33,12 +33,12 @@ from explorer.capture.values.functions import (
 from explorer.capture.values.iterators import GivenIterator, SequenceIterator
 from explorer.capture.values.mappings import DictValue
 from explorer.capture.values.modules import ModuleValue
-from explorer.capture.values.objects import ObjectValue
+from explorer.capture.values.objects import ObjectValue, is_library
 from explorer.capture.values.sequences import Lazy, ListValue, SliceValue, TupleValue
 from explorer.capture.values.sets import SetValue
 from explorer.capture.values.size import SizeValue
 from explorer.capture.values.tensor import TensorValue
-from explorer.ir.capture import Attr, Item, Local, Returned, Source, TensorFacts
+from explorer.ir.capture import Attr, Item, Known, Local, Returned, Source, TensorFacts
 
 if TYPE_CHECKING:
     from explorer.capture.tracer import Tracer
@@ -71,12 +71,8 @@ def wrap(t: Tracer, source: Source, given: Any) -> Value:
         return ClassValue(given, source)
     found = t.wrapped.get(id(given))
     if found is not None:
-        if (
-            found.source is not None
-            and found.source != source
-            and not isinstance(found, (FunctionValue, BuiltinValue, PyModuleValue))
-        ):
-            t.guard(source, "alias", "is", found.source, "two names of one object: a change is seen through both")
+        if found.source is not None and found.source != source:
+            _second_name(t, found.source, source, given)
         return found
     made = _identity(t, source, given)
     t.wrapped[id(given)] = made
@@ -84,8 +80,19 @@ def wrap(t: Tracer, source: Source, given: Any) -> Value:
     return made
 
 
+def _second_name(t: Tracer, first: Source, second: Source, given: Any) -> None:
+    """One object was found at two places: later calls have to find one there too."""
+    if isinstance(second, Known):
+        first, second = second, first
+    if isinstance(first, Known):
+        t.guard(second, "id", "is", given, "it is known by another name, which does not change")
+    else:
+        t.guard(second, "alias", "is", first, "two names of one object: a change is seen through both")
+
+
 def _plain(t: Tracer, source: Source, given: Any) -> Value:
     if type(given) is int and t.is_dynamic_number(source, given):
+        t.guard(source, "type", "is", int, "it is computed with as an integer, whatever its value")
         return SizeValue(t.tape.size_input(source, given), source)
     why = "a value that is no tensor is used while tracing: branches and numbers of the graph rest on it"
     if isinstance(given, enum.Enum) or given is None or isinstance(given, bool):
@@ -182,9 +189,7 @@ def _original(given: Any) -> Any:
 
 
 def _function(t: Tracer, source: Source, given: types.FunctionType) -> Value:
-    if t.is_class_source(source):
-        t.guard(source, "id", "is", given, "the method was looked up in its class and inlined")
-    else:
+    if not (isinstance(source, Known) and is_library(given.__module__)):
         t.guard(source, "code", "is", given.__code__, "its body was inlined; another function of this code may come")
     return FunctionValue(given.__code__, given.__globals__, name=given.__qualname__, given=given, source=source)
 

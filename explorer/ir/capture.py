@@ -302,7 +302,7 @@ class Guard:
             case "alias" if self.relation == "share no memory":
                 return f"no two of these share memory: {', '.join(source.name for source in self.value)}"
             case "alias" if self.relation == "are distinct":
-                return f"no two of these are the same tensor: {', '.join(source.name for source in self.value)}"
+                return f"no two of these are the same object: {', '.join(source.name for source in self.value)}"
             case "alias":
                 return f"{name} {self.relation} {self.value.name}"
             case "global_state":

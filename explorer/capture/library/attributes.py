@@ -11,7 +11,7 @@ from explorer.capture.rules import positional
 from explorer.capture.values.base import Value, unsupported
 from explorer.capture.values.classes import ClassValue, SuperValue
 from explorer.capture.values.constant import Constant
-from explorer.capture.values.objects import MISSING, ObjectValue, type_attribute
+from explorer.capture.values.objects import MISSING, ObjectValue
 from explorer.capture.values.sequences import TupleValue
 from explorer.capture.values.tensor import TensorValue
 
@@ -63,7 +63,7 @@ def _callable(t: Tracer, value: Value) -> Value:
     """Whether the type has __call__."""
     if isinstance(value, (Constant,)):
         return Constant(callable(value.value))
-    return Constant(type_attribute(value.python_type(), "__call__") is not MISSING)
+    return Constant(t.look_up(value.python_type(), "__call__") is not MISSING)
 
 
 @positional(getattr)
@@ -77,13 +77,9 @@ def _getattr(t: Tracer, value: Value, name: Value, default: Value | None = None)
 
 @positional(hasattr)
 def _hasattr(t: Tracer, value: Value, name: Value) -> Value:
-    """Whether reading raises AttributeError; guarded on an object from outside."""
+    """Whether reading raises AttributeError."""
     wanted = t.constant_of(name)
-    found = t.attr_or_none(value, wanted)
-    if found is None and isinstance(value, ObjectValue) and value.given is not MISSING and value.source is not None:
-        if wanted not in value.overlay and hasattr(value.given, "__dict__"):
-            t.guard(value.source, "has", "==", (wanted, False, "attribute"), "the program asked for this attribute")
-    return Constant(found is not None)
+    return Constant(t.attr_or_none(value, wanted) is not None)
 
 
 @positional(setattr)
@@ -101,8 +97,10 @@ def _delattr(t: Tracer, value: Value, name: Value) -> Value:
 
 
 @positional(vars)
-def _vars(t: Tracer, value: Value) -> Value:
+def _vars(t: Tracer, value: Value | None = None) -> Value:
     """The instance's dictionary."""
+    if value is None:
+        unsupported(reasons.UNTRACEABLE_CALL, "locals()")
     return t.get_attr(value, "__dict__")
 
 

@@ -18,7 +18,7 @@ from explorer.capture.values.arrays import ArrayValue, operate
 from explorer.capture.values.base import Value, unsupported
 from explorer.capture.values.constant import Constant
 from explorer.capture.values.exceptions import ExceptionValue
-from explorer.capture.values.objects import MISSING, ObjectValue, type_attribute
+from explorer.capture.values.objects import MISSING, ObjectValue
 from explorer.capture.values.sequences import SequenceValue, TupleValue
 from explorer.capture.values.size import SizeValue
 from explorer.capture.values.tensor import TensorValue, graph_call
@@ -51,7 +51,7 @@ def _number(kind: type) -> Callable[..., Value]:
                 return t.from_sym(torch.sym_float(value.sym))
             return Constant(kind(t.specialise(value, value.python_type())))
         for name in (f"__{kind.__name__}__", "__index__"):
-            if isinstance(value, ObjectValue) and type_attribute(value.cls, name) is not MISSING:
+            if isinstance(value, ObjectValue) and t.look_up(value.cls, name) is not MISSING:
                 return value.special(t, name, [])
         return Constant(t.python(kind, t.constant_of(value), *map(t.constant_of, rest)))
 
@@ -70,9 +70,9 @@ def text_of(t: Tracer, value: Value, how: str) -> Value:
         unsupported(reasons.ITEM, f"{how} of {value.describe()}")
     if isinstance(value, ObjectValue) and not isinstance(value, SequenceValue):
         name = "__repr__" if how in ("repr", "ascii") else "__str__"
-        found = type_attribute(value.cls, name)
+        found = t.look_up(value.cls, name)
         if found is object.__str__:
-            found, name = type_attribute(value.cls, "__repr__"), "__repr__"
+            found, name = t.look_up(value.cls, "__repr__"), "__repr__"
         if isinstance(found, types.FunctionType):
             return t.call(t.bind(t.known_function(found), value), [], {})
         if isinstance(value, ExceptionValue):

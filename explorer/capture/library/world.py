@@ -39,7 +39,13 @@ def _context_get(t: Tracer, variable: Value, *default: Value) -> Value:
     return t.from_python(found)
 
 
-@positional(builtins.globals, builtins.locals, builtins.input, builtins.open, builtins.exec, builtins.eval,
+@positional(builtins.globals)
+def _globals(t: Tracer) -> Value:
+    """Of the function that asks."""
+    return t.namespace(t.frames[-1].globals)
+
+
+@positional(builtins.locals, builtins.input, builtins.open, builtins.exec, builtins.eval,
             builtins.compile,
             builtins.breakpoint)  # fmt: skip
 def _never(t: Tracer, *args: Value, **kwargs: Value) -> Value:

@@ -16,7 +16,7 @@ from explorer.capture.values.classes import ClassValue, PyModuleValue, SuperValu
 from explorer.capture.values.constant import Constant
 from explorer.capture.values.functions import BoundMethod, CellAside, CellValue, FunctionValue
 from explorer.ir.bytecode import Instruction
-from explorer.ir.capture import Attr, Global
+from explorer.ir.capture import Attr
 
 if TYPE_CHECKING:
     from explorer.capture.tracer import Tracer
@@ -104,15 +104,9 @@ def load_global(t: Tracer, f: Frame, i: Instruction) -> None:
 
 
 def read_global(t: Tracer, f: Frame, name: str) -> Value:
-    set_here = t.effects.globals.get((id(f.globals), name))
-    if set_here is not None:
-        return set_here
-    if name in f.globals:
-        own = f.globals is t.given.globals
-        module = "" if own else f.globals.get("__name__", "")
-        if not own and (module not in sys.modules or vars(sys.modules[module]) is not f.globals):
-            return t.from_python(f.globals[name])
-        return t.wrap(Global(name, module), f.globals[name])
+    found = t.namespace(f.globals).read(t, name)
+    if found is not None:
+        return found
     if hasattr(builtins, name):
         return t.from_python(getattr(builtins, name))
     t.raise_(NameError, f"name '{name}' is not defined")
@@ -121,7 +115,15 @@ def read_global(t: Tracer, f: Frame, name: str) -> Value:
 @OPCODES.rule("STORE_GLOBAL")
 def store_global(t: Tracer, f: Frame, i: Instruction) -> None:
     """Bind a global; replayed after the graph."""
-    t.effects.set_global(f.globals, i.arg, f.pop())
+    t.namespace(f.globals).write(t, i.arg, f.pop())
+
+
+@OPCODES.rule("DELETE_GLOBAL")
+def delete_global(t: Tracer, f: Frame, i: Instruction) -> None:
+    """Unbind a global."""
+    if t.namespace(f.globals).read(t, i.arg) is None:
+        t.raise_(NameError, f"name '{i.arg}' is not defined")
+    t.namespace(f.globals).write(t, i.arg, None)
 
 
 @OPCODES.rule("LOAD_ASSERTION_ERROR")

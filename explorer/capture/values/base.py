@@ -37,6 +37,8 @@ class Value:
     """
 
     source: Source | None = None
+    compared = False
+    """Whether the trace relies on which object it is: another input that was another object has to be one again."""
 
     def python_type(self) -> type:
         raise NotImplementedError(type(self).__name__)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 import types
 from typing import TYPE_CHECKING, Any
 
 from explorer.capture import reasons
 from explorer.capture.values.base import Value, unsupported
 from explorer.capture.values.constant import Constant, is_plain
-from explorer.capture.values.objects import MISSING, owner_of, type_attribute
-from explorer.ir.capture import Attr, Source
+from explorer.capture.values.objects import DELETED, MISSING, is_library, owner_of
+from explorer.ir.capture import Attr, Global, Item, Known, Source
 
 if TYPE_CHECKING:
     from explorer.capture.rebuild import Rebuilder
@@ -30,11 +31,11 @@ class ClassValue(Value):
         return self.cls
 
     def get_attr(self, t: Tracer, name: str) -> Value:
-        meta = type_attribute(type(self.cls), name)
-        found = type_attribute(self.cls, name)
+        meta = t.look_up(type(self.cls), name)
+        found = t.look_up(self.cls, name)
         if found is MISSING or (isinstance(meta, property) or hasattr(type(meta), "__set__")) and name != "__doc__":
             if meta is MISSING:
-                hook = type_attribute(type(self.cls), "__getattr__")
+                hook = t.look_up(type(self.cls), "__getattr__")
                 if isinstance(hook, types.FunctionType):
                     return t.call(t.known_function(hook), [self, Constant(name)], {})
                 t.raise_(AttributeError, f"type object '{self.cls.__name__}' has no attribute '{name}'")
@@ -69,7 +70,7 @@ class ClassValue(Value):
         return t.instantiate(self.cls, args, kwargs)
 
     def get_item(self, t: Tracer, key: Value) -> Value:
-        hook = type_attribute(type(self.cls), "__getitem__")
+        hook = t.look_up(type(self.cls), "__getitem__")
         if isinstance(hook, types.FunctionType) and is_plain_enum(self.cls):
             return t.from_python(t.python(lambda: self.cls[t.constant_of(key)]))  # type: ignore[index]
         return t.from_python(t.python(lambda: self.cls[t.real_of(key)]))  # type: ignore[index]
@@ -117,19 +118,142 @@ class PyModuleValue(Value):
         return self.module
 
     def get_attr(self, t: Tracer, name: str) -> Value:
-        found = t.python(getattr, self.module, name)
-        source = Attr(self.source or t.known_source(self.module), name)
-        if self.module.__name__.partition(".")[0] in _STEADY and (
-            callable(found) or is_plain(found) or isinstance(found, types.ModuleType)
-        ):
-            return t.from_python(found)
-        return t.wrap(source, found)
+        space = vars(self.module)
+        if name == "__dict__":
+            return t.namespace(space)
+        if self.module.__name__.partition(".")[0] in _STEADY and (id(space), name) not in t.effects.globals:
+            found = t.python(getattr, self.module, name)
+            if callable(found) or is_plain(found) or isinstance(found, types.ModuleType):
+                return t.from_python(found)
+        held = t.namespace(space).read(t, name, Attr(self.source or t.known_source(self.module), name))
+        if held is not None:
+            return held
+        if type(self.module) is not types.ModuleType or hasattr(types.ModuleType, name):
+            return t.from_python(t.python(getattr, self.module, name))
+        hook = t.namespace(space).read(t, "__getattr__")
+        if hook is not None:
+            return t.call(hook, [Constant(name)], {})
+        t.raise_(AttributeError, f"module '{self.module.__name__}' has no attribute '{name}'")
+
+    def set_attr(self, t: Tracer, name: str, value: Value | None) -> None:
+        if type(self.module) is not types.ModuleType:
+            super().set_attr(t, name, value)
+        t.namespace(vars(self.module)).write(t, name, value)
 
     def rebuild(self, r: Rebuilder) -> None:
         r.constant(self.module)
 
     def describe(self) -> str:
         return f"module {self.module.__name__}"
+
+
+class NamespaceValue(Value):
+    """The globals of a module, by whatever name they are read and written: a global, an attribute of the module, an
+    item of its dictionary. What the trace wrote is in `Effects.globals`."""
+
+    def __init__(self, space: dict[str, Any], source: Known, name: str) -> None:
+        self.space = space
+        self.source = source
+        self.module = name
+
+    def python_type(self) -> type:
+        return dict
+
+    def real(self) -> Any:
+        return self.space
+
+    def key(self) -> Any:
+        unsupported(reasons.OPERATION, "a dict as a dictionary key")
+
+    def read(self, t: Tracer, name: str, source: Source | None = None) -> Value | None:
+        """A global; None where there is none, which is guarded."""
+        written = t.effects.globals.get((id(self.space), name))
+        if written is not None:
+            return None if written is DELETED else written
+        if name in self.space:
+            return t.wrap(source or self._place(t, name), self.space[name])
+        if not is_library(self.module):
+            t.guard(self.source, "has", "==", (name, False, "key"), "the module has no global of this name")
+        return None
+
+    def _place(self, t: Tracer, name: str) -> Source:
+        if self.space is t.given.globals:
+            return Global(name)
+        held = sys.modules.get(self.module)
+        return Global(name, self.module) if held and vars(held) is self.space else Item(self.source, name)
+
+    def write(self, t: Tracer, name: str, value: Value | None) -> None:
+        if value is None and self.read(t, name) is None:
+            t.raise_(KeyError, name)
+        t.effects.set_global(self.space, name, DELETED if value is None else value)
+
+    def get_attr(self, t: Tracer, name: str) -> Value:
+        return t.builtin_method(self, name)
+
+    def get_item(self, t: Tracer, key: Value) -> Value:
+        found = self.read(t, t.constant_of(key))
+        if found is None:
+            t.raise_value(KeyError, [key])
+        return found
+
+    def set_item(self, t: Tracer, key: Value, value: Value | None) -> None:
+        self.write(t, t.constant_of(key), value)
+
+    def contains(self, t: Tracer, item: Value) -> bool:
+        return self.read(t, t.constant_of(item)) is not None
+
+    def truth(self, t: Tracer) -> bool:
+        return True
+
+    def length(self, t: Tracer) -> Value:
+        return self._whole(t).length(t)
+
+    def iterate(self, t: Tracer) -> Value:
+        return self._whole(t).iterate(t)
+
+    def _whole(self, t: Tracer) -> Value:
+        """All globals as a dictionary of their own."""
+        t.guard(self.source, "keys", "==", tuple(self.space), "all globals of the module, and their order, were used")
+        written = [name for space, name in t.effects.globals if space == id(self.space) and name not in self.space]
+        found = ((name, self.read(t, name)) for name in (*self.space, *written))
+        return t.new_dict({name: value for name, value in found if value is not None})
+
+    def method(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        match name, args:
+            case "__getitem__", [key]:
+                return self.get_item(t, key)
+            case "__contains__", [key]:
+                return Constant(self.contains(t, key))
+            case "__setitem__", [key, value]:
+                self.set_item(t, key, value)
+                return Constant(None)
+            case "__delitem__", [key]:
+                self.set_item(t, key, None)
+                return Constant(None)
+            case ("get" | "setdefault" | "pop"), [key, *default]:
+                found = self.read(t, t.constant_of(key))
+                if name == "pop" and found is not None:
+                    self.set_item(t, key, None)
+                if found is None and name == "pop" and not default:
+                    t.raise_value(KeyError, [key])
+                chosen = found if found is not None else default[0] if default else Constant(None)
+                if name == "setdefault" and found is None:
+                    self.set_item(t, key, chosen)
+                return chosen
+            case "update", _:
+                pairs = [pair for other in args for pair in t.mapping_pairs(other)]
+                for key, value in (*pairs, *((Constant(k), v) for k, v in kwargs.items())):
+                    self.set_item(t, key, value)
+                return Constant(None)
+            case ("keys" | "values" | "items" | "copy" | "__len__" | "__iter__"), []:
+                return self._whole(t).method(t, name, args, kwargs)
+        return super().method(t, name, args, kwargs)
+
+    def rebuild(self, r: Rebuilder) -> None:
+        r.constant(self.space)
+
+    def describe(self) -> str:
+        return f"globals of {self.module}"
 
 
 class SuperValue(Value):

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 from explorer.capture import reasons
 from explorer.capture.values.base import NotConstant, Value, unsupported
 from explorer.capture.values.constant import Constant
+from explorer.capture.values.mappings import DictValue
 from explorer.capture.values.objects import MISSING, IdentityKey, ObjectValue
+from explorer.capture.values.sequences import SequenceValue
 from explorer.ir.capture import Attr, Item, Source
 
 if TYPE_CHECKING:
@@ -115,21 +117,20 @@ class FunctionValue(Value):
         return self.given
 
     def key(self) -> Any:
+        self.compared = True
         return self.given if self.given is not None else IdentityKey(self)
 
     def defaults(self, t: Tracer) -> list[Value]:
         if self.given is None:
             return self.made_defaults
-        held = self.given.__defaults__ or ()
-        base = Attr(self.source or t.known_source(self.given), "__defaults__")
-        return [t.wrap(Item(base, i), value) for i, value in enumerate(held)]
+        found = t.get_attr(self, "__defaults__")
+        return t.items(found) if isinstance(found, SequenceValue) else []
 
     def kwdefaults(self, t: Tracer) -> dict[str, Value]:
         if self.given is None:
             return self.made_kwdefaults
-        held = self.given.__kwdefaults__ or {}
-        base = Attr(self.source or t.known_source(self.given), "__kwdefaults__")
-        return {name: t.wrap(Item(base, name), value) for name, value in held.items()}
+        found = t.get_attr(self, "__kwdefaults__")
+        return found.plain_items(t) if isinstance(found, DictValue) else {}
 
     def cells(self, t: Tracer) -> list[CellValue]:
         if self.given is None:
@@ -145,14 +146,22 @@ class FunctionValue(Value):
         if self.given is not None:
             if name == "__get__":
                 return t.host(lambda args, kwargs: t.bind(self, args[0]))
-            found = t.python(getattr, self.given, name)
+            source = self.source or t.known_source(self.given)
+            found = getattr(self.given, name, MISSING)
+            if found is MISSING:
+                t.guard(source, "has", "==", (name, False, "attribute"), "the function does not have it")
+                t.raise_(AttributeError, f"'function' object has no attribute '{name}'")
             if name == "__code__":
                 return t.wrap(t.known_source(found, fixed=True), found)
-            if name in ("__globals__", "__closure__"):
+            if name == "__dict__":
+                unsupported(reasons.ATTRIBUTE, f"function.{name}")
+            if name == "__globals__":
+                return t.namespace(found)
+            if name == "__closure__":
                 unsupported(reasons.ATTRIBUTE, f"function.{name}")
             if isinstance(found, types.MethodWrapperType):
                 return t.builtin_method(self, name)
-            return t.wrap(Attr(self.source or t.known_source(self.given), name), found)
+            return t.wrap(Attr(source, name), found)
         match name:
             case "__name__":
                 return Constant(self.code.co_name)

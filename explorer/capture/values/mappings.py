@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from explorer.capture import reasons
 from explorer.capture.values.base import Value, unsupported
 from explorer.capture.values.constant import Constant
-from explorer.capture.values.objects import DELETED, MISSING, ObjectValue, type_attribute
+from explorer.capture.values.objects import DELETED, MISSING, ObjectValue
 from explorer.capture.values.sequences import Lazy, TupleValue
 from explorer.capture.values.sets import SetValue
 from explorer.ir.capture import Source
@@ -98,7 +98,7 @@ class DictValue(ObjectValue):
         k = key.key()
         if self.has(t, k):
             return self.at(t, k)
-        missing = type_attribute(self.cls, "__missing__")
+        missing = t.look_up(self.cls, "__missing__")
         if self.factory is not None and not (isinstance(self.factory, Constant) and self.factory.value is None):
             made = t.call(self.factory, [], {})
             t.effects.change(self)

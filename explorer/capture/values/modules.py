@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import types
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from explorer.capture import reasons
 from explorer.capture.values.base import Value, unsupported
 from explorer.capture.values.constant import Constant
+from explorer.capture.values.mappings import DictValue
 from explorer.capture.values.objects import MISSING, ObjectValue, type_attribute
 from explorer.ir.capture import Attr, Item
 
@@ -21,8 +22,8 @@ class ModuleValue(ObjectValue):
     """An nn.Module. Parameters, buffers and submodules are read where nn.Module keeps them."""
 
     def get_attr(self, t: Tracer, name: str) -> Value:
-        if type_attribute(self.cls, "__getattr__") is not torch.nn.Module.__getattr__ or isinstance(
-            type_attribute(self.cls, "__getattribute__"), types.FunctionType
+        if t.look_up(self.cls, "__getattr__") is not torch.nn.Module.__getattr__ or isinstance(
+            t.look_up(self.cls, "__getattribute__"), types.FunctionType
         ):
             return super().get_attr(t, name)
         found = self.find(t, name)
@@ -34,16 +35,32 @@ class ModuleValue(ObjectValue):
 
     def registered(self, t: Tracer, name: str) -> Value | None:
         """A parameter, buffer or submodule of that name."""
-        if name in self.overlay or self.given is MISSING or self.source is None:
+        if self.given is MISSING or self.source is None:
             return None
-        for table in ("_parameters", "_buffers", "_modules"):
-            held = self.given.__dict__.get(table, {})
-            if name in held:
+        tables = [(table, self.table(t, table)) for table in ("_parameters", "_buffers", "_modules")]
+        for table, held in tables:
+            if isinstance(held, DictValue):
+                if held.has(t, name):
+                    return held.at(t, name)
+            elif name in held:
                 return t.wrap(Item(Attr(self.source, table), name), held[name])
+        for table, held in tables:
+            if not isinstance(held, DictValue):
+                t.guard(Attr(self.source, table), "has", "==", (name, False, "key"), "the module does not have it")
         return None
 
+    def table(self, t: Tracer, table: str) -> DictValue | dict[str, Any]:
+        """The module's parameters, buffers or submodules: the real dictionary while the program has not reached it by
+        itself, in which case it may have been changed."""
+        replaced = self.overlay.get(table)
+        if isinstance(replaced, DictValue):
+            return replaced
+        held = self.given.__dict__.get(table, {})
+        reached = t.wrapped.get(id(held))
+        return reached if isinstance(reached, DictValue) else held
+
     def set_attr(self, t: Tracer, name: str, value: Value | None) -> None:
-        if type_attribute(self.cls, "__setattr__") is not torch.nn.Module.__setattr__ or self.given is MISSING:
+        if t.look_up(self.cls, "__setattr__") is not torch.nn.Module.__setattr__ or self.given is MISSING:
             super().set_attr(t, name, value)
             return
         if value is None or name in self.given._parameters or name in self.given._modules:

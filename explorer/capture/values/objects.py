@@ -25,6 +25,16 @@ MISSING = _Missing()
 DELETED = Constant("deleted")
 
 
+_LIBRARIES = frozenset(
+    "builtins torch collections contextlib functools abc typing enum dataclasses types logging warnings".split()
+)
+
+
+def is_library(module: Any) -> bool:
+    """Whether classes and functions of the module are trusted to stay as they are: Python's own and torch's."""
+    return isinstance(module, str) and module.partition(".")[0] in _LIBRARIES
+
+
 def type_attribute(cls: type, name: str) -> Any:
     """What the class or its bases define under `name`, as it stands in their dictionaries; MISSING if nothing."""
     for base in cls.__mro__:
@@ -75,6 +85,7 @@ class ObjectValue(Value):
         return self.given
 
     def key(self) -> Any:
+        self.compared = True
         if type_attribute(self.cls, "__hash__") is not object.__hash__ and self.given is MISSING:
             unsupported(reasons.OPERATION, f"hash of a {self.cls.__name__}")
         return IdentityKey(self) if self.given is MISSING else _hashable(self.given, self)
@@ -82,12 +93,12 @@ class ObjectValue(Value):
     # ----------------------------------------------------------------------------------------------------- attributes
 
     def get_attr(self, t: Tracer, name: str) -> Value:
-        hook = type_attribute(self.cls, "__getattribute__")
+        hook = t.look_up(self.cls, "__getattribute__")
         if isinstance(hook, types.FunctionType):
             try:
                 return t.call(t.known_function(hook), [self, Constant(name)], {})
             except Raised as raised:
-                fallback = type_attribute(self.cls, "__getattr__")
+                fallback = t.look_up(self.cls, "__getattr__")
                 if not (
                     issubclass(raised.value.python_type(), AttributeError) and isinstance(fallback, types.FunctionType)
                 ):
@@ -96,7 +107,7 @@ class ObjectValue(Value):
         found = self.find(t, name)
         if found is not None:
             return found
-        fallback = type_attribute(self.cls, "__getattr__")
+        fallback = t.look_up(self.cls, "__getattr__")
         if isinstance(fallback, types.FunctionType):
             return t.call(t.known_function(fallback), [self, Constant(name)], {})
         t.raise_(AttributeError, f"'{self.cls.__name__}' object has no attribute '{name}'")
@@ -107,23 +118,12 @@ class ObjectValue(Value):
             return t.from_python(self.cls)
         if name == "__dict__":
             return t.instance_dict(self)
-        descriptor = type_attribute(self.cls, name)
+        descriptor = t.look_up(self.cls, name)
         is_data = descriptor is not MISSING and hasattr(type(descriptor), "__set__")
         if is_data:
             return self.bind(t, descriptor, name)
         own = self.own(t, name)
-        if own is not None:
-            return own
-        if descriptor is MISSING:
-            return None
-        if (
-            self.given is not MISSING
-            and self.source is not None
-            and not name.startswith("__")
-            and _has_dict(self.given)
-        ):
-            t.guard(self.source, "has", "==", (name, False, "attribute"), "the class's attribute was used in its place")
-        return self.bind(t, descriptor, name)
+        return own if own is not None or descriptor is MISSING else self.bind(t, descriptor, name)
 
     def own(self, t: Tracer, name: str) -> Value | None:
         """What the instance's own dictionary holds."""
@@ -135,6 +135,8 @@ class ObjectValue(Value):
             if name in held:
                 assert self.source is not None
                 return t.wrap(Attr(self.source, name), held[name])
+            if self.source is not None:
+                t.guard(self.source, "has", "==", (name, False, "attribute"), "the object itself does not have it")
         return None
 
     def own_names(self) -> list[str]:
@@ -178,7 +180,7 @@ class ObjectValue(Value):
                 [t.bind(t.from_python(descriptor.func), self), *map(t.from_python, descriptor.args)],
                 {k: t.from_python(v) for k, v in descriptor.keywords.items()},
             )
-        getter = type_attribute(type(descriptor), "__get__")
+        getter = t.look_up(type(descriptor), "__get__")
         if isinstance(getter, types.FunctionType):
             bound = t.wrap(t.known_source(descriptor), descriptor)
             return t.call(t.known_function(getter), [bound, self, t.from_python(self.cls)], {})
@@ -196,7 +198,7 @@ class ObjectValue(Value):
         return t.wrap(Attr(self.source, name), t.python(descriptor.__get__, self.given, self.cls))
 
     def set_attr(self, t: Tracer, name: str, value: Value | None) -> None:
-        hook = type_attribute(self.cls, "__setattr__" if value is not None else "__delattr__")
+        hook = t.look_up(self.cls, "__setattr__" if value is not None else "__delattr__")
         if isinstance(hook, types.FunctionType):
             t.call(t.known_function(hook), [self, Constant(name), *([value] if value is not None else [])], {})
             return
@@ -204,14 +206,14 @@ class ObjectValue(Value):
 
     def assign(self, t: Tracer, name: str, value: Value | None) -> None:
         """object.__setattr__ and object.__delattr__."""
-        descriptor = type_attribute(self.cls, name)
+        descriptor = t.look_up(self.cls, name)
         if isinstance(descriptor, property):
             change = descriptor.fset if value is not None else descriptor.fdel
             if change is None:
                 t.raise_(AttributeError, f"property '{name}' of '{self.cls.__name__}' object has no setter")
             t.call(t.from_python(change), [self, *([value] if value is not None else [])], {})
             return
-        setter = type_attribute(type(descriptor), "__set__") if descriptor is not MISSING else MISSING
+        setter = t.look_up(type(descriptor), "__set__") if descriptor is not MISSING else MISSING
         if isinstance(setter, types.FunctionType) and value is not None:
             t.call(t.known_function(setter), [t.wrap(t.known_source(descriptor), descriptor), self, value], {})
             return
@@ -231,7 +233,7 @@ class ObjectValue(Value):
 
     def special(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value] | None = None) -> Value:
         """Call a method that Python looks up on the type."""
-        found = type_attribute(self.cls, name)
+        found = t.look_up(self.cls, name)
         if found is MISSING or found is None:
             t.raise_(TypeError, f"'{self.cls.__name__}' object has no {name}")
         if isinstance(found, (types.WrapperDescriptorType, types.MethodDescriptorType)):
@@ -267,15 +269,15 @@ class ObjectValue(Value):
                 unsupported(reasons.UNTRACEABLE_CALL, f"{self.cls.__name__}.{name}")
             case "__repr__" | "__str__" | "__format__" if self.given is not MISSING and is_plain(self.given):
                 return Constant(getattr(self.given, name)(*map(t.constant_of, args)))
-        rule = t.rule_for(type_attribute(self.cls, name))
+        rule = t.rule_for(t.look_up(self.cls, name))
         if rule is not None:
             return rule(t, [self, *args], kwargs)
         unsupported(reasons.UNTRACEABLE_CALL, f"{self.cls.__name__}.{name}")
 
     def truth(self, t: Tracer) -> bool:
-        if type_attribute(self.cls, "__bool__") is not MISSING:
+        if t.look_up(self.cls, "__bool__") is not MISSING:
             return t.truth(self.special(t, "__bool__", []))
-        if type_attribute(self.cls, "__len__") is not MISSING:
+        if t.look_up(self.cls, "__len__") is not MISSING:
             return t.truth(self.special(t, "__len__", []))
         return True
 
@@ -283,9 +285,9 @@ class ObjectValue(Value):
         return self.special(t, "__len__", [])
 
     def iterate(self, t: Tracer) -> Value:
-        if type_attribute(self.cls, "__iter__") is not MISSING:
+        if t.look_up(self.cls, "__iter__") is not MISSING:
             return self.special(t, "__iter__", [])
-        if type_attribute(self.cls, "__getitem__") is not MISSING:
+        if t.look_up(self.cls, "__getitem__") is not MISSING:
             return t.indexing_iterator(self)
         t.raise_(TypeError, f"'{self.cls.__name__}' object is not iterable")
 
@@ -307,7 +309,7 @@ class ObjectValue(Value):
             self.special(t, "__setitem__", [key, value])
 
     def contains(self, t: Tracer, item: Value) -> bool:
-        if type_attribute(self.cls, "__contains__") is not MISSING:
+        if t.look_up(self.cls, "__contains__") is not MISSING:
             return t.truth(self.special(t, "__contains__", [item]))
         return super().contains(t, item)
 

@@ -16,7 +16,8 @@ from explorer.capture.values.constant import Constant
 from explorer.capture.values.mappings import DictValue
 from explorer.capture.values.sequences import ListValue, SliceValue, TupleValue
 from explorer.capture.values.size import SizeValue
-from explorer.ir.capture import Attr, Source
+from explorer.capture.values.tensor_properties import TENSOR_PROPERTIES
+from explorer.ir.capture import Attr, Returned, Source
 
 if TYPE_CHECKING:
     from explorer.capture.rebuild import Rebuilder
@@ -29,11 +30,6 @@ AUTOGRAD = frozenset("backward register_hook register_post_accumulate_grad_hook 
 STORAGE = frozenset(
     "data_ptr untyped_storage storage _typed_storage set_ resize_ resize_as_ share_memory_ pin_memory is_shared "
     "apply_ map_ map2_ __dlpack__ __deepcopy__ __reduce_ex__ as_subclass _make_subclass to_sparse to_mkldnn".split()
-)
-TENSOR_ATTRIBUTES = frozenset("T mT H mH real imag data".split())
-PLAIN_ATTRIBUTES = frozenset(
-    "dtype device layout ndim requires_grad is_leaf is_cuda is_cpu is_mps is_xpu is_meta is_sparse is_sparse_csr "
-    "is_quantized is_mkldnn is_nested is_ipu is_maia is_vulkan is_mtia itemsize nbytes names output_nr".split()
 )
 
 
@@ -71,6 +67,7 @@ class TensorValue(Value):
         return torch.Tensor
 
     def key(self) -> Any:
+        self.compared = True
         return TensorKey(self)
 
     def truth(self, t: Tracer) -> bool:
@@ -79,10 +76,11 @@ class TensorValue(Value):
     def get_attr(self, t: Tracer, name: str) -> Value:
         if name == "shape":
             return self.method(t, "size", [], {})
-        if name in PLAIN_ATTRIBUTES:
-            return t.from_python(getattr(self.fake, name))
-        if name in TENSOR_ATTRIBUTES:
+        held = TENSOR_PROPERTIES.get(name)
+        if held == "graph":
             return graph_call(t, "call_function", getattr, [self, Constant(name)], {})
+        if held is not None and not callable(found := getattr(self.fake, name, None)):
+            return t.from_python(found) if held == "tensor guard" else self.asked(t, name)
         if name == "grad":
             return self._grad(t)
         if name == "__class__":
@@ -92,16 +90,30 @@ class TensorValue(Value):
             return t.wrap(Attr(self.source, name), vars(self.given)[name])
         if name == "grad_fn" and not self.fake.requires_grad:
             return Constant(None)
+        if name == "grad_fn" and self.given is not None and self.source is not None and self.fake.grad_fn is None:
+            return t.wrap(Attr(self.source, name), None)
         found = getattr(torch.Tensor, name, None)
         if found is None:
             if hasattr(torch.Tensor, name) and name not in ("grad_fn", "_base", "_grad", "__hash__"):
                 return Constant(None)
             if hasattr(torch.Tensor, name):
                 unsupported(reasons.ATTRIBUTE, f"tensor.{name}")
+            if self.given is not None and self.source is not None:
+                t.guard(self.source, "has", "==", (name, False, "attribute"), "the tensor does not have it")
             t.raise_(AttributeError, f"'{self.python_type().__name__}' object has no attribute '{name}'")
         if isinstance(found, property) or not callable(found):
             unsupported(reasons.ATTRIBUTE, f"tensor.{name}")
         return t.builtin_method(self, name)
+
+    def asked(self, t: Tracer, name: str) -> Value:
+        """An attribute, or what a method without arguments returns, that has a guard of its own on the input."""
+        answer = _read(self.fake, name)
+        if isinstance(answer, torch.SymInt):
+            return t.from_python(answer)
+        if self.given is not None and self.source is not None and name in _OF_STORAGE:
+            return t.wrap(Returned(self.source, name), answer)
+        hold(t, self, name, shared=name in _OF_STORAGE)
+        return t.from_python(answer)
 
     def _grad(self, t: Tracer) -> Value:
         if self.given is None:
@@ -150,8 +162,6 @@ class TensorValue(Value):
             return Constant(None)
         if name in ("clamp", "clip", "clamp_", "clip_"):
             args, kwargs = _bounds(t, args, kwargs)
-        if name == "_is_view" or name == "is_inference":
-            return t.from_python(getattr(self.fake, name)())
         return graph_call(t, "call_method", name, [self, *args], kwargs)
 
     def get_item(self, t: Tracer, key: Value) -> Value:
@@ -244,9 +254,62 @@ def graph_call(t: Tracer, kind: str, target: Any, args: list[Value], kwargs: dic
         kind, target, fx_args, fx_kwargs, tuple(p[1] for p in positional), {k: p[1] for k, p in named.items()}
     )
     if result is not None and not has_tensor(result):
-        return t.from_python(result)
+        return _answer(t, getattr(target, "__name__", target), args, result)
+    if getattr(target, "__name__", target) in _ABSOLUTE and isinstance(args[0], TensorValue):
+        _counted_from_storage(t, args[0], result)
     node = t.tape.add(kind, target, fx_args, fx_kwargs, result)
     return from_fake(t, node, result)
+
+
+_OF_STORAGE = frozenset({"storage_offset"})
+"""What a view has of the input that it is a view of."""
+
+_ABSOLUTE = frozenset("as_strided as_strided_ as_strided_copy as_strided_scatter".split())
+"""Operators that count from the beginning of the storage."""
+
+
+def _read(tensor: torch.Tensor, name: str) -> Any:
+    found = getattr(tensor, name)
+    return found() if callable(found) else found
+
+
+def hold(t: Tracer, value: TensorValue, name: str, shared: bool) -> None:
+    """Guard a property of an input, or with `shared` of the inputs whose storage the tensor shares."""
+    for source, given, fake in t.tape.sharing(value.fake):
+        if not shared and source != value.source:
+            continue
+        now = _read(given, name)
+        found = Returned(source, name) if callable(getattr(given, name)) else Attr(source, name)
+        if isinstance(_read(fake, name), torch.SymInt):
+            continue
+        t.guard(found, "constant", "==", now, "the program asked for it, or the graph was traced for it")
+        if fake._version == 0 and _read(fake, name) != now:
+            unsupported(reasons.ATTRIBUTE, f"tensor.{name} of {value.describe()}")
+
+
+def _counted_from_storage(t: Tracer, base: TensorValue, result: Any) -> None:
+    """The view of an input by its place in the storage: for this offset of the input, and inside the input alone,
+    since nothing else of the storage is given to the graph."""
+    for _, _, fake in t.tape.sharing(base.fake):
+        hold(t, base, "storage_offset", shared=True)
+        (low, high), (first, last) = _span(result), _span(fake)
+        if low < first or high > last:
+            unsupported(reasons.UNTRACEABLE_CALL, "as_strided that reaches outside of an input")
+
+
+def _span(tensor: torch.Tensor) -> tuple[Any, Any]:
+    """The first and last place in the storage."""
+    start = tensor.storage_offset()
+    return start, start + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+
+
+def _answer(t: Tracer, name: str, args: list[Value], result: Any) -> Value:
+    """What a function said of a tensor that is no tensor."""
+    asked = [a for a in args if isinstance(a, TensorValue)]
+    held = TENSOR_PROPERTIES.get(name)
+    if asked and held is None:
+        unsupported(reasons.UNTRACEABLE_CALL, f"{name} of a tensor, which no guard can hold to its answer")
+    return asked[0].asked(t, name) if asked and held == "own guard" else t.from_python(result)
 
 
 def has_tensor(value: Any) -> bool:
