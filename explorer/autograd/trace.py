@@ -21,7 +21,7 @@ from explorer.autograd import aliases
 from explorer.autograd.aliases import Live, overlap, place
 from explorer.autograd.gradfns import ACCUMULATION, Attribution, record
 from explorer.autograd.layouts import in_layout_of, same_strides
-from explorer.autograd.modes import kept_autocast, not_functional
+from explorer.autograd.modes import not_functional
 from explorer.autograd.reasons import (
     ALIASED_MUTATION,
     CONSTANT_GRAD,
@@ -53,6 +53,7 @@ from explorer.ir.joint import (
     Tangent,
     Traced,
 )
+from explorer.ir.settings import kept
 
 aten = torch.ops.aten
 NO_DATA = (DataDependentOutputException, DynamicOutputShapeException)
@@ -101,12 +102,11 @@ class Tracer:
 
     @contextlib.contextmanager
     def functional(self) -> Iterator[None]:
-        """Fake tensors, the tape and functionalisation on; the caller's grad, autocast and inference modes restored."""
-        grad_before = torch.is_grad_enabled()
+        """Fake tensors, the tape and functionalisation on; the caller's settings and inference mode restored."""
         with contextlib.ExitStack() as stack:
             if torch.is_inference_mode_enabled():
                 stack.enter_context(torch.inference_mode(False))
-            stack.enter_context(kept_autocast())
+            stack.enter_context(kept())
             stack.enter_context(self.captured.fake_mode)
             self.place_inputs()
             stack.enter_context(self.tape)
@@ -114,7 +114,6 @@ class Tracer:
             torch._enable_functionalization(reapply_views=True)
             stack.callback(torch._disable_functionalization)
             torch._C._set_grad_enabled(self.captured.grad_enabled)
-            stack.callback(torch._C._set_grad_enabled, grad_before)
             stack.callback(self.leave_autocasts)
             yield
 

@@ -1,8 +1,9 @@
-"""What with blocks of torch.device and torch.autocast switch in a trace, and what of it outlasts the trace.
+"""What traced code switches of torch's state, and what of it outlasts the trace.
 
-Devices are written into the graph's calls. Autocast blocks are pairs of nodes, also those that end before they begin,
-since they were open at entry: the graph always ends as it began. What the residual code has to enter and leave for real
-is kept in order. Stock: variables/ctx_manager.py.
+Settings are made by nodes, and by the residual code again where the program leaves them. Devices are written into the
+graph's calls. Autocast blocks are pairs of nodes, also those that end before they begin, since they were open at entry:
+the graph always ends as it began. What the residual code has to enter and leave for real is kept in order. Stock:
+variables/ctx_manager.py.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from torch.utils._device import _device_constructors
 from explorer.capture.values.base import Value
 from explorer.capture.values.constant import Constant
 from explorer.core.origin import origin, synthetic
+from explorer.ir.settings import SETTINGS, Setting
 
 if TYPE_CHECKING:
     from explorer.capture.tape import Tape
@@ -70,10 +72,28 @@ class Ambient:
         """What those blocks switched that were open at entry and are left, in the order of leaving."""
         self.owed: list[tuple[str, Value]] = []
         """("__enter__" or "__exit__", manager) that the residual code has to call, in order."""
+        self.before: dict[tuple[str, tuple[Any, ...]], tuple[Any, ...]] = {}
+        """The settings that were set, by name and key, and what they were at entry."""
+        self.levels = 0
+        """How many levels of torch.func's transforms are open."""
 
     def state(self) -> tuple[Any, ...]:
         """Equal while nothing is switched."""
-        return tuple(self.devices), len(self.autocasts), len(self.left), len(self.owed)
+        return tuple(self.devices), len(self.autocasts), len(self.left), len(self.owed), self.levels, *self.switched()
+
+    def switched(self) -> list[tuple[Setting, tuple[Any, ...], tuple[Any, ...]]]:
+        """The settings that are not what they were at entry: each with its key and its value now."""
+        found = ((SETTINGS[name], key, was) for (name, key), was in self.before.items())
+        return [(setting, key, now) for setting, key, was in found if (now := setting.read(*key)) != was]
+
+    def set(self, name: str, key: tuple[Any, ...], value: tuple[Any, ...]) -> None:
+        """Make a setting now and in the graph, where it changes."""
+        setting = SETTINGS[name]
+        was = setting.read(*key)
+        setting.write(*key, *value)
+        if setting.read(*key) != was:
+            self.before.setdefault((name, key), was)
+            self._add(setting.write, *key, *value)
 
     def enter_device(self, manager: Constant) -> None:
         self.devices.append(manager.value)
@@ -132,17 +152,13 @@ class Ambient:
         self.owed.append(("__exit__", manager))
 
     def balance(self) -> None:
-        """End the graph in the autocast state it began in."""
-        with origin(synthetic("autocast at the end")):
+        """End the graph in the state it began in."""
+        with origin(synthetic("settings at the end")):
             while self.autocasts:
                 self._close()
             while self.left:
                 inside = self.left.pop()
                 reenter_autocast(*inside)
                 self._add(reenter_autocast, *inside)
-
-
-def autocast_nesting() -> int:
-    """How many autocast blocks are open in this thread."""
-    torch.autocast_increment_nesting()
-    return torch.autocast_decrement_nesting()
+            for (name, key), was in self.before.items():
+                self.set(name, key, was)

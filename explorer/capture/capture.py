@@ -8,8 +8,7 @@ from dataclasses import replace
 
 import torch
 
-from explorer.capture import messages, reasons, torch_rules
-from explorer.capture.ambient import autocast_nesting
+from explorer.capture import messages, reasons, torch_rules, transforms
 from explorer.capture.breaks import not_captured, not_splittable
 from explorer.capture.frame import Frame
 from explorer.capture.given import described_inputs
@@ -27,8 +26,9 @@ from explorer.core.reasons import Unsupported, Why
 from explorer.core.recorder import note
 from explorer.ir.bytecode import Code, Span
 from explorer.ir.capture import AsTensor, Break, Capture, CaptureInput, Guard, Restarted, Source
+from explorer.ir.settings import kept
 
-RULES = (messages, torch_rules)
+RULES = (messages, torch_rules, transforms)
 """Importing the rules fills the table of calls."""
 
 
@@ -68,24 +68,9 @@ def capture(given: CaptureInput) -> Capture:
 
 @contextmanager
 def preserved_state() -> Iterator[None]:
-    """Put back what tracing switches: grad mode, autocast and what it keeps of casts, the random generator."""
-    grad = torch.is_grad_enabled()
-    autocast = [(kind, torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind)) for kind in ("cpu", "cuda")]
-    cached, nesting = torch.is_autocast_cache_enabled(), autocast_nesting()
-    try:
-        with torch.random.fork_rng(devices=[]):
-            yield
-    finally:
-        torch._C._set_grad_enabled(grad)
-        torch.clear_autocast_cache()
-        for kind, enabled, dtype in autocast:
-            torch.set_autocast_enabled(kind, enabled)
-            torch.set_autocast_dtype(kind, dtype)
-        torch.set_autocast_cache_enabled(cached)
-        for _ in range(autocast_nesting() - nesting):
-            torch.autocast_decrement_nesting()
-        for _ in range(nesting - autocast_nesting()):
-            torch.autocast_increment_nesting()
+    """Put back what tracing switches, and the random generator."""
+    with kept(), torch.random.fork_rng(devices=[]):
+        yield
 
 
 def _finish(given: CaptureInput, t: Tracer, frame: Frame, known: BreakAt | None) -> Capture:

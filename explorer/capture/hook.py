@@ -17,6 +17,7 @@ import torch
 from torch._C._dynamo import eval_frame
 from torch._C._dynamo import guards as primitives
 from torch._guards import CompileId
+from torch.autograd import forward_ad
 from torch.utils._device import DeviceContext
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
@@ -29,6 +30,7 @@ _TAKES_STACK = "arg2" in (primitives.GuardManager.add_type_match_guard.__doc__ o
 """Whether guards take a user stack after the verbose parts (2.13), or the verbose parts alone (2.11)."""
 
 
+functorch: Any = torch._C._functorch
 OVERRIDES: Any = torch.overrides  # it carries no types
 
 PLAIN = object()
@@ -309,6 +311,8 @@ def entries(code: types.CodeType) -> int:
 
 def modes() -> str:
     """The modes that every operation passes through now, but for default devices, by name; "" where there is none."""
+    if functorch.peek_interpreter_stack() is not None or forward_ad._current_level >= 0:
+        return "a transform of torch.func"
     if not torch._C._len_torch_dispatch_stack() and not torch._C._len_torch_function_stack():
         return ""
     active = [*OVERRIDES._get_current_function_mode_stack(), *_get_current_dispatch_mode_stack()]

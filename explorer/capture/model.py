@@ -74,6 +74,9 @@ UNARY: dict[str, tuple[Callable[[Any], Any], str]] = {
     "~": (operator.invert, "__invert__"),
 }
 
+_TYPING = ("typing", "types", "collections.abc")
+"""The modules of the objects that stand for types in annotations."""
+
 
 _IDENTICAL = (TensorValue, ArrayValue, SizeValue, IteratorValue)
 """Values of which each object of the program has one."""
@@ -157,7 +160,7 @@ class DataModel:
             return right.method(self, "__rmul__", [left], {})
         for value, other, method in ((left, right, name), (right, left, reflected)):
             owner = value.python_type()
-            if isinstance(value, ClassValue) and symbol == "|":
+            if symbol == "|" and (isinstance(value, ClassValue) or owner.__module__ in _TYPING):
                 return self.from_python(self.python(function, self.real_of(left), self.real_of(right)))
             if isinstance(value, DictView) and value.kind != "values":
                 return value.method(self, method, [other], {})

@@ -150,8 +150,8 @@ def _replay(t: Tracer, r: Rebuilder) -> None:
     with origin(synthetic("iterators")):
         r.finish_last()
     with origin(synthetic("global state")):
-        if torch.is_grad_enabled() != t.tape.grad_enabled:
-            r.call(torch._C._set_grad_enabled, [t.from_python(torch.is_grad_enabled())])
+        for setting, key, value in t.ambient.switched():
+            r.call(setting.write, list(map(t.from_python, (*key, *value))))
             r.emit("POP_TOP")
         for method, manager in t.ambient.owed:
             arguments = [Constant(None)] * 3 if method == "__exit__" else []
@@ -301,10 +301,9 @@ def _assemble(
 
 def _balance(t: Tracer) -> None:
     """End the graph in the modes it began in; the residual code switches where the program did."""
+    if t.ambient.levels:
+        unsupported(reasons.FRAME_BREAK, "a level of a transform is open")
     t.ambient.balance()
-    if torch.is_grad_enabled() != t.tape.grad_enabled:
-        with origin(synthetic("grad mode at the end")):
-            t.tape.add("call_function", torch._C._set_grad_enabled, (t.tape.grad_enabled,), {}, None)
 
 
 def _used_inputs(t: Tracer, outputs: list[fx.Node]) -> list[Input]:

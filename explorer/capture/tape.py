@@ -17,6 +17,7 @@ import sympy
 import torch
 from torch import fx
 from torch._dispatch.python import enable_python_dispatcher
+from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 from torch._guards import Source as TorchSource
 from torch._subclasses.fake_tensor import (
     DataDependentOutputException,
@@ -100,7 +101,11 @@ class Tape:
     # ------------------------------------------------------------------------------------------------------ inputs
 
     def input(self, source: Source, tensor: torch.Tensor) -> tuple[fx.Node, FakeTensor]:
-        """A placeholder for a tensor that the frame can reach."""
+        """A placeholder for a tensor that the frame can reach. It is there before any transform begins."""
+        with temporarily_clear_interpreter_stack():  # type: ignore[no-untyped-call]
+            return self._input(source, tensor)
+
+    def _input(self, source: Source, tensor: torch.Tensor) -> tuple[fx.Node, FakeTensor]:
         wanted = self._dynamic(source, tensor)
         if any(wanted):
             context = StatelessSymbolicContext([DimDynamic.DUCK if d else DimDynamic.STATIC for d in wanted])

@@ -47,14 +47,14 @@ def _is_something_else(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -
 
 
 @each(
-    torch.is_grad_enabled, torch.is_inference_mode_enabled, torch.get_default_dtype, torch.is_autocast_enabled,
-    torch.get_autocast_dtype, torch.is_autocast_cache_enabled, torch.are_deterministic_algorithms_enabled,
+    torch.is_inference_mode_enabled, 
+    
     torch.get_num_threads, torch.is_autocast_cpu_enabled, torch.get_autocast_gpu_dtype, torch.get_autocast_cpu_dtype,
     torch.cuda.is_available, torch.cuda.device_count, torch.cuda.is_initialized, torch.backends.mps.is_available,
-    torch.amp.is_autocast_available, torch.is_warn_always_enabled, torch.backends.cudnn.is_available,
+    torch.amp.is_autocast_available, torch.backends.cudnn.is_available,
     torch.distributed.is_available, torch.distributed.is_initialized,
-    torch.is_deterministic_algorithms_warn_only_enabled,
-    *existing(torch._C, "_is_autocast_available", "_get_deterministic_algorithms", "_get_privateuse1_backend_name"),
+    
+    *existing(torch._C, "_is_autocast_available", "_get_privateuse1_backend_name"),
 )  # fmt: skip
 def _state(function: Any) -> Rule:
     def answer(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
@@ -128,16 +128,6 @@ def _device(t: Tracer, *args: Value, **kwargs: Value) -> Value:
 
 
 # ------------------------------------------------------------------------------------------------ switches as nodes
-
-
-@positional(torch._C._set_grad_enabled)
-def _set_grad_enabled(t: Tracer, enabled: Value) -> Value:
-    """Switched for the rest of the trace, and a node, so that the graph switches too."""
-    wanted = t.constant_of(enabled)
-    if wanted != torch.is_grad_enabled():
-        torch._C._set_grad_enabled(wanted)
-        t.tape.add("call_function", torch._C._set_grad_enabled, (wanted,), {}, None)
-    return Constant(None)
 
 
 @each(torch.autocast, torch.cpu.amp.autocast, torch.cuda.amp.autocast)

@@ -128,7 +128,7 @@ class Tracer(Calls, DataModel):
         while frame.result is None:
             self.root_steps += 1
             before = (list(frame.stack), dict(frame.locals), frame.position, list(frame.handled))
-            mark = (self.tape.calls, self.effects.version, self._state())
+            mark = (self.tape.calls, self.effects.version, self.ambient.state())
             if self.root_steps == self.stop_at:
                 return
             try:
@@ -137,15 +137,12 @@ class Tracer(Calls, DataModel):
                 why = problem.why if isinstance(problem, Unsupported) else Why(reasons.RAISES, problem.value.describe())
                 stack, where = self.user_stack(), self.user_span()
                 del self.frames[1:]
-                clean = mark == (self.tape.calls, self.effects.version, self._state())
+                clean = mark == (self.tape.calls, self.effects.version, self.ambient.state())
                 if clean:
                     frame.stack[:], frame.locals, frame.position, frame.handled = before
                 raise BreakAt(self.root_steps, why, clean, stack, where) from problem
             if frame.yielded is not None:
                 unsupported(reasons.FRAME_KIND, "a generator")
-
-    def _state(self) -> tuple[Any, ...]:
-        return (torch.is_grad_enabled(), self.ambient.state())
 
     # ------------------------------------------------------------------------------------------------------ stepping
 

@@ -67,7 +67,10 @@ class ModuleValue(ObjectValue):
             unsupported(reasons.ATTRIBUTE, f"replacing the parameter or submodule {name}")
         if isinstance(value, ModuleValue) or issubclass(value.python_type(), torch.nn.Parameter):
             unsupported(reasons.ATTRIBUTE, f"registering {name} on a module")
-        self.assign(t, name, value)
+        if name in self.given._buffers:
+            t.set_item(self.get_attr(t, "_buffers"), Constant(name), value)
+        else:
+            self.assign(t, name, value)
 
     def call(self, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
         if not self.is_plain(t):

@@ -321,7 +321,7 @@ def has_tensor(value: Any) -> bool:
 def from_fake(t: Tracer, node: fx.Node, result: Any) -> Value:
     """The value of a node: the tensor that is already known, where the operator returned one of its arguments."""
     if isinstance(result, torch.Tensor):
-        if not isinstance(result, FakeTensor):
+        if not isinstance(result, FakeTensor) and not torch._C._functorch.is_functorch_wrapped_tensor(result):
             unsupported(reasons.TENSOR_SUBCLASS, type(result).__name__)
         if result.layout is not torch.strided:
             unsupported(reasons.SPARSE, str(result.layout))

@@ -1,0 +1,158 @@
+"""torch.func in traced code, and torch's settings. The Python of a transform is evaluated like any other; what it calls
+of C++ is called now, on fake tensors, and is a node of the graph.
+
+Stock counterpart: variables/higher_order_ops.py and variables/ctx_manager.py.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch._functorch import eager_transforms, predispatch
+
+from explorer.capture.rules import CALLS, Rule, each, existing, positional
+from explorer.capture.values.base import Value
+from explorer.capture.values.constant import Constant
+from explorer.capture.values.tensor import graph_call
+from explorer.ir.capture import Returned
+from explorer.ir.settings import SETTINGS, functorch, saved_hooks
+
+if TYPE_CHECKING:
+    from explorer.capture.tracer import Tracer
+
+forward_ad: Any = torch.autograd.forward_ad  # it carries no types
+
+# -------------------------------------------------------------------------------------------------------------- levels
+
+_OPENING = (
+    functorch._grad_increment_nesting, predispatch._vmap_increment_nesting, predispatch._jvp_increment_nesting,
+    functorch._func_increment_nesting, predispatch._enter_dual_level,
+)  # fmt: skip
+_CLOSING = (
+    functorch._grad_decrement_nesting, predispatch._vmap_decrement_nesting, predispatch._jvp_decrement_nesting,
+    functorch._func_decrement_nesting, predispatch._exit_dual_level,
+)  # fmt: skip
+_OPERATIONS = (
+    functorch._wrap_for_grad, predispatch._unwrap_for_grad, predispatch._add_batch_dim, predispatch._remove_batch_dim,
+    predispatch._make_dual, predispatch._unpack_dual, functorch._unwrap_batched, functorch.unwrap_if_dead,
+    functorch.get_unwrapped, functorch.is_batchedtensor, functorch.is_gradtrackingtensor,
+    functorch.is_functorch_wrapped_tensor, functorch.is_functionaltensor, functorch.maybe_get_level,
+    functorch.maybe_get_bdim, functorch._wrap_functional_tensor, functorch._unwrap_functional_tensor,
+    functorch._assert_wrapped_functional, functorch._propagate_functional_input_mutation,
+    functorch.reshape_dim_into, functorch.reshape_dim_outof, eager_transforms._autograd_grad,
+)  # fmt: skip
+
+
+@each(*_OPENING, *_CLOSING)
+def _level(function: Any) -> Rule:
+    change = 1 if function in _OPENING else -1
+
+    def nest(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        """A level of a transform begins or ends."""
+        plain, named = tuple(map(t.constant_of, args)), {k: t.constant_of(v) for k, v in kwargs.items()}
+        found = t.tape.call("call_function", function, plain, named, plain, named)
+        t.tape.add("call_function", function, plain, named, found)
+        t.ambient.levels += change
+        return t.from_python(found)
+
+    return nest
+
+
+@each(*_OPERATIONS)
+def _operation(function: Any) -> Rule:
+    def call(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        """An operation on tensors of a level."""
+        return graph_call(t, "call_function", function, args, kwargs)
+
+    return call
+
+
+@each(functorch.current_level, functorch.maybe_current_level, functorch.get_dynamic_layer_stack_depth)
+def _depth(function: Any) -> Rule:
+    def ask(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        """How deep the levels are: none is open at entry."""
+        return t.from_python(function())
+
+    return ask
+
+
+@positional(*existing(torch._C, "_are_functorch_transforms_active"))
+def _are_active(t: Tracer) -> Value:
+    """Whether a level is open: none is at entry."""
+    return Constant(functorch.maybe_current_level() is not None)
+
+
+@positional(predispatch.lazy_load_decompositions, forward_ad._maybe_load_decompositions)
+def _load(t: Tracer) -> Value:
+    """Loaded now, once for the process."""
+    predispatch.lazy_load_decompositions()
+    forward_ad._maybe_load_decompositions()
+    return Constant(None)
+
+
+# ------------------------------------------------------------------------------------------------------------ settings
+
+
+def _make(t: Tracer, name: str, key: tuple[Any, ...], value: tuple[Any, ...]) -> Value:
+    """Set for the rest of the trace. What it is at entry is guarded: the graph ends with that."""
+    for getter in SETTINGS[name].getters:
+        _ask(t, name, key, getter)
+    t.ambient.set(name, key, value)
+    return Constant(None)
+
+
+def _ask(t: Tracer, name: str, key: tuple[Any, ...], getter: Any) -> Value:
+    """A part of what a setting is: guarded where this trace did not set it and the global state's guard has it not."""
+    if SETTINGS[name].guarded or (name, key) in t.ambient.before or key:
+        return t.from_python(getter(*key))
+    return t.wrap(Returned(t.known_source(getter), "__call__"), getter())
+
+
+def _setter(name: str) -> Rule:
+    count = len(SETTINGS[name].keys[0])
+
+    def set(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        """A setting."""
+        given = tuple(map(t.constant_of, (*args, *kwargs.values())))
+        return _make(t, name, given[:count], given[count:])
+
+    return set
+
+
+def _getter(name: str, getter: Any) -> Rule:
+    def get(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        """What a setting is."""
+        return _ask(t, name, tuple(map(t.constant_of, (*args, *kwargs.values()))), getter)
+
+    return get
+
+
+for _name, _setting in SETTINGS.items():
+    CALLS.rule(_setting.write)(_setter(_name))
+    for _part in _setting.getters:
+        CALLS.rule(_part)(_getter(_name, _part))
+
+
+@positional(torch._C._set_deterministic_algorithms)
+def _set_deterministic(t: Tracer, mode: Value, *, warn_only: Value = Constant(False)) -> Value:
+    """torch.use_deterministic_algorithms(...)."""
+    return _make(t, "deterministic", (), (t.constant_of(mode), t.constant_of(warn_only)))
+
+
+@positional(torch.set_anomaly_enabled)
+def _set_anomaly(t: Tracer, mode: Value, check_nan: Value = Constant(True)) -> Value:
+    """torch.autograd.set_detect_anomaly(...)."""
+    return _make(t, "anomaly", (), (t.constant_of(mode), t.constant_of(check_nan)))
+
+
+@positional(saved_hooks._saved_tensors_hooks_disable)
+def _disable_hooks(t: Tracer, message: Value, *fail_if_non_empty: Value) -> Value:
+    """torch.autograd.graph.disable_saved_tensors_hooks(...)."""
+    return _make(t, "saved tensors hooks", (), (t.constant_of(message),))
+
+
+@positional(saved_hooks._saved_tensors_hooks_enable)
+def _enable_hooks(t: Tracer) -> Value:
+    """The end of it."""
+    return _make(t, "saved tensors hooks", (), (None,))

@@ -1,0 +1,140 @@
+"""Torch's settings for this thread or process: how each is read and set, and how a trace leaves them as they were.
+
+Traced code sets them for real, and by nodes of the graph, so that operators meet them then and whenever the graph runs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.autograd import forward_ad
+
+functorch: Any = torch._C._functorch
+saved_hooks: Any = torch._C._autograd
+
+
+@dataclass(frozen=True)
+class Setting:
+    """`write(*key, *value)` sets it; each of `getters`, given a key, is a part of its value. `keys` are all there are.
+
+    `guarded`: whether the guard on torch's global state, which every compile has, covers it.
+    """
+
+    write: Callable[..., Any]
+    getters: tuple[Callable[..., Any], ...]
+    keys: tuple[tuple[Any, ...], ...] = ((),)
+    guarded: bool = False
+
+    def read(self, *key: Any) -> tuple[Any, ...]:
+        return tuple(getter(*key) for getter in self.getters)
+
+
+def set_saved_tensors_hooks(disabled: str | None) -> None:
+    """Forbid hooks on saved tensors, with this message, or allow them."""
+    if disabled is None:
+        saved_hooks._saved_tensors_hooks_enable()
+    else:
+        saved_hooks._saved_tensors_hooks_disable(disabled)
+
+
+def set_deterministic(mode: bool, warn_only: bool) -> None:
+    torch._C._set_deterministic_algorithms(mode, warn_only=warn_only)
+
+
+def set_anomaly(enabled: bool, check_nan: bool) -> None:
+    torch.set_anomaly_enabled(enabled, check_nan)
+
+
+_DEVICES = (("cpu",), ("cuda",))
+_C: Any = torch._C
+_PAIRS = (
+    ("_set_fwd_grad_enabled", "_is_fwd_grad_enabled"),
+    ("_set_multithreading_enabled", "_is_multithreading_enabled"),
+    ("_set_view_replay_enabled", "_is_view_replay_enabled"),
+    ("_set_sdp_use_flash", "_get_flash_sdp_enabled"),
+    ("_set_sdp_use_mem_efficient", "_get_mem_efficient_sdp_enabled"),
+    ("_set_sdp_use_math", "_get_math_sdp_enabled"),
+    ("_set_sdp_use_cudnn", "_get_cudnn_sdp_enabled"),
+    ("_set_sdp_use_overrideable", "_get_overrideable_sdp_enabled"),
+    ("_set_sdp_use_fa3", "_get_fa3_sdp_enabled"),
+    ("_set_sdp_priority_order", "_get_sdp_priority_order"),
+    ("_set_math_sdp_allow_fp16_bf16_reduction", "_get_math_sdp_allow_fp16_bf16_reduction"),
+    ("_set_cudnn_enabled", "_get_cudnn_enabled"),
+    ("_set_cudnn_benchmark", "_get_cudnn_benchmark"),
+    ("_set_cudnn_deterministic", "_get_cudnn_deterministic"),
+    ("_set_cudnn_allow_tf32", "_get_cudnn_allow_tf32"),
+    ("_set_mkldnn_enabled", "_get_mkldnn_enabled"),
+    ("_set_mkldnn_deterministic", "_get_mkldnn_deterministic"),
+    ("_set_nnpack_enabled", "_get_nnpack_enabled"),
+    ("_set_float32_matmul_precision", "_get_float32_matmul_precision"),
+    ("_set_deterministic_fill_uninitialized_memory", "_get_deterministic_fill_uninitialized_memory"),
+    ("_set_warnAlways", "_get_warnAlways"),
+)  # fmt: skip
+
+SETTINGS: Mapping[str, Setting] = {
+    "grad mode": Setting(_C._set_grad_enabled, (torch.is_grad_enabled,), guarded=True),
+    "default dtype": Setting(_C._set_default_dtype, (torch.get_default_dtype,), guarded=True),
+    "deterministic": Setting(
+        set_deterministic,
+        (_C._get_deterministic_algorithms, _C._get_deterministic_algorithms_warn_only),
+        guarded=True,
+    ),
+    "autocast": Setting(torch.set_autocast_enabled, (torch.is_autocast_enabled,), _DEVICES, guarded=True),
+    "autocast dtype": Setting(torch.set_autocast_dtype, (torch.get_autocast_dtype,), _DEVICES, guarded=True),
+    "autocast cache": Setting(torch.set_autocast_cache_enabled, (torch.is_autocast_cache_enabled,), guarded=True),
+    "anomaly": Setting(set_anomaly, (torch.is_anomaly_enabled, torch.is_anomaly_check_nan_enabled)),
+    "saved tensors hooks": Setting(
+        set_saved_tensors_hooks, (saved_hooks._saved_tensors_hooks_get_disabled_error_message,)
+    ),
+    "requires_grad in transforms": Setting(
+        functorch.set_inplace_requires_grad_allowed, (functorch.get_inplace_requires_grad_allowed,)
+    ),
+    "single level functions": Setting(
+        functorch.set_single_level_autograd_function_allowed, (functorch.get_single_level_autograd_function_allowed,)
+    ),
+} | {
+    write.removeprefix("_set_").replace("_", " "): Setting(getattr(_C, write), (getattr(_C, read),))
+    for write, read in _PAIRS
+    if hasattr(_C, write) and hasattr(_C, read)
+}  # fmt: skip
+
+
+@contextlib.contextmanager
+def kept() -> Iterator[None]:
+    """Put back on exit what a trace switches: the settings, autocast's casts, blocks and levels that it left open."""
+    before = [(setting, key, setting.read(*key)) for setting in SETTINGS.values() for key in setting.keys]
+    nesting, depth = autocast_nesting(), functorch.get_dynamic_layer_stack_depth()
+    is_dual = forward_ad._current_level >= 0
+    try:
+        yield
+    finally:
+        if not is_dual:
+            _close_dual_level()
+        functorch.pop_dynamic_layer_stack_and_undo_to_depth(depth)
+        torch.clear_autocast_cache()
+        for setting, key, value in before:
+            if setting.read(*key) != value:
+                setting.write(*key, *value)
+        for _ in range(autocast_nesting() - nesting):
+            torch.autocast_decrement_nesting()
+        for _ in range(nesting - autocast_nesting()):
+            torch.autocast_increment_nesting()
+
+
+def _close_dual_level() -> None:
+    """Leave the level of forward-mode differentiation; there is one at most, and no telling whether it is open."""
+    try:
+        level = torch._C._enter_dual_level()
+    except RuntimeError:
+        level = 0
+    torch._C._exit_dual_level(level)
+
+
+def autocast_nesting() -> int:
+    """How many autocast blocks are open in this thread."""
+    torch.autocast_increment_nesting()
+    return torch.autocast_decrement_nesting()

@@ -1,0 +1,145 @@
+"""torch.func in compiled functions: one graph, and eager's values, gradients and errors, with and without training."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch._functorch import eager_transforms
+from torch.func import functional_call, grad, grad_and_value, hessian, jacfwd, jacrev, jvp, vjp, vmap
+from torch.utils._pytree import tree_leaves
+
+import explorer
+
+
+def energy(x):
+    return (x.sin() * x).sum()
+
+
+def with_no_grad_inside(x):
+    with torch.no_grad():
+        scale = x.sin()
+    return (scale * x).sum()
+
+
+def written(x):
+    y = x.clone()
+    y[0] = 1.0
+    return y.mul_(2)
+
+
+PROGRAMS = {
+    "grad": lambda x: grad(energy)(x),
+    "grad of grad": lambda x: grad(lambda y: grad(energy)(y).sum())(x),
+    "auxiliary": lambda x: grad_and_value(lambda y: (energy(y), y.cos()), has_aux=True)(x),
+    "argnums": lambda x: grad(lambda a, b: (a * b).sum(), argnums=(0, 1))(x, x.cos()),
+    "nested arguments": lambda x: grad(lambda d: (d["a"] * d["b"][0]).sum())({"a": x, "b": [x * 2]}),
+    "closure": lambda x: (lambda w: grad(lambda y: (y * w).sum())(x))(x.exp()),
+    "no_grad inside": lambda x: grad(with_no_grad_inside)(x),
+    "no_grad around": lambda x: torch.no_grad()(grad(energy))(x),
+    "random": lambda x: grad(lambda y: (y * torch.randn_like(y)).sum())(x),
+    "vjp": lambda x: vjp(torch.sin, x)[1](x),
+    "jvp": lambda x: jvp(lambda a, b: a * b, (x, x.cos()), (x, x)),
+    "jvp of jvp": lambda x: jvp(lambda y: jvp(torch.sin, (y,), (y,))[1], (x,), (x,)),
+    "vjp of jvp": lambda x: vjp(lambda y: jvp(torch.sin, (y,), (y,))[1], x)[1](x),
+    "jacrev": lambda x: jacrev(lambda y: (y.sin(), y.sum()))(x),
+    "jacrev in chunks": lambda x: jacrev(lambda y: y[0].sin(), chunk_size=2)(x),
+    "jacfwd": lambda x: jacfwd(torch.sin)(x),
+    "hessian": lambda x: hessian(energy)(x),
+    "jacrev of jacfwd": lambda x: jacrev(jacfwd(energy))(x),
+    "vmap": lambda x: vmap(lambda y: y.sum() * y)(x),
+    "dims": lambda x: vmap(lambda a, b: a * b.sum(), in_dims=(1, None), out_dims=-1)(x, x),
+    "vmap of vmap": lambda x: vmap(lambda a: vmap(lambda b: (a * b).sum())(x))(x),
+    "tree": lambda x: vmap(lambda d: {"o": (d["a"] + d["b"],)}, in_dims=({"a": 0, "b": None},))({"a": x, "b": x[0]}),
+    "chunks": lambda x: vmap(torch.sin, chunk_size=2)(x),
+    "different numbers": lambda x: vmap(lambda y: y + torch.randn_like(y), randomness="different")(x),
+    "same numbers": lambda x: vmap(lambda y: F.dropout(y, 0.5), randomness="same")(x),
+    "writes": lambda x: vmap(written)(x),
+    "shape": lambda x: vmap(lambda y: y.reshape(2, -1) * y.shape[0] + y.dim())(x),
+    "vmap of grad": lambda x: vmap(grad(energy))(x),
+    "vmap of jacfwd": lambda x: vmap(jacfwd(torch.sin))(x),
+    "grad of vmap": lambda x: grad(lambda z: vmap(energy)(z).sum())(x),
+}
+
+
+def same(function, *args, fullgraph=True):
+    """Run compiled and eagerly from the same random state; compare results and gradients of every leaf."""
+    leaves = [a for a in args if isinstance(a, torch.Tensor) and a.requires_grad]
+    leaves += [p for a in args if isinstance(a, nn.Module) for p in a.parameters()]
+    found = []
+    for run in (explorer.compile(function, fullgraph=fullgraph), function):
+        torch.manual_seed(0)
+        out = tree_leaves(run(*args))
+        for leaf in leaves:
+            leaf.grad = None
+        if differentiable := [o for o in out if o.requires_grad]:
+            sum(o.square().sum() for o in differentiable).backward()
+        found.append([*out, *(leaf.grad for leaf in leaves)])
+    for ours, eager in zip(*found, strict=True):
+        assert (ours is None) == (eager is None)
+        if ours is not None:
+            assert ours.requires_grad == eager.requires_grad
+            torch.testing.assert_close(ours, eager)
+
+
+@pytest.mark.parametrize("training", [False, True], ids=["inference", "training"])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_one_graph_like_eager(name, training):
+    same(PROGRAMS[name], torch.randn(3, 4, requires_grad=training))
+
+
+def per_sample(m, x, y):
+    weights = {k: v.detach() for k, v in m.named_parameters()}
+
+    def loss(weights, x, y):
+        return F.mse_loss(functional_call(m, weights, (x.unsqueeze(0),)), y.unsqueeze(0))
+
+    return vmap(grad(loss), in_dims=(None, 0, 0))(weights, x, y)
+
+
+def assigned(m, x):
+    m._parameters["weight"] = torch.ones(2, 4)
+    return m(x)
+
+
+MODULES = {
+    "per sample": per_sample,
+    "other weights": lambda m, x, y: functional_call(m, {"weight": torch.ones(2, 4)}, (x,)),
+    "its own again": lambda m, x, y: functional_call(m, {"bias": y[0]}, (x,)) + m(x),
+    "jacobian": lambda m, x, y: vmap(jacrev(m))(x),
+    "second derivative": lambda m, x, y: jvp(grad(lambda z: m(z).sin().sum()), (x,), (x,))[1],
+}
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_modules(name):
+    same(MODULES[name], nn.Linear(4, 2), torch.randn(5, 4), torch.randn(5, 2))
+
+
+def test_a_parameter_that_is_replaced_in_its_table_is_used():
+    module, x = nn.Linear(4, 2), torch.randn(3, 4)
+    torch.testing.assert_close(explorer.compile(assigned)(module, x), x.sum(1, keepdim=True) + module.bias)
+    assert module._parameters["weight"].equal(torch.ones(2, 4))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [lambda x: vmap(torch.rand_like)(x), lambda x: vmap(lambda y: y.item())(x), lambda x: vmap(torch.sin, 5)(x)],
+    ids=["random numbers", "item", "dimension"],
+)
+def test_errors_are_eagers_and_leave_no_level_open(function):
+    x = torch.randn(3)
+    with pytest.raises((RuntimeError, ValueError)) as eager:
+        function(x)
+    with pytest.raises(eager.type) as ours:
+        explorer.compile(function)(x)
+    assert str(ours.value) == str(eager.value)
+    assert torch._C._functorch.get_dynamic_layer_stack_depth() == 0 and eager_transforms.JVP_NESTING == 0
+
+
+def test_a_compiled_function_inside_a_transform_runs_eagerly():
+    compiled, x = explorer.compile(torch.sin), torch.randn(3)
+    for _ in range(2):
+        torch.testing.assert_close(vmap(compiled)(x), x.sin())
+        torch.testing.assert_close(grad(lambda y: compiled(y).sum())(x), x.cos())
+        torch.testing.assert_close(jvp(compiled, (x,), (x,))[1], x * x.cos())
+        torch.testing.assert_close(compiled(x), x.sin())
