@@ -9,7 +9,19 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from benchmarks import cold, correctness, gpu, methods, provenance, record_size, recording, speed, stock, viewer
+from benchmarks import (
+    cold,
+    correctness,
+    gpu,
+    methods,
+    operators,
+    provenance,
+    record_size,
+    recording,
+    speed,
+    stock,
+    viewer,
+)
 from benchmarks.report import Report, Selection
 from explorer.environment import describe
 
@@ -24,6 +36,7 @@ BENCHMARKS = {
     "stock": stock.run,
     "methods": methods.run,
     "viewer": viewer.run,
+    "operators": operators.run,
 }
 
 LOG_WIDTH = 150
@@ -33,13 +46,18 @@ LOG_WIDTH = 150
 @click.command()
 @click.argument("names", nargs=-1, type=click.Choice(list(BENCHMARKS)))
 @click.option("-k", "part", default="", help="Only programs whose name holds this.")
-def main(names: tuple[str, ...], part: str) -> None:
+@click.option("--minutes", type=float, help="How long a benchmark that draws its programs goes on.")
+@click.option("--seed", type=int, help="What it draws them from; by default the date.")
+@click.option("--ops", default="", help="Only these operators: their names, with commas between.")
+@click.option("--dtypes", default="", help="Only these dtypes, likewise.")
+def main(names: tuple[str, ...], part: str, minutes: float | None, seed: int | None, ops: str, dtypes: str) -> None:
     """Measure the project's figures; all of them where no NAME is given. Exits with 1 where one is missed.
 
     \b
     Examples:
       python -m benchmarks cold record_size
       python -m benchmarks speed -k softmax
+      python -m benchmarks operators --ops add,nn.functional.conv2d --dtypes float16 --minutes 5
     """
     console = Console(width=None if sys.stdout.isatty() else LOG_WIDTH)
     progress = Console(stderr=True)
@@ -47,7 +65,11 @@ def main(names: tuple[str, ...], part: str) -> None:
     missed = False
     for name in names or BENCHMARKS:
         with progress.status(name) as status:
-            report = BENCHMARKS[name](Selection(part, lambda at, name=name: status.update(f"{name}: {at}")))
+            chosen = Selection(
+                part, lambda at, name=name: status.update(f"{name}: {at}"), minutes, seed,
+                tuple(filter(None, ops.split(","))), tuple(filter(None, dtypes.split(","))),
+            )  # fmt: skip
+            report = BENCHMARKS[name](chosen)
         show(console, report)
         missed = missed or not all(aim.met for aim in report.aims)
     sys.exit(missed)

@@ -27,10 +27,18 @@ class Report:
 
 @dataclass(frozen=True)
 class Selection:
-    """Which programs of a benchmark to run: those whose name holds `part`; and whom to tell of each."""
+    """Which programs of a benchmark to run: those whose name holds `part`; and whom to tell of each.
+
+    Where programs are drawn: for how many minutes (None: all there are) and from which seed (None: the date's). `ops`,
+    `dtypes`: only these operators and dtypes, where any are named.
+    """
 
     part: str = ""
     tell: Callable[[str], None] = print
+    minutes: float | None = None
+    seed: int | None = None
+    ops: tuple[str, ...] = ()
+    dtypes: tuple[str, ...] = ()
 
     def of(self, name: str) -> bool:
         if self.part not in name:

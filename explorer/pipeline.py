@@ -120,7 +120,7 @@ def native(graph: Graph) -> Target:
 def _run_eagerly(given: tuple[Graph, Why | None]) -> Compiled:
     graph, why = given
     said = f"runs eagerly: {why} [{why.code}]" if why else "runs eagerly, as asked"
-    return Compiled(graph.name, graph.module(), (), Text((Line(said),)), why)
+    return Compiled(graph.name, graph.module().forward, (), Text((Line(said),)), why)
 
 
 def _hand_over(given: tuple[Graph, Callable[..., Any]]) -> Compiled:

@@ -97,7 +97,7 @@ def place(
                 returned[i] = rebuilt(lives[i], inputs[index], FromInput(index), grad_off)
         elif new := [i for i in members if results[i].requires_grad and results[i].grad_fn is None]:
             raise Unsupported(Why(NEW_LEAF, f"result {new[0]}"))
-        elif len(members) == 1:
+        elif len(members) == 1 and not results[members[0]].is_neg():  # the bit is in no memory
             (i,) = members
             returned[i] = output(Result(i), lives[i].node, lives[i].seen)
         else:

@@ -23,6 +23,12 @@ ALIASED_MUTATION = reason(
     "Writing one input changes the other as well; compiled code would read the old value of the other.",
     "Pass a clone, or pass the base tensor once and take views of it inside.",
 )
+OUT_DTYPE = reason(
+    "autograd.out_dtype",
+    "out= of another dtype than the result's",
+    "Some operators cast into such a tensor and others raise an error, which only the operator itself knows.",
+    "Give out= the dtype of the result.",
+)
 OVERLAPPING_WRITE = reason(
     "autograd.overlapping_write",
     "an expanded tensor is written",
@@ -34,6 +40,12 @@ STORAGE_CHANGED = reason(
     "an input's storage is replaced or resized",
     "set_() and resize_() on an input change which memory it owns; that cannot be replayed on the caller's tensor.",
     "Return the new tensor instead of changing the input's storage.",
+)
+RESIZED = reason(
+    "autograd.resized",
+    "out= that is resized to strides of its own",
+    "Capture gives a resized tensor contiguous strides; the operator may lay it out as its inputs are.",
+    "Give out= the shape of the result.",
 )
 RESTRIDED_ALIAS = reason(
     "autograd.restrided_alias",
@@ -76,6 +88,12 @@ MUTABLE_OPERATOR = reason(
     "an operator writes its arguments and has no functional form",
     "The trace replaces in-place operators by functional ones; this operator has no such form.",
     "Register a functional variant of the operator, or keep it outside the compiled function.",
+)
+LAZY_BIT = reason(
+    "autograd.lazy_bit",
+    "an input with the conjugate or negative bit",
+    "The sign is a bit of the tensor and not in its memory, which is what generated code reads.",
+    "Pass x.resolve_conj() or x.resolve_neg().",
 )
 TENSOR_KIND = reason(
     "autograd.tensor_kind",

@@ -22,16 +22,20 @@ class Writing:
         self._inside = [m.index for m in signature.mutations if m.how == "inside"]
         self._after = [(m.index, m.output) for m in signature.mutations if m.output is not None]
         self._restrides = [
-            (r.index, r.seen, len(r.size), evaluator((*r.size, *r.stride, r.offset), signature.symbols))
+            (r, len(r.size), evaluator((*r.size, *r.stride, r.offset), signature.symbols))
             for r in signature.restrides
         ]
 
     def __call__(self, inputs: Values, values: Values) -> None:
         """`values` are the forward outputs. Generated code writes through pointers: version counters follow here."""
-        numbers = [(index, seen, rank, sizes(inputs)) for index, seen, rank, sizes in self._restrides]
-        for index, seen, rank, facts in numbers:
-            with torch.set_grad_enabled(seen and torch.is_grad_enabled()):
-                inputs[index].as_strided_(facts[:rank], facts[rank : 2 * rank], facts[-1])
+        numbers = [(restride, rank, sizes(inputs)) for restride, rank, sizes in self._restrides]
+        for restride, rank, facts in numbers:
+            target, size, stride, offset = inputs[restride.index], facts[:rank], facts[rank : 2 * rank], facts[-1]
+            with torch.set_grad_enabled(restride.seen and torch.is_grad_enabled()):
+                if restride.resized:
+                    target.resize_(size)
+                    offset = target.storage_offset()
+                target.as_strided_(size, stride, offset)
         for index, output in self._after:
             with torch.set_grad_enabled(values[output].requires_grad):
                 inputs[index].copy_(values[output])

@@ -18,7 +18,7 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from explorer.autograd.decomps import Decomposition, decompositions, reference_of_prim
-from explorer.autograd.reasons import MUTABLE_OPERATOR
+from explorer.autograd.reasons import MUTABLE_OPERATOR, TENSOR_KIND
 from explorer.autograd.sizes import SizeNodes, Symbolic
 from explorer.core.origin import origin, origins
 from explorer.core.reasons import Unsupported, Why
@@ -35,6 +35,7 @@ METADATA = frozenset(
     }
 )  # fmt: skip
 """Questions about a tensor that come through dispatch where its sizes are symbols; no operators."""
+QUANTIZED = frozenset({torch.qint8, torch.quint8, torch.qint32, torch.quint4x2, torch.quint2x4})
 VIEWS_WITHOUT_ALIAS = frozenset(
     {aten._unsafe_view.default, aten.unsafe_split.Tensor, aten.unsafe_split_with_sizes.default}
 )
@@ -136,6 +137,8 @@ class Tape(TorchDispatchMode):
         tensors = [v for v in result if isinstance(v, torch.Tensor)] if many else [result]
         if result is not None and not any(isinstance(v, torch.Tensor) for v in tensors):
             return result
+        if strange := [v for v in tensors if isinstance(v, torch.Tensor) and not is_plain(v)]:
+            raise Unsupported(Why(TENSOR_KIND, f"{func} makes {strange[0].dtype}, {strange[0].layout}"))
         if not many and id(result) in self._nodes:
             return result
         name = func._overloadpacket.__name__.lstrip("_")
@@ -180,6 +183,11 @@ class Tape(TorchDispatchMode):
 def storage_of(value: torch.Tensor) -> int:
     """The identity of the memory that `value` lies in."""
     return value.untyped_storage()._cdata
+
+
+def is_plain(value: torch.Tensor) -> bool:
+    """Whether the tensor is strided memory that holds its elements as they are."""
+    return value.layout is torch.strided and value.dtype not in QUANTIZED
 
 
 @functools.cache

@@ -16,6 +16,7 @@ from torch import Tensor, fx
 from torch._dispatch.python import enable_python_dispatcher
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensor
 from torch.utils._python_dispatch import _disable_current_modes
+from torch.utils._pytree import tree_leaves
 
 from explorer.autograd import aliases
 from explorer.autograd.aliases import Live, overlap, place
@@ -28,14 +29,17 @@ from explorer.autograd.reasons import (
     CONSTANT_MUTATION,
     DATA_DEPENDENT,
     HIGHER_ORDER,
+    LAZY_BIT,
+    OUT_DTYPE,
     OVERLAPPING_WRITE,
     REQUIRES_GRAD_CHANGED,
+    RESIZED,
     STORAGE_CHANGED,
     TENSOR_KIND,
     TRACE_FAILED,
 )
 from explorer.autograd.sizes import SizeNodes, Symbolic, expression, places
-from explorer.autograd.tape import Tape
+from explorer.autograd.tape import Tape, is_plain
 from explorer.core.origin import origin, synthetic
 from explorer.core.reasons import Unsupported, Why
 from explorer.ir.graph import Graph, NodeInfo, info
@@ -78,8 +82,10 @@ def refuse(captured: Graph) -> None:
         if isinstance(node.target, torch._ops.HigherOrderOperator) or node.op == "call_module":
             raise Unsupported(Why(HIGHER_ORDER, str(node.target)))
         if node.op == "placeholder" and isinstance(value := info(node).value, Tensor):
-            if type(value) is not FakeTensor or value.layout is not torch.strided or value.is_quantized:
+            if type(value) is not FakeTensor or not is_plain(value):
                 raise Unsupported(Why(TENSOR_KIND, f"{node.name} is a {type(value).__name__}, {value.layout}"))
+            if value.is_neg() or value.is_conj():
+                raise Unsupported(Why(LAZY_BIT, node.name))
 
 
 class Tracer:
@@ -179,7 +185,9 @@ class Tracer:
 
     def run(self, node: fx.Node) -> Any:
         args, kwargs = fx.map_arg((node.args, node.kwargs), self.values.__getitem__)
-        repeating = [(value, value._version) for value in args if isinstance(value, Tensor) and repeats_memory(value)]
+        if kwargs.get("out") is not None:
+            self.check_out(node)
+        before = [(value, value._version, value.shape) for value in args if isinstance(value, Tensor)]
         try:
             if node.op == "call_method":
                 result = getattr(args[0], node.target)(*args[1:], **kwargs)  # type: ignore[arg-type]
@@ -191,8 +199,11 @@ class Tracer:
             raise Unsupported(Why(DATA_DEPENDENT, f"{node.name}: {error}")) from error
         except Exception as error:  # whatever the operators raise, eager raises for the user
             raise Unsupported(Why(TRACE_FAILED, f"{node.name}: {type(error).__name__}: {error}")) from error
-        if any(value._version != before for value, before in repeating):
-            raise Unsupported(Why(OVERLAPPING_WRITE, node.name))
+        for value, size in [(value, size) for value, version, size in before if value._version != version]:
+            if repeats_memory(value):
+                raise Unsupported(Why(OVERLAPPING_WRITE, node.name))
+            if value.shape != size and not torch._functionalize_has_metadata_mutation(value):
+                raise Unsupported(Why(TRACE_FAILED, f"{node.name}: the result is larger than {list(size)}"))
         if isinstance(result, torch.autocast):
             self.autocasts.append(result)
         elif args and isinstance(args[0], torch.autocast):
@@ -200,6 +211,19 @@ class Tracer:
         if torch.is_grad_enabled():
             self.attribution.attribute(tensors_with_bases((result, args, kwargs)))
         return result
+
+    def check_out(self, node: fx.Node) -> None:
+        """Raise Unsupported for `out=` of another dtype than the result's: some operators cast, others raise."""
+        args, named = fx.map_arg((node.args, node.kwargs), lambda given: info(given).value)
+        kwargs = {name: value for name, value in named.items() if name != "out"}
+        with _disable_current_modes(), self.captured.fake_mode, not_functional():
+            try:
+                result = node.target(*args, **kwargs)  # type: ignore[operator]
+            except Exception as error:
+                raise Unsupported(Why(TRACE_FAILED, f"{node.name}: {type(error).__name__}: {error}")) from error
+        for given, made in zip(tree_leaves(named["out"]), tree_leaves(result), strict=False):
+            if given.dtype != made.dtype:
+                raise Unsupported(Why(OUT_DTYPE, f"{node.name}: {made.dtype} into {given.dtype}"))
 
     def constant(self, node: fx.Node) -> Any:
         value: Any = self.captured.constants[str(node.target)]
@@ -224,7 +248,11 @@ class Tracer:
                 inputs[index] = self.live(value)
         self.check_constants()
         self.check_inputs(inputs)
-        restrides = tuple(self.restride(i) for i in inputs if self.is_restrided(i))
+        restrides = tuple(
+            self.restride(i, value if self.is_restrided(i) else info(inputs[i].node).value)
+            for i, value in self.inputs.items()
+            if self.is_restrided(i) or self.is_resized(i, inputs[i].node)
+        )
         restrided = frozenset(restride.index for restride in restrides)
         written = [i for i, value in inputs.items() if aliases.root(value.node) is not self.placeholders[i]]
         self.check_overlap(written)
@@ -287,10 +315,16 @@ class Tracer:
     def is_restrided(self, index: int) -> bool:
         return bool(torch._functionalize_has_metadata_mutation(self.inputs[index]))
 
-    def restride(self, index: int) -> Restride:
-        value = self.inputs[index]
+    def is_resized(self, index: int, node: fx.Node) -> bool:
+        """Whether an operator gave this input, its `out=`, another shape and the memory for it."""
+        return bool(info(node).value.shape != info(self.placeholders[index]).value.shape)
+
+    def restride(self, index: int, value: Tensor) -> Restride:
         size, stride = tuple(map(expression, value.shape)), tuple(map(expression, value.stride()))
-        return Restride(index, size, stride, expression(value.storage_offset()), self.autograd_saw(index))
+        offset, resized = expression(value.storage_offset()), not self.is_restrided(index)
+        if resized and not value.is_contiguous():
+            raise Unsupported(Why(RESIZED, f"{self.placeholders[index].name} gets strides {list(value.stride())}"))
+        return Restride(index, size, stride, offset, self.autograd_saw(index), resized)
 
     def as_captured(self, what: GraphOutput, node: fx.Node) -> fx.Node:
         """`node` in the strides that capture saw for this result, which a decomposition may not have kept."""

@@ -193,7 +193,8 @@ class Mutation:
 class Restride:
     """Input `index` changes its size or strides in place (`t_`, `unsqueeze_`); numbers or sympy expressions.
 
-    `seen` says whether autograd records the change.
+    `seen` says whether autograd records the change, `resized` whether its memory grows or shrinks (`out=` of another
+    shape).
     """
 
     index: int
@@ -201,6 +202,7 @@ class Restride:
     stride: tuple[Any, ...]
     offset: Any
     seen: bool
+    resized: bool = False
 
     def __str__(self) -> str:
         return f"input {self.index} becomes size {self.size} strides {self.stride}"

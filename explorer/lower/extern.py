@@ -6,6 +6,7 @@ Inductor: ir.py (ExternKernelOut, ExternKernelAlloc, FallbackKernel) and kernel/
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import sympy
@@ -16,8 +17,9 @@ from explorer.core.reasons import Unsupported, Why
 from explorer.ir.loops import Buffer, Layout
 from explorer.lower import reasons
 from explorer.lower.builder import Lowering, shape
-from explorer.lower.indexing import strides
+from explorer.lower.indexing import ZERO, certainly, integer, integers, strides
 from explorer.lower.tensors import Tensor
+from explorer.lower.view import last
 
 aten = torch.ops.aten
 
@@ -71,6 +73,8 @@ def library(
     """Call `target` as it is. The arguments have eager's strides, but for products, which take any."""
     on_device = isinstance(out, torch.Tensor) and out.device == lower.device
     into = on_device and (target in PRODUCTS or target == aten.cat.default)
+    if any(parameter.name == "storage_offset" for parameter in target._schema.arguments):
+        args, kwargs = _in_own_storage(lower, target, args, kwargs)
     exact = target not in PRODUCTS
     given = tuple(_argument(lower, arg, exact) for arg in args)
     named = tuple((name, _argument(lower, arg, exact)) for name, arg in kwargs.items())
@@ -86,6 +90,30 @@ def library(
         value if buffer is None else lower.stored(buffer) for buffer, value in zip(buffers, results, strict=True)
     )
     return made if many else made[0]
+
+
+def _in_own_storage(
+    lower: Lowering, target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> tuple[list[Any], dict[str, Any]]:
+    """The arguments of an operator that counts positions from the start of the storage: with a copy of its tensor that
+    has a storage of its own, since a buffer may lie anywhere in a pool. Raises Unsupported where the operator may reach
+    past the tensor's own elements."""
+    named = {parameter.name: value for parameter, value in zip(target._schema.arguments, args, strict=False)}
+    given = {**named, **kwargs}
+    x = given["self"]
+    view = lower.memory(x, reasons.LIBRARY_ARGUMENT, exact=True)
+    start = view.layout.offset + lower.starts.get(lower.root(view.buffer), ZERO)
+    offset = ZERO if given.get("storage_offset") is None else integer(given["storage_offset"]) - start
+    layout = Layout(x.dtype, x.device, x.size, view.layout.stride)
+    reached = replace(layout, size=integers(given["size"]), stride=integers(given["stride"]), offset=offset)
+    inside = certainly(offset) and certainly(sympy.expand(x.numel - 1 - last(reached)))
+    if not inside or lower.dense(x.size, layout.stride) != layout.stride:
+        raise Unsupported(Why(reasons.PAST_ELEMENTS, f"{target} from element {offset} of {x.numel}"))
+    why = Why(reasons.LIBRARY_ARGUMENT, "a storage of its own")
+    made = Buffer(lower.name("buf"), layout, "extern", origins(), None, why)
+    lower.extern(aten.clone.default, (view,), (), (made,), why, returns_tuple=False)
+    given |= {"self": lower.stored(made), "storage_offset": offset}
+    return [given[name] for name in named], {name: value for name, value in given.items() if name not in named}
 
 
 def _argument(lower: Lowering, value: Any, exact: bool) -> Any:

@@ -177,8 +177,10 @@ def div(lower: Lowering, out: torch.Tensor, x: Operand, y: Operand, rounding_mod
 
 
 @LOWERINGS.rule(aten.pow.Tensor_Scalar)
-def pow_scalar(lower: Lowering, out: torch.Tensor, x: Tensor, exponent: Operand) -> Tensor:
-    """x ** exponent; small fixed exponents as ATen computes them."""
+def pow_scalar(lower: Lowering, out: torch.Tensor, x: Tensor, exponent: Operand) -> Tensor | None:
+    """x ** exponent; small fixed exponents as ATen computes them. Of integers it raises for a negative one."""
+    if not out.dtype.is_floating_point and not (isinstance(exponent, int) and exponent >= 0):
+        return None
 
     def operation(a: Expr) -> Expr:
         if isinstance(exponent, (int, float)) and not isinstance(exponent, bool):

@@ -179,3 +179,11 @@ UNKNOWN_CALL = reason(
     "Lowering knows calls of operators on tensors; this is a higher-order operator or a Python function.",
     "",
 )
+
+PAST_ELEMENTS = reason(
+    "lower.past_elements",
+    "An operator may reach past the elements of its tensor",
+    "as_strided and its relatives address the whole storage that a tensor lies in; a compiled intermediate has its own "
+    "elements only.",
+    "Use narrow, expand, unfold or indexing in place of as_strided.",
+)

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import sympy
 import torch
 
-from explorer.ir.loops import Expr, Layout, Size, View
+from explorer.core.reasons import Unsupported, Why
+from explorer.ir.loops import Expr, Layout, Size, View, apply
 from explorer.lower import reasons
 from explorer.lower.builder import Lowering, shape
-from explorer.lower.indexing import ONE, ZERO, Point, contiguous, equal, integer, integers
+from explorer.lower.indexing import ONE, ZERO, Point, certainly, contiguous, equal, integer, integers
 from explorer.lower.policy import settle_broadcast
 from explorer.lower.table import LOWERINGS, VIEWS
 from explorer.lower.tensors import Tensor
@@ -58,6 +60,14 @@ def t(lower: Lowering, out: torch.Tensor, x: Tensor) -> Tensor:
 def alias(lower: Lowering, out: torch.Tensor, x: Tensor) -> Tensor:
     """The tensor itself."""
     return moved(lower, x, x.size, range(len(x.size)))
+
+
+@VIEWS.rule(aten._neg_view.default)
+def negative(lower: Lowering, out: torch.Tensor, x: Tensor) -> Tensor:
+    """The tensor with the other sign: torch keeps the sign as a bit, here it is computed."""
+    made = lower.view(x, x.size, lambda point: point, None)
+    made.element = lambda point: apply("neg", x.at(point))
+    return made
 
 
 @VIEWS.rule(aten.expand.default)
@@ -238,16 +248,26 @@ def _aligned(run: list[tuple[Size, Size]], size: Point) -> list[Size] | None:
     return strides if not remaining else None
 
 
+def last(layout: Layout) -> Size:
+    """The position of the last element in memory."""
+    if ZERO in layout.size:
+        return layout.offset - 1
+    return layout.offset + sum((n - 1) * step for n, step in zip(layout.size, layout.stride, strict=True))
+
+
 @VIEWS.rule(aten.as_strided.default)
 def as_strided(
     lower: Lowering, out: torch.Tensor, x: Tensor, size: Any, stride: Any, storage_offset: Any = None
 ) -> Tensor:
-    """Any strides over the memory of what `x` is a view of."""
+    """Any strides over the memory of what `x` is a view of. Raises Unsupported where they may leave its elements."""
     place = lower.memory(x, reasons.LIBRARY_ARGUMENT, exact=True)
     start = place.layout.offset
     if storage_offset is not None:
         start = integer(storage_offset) - lower.starts.get(lower.root(place.buffer), ZERO)
     made = Layout(x.dtype, x.device, shape(out), integers(stride), start)
+    held = lower.buffers[place.buffer].layout
+    if not (certainly(start - held.offset) and certainly(sympy.expand(last(held) - last(made)))):
+        raise Unsupported(Why(reasons.PAST_ELEMENTS, f"{made} of {place.buffer}: {held}"))
     view = Tensor(x.dtype, x.device, made.size, x.element, base=x)
     view.put(View(place.buffer, made), lower.load)
     return view

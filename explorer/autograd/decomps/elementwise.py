@@ -46,10 +46,10 @@ def native_dropout(x: Tensor, p: float, train: bool | None) -> Any:
 @DECOMPOSITIONS.rule(aten.pow.Tensor_Scalar)
 def power(x: Tensor, exponent: Any) -> Any:
     """pow(x, 2) -> x * x, and so for 0.5, 3, -0.5, -1"""
-    if isinstance(exponent, (torch.SymInt, torch.SymFloat)) or not (x.is_floating_point() or exponent in (1, 2, 3)):
+    whole = not x.is_floating_point()
+    if type(exponent) not in ((int,) if whole else (int, float)) or whole and exponent not in (2, 3):
         return NotImplemented
-    if isinstance(exponent, float) and not x.is_floating_point():
-        return NotImplemented
+    x = to(x, torch.result_type(x, exponent))
     match exponent:
         case 2:
             return x * x

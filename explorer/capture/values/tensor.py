@@ -31,6 +31,7 @@ STORAGE = frozenset(
     "data_ptr untyped_storage storage _typed_storage set_ resize_ resize_as_ share_memory_ pin_memory is_shared "
     "apply_ map_ map2_ __dlpack__ __deepcopy__ __reduce_ex__ as_subclass _make_subclass to_sparse to_mkldnn".split()
 )
+QUANTIZES = ("quantize_per_", "_make_per_", "_empty_affine_quantized", "_empty_per_channel_affine_quantized")
 
 
 class TensorKey:
@@ -247,6 +248,8 @@ def to_graph(t: Tracer, value: Value) -> tuple[Any, Any]:
 
 def graph_call(t: Tracer, kind: str, target: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """Call a torch function or tensor method: a node, where a tensor comes of it or changes; else its plain result."""
+    if str(getattr(target, "__name__", target)).startswith(QUANTIZES):
+        unsupported(reasons.SPARSE, "a quantized tensor, which a fake tensor does not tell from a plain one")
     positional = [to_graph(t, a) for a in args]
     named = {k: to_graph(t, v) for k, v in t.ambient.placed(target, kwargs).items()}
     fx_args, fx_kwargs = tuple(p[0] for p in positional), {k: p[0] for k, p in named.items()}

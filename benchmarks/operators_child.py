@@ -1,0 +1,224 @@
+"""Operators beside eager in a process of its own: reads `{"op", "dtype", "seed", "samples", "variants"}` line by line,
+and prints a line of JSON for each sample, then an empty one."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._pytree import tree_leaves
+
+import explorer
+from benchmarks.operator_samples import Sample, samples
+from explorer.api import counters
+from explorer.check.accuracy import tensor_error
+
+SECONDS = 60
+"""That a sample may take, eager's two runs included."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """What came of a sample. `outcome`: "right"; "fallback", right and run eagerly, wholly or after a graph break;
+    "wrong"; "error", where eager raises none; "no error", where eager raises one; and not counted: "eager raises",
+    "not repeatable". `how`: where its ATen calls ran."""
+
+    variant: str
+    outcome: str
+    how: str = ""
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class Observed:
+    """What a call leaves: an exception, or values by name and which of them share memory."""
+
+    error: Exception | None
+    values: dict[str, Any]
+    sharing: frozenset[frozenset[str]]
+
+
+def trial(sample: Sample, values_matter: bool = True) -> Row:
+    eager, again = observe(sample.target, sample), observe(sample.target, sample)
+    if difference(again, eager, values_matter):
+        return Row(sample.variant, "not repeatable")
+    before = counters()
+    ours = observe(explorer.compile(calling(sample.target)), sample)
+    grown = {name: count - before.get(name, 0) for name, count in counters().items()}
+    how = where(grown)
+    if eager.error is not None:
+        if ours.error is None:
+            return Row(sample.variant, "no error", how, told(eager.error))
+        return Row(sample.variant, "eager raises", how)
+    if ours.error is not None:
+        return Row(sample.variant, "error", how, told(ours.error))
+    if parted := difference(ours, eager, values_matter, rough=sample.variant == "out= dtype"):
+        return Row(sample.variant, "wrong", how, parted)
+    broken = grown.get("breaks", 0) or grown.get("frames run eagerly", 0) or grown.get("calls: fallback", 0)
+    return Row(sample.variant, "fallback" if broken else "right", how)
+
+
+def calling(target: Callable[..., Any]) -> Callable[..., Any]:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return target(*args, **kwargs)
+
+    return call
+
+
+def told(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}".partition("\n")[0][:200]
+
+
+def where(grown: dict[str, int]) -> str:
+    """Where the calls of a compile run: in generated kernels, in the library, in both, or nowhere (views)."""
+    kernel, extern = grown.get("calls: kernel", 0), grown.get("calls: extern", 0)
+    return "mixed" if kernel and extern else "generated" if kernel else "library" if extern else "neither"
+
+
+def observe(call: Callable[..., Any], sample: Sample) -> Observed:
+    args, kwargs = sample.again()
+    torch.manual_seed(0)
+    values: dict[str, Any] = {}
+    try:
+        result = call(*args, **kwargs)
+        values |= {f"result {place}": leaf for place, leaf in enumerate(tree_leaves(result))}
+        values["result"] = type(result).__name__
+        inputs = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
+        values |= {f"input {place} afterwards": leaf for place, leaf in enumerate(inputs)}
+        if sample.differentiable:
+            values |= gradients(values, inputs)
+    except Exception as error:
+        return Observed(error, {}, frozenset())
+    return Observed(None, values, sharing(values))
+
+
+def gradients(values: dict[str, Any], inputs: list[Tensor]) -> dict[str, Any]:
+    """The gradients of the inputs, for gradients of the results drawn with one seed."""
+    heads = [value for name, value in values.items() if name.startswith("result ") and is_differentiable(value)]
+    wanted = [value for value in inputs if value.requires_grad and value.is_leaf]
+    if not heads or not wanted:
+        return {}
+    generator = torch.Generator().manual_seed(1)
+    flowing = [torch.randn(head.shape, dtype=head.dtype, generator=generator) for head in heads]
+    found = torch.autograd.grad(heads, wanted, flowing, allow_unused=True)
+    return {f"gradient {place}": value for place, value in enumerate(found)}
+
+
+def is_differentiable(value: Any) -> bool:
+    return isinstance(value, Tensor) and value.requires_grad
+
+
+def sharing(values: dict[str, Any]) -> frozenset[frozenset[str]]:
+    groups: dict[int, set[str]] = {}
+    for name, value in values.items():
+        if isinstance(value, Tensor) and not name.startswith("gradient") and value.numel():
+            groups.setdefault(value.untyped_storage().data_ptr(), set()).add(name)
+    return frozenset(frozenset(names) for names in groups.values() if len(names) > 1)
+
+
+def difference(ours: Observed, eager: Observed, values_matter: bool, rough: bool = False) -> str:
+    """How the one differs from the other; "" where it does not. `rough`: wide floats hold narrower ones."""
+    if ours.error is not None or eager.error is not None:
+        return "" if type(ours.error) is type(eager.error) else f"{ours.error!r} in place of {eager.error!r}"
+    if ours.values.keys() != eager.values.keys():
+        return f"{sorted(ours.values)} in place of {sorted(eager.values)}"
+    for name, expected in eager.values.items():
+        # The strides of a gradient follow those of the gradient that flows in, which a compiled backward fixes.
+        strides_matter = "gradient" not in name
+        parted = of_value(ours.values[name], expected, values_matter, strides_matter, rough)
+        if parted:
+            return f"{name}: {parted}"
+    if ours.sharing != eager.sharing:
+        return f"memory shared: {shown(ours.sharing)} in place of {shown(eager.sharing)}"
+    return ""
+
+
+def shown(groups: frozenset[frozenset[str]]) -> list[list[str]]:
+    return sorted(map(sorted, groups))
+
+
+ROUGH = {torch.float64: torch.float32, torch.complex128: torch.complex64}
+
+
+def of_value(a: Any, b: Any, values_matter: bool, strides_matter: bool, rough: bool) -> str:
+    if not isinstance(b, Tensor) or not isinstance(a, Tensor):
+        same = type(a) is type(b) and (a == b or a != a)
+        return "" if same else f"{a!r} in place of {b!r}"
+    for fact in ("dtype", "shape", "requires_grad", "device", "layout"):
+        mine, theirs = getattr(a, fact), getattr(b, fact)
+        if mine != theirs:
+            return f"{fact} {mine} in place of {theirs}"
+    if b.layout is not torch.strided:
+        a, b = a.to_dense(), b.to_dense()
+    if strides_matter and b.numel() and a.stride() != b.stride():
+        return f"strides {a.stride()} in place of {b.stride()}, shape {tuple(b.shape)}"
+    if a.is_neg() != b.is_neg() or a.is_conj() != b.is_conj():
+        return "conjugate or negative bit"
+    a, b = (each.detach().resolve_conj().resolve_neg() for each in (a, b))
+    if not values_matter:
+        return ""
+    if rough and b.dtype in ROUGH:
+        a, b = a.to(ROUGH[b.dtype]), b.to(ROUGH[b.dtype])
+    error, _, close = tensor_error(a, b)
+    return "" if close else f"off by {error:.2e}: {sample_of(a, b)}"
+
+
+def sample_of(a: Tensor, b: Tensor) -> str:
+    """The elements that differ most."""
+    wide = torch.complex128 if b.is_complex() else torch.float64
+    apart = torch.nan_to_num((a.to(wide) - b.to(wide)).abs(), nan=torch.inf)
+    apart = torch.where((a == b) | ((a != a) & (b != b)), torch.zeros_like(apart), apart).flatten()
+    place = int(apart.argmax())
+    return f"{a.flatten()[place].item()!r} in place of {b.flatten()[place].item()!r} at {place} of {tuple(b.shape)}"
+
+
+def rows(job: dict[str, Any]) -> Iterator[Row]:
+    chance = random.Random(f"{job['seed']} {job['op']} {job['dtype']}")
+    drawn = samples(job["op"], getattr(torch, job["dtype"]), chance, job["samples"], job["variants"])
+    while True:
+        signal.alarm(SECONDS)
+        try:
+            sample = next(drawn, None)
+        except ImportError as absent:
+            yield Row("none", "not installed", detail=str(absent))
+            return
+        except Exception as error:  # of torch's own sample
+            yield Row("none", "no sample", detail=told(error))
+            return
+        if sample is None:
+            return
+        try:
+            yield trial(sample, values_matter="empty" not in job["op"])
+        except TimeoutError:
+            yield Row(sample.variant, "too slow")
+        finally:
+            signal.alarm(0)
+
+
+def too_slow(*_: Any) -> None:
+    raise TimeoutError
+
+
+def main() -> None:
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    signal.signal(signal.SIGALRM, too_slow)
+    told = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what operators print is no row
+    for line in sys.stdin:
+        for row in rows(json.loads(line)):
+            print(json.dumps(asdict(row)), file=told, flush=True)
+        print(file=told, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,159 @@
+"""Operators beside eager: values, dtypes, strides, memory and gradients; a part of torch's list, another each day."""
+
+import datetime
+import itertools
+import random
+import time
+
+import pytest
+import torch
+from torch import nn
+
+import explorer
+from benchmarks.operator_samples import Sample
+from benchmarks.operators import COUNTED, jobs
+from benchmarks.operators_child import rows, trial
+from benchmarks.report import Selection
+from explorer.api import counters
+
+SECONDS = 10
+
+
+def right(target, *args, differentiable=False, **kwargs):
+    row = trial(Sample(target, args, kwargs, differentiable=differentiable))
+    assert row.outcome in ("right", "fallback", "eager raises"), row
+    return row
+
+
+def test_a_part_of_the_list():
+    seed = datetime.date.today().toordinal()
+    print(f"python -m benchmarks operators --seed {seed}")
+    ends = time.monotonic() + SECONDS
+    for job in jobs(seed, Selection()):
+        if time.monotonic() > ends:
+            break
+        for row in rows({**vars(job), "samples": 1, "variants": 1}):
+            assert row.outcome not in COUNTED[2:], (job, row)
+
+
+class Permute(nn.Module):
+    def __init__(self, *order):
+        super().__init__()
+        self.order = order
+
+    def forward(self, x):
+        return x.permute(self.order)
+
+
+NORMS = {
+    "layer": lambda: nn.LayerNorm(8),
+    "rms": lambda: nn.RMSNorm(8),
+    "linear": lambda: nn.Linear(8, 8),
+}
+POOLS = {
+    "average": lambda: nn.AdaptiveAvgPool2d(1),
+    "average 2": lambda: nn.AdaptiveAvgPool2d(2),
+    "largest": lambda: nn.AdaptiveMaxPool2d(1),
+    "window": lambda: nn.AvgPool2d(2),
+}
+
+
+@pytest.mark.parametrize("norm", NORMS)
+def test_gradients_of_a_norm_before_a_pool(norm):
+    chance = random.Random(f"{datetime.date.today()} {norm}")
+    for pool, size in itertools.product(POOLS, [(1, 2, 2), (2, 3, 2)]):
+        layers = [NORMS[norm](), Permute(0, 3, 1, 2), POOLS[pool](), nn.Flatten(1), nn.LazyLinear(3)]
+        if chance.random() < 0.5:
+            layers.insert(2, nn.BatchNorm2d(8) if size[0] > 1 else nn.GroupNorm(2, 8))
+        model = nn.Sequential(*layers).double()
+        x = torch.randn(*size, 8, dtype=torch.float64)
+        model(x)
+        expected = torch.autograd.grad(model(x).square().sum(), list(model.parameters()))
+        ours = torch.autograd.grad(explorer.compile(model)(x).square().sum(), list(model.parameters()))
+        for parameter, a, b in zip(model.named_parameters(), ours, expected, strict=True):
+            assert torch.allclose(a, b), (pool, size, layers, parameter[0])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.complex64])
+def test_strided_parts_of_intermediates(dtype):
+    def replaced(x):
+        return torch.as_strided_scatter(x * 2, x[0] + 1, (3,), (4,), 1)
+
+    def differentiated(x):
+        return (x.sin().as_strided((2, 3), (1, 4), 2) * x[0, :1]).sum()
+
+    x = torch.randn(3, 4, dtype=dtype)
+    for function in (lambda x: replaced(x[:, :3].contiguous().view(3, 3)[:, :3] if x.shape[1] == 3 else x[:, :3]),):
+        right(function, torch.randn(4, 3, dtype=dtype))
+    right(differentiated, x, differentiable=True)
+    right(lambda x: x.as_strided((2,), (1,), 1) * 2, torch.randn(8, dtype=dtype)[3:6])
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, out: torch.add(x, 1, out=out),
+        lambda x, out: torch.add(x, 1, out=out).mul_(2) + x,
+        lambda x, out: torch.sum(x, 0, out=out),
+        lambda x, out: torch.mm(x, x.mT, out=out),
+        lambda x, out: torch.sort(x, out=(out, torch.empty(0, dtype=torch.int64))).values,
+        lambda x, out: torch.cat([x, x], out=out).exp(),
+    ],
+)
+def test_out_of_another_shape_stride_and_dtype(function):
+    for x in (torch.randn(3, 4), torch.randn(4, 3).mT):
+        wanted = function(x, torch.empty(0))
+        for out in (torch.empty(0), torch.empty(7), torch.zeros(wanted.shape), torch.zeros(*wanted.shape, 2)[..., 0]):
+            right(function, x, out)
+        right(function, x, torch.zeros(wanted.shape, dtype=torch.float64))
+
+
+def test_in_place_on_a_tensor_that_is_too_small():
+    for name in ("add_", "gcd_", "remainder_", "copysign_", "bitwise_and_"):
+        x = torch.ones(3, 1, dtype=torch.float32 if name == "copysign_" else torch.int64)
+        assert right(lambda a, b, name=name: getattr(a, name)(b), x, x.expand(3, 3)).outcome == "eager raises"
+
+
+LAZY = {
+    "negative": lambda: torch.randn(4, 6, dtype=torch.complex64).conj().imag,
+    "conjugate": lambda: torch.randn(4, 6, dtype=torch.complex64).conj(),
+    "plain": lambda: torch.randn(4, 6, dtype=torch.complex64),
+}
+
+
+@pytest.mark.parametrize("kind", LAZY)
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x + 1,
+        lambda x: (x[1:], x * 2),
+        lambda x: x.conj().imag + 1 if x.is_complex() else x,
+        lambda x: (x * 2).conj().imag if x.is_complex() else x.sum(0),
+        lambda x: (x * 2).mH[1:] @ x,
+        lambda x: (x.real + x.imag, x.conj(), x.mH) if x.is_complex() else x.exp(),
+        lambda x: torch.view_as_real(x.resolve_conj()) + 1 if x.is_complex() else x.resolve_neg(),
+    ],
+)
+def test_conjugate_and_negative_bits(kind, function):
+    right(function, LAZY[kind]())
+
+
+@pytest.mark.parametrize("exponent", [0, 1, 2, 3, -1, 2.0, 0.5])
+def test_dtypes_of_powers(exponent):
+    for dtype in (torch.bool, torch.uint8, torch.int8, torch.int64, torch.float16, torch.complex64):
+        x = torch.tensor([0, 1, 3, 7]).to(dtype)
+        right(lambda x: x**exponent, x)
+    right(torch.square, torch.tensor([True, False]))
+
+
+@pytest.mark.parametrize("dtype", [torch.qint8, torch.quint8])
+def test_quantized_intermediates(dtype):
+    x = torch.randn(8)
+    right(lambda x: torch.quantize_per_tensor(x, 0.1, 0, dtype).dequantize() + 1, x)
+    right(lambda x: torch.quantize_per_tensor(x, 0.1, 0, dtype).int_repr().float() * 2, x)
+
+
+def test_operators_that_run_in_kernels():
+    before = counters().get("calls: fallback", 0)
+    assert right(lambda x, out: torch.add(x, 1, out=out), torch.randn(3), torch.empty(0)).how == "generated"
+    assert counters().get("calls: fallback", 0) == before
