@@ -5,10 +5,12 @@ Stock counterpart: torch/_dynamo/symbolic_convert.py and variables/builder.py.
 
 from __future__ import annotations
 
+import collections
 import enum
 import functools
 import inspect
 import os
+import sys
 import sysconfig
 import types
 from typing import TYPE_CHECKING, Any
@@ -27,8 +29,9 @@ from explorer.capture.values.functions import BoundMethod, BuiltinMethod, CellVa
 from explorer.capture.values.iterators import GeneratorValue
 from explorer.capture.values.mappings import DictValue
 from explorer.capture.values.objects import MISSING, ObjectValue, is_library
-from explorer.capture.values.sequences import TupleValue
+from explorer.capture.values.sequences import ListValue, TupleValue
 from explorer.capture.values.size import SizeValue
+from explorer.capture.values.slots import checked
 from explorer.capture.values.tensor import TensorValue, graph_call
 from explorer.capture.wrap import instance_of_class
 from explorer.core.recorder import note, recorder
@@ -53,8 +56,9 @@ PURE_MODULES = frozenset(
     "math cmath _operator operator _struct _string _bisect zlib_ unicodedata _functools _collections".split()
 )
 PURE_BUILTINS = frozenset(
-    {abs, ascii, bin, chr, divmod, format, hex, oct, ord, pow, repr, round, hash, callable, len, min, max, sum}
-)
+    {abs, ascii, bin, chr, divmod, format, hex, oct, ord, pow, repr, round, hash, callable, len, min, max, sum,
+     str.maketrans, sys.intern, sys.getrecursionlimit}
+)  # fmt: skip
 FOLDED_MODULES = (
     "inspect", "typing", "types", "packaging", "importlib", "re", "textwrap", "dataclasses", "abc", "os.path",
     "posixpath",
@@ -62,6 +66,8 @@ FOLDED_MODULES = (
     "torch.jit", "torch._jit_internal", "warnings", "platform",
 )  # fmt: skip
 """Functions of these modules, given things that are known, are called while tracing."""
+_UNCHANGING = frozenset("re typing inspect types functools enum packaging.version datetime".split())
+"""Objects of these modules' classes do not change."""
 
 
 class Calls:
@@ -95,13 +101,27 @@ class Calls:
         return self.inline(function, args, kwargs)
 
     def fold(self: Tracer, function: Any, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
-        """Call for real, where every argument is a real object; None where one is not."""
+        """Call for real, where it is known what every argument is and will be; None where it is not."""
         try:
-            plain = [a.real() for a in args]
-            named = {k: v.real() for k, v in kwargs.items()}
+            plain = [self._lasting(a) for a in args]
+            named = {k: self._lasting(v) for k, v in kwargs.items()}
         except NotConstant:
             return None
         return self.from_python(self.python(function, *plain, **named))
+
+    def _lasting(self: Tracer, value: Value) -> Any:
+        """The object of a value that nothing can change without a guard that notices. Raises NotConstant for others."""
+        if isinstance(value, (TupleValue, ListValue)) and value.cls in (tuple, list):
+            return value.cls(self._lasting(item) for item in self.items(value))
+        if isinstance(value, (TensorValue, SizeValue)):
+            raise NotConstant(value)
+        if isinstance(value, FunctionValue) and value.given is not None and value.source is not None:
+            self.guard(value.source, "id", "is", value.given, "what a library says of this function was used")
+        elif isinstance(value, ObjectValue):
+            if value.cls.__module__ not in _UNCHANGING or value.given is MISSING or value.source is None:
+                raise NotConstant(value)
+            self.guard(value.source, "id", "is", value.given, "what a library says of this object was used")
+        return value.real()
 
     def inline(self: Tracer, function: FunctionValue, args: list[Value], kwargs: dict[str, Value]) -> Value:
         """Evaluate the body in a frame of its own; a generator function yields its generator."""
@@ -122,7 +142,9 @@ class Calls:
         for name, cell in zip(code.frees, function.cells(self), strict=True):
             frame.cells[name] = cell
         if flags & inspect.CO_GENERATOR:
-            return GeneratorValue(frame)
+            made = GeneratorValue(frame, (function, list(args), dict(kwargs)), self.lost)
+            self.made_generators.add(made)
+            return made
         self.resume(frame)
         assert frame.result is not None
         return frame.result
@@ -148,20 +170,39 @@ class Calls:
         if any(name not in bound for name in names[count : count + keyword_only]):
             for name, value in function.kwdefaults(self).items():
                 bound.setdefault(name, value)
-        missing = [name for name in names[: count + keyword_only] if name not in bound]
-        if missing:
-            self.raise_(TypeError, f"{function.name}() missing required arguments: {', '.join(map(repr, missing))}")
         after = count + keyword_only
         if code.co_flags & inspect.CO_VARARGS:
             bound[names[after]] = TupleValue(args[count:])
             after += 1
         elif len(args) > count:
-            self.raise_(TypeError, f"{function.name}() takes {count} positional arguments but {len(args)} were given")
+            self._too_many(function, len(args), [n for n in names[count : count + keyword_only] if n in kwargs])
         if code.co_flags & inspect.CO_VARKEYWORDS:
             bound[names[after]] = self.new_dict(rest)
         elif rest:
+            if by_place := [name for name in names[: code.co_posonlyargcount] if name in rest]:
+                said = "got some positional-only arguments passed as keyword arguments:"
+                self.raise_(TypeError, f"{function.name}() {said} '{', '.join(by_place)}'")
             self.raise_(TypeError, f"{function.name}() got an unexpected keyword argument '{next(iter(rest))}'")
+        missing = [name for name in names[: count + keyword_only] if name not in bound]
+        if missing:
+            self._missing(function, [n for n in missing if n in names[:count]] or missing, missing[0] in names[:count])
         return bound
+
+    def _missing(self: Tracer, function: FunctionValue, names: list[str], by_place: bool) -> None:
+        shown = [repr(name) for name in names]
+        told = " and ".join(shown) if len(shown) < 3 else f"{', '.join(shown[:-1])}, and {shown[-1]}"
+        kind = f"{'positional' if by_place else 'keyword-only'} argument{'s' * (len(names) > 1)}"
+        self.raise_(TypeError, f"{function.name}() missing {len(names)} required {kind}: {told}")
+
+    def _too_many(self: Tracer, function: FunctionValue, given: int, named: list[str]) -> None:
+        count, optional = function.code.co_argcount, len(function.defaults(self))
+        takes = f"from {count - optional} to {count}" if optional else str(count)
+        plural = "s" * (count != 1 or bool(optional))
+        said = f"{given} was" if given == 1 else f"{given} were"
+        if named:
+            keywords = f"{len(named)} keyword-only argument{'s' * (len(named) > 1)}"
+            said = f"{given} positional argument{'s' * (given != 1)} (and {keywords}) were"
+        self.raise_(TypeError, f"{function.name}() takes {takes} positional argument{plural} but {said} given")
 
     # ------------------------------------------------------------------------------------------------------ builtins
 
@@ -256,7 +297,7 @@ class Calls:
 
     def make(self: Tracer, cls: type, args: list[Value], kwargs: dict[str, Value]) -> Value:
         """type.__call__: __new__, then __init__."""
-        if issubclass(cls, (torch.nn.Module, torch.Tensor)):
+        if issubclass(cls, (torch.Tensor, torch.jit.ScriptModule, torch.nn.modules.lazy.LazyModuleMixin)):
             unsupported(reasons.UNTRACEABLE_CALL, f"making a {cls.__name__}")
         if issubclass(cls, tuple) and hasattr(cls, "_fields"):
             return self._namedtuple(cls, args, kwargs)
@@ -271,9 +312,12 @@ class Calls:
         init = self.look_up(cls, "__init__")
         if isinstance(made, ObjectValue):
             if isinstance(init, types.FunctionType):
-                self.call(self.class_attribute(_owner(cls, "__init__"), "__init__", init), [made, *args], kwargs)
+                function = self.class_attribute(_owner(cls, "__init__"), "__init__", init)
+                checked(self, cls, "__init__", self.call(function, [made, *args], kwargs))
             elif init is not object.__init__:
                 made.method(self, "__init__", args, kwargs)
+            elif (args or kwargs) and new is object.__new__:
+                self.raise_(TypeError, f"{cls.__name__}() takes no arguments")
         return made
 
     def new_instance(self: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
@@ -283,8 +327,8 @@ class Calls:
             unsupported(reasons.UNTRACEABLE_CALL, "__new__ of something that is no class")
         cls = kind.cls
         base = next(b for b in cls.__mro__ if not b.__flags__ & (1 << 9))
-        if base.__module__ not in ("builtins", "collections", "typing", "abc", "contextlib") and base is not object:
-            folded = self.fold(cls, rest, kwargs) if base is cls and cls.__module__.startswith("torch") else None
+        if base not in _MODELLED and not issubclass(base, BaseException):
+            folded = self.fold(cls, rest, kwargs) if base is cls and cls.__module__.startswith("torch.") else None
             if folded is not None:
                 return folded
             unsupported(
@@ -332,6 +376,11 @@ class Calls:
     def raise_value(self: Tracer, cls: type, args: list[Value]) -> Any:
         raise Raised(ExceptionValue(cls, args))
 
+    def raise_from(self: Tracer, cls: type, message: str, cause: Value) -> Any:
+        error = ExceptionValue(cls, [Constant(message)])
+        error.overlay |= {"__cause__": cause, "__context__": cause}
+        raise Raised(error)
+
     def raise_(self: Tracer, cls: type, message: str) -> Any:
         raise Raised(ExceptionValue(cls, [Constant(message)]))
 
@@ -378,6 +427,11 @@ class Calls:
 
 _IMMUTABLE = 1 << 8
 """The flag of a class that cannot be changed (Py_TPFLAGS_IMMUTABLETYPE)."""
+_MODELLED = (
+    object, dict, list, set, frozenset, tuple, int, float, str, bytes, complex, collections.OrderedDict,
+    collections.defaultdict, collections.deque,
+)  # fmt: skip
+"""The classes written in C whose instances, and those of classes derived from them, have values of their own."""
 
 
 def _owner(cls: type, name: str) -> type:

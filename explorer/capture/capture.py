@@ -32,6 +32,10 @@ RULES = (messages, torch_rules, transforms)
 """Importing the rules fills the table of calls."""
 
 
+_THE_PROGRAMS = (reasons.RAISES, reasons.OP_RAISED)
+"""Breaks where the program itself raises: it does so for real, under fullgraph too."""
+
+
 class FullGraphError(Unsupported):
     """fullgraph=True met a break."""
 
@@ -75,7 +79,7 @@ def preserved_state() -> Iterator[None]:
 
 def _finish(given: CaptureInput, t: Tracer, frame: Frame, known: BreakAt | None) -> Capture:
     place = _break(t, frame, known.why, known.stack, known.where) if known is not None else None
-    if place is not None and given.config.fullgraph and place.why.code != reasons.RAISES:
+    if place is not None and _is_forbidden(given, place):
         raise FullGraphError(place)
     untouched = t.tape.calls == 0 and not t.effects.changes
     try:
@@ -96,6 +100,12 @@ def _finish(given: CaptureInput, t: Tracer, frame: Frame, known: BreakAt | None)
         return _fallback(given, t, place or _break(t, frame, problem.why, ()), problem.why)
 
 
+def _is_forbidden(given: CaptureInput, place: Break) -> bool:
+    """Whether fullgraph=True refuses a break. What continues after one is what led to the program's own error."""
+    is_continuation = given.frame.history.body is not None
+    return given.config.fullgraph and not is_continuation and place.why.code not in _THE_PROGRAMS
+
+
 def _break(t: Tracer, frame: Frame, why: Why, stack: tuple[str, ...], where: Span | None = None) -> Break:
     """The break before the instruction the root frame stands at; `where` is what caused it, inside inlined calls."""
     position = min(frame.position, len(t.code.instructions) - 1)
@@ -104,7 +114,7 @@ def _break(t: Tracer, frame: Frame, why: Why, stack: tuple[str, ...], where: Spa
 
 
 def _fallback(given: CaptureInput, t: Tracer, place: Break, why: Why) -> Capture:
-    if given.config.fullgraph:
+    if _is_forbidden(given, place):
         raise FullGraphError(place)
     return replace(_eager(given, why), breaks=(place,), inlined=tuple(t.decoded.values()))
 

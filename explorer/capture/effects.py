@@ -57,6 +57,12 @@ class Effects:
         if target.source is not None and (id(target), "") not in self.changes:
             self._log((id(target), ""), Change("container", target, "", origins()))
 
+    def advance(self, iterator: Any) -> None:
+        """An iterator from outside was used."""
+        self.version += 1
+        if (id(iterator), "iterator") not in self.changes:
+            self._log((id(iterator), "iterator"), Change("iterator", iterator, "", origins()))
+
     def cell(self, target: CellValue) -> None:
         self.version += 1
         if target.source is not None or target.root_name:
@@ -85,6 +91,8 @@ def _describe(change: Change) -> Effect:
     if change.kind == "cell":
         return Effect("cell", change.value.root_name or change.value.source.name, "is set", change.origins)
     name = change.value.source.name
+    if change.kind == "iterator":
+        return Effect("iterator", name, "is moved on", change.origins)
     if change.kind == "attribute":
         verb = "is deleted" if change.value.overlay[change.name] is DELETED else "is set"
         return Effect("attribute", f"{name}.{change.name}", verb, change.origins)

@@ -19,12 +19,13 @@ from explorer.capture.values.arrays import ArrayValue, operate
 from explorer.capture.values.base import NotConstant, Raised, Value, unsupported
 from explorer.capture.values.classes import ClassValue
 from explorer.capture.values.constant import Constant
-from explorer.capture.values.iterators import IndexingIterator, IteratorValue, SequenceIterator
+from explorer.capture.values.iterators import IndexingIterator, IteratorValue, SequenceIterator, TakenIterator
 from explorer.capture.values.mappings import DictValue, DictView
 from explorer.capture.values.objects import MISSING, ObjectValue
 from explorer.capture.values.sequences import ListValue, SequenceValue, TupleValue
 from explorer.capture.values.sets import SetValue
 from explorer.capture.values.size import SizeValue
+from explorer.capture.values.slots import lacks
 from explorer.capture.values.tensor import TensorValue, graph_call
 
 if TYPE_CHECKING:
@@ -103,7 +104,11 @@ class DataModel:
             return self.from_sym(function(value.sym))
         if isinstance(value, ObjectValue):
             return value.special(self, name, [])
-        return self.from_python(self.python(function, self.constant_of(value)))
+        try:
+            known = value.constant()
+        except NotConstant:
+            lacks(self, value.python_type(), name)
+        return self.from_python(self.python(function, known))
 
     def binary(self: Tracer, symbol: str, left: Value, right: Value) -> Value:
         if symbol.endswith("=") and symbol[:-1] in INPLACE:
@@ -119,7 +124,7 @@ class DataModel:
             return graph_call(self, "call_function", function, [left, right], {})
         if (
             isinstance(left, (ListValue, SetValue, DictValue))
-            and symbol in ("+", "|", "&", "-")
+            and symbol in ("+", "*", "|", "&", "-", "^")
             and not self.overrides(left.cls, name)
         ):
             if self.look_up(left.cls, name) is not MISSING:
@@ -128,7 +133,8 @@ class DataModel:
             found = left.special(self, name, [right])
             if not (isinstance(found, Constant) and found.value is NotImplemented):
                 return found
-        return self.binary(symbol, left, right)
+        reflected = BINARY[symbol]
+        return self._operate(*reflected, left, right, f"{symbol}=")
 
     def _operate(
         self: Tracer,
@@ -149,18 +155,18 @@ class DataModel:
                 return graph_call(self, "call_function", function, [left, right], {})
         if is_number(left) and is_number(right):
             return self.from_sym(self.on_sizes(function, left, right))
-        if symbol == "%" and isinstance(left, Constant) and isinstance(left.value, str):
+        if name == "__mod__" and isinstance(left, Constant) and isinstance(left.value, str):
             given = (
-                tuple(self.constant_of(i) for i in self.items(right))
+                tuple(self.printable(i) for i in self.items(right))
                 if isinstance(right, TupleValue)
-                else self.constant_of(right)
+                else self.printable(right)
             )
             return Constant(self.python(function, left.value, given))
-        if symbol == "*" and isinstance(left, (Constant, SizeValue)) and isinstance(right, SequenceValue):
+        if name == "__mul__" and isinstance(left, (Constant, SizeValue)) and isinstance(right, SequenceValue):
             return right.method(self, "__rmul__", [left], {})
         for value, other, method in ((left, right, name), (right, left, reflected)):
             owner = value.python_type()
-            if symbol == "|" and (isinstance(value, ClassValue) or owner.__module__ in _TYPING):
+            if name == "__or__" and (isinstance(value, ClassValue) or owner.__module__ in _TYPING):
                 return self.from_python(self.python(function, self.real_of(left), self.real_of(right)))
             if isinstance(value, DictView) and value.kind != "values":
                 return value.method(self, method, [other], {})
@@ -173,7 +179,8 @@ class DataModel:
         except NotConstant:
             if not isinstance(left, TensorValue) and not isinstance(right, TensorValue):
                 names = f"'{left.python_type().__name__}' and '{right.python_type().__name__}'"
-                self.raise_(TypeError, f"unsupported operand type(s) for {symbol}: {names}")
+                said = "** or pow()" if symbol == "**" else symbol
+                self.raise_(TypeError, f"unsupported operand type(s) for {said}: {names}")
             unsupported(reasons.OPERATION, f"{left.describe()} {symbol} {right.describe()}")
         return self.from_python(self.python(function, *plain))
 
@@ -215,7 +222,8 @@ class DataModel:
         try:
             plain = left.constant(), right.constant()
         except NotConstant:
-            self.raise_(TypeError, f"'{symbol}' not supported between these")
+            names = f"'{left.python_type().__name__}' and '{right.python_type().__name__}'"
+            self.raise_(TypeError, f"'{symbol}' not supported between instances of {names}")
         return Constant(self.python(function, *plain))
 
     def _same(self: Tracer, left: Value, right: Value) -> bool:
@@ -288,7 +296,7 @@ class DataModel:
             return int(self.specialise(value, int))
         if isinstance(value, TensorValue):
             unsupported(reasons.ITEM, f"{value.describe()} as an index")
-        if isinstance(value, ObjectValue) and self.look_up(value.cls, "__index__") is not MISSING:
+        if isinstance(value, ObjectValue):
             return self.index(value.special(self, "__index__", []))
         found = self.constant_of(value)
         return int(self.python(operator.index, found))
@@ -347,9 +355,14 @@ class DataModel:
         return value.length(self)
 
     def iterate(self: Tracer, value: Value) -> Value:
+        """iter(value): a value with `next`, which Python too takes for an iterator."""
         if isinstance(value, ObjectValue) and self.overrides(value.cls, "__iter__"):
             return value.special(self, "__iter__", [])
         return value.iterate(self)
+
+    def is_iterator(self: Tracer, value: Value) -> bool:
+        """Whether Python's loops would take the value."""
+        return self.look_up(value.python_type(), "__next__") not in (MISSING, None)
 
     def items(self: Tracer, value: Value) -> list[Value]:
         """All items of an iterable, in order."""
@@ -363,11 +376,6 @@ class DataModel:
             found.append(item)
             self.check_length(len(found))
         return found
-
-    def text_items(self: Tracer, value: Value) -> Value:
-        """An iterable of strings as one constant, for str.join."""
-        made = Constant([self.constant_of(item) for item in self.items(value)])
-        return made
 
     def mapping_pairs(self: Tracer, value: Value) -> list[tuple[Value, Value]]:
         if isinstance(value, DictValue) and not self.overrides(value.cls, "keys", "__getitem__"):
@@ -383,6 +391,9 @@ class DataModel:
 
     def sequence_iterator(self: Tracer, base: Value) -> Value:
         return SequenceIterator(base)
+
+    def taken_iterator(self: Tracer, items: list[Value], kind: type, base: Value) -> Value:
+        return TakenIterator(items, kind, base)
 
     def indexing_iterator(self: Tracer, base: Value) -> Value:
         return IndexingIterator(base)

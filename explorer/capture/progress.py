@@ -1,10 +1,10 @@
-"""How far Python's own loop iterators are: over lists, tuples and ranges. Imports no torch."""
+"""How far Python's own loop iterators are: over lists, tuples, ranges and strings. Imports no torch."""
 
 from __future__ import annotations
 
 from typing import Any
 
-KINDS = ("list_iterator", "tuple_iterator", "range_iterator")
+KINDS = ("list_iterator", "tuple_iterator", "range_iterator", "str_iterator", "str_ascii_iterator", "bytes_iterator")
 
 
 def progress(iterator: Any) -> tuple[Any, int] | None:

@@ -21,8 +21,9 @@ from explorer.capture.values.classes import ClassValue, PyModuleValue
 from explorer.capture.values.constant import Constant
 from explorer.capture.values.functions import CellValue, FunctionValue
 from explorer.capture.values.mappings import DictValue
-from explorer.capture.values.objects import DELETED, ObjectValue
-from explorer.capture.values.sequences import Lazy, ListValue, SliceValue, TupleValue
+from explorer.capture.values.objects import DELETED, Lazy, ObjectValue
+from explorer.capture.values.sequences import ListValue, SliceValue, TupleValue
+from explorer.capture.values.sets import SetValue
 from explorer.capture.values.tensor import TensorValue
 from explorer.ir.bytecode import Instruction
 from explorer.ir.capture import (
@@ -185,6 +186,13 @@ class Rebuilder:
         self.output(node)
         self.body += build.call_stacked(1)
 
+    def call_value(self, function: Value, args: Sequence[Value], kwargs: Mapping[str, Value]) -> None:
+        """Push the result of calling the object of a value."""
+        self.value(function)
+        for argument in (*args, *kwargs.values()):
+            self.value(argument)
+        self.body += build.call_stacked(len(args) + len(kwargs), tuple(kwargs))
+
     def method(self, base: Value, name: str) -> None:
         """Push base.name()."""
         self.value(base)
@@ -209,18 +217,19 @@ class Rebuilder:
         self.body += build.call_stacked(1 + len(args))
         self.emit("POP_TOP")
 
-    def instance(self, value: ObjectValue) -> None:
-        """Push an instance made while tracing: an empty one, filled without calling what its class overrides."""
+    def instance(self, value: ObjectValue, contents: Sequence[Value] = ()) -> None:
+        """Push an instance made while tracing: `contents` go to the __new__ of its base, and it is filled without
+        calling what its class overrides."""
         cls = value.cls
         found = (base.__dict__.get("__new__") for base in cls.__mro__)
         maker = next(new for new in found if isinstance(new, types.BuiltinFunctionType))
-        self.call(maker, [ClassValue(cls)])
+        self.call(maker, [ClassValue(cls), *contents])
         name = self.store_new(value)
 
         def load() -> None:
             self.emit("LOAD_FAST", name)
 
-        if isinstance(value, (DictValue, ListValue)):
+        if isinstance(value, (DictValue, ListValue)) or isinstance(value, SetValue) and not contents:
             value.refill(self, load)
         for attribute, held in value.overlay.items():
             if held is not DELETED:

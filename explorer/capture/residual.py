@@ -67,6 +67,8 @@ def returning(t: Tracer, frame: Frame) -> Residual:
 def breaking(t: Tracer, frame: Frame) -> Residual:
     """For a frame that ends before the instruction it stands at: that is run as it is, then a continuation."""
     code = t.code
+    if t.generators:
+        unsupported(reasons.GENERATOR, "one that Python would close at its end")
     position = frame.position
     instruction = code.instructions[position]
     live = liveness(code)
@@ -141,7 +143,10 @@ def _replay(t: Tracer, r: Rebuilder) -> None:
     steps: list[tuple[Change, Any]] = []
     for change in t.effects.changes.values():
         with origin(*change.origins):
-            steps.append((change, _prepare(t, r, change)))
+            if change.kind == "iterator":
+                _move_on(r, change.value)
+            else:
+                steps.append((change, _prepare(t, r, change)))
     with origin(synthetic("deferred")):
         r.finish_deferred()
     for change, prepared in steps:
@@ -156,6 +161,11 @@ def _replay(t: Tracer, r: Rebuilder) -> None:
         for method, manager in t.ambient.owed:
             arguments = [Constant(None)] * 3 if method == "__exit__" else []
             r.discard_method(lambda manager=manager: r.value(manager), method, arguments)  # type: ignore[misc]
+
+
+def _move_on(r: Rebuilder, iterator: Any) -> None:
+    name = _hold(r, iterator)
+    r.after_effects(lambda: iterator.move(r, lambda: r.emit("LOAD_FAST", name)))
 
 
 def _hold(r: Rebuilder, value: Value) -> str:
@@ -201,8 +211,7 @@ def _apply(t: Tracer, r: Rebuilder, change: Change, prepared: Any) -> None:
     if change.kind == "attribute":
         base, held = prepared
         if held is None:
-            r.emit("LOAD_FAST", base)
-            r.emit("DELETE_ATTR", change.name)
+            r.discard_call(forget, lambda: r.emit("LOAD_FAST", base), [Constant(change.name)])
             return
         if _has_python_setattr(target):
             r.constant(object.__setattr__)
@@ -253,8 +262,15 @@ def _apply(t: Tracer, r: Rebuilder, change: Change, prepared: Any) -> None:
 
 def _has_python_setattr(target: Any) -> bool:
     """Whether STORE_ATTR would run a __setattr__ that was inlined already."""
-    cls = target.python_type()
-    return hasattr(cls.__setattr__, "__code__") and not issubclass(cls, torch.nn.Module)
+    return hasattr(target.python_type().__setattr__, "__code__")
+
+
+def forget(owner: Any, name: str) -> None:
+    """Delete an attribute, where there is one: the program may have set it before."""
+    try:
+        object.__delattr__(owner, name)
+    except AttributeError:
+        return
 
 
 # ------------------------------------------------------------------------------------------------------------ assembly

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from explorer.capture.values.base import Value
+from explorer.capture import reasons
+from explorer.capture.values.base import Value, unsupported
 from explorer.core.rules import RuleTable
 
 if TYPE_CHECKING:
@@ -18,10 +20,21 @@ CALLS: RuleTable[Any, Rule] = RuleTable("call")
 
 
 def positional(*callables: Any) -> Callable[[Callable[..., Value]], Callable[..., Value]]:
-    """Register `function(tracer, *arguments, **keywords)` for these callables."""
+    """Register `function(tracer, *arguments, **keywords)` for these callables. Keywords are bound by the callable's own
+    signature, where it has one; what `function` cannot take is left to the callable."""
 
     def register(function: Callable[..., Value]) -> Callable[..., Value]:
+        takes = inspect.signature(function)
+        theirs = [found for found in map(_signature, callables) if found is not None]
+
         def rule(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+            try:
+                if kwargs and theirs:
+                    bound = theirs[0].bind(*args, **kwargs)
+                    args, kwargs = list(bound.args), bound.kwargs
+                takes.bind(t, *args, **kwargs)
+            except TypeError as error:
+                unsupported(reasons.UNTRACEABLE_CALL, f"{callables[0].__name__}: {error}")
             return function(t, *args, **kwargs)
 
         rule.__doc__, rule.__name__ = function.__doc__, function.__name__
@@ -29,6 +42,13 @@ def positional(*callables: Any) -> Callable[[Callable[..., Value]], Callable[...
         return function
 
     return register
+
+
+def _signature(callable: Any) -> inspect.Signature | None:
+    try:
+        return inspect.signature(callable)
+    except (TypeError, ValueError):
+        return None
 
 
 def each(*callables: Any) -> Callable[[Callable[[Any], Rule]], Callable[[Any], Rule]]:

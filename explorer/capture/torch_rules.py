@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import functools
 import inspect
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -20,6 +22,7 @@ from explorer.capture.values.base import Value, unsupported
 from explorer.capture.values.constant import Constant
 from explorer.capture.values.objects import ObjectValue
 from explorer.capture.values.sequences import ListValue, SequenceValue, TupleValue
+from explorer.capture.values.size import SizeValue
 from explorer.capture.values.tensor import TensorValue, graph_call
 
 if TYPE_CHECKING:
@@ -71,11 +74,11 @@ def _is_tensor(t: Tracer, value: Value) -> Value:
 
 
 @positional(torch.is_floating_point)
-def _is_floating_point(t: Tracer, value: Value) -> Value:
+def _is_floating_point(t: Tracer, input: Value) -> Value:
     """Of the dtype."""
-    if not isinstance(value, TensorValue):
+    if not isinstance(input, TensorValue):
         t.raise_(TypeError, "is_floating_point(): argument 'input' must be Tensor")
-    return Constant(value.fake.is_floating_point())
+    return Constant(input.fake.is_floating_point())
 
 
 @positional(torch.typename)
@@ -240,7 +243,7 @@ def _from_numpy(t: Tracer, array: Value) -> Value:
 def _tensor(function: Any) -> Rule:
     def make(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
         """A node of numbers; torch.tensor of a tensor is a detached copy."""
-        data = args[0] if args else kwargs["data"]
+        data = args[0] if args else kwargs.get("data") or kwargs.get("obj")
         if isinstance(data, ArrayValue):
             if function is torch.tensor or data.is_scalar:
                 copied = graph_call(t, "call_method", "clone", [tensor_of_array(t, data)], {})
@@ -285,10 +288,58 @@ def _applying(cls: Any) -> Any:
     return apply
 
 
+@dataclass(frozen=True, eq=False)
+class Blank:
+    """A parameter to be made, of unknown contents: residual code makes it before the graph runs, and hands it in."""
+
+    size: tuple[int, ...]
+    stride: tuple[int, ...]
+    dtype: torch.dtype
+    device: torch.device
+    requires_grad: bool
+
+    def make(self) -> torch.nn.Parameter:
+        data = torch.empty_strided(self.size, self.stride, dtype=self.dtype, device=self.device)
+        return torch.nn.Parameter(data, self.requires_grad)
+
+
 @positional(torch.nn.Parameter)
-def _parameter(t: Tracer, *args: Value, **kwargs: Value) -> Value:
-    """Breaks: a parameter made by every call is no input."""
-    unsupported(reasons.UNTRACEABLE_CALL, "making a parameter")
+def _parameter(t: Tracer, data: Value = Constant(None), requires_grad: Value = Constant(True)) -> Value:
+    """A parameter is an input of the graph, so that gradients reach it; the graph fills it, and the data given is a
+    view of it from here on."""
+    if t.is_none(data):
+        data = graph_call(t, "call_function", torch.empty, [Constant(0)], {})
+    if not isinstance(data, TensorValue) or data.python_type() is not torch.Tensor:
+        unsupported(reasons.UNTRACEABLE_CALL, f"making a parameter of {data.describe()}")
+    fake = data.fake
+    memory = fake.untyped_storage()._cdata
+    if any(other.untyped_storage()._cdata == memory for other in t.tape.fakes.values()):
+        unsupported(reasons.UNTRACEABLE_CALL, "making a parameter of the memory of another tensor")
+    if not all(type(n) is int for n in (*fake.shape, *fake.stride())) or not fake.is_contiguous():
+        unsupported(reasons.UNTRACEABLE_CALL, "making a parameter of unknown size")
+    wanted = t.truth(requires_grad)
+    if wanted and not (fake.is_floating_point() or fake.is_complex()):
+        t.raise_(RuntimeError, "Only Tensors of floating point and complex dtype can require gradients")
+    blank = Blank(tuple(fake.shape), fake.stride(), fake.dtype, fake.device, wanted)
+    made = t.wrap(t.returned(t.known_source(blank, fixed=True), "make"), blank.make())
+    view = graph_call(t, "call_method", "detach", [made], {})
+    assert isinstance(view, TensorValue)
+    if data.node.target is not torch.empty:
+        graph_call(t, "call_method", "copy_", [view, graph_call(t, "call_method", "detach", [data], {})], {})
+    data.node, data.fake = view.node, view.fake
+    t.tensors[id(view.fake)] = data
+    return made
+
+
+@positional(torch.nn.Buffer)
+def _buffer(t: Tracer, data: Value = Constant(None), *, persistent: Value = Constant(True)) -> Value:
+    """A tensor with two attributes."""
+    if t.is_none(data):
+        data = graph_call(t, "call_function", torch.empty, [Constant(0)], {})
+    made = graph_call(t, "call_method", "detach", [data], {})
+    made.set_attr(t, "persistent", persistent)
+    made.set_attr(t, "_is_buffer", Constant(True))
+    return made
 
 
 @positional(torch.Tensor)
@@ -297,7 +348,41 @@ def _make_tensor(t: Tracer, *args: Value) -> Value:
     if len(args) == 1 and isinstance(args[0], (ListValue, TupleValue)):
         facts = {"dtype": Constant(torch.get_default_dtype()), "device": Constant(torch.device("cpu"))}
         return graph_call(t, "call_function", torch.tensor, [args[0]], facts)
-    unsupported(reasons.UNTRACEABLE_CALL, "torch.Tensor(sizes)")
+    return _legacy(t, torch.get_default_dtype(), args)
+
+
+def _legacy(t: Tracer, dtype: torch.dtype, args: Sequence[Value]) -> Value:
+    """torch.LongTensor(...) and the like: of sizes a tensor of unknown contents, of a sequence a tensor of that."""
+    facts: dict[str, Value] = {"dtype": Constant(dtype), "device": Constant(torch.device("cpu"))}
+    first = args[0] if args else Constant(0)
+    if isinstance(first, TupleValue) and first.cls is torch.Size and len(args) == 1:
+        return graph_call(t, "call_function", torch.empty, [TupleValue(t.items(first))], facts)
+    if isinstance(first, (ListValue, TupleValue)) and len(args) == 1:
+        return graph_call(t, "call_function", torch.tensor, [first], facts)
+    sizes = (first, *args)
+    if all(isinstance(size, SizeValue) or isinstance(size, Constant) and type(size.value) is int for size in sizes):
+        return graph_call(t, "call_function", torch.empty, [TupleValue(args or [first])], facts)
+    unsupported(reasons.UNTRACEABLE_CALL, f"a legacy tensor type of {first.describe()}")
+
+
+_LEGACY = {
+    "Float": torch.float32, "Double": torch.float64, "Half": torch.float16, "BFloat16": torch.bfloat16,
+    "Long": torch.int64, "Int": torch.int32, "Short": torch.int16, "Char": torch.int8, "Byte": torch.uint8,
+    "Bool": torch.bool,
+}  # fmt: skip
+
+
+@each(*(getattr(torch, f"{name}Tensor") for name in _LEGACY))
+def _legacy_type(cls: Any) -> Rule:
+    dtype = _LEGACY[cls.__name__.removesuffix("Tensor")]
+
+    def make(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        """A tensor of the type's dtype."""
+        if kwargs:
+            unsupported(reasons.UNTRACEABLE_CALL, f"{cls.__name__} with keywords")
+        return _legacy(t, dtype, args)
+
+    return make
 
 
 @each(*existing(torch, "sym_max", "sym_min", "sym_int", "sym_float", "sym_not"))

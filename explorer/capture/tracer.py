@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import types
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -16,17 +17,18 @@ from explorer.capture.ambient import Ambient
 from explorer.capture.calls import STDLIB_DIR, TORCH_DIR, Calls
 from explorer.capture.effects import Effects
 from explorer.capture.frame import Frame, Offset
-from explorer.capture.library.numbers import text_of
+from explorer.capture.library.numbers import Printable, text_of
 from explorer.capture.model import DataModel
 from explorer.capture.opcodes import OPCODES
 from explorer.capture.steps import note_step
 from explorer.capture.tape import Place, Tape
 from explorer.capture.values.arrays import array_of_tensor
-from explorer.capture.values.base import NotConstant, Raised, Value, unsupported
+from explorer.capture.values.base import NotConstant, Raised, Unhashable, Value, unsupported
 from explorer.capture.values.classes import NamespaceValue
 from explorer.capture.values.constant import Constant
 from explorer.capture.values.exceptions import ExceptionValue
 from explorer.capture.values.functions import CellValue, HostValue
+from explorer.capture.values.iterators import GeneratorValue
 from explorer.capture.values.mappings import DictValue, InstanceDict
 from explorer.capture.values.modules import ModuleValue
 from explorer.capture.values.objects import ObjectValue
@@ -97,6 +99,8 @@ class Tracer(Calls, DataModel):
         self.unshared: dict[int, Any] = {}
         self.kept: list[Any] = []
         self.frames: list[Frame] = []
+        self.made_generators: weakref.WeakSet[GeneratorValue] = weakref.WeakSet()
+        self.lost: list[Value] = []
         self.modules: list[str] = []
         self.ambient = Ambient(self.tape, frame.devices)
         self.decoded = decoded
@@ -143,6 +147,24 @@ class Tracer(Calls, DataModel):
                 raise BreakAt(self.root_steps, why, clean, stack, where) from problem
             if frame.yielded is not None:
                 unsupported(reasons.FRAME_KIND, "a generator")
+        del before
+        frame.locals.clear()
+        self._close_lost()
+
+    @property
+    def generators(self) -> list[GeneratorValue]:
+        """Those that Python would run once more, to close them, if it lost them now."""
+        return [each for each in self.made_generators if each.is_suspended]
+
+    def _close_lost(self) -> None:
+        """Close the generators that the program does not hold any more, as Python does at once."""
+        while self.lost:
+            generator = self.lost.pop(0)
+            assert isinstance(generator, GeneratorValue)
+            try:
+                generator.close(self)
+            except Raised:
+                continue  # Python tells of it, and goes on
 
     # ------------------------------------------------------------------------------------------------------ stepping
 
@@ -164,6 +186,8 @@ class Tracer(Calls, DataModel):
                 pending, frame.pending = frame.pending, None
                 raise pending
             self.step(frame)
+            if self.lost:
+                self._close_lost()
         except Raised as raised:
             self._in_context(raised.value)
             del self.frames[depth:]
@@ -187,6 +211,8 @@ class Tracer(Calls, DataModel):
             frame.position += 1
             try:
                 target = rule(self, frame, instruction)
+            except Unhashable as error:
+                self.raise_(TypeError, f"unhashable type: '{error}'")
             except NotConstant as unknown:
                 unsupported(reasons.OPERATION, f"{unknown.args[0].describe()} where a constant is needed")
             finally:
@@ -414,8 +440,12 @@ class Tracer(Calls, DataModel):
     def returned(self, source: Source, method: str) -> Source:
         return Returned(source, method)
 
-    def text_of(self, value: Value, how: str) -> Value:
-        return text_of(self, value, how)
+    def text_of(self, value: Value, how: str, spec: str = "") -> Value:
+        return text_of(self, value, how, spec)
+
+    def printable(self, value: Value) -> Any:
+        """The value for str.format and %: itself where it is known, else what asks the program for its text."""
+        return value.value if isinstance(value, Constant) else Printable(self, value)
 
 
 _UNBOUND = object()

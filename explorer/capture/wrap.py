@@ -7,6 +7,7 @@ import enum
 import functools
 import math
 import types
+import weakref
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -29,12 +30,21 @@ from explorer.capture.values.functions import (
     CellValue,
     FunctionValue,
     PartialValue,
+    WeakReference,
 )
-from explorer.capture.values.iterators import GivenIterator, SequenceIterator
+from explorer.capture.values.iterators import (
+    EnumerateIterator,
+    FilterIterator,
+    GivenIterator,
+    MapIterator,
+    SequenceIterator,
+    TakenIterator,
+    ZipIterator,
+)
 from explorer.capture.values.mappings import DictValue
 from explorer.capture.values.modules import ModuleValue
-from explorer.capture.values.objects import ObjectValue, is_library
-from explorer.capture.values.sequences import Lazy, ListValue, SliceValue, TupleValue
+from explorer.capture.values.objects import Lazy, ObjectValue, is_library
+from explorer.capture.values.sequences import ListValue, SliceValue, TupleValue
 from explorer.capture.values.sets import SetValue
 from explorer.capture.values.size import SizeValue
 from explorer.capture.values.tensor import TensorValue
@@ -52,6 +62,8 @@ BUILTIN_CALLABLES = (
 _ITERATORS = tuple(type(iter(x)) for x in ([], (), {}, {}.items(), {}.values(), set(), "", range(0))) + (
     enumerate, zip, map, filter, reversed, types.GeneratorType,
 )  # fmt: skip
+
+_TAKEN = tuple(type(iter(x)) for x in ({}, {}.items(), {}.values(), set()))
 
 UNROLLED = 8
 """Turns left of a loop that are unrolled after a break in it. Guards on its place make each a compile of its own."""
@@ -164,9 +176,13 @@ def _identity(t: Tracer, source: Source, given: Any) -> Value:
     if isinstance(given, BaseException):
         args = [t.wrap(Item(Attr(source, "args"), i), a) for i, a in enumerate(given.args)]
         return ExceptionValue(kind, args, source, given)
+    if kind is weakref.ref:
+        return WeakReference(t.wrap(Returned(source, "__call__"), given()), source, given)
     if kind in _ITERATORS:
         return _iterator(t, source, given)
-    return ObjectValue(kind, source, given)
+    made = ObjectValue(kind, source, given)
+    made.asked = t
+    return made
 
 
 def _builtin_method(t: Tracer, source: Source, given: Any) -> Value:
@@ -236,16 +252,17 @@ def _container(t: Tracer, source: Source, given: Any) -> Value:
             made.maxlen = given.maxlen
         return made
     if isinstance(given, (set, frozenset)):
-        if not all(is_plain(item) or isinstance(item, (type, types.FunctionType)) for item in given):
+        if not all(map(is_hashable_known, given)):
             unsupported(reasons.OPERATION, f"{source.name} is a set of objects")
         t.guard(source, "value", "==", kind(given), "membership and iteration were decided while tracing")
         found = SetValue(kind, source, given)
-        found.entries = {item: t.from_python(item) for item in given}
+        members = [t.key_of_python(item) for item in given]
+        found.entries = {member.key(): member for member in members}
         return found
     table = DictValue(kind, source, given)
     raw = dict(given) if isinstance(given, types.MappingProxyType) else given
     for position, (key, item) in enumerate(dict.items(raw)):
-        if isinstance(key, torch.Tensor) or not is_hashable_known(key):
+        if not is_hashable_known(key):
             unsupported(reasons.OPERATION, f"{source.name} has a key of type {type(key).__name__}")
         k = t.key_of_python(key)
         table.entries[k.key()] = [k, Lazy(Item(source, key), item)]
@@ -258,11 +275,14 @@ def _container(t: Tracer, source: Source, given: Any) -> Value:
 
 def is_hashable_known(key: Any) -> bool:
     """Whether a dictionary key compares by plain value or by identity."""
-    if isinstance(key, tuple):
+    if isinstance(key, (tuple, frozenset)):
         return all(map(is_hashable_known, key))
     return (
         is_plain(key)
+        or type(key) in TENSOR_TYPES
         or type(key).__hash__ is object.__hash__
+        or isinstance(type(key).__hash__, types.FunctionType)
+        and not isinstance(key, (torch.Tensor, tuple, frozenset, str, int, float))
         or isinstance(key, (type, types.FunctionType, types.BuiltinFunctionType))
     )
 
@@ -271,16 +291,37 @@ def _iterator(t: Tracer, source: Source, given: Any) -> Value:
     """The iterator that a continuation or a comprehension goes on with: over what, and how far. Others are Python's;
     so is that of a loop with many turns left, which is likely to break in each of them."""
     is_loop = isinstance(source, Local) and source.variable.startswith(STACK)
-    is_comprehension = isinstance(source, Local) and source.variable == ".0"
-    found = progress(given) if is_loop or is_comprehension else None
+    parts = Item(Returned(source, "__reduce__"), 1)
+    if type(given) in (zip, map, filter, enumerate) and not is_loop:
+        return _over_others(t, source, given, parts)
+    if isinstance(given, _TAKEN) and not is_loop:
+        rest = t.wrap(Item(parts, 0), given.__reduce__()[1][0])
+        return TakenIterator(t.items(rest), type(given), None, source)
+    found = progress(given)
     if found is None or (is_loop and len(found[0]) - found[1] > UNROLLED):
         return GivenIterator(given, source, reasons.LOOP_TURN if is_loop else reasons.GENERATOR)
     base, position = found
     t.guard(source, "value", "at", ("iterator", position, len(base)), "the turns that the loop has left were unrolled")
-    if isinstance(base, range):
+    if isinstance(base, (range, str, bytes)):
         t.guard(source, "value", "over", ("range", base), "the loop's numbers were used while tracing")
         return SequenceIterator(Constant(base), position, source)
     return SequenceIterator(t.wrap(Item(Item(Returned(source, "__reduce__"), 1), 0), base), position, source)
+
+
+def _over_others(t: Tracer, source: Source, given: Any, parts: Source) -> Value:
+    """An iterator that takes its items from other iterators, which are moved on for themselves."""
+    held = given.__reduce__()
+    inner = [t.wrap(Item(parts, i), part) for i, part in enumerate(held[1])]
+    if isinstance(given, enumerate):
+        if not isinstance(inner[0], (SequenceIterator, TakenIterator)):
+            return GivenIterator(given, source, reasons.GENERATOR)
+        inner[0].source = None
+        return EnumerateIterator(inner[0], t.index(inner[1]), source)
+    if isinstance(given, zip):
+        is_strict = len(held) > 2
+        t.guard(Returned(source, "__reduce__"), "length", "==", len(held), "whether it is strict")
+        return ZipIterator(inner, is_strict, source)
+    return MapIterator(inner[0], inner[1:], source) if isinstance(given, map) else FilterIterator(*inner, source)
 
 
 def from_python(t: Tracer, value: Any) -> Value:
@@ -320,4 +361,6 @@ def instance_of_class(t: Tracer, cls: type) -> ObjectValue:
         return ListValue([], cls)
     if issubclass(cls, (set, frozenset)):
         return SetValue(cls)
-    return ObjectValue(cls)
+    made = ModuleValue(cls) if issubclass(cls, torch.nn.Module) else ObjectValue(cls)
+    made.asked = t
+    return made

@@ -81,7 +81,8 @@ class Item:
 
     @property
     def name(self) -> str:
-        return f"{self.base.name}[{self.key!r}]"
+        key = f"<{type(self.key).__name__}>" if isinstance(self.key, torch.Tensor) else repr(self.key)
+        return f"{self.base.name}[{key}]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -376,7 +377,7 @@ class Break:
 class Effect:
     """A side effect replayed after the graph, in order: what is changed ("L['self'].count", "log"), and how."""
 
-    kind: Literal["attribute", "list", "dict", "set", "deque", "cell", "global", "state", "call"]
+    kind: Literal["attribute", "list", "dict", "set", "deque", "cell", "global", "state", "call", "iterator"]
     target: str
     detail: str
     origins: Origins = ()

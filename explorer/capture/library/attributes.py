@@ -46,7 +46,10 @@ def _isinstance(t: Tracer, value: Value, classes: Value) -> Value:
     ):
         return Constant(t.python(isinstance, given, wanted))
     if isinstance(value, TensorValue):
-        return Constant(t.python(isinstance, torch.empty(0), wanted))
+        like = torch.empty(0, dtype=value.fake.dtype, device="cpu" if value.fake.device.type == "cpu" else "meta")
+        if "_is_buffer" in value.overlay:
+            like._is_buffer = True  # type: ignore[attr-defined]
+        return Constant(t.python(isinstance, like, wanted))
     if isinstance(value, (Constant, ClassValue)):
         return Constant(t.python(isinstance, value.constant(), wanted))
     return Constant(t.python(issubclass, value.python_type(), wanted))

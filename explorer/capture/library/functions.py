@@ -9,6 +9,7 @@ import functools
 import operator
 import types
 import typing
+import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,7 @@ from explorer.capture.rules import positional
 from explorer.capture.values.base import Value, unsupported
 from explorer.capture.values.classes import ClassValue
 from explorer.capture.values.constant import Constant
-from explorer.capture.values.functions import BoundMethod, FunctionValue, PartialValue
+from explorer.capture.values.functions import BoundMethod, FunctionValue, PartialValue, WeakReference
 from explorer.capture.values.mappings import DictValue
 from explorer.capture.values.objects import ObjectValue
 from explorer.capture.values.sequences import ListValue, SequenceValue, TupleValue
@@ -224,6 +225,16 @@ def _namespace(t: Tracer, **kwargs: Value) -> Value:
     made = ObjectValue(types.SimpleNamespace)
     made.overlay.update(kwargs)
     return made
+
+
+@positional(weakref.ref)
+def _weak_reference(t: Tracer, target: Value, callback: Value = NONE) -> Value:
+    """A weak reference, without a callback."""
+    if not t.is_none(callback):
+        unsupported(reasons.UNTRACEABLE_CALL, "weakref.ref with a callback")
+    if isinstance(target, (Constant, TupleValue)) or isinstance(target, ListValue) and target.cls is list:
+        t.raise_(TypeError, f"cannot create weak reference to '{target.python_type().__name__}' object")
+    return WeakReference(target)
 
 
 @positional(typing.cast)

@@ -19,10 +19,13 @@ from explorer.capture.values.iterators import (
     GeneratorValue,
     MapIterator,
     RepeatIterator,
+    ReversedIterator,
     ZipIterator,
 )
-from explorer.capture.values.objects import ObjectValue
-from explorer.capture.values.sequences import TupleValue
+from explorer.capture.values.mappings import DictValue, DictView
+from explorer.capture.values.objects import MISSING, ObjectValue
+from explorer.capture.values.sequences import SequenceValue, TupleValue
+from explorer.capture.values.slots import lacks
 
 if TYPE_CHECKING:
     from explorer.capture.tracer import Tracer
@@ -79,7 +82,16 @@ def _reversed(t: Tracer, items: Value) -> Value:
     """The items, last first."""
     if isinstance(items, ObjectValue) and t.overrides(items.cls, "__reversed__"):
         return items.special(t, "__reversed__", [])
-    return t.sequence_iterator(TupleValue(t.items(items)[::-1]))
+    if isinstance(items, SequenceValue):
+        return ReversedIterator(items)
+    if isinstance(items, (DictValue, DictView)):
+        return items.method(t, "__reversed__", [], {})
+    if isinstance(items, ObjectValue):
+        if t.look_up(items.cls, "__getitem__") is MISSING or t.look_up(items.cls, "__len__") is MISSING:
+            lacks(t, items.cls, "__reversed__")
+        places = reversed(range(t.index(t.length(items))))
+        return t.sequence_iterator(TupleValue([t.get_item(items, Constant(place)) for place in places]))
+    return t.sequence_iterator(t.from_python(t.python(lambda: tuple(reversed(items.constant())))))
 
 
 @positional(itertools.chain)

@@ -6,7 +6,7 @@ import functools
 import math
 import operator
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -18,6 +18,7 @@ from explorer.capture.values.arrays import ArrayValue, operate
 from explorer.capture.values.base import Value, unsupported
 from explorer.capture.values.constant import Constant
 from explorer.capture.values.exceptions import ExceptionValue
+from explorer.capture.values.mappings import DictValue
 from explorer.capture.values.objects import MISSING, ObjectValue
 from explorer.capture.values.sequences import SequenceValue, TupleValue
 from explorer.capture.values.size import SizeValue
@@ -50,9 +51,10 @@ def _number(kind: type) -> Callable[..., Value]:
             if kind is float:
                 return t.from_sym(torch.sym_float(value.sym))
             return Constant(kind(t.specialise(value, value.python_type())))
-        for name in (f"__{kind.__name__}__", "__index__"):
+        for name in (f"__{kind.__name__}__", "__float__" if kind is complex else "__index__", "__index__"):
             if isinstance(value, ObjectValue) and t.look_up(value.cls, name) is not MISSING:
-                return value.special(t, name, [])
+                found = value.special(t, name, [])
+                return found if name == f"__{kind.__name__}__" else Constant(kind(t.constant_of(found)))
         return Constant(t.python(kind, t.constant_of(value), *map(t.constant_of, rest)))
 
     convert.__name__ = kind.__name__
@@ -64,27 +66,86 @@ positional(float)(_number(float))
 positional(complex)(_number(complex))
 
 
-def text_of(t: Tracer, value: Value, how: str) -> Value:
+def text_of(t: Tracer, value: Value, how: str, spec: str = "") -> Value:
     """str, repr, ascii or format of a value."""
     if isinstance(value, TensorValue):
         unsupported(reasons.ITEM, f"{how} of {value.describe()}")
-    if isinstance(value, ObjectValue) and not isinstance(value, SequenceValue):
+    if isinstance(value, ObjectValue):
+        if how == "format":
+            if isinstance(t.look_up(value.cls, "__format__"), types.FunctionType):
+                return value.special(t, "__format__", [Constant(spec)])
+            if spec and t.look_up(value.cls, "__format__") is object.__format__:
+                t.raise_(TypeError, f"unsupported format string passed to {value.cls.__name__}.__format__")
         name = "__repr__" if how in ("repr", "ascii") else "__str__"
         found = t.look_up(value.cls, name)
         if found is object.__str__:
             found, name = t.look_up(value.cls, "__repr__"), "__repr__"
-        if isinstance(found, types.FunctionType):
-            return t.call(t.bind(t.known_function(found), value), [], {})
-        if isinstance(value, ExceptionValue):
-            return value.method(t, name, [], {})
-    function = {"str": str, "repr": repr, "ascii": ascii, "format": format}[how]
+        if isinstance(found, types.FunctionType) or isinstance(value, ExceptionValue):
+            text = value.special(t, name, [])
+            return text if how != "ascii" else Constant(ascii(t.constant_of(text))[1:-1])
+        if isinstance(value, (SequenceValue, DictValue)) and not spec and found in _OF_CONTAINERS:
+            return Constant(_OF_CONTAINERS[found](t, value))
+    if how == "format":
+        return Constant(t.python(format, t.constant_of(value), spec))
+    function = {"str": str, "repr": repr, "ascii": ascii}[how]
     return Constant(t.python(function, t.constant_of(value)))
+
+
+def _listed(t: Tracer, items: Iterable[Value]) -> str:
+    return ", ".join(t.constant_of(text_of(t, item, "repr")) for item in items)
+
+
+_OF_CONTAINERS: dict[Any, Callable[[Tracer, Any], str]] = {
+    list.__repr__: lambda t, value: f"[{_listed(t, t.items(value))}]",
+    tuple.__repr__: lambda t, value: f"({_listed(t, t.items(value))}{',' * (len(value.items) == 1)})",
+    dict.__repr__: lambda t, value: "{" + ", ".join(": ".join(
+        t.constant_of(text_of(t, part, "repr")) for part in pair) for pair in value.pairs(t)) + "}",
+}  # fmt: skip
+
+
+class Printable:
+    """A value in the place of its object, for str.format and %."""
+
+    def __init__(self, t: Tracer, value: Value) -> None:
+        self._t, self._value = t, value
+
+    def __str__(self) -> str:
+        return str(self._t.constant_of(text_of(self._t, self._value, "str")))
+
+    def __repr__(self) -> str:
+        return str(self._t.constant_of(text_of(self._t, self._value, "repr")))
+
+    def __format__(self, spec: str) -> str:
+        return str(self._t.constant_of(text_of(self._t, self._value, "format", spec)))
+
+    def __getattr__(self, name: str) -> Any:
+        return self._t.printable(self._t.get_attr(self._value, name))
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._t.printable(self._t.get_item(self._value, Constant(key)))
+
+    def __int__(self) -> int:
+        return int(self._t.constant_of(_number(int)(self._t, self._value)))
+
+    def __float__(self) -> float:
+        return float(self._t.constant_of(_number(float)(self._t, self._value)))
+
+    def __index__(self) -> int:
+        return self._t.index(self._value)
 
 
 @positional(str)
 def _str(t: Tracer, value: Value = Constant(""), *rest: Value) -> Value:
     """str(value)."""
     return text_of(t, value, "str")
+
+
+@positional(bytes)
+def _bytes(t: Tracer, value: Value = Constant(b""), *rest: Value) -> Value:
+    """bytes(value)."""
+    if isinstance(value, ObjectValue) and t.look_up(value.cls, "__bytes__") is not MISSING:
+        return value.special(t, "__bytes__", [])
+    return Constant(t.python(bytes, t.constant_of(value), *map(t.constant_of, rest)))
 
 
 @positional(repr)
@@ -96,9 +157,15 @@ def _repr(t: Tracer, value: Value) -> Value:
 @positional(format)
 def _format(t: Tracer, value: Value, spec: Value = Constant("")) -> Value:
     """format(value, spec)."""
-    if isinstance(value, TensorValue):
-        unsupported(reasons.ITEM, f"format of {value.describe()}")
-    return Constant(t.python(format, t.constant_of(value), t.constant_of(spec)))
+    return text_of(t, value, "format", t.constant_of(spec))
+
+
+@positional(hash)
+def _hash(t: Tracer, value: Value) -> Value:
+    """hash(value), of what does not lie elsewhere in each run."""
+    if isinstance(value, ObjectValue) and t.look_up(value.cls, "__hash__") is not object.__hash__:
+        return value.special(t, "__hash__", [])
+    return Constant(t.python(hash, t.constant_of(value)))
 
 
 @positional(abs)

@@ -169,7 +169,7 @@ def format_simple(t: Tracer, f: Frame, i: Instruction) -> None:
 def format_with_spec(t: Tracer, f: Frame, i: Instruction) -> None:
     """format(value, spec)."""
     spec = t.constant_of(f.pop())
-    f.push(Constant(t.python(format, t.constant_of(f.pop()), spec)))
+    f.push(t.text_of(f.pop(), "format", spec))
 
 
 @OPCODES.rule("MAKE_FUNCTION")

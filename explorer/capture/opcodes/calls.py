@@ -59,6 +59,8 @@ def _super_of_frame(t: Tracer, f: Frame) -> Value:
 def call_function_ex(t: Tracer, f: Frame, i: Instruction) -> None:
     """f(*args, **kwargs)."""
     kwargs = {t.constant_of(k): v for k, v in t.mapping_pairs(f.pop())} if i.arg else {}
+    if not all(isinstance(name, str) for name in kwargs):
+        t.raise_(TypeError, "keywords must be strings")
     args = t.items(f.pop())
     function, bound = callee(f)
     f.push(t.call(function, [*bound, *args], kwargs))

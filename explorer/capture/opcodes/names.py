@@ -88,6 +88,8 @@ def store_deref(t: Tracer, f: Frame, i: Instruction) -> None:
 @OPCODES.rule("DELETE_DEREF")
 def delete_deref(t: Tracer, f: Frame, i: Instruction) -> None:
     """Empty a cell."""
+    if f.cells[i.arg].load(t) is None:
+        t.raise_(UnboundLocalError, f"cannot access local variable '{i.arg}' where it is not associated with a value")
     f.cells[i.arg].store(t, None)
 
 

@@ -17,6 +17,13 @@ class NotConstant(Exception):
     """The value has no Python object that is known while tracing."""
 
 
+class Unhashable(Exception):
+    """The program hashes a value whose type has no hash: Python raises TypeError."""
+
+    def __init__(self, kind: type) -> None:
+        super().__init__(kind.__name__)
+
+
 class Raised(Exception):
     """Traced code raised: `value` is the symbolic exception. Python's own exceptions are not used for this."""
 
@@ -95,7 +102,11 @@ class Value:
         unsupported(reasons.OPERATION, f"setting an item of {self.describe()}")
 
     def contains(self, t: Tracer, item: Value) -> bool:
-        return any(t.same_or_equal(other, item) for other in t.items(self))
+        iterator = t.iterate(self)
+        while (other := iterator.next(t)) is not None:
+            if t.same_or_equal(other, item):
+                return True
+        return False
 
     def length(self, t: Tracer) -> Value:
         unsupported(reasons.OPERATION, f"len of {self.describe()}")

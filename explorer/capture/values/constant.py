@@ -53,12 +53,20 @@ class Constant(Value):
             return t.builtin_method(self, name, getattr(type(self.value), name, None))
         return t.from_python(found)
 
+    def set_attr(self, t: Tracer, name: str, value: Value | None) -> None:
+        if type(self.value) not in PLAIN:
+            unsupported(reasons.ATTRIBUTE, f"setting {self.value!r}.{name}")
+        is_there = hasattr(self.value, name)
+        told = f"attribute '{name}' is read-only" if is_there else f"has no attribute '{name}'"
+        t.raise_(AttributeError, f"'{type(self.value).__name__}' object {told}")
+
     def method(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
         """Methods of immutable objects are pure: call them."""
-        if isinstance(self.value, str) and name in ("join", "format"):
-            args = [t.text_items(a) if name == "join" else a for a in args]
-        plain = [t.constant_of(a) for a in args]
-        named = {k: t.constant_of(v) for k, v in kwargs.items()}
+        if isinstance(self.value, str) and name == "join":
+            args = [t.new_list(t.items(a)) for a in args]
+        plain_of = t.printable if isinstance(self.value, str) and name in ("format", "__mod__") else t.constant_of
+        plain = [plain_of(a) for a in args]
+        named = {k: plain_of(v) for k, v in kwargs.items()}
         return t.from_python(t.python(getattr(self.value, name), *plain, **named))
 
     def get_item(self, t: Tracer, key: Value) -> Value:

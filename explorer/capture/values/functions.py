@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import types
+import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -352,6 +353,23 @@ class PartialValue(ObjectValue):
 
     def rebuild(self, r: Rebuilder) -> None:
         r.call(functools.partial, [self.function, *self.args], self.keywords)
+
+
+class WeakReference(ObjectValue):
+    """weakref.ref of an object that lives."""
+
+    def __init__(self, target: Value, source: Source | None = None, given: Any = MISSING) -> None:
+        super().__init__(weakref.ref, source, given)
+        self.target = target
+
+    def key(self) -> Any:
+        return self.target.key()
+
+    def call(self, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        return self.target
+
+    def rebuild(self, r: Rebuilder) -> None:
+        r.call(weakref.ref, [self.target])
 
 
 class HostValue(Value):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import types
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from explorer.capture import reasons
@@ -58,27 +59,32 @@ class IteratorValue(Value):
 class SequenceIterator(IteratorValue):
     """Over a list, tuple, range or string, by position: it sees items appended meanwhile, as Python's does.
 
-    `given` is where the real iterator is, for one that a continuation was handed.
+    One from outside (it has a source) is moved on after the graph, as far as it was used.
     """
 
-    def __init__(self, base: Value, index: int = 0, given: Source | None = None) -> None:
+    def __init__(self, base: Value, index: int = 0, source: Source | None = None) -> None:
         self.base = base
         self.index = index
-        self.given = given
+        self.source = source
         self.done = False
 
     def python_type(self) -> type:
         return (
             type(iter(self.base.python_type()()))
-            if self.base.python_type() in (list, tuple, str)
+            if self.base.python_type() in (list, tuple, str, bytes)
             else type(iter(range(0)))
         )
+
+    @property
+    def _size(self) -> int:
+        return len(self.base.items) if isinstance(self.base, SequenceValue) else len(self.base.constant())
 
     def next(self, t: Tracer) -> Value | None:
         if self.done:
             return None
-        size = len(self.base.items) if isinstance(self.base, SequenceValue) else len(self.base.constant())
-        if self.index >= size:
+        if self.source is not None:
+            t.effects.advance(self)
+        if self.index >= self._size:
             self.done = True
             return None
         position, self.index = self.index, self.index + 1
@@ -86,28 +92,101 @@ class SequenceIterator(IteratorValue):
             return self.base.at(t, position)
         return t.from_python(self.base.constant()[position])
 
-    @property
-    def remaining(self) -> int:
-        if self.done:
-            return 0
-        size = len(self.base.items) if isinstance(self.base, SequenceValue) else len(self.base.constant())
-        return max(0, size - self.index)
-
     def rebuild(self, r: Rebuilder) -> None:
-        if self.given is not None:
-            r.source(self.given)
-        else:
-            r.value(TupleValue([]) if self.done else self.base)
-            r.emit("GET_ITER")
-        if self.index == 0 or (self.done and self.given is None):
+        r.value(TupleValue([]) if self.done else self.base)
+        r.emit("GET_ITER")
+        if self.index == 0 or self.done:
             return
         name = r.store_new(self)
-        position = Constant(self.index + self.remaining if self.done else self.index)
-        r.after_effects(lambda: r.discard_method(lambda: r.emit("LOAD_FAST", name), "__setstate__", [position]))
+        r.after_effects(lambda: self.move(r, lambda: r.emit("LOAD_FAST", name)))
         r.emit("LOAD_FAST", name)
+
+    def move(self, r: Rebuilder, load: Callable[[], None]) -> None:
+        """Put the iterator that `load` pushes where this one is."""
+        r.discard_method(load, "__setstate__", [Constant(max(self.index, self._size) if self.done else self.index)])
+        if self.done:
+            r.discard_call(next, load, [Constant(None)])
 
     def describe(self) -> str:
         return f"iterator at {self.index}"
+
+
+class TakenIterator(IteratorValue):
+    """Over items that were all taken when it was made: of a dictionary or a set, whose size must not change then.
+
+    One from outside is moved on after the graph by as many items as were used.
+    """
+
+    def __init__(self, items: list[Any], kind: type, base: Value | None = None, source: Source | None = None) -> None:
+        self.items = items
+        self.kind = kind
+        self.base = base
+        self.source = source
+        self.index = 0
+        self.done = False
+
+    def next(self, t: Tracer) -> Value | None:
+        if self.done:
+            return None
+        if self.source is not None:
+            t.effects.advance(self)
+        if self.base is not None and t.index(self.base.length(t)) != len(self.items):
+            what = "Set" if "set" in self.kind.__name__ else "dictionary"
+            t.raise_(RuntimeError, f"{what} changed size during iteration")
+        if self.index >= len(self.items):
+            self.done = True
+            return None
+        self.index += 1
+        item: Value = self.items[self.index - 1]
+        return item
+
+    def rebuild(self, r: Rebuilder) -> None:
+        if self.base is None:
+            unsupported(reasons.NOT_REBUILT, f"a {self.kind.__name__}")
+        r.value(self.base)
+        if "reverse" in self.kind.__name__:
+            unsupported(reasons.NOT_REBUILT, f"a {self.kind.__name__}")
+        r.emit("GET_ITER")
+        if self.index or self.done:
+            name = r.store_new(self)
+            r.after_effects(lambda: self.move(r, lambda: r.emit("LOAD_FAST", name)))
+            r.emit("LOAD_FAST", name)
+
+    def move(self, r: Rebuilder, load: Callable[[], None]) -> None:
+        r.discard_call(advance, load, [Constant(self.index + self.done)])
+
+
+def advance(iterator: Any, count: int) -> None:
+    """Take this many items."""
+    for _ in range(count):
+        next(iterator, None)
+
+
+class ReversedIterator(IteratorValue):
+    """reversed(list or tuple): from a position down."""
+
+    def __init__(self, base: SequenceValue) -> None:
+        self.base = base
+        self.index = len(base.items) - 1
+
+    def python_type(self) -> type:
+        return type(reversed([])) if self.base.cls is list else reversed
+
+    def next(self, t: Tracer) -> Value | None:
+        if not 0 <= self.index < len(self.base.items):
+            self.index = -1
+            return None
+        self.index -= 1
+        return self.base.at(t, self.index + 1)
+
+    def rebuild(self, r: Rebuilder) -> None:
+        r.call(reversed, [self.base])
+        if self.index == len(self.base.items) - 1:
+            return
+        name = r.store_new(self)
+        at = [Constant(self.index)]
+        r.after_effects(lambda: r.discard_method(lambda: r.emit("LOAD_FAST", name), "__setstate__", at))
+        r.emit("LOAD_FAST", name)
 
 
 class IndexingIterator(IteratorValue):
@@ -129,17 +208,27 @@ class IndexingIterator(IteratorValue):
 
 
 class EnumerateIterator(IteratorValue):
+    """One from outside is moved on after the graph, and its iterator with it."""
+
     kind = enumerate
 
-    def __init__(self, base: Value, index: int) -> None:
+    def __init__(self, base: Value, index: int, source: Source | None = None) -> None:
         self.base, self.index = base, index
+        self.source = source
+        self.taken = 0
 
     def next(self, t: Tracer) -> Value | None:
         item = self.base.next(t)
+        self.taken += 1
+        if self.source is not None:
+            t.effects.advance(self)
         if item is None:
             return None
         self.index += 1
         return TupleValue([Constant(self.index - 1), item])
+
+    def move(self, r: Rebuilder, load: Callable[[], None]) -> None:
+        r.discard_call(advance, load, [Constant(self.taken)])
 
     def rebuild(self, r: Rebuilder) -> None:
         r.call(enumerate, [self.base, Constant(self.index)])
@@ -148,19 +237,32 @@ class EnumerateIterator(IteratorValue):
 class ZipIterator(IteratorValue):
     kind = zip
 
-    def __init__(self, bases: list[Value], strict: bool) -> None:
+    def __init__(self, bases: list[Value], strict: bool, source: Source | None = None) -> None:
         self.bases, self.strict = bases, strict
+        self.source = source
 
     def next(self, t: Tracer) -> Value | None:
         items: list[Value] = []
         for position, base in enumerate(self.bases):
             item = base.next(t)
             if item is None:
-                if self.strict and (position > 0 or any(other.next(t) is not None for other in self.bases[1:])):
-                    t.raise_(ValueError, f"zip() argument {position + 1} is of another length than those before it")
+                if self.strict:
+                    self._check(t, position)
                 return None
             items.append(item)
         return TupleValue(items) if items else None
+
+    def _check(self, t: Tracer, ended: int) -> None:
+        """zip(strict=True): the first iterator that ended is `ended`; the others have to end with it."""
+
+        def others(last: int) -> str:
+            return "argument 1" if last == 1 else f"arguments 1-{last}"
+
+        if ended:
+            t.raise_(ValueError, f"zip() argument {ended + 1} is shorter than {others(ended)}")
+        for position, base in enumerate(self.bases[1:], 1):
+            if base.next(t) is not None:
+                t.raise_(ValueError, f"zip() argument {position + 1} is longer than {others(position)}")
 
     def rebuild(self, r: Rebuilder) -> None:
         r.call(zip, self.bases, {"strict": Constant(True)} if self.strict else {})
@@ -169,14 +271,18 @@ class ZipIterator(IteratorValue):
 class MapIterator(IteratorValue):
     kind = map
 
-    def __init__(self, function: Value, bases: list[Value]) -> None:
+    def __init__(self, function: Value, bases: list[Value], source: Source | None = None) -> None:
         self.function, self.bases = function, bases
+        self.source = source
 
     def next(self, t: Tracer) -> Value | None:
-        items = [base.next(t) for base in self.bases]
-        if any(item is None for item in items):
-            return None
-        return t.call(self.function, [item for item in items if item is not None], {})
+        items: list[Value] = []
+        for base in self.bases:
+            item = base.next(t)
+            if item is None:
+                return None
+            items.append(item)
+        return t.call(self.function, items, {})
 
     def rebuild(self, r: Rebuilder) -> None:
         r.call(map, [self.function, *self.bases])
@@ -185,8 +291,9 @@ class MapIterator(IteratorValue):
 class FilterIterator(IteratorValue):
     kind = filter
 
-    def __init__(self, function: Value, base: Value) -> None:
+    def __init__(self, function: Value, base: Value, source: Source | None = None) -> None:
         self.function, self.base = function, base
+        self.source = source
 
     def next(self, t: Tracer) -> Value | None:
         while (item := self.base.next(t)) is not None:
@@ -218,6 +325,13 @@ class ChainIterator(IteratorValue):
                 return item
             self.current = None
 
+    def rebuild(self, r: Rebuilder) -> None:
+        if self.current is None:
+            r.call(itertools.chain.from_iterable, [self.parts])
+            return
+        rest = ChainIterator(self.parts)
+        r.call(itertools.chain, [self.current, rest])
+
 
 class CountIterator(IteratorValue):
     kind = itertools.count
@@ -247,6 +361,9 @@ class RepeatIterator(IteratorValue):
             self.times -= 1
         return self.item
 
+    def rebuild(self, r: Rebuilder) -> None:
+        r.call(itertools.repeat, [self.item, *([] if self.times is None else [Constant(self.times)])])
+
 
 class CallableIterator(IteratorValue):
     """iter(function, sentinel)."""
@@ -255,10 +372,25 @@ class CallableIterator(IteratorValue):
 
     def __init__(self, function: Value, sentinel: Value) -> None:
         self.function, self.sentinel = function, sentinel
+        self.done = False
 
     def next(self, t: Tracer) -> Value | None:
-        found = t.call(self.function, [], {})
-        return None if t.same_or_equal(found, self.sentinel) else found
+        if self.done:
+            return None
+        try:
+            found = t.call(self.function, [], {})
+        except Raised as raised:
+            if not issubclass(raised.value.python_type(), StopIteration):
+                raise
+            self.done = True
+            return None
+        self.done = t.same_or_equal(found, self.sentinel)
+        return None if self.done else found
+
+    def rebuild(self, r: Rebuilder) -> None:
+        if self.done:
+            unsupported(reasons.NOT_REBUILT, "a callable_iterator that has ended")
+        r.call(iter, [self.function, self.sentinel])
 
 
 class GivenIterator(IteratorValue):
@@ -275,57 +407,110 @@ class GivenIterator(IteratorValue):
 
 
 class GeneratorValue(IteratorValue):
-    """A generator: a frame of the evaluator that stops at each yield."""
+    """A generator: a frame of the evaluator that stops at each yield. `made_by` is the call that makes it.
+
+    One that nobody holds any more is closed by Python at once, which runs its `finally` blocks: `lost` takes it then.
+    """
 
     kind = types.GeneratorType
 
-    def __init__(self, frame: Frame) -> None:
+    def __init__(self, frame: Frame, made_by: tuple[Value, list[Value], dict[str, Value]], lost: list[Value]) -> None:
         self.frame = frame
+        self.made_by = made_by
+        self.lost = lost
         self.started = False
+        self.running = False
         self.done = False
+
+    def __del__(self) -> None:
+        if self.is_suspended:
+            self.lost.append(self)
+
+    @property
+    def is_suspended(self) -> bool:
+        """Whether closing it would run code of its own."""
+        at = self.frame.position - 1
+        return self.started and not (self.done or self.running) and self.frame.handlers[at] is not None
 
     def next(self, t: Tracer) -> Value | None:
         return self.send(t, Constant(None))
 
     def send(self, t: Tracer, value: Value) -> Value | None:
+        if not self.started and not t.is_none(value):
+            t.raise_(TypeError, "can't send non-None value to a just-started generator")
         if self.done:
             return None
-        return self._run(t, lambda: self.frame.stack.append(value) if self.started else None)
+        if self.started:
+            self.frame.stack.append(value)
+        return self._run(t)
 
     def throw(self, t: Tracer, error: Value) -> Value | None:
         if self.done or not self.started:
             self.done = True
             raise Raised(error)
+        if isinstance(receiver := self._receiver(), GeneratorValue):
+            try:
+                if issubclass(error.python_type(), GeneratorExit):
+                    receiver.close(t)
+                else:
+                    found = receiver.throw(t, error)
+                    if found is not None:
+                        return found
+                    self._go_on_with(receiver.returned)
+                    return self._run(t)
+            except Raised as raised:
+                error = raised.value
+        self.frame.pending = Raised(error)
+        return self._run(t)
 
-        def inject() -> None:
-            self.frame.pending = Raised(error)
+    def _receiver(self) -> Value | None:
+        """What it yields from, where it stands in `yield from`."""
+        last = self.frame.code.instructions[self.frame.position - 1]
+        return self.frame.stack[-1] if last.op == "YIELD_VALUE" and last.arg == "from" else None
 
-        return self._run(t, inject)
+    def _go_on_with(self, result: Value) -> None:
+        """End `yield from`, with this result."""
+        before = self.frame.code.instructions[: self.frame.position]
+        send = next(step for step in reversed(before) if step.op == "SEND")
+        self.frame.push(result)
+        self.frame.position = self.frame.index[send.target or ""]
 
-    def _run(self, t: Tracer, prepare: Any) -> Value | None:
-        prepare()
-        self.started = True
+    def _run(self, t: Tracer) -> Value | None:
+        if self.running:
+            t.raise_(ValueError, "generator already executing")
+        self.started = self.running = True
         try:
             yielded = t.resume(self.frame)
         except Raised as raised:
             self.done = True
+            self._let_go()
             if issubclass(raised.value.python_type(), StopIteration):
-                t.raise_(RuntimeError, "generator raised StopIteration")
+                t.raise_from(RuntimeError, "generator raised StopIteration", raised.value)
             raise
+        finally:
+            self.running = False
         if yielded is None:
             self.done = True
+            self._let_go()
         return yielded
+
+    def _let_go(self) -> None:
+        self.frame.locals.clear()
+        self.frame.stack.clear()
 
     def close(self, t: Tracer) -> None:
         if self.done or not self.started:
             self.done = True
+            self._let_go()
             return
         try:
-            self.throw(t, t.exception(GeneratorExit, []))
+            found = self.throw(t, t.exception(GeneratorExit, []))
         except Raised as raised:
             if not issubclass(raised.value.python_type(), (GeneratorExit, StopIteration)):
                 raise
-        self.done = True
+        else:
+            if found is not None:
+                t.raise_(RuntimeError, "generator ignored GeneratorExit")
 
     @property
     def returned(self) -> Value:
@@ -333,8 +518,17 @@ class GeneratorValue(IteratorValue):
         return self.frame.result if self.frame.result is not None else Constant(None)
 
     def get_attr(self, t: Tracer, name: str) -> Value:
-        if name in ("send", "throw", "close"):
-            return t.builtin_method(self, name)
+        match name:
+            case "send" | "throw" | "close":
+                return t.builtin_method(self, name)
+            case "__name__":
+                return Constant(self.frame.code.name)
+            case "__qualname__":
+                return Constant(self.frame.code.qualname)
+            case "gi_running":
+                return Constant(self.running)
+            case "gi_yieldfrom":
+                return self._receiver() or Constant(None) if self.started and not self.done else Constant(None)
         return super().get_attr(t, name)
 
     def method(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
@@ -348,12 +542,15 @@ class GeneratorValue(IteratorValue):
             else:
                 found = self.send(t, args[0] if args else Constant(None))
             if found is None:
-                t.raise_value(StopIteration, [self.returned] if self.frame.result is not None else [])
+                is_something = self.frame.result is not None and not t.is_none(self.frame.result)
+                t.raise_value(StopIteration, [self.returned] if is_something else [])
             return found
         return super().method(t, name, args, kwargs)
 
     def rebuild(self, r: Rebuilder) -> None:
-        unsupported(reasons.GENERATOR, self.frame.code.qualname)
+        if self.started:
+            unsupported(reasons.GENERATOR, self.frame.code.qualname)
+        r.call_value(*self.made_by)
 
     def describe(self) -> str:
         return f"generator {self.frame.code.qualname}"

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import collections
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, MutableMapping
 from typing import TYPE_CHECKING, Any
 
-from explorer.capture import reasons
-from explorer.capture.values.base import Value, unsupported
+from explorer.capture.values.base import Unhashable, Value
 from explorer.capture.values.constant import Constant
-from explorer.capture.values.objects import DELETED, MISSING, ObjectValue
-from explorer.capture.values.sequences import Lazy, TupleValue
+from explorer.capture.values.objects import DELETED, MISSING, Lazy, ObjectValue, type_attribute
+from explorer.capture.values.sequences import TupleValue
 from explorer.capture.values.sets import SetValue
-from explorer.ir.capture import Source
+from explorer.ir.capture import Attr, Source
 
 if TYPE_CHECKING:
     from explorer.capture.rebuild import Rebuilder
@@ -73,9 +72,8 @@ class DictValue(ObjectValue):
         return len(self.entries) > 0
 
     def key(self) -> Any:
-        if self.cls in (dict, collections.OrderedDict, collections.defaultdict):
-            t_name = self.cls.__name__
-            unsupported(reasons.OPERATION, f"a {t_name} as a dictionary key")
+        if type_attribute(self.cls, "__hash__") is None:
+            raise Unhashable(self.cls)
         return super().key()
 
     def length(self, t: Tracer) -> Value:
@@ -83,7 +81,7 @@ class DictValue(ObjectValue):
         return Constant(len(self.entries))
 
     def iterate(self, t: Tracer) -> Value:
-        return t.sequence_iterator(TupleValue(self.keys()))
+        return t.taken_iterator(self.keys(), type(iter({})), self)
 
     def contains(self, t: Tracer, item: Value) -> bool:
         return self.has(t, item.key())
@@ -270,7 +268,7 @@ _DICT_METHODS: dict[str, Callable[..., Value | None]] = {
     "__contains__": lambda self, t, key: Constant(self.has(t, key.key())),
     "__len__": lambda self, t: Constant(len(self.entries)),
     "__iter__": lambda self, t: DictValue.iterate(self, t),
-    "__reversed__": lambda self, t: t.sequence_iterator(TupleValue(self.keys()[::-1])),
+    "__reversed__": lambda self, t: t.taken_iterator(self.keys()[::-1], type(reversed({})), self),
 }  # fmt: skip
 _DICT_CHANGES = frozenset(
     "pop setdefault update popitem move_to_end clear __init__ __setitem__ __delitem__ __ior__".split()
@@ -278,29 +276,59 @@ _DICT_CHANGES = frozenset(
 
 
 class InstanceDict(DictValue):
-    """An object's __dict__: writing to it sets attributes."""
+    """An object's __dict__. It has no entries of its own: reading and writing it is reading and setting attributes."""
 
     def __init__(self, owner: ObjectValue, t: Tracer) -> None:
         super().__init__()
         self.owner = owner
-        for name in owner.own_names():
-            found = owner.own(t, name)
-            if found is not None:
-                self.put(Constant(name), found)
+        self.entries: Any = _Attributes(owner, t)
+        if owner.given is not MISSING and owner.source is not None:
+            self.unread = lambda: self._rely_on_names(t)
 
-    def set_item(self, t: Tracer, key: Value, value: Value | None) -> None:
-        super().set_item(t, key, value)
-        t.effects.set_attr(self.owner, t.constant_of(key), value if value is not None else DELETED)
+    def _rely_on_names(self, t: Tracer) -> None:
+        assert self.owner.source is not None
+        why = "all its attributes, and their order, were used"
+        t.guard(Attr(self.owner.source, "__dict__"), "keys", "==", tuple(self.owner.given_names()), why)
 
-    def method(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        before = {k: entry[1] for k, entry in self.entries.items()}
-        found = super().method(t, name, args, kwargs)
-        for k, (_, value) in self.entries.items():
-            if before.pop(k, None) is not value:
-                t.effects.set_attr(self.owner, k, value)
-        for k in before:
-            t.effects.set_attr(self.owner, k, DELETED)
-        return found
+    def put(self, key: Value, value: Any) -> None:
+        self.entries[key.key()] = [key, value]
+
+    def has(self, t: Tracer, k: Any) -> bool:
+        owner = self.owner
+        if owner.given is not MISSING and owner.source is not None and k not in owner.overlay and isinstance(k, str):
+            there = k in owner.given_names()
+            t.guard(owner.source, "has", "==", (k, there, "attribute"), "the program asked for this attribute")
+        return k in self.entries
+
+    def rebuild(self, r: Rebuilder) -> None:
+        r.value(self.owner)
+        r.emit("LOAD_ATTR", "__dict__")
+
+
+class _Attributes(MutableMapping[Any, list[Any]]):
+    """The attributes in an object's dictionary, as the entries of one."""
+
+    def __init__(self, owner: ObjectValue, t: Tracer) -> None:
+        self.owner, self.t = owner, t
+
+    def __getitem__(self, name: Any) -> list[Any]:
+        found = self.owner.held(name) if isinstance(name, str) else None
+        if found is None:
+            raise KeyError(name)
+        return [Constant(name), found]
+
+    def __setitem__(self, name: Any, entry: list[Any]) -> None:
+        value = entry[1]
+        self.t.effects.set_attr(self.owner, self.t.constant_of(entry[0]), value)
+
+    def __delitem__(self, name: Any) -> None:
+        self.t.effects.set_attr(self.owner, name, DELETED)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.owner.own_names())
+
+    def __len__(self) -> int:
+        return len(self.owner.own_names())
 
 
 class DictView(Value):
@@ -327,7 +355,7 @@ class DictView(Value):
         return Constant(len(self.base.entries))
 
     def iterate(self, t: Tracer) -> Value:
-        return t.sequence_iterator(TupleValue(self.as_items(t)))
+        return t.taken_iterator(self.as_items(t), type(iter(getattr({}, self.kind)())), self)
 
     def contains(self, t: Tracer, item: Value) -> bool:
         if self.kind == "keys":

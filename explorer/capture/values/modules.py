@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import types
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 
-from explorer.capture import reasons
-from explorer.capture.values.base import Value, unsupported
+from explorer.capture.values.base import Value
 from explorer.capture.values.constant import Constant
 from explorer.capture.values.mappings import DictValue
-from explorer.capture.values.objects import MISSING, ObjectValue, type_attribute
+from explorer.capture.values.objects import MISSING, Lazy, ObjectValue, type_attribute
 from explorer.ir.capture import Attr, Item
 
 if TYPE_CHECKING:
     from explorer.capture.tracer import Tracer
 
 
+TABLES = ("_parameters", "_buffers", "_modules")
+
+
 class ModuleValue(ObjectValue):
-    """An nn.Module. Parameters, buffers and submodules are read where nn.Module keeps them."""
+    """An nn.Module, from outside or made by the program. Parameters, buffers and submodules are where nn.Module keeps
+    them, in dictionaries that the program may read and write as well."""
 
     def get_attr(self, t: Tracer, name: str) -> Value:
         if t.look_up(self.cls, "__getattr__") is not torch.nn.Module.__getattr__ or isinstance(
@@ -35,42 +38,45 @@ class ModuleValue(ObjectValue):
 
     def registered(self, t: Tracer, name: str) -> Value | None:
         """A parameter, buffer or submodule of that name."""
-        if self.given is MISSING or self.source is None:
-            return None
-        tables = [(table, self.table(t, table)) for table in ("_parameters", "_buffers", "_modules")]
-        for table, held in tables:
-            if isinstance(held, DictValue):
-                if held.has(t, name):
-                    return held.at(t, name)
-            elif name in held:
-                return t.wrap(Item(Attr(self.source, table), name), held[name])
-        for table, held in tables:
-            if not isinstance(held, DictValue):
-                t.guard(Attr(self.source, table), "has", "==", (name, False, "key"), "the module does not have it")
+        for table in TABLES:
+            found = self.entry(t, table, name)
+            if found is not None:
+                return found
+        if self.given is not MISSING and self.source is not None:
+            for table in (each for each in TABLES if isinstance(self.held(each), Lazy)):
+                why = "the program asked for this attribute"
+                t.guard(Attr(self.source, table), "has", "==", (name, False, "key"), why)
         return None
 
-    def table(self, t: Tracer, table: str) -> DictValue | dict[str, Any]:
-        """The module's parameters, buffers or submodules: the real dictionary while the program has not reached it by
-        itself, in which case it may have been changed."""
-        replaced = self.overlay.get(table)
-        if isinstance(replaced, DictValue):
-            return replaced
-        held = self.given.__dict__.get(table, {})
-        reached = t.wrapped.get(id(held))
-        return reached if isinstance(reached, DictValue) else held
+    def entry(self, t: Tracer, table: str, name: str) -> Value | None:
+        """What one of nn.Module's tables holds under a name: one that the program has touched, as it is now."""
+        held = self.held(table)
+        if isinstance(held, Lazy):
+            touched = t.wrapped.get(id(held.given))
+            if touched is None:
+                source = Item(held.source, name)
+                return t.wrap(source, held.given[name]) if name in held.given else None
+            held = touched
+        return held.at(t, name) if isinstance(held, DictValue) and held.has(t, name) else None
 
     def set_attr(self, t: Tracer, name: str, value: Value | None) -> None:
-        if t.look_up(self.cls, "__setattr__") is not torch.nn.Module.__setattr__ or self.given is MISSING:
-            super().set_attr(t, name, value)
-            return
-        if value is None or name in self.given._parameters or name in self.given._modules:
-            unsupported(reasons.ATTRIBUTE, f"replacing the parameter or submodule {name}")
-        if isinstance(value, ModuleValue) or issubclass(value.python_type(), torch.nn.Parameter):
-            unsupported(reasons.ATTRIBUTE, f"registering {name} on a module")
-        if name in self.given._buffers:
-            t.set_item(self.get_attr(t, "_buffers"), Constant(name), value)
-        else:
+        own = t.look_up(self.cls, "__setattr__") is torch.nn.Module.__setattr__
+        if own and value is not None and self._is_plain_attribute(t, name, value):
             self.assign(t, name, value)
+        else:
+            super().set_attr(t, name, value)
+
+    def _is_plain_attribute(self, t: Tracer, name: str, value: Value) -> bool:
+        """Whether nn.Module.__setattr__ would do no more than object's."""
+        kept = (torch.nn.Parameter, torch.nn.Buffer, torch.nn.Module)
+        return (
+            not isinstance(value, ModuleValue)
+            and not issubclass(value.python_type(), kept)
+            and "_is_buffer" not in getattr(value, "overlay", ())
+            and name not in TABLES
+            and all(self.entry(t, table, name) is None for table in TABLES)
+            and all(self.held(table) is not None for table in TABLES)
+        )
 
     def call(self, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
         if not self.is_plain(t):
@@ -80,18 +86,26 @@ class ModuleValue(ObjectValue):
 
     def is_plain(self, t: Tracer) -> bool:
         """Whether calling the module is calling its forward: no hooks, nothing overridden. Guards on that."""
-        if (
-            self.given is MISSING
-            or self.source is None
-            or not calls_forward(self.given)
-            or any(hooks in self.overlay for hooks in _HOOKS)
-        ):
+        if self.given is not MISSING and not calls_forward(self.given):
             return False
-        for hooks in _HOOKS:
-            t.guard(Attr(self.source, hooks), "empty", "==", True, "forward was inlined without hooks around it")
+        if t.look_up(self.cls, "__call__") is not _MODULE_CALL or self.held("_compiled_call_impl") is not None:
+            return False
+        if any(getattr(torch.nn.modules.module, hooks) for hooks in _GLOBAL_HOOKS) or not self._has_no_hooks(t):
+            return False
+        if self.source is not None:
+            for hooks in _HOOKS:
+                t.guard(Attr(self.source, hooks), "empty", "==", True, "forward was inlined without hooks around it")
         owner = t.known_source(torch.nn.modules.module)
         for hooks in _GLOBAL_HOOKS:
             t.guard(Attr(owner, hooks), "empty", "==", True, "forward was inlined without hooks around it")
+        return True
+
+    def _has_no_hooks(self, t: Tracer) -> bool:
+        for hooks in _HOOKS:
+            held = self.held(hooks)
+            table = t.wrapped.get(id(held.given)) if isinstance(held, Lazy) else held
+            if table is not None and not (isinstance(table, DictValue) and not table.entries):
+                return False
         return True
 
     def iterate(self, t: Tracer) -> Value:

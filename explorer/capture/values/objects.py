@@ -7,8 +7,9 @@ import types
 from typing import TYPE_CHECKING, Any
 
 from explorer.capture import reasons
-from explorer.capture.values.base import NotConstant, Raised, Value, unsupported
+from explorer.capture.values.base import NotConstant, Raised, Unhashable, Value, unsupported
 from explorer.capture.values.constant import Constant, is_plain
+from explorer.capture.values.slots import checked, lacks
 from explorer.ir.capture import Attr, Source
 
 if TYPE_CHECKING:
@@ -47,6 +48,14 @@ def owner_of(cls: type, name: str) -> type:
     return next(base for base in cls.__mro__ if name in base.__dict__)
 
 
+class Lazy:
+    """An item of a container, or an attribute, that the program has not read yet, so that nothing is assumed of it."""
+
+    def __init__(self, source: Source, given: Any) -> None:
+        self.source = source
+        self.given = given
+
+
 class IdentityKey:
     """An object made while tracing, as a dictionary key: by identity."""
 
@@ -60,15 +69,35 @@ class IdentityKey:
         return isinstance(other, IdentityKey) and other.value is self.value
 
 
+class ProgramKey:
+    """An object whose class says in Python how it is hashed and compared, as a dictionary key."""
+
+    def __init__(self, t: Tracer, value: ObjectValue) -> None:
+        self.t = t
+        self.value = value
+        self.number: int = t.constant_of(value.special(t, "__hash__", []))
+
+    def __hash__(self) -> int:
+        return hash(self.number)
+
+    def __eq__(self, other: object) -> bool:
+        them = getattr(other, "value", None)
+        return self.t.same_or_equal(self.value, them if isinstance(them, Value) else self.t.from_python(other))
+
+
 class ObjectValue(Value):
     """An instance. `given` is the real object that the frame found; attributes set while tracing are in `overlay`."""
+
+    asked: Tracer | None = None
+    """Who runs the methods of a class that says in Python how its instances are hashed."""
 
     def __init__(self, cls: type, source: Source | None = None, given: Any = MISSING) -> None:
         self.cls = cls
         self.source = source
         self.given = given
         self.overlay: dict[str, Value] = {}
-        self.new_args: list[Value] = []
+        self.attributes: Value | None = None
+        """Its __dict__, once the program has asked for that."""
 
     def python_type(self) -> type:
         return self.cls
@@ -86,9 +115,14 @@ class ObjectValue(Value):
 
     def key(self) -> Any:
         self.compared = True
-        if type_attribute(self.cls, "__hash__") is not object.__hash__ and self.given is MISSING:
+        found = type_attribute(self.cls, "__hash__")
+        if found is None:
+            raise Unhashable(self.cls)
+        if isinstance(found, types.FunctionType) and self.asked is not None:
+            return ProgramKey(self.asked, self)
+        if found is not object.__hash__ and self.given is MISSING:
             unsupported(reasons.OPERATION, f"hash of a {self.cls.__name__}")
-        return IdentityKey(self) if self.given is MISSING else _hashable(self.given, self)
+        return IdentityKey(self) if self.given is MISSING else self.given
 
     # ----------------------------------------------------------------------------------------------------- attributes
 
@@ -116,8 +150,10 @@ class ObjectValue(Value):
         """object.__getattribute__, None where it raises AttributeError."""
         if name == "__class__":
             return t.from_python(self.cls)
-        if name == "__dict__":
-            return t.instance_dict(self)
+        if name == "__dict__" and self.cls.__dictoffset__:
+            if self.attributes is None:
+                self.attributes = t.instance_dict(self)
+            return self.attributes
         descriptor = t.look_up(self.cls, name)
         is_data = descriptor is not MISSING and hasattr(type(descriptor), "__set__")
         if is_data:
@@ -126,7 +162,14 @@ class ObjectValue(Value):
         return own if own is not None or descriptor is MISSING else self.bind(t, descriptor, name)
 
     def own(self, t: Tracer, name: str) -> Value | None:
-        """What the instance's own dictionary holds."""
+        """What the instance's own dictionary holds, read."""
+        found = self.held(name)
+        if found is None and name not in self.overlay and self.source is not None and _has_dict(self.given):
+            t.guard(self.source, "has", "==", (name, False, "attribute"), "the object itself does not have it")
+        return t.wrap(found.source, found.given) if isinstance(found, Lazy) else found
+
+    def held(self, name: str) -> Value | Lazy | None:
+        """What the instance's own dictionary holds; Lazy where the program has not read it."""
         if name in self.overlay:
             found = self.overlay[name]
             return None if found is DELETED else found
@@ -134,15 +177,17 @@ class ObjectValue(Value):
             held = object.__getattribute__(self.given, "__dict__")
             if name in held:
                 assert self.source is not None
-                return t.wrap(Attr(self.source, name), held[name])
-            if self.source is not None:
-                t.guard(self.source, "has", "==", (name, False, "attribute"), "the object itself does not have it")
+                return Lazy(Attr(self.source, name), held[name])
         return None
 
+    def given_names(self) -> list[str]:
+        """The names in the dictionary of the real object."""
+        if self.given is MISSING or not _has_dict(self.given):
+            return []
+        return list(object.__getattribute__(self.given, "__dict__"))
+
     def own_names(self) -> list[str]:
-        names: dict[str, None] = {}
-        if self.given is not MISSING and _has_dict(self.given):
-            names = dict.fromkeys(object.__getattribute__(self.given, "__dict__"))
+        names: dict[str, None] = dict.fromkeys(self.given_names())
         for name, value in self.overlay.items():
             if value is DELETED:
                 names.pop(name, None)
@@ -219,6 +264,10 @@ class ObjectValue(Value):
             return
         if setter is not MISSING and not isinstance(descriptor, (types.MemberDescriptorType, types.FunctionType)):
             unsupported(reasons.ATTRIBUTE, f"setting {self.cls.__name__}.{name}, a {type(descriptor).__name__}")
+        if setter is MISSING and not self.cls.__dictoffset__:
+            what = "has no attribute" if descriptor is MISSING else "attribute"
+            read_only = "" if descriptor is MISSING else " is read-only"
+            t.raise_(AttributeError, f"'{self.cls.__name__}' object {what} '{name}'{read_only}")
         if value is None:
             if self.own(t, name) is None and name not in self.overlay:
                 t.raise_(AttributeError, name)
@@ -235,10 +284,10 @@ class ObjectValue(Value):
         """Call a method that Python looks up on the type."""
         found = t.look_up(self.cls, name)
         if found is MISSING or found is None:
-            t.raise_(TypeError, f"'{self.cls.__name__}' object has no {name}")
+            lacks(t, self.cls, name)
         if isinstance(found, (types.WrapperDescriptorType, types.MethodDescriptorType)):
             return self.method(t, name, args, kwargs or {})
-        return t.call(self.bind(t, found, name), args, kwargs or {})
+        return checked(t, self.cls, name, t.call(self.bind(t, found, name), args, kwargs or {}))
 
     def method(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
         match name:
@@ -285,11 +334,10 @@ class ObjectValue(Value):
         return self.special(t, "__len__", [])
 
     def iterate(self, t: Tracer) -> Value:
-        if t.look_up(self.cls, "__iter__") is not MISSING:
-            return self.special(t, "__iter__", [])
-        if t.look_up(self.cls, "__getitem__") is not MISSING:
+        has_items = t.look_up(self.cls, "__getitem__") is not MISSING
+        if has_items and t.look_up(self.cls, "__iter__") is MISSING:
             return t.indexing_iterator(self)
-        t.raise_(TypeError, f"'{self.cls.__name__}' object is not iterable")
+        return self.special(t, "__iter__", [])
 
     def next(self, t: Tracer) -> Value | None:
         try:
@@ -311,6 +359,8 @@ class ObjectValue(Value):
     def contains(self, t: Tracer, item: Value) -> bool:
         if t.look_up(self.cls, "__contains__") is not MISSING:
             return t.truth(self.special(t, "__contains__", [item]))
+        if not any(t.look_up(self.cls, name) not in (MISSING, None) for name in ("__iter__", "__getitem__")):
+            t.raise_(TypeError, f"argument of type '{self.cls.__name__}' is not iterable")
         return super().contains(t, item)
 
     def rebuild(self, r: Rebuilder) -> None:
@@ -325,11 +375,3 @@ def _has_dict(given: Any) -> bool:
     except AttributeError:
         return False
     return True
-
-
-def _hashable(given: Any, value: Value) -> Any:
-    try:
-        hash(given)
-    except TypeError:
-        unsupported(reasons.OPERATION, f"hash of {value.describe()}")
-    return given

@@ -8,23 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from explorer.capture import reasons
-from explorer.capture.values.base import NotConstant, Value, unsupported
+from explorer.capture.values.base import NotConstant, Unhashable, Value
 from explorer.capture.values.constant import Constant
-from explorer.capture.values.objects import MISSING, ObjectValue
+from explorer.capture.values.objects import MISSING, Lazy, ObjectValue, type_attribute
 from explorer.ir.capture import Source
 
 if TYPE_CHECKING:
     from explorer.capture.rebuild import Rebuilder
     from explorer.capture.tracer import Tracer
-
-
-class Lazy:
-    """An item of a container that the program has not read yet, so that nothing is assumed of it."""
-
-    def __init__(self, source: Source, given: Any) -> None:
-        self.source = source
-        self.given = given
 
 
 class SliceValue(Value):
@@ -35,6 +26,9 @@ class SliceValue(Value):
 
     def python_type(self) -> type:
         return slice
+
+    def key(self) -> Any:
+        raise Unhashable(slice)
 
     def constant(self) -> Any:
         return slice(self.start.constant(), self.stop.constant(), self.step.constant())
@@ -102,13 +96,24 @@ class SequenceValue(ObjectValue):
             part = key.fixed(t) if isinstance(key, SliceValue) else key.value
             chosen = [self.at(t, i) for i in range(*part.indices(len(self.items)))]
             return self.like(chosen)
-        index = t.index(key)
+        index = self.place(t, key)
         if not -len(self.items) <= index < len(self.items):
             t.raise_(IndexError, f"{self.cls.__name__} index out of range")
         return self.at(t, index)
 
+    def place(self, t: Tracer, key: Value) -> int:
+        """What the program gives in brackets, as a number."""
+        if t.look_up(key.python_type(), "__index__") is MISSING:
+            what = f"{self.cls.__name__} indices must be integers or slices, not {key.python_type().__name__}"
+            t.raise_(TypeError, what)
+        return t.index(key)
+
     def like(self, items: list[Value]) -> Value:
         raise NotImplementedError
+
+    def set_item(self, t: Tracer, key: Value, value: Value | None) -> None:
+        name = "__setitem__" if value is not None else "__delitem__"
+        self.special(t, name, [key, value] if value is not None else [key])
 
     def method(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
         match name:
@@ -182,10 +187,10 @@ class TupleValue(SequenceValue):
             for item in self.items:
                 r.value(item)
             r.build("BUILD_TUPLE", len(self.items))
-        elif hasattr(self.cls, "_fields"):
-            r.call(self.cls, list(self.items))
-        else:
+        elif hasattr(self.cls, "n_sequence_fields") or self.cls is torch.Size:
             r.call(self.cls, [TupleValue(self.items)])
+        else:
+            r.instance(self, [TupleValue(self.items)])
 
 
 def _structseq_fields(cls: type) -> tuple[str, ...]:
@@ -209,7 +214,9 @@ class ListValue(SequenceValue):
         raise NotConstant(self)
 
     def key(self) -> Any:
-        unsupported(reasons.OPERATION, "a list as a dictionary key")
+        if type_attribute(self.cls, "__hash__") is None:
+            raise Unhashable(self.cls)
+        return super().key()
 
     def like(self, items: list[Value]) -> Value:
         return ListValue(items)
@@ -223,7 +230,7 @@ class ListValue(SequenceValue):
             else:
                 t.python(self.items.__setitem__, part, t.items(value))
             return
-        index = t.index(key)
+        index = self.place(t, key)
         if not -len(self.items) <= index < len(self.items):
             t.raise_(IndexError, "list assignment index out of range")
         if value is None:
@@ -342,6 +349,11 @@ def _extendleft(self: ListValue, t: Tracer, items: Value) -> None:
         self.items.insert(0, item)
 
 
+def _imul(self: ListValue, t: Tracer, count: Value) -> Value:
+    self.items[:] = self.items * t.index(count)
+    return self
+
+
 def _rotate(self: ListValue, t: Tracer, n: Value | None = None) -> None:
     turned = collections.deque(self.items)
     turned.rotate(t.index(n) if n is not None else 1)
@@ -357,5 +369,6 @@ def _list_init(self: ListValue, t: Tracer, items: Value | None = None, maxlen: V
 _LIST_CHANGES: dict[str, Callable[..., Value | None]] = {
     "append": _append, "extend": _extend, "insert": _insert, "pop": _pop, "popleft": _popleft, "remove": _remove,
     "clear": _clear, "reverse": _reverse, "sort": _sort, "__setitem__": _setitem, "__delitem__": _delitem,
-    "__iadd__": _iadd, "appendleft": _appendleft, "extendleft": _extendleft, "rotate": _rotate, "__init__": _list_init,
+    "__iadd__": _iadd, "__imul__": _imul,
+    "appendleft": _appendleft, "extendleft": _extendleft, "rotate": _rotate, "__init__": _list_init,
 }  # fmt: skip

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from explorer.capture import reasons
-from explorer.capture.values.base import NotConstant, Value, unsupported
+from explorer.capture.values.base import NotConstant, Unhashable, Value
 from explorer.capture.values.constant import Constant
-from explorer.capture.values.objects import MISSING, ObjectValue
+from explorer.capture.values.objects import MISSING, ObjectValue, type_attribute
 from explorer.capture.values.sequences import TupleValue
 from explorer.ir.capture import Source
 
@@ -43,9 +42,9 @@ class SetValue(ObjectValue):
         return self.cls(item.real() for item in self.entries.values())
 
     def key(self) -> Any:
-        if self.cls is not frozenset:
-            unsupported(reasons.OPERATION, "a set as a dictionary key")
-        return frozenset(self.entries)
+        if type_attribute(self.cls, "__hash__") is None:
+            raise Unhashable(self.cls)
+        return frozenset(self.entries) if self.cls is frozenset else super().key()
 
     def truth(self, t: Tracer) -> bool:
         return bool(self.entries)
@@ -62,7 +61,7 @@ class SetValue(ObjectValue):
         return [self.entries[k] for k in set(plain)]
 
     def iterate(self, t: Tracer) -> Value:
-        return t.sequence_iterator(TupleValue(self.ordered()))
+        return t.taken_iterator(self.ordered(), type(iter(set())), self)
 
     def contains(self, t: Tracer, item: Value) -> bool:
         return item.key() in self.entries
@@ -105,8 +104,10 @@ class SetValue(ObjectValue):
             for item in self.ordered():
                 r.value(item)
             r.build("BUILD_SET", len(self.entries))
-        else:
+        elif self.cls is frozenset:
             r.call(self.cls, [TupleValue(self.ordered())])
+        else:
+            r.instance(self, [TupleValue(self.ordered())] if issubclass(self.cls, frozenset) else [])
 
     def refill(self, r: Rebuilder, load: Callable[[], None]) -> None:
         r.discard_method(load, "clear", [])
@@ -142,6 +143,10 @@ def _set_drop(self: SetValue, t: Tracer, other: Value) -> None:
     self.entries = {k: v for k, v in self.entries.items() if k not in gone}
 
 
+def _set_flip(self: SetValue, t: Tracer, other: Value) -> None:
+    self.entries = _symmetric(self.entries, SetValue.of(t.items(other)).entries)
+
+
 def _set_clear(self: SetValue, t: Tracer) -> None:
     self.entries.clear()
 
@@ -149,7 +154,7 @@ def _set_clear(self: SetValue, t: Tracer) -> None:
 _SET_CHANGES: dict[str, Callable[..., None]] = {
     "add": _set_add, "update": _set_update, "__ior__": _set_update, "__init__": _set_update, "discard": _set_discard,
     "remove": _set_remove, "intersection_update": _set_keep, "__iand__": _set_keep, "difference_update": _set_drop,
-    "__isub__": _set_drop, "clear": _set_clear,
+    "__isub__": _set_drop, "clear": _set_clear, "symmetric_difference_update": _set_flip, "__ixor__": _set_flip,
 }  # fmt: skip
 
 

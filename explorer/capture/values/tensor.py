@@ -14,6 +14,7 @@ from explorer.capture import reasons
 from explorer.capture.values.base import NotConstant, Value, unsupported
 from explorer.capture.values.constant import Constant
 from explorer.capture.values.mappings import DictValue
+from explorer.capture.values.objects import DELETED
 from explorer.capture.values.sequences import ListValue, SliceValue, TupleValue
 from explorer.capture.values.size import SizeValue
 from explorer.capture.values.tensor_properties import TENSOR_PROPERTIES
@@ -61,6 +62,7 @@ class TensorValue(Value):
         self.fake = fake
         self.source = source
         self.given = given
+        self.overlay: dict[str, Value] = {}
 
     def python_type(self) -> type:
         if self.given is not None:
@@ -75,6 +77,10 @@ class TensorValue(Value):
         unsupported(reasons.DATA_DEPENDENT_BRANCH, f"bool of {self.describe()}")
 
     def get_attr(self, t: Tracer, name: str) -> Value:
+        if name in self.overlay and name != "grad":
+            if self.overlay[name] is DELETED:
+                t.raise_(AttributeError, f"'{self.python_type().__name__}' object has no attribute '{name}'")
+            return self.overlay[name]
         if name == "shape":
             return self.method(t, "size", [], {})
         held = TENSOR_PROPERTIES.get(name)
@@ -89,7 +95,8 @@ class TensorValue(Value):
         if self.given is not None and name in vars(self.given):
             assert self.source is not None
             return t.wrap(Attr(self.source, name), vars(self.given)[name])
-        if name == "grad_fn" and not self.fake.requires_grad:
+        is_made_leaf = self.fake.is_leaf and (self.given is None or isinstance(self.given, torch.nn.Parameter))
+        if name == "grad_fn" and (is_made_leaf or not self.fake.requires_grad):
             return Constant(None)
         if name == "grad_fn" and self.given is not None and self.source is not None and self.fake.grad_fn is None:
             return t.wrap(Attr(self.source, name), None)
@@ -130,6 +137,11 @@ class TensorValue(Value):
             return
         if name == "requires_grad" and isinstance(value, Constant) and value.value == self.fake.requires_grad:
             return
+        if not hasattr(torch.Tensor, name):
+            if value is None:
+                self.get_attr(t, name)
+            t.effects.set_attr(self, name, value if value is not None else DELETED)
+            return
         unsupported(reasons.ATTRIBUTE, f"setting tensor.{name}")
 
     def call(self, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
@@ -163,7 +175,22 @@ class TensorValue(Value):
             return Constant(None)
         if name in ("clamp", "clip", "clamp_", "clip_"):
             args, kwargs = _bounds(t, args, kwargs)
+        if name == "new":
+            return self._new(t, args, kwargs)
+        if name == "type" and args and isinstance(found := getattr(args[0], "cls", None), type):
+            args = [Constant(f"{found.__module__}.{found.__name__}"), *args[1:]]
         return graph_call(t, "call_method", name, [self, *args], kwargs)
+
+    def _new(self, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        """x.new(...): of sizes a tensor of unknown contents, of a sequence a tensor of that."""
+        is_data = len(args) == 1 and isinstance(args[0], (ListValue, TupleValue)) and args[0].cls is not torch.Size
+        if is_data:
+            return graph_call(t, "call_method", "new_tensor", [self, *args], kwargs)
+        if any(isinstance(arg, TensorValue) for arg in args):
+            unsupported(reasons.UNTRACEABLE_CALL, "tensor.new() of a tensor")
+        if len(args) == 1 and isinstance(args[0], TupleValue):
+            args = t.items(args[0])
+        return graph_call(t, "call_method", "new_empty", [self, TupleValue(args or [Constant(0)])], kwargs)
 
     def get_item(self, t: Tracer, key: Value) -> Value:
         return graph_call(t, "call_function", operator.getitem, [self, key], {})
@@ -198,6 +225,15 @@ class TensorValue(Value):
 
     def rebuild(self, r: Rebuilder) -> None:
         r.output(self.node)
+        if not self.overlay:
+            return
+        name = r.store_new(self)
+        for attribute, held in self.overlay.items():
+            if held is not DELETED:
+                r.value(held)
+                r.emit("LOAD_FAST", name)
+                r.emit("STORE_ATTR", attribute)
+        r.emit("LOAD_FAST", name)
 
     def describe(self) -> str:
         return f"tensor {self.node.name}"
@@ -250,6 +286,9 @@ def graph_call(t: Tracer, kind: str, target: Any, args: list[Value], kwargs: dic
     """Call a torch function or tensor method: a node, where a tensor comes of it or changes; else its plain result."""
     if str(getattr(target, "__name__", target)).startswith(QUANTIZES):
         unsupported(reasons.SPARSE, "a quantized tensor, which a fake tensor does not tell from a plain one")
+    if "from" in kwargs:  # where an operator has a parameter of that name, it is the first after the tensor
+        args = [*args, kwargs["from"]]
+        kwargs = {name: value for name, value in kwargs.items() if name != "from"}
     positional = [to_graph(t, a) for a in args]
     named = {k: to_graph(t, v) for k, v in t.ambient.placed(target, kwargs).items()}
     fx_args, fx_kwargs = tuple(p[0] for p in positional), {k: p[0] for k, p in named.items()}
