@@ -228,7 +228,9 @@ def _apply(t: Tracer, r: Rebuilder, change: Change, prepared: Any) -> None:
     elif change.kind == "cell":
         base, held = prepared
         if target.root_name:
-            if held is None:
+            if held is None:  # it may be empty here: what the program stored and deleted was never there
+                r.emit("LOAD_CONST", None)
+                r.emit("STORE_DEREF", target.root_name)
                 r.emit("DELETE_DEREF", target.root_name)
             else:
                 r.emit("LOAD_FAST", held)
