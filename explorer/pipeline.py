@@ -13,6 +13,8 @@ import torch
 from torch import fx
 
 from explorer.autograd import CLEANUP, PARTITION, REJOIN, TRACE, user_pass
+from explorer.autograd.reasons import ALIASED_MUTATION
+from explorer.autograd.replay import any_overlap, unless_overlapping, writes
 from explorer.capture import CAPTURE, DECODE, LINK, BackendFailed, adopt
 from explorer.capture.hook import no_default_device
 from explorer.codegen import GENERATE
@@ -126,12 +128,17 @@ def _run_eagerly(given: tuple[Graph, Why | None]) -> Compiled:
 def _hand_over(given: tuple[Graph, Callable[..., Any]]) -> Compiled:
     graph, backend = given
     name = getattr(backend, "__name__", type(backend).__name__)
+    examples = [info(node).value for node in graph.inputs]
+    in_place = any(map(writes, graph.graph.nodes))
+    if in_place and any_overlap(examples):
+        return _run_eagerly((graph, Why(ALIASED_MUTATION, f"for {name}")))
     try:
-        call = backend(graph.module(), [info(node).value for node in graph.inputs])
+        call = backend(graph.module(), examples)
     except Exception as error:
         raise BackendFailed(f"backend {name} raised {type(error).__name__}: {error}") from error
     if not callable(call):
         raise BackendFailed(f"backend {name} returned a {type(call).__name__}, which cannot be called")
+    call = unless_overlapping(graph, call) if in_place else call
     return Compiled(graph.name, call, (), Text((Line(f"compiled by {name}"),)))
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, fx
 
 from explorer.autograd.sizes import evaluator
+from explorer.ir.graph import Graph
 from explorer.ir.joint import Constant, FromGraph, FromInput, FromView, SameAs, Signature, ViewStep
 
 aten = torch.ops.aten
@@ -144,3 +146,32 @@ def byte_range(value: Tensor) -> tuple[Any, Any]:
     reach = sum((n - 1) * s for n, s in zip(value.shape, value.stride(), strict=True))
     first = value.storage_offset() * value.element_size()
     return first, first + (reach + 1) * value.element_size()
+
+
+def writes(node: fx.Node) -> bool:
+    """Whether a captured call may change one of its arguments, by its name or schema."""
+    name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
+    in_place = name.endswith("_") and not name.endswith("__") or name in _IN_PLACE
+    of_schema = getattr(getattr(node.target, "_schema", None), "is_mutable", False)
+    named = "out" in node.kwargs or bool(node.kwargs.get("inplace"))
+    return node.op.startswith("call") and (in_place or of_schema or named)
+
+
+_IN_PLACE = frozenset("setitem iadd isub imul itruediv ifloordiv imod ipow iand ior ixor imatmul".split())
+
+
+def unless_overlapping(captured: Graph, call: Callable[..., Any]) -> Callable[..., Any]:
+    """`call`, made for inputs that share no memory; by eager kernels where they do, since one of them is written."""
+    eager = functools.cache(captured.module)
+
+    def run(*inputs: Any) -> Any:
+        return (eager() if any_overlap(inputs) else call)(*inputs)
+
+    return run
+
+
+def any_overlap(values: Values) -> bool:
+    """Whether two of the tensors among `values` share bytes."""
+    tensors = [value for value in values if isinstance(value, Tensor)]
+    places = range(len(tensors))
+    return overlaps(tensors, places, places)

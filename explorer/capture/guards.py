@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import math
 import sys
 import types
@@ -32,7 +31,8 @@ from explorer.ir.capture import (
     share_no_memory,
 )
 
-_DICTS = (dict, collections.OrderedDict, collections.defaultdict)
+UNSET = object()
+"""What a context variable without a value is asked for."""
 
 
 class Tree:
@@ -258,6 +258,8 @@ def python_check(guard: Guard) -> Callable[[Any], bool]:
     match guard.relation, guard.value:
         case "is", "nan":
             return lambda value: isinstance(value, float) and math.isnan(value)
+        case "is", "unset":
+            return lambda value: value.get(UNSET) is UNSET
         case "at", ("iterator", position, length):
             return lambda value: _where(value) == (position, length)
         case "over", ("range", base):

@@ -6,7 +6,7 @@ Inductor: graph.py, GraphLowering.run_node.
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import sympy
@@ -29,6 +29,13 @@ from explorer.lower.table import LOWERINGS, VIEWS
 from explorer.lower.tensors import Tensor
 
 aten = torch.ops.aten
+
+IN_MEMORY: Mapping[Any, Any] = {
+    aten._neg_view.default: aten.neg.default,
+    aten._conj.default: aten.conj_physical.default,
+}  # fmt: skip
+"""What computes the values of a view that leaves them as they are in memory and notes that they count otherwise: loops
+and library calls read memory."""
 
 
 def lower_graph(graph: Graph) -> Loops:
@@ -160,6 +167,7 @@ class _Walk:
         kwargs: Any = fx.node.map_aggregate(node.kwargs, self._argument)
         self._check_known(symbols_of(facts.value), f"the shape of {node.name} = {target}")
         args, kwargs = (fx.node.map_aggregate(each, self._whole_number) for each in (args, kwargs))
+        target = IN_MEMORY.get(target, target)
         refusal = self._refusal(target, facts.value, args, kwargs)
         if target is aten.copy_.default and refusal is None and args[0].in_memory() and isinstance(args[1], Tensor):
             self.kinds[facts.id] = "kernel"

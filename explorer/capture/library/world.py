@@ -7,6 +7,7 @@ import contextvars
 from typing import TYPE_CHECKING
 
 from explorer.capture import reasons
+from explorer.capture.guards import UNSET
 from explorer.capture.onward import as_it_was, traceback_of
 from explorer.capture.rules import positional
 from explorer.capture.values.base import Value, unsupported
@@ -28,15 +29,14 @@ def _print(t: Tracer, *args: Value, **kwargs: Value) -> Value:
 def _context_get(t: Tracer, variable: Value, *default: Value) -> Value:
     """A context variable's value, guarded."""
     given = t.real_of(variable)
-    try:
-        found = given.get(*(t.constant_of(d) for d in default))
-    except LookupError:
-        t.raise_value(LookupError, [])
-    if variable.source is not None:
-        from_variable = t.returned(variable.source, "get")
-        if not default:
-            return t.wrap(from_variable, found)
-    return t.from_python(found)
+    source = variable.source or t.known_source(given)
+    found = given.get(UNSET)
+    if found is not UNSET:
+        return t.wrap(t.returned(source, "get"), found)
+    t.guard(source, "value", "is", "unset", "the context variable has no value")
+    if not default:
+        t.raise_value(LookupError, [variable])
+    return default[0]
 
 
 @positional(builtins.globals)
