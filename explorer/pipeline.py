@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -27,6 +28,7 @@ from explorer.ir.capture import CaptureInput, CompilerBug, Frame, GuardedCode, L
 from explorer.ir.graph import Graph, info
 from explorer.ir.joint import Halves
 from explorer.ir.program import Compiled, Generation, Program
+from explorer.ir.sizes import relations
 from explorer.ir.target import CPU, Target
 from explorer.lower import LOWER
 from explorer.runtime import BUILD
@@ -78,7 +80,14 @@ def compile_half(graph: Graph, config: Config) -> Program:
 
 
 def compile_or_run_eagerly(graph: Graph, config: Config) -> Compiled:
-    """The graph compiled by `config.backend`; run by eager kernels, with the reason kept, where that cannot be."""
+    """The graph compiled by `config.backend`; run by eager kernels, with the reason kept, where that cannot be. What was
+    asked of sizes meanwhile, by the stages or by another back end, stays with the result."""
+    asked = relations(graph.fake_mode.shape_env)
+    known = len(asked)
+    return replace(attempted(graph, config), assumed=asked.since(known))
+
+
+def attempted(graph: Graph, config: Config) -> Compiled:
     if config.backend == "eager":
         return RUN_EAGERLY((graph, None))
     if callable(config.backend):

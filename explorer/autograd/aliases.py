@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, fx
 
 from explorer.autograd.reasons import ALIAS_UNKNOWN, NEW_LEAF, RESTRIDED_ALIAS
-from explorer.autograd.sizes import expression, hint
+from explorer.autograd.sizes import expression, size_weight
 from explorer.autograd.tape import is_view, storage_of
 from explorer.core.origin import origin
 from explorer.core.reasons import Unsupported, Why
@@ -189,6 +189,6 @@ def overlap(a: Tensor, b: Tensor) -> bool:
 
 def extent(value: Tensor) -> tuple[int, int]:
     """The first and last byte of a tensor in its storage, by size hints."""
-    at = hint(value.storage_offset())
-    reach = sum((hint(n) - 1) * hint(s) for n, s in zip(value.shape, value.stride(), strict=True))
+    at = size_weight(value.storage_offset())
+    reach = sum((size_weight(n) - 1) * size_weight(s) for n, s in zip(value.shape, value.stride(), strict=True))
     return at * value.element_size(), (at + reach + 1) * value.element_size() - 1

@@ -25,7 +25,7 @@ from explorer.autograd.reasons import (
     RECOMPUTED_CONSTANT,
     RECOMPUTED_VIEW,
 )
-from explorer.autograd.sizes import Symbolic, hint
+from explorer.autograd.sizes import Symbolic, size_weight
 from explorer.autograd.tape import is_view
 from explorer.core.reasons import Why
 from explorer.ir.graph import info
@@ -138,7 +138,7 @@ def recompute_reason(node: fx.Node) -> Why:
 def nbytes(value: Any) -> int:
     """Bytes of a value by size hints; of a tuple, all of it; of a size, 8."""
     if isinstance(value, Tensor):
-        return math.prod(map(hint, value.shape)) * value.element_size()
+        return math.prod(map(size_weight, value.shape)) * value.element_size()
     if isinstance(value, (tuple, list)):
         return sum(map(nbytes, value))
     return 8

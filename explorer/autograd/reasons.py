@@ -47,6 +47,13 @@ RESIZED = reason(
     "Capture gives a resized tensor contiguous strides; the operator may lay it out as its inputs are.",
     "Give out= the shape of the result.",
 )
+STORAGE_WRITE = reason(
+    "autograd.storage_write",
+    "a view that as_strided took of an input is written",
+    "as_strided names places of the whole storage; what it writes may lie outside the input, and a functional form has "
+    "no such places.",
+    "Write through slices of the input.",
+)
 RESTRIDED_ALIAS = reason(
     "autograd.restrided_alias",
     "a view of an input whose own shape changes in place",

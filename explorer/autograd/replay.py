@@ -36,8 +36,8 @@ class Writing:
             with torch.set_grad_enabled(restride.seen and torch.is_grad_enabled()):
                 if restride.resized:
                     target.resize_(size)
-                    offset = target.storage_offset()
-                target.as_strided_(size, stride, offset)
+                    offset = 0
+                target.as_strided_(size, stride, target.storage_offset() + offset)
         for index, output in self._after:
             with torch.set_grad_enabled(values[output].requires_grad):
                 inputs[index].copy_(values[output])

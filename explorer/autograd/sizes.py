@@ -16,8 +16,15 @@ from explorer.core.reasons import Unsupported, Why
 from explorer.ir.graph import INFO, info, stamp
 
 Symbolic = (torch.SymInt, torch.SymFloat, torch.SymBool)
-Place = tuple[int, int | None]
-"""Where a symbol is read: (input, dimension), or (input, None) where the input is the size itself."""
+Place = tuple[int, Any, int]
+"""Where a symbol is read: an input, the operator that reads it there (None: the input is the number), a dimension."""
+
+_READ: dict[Any, Callable[[Any, int], Any]] = {
+    None: lambda value, _: value,
+    torch.ops.aten.sym_size.int: lambda value, dimension: value.shape[dimension],
+    torch.ops.aten.sym_stride.int: lambda value, dimension: value.stride(dimension),
+    torch.ops.aten.sym_storage_offset.default: lambda value, _: value.storage_offset(),
+}
 
 
 def expression(value: Any) -> Any:
@@ -31,8 +38,8 @@ def expression(value: Any) -> Any:
     return value.node.expr
 
 
-def hint(value: Any) -> int:
-    """A size as a number, by the example that was traced; used to weigh, never to decide correctness."""
+def size_weight(value: Any) -> int:
+    """A number to compare costs by: the size in the example. It decides nothing that results depend on."""
     if isinstance(value, torch.SymInt):
         return int(value.node.hint) if value.node.has_hint() else 64
     return int(value)
@@ -41,14 +48,14 @@ def hint(value: Any) -> int:
 def places(inputs: Sequence[Any]) -> dict[Any, Place]:
     """Where each size symbol of the inputs (fake tensors and SymInts) can be read, sizes passed as such first."""
     found: dict[Any, Place] = {}
-    for index, value in enumerate(inputs):
-        if isinstance(value, Symbolic) and isinstance(value.node.expr, sympy.Symbol):
-            found.setdefault(value.node.expr, (index, None))
-    for index, value in enumerate(inputs):
-        if isinstance(value, torch.Tensor):
-            for dimension, size in enumerate(value.shape):
-                if isinstance(size, torch.SymInt) and isinstance(size.node.expr, sympy.Symbol):
-                    found.setdefault(size.node.expr, (index, dimension))
+    tensors = [(index, value) for index, value in enumerate(inputs) if isinstance(value, torch.Tensor)]
+    for read, number in _READ.items():
+        for index, value in enumerate(inputs) if read is None else tensors:
+            once = read in (None, torch.ops.aten.sym_storage_offset.default)
+            for dimension in range(1 if once else value.dim()):
+                size = number(value, dimension)
+                if isinstance(size, Symbolic) and isinstance(size.node.expr, sympy.Symbol):
+                    found.setdefault(size.node.expr, (index, read, dimension))
     return found
 
 
@@ -81,11 +88,12 @@ class SizeNodes:
             return self._nodes[symbol]
         if symbol not in self._places:
             raise Unsupported(Why(DATA_DEPENDENT, f"{symbol} is the size of no input"))
-        index, dimension = self._places[symbol]
-        made = self._inputs[index]
-        if dimension is not None:
-            made = self._graph.call_function(torch.ops.aten.sym_size.int, (self._inputs[index], dimension))
-            stamp(made, f"aten.{made.name}", info(self._inputs[index]).value.shape[dimension], about=str(symbol))
+        index, read, dimension = self._places[symbol]
+        made = of = self._inputs[index]
+        if read is not None:
+            many = read is not torch.ops.aten.sym_storage_offset.default
+            made = self._graph.call_function(read, (of, dimension) if many else (of,))
+            stamp(made, f"aten.{made.name}", _READ[read](info(of).value, dimension), about=str(symbol))
         self._nodes[symbol] = made
         return made
 
@@ -116,10 +124,13 @@ def evaluator(wanted: Sequence[Any], symbols: Mapping[Any, Place]) -> Callable[[
         constants = list(wanted)
         return lambda inputs: constants
 
+    needed = set().union(*(value.free_symbols for value in wanted if isinstance(value, sympy.Basic)))
+    if unknown := needed - symbols.keys():
+        raise Unsupported(Why(DATA_DEPENDENT, f"{unknown.pop()} is the size of no input"))
+    read_at = {symbol: symbols[symbol] for symbol in needed}
+
     def evaluate(inputs: Sequence[Any]) -> list[Any]:
-        known: dict[Any, Any] = {}
-        for symbol, (index, dimension) in symbols.items():
-            known[symbol] = inputs[index] if dimension is None else inputs[index].shape[dimension]
+        known = {symbol: _READ[read](inputs[index], place) for symbol, (index, read, place) in read_at.items()}
         return [
             sympy_interp(PythonReferenceAnalysis, known, value) if isinstance(value, sympy.Basic) else value
             for value in wanted

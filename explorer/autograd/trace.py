@@ -35,6 +35,7 @@ from explorer.autograd.reasons import (
     REQUIRES_GRAD_CHANGED,
     RESIZED,
     STORAGE_CHANGED,
+    STORAGE_WRITE,
     TENSOR_KIND,
     TRACE_FAILED,
 )
@@ -256,6 +257,7 @@ class Tracer:
         restrided = frozenset(restride.index for restride in restrides)
         written = [i for i, value in inputs.items() if aliases.root(value.node) is not self.placeholders[i]]
         self.check_overlap(written)
+        self.check_storage(written, inputs)
         after = [i for i in written if i in restrided or self.autograd_saw(i)]
         outputs: list[tuple[GraphOutput, fx.Node, Tensor | None]] = []
         outputs += [(NewValue(i), inputs[i].node, inputs[i].seen) for i in after]
@@ -321,10 +323,11 @@ class Tracer:
 
     def restride(self, index: int, value: Tensor) -> Restride:
         size, stride = tuple(map(expression, value.shape)), tuple(map(expression, value.stride()))
-        offset, resized = expression(value.storage_offset()), not self.is_restrided(index)
+        first, resized = info(self.captured.inputs[index]).value.storage_offset(), not self.is_restrided(index)
         if resized and not value.is_contiguous():
             raise Unsupported(Why(RESIZED, f"{self.placeholders[index].name} gets strides {list(value.stride())}"))
-        return Restride(index, size, stride, offset, self.autograd_saw(index), resized)
+        moved = expression(value.storage_offset() - first)
+        return Restride(index, size, stride, moved, self.autograd_saw(index), resized)
 
     def as_captured(self, what: GraphOutput, node: fx.Node) -> fx.Node:
         """`node` in the strides that capture saw for this result, which a decomposition may not have kept."""
@@ -360,6 +363,17 @@ class Tracer:
         for name, value in self.constants.items():
             if aliases.root(self.live(value).node).op != "get_attr":
                 raise Unsupported(Why(CONSTANT_MUTATION, name))
+
+    def check_storage(self, written: list[int], inputs: dict[int, Live]) -> None:
+        """Raise Unsupported where the new content of an input was put together by as_strided."""
+        for index in written:
+            pending, seen = [inputs[index].node], set[fx.Node]()
+            while pending:
+                node = pending.pop()
+                if node.target is aten.as_strided_scatter.default:
+                    raise Unsupported(Why(STORAGE_WRITE, self.placeholders[index].name))
+                pending += (each for each in node.all_input_nodes if each not in seen)
+                seen.update(node.all_input_nodes)
 
     def check_overlap(self, written: list[int]) -> None:
         """Raise Unsupported where a written input may share memory with another."""

@@ -27,6 +27,7 @@ from explorer.core.recorder import note
 from explorer.ir.bytecode import Code, Span
 from explorer.ir.capture import AsTensor, Break, Capture, CaptureInput, Guard, Restarted, Source
 from explorer.ir.settings import kept
+from explorer.ir.sizes import relations
 
 RULES = (messages, torch_rules, transforms)
 """Importing the rules fills the table of calls."""
@@ -141,6 +142,7 @@ def _result(given: CaptureInput, t: Tracer, residual: Residual | None, broken: t
         symbols=from_sizes,
         specialised=tuple(t.specialised),
         inlined=tuple(t.decoded.values()),
+        assumed=relations(t.tape.shape_env).since(0),
         given=described_inputs(given.code, given.frame, guards, inputs),
         frame=replace(given.frame),
     )

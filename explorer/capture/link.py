@@ -11,6 +11,7 @@ from explorer.bytecode.encode import encode
 from explorer.capture import guards, hook
 from explorer.capture.onward import go_on
 from explorer.capture.residual import COMPILED
+from explorer.capture.shapes import of_compile
 from explorer.ir.bytecode import Code, Span
 from explorer.ir.capture import Capture, Continued, GuardedCode, Hole, Linking
 
@@ -23,15 +24,18 @@ def link(given: Linking) -> GuardedCode:
     assert capture.frame is not None
     if capture.fallback is not None:
         return GuardedCode(capture.name, None, (), breaks=capture.breaks, fallback=capture.fallback)
-    manager = guards.build(capture.guards, capture.frame)
+    relied = capture.guards
+    if given.compiled is not None:
+        relied = (*relied, *of_compile(capture, given.compiled.assumed))
+    manager = guards.build(relied, capture.frame)
     capture.frame.history.note_sizes(capture)
     if capture.residual is None:
-        return GuardedCode(capture.name, capture.frame.code, capture.guards, manager)
+        return GuardedCode(capture.name, capture.frame.code, relied, manager)
     filling: dict[str, Any] = {name: code for name, code in _continuations(capture).items()}
     if given.compiled is not None:
         filling[COMPILED] = hook.unwatched(given.compiled.call)
     code = encode(placed(fill(capture.residual, filling)))
-    return GuardedCode(capture.name, code, capture.guards, manager, capture.breaks)
+    return GuardedCode(capture.name, code, relied, manager, capture.breaks)
 
 
 def _continuations(capture: Capture) -> dict[str, types.CodeType]:

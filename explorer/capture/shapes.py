@@ -15,7 +15,9 @@ from explorer.capture.expressions import tree
 from explorer.core.origin import Origins, synthetic
 from explorer.core.reasons import Unsupported, Why
 from explorer.ir.bytecode import Span
-from explorer.ir.capture import Guard, ShapeRelation, Size, Source, Stride, Symbol
+from explorer.ir.capture import Capture, Guard, ShapeRelation, Size, Source, Stride, Symbol
+from explorer.ir.graph import info
+from explorer.ir.sizes import Assumed, relations
 
 if TYPE_CHECKING:
     from explorer.capture.tracer import Tracer
@@ -66,6 +68,31 @@ def symbols(t: Tracer) -> tuple[tuple[Symbol, ...], tuple[Guard, ...]]:
     for guard, (cause, span, why) in zip(env.guards, tape.shape_guard_causes, strict=True):
         add(guard.expr, {}, cause or (synthetic("a size of an input"),), span, why)
     return tuple(found), tuple(guards)
+
+
+def of_compile(capture: Capture, assumed: tuple[Assumed, ...]) -> tuple[Guard, ...]:
+    """What the compile of the graph came to rely on about sizes, as guards.
+
+    Raises AssertionError where ShapeEnv holds a relation that neither the capture nor the compile speaks of.
+    """
+    graph = capture.graph
+    assert graph is not None
+    held = relations(graph.fake_mode.shape_env).since(0)
+    assert held == (*capture.assumed, *assumed), "a relation between sizes was assumed and is in no artifact"
+    known = {symbol.name: symbol for symbol in capture.symbols}
+    spans = {info(node).id: info(node).span for node in graph.graph.nodes if node.op != "output"}
+    found: list[Guard] = []
+    for number, each in enumerate(assumed):
+        sources = {s: known[str(s)].source for s in each.relation.free_symbols if str(s) in known}
+        relation = _relation(each.relation, sources, ())
+        if relation is not None:
+            cause = each.origins or (synthetic("the compile of the graph"),)
+            seen = ", ".join(f"{s.name} = {known[str(symbol)].hint}" for symbol, s in sources.items())
+            why = "the code that was made relies on it"
+            name, first = f"{capture.name}.assumed{number}", relation.sources[0]
+            span = spans.get(cause[0])
+            found.append(Guard(name, first, "shape", "holds", relation, cause[0], span, why, cause, seen))
+    return tuple(found)
 
 
 def _equalities(t: Tracer, add: Callable[..., None]) -> None:

@@ -41,6 +41,7 @@ from explorer.core.origin import Origins, origins
 from explorer.ir.bytecode import Span
 from explorer.ir.capture import Input, Returned, Size, Source, Stride
 from explorer.ir.graph import Graph, as_given, stamp
+from explorer.ir.sizes import Relations
 
 
 class _Name(str):
@@ -81,6 +82,7 @@ class Tape:
         self.name = name
         self.graph = fx.Graph()
         self.shape_env = ShapeEnv(duck_shape=True, allow_dynamic_output_shape_ops=False)
+        self.shape_env.guards = Relations()
         self.mode = FakeTensorMode(shape_env=self.shape_env, allow_non_fake_inputs=False)
         self.inputs: dict[fx.Node, Input] = {}
         self.fakes: dict[Source, FakeTensor] = {}

@@ -300,6 +300,7 @@ extern "C" {
 void* PyLong_AsVoidPtr(void*);
 long PyLong_AsLong(void*);
 void* PyLong_FromLong(long);
+void* PyErr_Occurred();
 void* PyEval_SaveThread();
 void PyEval_RestoreThread(void*);
 }
@@ -310,6 +311,7 @@ void PyEval_RestoreThread(void*);
         for (int i = 0; i < pointers; ++i) p[i] = (char*)PyLong_AsVoidPtr(args[i]);   \\
         for (int i = 0; i < sizes; ++i) n[i] = PyLong_AsLong(args[pointers + i]);     \\
         int threads = PyLong_AsLong(args[pointers + sizes]);                          \\
+        if (PyErr_Occurred()) return 0;                                               \\
         void* state = PyEval_SaveThread();                                            \\
         long failed = run(p, n, threads);                                             \\
         PyEval_RestoreThread(state);                                                  \\

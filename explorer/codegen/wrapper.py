@@ -52,6 +52,7 @@ class Wrapper:
         self.buffers = self.loops.buffers
         self.sizes = self._sizes()
         self.constants |= {"empty_strided": empty_strided, "view_of": view_of, "torch": torch}
+        self.has_pool = any(a.where == "pool" for a in self.plan.allocations)
         self.constants |= {variable(name): tensor for name, tensor in self.loops.constants.items()}
 
     def _writer(self) -> LineWriter:
@@ -147,7 +148,6 @@ class Wrapper:
         with origin(extern.id):
             if extern.out:
                 (buffer,) = (b for b in extern.outputs if b is not None)
-                self._allocate(self.storage.tensor(buffer.name))
                 target = self.tensor(View(buffer.name, buffer.layout))
                 self.body.line(f"{function}({', '.join([*given, f'out={target}'])})")
                 return
@@ -195,15 +195,22 @@ class Wrapper:
     def tensor(self, view: View) -> str:
         """The name of a tensor with the view's layout, after writing the line that makes it."""
         root = self.storage.tensor(view.buffer)
+        layout = view.layout
+        fixed = all(n.is_Integer for n in (*layout.size, *layout.stride, layout.offset))
         if self.storage.in_pool(root):
-            return self._pool_view(view)
-        if self._same(root, view.layout):
-            return variable(root)
-        key = (root, view.layout)
+            if fixed:
+                return self._pool_view(view)
+            name = self._pool_view(View(root, self.buffers[root].layout))
+        else:
+            self._allocate(root)
+            name = variable(root)
+        if self._same(root, layout):
+            return name
+        key = (root, layout)
         if key not in self.views:
             self.views[key] = f"{root}_view{sum(known == root for known, _ in self.views)}"
             with origin(view.buffer):
-                self.body.line(f"{self.views[key]} = {self._view(variable(root), self.buffers[root], view.layout)}")
+                self.body.line(f"{self.views[key]} = {self._view(name, self.buffers[root], layout)}")
         return self.views[key]
 
     def _same(self, root: str, layout: Layout) -> bool:
@@ -236,7 +243,6 @@ class Wrapper:
         texts = []
         for output in self.loops.outputs:
             if isinstance(output, View):
-                self._allocate(self.storage.tensor(output.buffer))
                 texts.append(self.tensor(output))
             elif isinstance(output, sympy.Basic):
                 texts.append(self._text(output))
@@ -245,8 +251,7 @@ class Wrapper:
         returned = tuple(dict.fromkeys(o.buffer for o in self.loops.outputs if isinstance(o, View)))
         pooled = {key: name for key, name in self.views.items() if key[0].startswith(POOL)}
         with origin(*(returned or (synthetic("wrapper"),))):
-            kept = self.plan.pool_bytes and self.plan.pool_bytes <= POOL_KEPT
-            if kept:
+            if self.has_pool and self.plan.pool_bytes <= POOL_KEPT:
                 self.body.line(f"{self.pools[0]}.append(lent)")
             self.body.line(f"return ({', '.join(texts)}{',' if len(texts) == 1 else ''})")
         return self._with_pool(pooled)
@@ -255,7 +260,7 @@ class Wrapper:
         """The text in order: the pool's maker, then `call`, which first borrows a pool."""
         self.block.close()
         lines = self.body.finish().lines
-        if not self.plan.pool_bytes:
+        if not self.has_pool:
             return Text(lines, "python")
         writer = self._writer()
         everything = tuple(a.buffer for a in self.plan.allocations if a.where == "pool")

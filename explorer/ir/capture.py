@@ -21,6 +21,7 @@ from explorer.ir.description import dtype_name, type_name
 from explorer.ir.graph import DTYPE_NAMES, Graph
 from explorer.ir.program import Compiled
 from explorer.ir.record import ExpressionData, GlobalStateData, InputData, TensorFactsData
+from explorer.ir.sizes import Assumed
 
 # ---------------------------------------------------------------------------------------------------------- sources
 
@@ -521,6 +522,8 @@ class Capture:
     specialised: tuple[Specialised, ...] = ()
     inlined: tuple[Code, ...] = ()
     fallback: Why | None = None
+    assumed: tuple[Assumed, ...] = ()
+    """What the capture relies on about sizes; guards say it of sources."""
     given: tuple[InputData, ...] = ()
     """What the frame was given: its arguments, and all else that a guard asks about."""
     frame: Frame | None = field(default=None, compare=False, repr=False)

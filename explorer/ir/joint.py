@@ -191,7 +191,8 @@ class Mutation:
 
 @dataclass(frozen=True, slots=True)
 class Restride:
-    """Input `index` changes its size or strides in place (`t_`, `unsqueeze_`); numbers or sympy expressions.
+    """Input `index` changes its size or strides in place (`t_`, `unsqueeze_`); numbers or sympy expressions. `offset`
+    is by how much its first element moves.
 
     `seen` says whether autograd records the change, `resized` whether its memory grows or shrinks (`out=` of another
     shape).
@@ -225,8 +226,8 @@ class Signature:
     """Inputs that are the very tensor of an earlier input."""
     differentiable: tuple[bool, ...] = ()
     """Per forward output: whether gradients flow into it."""
-    symbols: Mapping[Any, tuple[int, int | None]] = field(default_factory=dict)
-    """Where each size symbol is read at run time: (input, dimension), or (input, None) for an input that is a size."""
+    symbols: Mapping[Any, tuple[int, Any, int]] = field(default_factory=dict)
+    """Where each size symbol is read at run time: the input, the operator that reads it, and the dimension."""
 
     @property
     def forward_outputs(self) -> tuple[GraphOutput, ...]:

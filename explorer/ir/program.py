@@ -13,6 +13,7 @@ from explorer.core.text import Line, Text
 from explorer.ir.loops import Size
 from explorer.ir.memory import MemoryPlan
 from explorer.ir.schedule import Schedule
+from explorer.ir.sizes import Assumed
 from explorer.ir.target import CPU, Target
 
 Language = Literal["cpp", "triton"]
@@ -175,6 +176,8 @@ class Compiled:
     description: Text
     fallback: Why | None = None
     """Why the graph runs eagerly instead, where it does."""
+    assumed: tuple[Assumed, ...] = ()
+    """What it relies on about sizes, beyond what the capture does."""
 
     def text(self) -> Text:
         return self.description

@@ -28,6 +28,7 @@ from explorer.ir.loops import (
     computing_dtype,
 )
 from explorer.ir.ops import Combine
+from explorer.ir.sizes import Sizes
 from explorer.lower import reasons
 from explorer.lower.indexing import ZERO, Indexing, Point, contiguous, equal, integer, strides
 from explorer.lower.merge import merged
@@ -39,24 +40,23 @@ Body = Callable[[Point, Point], Expr]
 
 
 class Lowering:
-    """What one graph has been lowered to so far. `hints` are example values of size symbols, `taken` names in use,
-    `mark` what new names begin with, `device` where loops run."""
+    """What one graph has been lowered to so far. `sizes` answers questions about size symbols, `taken` are names in
+    use, `mark` is what new names begin with, `device` where loops run."""
 
     def __init__(
         self,
-        hints: dict[sympy.Symbol, int],
+        sizes: Sizes,
         taken: Iterable[str] = (),
         mark: str = "",
         device: torch.device = torch.device("cpu"),  # noqa: B008
     ) -> None:
         self.indexing = Indexing()
-        self.hints = hints
+        self.sizes = sizes
+        self.weight = sizes.weight
         self.device = device
         self.operations: list[Operation] = []
         self.buffers: dict[str, Buffer] = {}
         self.indirect: dict[sympy.Symbol, Expr] = {}
-        self.starts: dict[str, Size] = {}
-        """Where in its storage the first element of an input is, of the example: positions count from there."""
         self._symbols: dict[Expr, sympy.Symbol] = {}
         self._taken = set(taken)
         self._mark = mark
@@ -69,12 +69,6 @@ class Lowering:
             self._numbers[prefix] = number + 1
             if (made := f"{self._mark}{prefix}{number}") not in self._taken:
                 return made
-
-    def hint(self, size: Size) -> int:
-        """The size for the example values of its symbols (4096 for a symbol that has none)."""
-        if size.is_Integer:
-            return int(size)
-        return int(size.xreplace({symbol: sympy.Integer(self.hints.get(symbol, 4096)) for symbol in size.free_symbols}))
 
     # Tensors
 
@@ -112,7 +106,9 @@ class Lowering:
 
     def root(self, buffer: str) -> str:
         """The buffer whose memory this one is in."""
-        return self.buffers[buffer].alias_of or buffer
+        while (of := self.buffers[buffer].alias_of) is not None:
+            buffer = of
+        return buffer
 
     def load(self, place: View, point: Point) -> Expr:
         """The element of a tensor in memory."""
@@ -166,7 +162,7 @@ class Lowering:
         if wanted is None:
             return contiguous(size)
         expected: Size = integer(1)
-        for place in sorted(range(len(size)), key=lambda d: (self.hint(wanted[d]), self.hint(size[d]))):
+        for place in sorted(range(len(size)), key=lambda d: (self.weight(wanted[d]), self.weight(size[d]))):
             if size[place] == 0:
                 return wanted
             if size[place] != 1:
@@ -181,7 +177,7 @@ class Lowering:
         if not tensor.in_memory():
             base = tensor.base
             if base is not None and tensor.restride is not None:
-                if exact or 2 * self.hint(tensor.numel) > self.hint(base.numel):
+                if exact or 2 * self.weight(tensor.numel) > self.weight(base.numel):
                     self.memory(base, why, exact=exact)
             if not tensor.in_memory():
                 self.realize(tensor, why if base is None or tensor.restride is not None else reasons.LAYOUT)
@@ -214,7 +210,7 @@ class Lowering:
         over = layout.size if over is None else over
         order = range(len(over))
         if index is None:
-            order = sorted(order, key=lambda d: -self.hint(layout.stride[d]))  # type: ignore[assignment]
+            order = sorted(order, key=lambda d: -self.weight(layout.stride[d]))  # type: ignore[assignment]
         outer = {d: self.indexing.axis("i", d, over[d]) for d in order if over[d] != 1}
         inner = {d: self.indexing.axis("r", d, n) for d, n in enumerate(reduced) if n != 1}
         point = tuple(outer[d].symbol if d in outer else ZERO for d in range(len(over)))

@@ -20,7 +20,7 @@ from explorer.lower.policy import HEAVY, cost
 from explorer.lower.sizes import index_value, number
 from explorer.lower.table import LOWERINGS
 from explorer.lower.tensors import Tensor
-from explorer.lower.view import bounded
+from explorer.lower.view import bounded, from_start
 
 aten = torch.ops.aten
 
@@ -116,11 +116,10 @@ def slice_scatter(
 ) -> Tensor:  # fmt: skip
     """A tensor with a slice replaced."""
     dim %= len(x.size)
-    first, every = bounded(integer(start or 0), x.size[dim]), integer(step)
-    if end is None or not integer(end).is_Integer or not x.size[dim].is_Integer:
-        length = source.size[dim]
-    else:
-        length = integer(len(range(*slice(int(first), int(end), step).indices(int(x.size[dim])))))
+    first, every = bounded(lower, 0 if start is None else start, x.size[dim]), integer(step)
+    last = x.size[dim] if end is None else bounded(lower, end, x.size[dim])
+    empty = lower.sizes.holds(last <= first)
+    length = ZERO if empty else lower.indexing.floordiv(last - first + every - 1, every)
     put = broadcast(lower, source, (*x.size[:dim], length, *x.size[dim + 1 :]), out.dtype)
 
     def element(point: Point) -> Expr:
@@ -139,9 +138,7 @@ def slice_scatter(
 def select_scatter(lower: Lowering, out: torch.Tensor, x: Tensor, source: Tensor, dim: int, index: Any) -> Tensor:
     """A tensor with one index of a dimension replaced."""
     dim %= len(x.size)
-    place = integer(index)
-    if place.is_negative:
-        place = place + x.size[dim]
+    place = from_start(lower, integer(index), x.size[dim])
     put = broadcast(lower, source, (*x.size[:dim], *x.size[dim + 1 :]), out.dtype)
 
     def element(point: Point) -> Expr:

@@ -17,12 +17,13 @@ from explorer.core.origin import origin
 from explorer.core.reasons import Unsupported, Why
 from explorer.ir.graph import Graph, NodeInfo, info
 from explorer.ir.loops import Buffer, Extern, Layout, Load, Loops, Operation, Size, View, walk
+from explorer.ir.sizes import Sizes
 from explorer.lower import combine, create, index, pointwise, pooling, reasons, reduce, view  # noqa: F401  (rules register)
 from explorer.lower.builder import Lowering, shape
 from explorer.lower.create import filled
 from explorer.lower.dtypes import LOOP_DTYPES
 from explorer.lower.extern import library, mutated, symbols_of, why_library
-from explorer.lower.indexing import integer, strides
+from explorer.lower.indexing import strides
 from explorer.lower.mutation import compute_before, write_back
 from explorer.lower.policy import settle
 from explorer.lower.table import LOWERINGS, VIEWS
@@ -48,7 +49,8 @@ class _Walk:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.nodes = list(graph.graph.nodes)
-        self.lower = Lowering(_hints(graph), [node.name for node in self.nodes], graph.mark, graph.device)
+        sizes = Sizes(graph.fake_mode.shape_env)
+        self.lower = Lowering(sizes, [node.name for node in self.nodes], graph.mark, graph.device)
         self.env: dict[fx.Node, Any] = {}
         self.kinds: dict[str, str] = {}
         self.inputs: list[Buffer | Size] = []
@@ -83,7 +85,7 @@ class _Walk:
             outputs,
             self.constants,
             self._accounts(operations),
-            {symbol: n for symbol, n in self.lower.hints.items()},
+            dict(self.lower.sizes.hints),
             self.graph.mark,
         )
 
@@ -128,8 +130,7 @@ class _Walk:
         made = sympy.Symbol(node.name, integer=True)
         self.given[size] = made
         self.symbols.add(made)
-        if size.free_symbols <= self.lower.hints.keys():
-            self.lower.hints[made] = self.lower.hint(size)
+        self.lower.sizes.rename(size, made)
         return made
 
     def _constant(self, node: fx.Node, facts: NodeInfo) -> Tensor:
@@ -148,7 +149,6 @@ class _Walk:
         if value.layout is not torch.strided or not hasattr(value, "fake_mode"):
             raise Unsupported(Why(reasons.UNKNOWN_LAYOUT, f"{node.name} is {value.layout}"))
         layout = Layout(value.dtype, value.device, shape(value), strides(value))
-        self.lower.starts[node.name] = integer(value.storage_offset())
         return self.lower.stored(Buffer(node.name, layout, kind, (info(node).id,)))
 
     def _number(self, node: fx.Node, facts: NodeInfo) -> Any:
@@ -198,7 +198,7 @@ class _Walk:
         """Raises Unsupported for a size that no input gives."""
         if not symbols <= self.symbols:
             unknown = ", ".join(sorted(map(str, symbols - self.symbols)))
-            in_example = symbols <= self.lower.hints.keys()
+            in_example = symbols <= self.lower.sizes.hints.keys()
             raise Unsupported(
                 Why(reasons.UNBOUND_SIZE if in_example else reasons.DATA_DEPENDENT, f"{unknown} in {what}")
             )
@@ -304,15 +304,6 @@ def _given_symbols(graph: Graph) -> set[sympy.Symbol]:
         elif isinstance(value, (torch.SymInt, torch.SymFloat)) and value.node.expr.is_Symbol:
             found.add(value.node.expr)
     return found
-
-
-def _hints(graph: Graph) -> dict[sympy.Symbol, int]:
-    """An example value of each size symbol."""
-    shapes = graph.fake_mode.shape_env
-    if shapes is None:
-        return {}
-    known = shapes.backed_var_to_val if hasattr(shapes, "backed_var_to_val") else shapes.var_to_val
-    return {symbol: int(value) for symbol, value in known.items() if value.is_Integer}
 
 
 def _readers(nodes: list[fx.Node]) -> dict[fx.Node, int]:

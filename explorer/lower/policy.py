@@ -38,13 +38,13 @@ def cost(lower: Lowering, tensor: Tensor) -> Cost:
     """What computing one element takes."""
     point = tuple(lower.indexing.axis("i", place, n).symbol if n != 1 else ZERO for place, n in enumerate(tensor.size))
     operations, loads, all_loads = 0, set(), 0
-    elements = lower.hint(tensor.numel)
+    elements = lower.weight(tensor.numel)
     for expr in walk(tensor.at(point)):
         if isinstance(expr, Apply):
             operations += OPS[expr.op].flops
         elif isinstance(expr, Load):
             all_loads += 1
-            if 2 * lower.hint(product(lower.buffers[expr.buffer].layout.size)) >= elements:
+            if 2 * lower.weight(product(lower.buffers[expr.buffer].layout.size)) >= elements:
                 loads.add((expr.buffer, expr.index))
     return Cost(operations, len(loads), all_loads)
 
@@ -66,7 +66,7 @@ def settle(lower: Lowering, tensor: Tensor, readers: int) -> None:
 
 def settle_broadcast(lower: Lowering, tensor: Tensor, size: Point) -> None:
     """Store a value that is costly and would be computed again for each element it is broadcast to."""
-    if tensor.in_memory() or lower.hint(product(size)) < 2 * lower.hint(tensor.numel):
+    if tensor.in_memory() or lower.weight(product(size)) < 2 * lower.weight(tensor.numel):
         return
     found = cost(lower, tensor)
     if found.operations >= HEAVY_BROADCAST:
@@ -75,7 +75,7 @@ def settle_broadcast(lower: Lowering, tensor: Tensor, size: Point) -> None:
 
 def settle_gathered(lower: Lowering, tensor: Tensor, size: Point) -> None:
     """Store a value that is costly and is read at as many positions from data as it has, or more."""
-    if tensor.in_memory() or lower.hint(product(size)) < lower.hint(tensor.numel):
+    if tensor.in_memory() or lower.weight(product(size)) < lower.weight(tensor.numel):
         return
     if cost(lower, tensor).operations >= HEAVY:
         lower.memory(tensor, reasons.GATHERED)

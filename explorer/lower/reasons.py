@@ -115,6 +115,12 @@ LIBRARY_SORT = reason(
     "Sorting, selecting the largest and cumulative sums are not loops with independent points.",
     "",
 )
+STORAGE = reason(
+    "lower.storage",
+    "It names places of a storage that the caller made",
+    "as_strided counts from the start of a storage, and where in it the tensor begins is known when the program runs.",
+    "Take slices and transposes, which count from the tensor's first element.",
+)
 LIBRARY_CAT = reason(
     "lower.library_cat",
     "The library's concatenation is used",

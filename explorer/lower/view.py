@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
-import sympy
 import torch
 
 from explorer.core.reasons import Unsupported, Why
 from explorer.ir.loops import Expr, Layout, Size, View, apply
 from explorer.lower import reasons
 from explorer.lower.builder import Lowering, shape
-from explorer.lower.indexing import ONE, ZERO, Point, certainly, contiguous, equal, integer, integers
+from explorer.lower.extern import library
+from explorer.lower.indexing import ONE, ZERO, Point, contiguous, equal, integer, integers
 from explorer.lower.policy import settle_broadcast
 from explorer.lower.table import LOWERINGS, VIEWS
 from explorer.lower.tensors import Tensor
@@ -117,9 +118,7 @@ def squeeze(lower: Lowering, out: torch.Tensor, x: Tensor, dims: int | Sequence[
 def select(lower: Lowering, out: torch.Tensor, x: Tensor, dim: int, index: Any) -> Tensor:
     """One index of a dimension, without the dimension."""
     dim %= len(x.size)
-    place = integer(index)
-    if place.is_negative:
-        place = place + x.size[dim]
+    place = from_start(lower, integer(index), x.size[dim])
 
     def restride(layout: Layout) -> Layout:
         stride = layout.stride[:dim] + layout.stride[dim + 1 :]
@@ -134,7 +133,7 @@ def slice_tensor(
 ) -> Tensor:
     """Each `step`th index of a dimension from `start` on."""
     dim %= len(x.size)
-    first, every = bounded(integer(start or 0), x.size[dim]), integer(step)
+    first, every = bounded(lower, 0 if start is None else start, x.size[dim]), integer(step)
 
     def reindex(point: Point) -> Point:
         return (*point[:dim], point[dim] * every + first, *point[dim + 1 :])
@@ -146,13 +145,19 @@ def slice_tensor(
     return lower.view(x, shape(out), reindex, restride)
 
 
-def bounded(start: Size, size: Size) -> Size:
+def from_start(lower: Lowering, index: Size, size: Size) -> Size:
+    """An index as Python takes it: from the end where negative."""
+    return index + size if lower.sizes.holds(index < 0) else index
+
+
+def bounded(lower: Lowering, bound: Any, size: Size) -> Size:
     """A slice bound as Python takes it: from the end where negative, kept within the size."""
-    if start.is_Integer and size.is_Integer:
-        return integer(slice(int(start), None).indices(int(size))[0])
-    if start.is_negative:
-        start = start + size
-    return start
+    place = from_start(lower, integer(bound), size)
+    if lower.sizes.holds(place < 0):
+        return ZERO
+    if place.is_Integer and place >= sys.maxsize:
+        return size
+    return size if lower.sizes.holds(place > size) else place
 
 
 @VIEWS.rule(aten.view.default, aten.reshape.default, aten._unsafe_view.default)
@@ -259,17 +264,21 @@ def last(layout: Layout) -> Size:
 def as_strided(
     lower: Lowering, out: torch.Tensor, x: Tensor, size: Any, stride: Any, storage_offset: Any = None
 ) -> Tensor:
-    """Any strides over the memory of what `x` is a view of. Raises Unsupported where they may leave its elements."""
+    """Any strides over the memory of what `x` is a view of. Where in its storage an input begins, and how much of it
+    there is, is known when the program runs: that call is eager's, with eager's checks. Raises Unsupported where the
+    elements of another tensor may be left."""
     place = lower.memory(x, reasons.LIBRARY_ARGUMENT, exact=True)
-    start = place.layout.offset
-    if storage_offset is not None:
-        start = integer(storage_offset) - lower.starts.get(lower.root(place.buffer), ZERO)
-    made = Layout(x.dtype, x.device, shape(out), integers(stride), start)
-    held = lower.buffers[place.buffer].layout
-    if not (certainly(start - held.offset) and certainly(sympy.expand(last(held) - last(made)))):
-        raise Unsupported(Why(reasons.PAST_ELEMENTS, f"{made} of {place.buffer}: {held}"))
-    view = Tensor(x.dtype, x.device, made.size, x.element, base=x)
-    view.put(View(place.buffer, made), lower.load)
+    if lower.buffers[lower.root(place.buffer)].kind != "loop":
+        made: Tensor = library(
+            lower, aten.as_strided.default, out, (x, size, stride, storage_offset), {}, Why(reasons.STORAGE)
+        )
+        return made
+    start = place.layout.offset if storage_offset is None else integer(storage_offset)
+    layout, held = Layout(x.dtype, x.device, shape(out), integers(stride), start), lower.buffers[place.buffer].layout
+    if not (lower.sizes.proven(start >= 0) and lower.sizes.proven(last(held) >= last(layout))):
+        raise Unsupported(Why(reasons.PAST_ELEMENTS, f"{layout} of {place.buffer}: {held}"))
+    view = Tensor(x.dtype, x.device, layout.size, x.element, base=x)
+    view.put(View(place.buffer, layout), lower.load)
     return view
 
 

@@ -19,7 +19,9 @@ def split(x: Tensor, size: Any, dim: int = 0) -> Any:
     extent = x.shape[dim]
     if extent == 0 or size == 0:
         return NotImplemented
-    return [aten.slice.Tensor(x, dim, at, min(at + size, extent)) for at in range(0, int(extent), int(size))]
+    count = int((extent + size - 1) // size)
+    ends = [*(n * size for n in range(1, count)), extent]
+    return [aten.slice.Tensor(x, dim, n * size, end) for n, end in enumerate(ends)]
 
 
 @DECOMPOSITIONS.rule(aten.split_with_sizes.default)
