@@ -80,8 +80,8 @@ def compile_half(graph: Graph, config: Config) -> Program:
 
 
 def compile_or_run_eagerly(graph: Graph, config: Config) -> Compiled:
-    """The graph compiled by `config.backend`; run by eager kernels, with the reason kept, where that cannot be. What was
-    asked of sizes meanwhile, by the stages or by another back end, stays with the result."""
+    """The graph compiled by `config.backend`; run by eager kernels, with the reason kept, where that cannot be. What
+    was asked of sizes meanwhile, by the stages or by another back end, stays with the result."""
     asked = relations(graph.fake_mode.shape_env)
     known = len(asked)
     return replace(attempted(graph, config), assumed=asked.since(known))

@@ -48,7 +48,7 @@ def _print(index: Size, syntax: Syntax, names: Mapping[sympy.Symbol, str]) -> tu
     if isinstance(index, sympy.Mul):
         number, rest = index.as_coeff_Mul()
         if number == -1:
-            return "-" + sub(rest, UNARY), UNARY
+            return _minus(sub(rest, UNARY)), UNARY
         if number.is_Integer:
             parts = sorted(rest.args, key=str) if isinstance(rest, sympy.Mul) else [rest]
             factors = [part for part in (*parts, number) if part != 1]
@@ -66,9 +66,17 @@ def _sum(index: Size, sub: Callable[[Size, int], str]) -> str:
     text = ""
     for term in sorted(index.args, key=lambda t: (not t.free_symbols, -_magnitude(t), str(t))):
         negative = term.could_extract_minus_sign()
-        part = sub(-term if negative else term, PRODUCT)
-        text += (" - " if negative else " + ") + part if text else ("-" if negative else "") + part
+        if negative and not text:
+            text = _minus(sub(-term, PRODUCT if (-term).is_Mul else UNARY))
+        else:
+            part = sub(-term if negative else term, PRODUCT)
+            text += (" - " if negative else " + ") + part if text else part
     return text
+
+
+def _minus(text: str) -> str:
+    """The negative of a text that binds as tightly as a sign does: two signs would be a decrement in C++."""
+    return f"-({text})" if text.startswith("-") else f"-{text}"
 
 
 def _magnitude(term: Size) -> int:

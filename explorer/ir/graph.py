@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import sympy
 import torch
 from torch import fx
 from torch._subclasses.fake_tensor import FakeTensorMode, maybe_get_fake_mode
@@ -143,7 +144,7 @@ def describe(value: Any) -> str:
     """A value's type as one reads it: f32[4, 8] (strides shown when not contiguous), i64, (f32[2], f32[2])."""
     if isinstance(value, torch.Tensor):
         shape = ", ".join(map(str, value.shape))
-        strided = value.layout is torch.strided and not value.is_contiguous()
+        strided = value.layout is torch.strided and not _contiguous(value)
         strides = f" strides ({', '.join(map(str, value.stride()))})" if strided else ""
         place = "" if value.device.type == "cpu" else f" {value.device}"
         grad = " grad" if value.requires_grad else ""
@@ -153,6 +154,20 @@ def describe(value: Any) -> str:
     if isinstance(value, torch.SymInt):
         return f"size {value}"
     return "None" if value is None else type(value).__name__
+
+
+def _contiguous(value: torch.Tensor) -> bool:
+    """Whether the strides are seen to be a contiguous tensor's. To ask the tensor itself would be to rely on it."""
+    step: Any = sympy.S.One
+    for size, stride in zip(reversed(value.shape), reversed(value.stride()), strict=True):
+        if _expression(size) != 1 and _expression(stride) != step:
+            return False
+        step = step * sympy.Max(1, _expression(size))
+    return True
+
+
+def _expression(number: Any) -> Any:
+    return number.node.expr if isinstance(number, torch.SymInt) else sympy.Integer(number)
 
 
 DTYPE_NAMES: dict[torch.dtype, str] = {

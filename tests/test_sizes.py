@@ -1,0 +1,140 @@
+"""Functions whose sizes change from call to call: each call gives what eager gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch.utils._pytree import tree_flatten
+
+import explorer
+
+
+def line(*size: int) -> torch.Tensor:
+    return torch.arange(float(torch.Size(size).numel())).reshape(size)
+
+
+def outcome(function: Callable[..., Any], arguments: Sequence[Any]) -> tuple[Any, ...]:
+    """What a call makes of copies of its arguments: the results and the arguments after it, or the error's class."""
+    given = [twin(value) for value in arguments]
+    try:
+        made = function(*given)
+    except Exception as error:
+        return (type(error),)
+    leaves, shape = tree_flatten((made, given))
+    return shape, *leaves
+
+
+def twin(value: Any) -> Any:
+    if not isinstance(value, torch.Tensor):
+        return value
+    memory = value.untyped_storage().clone()
+    return torch.empty(0, dtype=value.dtype).set_(memory, value.storage_offset(), value.shape, value.stride())
+
+
+def assert_like_eager(function: Callable[..., Any], calls: Sequence[Sequence[Any]], **how: Any) -> None:
+    compiled = explorer.compile(function, **how)
+    for number, arguments in enumerate(calls):
+        wanted, got = outcome(function, arguments), outcome(compiled, arguments)
+        assert len(wanted) == len(got) and wanted[0] == got[0], f"call {number}: {wanted} is {got}"
+        for expected, made in zip(wanted[1:], got[1:], strict=True):
+            assert type(expected) is type(made), f"call {number}"
+            if isinstance(expected, torch.Tensor):
+                torch.testing.assert_close(made, expected, equal_nan=True)
+                assert made.stride() == expected.stride() or expected.numel() < 2, f"call {number}"
+            else:
+                assert expected == made, f"call {number}"
+
+
+def fill(a: torch.Tensor, n: int) -> torch.Tensor:
+    a[n] = -1
+    return a
+
+
+def fill_end(x: torch.Tensor) -> torch.Tensor:
+    y = x.clone()
+    y[-(y.shape[0] // 2) :] = 9
+    return y
+
+
+def write_storage(x: torch.Tensor) -> torch.Tensor:
+    x.as_strided((2,), (1,), 1).add_(100)
+    return x + 1
+
+
+def turn(x: torch.Tensor) -> torch.Tensor:
+    x.t_()
+    return x + 1
+
+
+BASE = line(12)
+LENGTHS = [(line(n),) for n in (7, 8, 10, 5)]
+PLACES = [(line(8), k) for k in (2, 3, -2, -8, 7)]
+PROGRAMS: dict[str, tuple[Callable[..., Any], list[tuple[Any, ...]]]] = {
+    "slice from a negative size": (lambda x: x[-(x.shape[0] // 2) :] + 0, LENGTHS),
+    "slice to a negative size": (lambda x: x[: -(x.shape[0] // 3)] + 0, LENGTHS),
+    "slice from a number": (lambda x, k: x[-k:] * 2, [(line(8), k) for k in (2, 1, 3, 9, -3)]),
+    "slice beyond the end": (lambda x, k: x[k : k + 4] * 2, [(line(8), k) for k in (2, 5, 9, -3, -20)]),
+    "select": (lambda x, k: x.select(0, k) + 0, PLACES),
+    "index": (lambda x, k: x[k] + 0, PLACES),
+    "narrow": (lambda x, k: x.narrow(0, k, 2) + 0, [(line(8), k) for k in (2, 3, -2, 6)]),
+    "setitem": (fill, PLACES),
+    "set a slice": (fill_end, LENGTHS),
+    "select_scatter": (lambda x, k: torch.select_scatter(x, x[0] - 5, 0, k), PLACES),
+    "slice_scatter": (
+        lambda x, k: torch.slice_scatter(x, x[k : k + 3] * 9, 0, k, k + 3), [(line(8), k) for k in (2, 3, -4, 0)]
+    ),
+    "diagonal": (lambda x, k: x.diagonal(k) + 0, [(line(4, 5), k) for k in (2, 3, -2, -3)]),
+    "chunk": (lambda x: [part + 1 for part in x.chunk(4)], [(line(n),) for n in (4, 8, 12, 13, 3)]),
+    "split": (lambda x: x.split(x.shape[0] // 2)[1] + 1, [(line(n),) for n in (4, 8, 12, 13)]),
+    "unbind": (lambda x: x.unbind(0)[-1] + 1, [(line(n, 3),) for n in (4, 5, 2)]),
+    "pooling": (lambda x: F.avg_pool2d(x, 2), [(line(1, 2, n, n),) for n in (4, 8, 12, 13)]),
+    "diff": (lambda x: x.diff(), [(line(n),) for n in (4, 8, 1, 2, 0)]),
+    "storage": (lambda x: x.as_strided((2,), (1,), 1) * 2, [(BASE[2:5],), (BASE[3:6],)]),
+    "written storage": (write_storage, [(BASE[2:5],), (BASE[3:6],)]),
+    "turned in place": (turn, [(BASE[:6].view(2, 3),), (BASE[3:9].view(2, 3),), (BASE[4:].view(2, 4),)]),
+    "constant as wide as an input": (
+        lambda x: F.conv1d(x[None], torch.ones(1, 1, 1).expand(1, x.shape[0], 1)), [(line(n, 5),) for n in (3, 4, 5)]
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
+def test_changing_sizes(program: tuple[Callable[..., Any], list[tuple[Any, ...]]]) -> None:
+    function, calls = program
+    assert_like_eager(function, calls)
+    assert_like_eager(function, calls, dynamic=True)
+
+
+@pytest.mark.parametrize("name", ["chunk", "split", "pooling", "slice from a negative size", "setitem"])
+def test_changing_sizes_with_another_back_end(name: str) -> None:
+    """What a back end that is handed the graph asks of sizes is guarded as well."""
+    function, calls = PROGRAMS[name]
+    assert_like_eager(function, calls, backend="aot_eager")
+
+
+EMPTY: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
+    "softmax": (lambda x: x.softmax(-1).sum(0), (line(0, 4),)),
+    "a sum read by the library": (lambda x: (x.sum(1), x.sum(1).cumsum(0)), (line(0, 4),)),
+    "product": (lambda x: (x @ x.T).relu().sum(0), (line(0, 16),)),
+    "product over nothing": (lambda x: (x.T @ x).relu().sum(0), (line(0, 16),)),
+    "factorisation": (lambda x: torch.linalg.inv(x * 2), (line(0, 2, 2),)),
+    "two products": (lambda x, y: ((x + 1) @ y) @ y.T, (line(0, 3), line(3, 2))),
+    "norm": (lambda x: F.layer_norm(x, (4,)) * 2, (line(0, 4),)),
+}
+
+
+@pytest.mark.parametrize("program", EMPTY.values(), ids=EMPTY)
+def test_empty(program: tuple[Callable[..., Any], tuple[Any, ...]]) -> None:
+    function, arguments = program
+    assert_like_eager(function, [arguments], dynamic=False)
+
+
+def test_relations_of_later_stages_are_guards() -> None:
+    """The pieces of a chunk are counted after the capture: the count becomes a guard, with the call that caused it."""
+    record = explorer.explore(lambda x: x.chunk(4)[3] + 1, dynamic=True, time=False)(line(8))
+    found = [each for each in record.data.compiles[0].guards if "assumed" in each.id]
+    assert found and all("size" in each.expression for each in found)
