@@ -110,6 +110,10 @@ class Lowering:
             buffer = of
         return buffer
 
+    def is_given(self, buffer: str) -> bool:
+        """Whether its memory is the caller's, or a captured tensor's."""
+        return self.buffers[self.root(buffer)].kind in ("input", "constant")
+
     def load(self, place: View, point: Point) -> Expr:
         """The element of a tensor in memory."""
         index = self.indexing.linear(point, place.layout.stride, place.layout.offset)

@@ -17,9 +17,8 @@ from explorer.core.reasons import Unsupported, Why
 from explorer.ir.loops import Buffer, Layout
 from explorer.lower import reasons
 from explorer.lower.builder import Lowering, shape
-from explorer.lower.indexing import ZERO, certainly, integer, integers, strides
+from explorer.lower.indexing import ZERO, integer, integers, last, strides
 from explorer.lower.tensors import Tensor
-from explorer.lower.view import last
 
 aten = torch.ops.aten
 
@@ -95,18 +94,19 @@ def library(
 def _in_own_storage(
     lower: Lowering, target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> tuple[list[Any], dict[str, Any]]:
-    """The arguments of an operator that counts positions from the start of the storage: with a copy of its tensor that
-    has a storage of its own, since a buffer may lie anywhere in a pool. Raises Unsupported where the operator may reach
-    past the tensor's own elements."""
+    """The arguments of an operator that counts positions from the start of the storage: as they are for a tensor of the
+    caller's; with a copy of any other that has a storage of its own, since it may lie anywhere in a pool. Raises
+    Unsupported where the operator may reach past the tensor's own elements."""
     named = {parameter.name: value for parameter, value in zip(target._schema.arguments, args, strict=False)}
     given = {**named, **kwargs}
     x = given["self"]
     view = lower.memory(x, reasons.LIBRARY_ARGUMENT, exact=True)
-    start = view.layout.offset + lower.starts.get(lower.root(view.buffer), ZERO)
-    offset = ZERO if given.get("storage_offset") is None else integer(given["storage_offset"]) - start
+    if lower.is_given(view.buffer):
+        return list(args), dict(kwargs)
+    offset = ZERO if given.get("storage_offset") is None else integer(given["storage_offset"]) - view.layout.offset
     layout = Layout(x.dtype, x.device, x.size, view.layout.stride)
     reached = replace(layout, size=integers(given["size"]), stride=integers(given["stride"]), offset=offset)
-    inside = certainly(offset) and certainly(sympy.expand(x.numel - 1 - last(reached)))
+    inside = lower.sizes.proven(offset >= 0) and lower.sizes.proven(x.numel > last(reached))
     if not inside or lower.dense(x.size, layout.stride) != layout.stride:
         raise Unsupported(Why(reasons.PAST_ELEMENTS, f"{target} from element {offset} of {x.numel}"))
     why = Why(reasons.LIBRARY_ARGUMENT, "a storage of its own")

@@ -14,7 +14,7 @@ import sympy
 import torch
 from torch.utils._sympy.functions import FloorDiv, Max, Min, ModularIndexing
 
-from explorer.ir.loops import Axis, Size
+from explorer.ir.loops import Axis, Layout, Size
 
 Point = tuple[Size, ...]
 ZERO, ONE = sympy.S.Zero, sympy.S.One
@@ -66,6 +66,13 @@ def contiguous(size: Sequence[Size]) -> Point:
         if n != 0:
             step = step * n
     return tuple(reversed(strides))
+
+
+def last(layout: Layout) -> Size:
+    """The position of the last element in memory."""
+    if ZERO in layout.size:
+        return layout.offset - 1
+    return layout.offset + sum((n - 1) * step for n, step in zip(layout.size, layout.stride, strict=True))
 
 
 class Indexing:

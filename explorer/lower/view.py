@@ -13,7 +13,7 @@ from explorer.ir.loops import Expr, Layout, Size, View, apply
 from explorer.lower import reasons
 from explorer.lower.builder import Lowering, shape
 from explorer.lower.extern import library
-from explorer.lower.indexing import ONE, ZERO, Point, contiguous, equal, integer, integers
+from explorer.lower.indexing import ONE, ZERO, Point, contiguous, equal, integer, integers, last
 from explorer.lower.policy import settle_broadcast
 from explorer.lower.table import LOWERINGS, VIEWS
 from explorer.lower.tensors import Tensor
@@ -253,13 +253,6 @@ def _aligned(run: list[tuple[Size, Size]], size: Point) -> list[Size] | None:
     return strides if not remaining else None
 
 
-def last(layout: Layout) -> Size:
-    """The position of the last element in memory."""
-    if ZERO in layout.size:
-        return layout.offset - 1
-    return layout.offset + sum((n - 1) * step for n, step in zip(layout.size, layout.stride, strict=True))
-
-
 @VIEWS.rule(aten.as_strided.default)
 def as_strided(
     lower: Lowering, out: torch.Tensor, x: Tensor, size: Any, stride: Any, storage_offset: Any = None
@@ -268,7 +261,7 @@ def as_strided(
     there is, is known when the program runs: that call is eager's, with eager's checks. Raises Unsupported where the
     elements of another tensor may be left."""
     place = lower.memory(x, reasons.LIBRARY_ARGUMENT, exact=True)
-    if lower.buffers[lower.root(place.buffer)].kind != "loop":
+    if lower.is_given(place.buffer):
         made: Tensor = library(
             lower, aten.as_strided.default, out, (x, size, stride, storage_offset), {}, Why(reasons.STORAGE)
         )
