@@ -13,11 +13,11 @@ from typing import Any
 import torch
 from torch import fx
 
-from explorer.autograd import CLEANUP, PARTITION, REJOIN, TRACE, user_pass
+from explorer.autograd import CLEANUP, PARTITION, REJOIN, TRACE, new_leaf, user_pass
 from explorer.autograd.reasons import ALIASED_MUTATION
 from explorer.autograd.replay import any_overlap, unless_overlapping, writes
 from explorer.capture import CAPTURE, DECODE, LINK, BackendFailed, adopt
-from explorer.capture.hook import no_default_device
+from explorer.capture.hook import ambient_put_aside
 from explorer.codegen import GENERATE
 from explorer.config import Config
 from explorer.core.reasons import Unsupported, Why, reason
@@ -91,7 +91,8 @@ def attempted(graph: Graph, config: Config) -> Compiled:
     if config.backend == "eager":
         return RUN_EAGERLY((graph, None))
     if callable(config.backend):
-        return HAND_OVER((graph, config.backend))
+        leaf = new_leaf(graph)
+        return HAND_OVER((graph, config.backend)) if leaf is None else RUN_EAGERLY((graph, leaf))
     try:
         compiled = compile_graph(graph, config)
     except Unsupported as refusal:
@@ -113,7 +114,7 @@ def compile_module(module: fx.GraphModule, example_inputs: Sequence[Any], config
     """Compile what another front end captured: the calling convention of a torch.compile back end."""
     with compile_scope("graph", "captured by another front end"):
         graph = adopt(module, example_inputs)
-        with no_default_device():
+        with ambient_put_aside():
             return compile_or_run_eagerly(graph, config).call
 
 

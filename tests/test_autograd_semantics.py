@@ -519,16 +519,6 @@ def test_accumulates_and_retains_like_eager() -> None:
     torch.testing.assert_close(run(lambda f: torch.compile(f, backend=Backend())), run(lambda f: f))
 
 
-def test_second_derivative_is_refused() -> None:
-    x = leaf(3)
-    torch._dynamo.reset()
-    y = torch.compile(lambda x: x.sin() * x, backend=Backend())(x)
-    (first,) = torch.autograd.grad(y.sum(), x, create_graph=True)
-    torch.testing.assert_close(first, x.cos() * x + x.sin())
-    with pytest.raises(RuntimeError, match="cannot be differentiated"):
-        first.sum().backward()
-
-
 def test_parameter_changed_before_backward_is_noticed() -> None:
     w = leaf(3)
     torch._dynamo.reset()

@@ -5,8 +5,9 @@ AOTAutograd: traced_function_transforms.py and graph_compile's use of `seq_nr`; 
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -51,8 +52,9 @@ class Attribution:
         self._running.pop().__exit__(None, None, None)
 
 
-def record(outputs: Iterable[torch.Tensor]) -> GradFnGraph:
-    """The autograd graph behind `outputs` as data, in the order in which a breadth-first walk meets it."""
+def record(outputs: Iterable[torch.Tensor], edges: Mapping[int, Any]) -> GradFnGraph:
+    """The autograd graph behind `outputs` as data, in the order in which a breadth-first walk meets it. `edges` are the
+    gradient edges of the inputs, by index."""
     named: dict[int, str] = {}
     counts: Counter[str] = Counter()
     order: list[Any] = []
@@ -65,12 +67,26 @@ def record(outputs: Iterable[torch.Tensor]) -> GradFnGraph:
             order.append(grad_fn)
         return named[id(grad_fn)]
 
-    for output in outputs:
-        if output.grad_fn is not None:
-            name(output.grad_fn)
+    heads = tuple(name(torch.autograd.graph.get_gradient_edge(output).node) for output in outputs)
     nodes = []
     for grad_fn in order:
         inputs = tuple(name(following) for following, _ in grad_fn.next_functions if following is not None)
         kind = grad_fn.name().rpartition("::")[2]
-        nodes.append(GradFn(named[id(grad_fn)], kind, grad_fn.metadata.get(ORIGIN, ()), inputs))
-    return GradFnGraph(tuple(nodes))
+        nodes.append(GradFn(named[id(grad_fn)], kind, grad_fn.metadata.get(ORIGIN, ()), inputs, saves(grad_fn)))
+    leaving = {index: named[id(edge.node)] for index, edge in edges.items() if id(edge.node) in named}
+    return GradFnGraph(tuple(nodes), heads, leaving)
+
+
+def saves(grad_fn: Any) -> bool:
+    """Whether a grad_fn keeps tensors for its backward."""
+    return any(saved.data is not None for name in saving(type(grad_fn)) for saved in several(getattr(grad_fn, name)))
+
+
+@functools.cache
+def saving(kind: type) -> tuple[str, ...]:
+    """The attributes of a class of grad_fns that hold what it saves."""
+    return tuple(name for name in dir(kind) if name.startswith("_raw_saved_"))
+
+
+def several(value: Any) -> tuple[Any, ...]:
+    return tuple(value) if isinstance(value, (tuple, list)) else (value,)

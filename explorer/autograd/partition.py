@@ -184,6 +184,7 @@ def build(graph: fx.Graph, traced: Traced, sides: Sides, kept: list[fx.Node], wh
         backward_inputs=tuple(sources),
         kept_at={info(n).id: outputs.index(n) for n in tensors + numbers if n not in index},
         captured=traced.captured,
+        eager_backward=traced.eager_backward,
     )
 
 

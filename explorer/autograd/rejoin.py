@@ -12,20 +12,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from explorer.autograd.backward import Backward
 from explorer.autograd.replay import Returning, Writing, overlaps
+from explorer.autograd.routes import Routes
 from explorer.core.text import Line, Text
 from explorer.ir.graph import info
-from explorer.ir.joint import GradientOf, Halves, Kept, Partitioned, Primal, Tangent, Traced, placeholder_line
+from explorer.ir.joint import Halves, Partitioned, Traced, placeholder_line
 from explorer.ir.program import Compiled, Program
 
 Call = Callable[..., tuple[Any, ...]]
 Half = Callable[[Sequence[Any]], tuple[Any, ...]]
-
-DOUBLE_BACKWARD = (
-    "the backward of a compiled function cannot be differentiated: it was compiled for one backward. "
-    "Run the function eagerly where you need second derivatives."
-)
-
 
 def rejoin(halves: Halves) -> Compiled:
     """Make the halves callable as the captured graph was: flat inputs to a flat tuple."""
@@ -34,8 +30,10 @@ def rejoin(halves: Halves) -> Compiled:
     if any(program.call is None for program in programs):
         call = absent(plan, programs)
     else:
-        run = inference(halves) if isinstance(plan, Traced) else training(halves)
+        run = plain(halves.forward) if isinstance(plan, Traced) else training(halves)
         call = checked(plan, finished(plan, run))
+        if isinstance(plan, Partitioned):
+            call = unobserved(plan, call)
     return Compiled(plan.captured.name, call, programs, description(plan))
 
 
@@ -73,51 +71,28 @@ def plain(program: Program) -> Half:
     return call
 
 
-def inference(halves: Halves) -> Half:
-    return plain(halves.forward)
-
-
 def training(halves: Halves) -> Half:
     """Forward and backward as one torch.autograd.Function; the call yields the forward outputs."""
     parts = halves.plan
     assert isinstance(parts, Partitioned) and halves.backward is not None
     signature = parts.signature
-    run_forward, run_backward = plain(halves.forward), plain(halves.backward)
-    count = len(signature.forward_outputs)
-    tensors: list[Primal | Kept] = []
-    numbers: list[Primal | Kept] = []
-    for node, source in zip(parts.backward.inputs, parts.backward_inputs, strict=True):
-        if not isinstance(source, Tangent):
-            (tensors if isinstance(info(node).value, Tensor) else numbers).append(source)
-    read_tensors, read_numbers = reader(tensors, parts), reader(numbers, parts)
-    flowing = [source.output for source in signature.inputs if isinstance(source, Tangent)]
+    run_forward = plain(halves.forward)
+    going_back = Backward(parts, plain(halves.backward))
+    count, arity = len(signature.forward_outputs), len(parts.captured.inputs)
+    before = going_back.again.before
     still = [
         k
         for k, (node, flows) in enumerate(zip(parts.forward.outputs, signature.differentiable, strict=False))
         if not flows and isinstance(info(node).value, Tensor)
     ]
-    layouts = [Layout.of(info(parts.forward.outputs[k]).value) for k in flowing]
-    gradients = [output.index for output in signature.outputs if isinstance(output, GradientOf)]
-    assert gradients == list(range(len(parts.captured.inputs)))
-
-    class Backward(torch.autograd.Function):
-        """The backward half where the caller asked for a graph of it (create_graph=True): it has no second one."""
-
-        @staticmethod
-        def forward(ctx: Any, *values: Any) -> tuple[Any, ...]:
-            return run_backward(values)
-
-        @staticmethod
-        def backward(ctx: Any, *tangents: Any) -> Any:
-            raise RuntimeError(DOUBLE_BACKWARD)
 
     class Joined(torch.autograd.Function):
         @staticmethod
         def forward(ctx: Any, *inputs: Any) -> tuple[Any, ...]:
-            values = [unviewed(value) for value in run_forward(inputs)]
-            ctx.save_for_backward(*read_tensors(inputs, values))
-            ctx.numbers = read_numbers(inputs, values)
-            ctx.layouts = [layout.at(values[k]) for layout, k in zip(layouts, flowing, strict=True)]
+            given = inputs[:arity] if before else inputs
+            going_back.remember(ctx, given, inputs[arity:])
+            values = [unviewed(value) for value in run_forward(given)]
+            going_back.save(ctx, given, values)
             ctx.set_materialize_grads(False)
             if still:
                 ctx.mark_non_differentiable(*(values[k] for k in still))
@@ -125,17 +100,14 @@ def training(halves: Halves) -> Half:
 
         @staticmethod
         def backward(ctx: Any, *tangents: Any) -> tuple[Any, ...]:
-            laid_out = [fit(tangents[k], layout) for k, layout in zip(flowing, ctx.layouts, strict=True)]
-            values = (*ctx.saved_tensors, *ctx.numbers, *laid_out)
-            found = Backward.apply(*values) if torch.is_grad_enabled() else run_backward(values)
-            return tuple(g if needed else None for g, needed in zip(found, ctx.needs_input_grad, strict=True))
+            return going_back(ctx, tangents)
 
     apply = applying(Joined)
-    if parts.captured.grad_enabled:
-        return lambda inputs: apply(*inputs)
-    # The graph is entered with grad mode off and switches it on: which outputs have gradients is known from the trace.
-    recording = torch.enable_grad()(apply)
-    return lambda inputs: recording(*inputs)
+    call: Half = lambda inputs: apply(*inputs)  # noqa: E731
+    if before:
+        call = lambda inputs: apply(*inputs, *(inputs[i].clone() for i in before))  # noqa: E731
+    # A graph may be entered with grad mode off and switch it on: which outputs have gradients is known from the trace.
+    return call if parts.captured.grad_enabled else torch.enable_grad()(call)
 
 
 def applying(function: type[torch.autograd.Function]) -> Callable[..., tuple[Any, ...]]:
@@ -153,59 +125,6 @@ def unviewed(value: Any) -> Any:
     """A tensor that is no view to autograd: a view made inside a Function can neither be written by the caller nor be
     unpacked from the saved ones once its base is written."""
     return value.detach() if isinstance(value, Tensor) and value._is_view() else value
-
-
-def reader(sources: Sequence[Any], parts: Partitioned) -> Callable[[Sequence[Any], Sequence[Any]], list[Any]]:
-    """A function from a call's inputs and the forward half's outputs to the values that `sources` name."""
-    places = [(True, s.index) if isinstance(s, Primal) else (False, parts.kept_at[s.id]) for s in sources]
-    return lambda inputs, values: [inputs[at] if is_input else values[at] for is_input, at in places]
-
-
-class Layout:
-    """Shape, strides, dtype and device of an incoming gradient, as the backward half expects it.
-
-    They are those of the forward output it belongs to, contiguous where that one is not dense.
-    """
-
-    def __init__(self, shape: tuple[int, ...], stride: tuple[int, ...] | None, dtype: torch.dtype, device: Any) -> None:
-        self.shape, self.stride, self.dtype, self.device = shape, stride, dtype, device
-
-    @staticmethod
-    def of(value: Tensor) -> Layout:
-        """The layout of a traced output; without numbers where its sizes are symbols."""
-        expected = torch.empty_like(value)
-        dense = expected.stride() == value.stride()
-        if any(isinstance(n, torch.SymInt) for n in (*value.shape, *value.stride())):
-            return Layout((), () if dense else None, value.dtype, value.device)
-        return Layout(tuple(value.shape), tuple(expected.stride()), value.dtype, value.device)
-
-    def at(self, output: Tensor) -> Layout:
-        """This layout with numbers, those of a call's own output where they are not known when compiling."""
-        if self.shape or not output.dim():
-            return self
-        stride = output.stride() if self.stride is not None else contiguous(output.shape)
-        return Layout(tuple(output.shape), tuple(stride), self.dtype, self.device)
-
-
-def contiguous(shape: Sequence[int]) -> tuple[int, ...]:
-    strides, step = [], 1
-    for n in reversed(shape):
-        strides.append(step)
-        step *= max(n, 1)
-    return tuple(reversed(strides))
-
-
-def fit(tangent: Tensor | None, layout: Layout) -> Tensor:
-    """The incoming gradient in the expected layout; zeros where none came."""
-    assert layout.stride is not None
-    if tangent is None:
-        return torch.empty_strided(layout.shape, layout.stride, dtype=layout.dtype, device=layout.device).zero_()
-    if tangent.stride() == layout.stride:
-        return tangent
-    if all(n == 1 or s == t for n, s, t in zip(layout.shape, tangent.stride(), layout.stride, strict=True)):
-        return tangent
-    made = torch.empty_strided(layout.shape, layout.stride, dtype=tangent.dtype, device=tangent.device)
-    return made.copy_(tangent)
 
 
 def finished(plan: Traced | Partitioned, run: Half) -> Call:
@@ -239,6 +158,25 @@ def checked(plan: Traced | Partitioned, call: Call) -> Call:
 
     def run(*inputs: Any) -> tuple[Any, ...]:
         if any(inputs[again] is not inputs[first] for again, first in repeats) or overlaps(inputs, written, others):
+            return eager()(*inputs)  # type: ignore[no-any-return]
+        return call(*inputs)
+
+    return run
+
+
+def unobserved(plan: Partitioned, call: Call) -> Call:
+    """`call`, unless somebody looks at what eager's backward does operator by operator: eager's own run then.
+
+    Anomaly mode tells which operator made a NaN. A hook of an input sees None where the one backward function has
+    nothing for it, and eager does not reach the input at all where the outputs used do not come from it.
+    """
+    eager = functools.cache(plan.captured.module)
+    routes = Routes(plan)
+    partial = [i for i, source in enumerate(routes.sources) if source and source != routes.all]
+    looking = torch.is_anomaly_enabled
+
+    def run(*inputs: Any) -> tuple[Any, ...]:
+        if looking() or any(inputs[i]._backward_hooks for i in partial):
             return eager()(*inputs)  # type: ignore[no-any-return]
         return call(*inputs)
 

@@ -30,6 +30,7 @@ from explorer.autograd.reasons import (
     DATA_DEPENDENT,
     HIGHER_ORDER,
     LAZY_BIT,
+    NEW_LEAF,
     OUT_DTYPE,
     OVERLAPPING_WRITE,
     REQUIRES_GRAD_CHANGED,
@@ -79,6 +80,8 @@ def trace(captured: Graph) -> Traced:
 
 def refuse(captured: Graph) -> None:
     """Raise Unsupported for graphs that the walk cannot run."""
+    if (leaf := new_leaf(captured)) is not None:
+        raise Unsupported(leaf)
     for node in captured.graph.nodes:
         if isinstance(node.target, torch._ops.HigherOrderOperator) or node.op == "call_module":
             raise Unsupported(Why(HIGHER_ORDER, str(node.target)))
@@ -87,6 +90,15 @@ def refuse(captured: Graph) -> None:
                 raise Unsupported(Why(TENSOR_KIND, f"{node.name} is a {type(value).__name__}, {value.layout}"))
             if value.is_neg() or value.is_conj():
                 raise Unsupported(Why(LAZY_BIT, node.name))
+
+
+def new_leaf(captured: Graph) -> Why | None:
+    """Why the graph runs eagerly whatever compiles it: it returns a leaf made inside, which no back end gives back."""
+    for node in captured.outputs:
+        value = info(node).value if isinstance(node, fx.Node) and node.op != "placeholder" else None
+        if isinstance(value, Tensor) and value.requires_grad and value.is_leaf:
+            return Why(NEW_LEAF, str(node))
+    return None
 
 
 class Tracer:
@@ -274,7 +286,7 @@ class Tracer:
         sources: list[GraphInput] = [Primal(i) for i in range(len(self.placeholders))]
         if any(differentiable):
             heads = [(i, seen) for i, (_, _, seen) in enumerate(outputs) if seen is not None and seen.requires_grad]
-            eager = record([seen for _, seen in heads])
+            eager = record([seen for _, seen in heads], self.edges)
             sources += [Tangent(i) for i, _ in heads]
             gradients = self.backward([(nodes[i], seen) for i, seen in heads])
             nodes += [gradients.get(i) for i in range(len(self.placeholders))]

@@ -129,7 +129,7 @@ class Engine:
         try:
             with compile_scope(given.id, title), collector_paused():
                 self._note_recompile(given, seen.made)
-                with hook.no_default_device():
+                with hook.ambient_put_aside():
                     guarded = self.compile_frame(given, self.config)
         except (FullGraphError, BackendFailed):
             raise

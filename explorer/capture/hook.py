@@ -328,8 +328,10 @@ def devices() -> tuple[torch.device, ...]:
 
 
 @contextmanager
-def no_default_device() -> Iterator[None]:
-    """Default devices put aside: what a compile makes for itself is on the CPU."""
+def ambient_put_aside() -> Iterator[None]:
+    """Default devices and hooks of saved tensors put aside: what a compile makes for itself is on the CPU, and no
+    business of the program's hooks."""
+    traced = torch._C._autograd._saved_tensors_hooks_set_tracing(True)
     held = [OVERRIDES._pop_mode() for _ in range(torch._C._len_torch_function_stack())]
     kept = vars(torch._GLOBAL_DEVICE_CONTEXT)
     context = kept.pop("device_context", None)
@@ -340,3 +342,4 @@ def no_default_device() -> Iterator[None]:
             kept["device_context"] = context
         for mode in reversed(held):
             OVERRIDES._push_mode(mode)
+        torch._C._autograd._saved_tensors_hooks_set_tracing(traced)

@@ -250,20 +250,28 @@ class Signature:
 class GradFn:
     """A node of eager's autograd graph: `name` is its class, `inputs` the ids its gradients flow to.
 
-    `origins` are the captured nodes whose forward made it.
+    `origins` are the captured nodes whose forward made it. `saves`: it keeps tensors, so it runs once unless the graph
+    is retained.
     """
 
     id: str
     name: str
     origins: Origins
     inputs: tuple[str, ...]
+    saves: bool = False
 
 
 @dataclass(frozen=True)
 class GradFnGraph:
-    """Eager's autograd graph as it stood before the backward was traced, outputs first; empty in inference."""
+    """Eager's autograd graph as it stood before the backward was traced, outputs first; empty in inference.
+
+    `heads` are the ids of the nodes at which the tangents arrive, in their order; `edges` those at which the gradients
+    of inputs leave, by the input's index.
+    """
 
     nodes: tuple[GradFn, ...] = ()
+    heads: tuple[str, ...] = ()
+    edges: Mapping[int, str] = field(default_factory=dict)
 
     def text(self) -> Text:
         lines = [
@@ -321,6 +329,7 @@ class Partitioned:
     kept_at: Mapping[str, int]
     """For each Kept id the forward half's output that holds it."""
     captured: Graph
+    eager_backward: GradFnGraph = GradFnGraph()
 
     def text(self) -> Text:
         groups = {fate: [s for s in self.saved if s.fate == fate] for fate in ("input", "kept", "recomputed")}

@@ -125,6 +125,21 @@ def kept() -> Iterator[None]:
             torch.autocast_increment_nesting()
 
 
+def in_force() -> list[tuple[Setting, tuple[Any, ...], tuple[Any, ...]]]:
+    """The settings that a guard covers, with their keys and values now."""
+    guarded = [setting for setting in SETTINGS.values() if setting.guarded]
+    return [(setting, key, setting.read(*key)) for setting in guarded for key in setting.keys]
+
+
+@contextlib.contextmanager
+def restored(before: list[tuple[Setting, tuple[Any, ...], tuple[Any, ...]]]) -> Iterator[None]:
+    """Settings inside a block as they were when `in_force` told them."""
+    with kept():
+        for setting, key, value in before:
+            setting.write(*key, *value)
+        yield
+
+
 def _close_dual_level() -> None:
     """Leave the level of forward-mode differentiation; there is one at most, and no telling whether it is open."""
     try:
