@@ -51,7 +51,7 @@ TARGET_ABSENT = reason(
 def compile_frame(frame: Frame, config: Config) -> GuardedCode:
     code = DECODE(frame)
     capture = CAPTURE(CaptureInput(code, frame, config))
-    compiled = None if capture.graph is None else compile_or_run_eagerly(capture.graph, config)
+    compiled = None if capture.graph is None else compile_captured(capture.graph, config)
     return LINK(Linking(capture, compiled))
 
 
@@ -79,6 +79,11 @@ def compile_half(graph: Graph, config: Config) -> Program:
 # What surrounds the page: other back ends, and what happens when a stage refuses.
 
 
+def compile_captured(graph: Graph, config: Config) -> Compiled:
+    leaf = new_leaf(graph)
+    return compile_or_run_eagerly(graph, config) if leaf is None else RUN_EAGERLY((graph, leaf))
+
+
 def compile_or_run_eagerly(graph: Graph, config: Config) -> Compiled:
     """The graph compiled by `config.backend`; run by eager kernels, with the reason kept, where that cannot be. What
     was asked of sizes meanwhile, by the stages or by another back end, stays with the result."""
@@ -91,8 +96,7 @@ def attempted(graph: Graph, config: Config) -> Compiled:
     if config.backend == "eager":
         return RUN_EAGERLY((graph, None))
     if callable(config.backend):
-        leaf = new_leaf(graph)
-        return HAND_OVER((graph, config.backend)) if leaf is None else RUN_EAGERLY((graph, leaf))
+        return HAND_OVER((graph, config.backend))
     try:
         compiled = compile_graph(graph, config)
     except Unsupported as refusal:

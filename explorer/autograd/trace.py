@@ -80,8 +80,6 @@ def trace(captured: Graph) -> Traced:
 
 def refuse(captured: Graph) -> None:
     """Raise Unsupported for graphs that the walk cannot run."""
-    if (leaf := new_leaf(captured)) is not None:
-        raise Unsupported(leaf)
     for node in captured.graph.nodes:
         if isinstance(node.target, torch._ops.HigherOrderOperator) or node.op == "call_module":
             raise Unsupported(Why(HIGHER_ORDER, str(node.target)))
