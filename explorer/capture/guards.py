@@ -100,6 +100,8 @@ class Tree:
 
     def _item(self, base: Source, key: Any, name: str, example: Any) -> Any:
         owner = self.value(base)
+        if isinstance(key, torch.Tensor):  # C++ would ask whether two keys are equal
+            return self.guards.computed(self.manager(base), lambda value: dict.get(value, key), name, example)
         if isinstance(owner, dict) or _is_members(base, owner):
             return self.guards.dict_item(self.manager(base), key, name, example)
         if type(owner) is list:

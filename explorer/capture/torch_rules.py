@@ -73,6 +73,12 @@ def _is_tensor(t: Tracer, value: Value) -> Value:
     return Constant(isinstance(value, TensorValue))
 
 
+@CALLS.rule(torch.autograd.profiler.record_function.__enter__, torch.autograd.profiler.record_function.__exit__)
+def _profiled_block(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """A profiler is told of operators, and compiled ones are not those of the block."""
+    return args[0] if len(args) == 1 else Constant(None)
+
+
 @positional(torch.is_floating_point)
 def _is_floating_point(t: Tracer, input: Value) -> Value:
     """Of the dtype."""
