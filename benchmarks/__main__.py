@@ -22,6 +22,7 @@ from benchmarks import (
     stock,
     viewer,
 )
+from benchmarks.fuzz.command import fuzz
 from benchmarks.report import Report, Selection
 from explorer.environment import describe
 
@@ -58,6 +59,7 @@ def main(names: tuple[str, ...], part: str, minutes: float | None, seed: int | N
       python -m benchmarks cold record_size
       python -m benchmarks speed -k softmax
       python -m benchmarks operators --ops add,nn.functional.conv2d --dtypes float16 --minutes 5
+      python -m benchmarks fuzz --help
     """
     console = Console(width=None if sys.stdout.isatty() else LOG_WIDTH)
     progress = Console(stderr=True)
@@ -90,4 +92,4 @@ def show(console: Console, report: Report) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    fuzz(sys.argv[2:]) if sys.argv[1:2] == ["fuzz"] else main()

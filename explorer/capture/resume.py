@@ -49,7 +49,8 @@ def continuation(original: Code, target: str, stack: Sequence[Slot], bound: Sequ
     argument stays the first: super() without arguments looks for it there.
     """
     cells = (*original.cells, *original.frees)
-    needed = [name for name in original.locals if name in liveness(original)[target] and name not in cells]
+    live = liveness(original)[target]
+    needed = [name for name in original.locals if name in live and name not in cells]
     locals = [name for name in needed if name in bound]
     slots = [f"{STACK}{n}" for n, slot in enumerate(stack) if slot != "null"]
     arguments = (*locals, *slots)

@@ -1,0 +1,212 @@
+"""What a run leaves behind, as a list of facts that can be compared: results, arguments, the world, exceptions, output."""
+
+from __future__ import annotations
+
+import collections
+import re
+import types
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+PLAIN = (int, float, complex, bool, str, bytes, type(None), torch.dtype, torch.device, type(...), range, slice)
+MOST_ITEMS = 30
+TOLERANCE = {torch.float64: 1e-9, torch.complex128: 1e-9, torch.float16: 2e-2, torch.bfloat16: 6e-2}
+ADDRESS = re.compile(r"0x[0-9a-f]+|at 0x\w+")
+SILENT = {"__slotnames__", "__module__", "__dict__", "__weakref__", "__doc__", "__annotations__", "__slots__", "__firstlineno__"}
+
+
+@dataclass(frozen=True)
+class Fact:
+    """Something seen at a place: text, and the values of a tensor or number, which need not be equal to the bit."""
+
+    place: str
+    text: str
+    value: Any = None
+
+
+@dataclass
+class Observer:
+    """Walks values; an object met again is told by where it was met first, so that aliases are facts."""
+
+    facts: list[Fact] = field(default_factory=list)
+    met: dict[int, str] = field(default_factory=dict)
+    kept: list[Any] = field(default_factory=list)
+    storages: dict[int, list[tuple[str, int]]] = field(default_factory=dict)
+
+    def tell(self, place: str, text: str, value: Any = None) -> None:
+        self.facts.append(Fact(place, text, value))
+
+    def finish(self) -> list[Fact]:
+        for users in self.storages.values():
+            if len(users) > 1:
+                self.tell("memory shared", ", ".join(f"{place}+{offset - users[0][1]}" for place, offset in users))
+        return self.facts
+
+    def see(self, place: str, value: Any) -> None:
+        if isinstance(value, float) and not isinstance(value, np.generic):
+            return self.tell(place, "float", value)
+        if isinstance(value, PLAIN):
+            return self.tell(place, f"{type(value).__name__} {value!r}")
+        if isinstance(value, types.CodeType | types.ModuleType | types.BuiltinFunctionType | property):
+            return self.tell(place, type(value).__name__)
+        if id(value) in self.met and not _hashed_by_value(value):
+            return self.tell(place, f"is {self.met[id(value)]}")
+        self.met[id(value)] = place
+        self.kept.append(value)
+        if isinstance(value, Tensor):
+            self._tensor(place, value)
+        elif isinstance(value, np.ndarray | np.generic):
+            self.tell(place, f"{type(value).__name__} {value.dtype} {value.shape}", np.array(value))
+        elif isinstance(value, BaseException):
+            self.error(place, value)
+        elif isinstance(value, type):
+            self._class(place, value)
+        else:
+            self._other(place, value)
+
+    def _other(self, place: str, value: Any) -> None:
+        self.tell(place, type(value).__name__)
+        if isinstance(value, types.FunctionType):
+            self._parts(place, "cell", [cell.cell_contents for cell in value.__closure__ or () if _filled(cell)])
+            self._parts(place, "default", value.__defaults__ or ())
+            self._named(place, vars(value))
+        elif isinstance(value, dict):
+            self.tell(place, f"keys {[_key(key) for key in value]}")
+            self._parts(place, "", value.values())
+        elif isinstance(value, list | tuple | collections.deque):
+            self._parts(place, "", value)
+        elif isinstance(value, set | frozenset):
+            self.tell(place, str(sorted(map(str, value))))
+        elif isinstance(value, types.MethodType):
+            self.see(f"{place}.__self__", value.__self__)
+        elif isinstance(value, Iterator):
+            self._iterator(place, value)
+        if hasattr(value, "__dict__") and not isinstance(value, types.FunctionType | Iterator):
+            self._named(place, vars(value), isinstance(value, nn.Module))
+        for name in getattr(type(value), "__slots__", ()):
+            if hasattr(value, name):
+                self.see(f"{place}.{name}", getattr(value, name))
+
+    def _parts(self, place: str, name: str, values: Any) -> None:
+        values = list(values)
+        self.tell(f"{place}.{name}", f"{len(values)}")
+        for number, each in enumerate(values[:MOST_ITEMS]):
+            self.see(f"{place}.{name}[{number}]", each)
+
+    def _named(self, place: str, values: dict[str, Any], brief: bool = False) -> None:
+        shown = {name: each for name, each in values.items() if not (brief and isinstance(each, dict) and not each)}
+        self.tell(place, f"attributes {list(shown)}")
+        for name, each in shown.items():
+            self.see(f"{place}.{name}", each)
+
+    def _class(self, place: str, value: type) -> None:
+        self.tell(place, f"class {value.__name__}")
+        if value.__module__ == "random_program":
+            for name, each in list(vars(value).items()):
+                if name not in SILENT and not callable(each) and isinstance(each, (*PLAIN, Tensor, list, dict)):
+                    self.see(f"{place}.{name}", each)
+
+    def _iterator(self, place: str, value: Any) -> None:
+        """What it still yields; this uses it up."""
+        if isinstance(value, type(iter(zip()))) or type(value).__name__ in ("count", "cycle", "repeat"):
+            return self.tell(place, re.sub(r"\(.*", "", repr(value)) if type(value).__name__ != "count" else repr(value))
+        for number in range(MOST_ITEMS):
+            try:
+                self.see(f"{place}.next{number}", next(value))
+            except StopIteration:
+                return self.tell(place, f"ends after {number}")
+            except Exception as error:
+                return self.error(place, error)
+
+    def error(self, place: str, error: BaseException) -> None:
+        text = ADDRESS.sub("0x", str(error))
+        cause = type(error.__cause__).__name__ if error.__cause__ is not None else "-"
+        self.tell(place, f"raised {type(error).__name__}: {text} | cause {cause}")
+
+    def _tensor(self, place: str, value: Tensor) -> None:
+        try:
+            plain = value.layout == torch.strided and type(value) in (Tensor, nn.Parameter, nn.Buffer)
+        except Exception:
+            plain = False
+        if not plain:
+            return self.tell(place, f"tensor {type(value).__name__}")
+        strides = tuple(s for s, n in zip(value.stride(), value.shape, strict=True) if n > 1) if value.numel() > 1 else ()
+        flags = [name for name in ("requires_grad", "is_leaf", "retains_grad") if getattr(value, name)]
+        flags += [name for name in ("is_conj", "is_neg", "is_inference") if getattr(value, name)()]
+        shown = f"{type(value).__name__} {value.dtype} {tuple(value.shape)} strides {strides} {' '.join(flags)}"
+        with torch.no_grad():
+            self.tell(place, shown, value.detach().clone() if not value.is_inference() else _copy(value))
+        if value.numel():
+            self.storages.setdefault(value.untyped_storage()._cdata, []).append((place, value.storage_offset()))
+        if value.is_leaf or value.retains_grad:
+            gradient = value.grad
+            if gradient is None:
+                self.tell(f"{place}.grad", "None")
+            else:
+                self.tell(f"{place}.grad", f"{gradient.dtype} {tuple(gradient.shape)}", _copy(gradient))
+        if own := {name: each for name, each in vars(value).items() if not name.startswith("_dynamo")}:
+            self._named(place, own)
+
+
+def _copy(value: Tensor) -> Tensor:
+    with torch.inference_mode():
+        return value.clone()
+
+
+def _filled(cell: Any) -> bool:
+    try:
+        return cell.cell_contents is not cell
+    except ValueError:
+        return False
+
+
+def _hashed_by_value(value: Any) -> bool:
+    """Whether its identity means nothing."""
+    return isinstance(value, tuple | frozenset | np.generic | types.MethodType) or value in ([], {})
+
+
+def _key(key: Any) -> str:
+    return repr(key) if isinstance(key, PLAIN) else type(key).__name__
+
+
+def same(one: Fact, other: Fact, exact: bool) -> bool:
+    if (one.place, one.text) != (other.place, other.text):
+        return False
+    if isinstance(one.value, Tensor):
+        return _close(one.value, other.value, exact)
+    if isinstance(one.value, np.ndarray):
+        if one.value.dtype == object:
+            return str(one.value) == str(other.value)
+        return bool(np.allclose(one.value, other.value, rtol=1e-4, atol=1e-5, equal_nan=True))
+    if isinstance(one.value, float):
+        return _close(torch.tensor(one.value, dtype=torch.float64), torch.tensor(other.value, dtype=torch.float64), exact)
+    return True
+
+
+def _close(one: Tensor, other: Tensor, exact: bool) -> bool:
+    if not (one.is_floating_point() or one.is_complex()):
+        return torch.equal(one, other)
+    tolerance = TOLERANCE.get(one.dtype, 2e-5) if exact is False else 1e-6
+    wide = torch.complex128 if one.is_complex() else torch.float64
+    with torch.inference_mode():
+        one, other = one.to(wide), other.to(wide)
+        finite = one[one.isfinite()].abs()
+        scale = float(finite.max()) if finite.numel() else 1.0
+        return torch.allclose(one, other, rtol=tolerance * 10, atol=tolerance * max(scale, 1e-3), equal_nan=True)
+
+
+def difference(expected: list[Fact], got: list[Fact], exact: bool) -> tuple[Fact | None, Fact | None] | None:
+    """The first fact that differs, as eager has it and as the compiled program has it."""
+    for one, other in zip(expected, got, strict=False):
+        if not same(one, other, exact):
+            return one, other
+    if len(expected) > len(got):
+        return expected[len(got)], None
+    if len(got) > len(expected):
+        return None, got[len(expected)]
+    return None

@@ -1,0 +1,125 @@
+"""A program run by eager and by a compiler, and what differs first."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+import explorer
+from benchmarks.fuzz.observe import Fact, Observer, difference
+from benchmarks.fuzz.program import FILE, Program, TooLong, at_most, quiet, world
+
+Compile = Callable[[Any], Any]
+EAGER_SECONDS, SECONDS = 2.0, 60.0
+SURROUNDINGS = frozenset(world())
+WATCHED = ("GT", "GI", "GB", "GL", "GD", "SEEN", "state", "counter", "Thing")
+
+
+@dataclass(frozen=True)
+class Difference:
+    """`step` differs: `expected` of eager, and `got`. `kind` tells findings apart in a summary."""
+
+    step: int
+    expected: Fact | None
+    got: Fact | None
+
+    @property
+    def kind(self) -> str:
+        if self.expected is None or self.got is None:
+            fact = self.expected or self.got
+            assert fact is not None
+            return f"{'missing' if self.got is None else 'additional'}: {_general(fact.place)}"
+        if self.expected.place != self.got.place:
+            return f"other structure: {_general(self.expected.place)} | {_general(self.got.text)[:100]}"
+        if self.expected.text != self.got.text:
+            return f"{_general(self.expected.text)[:70]} | {_general(self.got.text)[:140]}"
+        return "values"
+
+    @property
+    def text(self) -> str:
+        return f"step {self.step}\n  eager    {_shown(self.expected)}\n  compiled {_shown(self.got)}"
+
+
+def _general(text: str) -> str:
+    return re.sub(r"\d+", "0", text)
+
+
+def _shown(fact: Fact | None) -> str:
+    if fact is None:
+        return "nothing more"
+    value = "" if fact.value is None else f" = {str(fact.value)[:300]}"
+    return f"{fact.place}: {fact.text[:600]}{value}"
+
+
+def observed(program: Program, compile_function: Compile | None, seconds: float) -> list[list[Fact]]:
+    """The facts after each step."""
+    namespace = world()
+    found: list[list[Fact]] = []
+    torch._C._set_grad_enabled(True)
+    with quiet() as out:
+        exec(compile(program.source, FILE, "exec", dont_inherit=True), namespace)
+        if compile_function is not None:
+            namespace["f"] = compile_function(namespace["f"])
+        for number, step in enumerate(program.steps):
+            torch.manual_seed(number)
+            random.seed(number)
+            np.random.seed(number)
+            observer = Observer()
+            namespace.pop("R", None)
+            try:
+                with at_most(seconds):
+                    exec(compile(step, f"<step {number}>", "exec", dont_inherit=True), namespace)
+            except Exception as error:
+                observer.error("step", error)
+            except TooLong as error:
+                observer.error("step", error)
+            observer.tell("output", out.getvalue())
+            observer.tell("grad mode", str(torch.is_grad_enabled()))
+            torch._C._set_grad_enabled(True)
+            observer.tell("random numbers", str(torch.random.get_rng_state().sum().item()))
+            for name in [name for name in namespace if name not in SURROUNDINGS and name not in ("f",)]:
+                observer.see(name, namespace[name])
+            for name in WATCHED:
+                observer.see(name, namespace[name])
+            found.append(observer.finish())
+    return found
+
+
+def meaningful(program: Program) -> list[list[Fact]] | None:
+    """What eager gives, unless it takes too long or gives something else the second time."""
+    once = observed(program, None, EAGER_SECONDS)
+    if any("raised TooLong" in fact.text for facts in once for fact in facts):
+        return None
+    again = observed(program, None, EAGER_SECONDS)
+    if any(difference(one, other, exact=True) for one, other in zip(once, again, strict=True)):
+        return None
+    return once
+
+
+def compiler(backend: str, program: Program) -> Compile:
+    if backend.startswith("stock"):
+        inner = backend.partition(":")[2] or "eager"
+        torch.compiler.reset()
+        return lambda fn: torch.compile(fn, backend=inner, dynamic=program.dynamic)
+    return lambda fn: explorer.compile(fn, backend=backend, dynamic=program.dynamic)
+
+
+def compared(program: Program, expected: list[list[Fact]], backend: str) -> Difference | None:
+    got = observed(program, compiler(backend, program), SECONDS)
+    for step, (one, other) in enumerate(zip(expected, got, strict=True)):
+        differs = difference(one, other, exact=backend.endswith("eager"))
+        if differs is not None:
+            return Difference(step, *differs)
+    return None
+
+
+def tried(program: Program, backend: str) -> Difference | None:
+    """None, too, for a program that means nothing."""
+    expected = meaningful(program)
+    return compared(program, expected, backend) if expected is not None else None
