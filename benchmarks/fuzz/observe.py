@@ -1,8 +1,9 @@
-"""What a run leaves behind, as a list of facts that can be compared: results, arguments, the world, exceptions, output."""
+"""What a run leaves behind, as facts that can be compared: results, arguments, the world, exceptions, output."""
 
 from __future__ import annotations
 
 import collections
+import itertools
 import re
 import types
 from collections.abc import Iterator
@@ -14,10 +15,11 @@ import torch
 from torch import Tensor, nn
 
 PLAIN = (int, float, complex, bool, str, bytes, type(None), torch.dtype, torch.device, type(...), range, slice)
+ENDLESS = (itertools.count, itertools.cycle, itertools.repeat)
 MOST_ITEMS = 30
 TOLERANCE = {torch.float64: 1e-9, torch.complex128: 1e-9, torch.float16: 2e-2, torch.bfloat16: 6e-2}
 ADDRESS = re.compile(r"0x[0-9a-f]+|at 0x\w+")
-SILENT = {"__slotnames__", "__module__", "__dict__", "__weakref__", "__doc__", "__annotations__", "__slots__", "__firstlineno__"}
+SILENT = {"__slotnames__", "__module__", "__dict__", "__weakref__", "__doc__", "__annotations__", "__slots__"}
 
 
 @dataclass(frozen=True)
@@ -113,8 +115,8 @@ class Observer:
 
     def _iterator(self, place: str, value: Any) -> None:
         """What it still yields; this uses it up."""
-        if isinstance(value, type(iter(zip()))) or type(value).__name__ in ("count", "cycle", "repeat"):
-            return self.tell(place, re.sub(r"\(.*", "", repr(value)) if type(value).__name__ != "count" else repr(value))
+        if isinstance(value, ENDLESS):
+            return self.tell(place, repr(value) if isinstance(value, itertools.count) else type(value).__name__)
         for number in range(MOST_ITEMS):
             try:
                 self.see(f"{place}.next{number}", next(value))
@@ -135,10 +137,10 @@ class Observer:
             plain = False
         if not plain:
             return self.tell(place, f"tensor {type(value).__name__}")
-        strides = tuple(s for s, n in zip(value.stride(), value.shape, strict=True) if n > 1) if value.numel() > 1 else ()
+        strides = [step for step, size in zip(value.stride(), value.shape, strict=True) if size > 1 < value.numel()]
         flags = [name for name in ("requires_grad", "is_leaf", "retains_grad") if getattr(value, name)]
         flags += [name for name in ("is_conj", "is_neg", "is_inference") if getattr(value, name)()]
-        shown = f"{type(value).__name__} {value.dtype} {tuple(value.shape)} strides {strides} {' '.join(flags)}"
+        shown = f"{type(value).__name__} {value.dtype} {tuple(value.shape)} strides {tuple(strides)} {' '.join(flags)}"
         with torch.no_grad():
             self.tell(place, shown, value.detach().clone() if not value.is_inference() else _copy(value))
         if value.numel():
@@ -184,7 +186,7 @@ def same(one: Fact, other: Fact, exact: bool) -> bool:
             return str(one.value) == str(other.value)
         return bool(np.allclose(one.value, other.value, rtol=1e-4, atol=1e-5, equal_nan=True))
     if isinstance(one.value, float):
-        return _close(torch.tensor(one.value, dtype=torch.float64), torch.tensor(other.value, dtype=torch.float64), exact)
+        return _close(*(torch.tensor(each.value, dtype=torch.float64) for each in (one, other)), exact)
     return True
 
 

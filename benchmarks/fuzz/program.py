@@ -24,6 +24,7 @@ from benchmarks.fuzz.grammar import ARGUMENTS, CALLED, CHANGES, RETURNS, Grower,
 
 WORLD = Path(__file__).with_name("world.py")
 FILE = "<random program>"
+IMPORT = "from benchmarks.fuzz.world import *"
 REPAIRS = 30
 EAGER_SECONDS = 1.0
 MODULE = "random_program"
@@ -42,7 +43,7 @@ class Program:
     @property
     def text(self) -> str:
         calls = "\n".join(f"# step {number}\n{step}" for number, step in enumerate(self.steps))
-        return f"from benchmarks.fuzz.world import *\n\n{self.source}\n\n# f = compile(f, dynamic={self.dynamic})\n{calls}"
+        return f"{IMPORT}\n\n{self.source}\n\n# f = compile(f, dynamic={self.dynamic})\n{calls}"
 
 
 def grow(seed: str, index: int) -> Program:

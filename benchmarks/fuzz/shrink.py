@@ -72,7 +72,7 @@ def _bodies(node: ast.AST) -> Iterator[list[ast.stmt]]:
 
 def _without_statement(tree: ast.AST, at: int) -> str | None:
     wanted = _nth(tree, at)
-    if not isinstance(wanted, ast.stmt) or isinstance(tree.body[0], ast.FunctionDef) and wanted is tree.body[0]:  # type: ignore[attr-defined]
+    if not isinstance(wanted, ast.stmt) or isinstance(wanted, ast.FunctionDef) and wanted.name == "f":
         return None
     for node in ast.walk(tree):
         for body in _bodies(node):
@@ -104,7 +104,7 @@ def _unnested(tree: ast.AST, at: int) -> str | None:
 
 def _plainer(tree: ast.AST, at: int) -> str | None:
     """An expression replaced by one that is in it, or by 1."""
-    wanted = _nth(tree, at // 1)
+    wanted = _nth(tree, at)
     if not isinstance(wanted, ast.BinOp | ast.Call | ast.Subscript | ast.IfExp | ast.UnaryOp | ast.BoolOp | ast.Tuple
                       | ast.List | ast.ListComp | ast.NamedExpr):  # fmt: skip
         return None

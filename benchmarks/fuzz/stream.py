@@ -216,7 +216,8 @@ def explain(seed: str, findings: list[Finding], backend: str, seconds: float, pr
     with selectors.DefaultSelector() as waiting:
         while left or running:
             while left and len(running) < processes:
-                child = fork(lambda say, finding=left.pop(0): say(text=explained(seed, finding, backend, seconds)))
+                finding = left.pop(0)
+                child = fork(lambda say, each=finding: say(text=explained(seed, each, backend, seconds)))
                 running.append(child)
                 waiting.register(child.pipe, selectors.EVENT_READ, child)
             for key, _ in waiting.select():

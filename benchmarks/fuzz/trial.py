@@ -83,7 +83,7 @@ def observed(program: Program, compile_function: Compile | None, seconds: float)
             observer.tell("grad mode", str(torch.is_grad_enabled()))
             torch._C._set_grad_enabled(True)
             observer.tell("random numbers", str(torch.random.get_rng_state().sum().item()))
-            for name in [name for name in namespace if name not in SURROUNDINGS and name not in ("f",)]:
+            for name in [name for name in namespace if name not in SURROUNDINGS and name[0] != "_" and name != "f"]:
                 observer.see(name, namespace[name])
             for name in WATCHED:
                 observer.see(name, namespace[name])

@@ -254,7 +254,7 @@ def delegated(inner: Any) -> Iterator[Any]:
 
 
 def zip_sum(values: Iterable[Any]) -> Iterator[Any]:
-    for p, q in zip(values, values):
+    for p, q in zip(values, values, strict=False):
         yield p + q
 
 
