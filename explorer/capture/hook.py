@@ -286,14 +286,18 @@ def watcher() -> Any:
     return eval_frame.get_eval_frame_callback()
 
 
-def unwatched(call: Callable[..., Any]) -> Callable[..., Any]:
-    """`call`, with no callback while it runs. On the path of every compiled call, hence no context manager."""
+def unwatched(call: Callable[..., Any], put_back: Callable[[], None] = lambda: None) -> Callable[..., Any]:
+    """`call`, with no callback while it runs, and with `put_back` called where it raises. On the path of every compiled
+    call, hence no context manager."""
     switch: Callable[[Any], Any] = eval_frame.set_eval_frame
 
     def run(*args: Any) -> Any:
         previous = switch(None)
         try:
             return call(*args)
+        except BaseException:
+            put_back()
+            raise
         finally:
             switch(previous)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import types
 from dataclasses import replace
 from typing import Any
@@ -9,13 +10,15 @@ from typing import Any
 from explorer.bytecode import build
 from explorer.bytecode.encode import encode
 from explorer.capture import guards, hook
+from explorer.capture.ambient import switches
 from explorer.capture.onward import go_on
-from explorer.capture.residual import COMPILED
+from explorer.capture.residual import COMPILED, FRAME, eagerly
 from explorer.capture.shapes import of_compile
 from explorer.ir.bytecode import Code, Span
 from explorer.ir.capture import Capture, Continued, GuardedCode, Hole, Linking
 
-hook.unseen_by_stock(go_on)  # nor by us: only what it calls is to be looked at
+hook.unseen_by_stock(go_on)
+hook.unseen_by_stock(eagerly)  # nor by us: only what it calls is to be looked at
 
 
 def link(given: Linking) -> GuardedCode:
@@ -33,7 +36,8 @@ def link(given: Linking) -> GuardedCode:
         return GuardedCode(capture.name, capture.frame.code, relied, manager)
     filling: dict[str, Any] = {name: code for name, code in _continuations(capture).items()}
     if given.compiled is not None:
-        filling[COMPILED] = hook.unwatched(given.compiled.call)
+        filling[COMPILED] = hook.unwatched(given.compiled.call, switches())
+        filling[FRAME] = positional(capture.frame.code)
     code = encode(placed(fill(capture.residual, filling)))
     return GuardedCode(capture.name, code, relied, manager, capture.breaks)
 
@@ -48,6 +52,15 @@ def _continuations(capture: Capture) -> dict[str, types.CodeType]:
         if code.name not in kept:
             kept[code.name] = Continued(encode(code), code, capture.name)
     return {code.name: kept[code.name].code for code in capture.continuations}
+
+
+def positional(code: types.CodeType) -> types.CodeType:
+    """A copy that takes each argument by position, that of * as a tuple and that of ** as a dict."""
+    starred = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
+    count = code.co_argcount + code.co_kwonlyargcount + bin(code.co_flags & starred).count("1")
+    return code.replace(
+        co_argcount=count, co_posonlyargcount=0, co_kwonlyargcount=0, co_flags=code.co_flags & ~starred
+    )
 
 
 def placed(code: Code) -> Code:

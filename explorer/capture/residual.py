@@ -5,15 +5,16 @@ Stock counterpart: torch/_dynamo/output_graph.py, compile_subgraph.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import traceback
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from torch import fx
 
 from explorer.bytecode import build
-from explorer.bytecode.flow import liveness
-from explorer.capture import reasons
+from explorer.bytecode.flow import argument_count, liveness
+from explorer.capture import hook, reasons
 from explorer.capture.effects import Change
 from explorer.capture.frame import NULL, Frame
 from explorer.capture.rebuild import Rebuilder
@@ -22,13 +23,16 @@ from explorer.capture.values.base import Value, unsupported
 from explorer.capture.values.constant import Constant
 from explorer.capture.values.objects import DELETED
 from explorer.core.origin import origin, synthetic
+from explorer.core.recorder import note
 from explorer.ir.bytecode import Code, Handler, Instruction
-from explorer.ir.capture import Hole, Input
+from explorer.ir.capture import CompilerBug, Hole, Input
 
 if TYPE_CHECKING:
     from explorer.capture.tracer import Tracer
 
 COMPILED = "compiled"
+FRAME = "frame"
+"""The hole for the frame's code as it was."""
 
 
 class Residual:
@@ -291,11 +295,18 @@ def _assemble(
     _balance(t)
     inputs = _used_inputs(t, outputs)
     calls_graph = bool(outputs) or t.tape.calls > 0
+    rescue: list[Instruction] = []
+    if not tail:
+        handlers = ()
     with origin(synthetic("graph call")):
         call: list[Instruction] = []
         if calls_graph:
             arguments = [r.load(i.source) for i in inputs]
             call = build.call([build.load_const(Hole(COMPILED))], arguments)
+            if not t.tape.changed_inputs():
+                call[-1] = replace(call[-1], id=f"{t.name}/graph")
+                rescue = _eagerly(t, call[-1].id)
+                handlers = [Handler(call[-1].id, call[-1].id, rescue[0].id, 0, False), *handlers]
             if outputs:
                 call += [build.unpack(len(outputs)), *(build.store_fast(r.outputs[node]) for node in outputs)]
             else:
@@ -303,17 +314,44 @@ def _assemble(
         prologue = [*r.loads, *call, *body]
         if tail:
             prologue.append(build.jump(t.code.instructions[t.frames[0].position].id))
-    instructions = build.number(f"{t.name}/residual", [*prologue, *tail])
+    instructions = build.number(f"{t.name}/residual", [*prologue, *tail, *rescue])
     named = [i.arg for i in instructions if i.op in ("LOAD_FAST", "STORE_FAST", "DELETE_FAST", "LOAD_FAST_AND_CLEAR")]
     locals = tuple(dict.fromkeys((*t.code.locals, *(n for n in named if n not in t.code.cells))))
     code = replace(
         t.code,
         instructions=instructions,
         locals=locals,
-        handlers=(*t.code.handlers, *handlers) if tail else (),
+        handlers=(*(t.code.handlers if tail else ()), *handlers),
         original=None,
     )
     return Residual(code, outputs, inputs, list(continuations), calls_graph)
+
+
+def _eagerly(t: Tracer, graph: str) -> list[Instruction]:
+    """Where the graph raises: the frame from its start, in eager. The program sees the exception where it comes from,
+    in its own `try` statements too; a graph that changed no input can be followed by that."""
+    code = t.code
+    arguments = code.locals[: argument_count(code)]
+    error = f"{TEMP}error"
+    frame = build.make_function(Hole(FRAME), [("closure", build.closure(code.frees))] if code.frees else [])
+    given = [[build.load_deref(name) if name in code.cells else build.load_fast(name)] for name in arguments]
+    return [
+        build.label(f"{graph}/raised"),
+        build.instruction("PUSH_EXC_INFO"),
+        build.store_fast(error),
+        build.instruction("POP_EXCEPT"),
+        *build.call([build.load_const(eagerly)], [frame, [build.load_fast(error)], *given]),
+        build.return_value(),
+    ]
+
+
+def eagerly(function: Callable[..., Any], error: BaseException, *arguments: Any) -> Any:
+    """What a frame returns that is run as it was written, since its graph raised `error`."""
+    if not isinstance(error, Exception):
+        raise error
+    result = hook.unwatched(function)(*arguments)
+    note(CompilerBug, function.__qualname__, "".join(traceback.format_exception(error)))
+    return result
 
 
 def _balance(t: Tracer) -> None:

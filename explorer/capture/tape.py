@@ -87,6 +87,7 @@ class Tape:
         self.inputs: dict[fx.Node, Input] = {}
         self.fakes: dict[Source, FakeTensor] = {}
         self.reals: dict[Source, torch.Tensor] = {}
+        self._versions: dict[Source, int | None] = {}
         self._given: dict[int, torch.Tensor] = {}
         self.symbol_sources: dict[sympy.Symbol, Source] = {}
         self.symbol_nodes: dict[sympy.Symbol, fx.Node] = {}
@@ -116,9 +117,14 @@ class Tape:
         else:
             fake = self.mode.from_tensor(tensor, static_shapes=True, source=ShapeSource(source.name))
         self.fakes[source], self.reals[source] = fake, tensor
+        self._versions[source] = version(fake)
         given = self._given.setdefault(id(fake), as_given(fake))
         about = "parameter" if isinstance(tensor, torch.nn.Parameter) else ""
         return self._placeholder(source, given, about), fake
+
+    def changed_inputs(self) -> list[Source]:
+        """The inputs that the graph writes; of inference tensors nobody counts the writes."""
+        return [s for s, fake in self.fakes.items() if self._versions[s] is None or version(fake) != self._versions[s]]
 
     def sharing(self, fake: FakeTensor) -> Iterator[tuple[Source, torch.Tensor, FakeTensor]]:
         """The inputs whose storage a tensor shares: where from, the real tensor and the fake one."""
@@ -271,6 +277,10 @@ class Tape:
     def finish(self, outputs: Sequence[fx.Node | int | None]) -> Graph:
         self.graph.output(tuple(outputs))
         return Graph(self.name, self.graph, self.mode, {}, self.grad_enabled)
+
+
+def version(tensor: torch.Tensor) -> int | None:
+    return None if tensor.is_inference() else tensor._version
 
 
 def size_function(expr: sympy.Expr) -> Callable[[Any, Any], Any] | None:
