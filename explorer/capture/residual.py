@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 COMPILED = "compiled"
 FRAME = "frame"
 """The hole for the frame's code as it was."""
+VERSIONS = f"{TEMP}versions"
+"""The local with the version counters from before the graph."""
+MOST_WRITTEN = 32
 
 
 class Residual:
@@ -303,10 +306,13 @@ def _assemble(
         if calls_graph:
             arguments = [r.load(i.source) for i in inputs]
             call = build.call([build.load_const(Hole(COMPILED))], arguments)
-            if not t.tape.changed_inputs():
+            versions = _versions(t, r)
+            if versions is not None:
                 call[-1] = replace(call[-1], id=f"{t.name}/graph")
-                rescue = _eagerly(t, call[-1].id)
+                rescue = _eagerly(t, call[-1].id, versions)
                 handlers = [Handler(call[-1].id, call[-1].id, rescue[0].id, 0, False), *handlers]
+                if len(versions) > 1:
+                    call = [*versions, build.store_fast(VERSIONS), *call]
             if outputs:
                 call += [build.unpack(len(outputs)), *(build.store_fast(r.outputs[node]) for node in outputs)]
             else:
@@ -327,27 +333,41 @@ def _assemble(
     return Residual(code, outputs, inputs, list(continuations), calls_graph)
 
 
-def _eagerly(t: Tracer, graph: str) -> list[Instruction]:
-    """Where the graph raises: the frame from its start, in eager. The program sees the exception where it comes from,
-    in its own `try` statements too; a graph that changed no input can be followed by that."""
+def _versions(t: Tracer, r: Rebuilder) -> list[Instruction] | None:
+    """Push the version counters of the inputs that the graph writes, as a tuple; None where that is not known of them,
+    or of so many that reading the counters would take its time."""
+    written = t.tape.written_inputs()
+    if written is None or len(written) > MOST_WRITTEN:
+        return None
+    counters = [step for source in written for step in (*r.load(source), build.load_attr("_version"))]
+    return [*counters, build.build_tuple(len(written))] if written else [build.load_const(())]
+
+
+def _eagerly(t: Tracer, graph: str, versions: list[Instruction]) -> list[Instruction]:
+    """Where the graph raises, and has written no input yet: the frame from its start, in eager. So the program sees the
+    exception where it comes from, in its own `try` statements too."""
     code = t.code
     arguments = code.locals[: argument_count(code)]
     error = f"{TEMP}error"
     frame = build.make_function(Hole(FRAME), [("closure", build.closure(code.frees))] if code.frees else [])
+    before = [build.load_fast(VERSIONS)] if len(versions) > 1 else versions
     given = [[build.load_deref(name) if name in code.cells else build.load_fast(name)] for name in arguments]
     return [
         build.label(f"{graph}/raised"),
         build.instruction("PUSH_EXC_INFO"),
         build.store_fast(error),
         build.instruction("POP_EXCEPT"),
-        *build.call([build.load_const(eagerly)], [frame, [build.load_fast(error)], *given]),
+        *build.call([build.load_const(eagerly)], [frame, [build.load_fast(error)], before, versions, *given]),
         build.return_value(),
     ]
 
 
-def eagerly(function: Callable[..., Any], error: BaseException, *arguments: Any) -> Any:
-    """What a frame returns that is run as it was written, since its graph raised `error`."""
-    if not isinstance(error, Exception):
+def eagerly(
+    function: Callable[..., Any], error: BaseException, before: tuple[int, ...], after: tuple[int, ...], *arguments: Any
+) -> Any:
+    """What a frame returns that is run as it was written, since its graph raised `error`. Raises that where version
+    counters of inputs differ."""
+    if before != after or not isinstance(error, Exception):
         raise error
     result = hook.unwatched(function)(*arguments)
     note(CompilerBug, function.__qualname__, "".join(traceback.format_exception(error)))

@@ -122,9 +122,11 @@ class Tape:
         about = "parameter" if isinstance(tensor, torch.nn.Parameter) else ""
         return self._placeholder(source, given, about), fake
 
-    def changed_inputs(self) -> list[Source]:
-        """The inputs that the graph writes; of inference tensors nobody counts the writes."""
-        return [s for s, fake in self.fakes.items() if self._versions[s] is None or version(fake) != self._versions[s]]
+    def written_inputs(self) -> list[Source] | None:
+        """The inputs that the graph writes; None where one is an inference tensor, whose writes nobody counts."""
+        if None in self._versions.values():
+            return None
+        return [source for source, fake in self.fakes.items() if version(fake) != self._versions[source]]
 
     def sharing(self, fake: FakeTensor) -> Iterator[tuple[Source, torch.Tensor, FakeTensor]]:
         """The inputs whose storage a tensor shares: where from, the real tensor and the fake one."""

@@ -1,0 +1,118 @@
+"""A graph that raises when it runs: the exception comes from the program's own line, and the program can handle it."""
+
+import contextlib
+import traceback
+
+import pytest
+import torch
+
+import explorer
+
+FAR = torch.tensor([9])
+
+
+def caught(x, i, log):
+    log.append("before")
+    try:
+        y = x[i] + 1
+    except IndexError as error:
+        log.append(str(error))
+        y = x
+    log.append("after")
+    return y * 2
+
+
+def finally_left(x, i, log):
+    try:
+        return x[i].sin()
+    finally:
+        log.append("left")
+
+
+def suppressed(x, i, log):
+    with contextlib.suppress(IndexError):
+        x = x * x[i]
+    return x + 1
+
+
+def uncaught(x, i, log):
+    log.append("before")
+    y = x * 2
+    return y[i] + 1
+
+
+def in_modes(x, i, log):
+    with torch.no_grad(), torch.autocast("cpu"):
+        return x[i] * 2
+
+
+def through_names(*args, **kwargs):
+    x, i, log = args
+    later = lambda: x[i] + len(kwargs)  # noqa: E731
+    log.append("named")
+    return later()
+
+
+def after_a_break(x, i, log):
+    print(end="")
+    x = x + 1
+    try:
+        raise ValueError("handled")
+    except ValueError as error:
+        print(end="")
+        log.append(str(error))
+        return x[i]
+
+
+def written(x, i, log):
+    y = x[i] + 1
+    x.add_(1)
+    return y
+
+
+def into_rows(x, i, log):
+    try:
+        x.expand(2, 4).mul_(2)
+    except RuntimeError as error:
+        log.append(str(error))
+    return x + i
+
+
+PROGRAMS = (
+    caught, finally_left, suppressed, uncaught, in_modes, through_names, after_a_break, written, into_rows,
+)  # fmt: skip
+
+
+def outcome(function, i):
+    x, log = torch.arange(4.0), []
+    try:
+        result = function(x, i, log)
+    except Exception as error:
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        result = (type(error), str(error), type(error.__context__), last.line)
+    modes = torch.is_grad_enabled(), torch.is_autocast_enabled("cpu")
+    return str(result), str(x), log, modes
+
+
+@pytest.mark.parametrize("backend", ["eager", "explorer"])
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
+def test_as_in_eager(program, backend):
+    compiled = explorer.compile(program, backend=backend)
+    for i in (torch.tensor([1]), FAR, torch.tensor([2])):
+        assert outcome(compiled, i) == outcome(program, i)
+
+
+def test_failed_kernel_is_followed_by_eager():
+    """What the generated code raises by a mistake of the compiler reaches nobody; it is in the record."""
+
+    def broken(module, inputs):
+        def call(*args):
+            raise NameError("name 'pool_buf0' is not defined")
+
+        return call
+
+    def program(x):
+        return x.sin() + 1
+
+    x = torch.ones(3)
+    torch.testing.assert_close(explorer.compile(program, backend=broken)(x), program(x))

@@ -1,0 +1,98 @@
+"""Random programs, other ones each day; and what finds, tells and shrinks their differences, on compilers that err."""
+
+import datetime
+import os
+import time
+from dataclasses import replace
+
+import pytest
+
+from benchmarks.fuzz.program import grow
+from benchmarks.fuzz.shrink import shrunk
+from benchmarks.fuzz.stream import explain, stream
+from benchmarks.fuzz.trial import Difference, compared, difference, meaningful, observed
+
+TODAY = os.environ.get("FUZZ_SEED", datetime.date.today().isoformat())
+
+
+@pytest.mark.parametrize("backend, seconds", [("eager", 14), ("explorer", 14)])
+def test_no_difference_today(backend, seconds):
+    begun = time.monotonic()
+    tally = stream(TODAY, backend, 1, 0, lambda count: time.monotonic() - begun > seconds, lambda tally: None)
+    first = [findings[0] for findings in tally.kinds.values()][:1]
+    assert not tally.kinds, f"seed {TODAY}, {backend}: {tally}\n" + "".join(explain(TODAY, first, backend, 20.0, 1))
+
+
+def test_a_seed_gives_the_same_program_again():
+    assert [grow("seed", number) for number in range(5)] == [grow("seed", number) for number in range(5)]
+    assert grow("seed", 1).source != grow("seed", 2).source
+
+
+def doubled(function):
+    def run(*args, **kwargs):
+        result = function(*args, **kwargs)
+        return result * 2 if hasattr(result, "mul") else result
+
+    return run
+
+
+def silent(function):
+    def run(*args, **kwargs):
+        try:
+            return function(*args, **kwargs)
+        except Exception:
+            return None
+
+    return run
+
+
+def twice(function):
+    def run(*args, **kwargs):
+        function(*args, **kwargs)
+        return function(*args, **kwargs)
+
+    return run
+
+
+def differs(program, compiler):
+    expected = meaningful(program)
+    if expected is None:
+        return None
+    got = observed(program, compiler, 10.0)
+    for step, (one, other) in enumerate(zip(expected, got, strict=True)):
+        if found := difference(one, other, exact=True):
+            return Difference(step, *found)
+    return None
+
+
+@pytest.mark.parametrize("compiler", [doubled, silent, twice], ids=lambda each: each.__name__)
+def test_a_wrong_compiler_is_found_and_its_program_shrunk(compiler):
+    programs = (grow("wrong", number) for number in range(200))
+    program = next(each for each in programs if differs(each, compiler))
+    small = shrunk(program, lambda each: differs(each, compiler) is not None, 20.0)
+    assert differs(small, compiler)
+    assert len(small.source) <= len(program.source) and small.source.count("\n") < 8
+
+
+def test_eager_is_equal_to_itself():
+    for number in range(20):
+        assert differs(grow("itself", number), lambda function: function) is None
+
+
+def test_a_crash_is_a_finding_and_no_end(monkeypatch):
+    def crashing(program, expected, backend):
+        if program.name.endswith("/1"):
+            os.kill(os.getpid(), 11)
+        return None
+
+    monkeypatch.setattr("benchmarks.fuzz.stream.compared", crashing)
+    tally = stream("crash", "eager", 1, 0, lambda count: count > 0, lambda tally: None)
+    assert [(kind, [each.number for each in findings]) for kind, findings in tally.kinds.items()] == [
+        ("the process dies by SIGSEGV", [1])
+    ]
+    assert sum(tally.outcomes.values()) == 25
+
+
+def test_programs_are_compared_with_a_compiler():
+    program = replace(grow("seed", 0), source="def f(a0):\n    return a0 * 2", steps=("R = f(t(3))",), dynamic=None)
+    assert compared(program, meaningful(program), "eager") is None
