@@ -1,26 +1,14 @@
 """Random programs, other ones each day; and what finds, tells and shrinks their differences, on compilers that err."""
 
-import datetime
 import os
-import time
 from dataclasses import replace
 
 import pytest
 
 from benchmarks.fuzz.program import grow
 from benchmarks.fuzz.shrink import shrunk
-from benchmarks.fuzz.stream import explain, stream
+from benchmarks.fuzz.stream import stream
 from benchmarks.fuzz.trial import Difference, compared, difference, meaningful, observed
-
-TODAY = os.environ.get("FUZZ_SEED", datetime.date.today().isoformat())
-
-
-@pytest.mark.parametrize("backend, seconds", [("eager", 14), ("explorer", 14)])
-def test_no_difference_today(backend, seconds):
-    begun = time.monotonic()
-    tally = stream(TODAY, backend, 1, 0, lambda count: time.monotonic() - begun > seconds, lambda tally: None)
-    first = [findings[0] for findings in tally.kinds.values()][:1]
-    assert not tally.kinds, f"seed {TODAY}, {backend}: {tally}\n" + "".join(explain(TODAY, first, backend, 20.0, 1))
 
 
 def test_a_seed_gives_the_same_program_again():
@@ -82,13 +70,13 @@ def test_eager_is_equal_to_itself():
 def test_a_crash_is_a_finding_and_no_end(monkeypatch):
     def crashing(program, expected, backend):
         if program.name.endswith("/1"):
-            os.kill(os.getpid(), 11)
+            os.kill(os.getpid(), 9)
         return None
 
     monkeypatch.setattr("benchmarks.fuzz.stream.compared", crashing)
     tally = stream("crash", "eager", 1, 0, lambda count: count > 0, lambda tally: None)
     assert [(kind, [each.number for each in findings]) for kind, findings in tally.kinds.items()] == [
-        ("the process dies by SIGSEGV", [1])
+        ("the process dies by SIGKILL", [1])
     ]
     assert sum(tally.outcomes.values()) == 25
 

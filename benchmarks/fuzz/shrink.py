@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import copy
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
@@ -131,7 +132,8 @@ def _plainer(tree: ast.AST, at: int) -> str | None:
 def _text(tree: ast.AST) -> str | None:
     try:
         text = ast.unparse(ast.fix_missing_locations(tree))
-        compile(text, "<smaller>", "exec", dont_inherit=True)
+        with warnings.catch_warnings(action="ignore"):
+            compile(text, "<smaller>", "exec", dont_inherit=True)
     except (SyntaxError, ValueError, AttributeError):
         return None
     return text

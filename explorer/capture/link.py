@@ -10,12 +10,12 @@ from typing import Any
 from explorer.bytecode import build
 from explorer.bytecode.encode import encode
 from explorer.capture import guards, hook
-from explorer.capture.ambient import switches
 from explorer.capture.onward import go_on
 from explorer.capture.residual import COMPILED, FRAME, eagerly
 from explorer.capture.shapes import of_compile
 from explorer.ir.bytecode import Code, Span
 from explorer.ir.capture import Capture, Continued, GuardedCode, Hole, Linking
+from explorer.ir.settings import as_they_are
 
 hook.unseen_by_stock(go_on)
 hook.unseen_by_stock(eagerly)  # nor by us: only what it calls is to be looked at
@@ -36,7 +36,7 @@ def link(given: Linking) -> GuardedCode:
         return GuardedCode(capture.name, capture.frame.code, relied, manager)
     filling: dict[str, Any] = {name: code for name, code in _continuations(capture).items()}
     if given.compiled is not None:
-        filling[COMPILED] = hook.unwatched(given.compiled.call, switches())
+        filling[COMPILED] = hook.unwatched(given.compiled.call, as_they_are())
         filling[FRAME] = positional(capture.frame.code)
     code = encode(placed(fill(capture.residual, filling)))
     return GuardedCode(capture.name, code, relied, manager, capture.breaks)

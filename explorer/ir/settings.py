@@ -106,12 +106,20 @@ SETTINGS: Mapping[str, Setting] = {
 @contextlib.contextmanager
 def kept() -> Iterator[None]:
     """Put back on exit what a trace switches: the settings, autocast's casts, blocks and levels that it left open."""
-    before = [(setting, key, setting.read(*key)) for setting in SETTINGS.values() for key in setting.keys]
-    nesting, depth = autocast_nesting(), functorch.get_dynamic_layer_stack_depth()
-    is_dual = forward_ad._current_level >= 0
+    put_back = as_they_are()
     try:
         yield
     finally:
+        put_back()
+
+
+def as_they_are() -> Callable[[], None]:
+    """A function that sets everything that `kept` keeps as it is now."""
+    before = [(setting, key, setting.read(*key)) for setting in SETTINGS.values() for key in setting.keys]
+    nesting, depth = autocast_nesting(), functorch.get_dynamic_layer_stack_depth()
+    is_dual = forward_ad._current_level >= 0
+
+    def put_back() -> None:
         if not is_dual:
             _close_dual_level()
         functorch.pop_dynamic_layer_stack_and_undo_to_depth(depth)
@@ -123,6 +131,8 @@ def kept() -> Iterator[None]:
             torch.autocast_decrement_nesting()
         for _ in range(nesting - autocast_nesting()):
             torch.autocast_increment_nesting()
+
+    return put_back
 
 
 def in_force() -> list[tuple[Setting, tuple[Any, ...], tuple[Any, ...]]]:
