@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +21,9 @@ class Config:
 
     `target`: None is the machine of the graph's tensors.
     `dynamic`: None makes a size dynamic once it was seen to change, True from the start, False never.
+    `capture_scalar_outputs`: numbers that are read from tensors stay in the graph, as symbols; so do, with
+    `capture_dynamic_output_shape_ops`, sizes that depend on values. None does so with `fullgraph`, or where
+    torch._dynamo.config asks for it.
     `passes`: the user's FX passes over the captured graph, each a stage of its own.
     """
 
@@ -28,7 +32,16 @@ class Config:
     dynamic: bool | None = None
     backend: str | Callable[..., Any] = "explorer"
     passes: tuple[GraphPass, ...] = ()
+    capture_scalar_outputs: bool | None = None
+    capture_dynamic_output_shape_ops: bool | None = None
     recompile_limit: int = 8
     inline_depth: int = 64
     fuse: bool = True
     build: BuildOptions = BuildOptions()
+
+    def captures(self, name: str) -> bool:
+        """Whether one of the two capture_ settings is on, here or in torch."""
+        chosen: bool | None = getattr(self, name)
+        if chosen is not None:
+            return chosen
+        return self.fullgraph or bool(getattr(sys.modules.get("torch._dynamo.config"), name, False))

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, fx
 from torch._dispatch.python import enable_python_dispatcher
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensor
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_leaves
 
@@ -83,6 +84,8 @@ def refuse(captured: Graph) -> None:
     for node in captured.graph.nodes:
         if isinstance(node.target, torch._ops.HigherOrderOperator) or node.op == "call_module":
             raise Unsupported(Why(HIGHER_ORDER, str(node.target)))
+        if is_unbacked(node):
+            raise Unsupported(Why(DATA_DEPENDENT, f"{node.name} yields a number or a size that only the run knows"))
         if node.op == "placeholder" and isinstance(value := info(node).value, Tensor):
             if type(value) is not FakeTensor or not is_plain(value):
                 raise Unsupported(Why(TENSOR_KIND, f"{node.name} is a {type(value).__name__}, {value.layout}"))
@@ -97,6 +100,18 @@ def new_leaf(captured: Graph) -> Why | None:
         if isinstance(value, Tensor) and value.requires_grad and value.is_leaf:
             return Why(NEW_LEAF, str(node))
     return None
+
+
+def is_unbacked(node: fx.Node) -> bool:
+    """Whether a size or number that the node yields is determined by no input of the graph."""
+    if node.op == "output":
+        return False
+    values = info(node).value
+    for value in values if isinstance(values, (tuple, list)) else (values,):
+        numbers = value.shape if isinstance(value, Tensor) else (value,)
+        if any(isinstance(n, Symbolic) and free_unbacked_symbols(n) for n in numbers):
+            return True
+    return False
 
 
 class Tracer:

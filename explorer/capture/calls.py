@@ -240,7 +240,7 @@ class Calls:
             unsupported(reasons.UNTRACEABLE_CALL, f"{type(bound).__name__}.{function.__name__}")
         if module in PURE_MODULES or function in PURE_BUILTINS:
             if any(isinstance(a, SizeValue) for a in args) and not kwargs:
-                return self.from_sym(self.on_sizes(function, *args))
+                return self.on_numbers(function, *args)
             if not any(isinstance(a, TensorValue) for a in args):
                 return self.from_python(
                     self.python(

@@ -13,8 +13,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch import fx
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from explorer.capture import reasons
+from explorer.capture.tape import first_line
 from explorer.capture.values.arrays import ArrayValue, operate
 from explorer.capture.values.base import NotConstant, Raised, Value, unsupported
 from explorer.capture.values.classes import ClassValue
@@ -24,7 +27,7 @@ from explorer.capture.values.mappings import DictValue, DictView
 from explorer.capture.values.objects import MISSING, ObjectValue
 from explorer.capture.values.sequences import ListValue, SequenceValue, TupleValue
 from explorer.capture.values.sets import SetValue
-from explorer.capture.values.size import SizeValue
+from explorer.capture.values.size import NumberValue, SizeValue, is_unbacked
 from explorer.capture.values.slots import lacks
 from explorer.capture.values.tensor import TensorValue, graph_call
 
@@ -101,7 +104,7 @@ class DataModel:
         if isinstance(value, ArrayValue):
             return operate(self, function, value)
         if isinstance(value, SizeValue):
-            return self.from_sym(function(value.sym))
+            return self.on_numbers(function, value)
         if isinstance(value, ObjectValue):
             return value.special(self, name, [])
         try:
@@ -154,7 +157,7 @@ class DataModel:
             if not isinstance(other, ObjectValue) or isinstance(other, SequenceValue):
                 return graph_call(self, "call_function", function, [left, right], {})
         if is_number(left) and is_number(right):
-            return self.from_sym(self.on_sizes(function, left, right))
+            return self.on_numbers(function, left, right)
         if name == "__mod__" and isinstance(left, Constant) and isinstance(left.value, str):
             given = (
                 tuple(self.printable(i) for i in self.items(right))
@@ -191,6 +194,15 @@ class DataModel:
         self.tape.note_shape_guards(f"the program asked {getattr(function, '__name__', 'a function')} of sizes")
         return found
 
+    def on_numbers(self: Tracer, function: Callable[..., Any], *values: Value) -> Value:
+        """The same as a value; a node, where one of the numbers is known only to the graph."""
+        if any(isinstance(v, NumberValue) for v in values):
+            return graph_call(self, "call_function", function, list(values), {})
+        try:
+            return self.from_sym(self.on_sizes(function, *values))
+        except GuardOnDataDependentSymNode as error:
+            unsupported(reasons.DYNAMIC_OUTPUT, first_line(error))
+
     def compare(self: Tracer, symbol: str, left: Value, right: Value) -> Value:
         function, name, reflected = COMPARE[symbol]
         if isinstance(left, Constant) and isinstance(right, Constant):
@@ -208,7 +220,7 @@ class DataModel:
             if isinstance(other, (TensorValue, Constant, SizeValue)):
                 return graph_call(self, "call_function", function, [left, right], {})
         if is_number(left) and is_number(right):
-            return self.from_sym(self.on_sizes(function, left, right))
+            return self.on_numbers(function, left, right)
         if isinstance(left, DictView) or isinstance(right, DictView):
             sets = [SetValue.of(self.items(v)) if isinstance(v, (DictView, SetValue)) else v for v in (left, right)]
             return sets[0].method(self, name, [sets[1]], {})
@@ -295,7 +307,7 @@ class DataModel:
         if isinstance(value, SizeValue):
             return int(self.specialise(value, int))
         if isinstance(value, TensorValue):
-            unsupported(reasons.ITEM, f"{value.describe()} as an index")
+            return self.index(value.method(self, "__index__", [], {}))
         if isinstance(value, ObjectValue):
             return self.index(value.special(self, "__index__", []))
         found = self.constant_of(value)
@@ -306,7 +318,10 @@ class DataModel:
 
     def specialise(self: Tracer, value: SizeValue, kind: type) -> Any:
         """The number that a symbolic one is for these inputs; guards on it."""
-        found = kind(value.sym)
+        try:
+            found = kind(value.sym)
+        except GuardOnDataDependentSymNode as error:
+            unsupported(reasons.DATA_DEPENDENT_BRANCH if kind is bool else reasons.ITEM, first_line(error))
         as_what = "a branch or a test" if kind is bool else "a Python number"
         self.tape.note_shape_guards(f"it was needed as {as_what}, so the answer for these sizes was used")
         return found
@@ -318,6 +333,9 @@ class DataModel:
         if expr.is_number or expr in (True, False):
             kind = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}[type(found)]
             return Constant(kind(expr))
+        if isinstance(found, torch.SymInt) and is_unbacked(found):
+            node = self.tape.size_argument(found)
+            return NumberValue(found, node) if isinstance(node, fx.Node) else Constant(node)
         return SizeValue(found)
 
     # ---------------------------------------------------------------------------------------------- items, iteration
@@ -332,7 +350,7 @@ class DataModel:
                 base.special(self, "__getitem__", [key]) if not hasattr(base, "is_plain") else base.get_item(self, key)
             )
         if isinstance(key, TensorValue) and not isinstance(base, (TensorValue, DictValue)):
-            unsupported(reasons.ITEM, "a tensor as the index of a Python sequence")
+            key = Constant(self.index(key))
         if isinstance(base, Constant) and isinstance(key, SizeValue):
             key = Constant(self.index(key))
         return base.get_item(self, key)

@@ -15,6 +15,7 @@ from explorer.bytecode import build
 from explorer.capture import reasons
 from explorer.capture.frame import NULL
 from explorer.capture.resume import TEMP
+from explorer.capture.shapes import function_of
 from explorer.capture.tape import size_function
 from explorer.capture.values.base import Value, unsupported
 from explorer.capture.values.classes import ClassValue, PyModuleValue
@@ -238,9 +239,22 @@ class Rebuilder:
 
     def size(self, sym: Any) -> None:
         """Push the number that a symbolic size is for this call's inputs."""
-        self._size(sym.node.expr)
-        if isinstance(sym, torch.SymBool):
-            unsupported(reasons.NOT_REBUILT, "a symbolic condition")
+        expr = sym.node.expr
+        if isinstance(sym, torch.SymInt):
+            self._size(expr)
+            return
+        if not expr.free_symbols:
+            self.constant((float if isinstance(sym, torch.SymFloat) else bool)(expr))
+            return
+        self._computed(expr)
+
+    def _computed(self, expr: sympy.Basic) -> None:
+        """Push what Python computes from the symbols of an expression."""
+        symbols = sorted(expr.free_symbols, key=str)
+        self.constant(function_of(expr, symbols))
+        for symbol in symbols:
+            self._size(symbol)
+        self.body += build.call_stacked(len(symbols))
 
     def _size(self, expr: sympy.Expr) -> None:
         if expr.is_Integer:
@@ -253,7 +267,8 @@ class Rebuilder:
             return
         function = size_function(expr)
         if function is None:
-            unsupported(reasons.NOT_REBUILT, f"the size {expr}")
+            self._computed(expr)
+            return
         self._size(expr.args[0])
         for argument in expr.args[1:]:
             name = self.temp()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import sympy
@@ -128,7 +128,11 @@ def _relation(expr: Any, sources: dict[sympy.Symbol, Source], extra: tuple[Sourc
     if not named:
         return None
     text = _Printer({symbol: source.name for symbol, source in named.items()}).doprint(expr)
-    letters = {symbol: f"s{n}" for n, symbol in enumerate(named)}
+    return ShapeRelation(text, tuple(named.values()), function_of(expr, list(named)), tree(expr, named))
+
+
+def function_of(expr: sympy.Basic, symbols: Sequence[sympy.Symbol]) -> Callable[..., Any]:
+    """An expression as a Python function of its symbols."""
+    letters = {symbol: f"s{n}" for n, symbol in enumerate(symbols)}
     body = _Printer(letters).doprint(expr)
-    function = eval(f"lambda {', '.join(letters.values())}: {body}", {"math": math})
-    return ShapeRelation(text, tuple(named.values()), function, tree(expr, named))
+    return eval(f"lambda {', '.join(letters.values())}: {body}", {"math": math, "torch": torch})  # type: ignore[no-any-return]

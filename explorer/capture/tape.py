@@ -78,10 +78,13 @@ class Tape:
         name: str,
         dynamic: Callable[[Source, torch.Tensor], Sequence[bool]],
         place: Callable[[], Place],
+        scalar_outputs: bool = False,
+        dynamic_outputs: bool = False,
     ) -> None:
         self.name = name
         self.graph = fx.Graph()
-        self.shape_env = ShapeEnv(duck_shape=True, allow_dynamic_output_shape_ops=False)
+        self.scalar_outputs = scalar_outputs
+        self.shape_env = ShapeEnv(duck_shape=True, allow_dynamic_output_shape_ops=dynamic_outputs)
         self.shape_env.guards = Relations()
         self.mode = FakeTensorMode(shape_env=self.shape_env, allow_non_fake_inputs=False)
         self.inputs: dict[fx.Node, Input] = {}
@@ -91,6 +94,8 @@ class Tape:
         self._given: dict[int, torch.Tensor] = {}
         self.symbol_sources: dict[sympy.Symbol, Source] = {}
         self.symbol_nodes: dict[sympy.Symbol, fx.Node] = {}
+        self._measured: dict[sympy.Symbol, tuple[fx.Node, int]] = {}
+        """Sizes that only the graph knows: the node, and which of its sizes it is."""
         self.shape_guard_causes: list[tuple[Origins, Span | None, str]] = []
         self.grad_enabled = torch.is_grad_enabled()
         self.calls = 0
@@ -192,7 +197,7 @@ class Tape:
             with self.mode, self._dispatcher(), _quiet():
                 result = function(*fake_args, **fake_kwargs)
         except (DataDependentOutputException, GuardOnDataDependentSymNode) as error:
-            unsupported(reasons.DYNAMIC_OUTPUT, _first_line(error) or str(target))
+            unsupported(reasons.DYNAMIC_OUTPUT, first_line(error) or str(target))
         except DynamicOutputShapeException as error:
             unsupported(reasons.DYNAMIC_OUTPUT, str(error.func))
         except UnsupportedOperatorException as error:
@@ -206,16 +211,19 @@ class Tape:
             NotImplementedError,
             AttributeError,
         ) as error:
-            unsupported(reasons.OP_RAISED, f"{getattr(target, '__name__', target)}: {_first_line(error)}")
+            unsupported(reasons.OP_RAISED, f"{getattr(target, '__name__', target)}: {first_line(error)}")
         finally:
             self.note_shape_guards(f"which way {getattr(target, '__name__', target)} computes depends on it")
-        if unknown := _unknown_sizes(result):
+        self.shape_env.pending_fresh_unbacked_symbols.clear()
+        unknown = _unknown_sizes(result)
+        if unknown and not (self.scalar_outputs or self.shape_env.allow_dynamic_output_shape_ops):
             unsupported(reasons.DYNAMIC_OUTPUT, f"{getattr(target, '__name__', target)} yields {unknown}")
         return result
 
     def _dispatcher(self) -> Any:
         """Operators written in C++ over others see symbolic sizes only through the Python dispatcher."""
-        return enable_python_dispatcher() if self.symbol_sources else nullcontext()
+        symbolic = self.symbol_sources or self.scalar_outputs or self.shape_env.allow_dynamic_output_shape_ops
+        return enable_python_dispatcher() if symbolic else nullcontext()
 
     def add(self, kind: str, target: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], value: Any) -> fx.Node:
         """The one place where nodes that compute are added."""
@@ -228,7 +236,19 @@ class Tape:
     def _stamped(self, node: fx.Node, value: Any, about: str = "") -> fx.Node:
         place = self._place()
         self.nodes += 1
+        self._note_unbacked(node, value)
         return stamp(node, f"fx.{node.name}", value, span=place.span, module=place.module, about=about)
+
+    def _note_unbacked(self, node: fx.Node, value: Any) -> None:
+        """Where symbols that no input determines can be read from now on."""
+        if isinstance(value, (torch.SymInt, torch.SymFloat)) and isinstance(value.node.expr, sympy.Symbol):
+            if free_unbacked_symbols(value):
+                self.symbol_nodes.setdefault(value.node.expr, node)
+        elif isinstance(value, torch.Tensor) and (self.scalar_outputs or self.shape_env.allow_dynamic_output_shape_ops):
+            for dim, size in enumerate(value.shape):
+                if isinstance(size, torch.SymInt) and isinstance(size.node.expr, sympy.Symbol):
+                    if free_unbacked_symbols(size):
+                        self._measured.setdefault(size.node.expr, (node, dim))
 
     def note_shape_guards(self, why: str) -> None:
         """Remember what caused the shape guards that were added since this was asked last."""
@@ -249,6 +269,10 @@ class Tape:
         if expr.is_Integer:
             return int(expr)
         if isinstance(expr, sympy.Symbol):
+            if expr not in self.symbol_nodes and expr in self._measured:
+                value = self.shape_env.create_symintnode(expr, hint=None)
+                made = self.graph.call_function(torch.ops.aten.sym_size.int, self._measured[expr])
+                self.symbol_nodes[expr] = self._stamped(made, value, "size")
             if expr not in self.symbol_nodes:
                 if expr not in self.symbol_sources:
                     unsupported(reasons.DYNAMIC_OUTPUT, f"the size {expr} has no source")
@@ -263,7 +287,8 @@ class Tape:
         done = expr.args[0]
         for argument, part in zip(arguments[1:], expr.args[1:], strict=True):
             done = expr.func(done, part)
-            value = self.shape_env.create_symintnode(done, hint=int(self.hint(done)))
+            known = self.hint(done)
+            value = self.shape_env.create_symintnode(done, hint=int(known) if known.is_number else None)
             result = self._stamped(self.graph.call_function(function, (result, argument)), value, "size")
         return result
 
@@ -333,5 +358,5 @@ def _method(name: str) -> Callable[..., Any]:
     return call
 
 
-def _first_line(error: BaseException) -> str:
+def first_line(error: BaseException) -> str:
     return str(error).strip().split("\n")[0][:200]

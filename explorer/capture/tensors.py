@@ -24,7 +24,7 @@ def may_touch(code: types.CodeType, locals: Mapping[str, Any], globals: Mapping[
     Functions that it calls are frames of their own, which are asked for themselves.
     """
     named = (globals[name] for name in set(_names(code)) if name in globals)
-    return any(_is_torchs(value) for value in named) or _holds_tensor(locals.values())
+    return any(_is_torchs(value) for value in (*named, *locals.values())) or _holds_tensor(locals.values())
 
 
 def _names(code: types.CodeType) -> Iterator[str]:

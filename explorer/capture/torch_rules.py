@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 from explorer.capture import reasons
+from explorer.capture.asserts import is_checked_later
 from explorer.capture.rules import CALLS, Rule, each, existing, positional
 from explorer.capture.values.arrays import ArrayValue, tensor_of_array
 from explorer.capture.values.autocast import AutocastValue
@@ -22,7 +23,7 @@ from explorer.capture.values.base import Value, unsupported
 from explorer.capture.values.constant import Constant
 from explorer.capture.values.objects import ObjectValue
 from explorer.capture.values.sequences import ListValue, SequenceValue, TupleValue
-from explorer.capture.values.size import SizeValue
+from explorer.capture.values.size import NumberValue, SizeValue
 from explorer.capture.values.tensor import TensorValue, graph_call
 
 if TYPE_CHECKING:
@@ -205,15 +206,31 @@ def _nothing(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
 
 @positional(torch._check)
 def _check(t: Tracer, condition: Value, message: Value | None = None) -> Value:
-    """A condition on sizes: guarded, and raised when false."""
+    """A condition on sizes: guarded, and raised when false. One that only the graph knows is checked by the graph."""
+    if isinstance(condition, NumberValue):
+        return graph_call(t, "call_function", torch._check, [condition], {})
     if not t.truth(condition):
         t.raise_(RuntimeError, "Expected cond to be True, but got False")
     return Constant(None)
 
 
+@each(torch._check_is_size, *existing(torch, "_check_value", "_check_index", "_check_type"))
+def _check_number(function: Any) -> Rule:
+    def check(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        """A check of a number, by the graph where only it knows the number."""
+        if not isinstance(args[0], NumberValue):
+            return t.inline(t.from_python(function), args, kwargs)  # type: ignore[arg-type]
+        return graph_call(t, "call_function", function, args[:1], {} if len(args) == 1 else kwargs)
+
+    return check
+
+
 @positional(torch._assert)
 def _assert(t: Tracer, condition: Value, message: Value = Constant("")) -> Value:
     """assert condition, message."""
+    if isinstance(condition, (TensorValue, NumberValue)):
+        if is_checked_later(t, condition, t.exception(AssertionError, [message])):
+            return Constant(None)
     if not t.truth(condition):
         t.raise_value(AssertionError, [message])
     return Constant(None)
@@ -395,6 +412,6 @@ def _legacy_type(cls: Any) -> Rule:
 def _on_sizes(function: Any) -> Rule:
     def apply(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
         """A function of sizes."""
-        return t.from_sym(t.on_sizes(function, *args))
+        return t.on_numbers(function, *args)
 
     return apply

@@ -87,7 +87,13 @@ class Tracer(Calls, DataModel):
         self.given = frame
         self.config = config
         self.stop_at = stop_at
-        self.tape = Tape(frame.id.replace(".", "_"), self._dynamic_dims, self.place)
+        self.tape = Tape(
+            frame.id.replace(".", "_"),
+            self._dynamic_dims,
+            self.place,
+            config.captures("capture_scalar_outputs"),
+            config.captures("capture_dynamic_output_shape_ops"),
+        )
         self.guards: dict[Any, Guard] = {}
         self.state = global_state(frame.devices)
         self.effects = Effects()
@@ -343,6 +349,12 @@ class Tracer(Calls, DataModel):
 
     def array_of_tensor(self, value: Any) -> Value:
         return array_of_tensor(self, value)
+
+    def note_copy(self, base: Any, copy: Any) -> None:
+        """Python would go on with an object that the graph has as a copy: writes to either refuse the frame."""
+        for each in (base, copy):
+            self.unshared[id(each)] = (base.fake, base.fake._version, copy.fake, copy.fake._version)
+        self.kept += [base, copy]
 
     def wraps_numpy(self) -> bool:
         """Whether the code is inside a function that torch.compiler.wrap_numpy made."""

@@ -21,7 +21,7 @@ from explorer.capture.values.exceptions import ExceptionValue
 from explorer.capture.values.mappings import DictValue
 from explorer.capture.values.objects import MISSING, ObjectValue
 from explorer.capture.values.sequences import SequenceValue, TupleValue
-from explorer.capture.values.size import SizeValue
+from explorer.capture.values.size import NumberValue, SizeValue
 from explorer.capture.values.tensor import TensorValue, graph_call
 
 if TYPE_CHECKING:
@@ -36,7 +36,13 @@ def _len(t: Tracer, value: Value) -> Value:
 
 @positional(bool)
 def _bool(t: Tracer, value: Value = Constant(False)) -> Value:
-    """The truth of the value."""
+    """The truth of the value; a number of the graph, where it is a tensor's and a setting allows it."""
+    if isinstance(value, TensorValue) and t.tape.scalar_outputs:
+        value = value.method(t, "item", [], {})
+        if isinstance(value, NumberValue) and value.python_type() is not bool:
+            return t.on_numbers(operator.ne, value, Constant(0))
+    if isinstance(value, NumberValue):
+        return value
     return Constant(t.truth(value))
 
 
@@ -44,12 +50,14 @@ def _number(kind: type) -> Callable[..., Value]:
     def convert(t: Tracer, value: Value = Constant(0), *rest: Value) -> Value:
         """A conversion of a known number or text; of a tensor it breaks."""
         if isinstance(value, TensorValue):
-            unsupported(reasons.ITEM, f"{kind.__name__}({value.describe()})")
+            return value.method(t, f"__{kind.__name__}__", [], {})
         if isinstance(value, SizeValue):
             if kind is int and isinstance(value.sym, torch.SymInt):
                 return value
             if kind is float:
-                return t.from_sym(torch.sym_float(value.sym))
+                return t.on_numbers(torch.sym_float, value)
+            if kind is int and isinstance(value.sym, torch.SymFloat) and isinstance(value, NumberValue):
+                return t.on_numbers(torch.sym_int, value)
             return Constant(kind(t.specialise(value, value.python_type())))
         for name in (f"__{kind.__name__}__", "__float__" if kind is complex else "__index__", "__index__"):
             if isinstance(value, ObjectValue) and t.look_up(value.cls, name) is not MISSING:
@@ -69,7 +77,10 @@ positional(complex)(_number(complex))
 def text_of(t: Tracer, value: Value, how: str, spec: str = "") -> Value:
     """str, repr, ascii or format of a value."""
     if isinstance(value, TensorValue):
-        unsupported(reasons.ITEM, f"{how} of {value.describe()}")
+        number = value.number_given(t) if how == "format" and t.tape.scalar_outputs else None
+        if number is None:
+            unsupported(reasons.ITEM, f"{how} of {value.describe()}")
+        value = number
     if isinstance(value, ObjectValue):
         if how == "format":
             if isinstance(t.look_up(value.cls, "__format__"), types.FunctionType):
@@ -176,7 +187,7 @@ def _abs(t: Tracer, value: Value) -> Value:
     if isinstance(value, ArrayValue):
         return operate(t, operator.abs, value)
     if isinstance(value, SizeValue):
-        return t.from_sym(t.on_sizes(abs, value))
+        return t.on_numbers(operator.abs, value)
     return (
         value.special(t, "__abs__", [])
         if isinstance(value, ObjectValue)
@@ -198,6 +209,19 @@ def _pow(t: Tracer, left: Value, right: Value, modulus: Value | None = None) -> 
     return t.binary("**", left, right)
 
 
+def _is_number_tensor(value: Value) -> bool:
+    return isinstance(value, TensorValue) and value.fake.dim() == 0
+
+
+def _chosen(t: Tracer, symbol: str, best: Value, other: Value) -> Value:
+    """The better of two tensors of no dimension, with Python's answer for ties and for what is not a number."""
+    better = t.compare(symbol, other, best)
+    found = graph_call(t, "call_function", torch.where, [better, other, best], {})
+    t.note_copy(best, found)
+    t.note_copy(other, found)
+    return found
+
+
 def _extreme(symbol: str, function: Callable[..., Any]) -> Callable[..., Value]:
     def choose(t: Tracer, *args: Value, key: Value | None = None, default: Value | None = None) -> Value:
         """The smallest or largest; of tensors by comparing, as Python does (which breaks)."""
@@ -208,7 +232,9 @@ def _extreme(symbol: str, function: Callable[..., Any]) -> Callable[..., Value]:
             t.raise_(ValueError, f"{function.__name__}() arg is an empty sequence")
         if key is None and any(isinstance(i, SizeValue) for i in items) and all(map(is_number, items)):
             torch_function = torch.sym_min if function is min else torch.sym_max
-            return functools.reduce(lambda a, b: t.from_sym(t.on_sizes(torch_function, a, b)), items)
+            return functools.reduce(lambda a, b: t.on_numbers(torch_function, a, b), items)
+        if key is None and all(map(_is_number_tensor, items)) and len({i.fake.dtype for i in items}) == 1:  # type: ignore[attr-defined]
+            return functools.reduce(lambda a, b: _chosen(t, symbol, a, b), items)
         best, score = items[0], items[0] if key is None else t.call(key, [items[0]], {})
         for item in items[1:]:
             other = item if key is None else t.call(key, [item], {})

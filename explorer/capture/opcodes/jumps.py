@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from explorer.capture.asserts import asserted, is_checked_later
 from explorer.capture.frame import Frame
 from explorer.capture.opcodes.table import OPCODES
+from explorer.capture.values.size import NumberValue
+from explorer.capture.values.tensor import TensorValue
 from explorer.ir.bytecode import Instruction
 
 if TYPE_CHECKING:
@@ -24,6 +27,13 @@ def pop_jump_if(t: Tracer, f: Frame, i: Instruction) -> str | None:
     value = f.pop()
     if i.arg in ("none", "not none"):
         taken = t.is_none(value) == (i.arg == "none")
+    elif (
+        i.arg == "true"
+        and isinstance(value, (TensorValue, NumberValue))
+        and (error := asserted(t, f)) is not None
+        and is_checked_later(t, value, error)
+    ):
+        taken = True
     else:
         taken = t.truth(value) == (i.arg == "true")
     return i.target if taken else None

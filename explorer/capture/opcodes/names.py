@@ -12,7 +12,7 @@ from explorer.capture import reasons
 from explorer.capture.frame import NULL, Frame
 from explorer.capture.opcodes.table import OPCODES
 from explorer.capture.values.base import Value, unsupported
-from explorer.capture.values.classes import ClassValue, PyModuleValue, SuperValue
+from explorer.capture.values.classes import ClassValue, PyModuleValue, SuperValue, unmade_class
 from explorer.capture.values.constant import Constant
 from explorer.capture.values.functions import BoundMethod, CellAside, CellValue, FunctionValue
 from explorer.ir.bytecode import Instruction
@@ -126,6 +126,12 @@ def delete_global(t: Tracer, f: Frame, i: Instruction) -> None:
     if t.namespace(f.globals).read(t, i.arg) is None:
         t.raise_(NameError, f"name '{i.arg}' is not defined")
     t.namespace(f.globals).write(t, i.arg, None)
+
+
+@OPCODES.rule("LOAD_BUILD_CLASS")
+def load_build_class(t: Tracer, f: Frame, i: Instruction) -> None:
+    """Push what makes a class. The class itself stays unmade until something asks for it, which breaks the graph."""
+    f.push(t.host(lambda args, kwargs: unmade_class(args, kwargs)))
 
 
 @OPCODES.rule("LOAD_ASSERTION_ERROR")

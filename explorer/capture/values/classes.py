@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dis
 import sys
 import types
 from typing import TYPE_CHECKING, Any
@@ -102,6 +103,40 @@ def is_plain_enum(cls: type) -> bool:
 
 _STEADY = ("torch", "math", "operator", "functools", "itertools", "numpy")
 """Packages whose functions and numbers are trusted to stay what they are."""
+
+
+class UnmadeClass(Value):
+    """A class statement that was passed: nothing can be asked of it."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def python_type(self) -> type:
+        return type
+
+    def describe(self) -> str:
+        return f"class {self.name}"
+
+
+def unmade_class(args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """What a class statement makes, where making it has no effect that can be seen."""
+    body, name, *bases = args
+    code = getattr(body, "code", None)
+    plain = code is not None and all(name in _WITHOUT_EFFECT or _is_stored(code, name) for name in code.co_names)
+    known = all(isinstance(base, ClassValue) and base.cls.__module__.partition(".")[0] in _OWN for base in bases)
+    if not plain or not known or kwargs or not isinstance(name, Constant):
+        unsupported(reasons.OPCODE, "LOAD_BUILD_CLASS")
+    return UnmadeClass(name.value)
+
+
+_WITHOUT_EFFECT = frozenset("__name__ __module__ __qualname__ __doc__ staticmethod classmethod property".split())
+_OWN = ("torch", "builtins")
+
+
+def _is_stored(code: types.CodeType, name: str) -> bool:
+    """Whether the class body defines the name before anything can be read by it."""
+    stores = [i for i in dis.get_instructions(code) if i.argval == name and i.opname in ("STORE_NAME", "LOAD_NAME")]
+    return bool(stores) and stores[0].opname == "STORE_NAME"
 
 
 class PyModuleValue(Value):

@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch import fx
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
-from explorer.capture.values.base import Value
+from explorer.capture import reasons
+from explorer.capture.values.base import Value, unsupported
 from explorer.ir.capture import Source
 
 if TYPE_CHECKING:
@@ -14,6 +17,11 @@ if TYPE_CHECKING:
     from explorer.capture.tracer import Tracer
 
 _TYPES = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}
+
+
+def is_unbacked(number: Any) -> bool:
+    """Whether no input determines the symbolic number."""
+    return isinstance(number, tuple(_TYPES)) and bool(free_unbacked_symbols(number))
 
 
 class SizeValue(Value):
@@ -46,3 +54,20 @@ class SizeValue(Value):
 
     def describe(self) -> str:
         return f"size {self.sym}"
+
+
+class NumberValue(SizeValue):
+    """A number that only the graph knows: the node that yields it."""
+
+    def __init__(self, sym: torch.SymInt | torch.SymFloat | torch.SymBool, node: fx.Node) -> None:
+        super().__init__(sym)
+        self.node = node
+
+    def key(self) -> Any:
+        unsupported(reasons.ITEM, f"hash of {self.describe()}")
+
+    def rebuild(self, r: Rebuilder) -> None:
+        r.output(self.node)
+
+    def describe(self) -> str:
+        return f"number {self.node.name}"

@@ -16,7 +16,7 @@ from explorer.capture.values.constant import Constant
 from explorer.capture.values.mappings import DictValue
 from explorer.capture.values.objects import DELETED
 from explorer.capture.values.sequences import ListValue, SliceValue, TupleValue
-from explorer.capture.values.size import SizeValue
+from explorer.capture.values.size import NumberValue, SizeValue, is_unbacked
 from explorer.capture.values.tensor_properties import TENSOR_PROPERTIES
 from explorer.ir.capture import Attr, Returned, Source
 
@@ -33,6 +33,9 @@ STORAGE = frozenset(
     "apply_ map_ map2_ __dlpack__ __deepcopy__ __reduce_ex__ as_subclass _make_subclass to_sparse to_mkldnn".split()
 )
 QUANTIZES = ("quantize_per_", "_make_per_", "_empty_affine_quantized", "_empty_per_channel_affine_quantized")
+
+
+_INTEGERS = frozenset({torch.int64, torch.int32, torch.int16, torch.int8})
 
 
 class TensorKey:
@@ -63,6 +66,7 @@ class TensorValue(Value):
         self.source = source
         self.given = given
         self.overlay: dict[str, Value] = {}
+        self.read: Value | None = None
 
     def python_type(self) -> type:
         if self.given is not None:
@@ -115,7 +119,7 @@ class TensorValue(Value):
 
     def asked(self, t: Tracer, name: str) -> Value:
         """An attribute, or what a method without arguments returns, that has a guard of its own on the input."""
-        answer = _read(self.fake, name)
+        answer = _property(self.fake, name)
         if isinstance(answer, torch.SymInt):
             return t.from_python(answer)
         if self.given is not None and self.source is not None and name in _OF_STORAGE:
@@ -151,7 +155,7 @@ class TensorValue(Value):
         if name in ("numpy", "__array__") and not args and not kwargs:
             return t.array_of_tensor(self)
         if name in READS_VALUE:
-            unsupported(reasons.ITEM, f"{self.describe()}.{name}()")
+            return self._read(t, name)
         if name in AUTOGRAD:
             unsupported(reasons.AUTOGRAD_CALL, f"{self.describe()}.{name}()")
         if name in STORAGE:
@@ -192,12 +196,63 @@ class TensorValue(Value):
             args = t.items(args[0])
         return graph_call(t, "call_method", "new_empty", [self, TupleValue(args or [Constant(0)])], kwargs)
 
+    def _read(self, t: Tracer, name: str) -> Value:
+        """Its value as Python's: a number that stays in the graph, where a setting allows it."""
+        constant = getattr(self.fake, "constant", None)
+        if constant is not None and name in ("item", "tolist"):
+            return t.from_python(getattr(constant, name)())
+        if not t.tape.scalar_outputs or name not in ("item", "tolist", "__int__", "__float__", "__index__"):
+            unsupported(reasons.ITEM, f"{self.describe()}.{name}()")
+        if name == "tolist":
+            if self.fake.dim() == 0:
+                return self._read(t, "item")
+            return ListValue([row.method(t, "tolist", [], {}) for row in t.items(self)])
+        number = self.number_given(t) or graph_call(t, "call_method", "item", [self], {})
+        kinds = {"__int__": torch.SymFloat, "__float__": torch.SymInt}
+        if name in kinds and isinstance(number, SizeValue) and isinstance(number.sym, kinds[name]):
+            return t.on_numbers(torch.sym_int if name == "__int__" else torch.sym_float, number)
+        return number
+
+    def number_given(self, t: Tracer) -> Value | None:
+        """The number in an integer of no dimension that is an input, and that no other tensor reaches: a symbol that is
+        read when the frame is entered. None for other tensors."""
+        given = self.given
+        if (
+            given is None
+            or self.source is None
+            or given.dim()
+            or given.dtype not in _INTEGERS
+            or given.device.type != "cpu"
+            or given.untyped_storage().nbytes() != given.element_size()
+            or self.fake._version
+        ):
+            return None
+        if self.read is None:
+            source = Returned(self.source, "item")
+            self.read = SizeValue(t.tape.size_input(source, int(given.item())), source)
+        return self.read
+
+    def _index(self, t: Tracer, key: Value) -> Value:
+        """A key of which the numbers in tensors are numbers, as indexing reads them."""
+        if isinstance(key, TensorValue):
+            return key.number_given(t) or key
+        if isinstance(key, TupleValue) and key.cls is tuple:
+            return TupleValue([self._index(t, item) for item in t.items(key)])
+        if isinstance(key, SliceValue):
+            bounds = (key.start, key.stop, key.step)
+            if not any(isinstance(bound, TensorValue) for bound in bounds):
+                return key
+            read = (b.number_given(t) or b._read(t, "item") if isinstance(b, TensorValue) else b for b in bounds)
+            return SliceValue(*read)
+        return key
+
     def get_item(self, t: Tracer, key: Value) -> Value:
-        return graph_call(t, "call_function", operator.getitem, [self, key], {})
+        return graph_call(t, "call_function", operator.getitem, [self, self._index(t, key)], {})
 
     def set_item(self, t: Tracer, key: Value, value: Value | None) -> None:
         if value is None:
             t.raise_(TypeError, "'Tensor' object does not support item deletion")
+        key = self._index(t, key)
         if (
             isinstance(key, TensorValue)
             and isinstance(value, TensorValue)
@@ -257,6 +312,8 @@ def to_graph(t: Tracer, value: Value) -> tuple[Any, Any]:
     """A value as the graph's argument and as the fake call's argument."""
     if isinstance(value, TensorValue):
         return value.node, value.fake
+    if isinstance(value, NumberValue):
+        return value.node, value.sym
     if isinstance(value, SizeValue):
         return t.tape.size_argument(value.sym), value.sym
     if isinstance(value, Constant):
@@ -295,6 +352,8 @@ def graph_call(t: Tracer, kind: str, target: Any, args: list[Value], kwargs: dic
     result = t.tape.call(
         kind, target, fx_args, fx_kwargs, tuple(p[1] for p in positional), {k: p[1] for k, p in named.items()}
     )
+    if is_unbacked(result):
+        return NumberValue(result, t.tape.add(kind, target, fx_args, fx_kwargs, result))
     if result is not None and not has_tensor(result):
         return _answer(t, getattr(target, "__name__", target), args, result)
     if getattr(target, "__name__", target) in _ABSOLUTE and isinstance(args[0], TensorValue):
@@ -310,7 +369,7 @@ _ABSOLUTE = frozenset("as_strided as_strided_ as_strided_copy as_strided_scatter
 """Operators that count from the beginning of the storage."""
 
 
-def _read(tensor: torch.Tensor, name: str) -> Any:
+def _property(tensor: torch.Tensor, name: str) -> Any:
     found = getattr(tensor, name)
     return found() if callable(found) else found
 
@@ -320,12 +379,12 @@ def hold(t: Tracer, value: TensorValue, name: str, shared: bool) -> None:
     for source, given, fake in t.tape.sharing(value.fake):
         if not shared and source != value.source:
             continue
-        now = _read(given, name)
+        now = _property(given, name)
         found = Returned(source, name) if callable(getattr(given, name)) else Attr(source, name)
-        if isinstance(_read(fake, name), torch.SymInt):
+        if isinstance(_property(fake, name), torch.SymInt):
             continue
         t.guard(found, "constant", "==", now, "the program asked for it, or the graph was traced for it")
-        if fake._version == 0 and _read(fake, name) != now:
+        if fake._version == 0 and _property(fake, name) != now:
             unsupported(reasons.ATTRIBUTE, f"tensor.{name} of {value.describe()}")
 
 

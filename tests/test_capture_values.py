@@ -1,0 +1,125 @@
+"""What Python reads of tensors: in the graph where that is allowed, else a break, and always eager's answer."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch.nn import functional
+
+import explorer
+from asserting import assert_between_effects, assert_function, assert_message, assert_plain, handled
+from test_capture_numpy import Counting, check_same
+
+X = torch.arange(6.0).reshape(2, 3)
+Z = torch.tensor([0.0, 1.0, 0.0, 2.0])
+COUNT = torch.tensor(2)
+HALF = torch.tensor(1.5)
+PLACES = torch.tensor([2, 0, 1])
+
+
+def checked(x: Any, k: Any) -> Any:
+    n = k.sum().item()
+    torch._check(n >= 0)
+    torch._check(n < 6)
+    return x.view(-1)[:n] + 1
+
+
+def assigned(x: Any, k: Any) -> Any:
+    x[0, k] = 9.0
+    return x
+
+
+def masked(x: Any) -> Any:
+    x[x > 0] = x[x > 0] * 2
+    return x
+
+
+WHOLE: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
+    "item": (lambda x: (x * x.sum().item(), x.sum().item()), (X,)),
+    "conversions": (lambda x: (int(x.sum()), float(x.sum()) * 2, bool(x.any())), (X,)),
+    "arithmetic": (lambda k: (k.sum().item() + 1, k.sum().item() // 2, -k.sum().item(), k.sum().item() > 2), (PLACES,)),
+    "an input's number": (lambda k: (k.item() / 4, k.item() == 2, k.item() ** 2, {k.item(): 1}, f"{k}"), (COUNT,)),
+    "sizes": (lambda k: (torch.zeros(k.item()), torch.arange(k.item()), torch.full((3,), k.item())), (COUNT,)),
+    "slices": (lambda x, k: (x.view(-1)[: k.item()], x.view(-1)[:k], x[:, k], x.narrow(1, 0, k.item())), (X, COUNT)),
+    "written": (assigned, (X, COUNT)),
+    "an index of a list": (lambda x, k: [x, x + 1, x + 2][k], (X, COUNT)),
+    "a loop's bound": (lambda x, k: [x + i for i in range(k)], (X, COUNT)),
+    "lists": (lambda x, i: (i.tolist(), torch.split(x.view(-1), (i + 1).tolist())), (X, PLACES)),
+    "extremes": (lambda x: (max(x[0]), min(x[1])), (X,)),
+    "checks": (checked, (X, PLACES)),
+    "a constant": (lambda x: x + torch.tensor(3).item(), (X,)),
+    "nonzero": (lambda x: (x.nonzero(), x.nonzero(as_tuple=True), torch.where(x > 0), x.nonzero().shape[0]), (Z,)),
+    "masks": (lambda x: (x[x > 0] * 2 + 1, x[x > 0].sum(), torch.masked_select(x, x > 0).softmax(0)), (Z,)),
+    "no element": (lambda x: (x[x > 0] + 1, x.nonzero()), (Z * 0,)),
+    "written by a mask": (masked, (Z,)),
+    "unique": (lambda x: (torch.unique(x, return_inverse=True, return_counts=True), torch.unique_consecutive(x)), (Z,)),
+    "counts": (lambda i: (torch.bincount(i), torch.repeat_interleave(i, i)), (PLACES,)),
+    "joined": (lambda x: torch.cat([x[x > 0], x[x <= 0]]), (Z,)),
+    "rows": (lambda x: functional.linear(x[x.sum(1) > 3], torch.ones(4, 3)) @ torch.ones(4), (X,)),
+    "masked operators": (lambda x: (torch.masked.sum(x, 1, mask=x > 1), torch.masked.softmax(x, 1, mask=x > 1)), (X,)),
+}
+
+
+def outcome(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+    given = copy.deepcopy(arguments)
+    try:
+        return function(*given), given
+    except Exception as error:
+        return (type(error), str(error)), given
+
+
+@pytest.mark.parametrize("back_end", ["explorer", "aot_eager"])
+@pytest.mark.parametrize("name", WHOLE)
+def test_values_stay_in_one_graph(name: str, back_end: str) -> None:
+    function, arguments = WHOLE[name]
+    eager = outcome(function, arguments)
+    check_same(outcome(explorer.compile(function, backend=back_end, fullgraph=True), arguments), eager)
+    check_same(outcome(explorer.compile(function, backend=back_end), arguments), eager)
+
+
+def test_the_settings_of_torch_and_of_the_configuration_are_honoured() -> None:
+    def function(x: Any) -> Any:
+        return x[x > 0] * x.sum().item()
+
+    def graphs(**options: Any) -> int:
+        backend = Counting()
+        explorer.compile(function, backend=backend, options=options)(Z)
+        return backend.graphs
+
+    whole = {"capture_scalar_outputs": True, "capture_dynamic_output_shape_ops": True}
+    assert graphs(**whole) == 1 < graphs()
+    with torch._dynamo.config.patch(**whole):
+        assert graphs() == 1
+
+
+def test_a_number_that_is_an_input_is_a_symbol() -> None:
+    backend = Counting()
+    compiled = explorer.compile(lambda x, k: x[:, k] * 2, backend=backend)
+    for place in (0, 1, 2, -1):
+        assert torch.equal(compiled(X, torch.tensor(place)), X[:, place] * 2)
+    assert backend.graphs <= 4
+
+
+@pytest.mark.parametrize("function", [assert_plain, assert_message, assert_function])
+def test_an_assertion_is_checked_after_one_graph(function: Callable[..., Any]) -> None:
+    backend = Counting()
+    compiled = explorer.compile(function, backend=backend, fullgraph=True)
+    for x in (X, -X):
+        check_same(outcome(compiled, (x,)), outcome(function, (x,)))
+    assert backend.graphs == 1
+
+
+def test_an_assertion_between_effects_is_made_in_its_place() -> None:
+    compiled = explorer.compile(assert_between_effects)
+    for x in (X, -X):
+        check_same(outcome(compiled, (x, [])), outcome(assert_between_effects, (x, [])))
+
+
+def test_an_assertion_that_is_handled_breaks() -> None:
+    compiled = explorer.compile(handled)
+    for x in (X, -X):
+        check_same(outcome(compiled, (x,)), outcome(handled, (x,)))
