@@ -157,3 +157,37 @@ def test_operators_that_run_in_kernels():
     before = counters().get("calls: fallback", 0)
     assert right(lambda x, out: torch.add(x, 1, out=out), torch.randn(3), torch.empty(0)).how == "generated"
     assert counters().get("calls: fallback", 0) == before
+
+
+STRIDES = {
+    "gaps": lambda x: torch.empty_strided(x.shape, (16, 1)).copy_(x),
+    "gaps and their views": lambda x: (lambda y: (y, y.t(), y[1:]))(torch.empty_strided(x.shape, (16, 2)).copy_(x)),
+    "views of gaps": lambda x: (lambda y: (y.t(), y[1:]))(torch.empty_strided(x.shape, (16, 1)).copy_(x)),
+    "steps of sizes 1": lambda x: (x.sum(0, keepdim=True), x.mean(1, keepdim=True), (x * 2)[None].transpose(0, 2)),
+    "written": lambda x: (
+        x.t().scatter(0, torch.zeros(8, 4, dtype=torch.int64), x.t()),
+        x.t().index_fill(0, torch.tensor([1]), 2.0),
+    ),
+    "likes": lambda x: (torch.empty_like(x.t()).copy_(x.t()), torch.zeros_like(x[:, :1].expand(4, 3)), x.t().clone()),
+    "channels last": lambda x: torch.relu(x.view(2, 4, 2, 2).to(memory_format=torch.channels_last)).view_as(
+        x[None, :, :, None].view(2, 4, 2, 2)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", STRIDES)
+def test_strides_of_results(name):
+    right(STRIDES[name], torch.randn(4, 8))
+
+
+def test_an_empty_dimension_is_indexed():
+    place = torch.zeros(2, dtype=torch.int64)
+    for function in (
+        lambda x, i: x[i],
+        lambda x, i: x.gather(0, i[:, None].expand(2, 3)),
+        lambda x, i: x.index_select(0, i),
+        lambda x, i: nn.functional.embedding(i, x),
+        lambda x, i: x.index_put((i,), torch.ones(2, 3)),
+        lambda x, i: x.scatter_add(0, i[:, None].expand(2, 3), torch.ones(2, 3)),
+    ):
+        assert right(function, torch.ones(0, 3), place).outcome == "eager raises"

@@ -22,6 +22,35 @@ def in_layout_of(like: Tensor, value: Tensor) -> Tensor:
     return dense.permute(inverse(order))
 
 
+def laid_out_as(like: Tensor, value: Tensor) -> Tensor:
+    """`value` with exactly the strides of `like` (same shape): those of dimensions of size 1 too, gaps and repeats."""
+    fixed = all(type(n) is int for n in (*like.shape, *like.stride(), *value.stride()))
+    if not fixed or is_non_overlapping_and_dense_or_false(like):
+        value = in_layout_of(like, value)
+        if fixed and value.stride() != like.stride():
+            return aten.as_strided.default(value, like.shape, like.stride())
+        return value
+    size = [1 if step == 0 else n for n, step in zip(like.shape, like.stride(), strict=True)]
+    if value.stride() == like.stride() or not is_apart(size, like.stride()):
+        return value
+    for dim, n in enumerate(size):
+        value = value if n == value.shape[dim] else aten.slice.Tensor(value, dim, 0, 1)
+    length = 1 + sum((n - 1) * step for n, step in zip(size, like.stride(), strict=True))
+    memory = aten.empty.memory_format([length], dtype=value.dtype, device=value.device)
+    filled = aten.as_strided_scatter.default(memory, value, size, like.stride(), 0)
+    return aten.as_strided.default(filled, like.shape, like.stride(), 0)
+
+
+def is_apart(size: Sequence[int], stride: Sequence[int]) -> bool:
+    """Whether no two elements lie in one place, as far as comparing strides in order shows."""
+    reach = 0
+    for step, n in sorted((step, n) for step, n in zip(stride, size, strict=True) if n != 1):
+        if step <= reach:
+            return False
+        reach += step * (n - 1)
+    return True
+
+
 def same_strides(a: Tensor, b: Tensor) -> bool:
     """Equal strides wherever they say where an element lies (sizes above 1)."""
     return all(n == 1 or s == t for n, s, t in zip(a.shape, a.stride(), b.stride(), strict=True))

@@ -22,7 +22,7 @@ from torch.utils._pytree import tree_leaves
 from explorer.autograd import aliases
 from explorer.autograd.aliases import Live, overlap, place
 from explorer.autograd.gradfns import ACCUMULATION, Attribution, record
-from explorer.autograd.layouts import in_layout_of, same_strides
+from explorer.autograd.layouts import laid_out_as
 from explorer.autograd.modes import not_functional
 from explorer.autograd.reasons import (
     ALIASED_MUTATION,
@@ -47,6 +47,7 @@ from explorer.core.origin import origin, synthetic
 from explorer.core.reasons import Unsupported, Why
 from explorer.ir.graph import Graph, NodeInfo, info
 from explorer.ir.joint import (
+    Base,
     GradFnGraph,
     GradientOf,
     GraphInput,
@@ -349,20 +350,34 @@ class Tracer:
     def restride(self, index: int, value: Tensor) -> Restride:
         size, stride = tuple(map(expression, value.shape)), tuple(map(expression, value.stride()))
         first, resized = info(self.captured.inputs[index]).value.storage_offset(), not self.is_restrided(index)
-        if resized and not value.is_contiguous():
+        grown = value.numel() != info(self.placeholders[index]).value.numel()
+        if resized and not value.is_contiguous() or not resized and grown:
             raise Unsupported(Why(RESIZED, f"{self.placeholders[index].name} gets strides {list(value.stride())}"))
         moved = expression(value.storage_offset() - first)
         return Restride(index, size, stride, moved, self.autograd_saw(index), resized)
 
     def as_captured(self, what: GraphOutput, node: fx.Node) -> fx.Node:
-        """`node` in the strides that capture saw for this result, which a decomposition may not have kept."""
+        """`node` in the strides that capture saw for this result, or for the base of these, which a decomposition may
+        not have kept."""
         value = info(node).value
-        captured = self.captured.outputs[what.index] if isinstance(what, Result) else None
-        wanted = info(captured).value if isinstance(captured, fx.Node) else None
-        if not isinstance(value, Tensor) or not isinstance(wanted, Tensor) or same_strides(wanted, value):
+        if isinstance(what, Result):
+            wanted = self.seen_by_capture(what.index)
+        else:
+            member = self.seen_by_capture(what.members[0]) if isinstance(what, Base) else None
+            wanted = None if member is None else member._base
+        if not isinstance(value, Tensor) or wanted is None:
+            return node
+        if (wanted.dtype, wanted.dim()) != (value.dtype, value.dim()):
+            return node
+        if any(expression(n) != expression(m) for n, m in zip(wanted.shape, value.shape, strict=True)):
             return node
         with origin(*info(node).origins), not_functional():
-            return self.tape.node(in_layout_of(wanted, value))
+            return self.tape.node(laid_out_as(wanted, value))
+
+    def seen_by_capture(self, index: int) -> Tensor | None:
+        node = self.captured.outputs[index]
+        value = info(node).value if isinstance(node, fx.Node) else None
+        return value if isinstance(value, Tensor) else None
 
     def write_inputs(self, indices: list[int], inputs: dict[int, Live]) -> None:
         """The trailing copies into inputs whose change autograd does not see."""

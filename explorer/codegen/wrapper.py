@@ -215,10 +215,7 @@ class Wrapper:
 
     def _same(self, root: str, layout: Layout) -> bool:
         own = self.buffers[root].layout
-        alike = (own.dtype, own.size, own.offset) == (layout.dtype, layout.size, layout.offset)
-        if not alike:
-            return False
-        return all(n == 1 or a == b for n, a, b in zip(own.size, own.stride, layout.stride, strict=True))
+        return own == layout
 
     def _view(self, name: str, of: Buffer, layout: Layout) -> str:
         tensor = name

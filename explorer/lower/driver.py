@@ -239,8 +239,7 @@ class _Walk:
         for tensor, fake in zip(made if isinstance(made, (tuple, list)) else [made], fakes, strict=True):
             if not isinstance(tensor, Tensor):
                 continue
-            if tensor.stride is None:
-                tensor.stride = strides(fake)
+            tensor.stride = strides(fake)
             if node in self.returned and tensor.base is None:
                 self.lower.memory(tensor, reasons.OUTPUT, exact=True)
             settle(self.lower, tensor, self.readers[node])

@@ -10,13 +10,13 @@ import sympy
 import torch
 
 from explorer.core.origin import origins
-from explorer.core.reasons import Why
+from explorer.core.reasons import Unsupported, Why
 from explorer.ir.loops import Apply, Check, Const, Expr, IndexValue, Size, apply
 from explorer.lower import reasons
 from explorer.lower.builder import Lowering, shape
 from explorer.lower.combine import masked
 from explorer.lower.dtypes import cast
-from explorer.lower.indexing import ONE, ZERO, Point, certainly
+from explorer.lower.indexing import ONE, ZERO, Point, certainly, integer, integers, strides
 from explorer.lower.pointwise import broadcast, where
 from explorer.lower.policy import settle_gathered
 from explorer.lower.sizes import number
@@ -30,7 +30,9 @@ Store = Literal["set", "add", "max", "min", "prod"]
 
 def position(lower: Lowering, index: Tensor, point: Point, size: Size, what: str, *, wrap: bool = True) -> Size:
     """The element of an index tensor as an index into a dimension of `size`: itself an index expression where it is
-    computed from the axes (arange), else a symbol for the checked value."""
+    computed from the axes (arange), else a symbol for the checked value. Raises Unsupported where none can be right."""
+    if size == 0 and index.numel != 0:
+        raise Unsupported(Why(reasons.EMPTY_DIMENSION, what))
     value = cast(index.at(point), index.dtype, torch.int64)
     known = symbolic(value)
     if known is not None:
@@ -149,6 +151,7 @@ def index_tensor(lower: Lowering, out: torch.Tensor, x: Tensor, given: Sequence[
 
 def scatter_into(
     lower: Lowering,
+    out: torch.Tensor,
     x: Tensor,
     over: Point,
     place: Callable[[Point], Point],
@@ -157,7 +160,7 @@ def scatter_into(
     detail: str,
 ) -> Tensor:
     """A copy of `x` in which the element at place(point) takes value(point), for each point of `over`."""
-    copy = Tensor(x.dtype, x.device, x.size, x.at, x.reads, x.weight, x.stride)
+    copy = Tensor(x.dtype, x.device, x.size, x.at, x.reads, x.weight, strides(out))
     initial = lower.realize(copy, reasons.SCATTER, "the values before")
     layout = initial.layout
     made = lower.loop(
@@ -190,11 +193,46 @@ def index_put(
         return None
     indices = Indices(lower, x, given, "index_put")
     value = broadcast(lower, values, indices.size, x.dtype)
-    return scatter_into(lower, x, indices.size, indices.source, value, "add" if accumulate else "set", "index_put")
+    return scatter_into(lower, out, x, indices.size, indices.source, value, "add" if accumulate else "set", "index_put")
+
+
+@LOWERINGS.rule(aten.as_strided_scatter.default)
+def as_strided_scatter(
+    lower: Lowering, out: torch.Tensor, x: Tensor, source: Tensor, size: Any, stride: Any, storage_offset: Any = None
+) -> Tensor | None:
+    """Values written at fixed steps through a one-dimensional tensor that is still to be computed."""
+    over, steps, offset = integers(size), integers(stride), integer(storage_offset or 0)
+    if len(x.size) != 1 or x.base or x.in_memory() or not is_apart_and_inside(over, steps, offset, x.size[0]):
+        return None
+    value = broadcast(lower, source, over, x.dtype)
+
+    def place(point: Point) -> Point:
+        return (lower.indexing.linear(point, steps, offset),)
+
+    return scatter_into(lower, out, x, over, place, value, "set", "as_strided_scatter")
+
+
+def is_apart_and_inside(size: Point, stride: Point, offset: Size, length: Size) -> bool:
+    """Whether elements at these steps lie in places of their own, among the `length` first."""
+    if not all(each.is_Integer for each in (*size, *stride, offset, length)) or ZERO in size or offset < 0:
+        return False
+    reach: Size = ZERO
+    for step, n in sorted((step, n) for step, n in zip(stride, size, strict=True) if n != 1):
+        if step <= reach:
+            return False
+        reach += step * (n - 1)
+    return bool(offset + reach < length)
 
 
 def _scatter(
-    lower: Lowering, x: Tensor, dim: int, index: Tensor, source: Tensor | int | float, store: Store, what: str
+    lower: Lowering,
+    out: torch.Tensor,
+    x: Tensor,
+    dim: int,
+    index: Tensor,
+    source: Tensor | int | float,
+    store: Store,
+    what: str,
 ) -> Tensor | None:
     if not x.size or (x.dtype == torch.bool and store != "set"):
         return None
@@ -207,13 +245,13 @@ def _scatter(
         value: Element = lambda point: cast(source.at(point), source.dtype, x.dtype)  # noqa: E731
     else:
         value = broadcast(lower, source, index.size, x.dtype)
-    return scatter_into(lower, x, index.size, place, value, store, what)
+    return scatter_into(lower, out, x, index.size, place, value, store, what)
 
 
 @LOWERINGS.rule(aten.scatter.src, aten.scatter.value)
 def scatter(lower: Lowering, out: torch.Tensor, x: Tensor, dim: int, index: Tensor, source: Any) -> Tensor | None:
     """Along one dimension, values written at the positions that an index tensor gives."""
-    return _scatter(lower, x, dim, index, source, "set", "scatter")
+    return _scatter(lower, out, x, dim, index, source, "set", "scatter")
 
 
 @LOWERINGS.rule(aten.scatter_add.default)
@@ -221,7 +259,7 @@ def scatter_add(
     lower: Lowering, out: torch.Tensor, x: Tensor, dim: int, index: Tensor, source: Tensor
 ) -> Tensor | None:
     """Along one dimension, values added at the positions that an index tensor gives."""
-    return _scatter(lower, x, dim, index, source, "add", "scatter_add")
+    return _scatter(lower, out, x, dim, index, source, "add", "scatter_add")
 
 
 _STORES: dict[str, Store] = {"sum": "add", "prod": "prod", "amax": "max", "amin": "min"}
@@ -236,9 +274,9 @@ def scatter_reduce(
     if reduce not in _STORES:
         return None
     if not include_self:
-        start: Tensor | None = _scatter(lower, x, dim, index, _neutral(reduce, x.dtype), "set", "scatter_reduce")
+        start: Tensor | None = _scatter(lower, out, x, dim, index, _neutral(reduce, x.dtype), "set", "scatter_reduce")
         x = start if start is not None else x
-    return _scatter(lower, x, dim, index, source, _STORES[reduce], "scatter_reduce")
+    return _scatter(lower, out, x, dim, index, source, _STORES[reduce], "scatter_reduce")
 
 
 def _neutral(reduce: str, dtype: torch.dtype) -> int | float:
@@ -297,4 +335,4 @@ def masked_index_put(
     def added(point: Point) -> Expr:
         return masked([holds(point)], value(point), number(lower, 0, x.dtype))
 
-    return scatter_into(lower, x, indices.size, indices.source, added, "add", "index_put")
+    return scatter_into(lower, out, x, indices.size, indices.source, added, "add", "index_put")

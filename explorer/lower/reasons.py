@@ -185,7 +185,12 @@ UNKNOWN_CALL = reason(
     "Lowering knows calls of operators on tensors; this is a higher-order operator or a Python function.",
     "",
 )
-
+EMPTY_DIMENSION = reason(
+    "lower.empty_dimension",
+    "A dimension of size 0 is indexed",
+    "No index is right, so the operator raises an error, which is its own to word.",
+    "",
+)
 PAST_ELEMENTS = reason(
     "lower.past_elements",
     "An operator may reach past the elements of its tensor",
