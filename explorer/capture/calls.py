@@ -94,11 +94,21 @@ class Calls:
             if is_numpys(given):
                 return call_numpy(self, given, args, kwargs)
             module = getattr(given, "__module__", None) or ""
+            if given.__qualname__ == "singledispatch.<locals>.dispatch" and module == "functools":
+                return self._dispatched(given, args)
             if module.startswith(FOLDED_MODULES) and not function.code.co_flags & inspect.CO_GENERATOR:
                 folded = self.fold(given, args, kwargs)
                 if folded is not None:
                     return folded
         return self.inline(function, args, kwargs)
+
+    def _dispatched(self: Tracer, dispatch: types.FunctionType, args: list[Value]) -> Value:
+        """Which implementation functools.singledispatch takes for a class; guarded by the classes that have one."""
+        cells = dict(zip(dispatch.__code__.co_freevars, dispatch.__closure__ or (), strict=True))
+        registry = cells["registry"].cell_contents
+        why = "which implementation is called depends on them"
+        self.guard(self.known_source(registry), "keys", "==", tuple(registry), why)
+        return self.from_python(dispatch(self.constant_of(args[0])))
 
     def fold(self: Tracer, function: Any, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
         """Call for real, where it is known what every argument is and will be; None where it is not."""
@@ -122,6 +132,10 @@ class Calls:
                 raise NotConstant(value)
             self.guard(value.source, "id", "is", value.given, "what a library says of this object was used")
         return value.real()
+
+    def function_of(self: Tracer, function: types.FunctionType) -> FunctionValue:
+        """A function of this package, for the evaluator to inline."""
+        return FunctionValue(function.__code__, function.__globals__, name=function.__qualname__, given=function)
 
     def inline(self: Tracer, function: FunctionValue, args: list[Value], kwargs: dict[str, Value]) -> Value:
         """Evaluate the body in a frame of its own; a generator function yields its generator."""
@@ -297,6 +311,8 @@ class Calls:
 
     def make(self: Tracer, cls: type, args: list[Value], kwargs: dict[str, Value]) -> Value:
         """type.__call__: __new__, then __init__."""
+        if cls.__flags__ & _ABSTRACT:
+            self.python(object.__new__, cls)
         if issubclass(cls, (torch.Tensor, torch.jit.ScriptModule, torch.nn.modules.lazy.LazyModuleMixin)):
             unsupported(reasons.UNTRACEABLE_CALL, f"making a {cls.__name__}")
         if issubclass(cls, tuple) and hasattr(cls, "_fields"):
@@ -350,8 +366,8 @@ class Calls:
     def _namedtuple(self: Tracer, cls: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
         new = self.look_up(cls, "__new__")
         generated = cls.__mro__[cls.__mro__.index(tuple) - 1] if tuple in cls.__mro__ else cls
-        if isinstance(new, types.FunctionType) and new is not generated.__dict__.get("__new__"):
-            return self.call(self.from_python(new), [ClassValue(cls), *args], kwargs)
+        if new is not generated.__dict__.get("__new__"):
+            return self.call(self.from_python(getattr(new, "__func__", new)), [ClassValue(cls), *args], kwargs)
         given = dict(zip(cls._fields, args, strict=False)) | kwargs
         for name in cls._fields:
             if name not in given:
@@ -427,9 +443,11 @@ class Calls:
 
 _IMMUTABLE = 1 << 8
 """The flag of a class that cannot be changed (Py_TPFLAGS_IMMUTABLETYPE)."""
+_ABSTRACT = 1 << 20
+"""The flag of a class with abstract methods (Py_TPFLAGS_IS_ABSTRACT)."""
 _MODELLED = (
     object, dict, list, set, frozenset, tuple, int, float, str, bytes, complex, collections.OrderedDict,
-    collections.defaultdict, collections.deque,
+    collections.defaultdict, collections.deque, types.SimpleNamespace,
 )  # fmt: skip
 """The classes written in C whose instances, and those of classes derived from them, have values of their own."""
 

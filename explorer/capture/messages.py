@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from explorer.capture import hook, reasons
 from explorer.capture.frame import Frame
-from explorer.capture.replayed import OURS, log, warn, warn_caller
+from explorer.capture.replayed import OURS, keep_filters, log, put_back_filters, warn, warn_caller
 from explorer.capture.rules import Rule, each, existing, positional
 from explorer.capture.values.base import Value, unsupported
 from explorer.capture.values.classes import ClassValue
@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from explorer.capture.tracer import Tracer
 
 NONE = Constant(None)
-WARN, WARN_CALLER, LOG = map(hook.unwatched, (warn, warn_caller, log))
+WARN, WARN_CALLER, LOG, KEEP, PUT_BACK = map(
+    hook.unwatched, (warn, warn_caller, log, keep_filters, put_back_filters)
+)
 """Nothing that handles a message is compiled."""
 
 
@@ -87,6 +89,27 @@ def _filters(function: Any) -> Rule:
         return NONE
 
     return change
+
+
+@positional(warnings.catch_warnings.__enter__)
+def _keep_filters(t: Tracer, manager: Value) -> Value:
+    """The filters are put aside where the block begins; a list of the warnings would be known only afterwards."""
+    if t.truth(t.get_attr(manager, "_record")):
+        unsupported(reasons.UNTRACEABLE_CALL, "warnings.catch_warnings(record=True)")
+    kept = Constant([])
+    manager.set_attr(t, "_filters", kept)
+    t.effects.call(KEEP, [kept], "warnings.catch_warnings()")
+    chosen = t.attr_or_none(manager, "_filter")
+    if chosen is not None and not t.is_none(chosen):
+        t.call(t.from_python(warnings.simplefilter), t.items(chosen), {})
+    return NONE
+
+
+@positional(warnings.catch_warnings.__exit__)
+def _put_back_filters(t: Tracer, manager: Value, *error: Value) -> Value:
+    """The filters of before the block."""
+    t.effects.call(PUT_BACK, [t.get_attr(manager, "_filters")], "the end of warnings.catch_warnings()")
+    return NONE
 
 
 @positional(warnings.warn_explicit)

@@ -59,6 +59,8 @@ class Rebuilder:
         self.outputs: dict[fx.Node, str] = {}
         self._sources: dict[Source, str] = {}
         self._made: dict[int, str] = {}
+        self.cells: set[str] = set()
+        """The frame's cells that something pushed has."""
         self._temps = 0
         self._kept: list[Any] = []
         self._deferred: list[Callable[[], None]] = []
@@ -281,6 +283,7 @@ class Rebuilder:
     def cell(self, cell: CellValue) -> None:
         """Push a closure cell: the frame's own, or a new one."""
         if cell.root_name:
+            self.cells.add(cell.root_name)
             self.emit("LOAD_CLOSURE", cell.root_name)
             return
         if cell.source is not None:

@@ -64,7 +64,7 @@ def returning(t: Tracer, frame: Frame) -> Residual:
         r.value(frame.result)
         result = r.temp()
         r.body.append(build.store_fast(result))
-    _replay(t, r)
+    _replay(t, r, ends=True)
     with origin(synthetic("result")):
         r.body += [build.load_fast(result), build.return_value()]
     return _assemble(t, r, r.body, [], ())
@@ -141,18 +141,24 @@ def _onward(
 # ------------------------------------------------------------------------------------------------------------- effects
 
 
-def _replay(t: Tracer, r: Rebuilder) -> None:
+def _replay(t: Tracer, r: Rebuilder, ends: bool = False) -> None:
     """Everything the traced code did to objects that were there before, in order.
 
-    All values are made first: replaying may overwrite what they are read from.
+    All values are made first: replaying may overwrite what they are read from. Where the frame ends, its own cells
+    matter only to functions that outlive it.
     """
     steps: list[tuple[Change, Any]] = []
-    for change in t.effects.changes.values():
-        with origin(*change.origins):
-            if change.kind == "iterator":
-                _move_on(r, change.value)
-            else:
-                steps.append((change, _prepare(t, r, change)))
+    own = [c for c in t.effects.changes.values() if ends and c.kind == "cell" and c.value.root_name in t.code.cells]
+    waiting = [change for change in t.effects.changes.values() if change not in own]
+    while waiting:
+        for change in waiting:
+            with origin(*change.origins):
+                if change.kind == "iterator":
+                    _move_on(r, change.value)
+                else:
+                    steps.append((change, _prepare(t, r, change)))
+        waiting = [each for each in own if each.value.root_name in r.cells]
+        own = [each for each in own if each not in waiting]
     with origin(synthetic("deferred")):
         r.finish_deferred()
     for change, prepared in steps:

@@ -135,13 +135,16 @@ class Tracer(Calls, DataModel):
 
     def run(self, frame: Frame) -> None:
         """Evaluate the root frame to its end. Raises BreakAt."""
+        before: Any = None
         while frame.result is None:
             self.root_steps += 1
+            before = None  # what it held last may be lost now
             before = (list(frame.stack), dict(frame.locals), frame.position, list(frame.handled))
             mark = (self.tape.calls, self.effects.version, self.ambient.state())
             if self.root_steps == self.stop_at:
                 return
             try:
+                self._close_lost()
                 self._advance(frame)
             except (Unsupported, Raised) as problem:
                 why = problem.why if isinstance(problem, Unsupported) else Why(reasons.RAISES, problem.value.describe())
@@ -153,7 +156,7 @@ class Tracer(Calls, DataModel):
                 raise BreakAt(self.root_steps, why, clean, stack, where) from problem
             if frame.yielded is not None:
                 unsupported(reasons.FRAME_KIND, "a generator")
-        del before
+        before = None
         frame.locals.clear()
         self._close_lost()
 
@@ -189,8 +192,8 @@ class Tracer(Calls, DataModel):
         depth = len(self.frames)
         try:
             if frame.pending is not None:
-                pending, frame.pending = frame.pending, None
-                raise pending
+                pending, frame.pending = frame.pending.value, None
+                raise Raised(pending)
             self.step(frame)
             if self.lost:
                 self._close_lost()
@@ -229,8 +232,12 @@ class Tracer(Calls, DataModel):
     def _in_context(self, error: Value) -> None:
         """Link an exception that the program just made to the one it was handling then."""
         if isinstance(error, ExceptionValue) and error.source is None and "__context__" not in error.overlay:
-            handled = next((f.handled[-1].error for f in reversed(self.frames) if f.handled), None)
+            handled = self.handled()
             error.overlay["__context__"] = Constant(None) if handled is None or handled is error else handled
+
+    def handled(self) -> Value | None:
+        """The exception that the program is handling."""
+        return next((f.handled[-1].error for f in reversed(self.frames) if f.handled), None)
 
     def _handle(self, frame: Frame, raised: Raised) -> bool:
         """Go to the handler of the instruction just run; False where there is none."""

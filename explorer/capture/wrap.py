@@ -6,6 +6,7 @@ import collections
 import enum
 import functools
 import math
+import operator
 import types
 import weakref
 from dataclasses import replace
@@ -176,6 +177,8 @@ def _identity(t: Tracer, source: Source, given: Any) -> Value:
     if isinstance(given, BaseException):
         args = [t.wrap(Item(Attr(source, "args"), i), a) for i, a in enumerate(given.args)]
         return ExceptionValue(kind, args, source, given)
+    if kind in (operator.itemgetter, operator.attrgetter, operator.methodcaller):
+        return _getter(t, source, given)
     if kind is weakref.ref:
         return WeakReference(t.wrap(Returned(source, "__call__"), given()), source, given)
     if kind in _ITERATORS:
@@ -183,6 +186,13 @@ def _identity(t: Tracer, source: Source, given: Any) -> Value:
     made = ObjectValue(kind, source, given)
     made.asked = t
     return made
+
+
+def _getter(t: Tracer, source: Source, given: Any) -> Value:
+    """What operator.itemgetter and its like make: the call that makes it again."""
+    maker, args = given.__reduce__()
+    t.guard(Returned(source, "__reduce__"), "value", "==", (maker, args), "what it reads of its argument")
+    return t.call(t.from_python(maker), [t.from_python(arg) for arg in args], {})
 
 
 def _builtin_method(t: Tracer, source: Source, given: Any) -> Value:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -11,6 +12,7 @@ from explorer.capture.rules import positional
 from explorer.capture.values.base import Value, unsupported
 from explorer.capture.values.classes import ClassValue, SuperValue
 from explorer.capture.values.constant import Constant
+from explorer.capture.values.functions import RuntimeNumber
 from explorer.capture.values.objects import MISSING, ObjectValue
 from explorer.capture.values.sequences import TupleValue
 from explorer.capture.values.tensor import TensorValue
@@ -112,11 +114,17 @@ def _id(t: Tracer, value: Value) -> Value:
     """Of objects from outside, which are guarded; breaks for others."""
     given = getattr(value, "given", MISSING)
     if given is MISSING or given is None:
-        unsupported(reasons.UNTRACEABLE_CALL, "id of a value made here")
+        return RuntimeNumber(id, [value])
     source = value.source
     if source is not None:
         t.guard(source, "id", "is", given, "its id() was used")
     return Constant(id(given))
+
+
+@positional(threading.get_ident)
+def _thread(t: Tracer) -> Value:
+    """The thread that runs the program."""
+    return RuntimeNumber(threading.get_ident, [])
 
 
 @positional(super)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import copy
 import functools
@@ -21,12 +20,21 @@ from explorer.capture.rules import positional
 from explorer.capture.values.base import Value, unsupported
 from explorer.capture.values.classes import ClassValue
 from explorer.capture.values.constant import Constant
-from explorer.capture.values.functions import BoundMethod, FunctionValue, PartialValue, WeakReference
+from explorer.capture.values.functions import (
+    BoundMethod,
+    BuiltinValue,
+    FunctionValue,
+    HostValue,
+    PartialValue,
+    WeakReference,
+)
 from explorer.capture.values.mappings import DictValue
+from explorer.capture.values.modules import ModuleValue
 from explorer.capture.values.objects import ObjectValue
-from explorer.capture.values.sequences import ListValue, SequenceValue, TupleValue
+from explorer.capture.values.sequences import ListValue, TupleValue
 from explorer.capture.values.sets import SetValue
 from explorer.capture.values.size import SizeValue
+from explorer.capture.values.tensor import TensorValue, graph_call
 
 if TYPE_CHECKING:
     from explorer.capture.tracer import Tracer
@@ -78,7 +86,17 @@ def _itemgetter(t: Tracer, *keys: Value) -> Value:
         found = [t.get_item(given[0], key) for key in keys]
         return found[0] if len(found) == 1 else TupleValue(found)
 
-    return t.host(get)
+    return HostValue(get, (operator.itemgetter, list(keys), {}))
+
+
+@positional(operator.methodcaller)
+def _methodcaller(t: Tracer, name: Value, /, *args: Value, **kwargs: Value) -> Value:
+    """A function that calls a method."""
+
+    def call(given: list[Value], named: dict[str, Value]) -> Value:
+        return t.call_method(given[0], t.constant_of(name), list(args), kwargs)
+
+    return HostValue(call, (operator.methodcaller, [name, *args], kwargs))
 
 
 @positional(operator.attrgetter)
@@ -94,7 +112,7 @@ def _attrgetter(t: Tracer, *names: Value) -> Value:
             found.append(value)
         return found[0] if len(found) == 1 else TupleValue(found)
 
-    return t.host(get)
+    return HostValue(get, (operator.attrgetter, list(names), {}))
 
 
 def _operator(symbol: str, how: str) -> Callable[..., Value]:
@@ -166,45 +184,95 @@ def _index(t: Tracer, value: Value) -> Value:
     return value if isinstance(value, SizeValue) else Constant(t.index(value))
 
 
+Copies = Callable[[Value], Value]
+
+
 @positional(copy.copy)
-def _copy(t: Tracer, value: Value) -> Value:
+def _copy(t: Tracer, x: Value) -> Value:
     """A shallow copy."""
-    if isinstance(value, (Constant, ClassValue, FunctionValue, TupleValue)):
-        return value
-    if isinstance(value, (ListValue, DictValue, SetValue)) and value.cls.__module__ in ("builtins", "collections"):
-        return value.method(t, "copy", [], {})
-    if (
-        isinstance(value, ObjectValue)
-        and not isinstance(value, SequenceValue)
-        and not t.overrides(value.cls, "__copy__", "__reduce_ex__")
-    ):
-        if isinstance(value, torch.nn.Module) or issubclass(value.cls, torch.nn.Module):
-            unsupported(reasons.UNTRACEABLE_CALL, "copy of a module")
-        made = t.new_instance([ClassValue(value.cls)], {})
-        assert isinstance(made, ObjectValue)
-        if isinstance(value, DictValue) and isinstance(made, DictValue):
-            made.entries = {k: list(e) for k, e in value.as_plain().entries.items()}
-        for name in value.own_names():
-            found = value.own(t, name)
-            if found is not None:
-                t.effects.set_attr(made, name, found)
-        return made
-    unsupported(reasons.UNTRACEABLE_CALL, f"copy of {value.describe()}")
+    if isinstance(x, ObjectValue) and t.overrides(x.cls, "__copy__"):
+        return x.special(t, "__copy__", [])
+    return _copied(t, x, lambda item: item, lambda made: None, "copy")
 
 
 @positional(copy.deepcopy)
-def _deepcopy(t: Tracer, value: Value, memo: Value | None = None) -> Value:
-    """Of constants and containers of them."""
-    if isinstance(value, (Constant, ClassValue, FunctionValue)):
+def _deepcopy(t: Tracer, x: Value, memo: Value = NONE, _nil: Value = NONE) -> Value:
+    """A copy of all that is in it, where each object is copied once."""
+    done: dict[int, Value] = {}
+
+    def copied(value: Value) -> Value:
+        if id(value) not in done:
+            done[id(value)] = fresh(value)
+        return done[id(value)]
+
+    def fresh(value: Value) -> Value:
+        if isinstance(value, TensorValue):
+            return _copied_tensor(t, value)
+        if isinstance(value, ObjectValue) and t.overrides(value.cls, "__deepcopy__"):
+            return value.special(t, "__deepcopy__", [t.new_dict({})])
+        if isinstance(value, TupleValue):
+            items = [copied(item) for item in t.items(value)]
+            same = all(new is old for new, old in zip(items, t.items(value), strict=True))
+            return value if same else TupleValue(items, value.cls)
+
+        def keep(made: Value) -> None:
+            done[id(value)] = made
+
+        return _copied(t, value, copied, keep, "deepcopy")
+
+    return copied(x)
+
+
+def _copied(t: Tracer, value: Value, item: Copies, keep: Callable[[Value], None], how: str) -> Value:
+    """A copy of a value, made of what `item` makes of its parts. `keep` is told of it while it is still empty."""
+    if isinstance(value, (Constant, ClassValue, FunctionValue, TupleValue, BuiltinValue, HostValue, PartialValue)):
         return value
-    if isinstance(value, (TupleValue, ListValue)):
-        return type(value)([_deepcopy(t, item) for item in t.items(value)], value.cls)
-    if isinstance(value, DictValue) and value.cls in (dict, collections.OrderedDict):
-        made = DictValue(value.cls)
-        for key, item in value.pairs(t):
-            made.put(key, _deepcopy(t, item))
+    own_state = ("__reduce__", "__reduce_ex__", *(() if isinstance(value, ModuleValue) else ("__getstate__",)))
+    if not isinstance(value, ObjectValue) or t.overrides(value.cls, *own_state):
+        unsupported(reasons.UNTRACEABLE_CALL, f"{how} of {value.describe()}")
+    if isinstance(value, WeakReference):
+        return value
+    made = t.new_instance([ClassValue(value.cls)], {})
+    keep(made)
+    if isinstance(value, DictValue) and isinstance(made, DictValue):
+        made.factory = value.factory
+        for key, held in value.pairs(t):
+            made.put(item(key), item(held))
+    elif isinstance(value, ListValue) and isinstance(made, ListValue):
+        made.maxlen = value.maxlen
+        made.items = [item(held) for held in t.items(value)]
+    elif isinstance(value, SetValue):
+        made.method(t, "update", [t.new_list([item(held) for held in value.ordered()])], {})
+    assert isinstance(made, ObjectValue)
+    attributes = {name: value.own(t, name) for name in value.own_names()}
+    for base in value.cls.__mro__:
+        slots = [name for name, found in vars(base).items() if isinstance(found, types.MemberDescriptorType)]
+        attributes |= {name: t.attr_or_none(value, name) for name in slots if base.__flags__ & _HEAP_TYPE}
+    for name, held in attributes.items():
+        if held is not None:
+            t.effects.set_attr(made, name, item(held))
+    return made
+
+
+def _copied_tensor(t: Tracer, value: TensorValue) -> Value:
+    if value.fake.requires_grad and not value.fake.is_leaf:
+        t.raise_(
+            RuntimeError,
+            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment.  "
+            "If you were attempting to deepcopy a module, this may be because of a torch.nn.utils.weight_norm usage, "
+            "see https://github.com/pytorch/pytorch/pull/103001",
+        )
+    is_parameter = value.python_type() is torch.nn.Parameter
+    if value.overlay or (value.fake.requires_grad and not is_parameter):
+        unsupported(reasons.UNTRACEABLE_CALL, "deepcopy of a tensor with a gradient")
+    made = graph_call(t, "call_method", "clone", [graph_call(t, "call_method", "detach", [value], {})], {})
+    if not is_parameter:
         return made
-    unsupported(reasons.UNTRACEABLE_CALL, f"deepcopy of {value.describe()}")
+    return t.call(t.from_python(torch.nn.Parameter), [made, Constant(value.fake.requires_grad)], {})
+
+
+_HEAP_TYPE = 1 << 9
+"""The flag of a class that is made at run time (Py_TPFLAGS_HEAPTYPE)."""
 
 
 @positional(types.MappingProxyType)
@@ -232,7 +300,7 @@ def _weak_reference(t: Tracer, target: Value, callback: Value = NONE) -> Value:
     """A weak reference, without a callback."""
     if not t.is_none(callback):
         unsupported(reasons.UNTRACEABLE_CALL, "weakref.ref with a callback")
-    if isinstance(target, (Constant, TupleValue)) or isinstance(target, ListValue) and target.cls is list:
+    if not target.python_type().__weakrefoffset__ and not isinstance(target, BoundMethod):
         t.raise_(TypeError, f"cannot create weak reference to '{target.python_type().__name__}' object")
     return WeakReference(target)
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import itertools
+import operator
+import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from explorer.capture.rules import positional
+from explorer.capture.library import in_python
+from explorer.capture.rules import CALLS, positional
 from explorer.capture.values.base import Value
 from explorer.capture.values.constant import Constant
 from explorer.capture.values.iterators import (
@@ -20,6 +24,7 @@ from explorer.capture.values.iterators import (
     MapIterator,
     RepeatIterator,
     ReversedIterator,
+    TakenIterator,
     ZipIterator,
 )
 from explorer.capture.values.mappings import DictValue, DictView
@@ -113,26 +118,9 @@ def _count(t: Tracer, start: Value = Constant(0), step: Value = Constant(1)) -> 
 
 
 @positional(itertools.repeat)
-def _repeat(t: Tracer, item: Value, times: Value | None = None) -> Value:
+def _repeat(t: Tracer, object: Value, times: Value | None = None) -> Value:
     """The item again and again."""
-    return RepeatIterator(item, t.index(times) if times is not None else None)
-
-
-@positional(itertools.islice)
-def _islice(t: Tracer, items: Value, *bounds: Value) -> Value:
-    """Some of the items, by position."""
-    part = slice(*(t.index_or_none(b) for b in bounds))
-    iterator = t.iterate(items)
-    found: list[Value] = []
-    position = 0
-    while part.stop is None or position < part.stop:
-        item = iterator.next(t)
-        if item is None:
-            break
-        if position >= (part.start or 0) and (position - (part.start or 0)) % (part.step or 1) == 0:
-            found.append(item)
-        position += 1
-    return t.sequence_iterator(TupleValue(found))
+    return RepeatIterator(object, t.index(times) if times is not None else None)
 
 
 def _combined(function: Callable[..., Any]) -> Callable[..., Value]:
@@ -148,68 +136,41 @@ def _combined(function: Callable[..., Any]) -> Callable[..., Value]:
                 rest.append(t.index_or_none(argument))
             else:
                 many.append(t.items(argument))
-        options = {name: t.constant_of(value) for name, value in kwargs.items() if name != "fillvalue"}
+        options = {name: t.constant_of(value) for name, value in kwargs.items()}
         chosen = function(*(range(len(items)) for items in many), *rest, **options)
-        if function is itertools.pairwise:
-            many = many * 2
         made: list[Value] = []
         for indices in chosen:
             pools = many * len(indices) if len(many) == 1 else many
             if function is itertools.product and "repeat" in options:
                 pools = many * options["repeat"]
-            made.append(TupleValue([
-                pool[i] if i is not None else kwargs.get("fillvalue", NONE)
-                for pool, i in zip(pools, indices, strict=False)
-            ]))  # fmt: skip
-        return t.sequence_iterator(TupleValue(made))
+            made.append(TupleValue([pool[i] for pool, i in zip(pools, indices, strict=False)]))
+        found = TakenIterator(list(made), function)  # type: ignore[arg-type]
+        pools_given: list[Value] = [TupleValue(items) for items in many]
+        found.made_by = (function, [*pools_given, *map(Constant, rest)], kwargs)
+        return found
 
     combine.__name__ = function.__name__
     return combine
 
 
 for _function in (itertools.product, itertools.combinations, itertools.permutations,
-                  itertools.combinations_with_replacement, itertools.pairwise, itertools.zip_longest):  # fmt: skip
+                  itertools.combinations_with_replacement):  # fmt: skip
     positional(_function)(_combined(_function))
 
 
-@positional(itertools.starmap)
-def _starmap(t: Tracer, function: Value, items: Value) -> Value:
-    """The function of each tuple of arguments."""
-    return t.sequence_iterator(TupleValue([t.call(function, t.items(args), {}) for args in t.items(items)]))
+def _inlined(function: Any, body: types.FunctionType) -> None:
+    def rule(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        """What the function's body in Python does."""
+        made = t.inline(t.function_of(body), args, kwargs)
+        if isinstance(made, GeneratorValue):
+            made.made_by = (t.from_python(function), list(args), dict(kwargs))
+            made.kind = function if isinstance(function, type) else made.kind
+        return made
+
+    CALLS.rule(function)(rule)
 
 
-@positional(itertools.accumulate)
-def _accumulate(t: Tracer, items: Value, function: Value | None = None, *, initial: Value | None = None) -> Value:
-    """Running totals."""
-    made: list[Value] = [] if initial is None or t.is_none(initial) else [initial]
-    for item in t.items(items):
-        if not made:
-            made.append(item)
-        elif function is None or t.is_none(function):
-            made.append(t.binary("+", made[-1], item))
-        else:
-            made.append(t.call(function, [made[-1], item], {}))
-    return t.sequence_iterator(TupleValue(made))
-
-
-@positional(itertools.takewhile)
-def _takewhile(t: Tracer, function: Value, items: Value) -> Value:
-    """Items as long as the function is true."""
-    made: list[Value] = []
-    iterator = t.iterate(items)
-    while (item := iterator.next(t)) is not None and t.truth(t.call(function, [item], {})):
-        made.append(item)
-    return t.sequence_iterator(TupleValue(made))
-
-
-@positional(itertools.groupby)
-def _groupby(t: Tracer, items: Value, key: Value | None = None) -> Value:
-    """Runs of items with equal keys."""
-    groups: list[tuple[Value, list[Value]]] = []
-    for item in t.items(items):
-        k = item if key is None or t.is_none(key) else t.call(key, [item], {})
-        if groups and t.same_or_equal(groups[-1][0], k):
-            groups[-1][1].append(item)
-        else:
-            groups.append((k, [item]))
-    return t.sequence_iterator(TupleValue([TupleValue([k, t.sequence_iterator(TupleValue(g))]) for k, g in groups]))
+for _module in (itertools, operator, functools):
+    for _name, _body in vars(in_python).items():
+        if isinstance(_body, types.FunctionType) and _name in vars(_module):
+            _inlined(vars(_module)[_name], _body)

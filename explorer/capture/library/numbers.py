@@ -96,6 +96,8 @@ def text_of(t: Tracer, value: Value, how: str, spec: str = "") -> Value:
             return text if how != "ascii" else Constant(ascii(t.constant_of(text))[1:-1])
         if isinstance(value, (SequenceValue, DictValue)) and not spec and found in _OF_CONTAINERS:
             return Constant(_OF_CONTAINERS[found](t, value))
+    if isinstance(value, ObjectValue) and value.cls.__module__ in ("typing", "types") and value.given is not MISSING:
+        return Constant(t.python(format if how == "format" else str, value.given))
     if how == "format":
         return Constant(t.python(format, t.constant_of(value), spec))
     function = {"str": str, "repr": repr, "ascii": ascii}[how]

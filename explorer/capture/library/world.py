@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import builtins
 import contextvars
+import sys
 from typing import TYPE_CHECKING
 
 from explorer.capture import reasons
 from explorer.capture.guards import UNSET
 from explorer.capture.onward import as_it_was, traceback_of
-from explorer.capture.rules import positional
+from explorer.capture.rules import existing, positional
 from explorer.capture.values.base import Value, unsupported
 from explorer.capture.values.constant import Constant
 
@@ -37,6 +38,20 @@ def _context_get(t: Tracer, variable: Value, *default: Value) -> Value:
     if not default:
         t.raise_value(LookupError, [variable])
     return default[0]
+
+
+@positional(sys.exc_info)
+def _exc_info(t: Tracer) -> Value:
+    """The exception being handled, without its traceback, which only a real frame has."""
+    error = t.handled()
+    kind = NONE if error is None else t.from_python(error.python_type())
+    return t.new_tuple([kind, error or NONE, NONE])
+
+
+@positional(*existing(sys, "exception"))
+def _exception(t: Tracer) -> Value:
+    """The exception being handled."""
+    return t.handled() or NONE
 
 
 @positional(builtins.globals)

@@ -11,6 +11,7 @@ from explorer.capture.values.base import Raised, Value, unsupported
 from explorer.capture.values.classes import ClassValue, SuperValue
 from explorer.capture.values.constant import Constant
 from explorer.capture.values.iterators import GeneratorValue, IteratorValue
+from explorer.capture.values.objects import MISSING
 from explorer.capture.values.sequences import ListValue, TupleValue
 from explorer.ir.bytecode import Instruction
 
@@ -58,12 +59,24 @@ def _super_of_frame(t: Tracer, f: Frame) -> Value:
 @OPCODES.rule("CALL_FUNCTION_EX")
 def call_function_ex(t: Tracer, f: Frame, i: Instruction) -> None:
     """f(*args, **kwargs)."""
-    kwargs = {t.constant_of(k): v for k, v in t.mapping_pairs(f.pop())} if i.arg else {}
+    named = f.pop() if i.arg else None
+    if named is not None and t.look_up(named.python_type(), "keys") is MISSING:
+        _not_unpacked(t, f.stack[-2], "** must be a mapping", named)
+    kwargs = {t.constant_of(k): v for k, v in t.mapping_pairs(named)} if named is not None else {}
     if not all(isinstance(name, str) for name in kwargs):
         t.raise_(TypeError, "keywords must be strings")
-    args = t.items(f.pop())
+    given = f.pop()
+    if all(t.look_up(given.python_type(), name) in (MISSING, None) for name in ("__iter__", "__getitem__")):
+        _not_unpacked(t, f.stack[-1], "* must be an iterable", given)
+    args = t.items(given)
     function, bound = callee(f)
     f.push(t.call(function, [*bound, *args], kwargs))
+
+
+def _not_unpacked(t: Tracer, function: Value, wanted: str, given: Value) -> None:
+    names = [t.constant_of(t.get_attr(function, name)) for name in ("__module__", "__qualname__")]
+    what = ".".join(name for name in names if name not in (None, "builtins"))
+    t.raise_(TypeError, f"{what}() argument after {wanted}, not {given.python_type().__name__}")
 
 
 @OPCODES.rule("RETURN_VALUE")

@@ -50,7 +50,7 @@ def raise_varargs(t: Tracer, f: Frame, i: Instruction) -> None:
     """raise, raise error, raise error from cause."""
     cause = f.pop() if i.arg == 2 else None
     if i.arg == 0:
-        handled = next((g.handled[-1].error for g in reversed(t.frames) if g.handled), None)
+        handled = t.handled()
         if handled is None:
             t.raise_(RuntimeError, "No active exception to reraise")
         raise Raised(handled)

@@ -372,14 +372,46 @@ class WeakReference(ObjectValue):
         r.call(weakref.ref, [self.target])
 
 
+class RuntimeNumber(Value):
+    """A number that only the running program has: an object's id, a thread's. It is equal to itself."""
+
+    def __init__(self, function: Callable[..., int], args: list[Value]) -> None:
+        self.function = function
+        self.args = args
+
+    def python_type(self) -> type:
+        return int
+
+    def key(self) -> Any:
+        return (self.function, *map(IdentityKey, self.args))
+
+    def rebuild(self, r: Rebuilder) -> None:
+        r.call(self.function, self.args)
+
+
 class HostValue(Value):
     """A callable that the evaluator itself provides."""
 
-    def __init__(self, function: Callable[[list[Value], dict[str, Value]], Value]) -> None:
+    def __init__(
+        self,
+        function: Callable[[list[Value], dict[str, Value]], Value],
+        made_by: tuple[type, list[Value], dict[str, Value]] | None = None,
+    ) -> None:
         self.function = function
+        self.made_by = made_by
+        """The call that makes the like of it in Python."""
 
     def python_type(self) -> type:
-        return types.BuiltinFunctionType
+        return self.made_by[0] if self.made_by is not None else types.BuiltinFunctionType
+
+    def key(self) -> Any:
+        return IdentityKey(self)
+
+    def rebuild(self, r: Rebuilder) -> None:
+        if self.made_by is None:
+            super().rebuild(r)
+        else:
+            r.call(*self.made_by)
 
     def call(self, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
         return self.function(args, kwargs)

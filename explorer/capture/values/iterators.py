@@ -118,6 +118,8 @@ class TakenIterator(IteratorValue):
     """
 
     def __init__(self, items: list[Any], kind: type, base: Value | None = None, source: Source | None = None) -> None:
+        self.made_by: tuple[Any, list[Value], dict[str, Value]] | None = None
+        """The call that makes it in Python, where that is not iter(base)."""
         self.items = items
         self.kind = kind
         self.base = base
@@ -141,12 +143,12 @@ class TakenIterator(IteratorValue):
         return item
 
     def rebuild(self, r: Rebuilder) -> None:
-        if self.base is None:
+        if self.made_by is not None:
+            r.call(*self.made_by)
+        elif self.base is None:
             unsupported(reasons.NOT_REBUILT, f"a {self.kind.__name__}")
-        r.value(self.base)
-        if "reverse" in self.kind.__name__:
-            unsupported(reasons.NOT_REBUILT, f"a {self.kind.__name__}")
-        r.emit("GET_ITER")
+        else:
+            r.call(reversed if "reverse" in self.kind.__name__ else iter, [self.base])
         if self.index or self.done:
             name = r.store_new(self)
             r.after_effects(lambda: self.move(r, lambda: r.emit("LOAD_FAST", name)))

@@ -225,6 +225,8 @@ class ObjectValue(Value):
                 [t.bind(t.from_python(descriptor.func), self), *map(t.from_python, descriptor.args)],
                 {k: t.from_python(v) for k, v in descriptor.keywords.items()},
             )
+        if isinstance(descriptor, functools._lru_cache_wrapper):
+            return t.bind(t.from_python(descriptor), self)
         getter = t.look_up(type(descriptor), "__get__")
         if isinstance(getter, types.FunctionType):
             bound = t.wrap(t.known_source(descriptor), descriptor)
@@ -307,6 +309,8 @@ class ObjectValue(Value):
                 return Constant(None)
             case "__eq__":
                 return Constant(True) if args[0] is self else Constant(NotImplemented)
+            case "__lt__" | "__le__" | "__gt__" | "__ge__":
+                return Constant(NotImplemented)
             case "__ne__":
                 equal = self.special(t, "__eq__", args)
                 if isinstance(equal, Constant) and equal.value is NotImplemented:

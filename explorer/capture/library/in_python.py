@@ -1,0 +1,195 @@
+"""What the standard library has in C, in Python: traced code calls these in its place, so that they are inlined.
+
+They are bodies for the evaluator, which reads no other code of this package.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+_ABSENT: Any = object()
+
+
+def accumulate(
+    iterable: Iterable[Any], func: Callable[[Any, Any], Any] | None = None, *, initial: Any = None
+) -> Iterator[Any]:
+    func = operator.add if func is None else func
+    items = iter(iterable)
+    total = next(items, _ABSENT) if initial is None else initial
+    if total is _ABSENT:
+        return
+    yield total
+    for item in items:
+        total = func(total, item)
+        yield total
+
+
+def compress(data: Iterable[Any], selectors: Iterable[Any]) -> Iterator[Any]:
+    for item, chosen in zip(data, selectors):  # noqa: B905
+        if chosen:
+            yield item
+
+
+def cycle(iterable: Iterable[Any]) -> Iterator[Any]:
+    seen = []
+    for item in iterable:
+        yield item
+        seen.append(item)
+    while seen:
+        yield from seen
+
+
+def dropwhile(predicate: Callable[[Any], Any], iterable: Iterable[Any]) -> Iterator[Any]:
+    items = iter(iterable)
+    for item in items:
+        if not predicate(item):
+            yield item
+            break
+    yield from items
+
+
+def takewhile(predicate: Callable[[Any], Any], iterable: Iterable[Any]) -> Iterator[Any]:
+    for item in iterable:
+        if not predicate(item):
+            return
+        yield item
+
+
+def filterfalse(function: Callable[[Any], Any] | None, iterable: Iterable[Any]) -> Iterator[Any]:
+    for item in iterable:
+        if not (item if function is None else function(item)):
+            yield item
+
+
+def starmap(function: Callable[..., Any], iterable: Iterable[Any]) -> Iterator[Any]:
+    for args in iterable:
+        yield function(*args)
+
+
+def pairwise(iterable: Iterable[Any]) -> Iterator[Any]:
+    before = _ABSENT
+    for item in iterable:
+        if before is not _ABSENT:
+            yield before, item
+        before = item
+
+
+def islice(iterable: Iterable[Any], *bounds: Any) -> Iterator[Any]:
+    part = slice(*bounds)
+    start, stop, step = part.start or 0, part.stop, part.step or 1
+    items = iter(iterable)
+    position = 0
+    while stop is None or position < stop:
+        item = next(items, _ABSENT)
+        if item is _ABSENT:
+            return
+        if position >= start and (position - start) % step == 0:
+            yield item
+        position += 1
+
+
+def zip_longest(*iterables: Iterable[Any], fillvalue: Any = None) -> Iterator[Any]:
+    rest = [iter(each) for each in iterables]
+    alive = [True] * len(rest)
+    while rest:
+        row = []
+        for place, items in enumerate(rest):
+            item = next(items, _ABSENT) if alive[place] else _ABSENT
+            if item is _ABSENT:
+                alive[place] = False
+                item = fillvalue
+            row.append(item)
+        if not any(alive):
+            return
+        yield tuple(row)
+
+
+def tee(iterable: Iterable[Any], n: int = 2) -> tuple[Iterator[Any], ...]:
+    items = iter(iterable)
+    waiting: list[deque[Any]] = [deque() for _ in range(n)]
+
+    def one(own: deque[Any]) -> Iterator[Any]:
+        while True:
+            if not own:
+                item = next(items, _ABSENT)
+                if item is _ABSENT:
+                    return
+                for each in waiting:
+                    each.append(item)
+            yield own.popleft()
+
+    return tuple([one(own) for own in waiting])
+
+
+def groupby(iterable: Iterable[Any], key: Callable[[Any], Any] | None = None) -> Iterator[Any]:
+    items = iter(iterable)
+    of = (lambda item: item) if key is None else key
+    head = next(items, _ABSENT)
+    label = of(head) if head is not _ABSENT else None
+
+    def run(own: Any) -> Iterator[Any]:
+        nonlocal head, label
+        while head is not _ABSENT and label == own:
+            item, head = head, _ABSENT
+            yield item
+            head = next(items, _ABSENT)
+            label = of(head) if head is not _ABSENT else None
+
+    while head is not _ABSENT:
+        own = label
+        group = run(own)
+        yield own, group
+        for _ in group:
+            pass
+
+
+def cmp_to_key(mycmp: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
+    return lambda obj: Ordered(mycmp, obj)
+
+
+class Ordered:
+    """What functools.cmp_to_key makes of an object."""
+
+    def __init__(self, mycmp: Callable[[Any, Any], Any], obj: Any) -> None:
+        self.mycmp = mycmp
+        self.obj = obj
+
+    def __lt__(self, other: Ordered) -> bool:
+        return bool(self.mycmp(self.obj, other.obj) < 0)
+
+
+def countOf(a: Iterable[Any], b: Any) -> int:  # noqa: N802
+    return sum(1 for item in a if item is b or item == b)
+
+
+def indexOf(a: Iterable[Any], b: Any) -> int:  # noqa: N802
+    for place, item in enumerate(a):
+        if item is b or item == b:
+            return place
+    raise ValueError("sequence.index(x): x not in sequence")
+
+
+def concat(a: Any, b: Any) -> Any:
+    return a + b
+
+
+def iconcat(a: Any, b: Any) -> Any:
+    a += b
+    return a
+
+
+def delitem(a: Any, b: Any) -> None:
+    del a[b]
+
+
+def call(obj: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    return obj(*args, **kwargs)
+
+
+def length_hint(obj: Any, default: int = 0) -> int:
+    if hasattr(obj, "__len__"):
+        return len(obj)
+    return int(obj.__length_hint__()) if hasattr(obj, "__length_hint__") else default

@@ -1,0 +1,154 @@
+"""Python's data model in captured programs: results, kinds, messages and what is left behind are eager's."""
+
+from __future__ import annotations
+
+import enum
+import types
+from collections import deque
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import explorer
+from python_programs import PROGRAMS
+
+
+def shown(value: Any) -> Any:
+    """A value as data that can be compared. Iterators are used up."""
+    match value:
+        case torch.Tensor():
+            return (type(value).__name__, value.dtype, value.requires_grad, value.tolist(), shown(vars(value)))
+        case nn.Module():
+            return (type(value).__name__, shown(value.state_dict()), list(vars(value)))
+        case None | bool() | int() | float() | str() | torch.Size() | enum.Enum():
+            return value
+        case Mapping():
+            return (type(value).__name__, [(shown(k), shown(v)) for k, v in value.items()])
+        case set() | frozenset():
+            return (type(value).__name__, sorted(map(repr, value)))
+        case list() | tuple() | deque():
+            return (type(value).__name__, [shown(tuple.__getitem__(value, i) if isinstance(value, tuple) else value[i])
+                                           for i in range(len(value))], getattr(value, "maxlen", None))  # fmt: skip
+        case type() | types.FunctionType():
+            return value.__qualname__
+    if hasattr(value, "__next__"):
+        return (type(value).__name__, [shown(item) for _, item in zip(range(9), value)])  # noqa: B905
+    names = [*getattr(value, "__dict__", ()), *getattr(value, "__slots__", ())]
+    return (type(value).__name__, [(name, shown(getattr(value, name, None))) for name in names if name != "__dict__"])
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_like_eager(name: str) -> None:
+    """In one graph, and the same again for other numbers."""
+    compiled = explorer.compile(PROGRAMS[name], backend=lambda graph, inputs: graph, fullgraph=True)
+    for start in (1.0, 2.0, 2.0):
+        x = torch.arange(start, start + 4)
+        assert shown(compiled(x)) == shown(PROGRAMS[name](x))
+
+
+def iterators() -> dict[str, Any]:
+    return {
+        "list": iter([1, 2, 3]), "tuple": iter((1, 2, 3)), "range": iter(range(4)), "str": iter("abc"),
+        "keys": iter({1: 2, 3: 4}), "items": iter({1: 2, 3: 4}.items()), "set": iter({1, 3}),
+        "zip": zip([1, 2], [3, 4], strict=True), "enumerate": enumerate([3, 4], 5),
+        "map": map(len, iter(["a", "bb"])), "filter": filter(None, [0, 1, 2]),
+        "nested": zip(iter("ab"), enumerate("cd"), strict=False),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", iterators())
+@pytest.mark.parametrize("taken", [1, 9])
+def test_iterator_from_outside(kind: str, taken: int) -> None:
+    """It is left where eager leaves it."""
+
+    def take(items, x):
+        found = []
+        for item in items:
+            found.append(item)
+            if len(found) == taken:
+                break
+        return x + len(found), found
+
+    given, expected = iterators()[kind], iterators()[kind]
+    compiled = explorer.compile(take, backend=lambda graph, inputs: graph, fullgraph=True)
+    assert shown(compiled(given, torch.ones(2))) == shown(take(expected, torch.ones(2)))
+    assert list(given) == list(expected)
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", None])
+def test_gradients_of_parameters_made_inside(backend: str | None) -> None:
+    def f(x):
+        made = nn.Linear(4, 3)
+        with torch.no_grad():
+            for parameter in made.parameters():
+                parameter.fill_(0.5)
+        return made(x).square().sum(), made
+
+    compiled = explorer.compile(f, fullgraph=True, **({"backend": backend} if backend else {}))
+    for _ in range(2):
+        x = torch.arange(4.0)
+        found, expected = compiled(x), f(x)
+        found[0].backward(), expected[0].backward()
+        assert torch.equal(found[0], expected[0])
+        for mine, eager in zip(found[1].parameters(), expected[1].parameters(), strict=True):
+            assert type(mine) is nn.Parameter and mine.is_leaf and torch.equal(mine.grad, eager.grad)
+
+
+@pytest.mark.parametrize("make", [torch.LongTensor, torch.IntTensor, torch.tensor, torch.stack])
+def test_values_of_tensors_are_not_constants(make: Any) -> None:
+    compiled = explorer.compile(lambda values: make(values) + 1)
+    for first in (3, 5):
+        values = [torch.tensor(first), torch.tensor(first + 1)]
+        assert torch.equal(compiled(values), make(values) + 1)
+
+
+class Held:
+    pass
+
+
+def test_attributes_set_and_deleted() -> None:
+    def f(o, x):
+        o.c = x
+        del o.c
+        return x + 1
+
+    compiled = explorer.compile(f, fullgraph=True)
+    for held in (Held(), Held()):
+        assert torch.equal(compiled(held, torch.ones(2)), torch.full((2,), 2.0))
+        assert vars(held) == {}
+
+
+def test_own_setattr_that_calls_super() -> None:
+    class Counting(nn.Module):
+        def __setattr__(self, name, value):
+            super().__setattr__(name, value * 2 if name == "count" else value)
+
+        def forward(self, x):
+            self.count = self.count + 1
+            return x + self.count
+
+    plain, compiled = Counting(), Counting()
+    plain.count = compiled.count = 1
+    call = explorer.compile(compiled)
+    for _ in range(2):
+        assert torch.equal(call(torch.ones(2)), plain(torch.ones(2)))
+    assert compiled.count == plain.count
+
+
+def test_the_programs_error_under_fullgraph() -> None:
+    """With eager's type, message and line."""
+
+    class Refused(Exception):
+        pass
+
+    def f(x):
+        y = x + 1
+        raise Refused("no", y.shape[0]) from KeyError("cause")
+
+    with pytest.raises(Refused) as caught:
+        explorer.compile(f, fullgraph=True)(torch.ones(2))
+    assert caught.value.args == ("no", 2) and repr(caught.value.__cause__) == "KeyError('cause')"
+    assert any(entry.lineno + 1 == f.__code__.co_firstlineno + 2 for entry in caught.traceback)
