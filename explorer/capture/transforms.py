@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch._functorch import eager_transforms, predispatch
+from torch._functorch import eager_transforms, predispatch, vmap
 
 from explorer.capture.rules import CALLS, Rule, each, existing, positional
 from explorer.capture.values.base import Value
@@ -25,23 +25,25 @@ forward_ad: Any = torch.autograd.forward_ad  # it carries no types
 
 # -------------------------------------------------------------------------------------------------------------- levels
 
-_OPENING = (
-    functorch._grad_increment_nesting, predispatch._vmap_increment_nesting, predispatch._jvp_increment_nesting,
-    functorch._func_increment_nesting, predispatch._enter_dual_level,
-)  # fmt: skip
-_CLOSING = (
-    functorch._grad_decrement_nesting, predispatch._vmap_decrement_nesting, predispatch._jvp_decrement_nesting,
-    functorch._func_decrement_nesting, predispatch._exit_dual_level,
-)  # fmt: skip
-_OPERATIONS = (
-    functorch._wrap_for_grad, predispatch._unwrap_for_grad, predispatch._add_batch_dim, predispatch._remove_batch_dim,
-    predispatch._make_dual, predispatch._unpack_dual, functorch._unwrap_batched, functorch.unwrap_if_dead,
-    functorch.get_unwrapped, functorch.is_batchedtensor, functorch.is_gradtrackingtensor,
-    functorch.is_functorch_wrapped_tensor, functorch.is_functionaltensor, functorch.maybe_get_level,
-    functorch.maybe_get_bdim, functorch._wrap_functional_tensor, functorch._unwrap_functional_tensor,
-    functorch._assert_wrapped_functional, functorch._propagate_functional_input_mutation,
-    functorch.reshape_dim_into, functorch.reshape_dim_outof, eager_transforms._autograd_grad,
-)  # fmt: skip
+_SPACES = (functorch, predispatch, torch._C, eager_transforms, vmap)  # which of them holds a function varies with torch
+
+
+def _functions(names: str) -> tuple[Any, ...]:
+    return tuple(dict.fromkeys(function for space in _SPACES for function in existing(space, *names.split())))
+
+
+_OPENING = _functions(
+    "_grad_increment_nesting _vmap_increment_nesting _jvp_increment_nesting _func_increment_nesting _enter_dual_level"
+)
+_CLOSING = _functions(
+    "_grad_decrement_nesting _vmap_decrement_nesting _jvp_decrement_nesting _func_decrement_nesting _exit_dual_level"
+)
+_OPERATIONS = _functions(
+    "_wrap_for_grad _unwrap_for_grad _add_batch_dim _remove_batch_dim _make_dual _unpack_dual _unwrap_batched "
+    "unwrap_if_dead get_unwrapped is_batchedtensor is_gradtrackingtensor is_functorch_wrapped_tensor "
+    "is_functionaltensor maybe_get_level maybe_get_bdim _wrap_functional_tensor _unwrap_functional_tensor "
+    "_assert_wrapped_functional _propagate_functional_input_mutation reshape_dim_into reshape_dim_outof _autograd_grad"
+)
 
 
 @each(*_OPENING, *_CLOSING)
@@ -83,12 +85,14 @@ def _are_active(t: Tracer) -> Value:
     return Constant(functorch.maybe_current_level() is not None)
 
 
-@positional(predispatch.lazy_load_decompositions, forward_ad._maybe_load_decompositions)
-def _load(t: Tracer) -> Value:
-    """Loaded now, once for the process."""
-    predispatch.lazy_load_decompositions()
-    forward_ad._maybe_load_decompositions()
-    return Constant(None)
+@each(*_functions("lazy_load_decompositions"), forward_ad._maybe_load_decompositions)
+def _loading(function: Any) -> Rule:
+    def load(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        """Loaded now, once for the process."""
+        function()
+        return Constant(None)
+
+    return load
 
 
 # ------------------------------------------------------------------------------------------------------------ settings
