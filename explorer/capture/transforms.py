@@ -25,7 +25,7 @@ forward_ad: Any = torch.autograd.forward_ad  # it carries no types
 
 # -------------------------------------------------------------------------------------------------------------- levels
 
-_SPACES = (functorch, predispatch, torch._C, eager_transforms, vmap)  # which of them holds a function varies with torch
+_SPACES = (functorch, predispatch, torch._C, eager_transforms)  # which of them holds a function varies with torch
 
 
 def _functions(names: str) -> tuple[Any, ...]:
@@ -85,7 +85,7 @@ def _are_active(t: Tracer) -> Value:
     return Constant(functorch.maybe_current_level() is not None)
 
 
-@each(*_functions("lazy_load_decompositions"), forward_ad._maybe_load_decompositions)
+@each(*existing(vmap, "lazy_load_decompositions"), forward_ad._maybe_load_decompositions)
 def _loading(function: Any) -> Rule:
     def load(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
         """Loaded now, once for the process."""
