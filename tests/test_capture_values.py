@@ -123,3 +123,31 @@ def test_an_assertion_that_is_handled_breaks() -> None:
     compiled = explorer.compile(handled)
     for x in (X, -X):
         check_same(outcome(compiled, (x,)), outcome(handled, (x,)))
+
+
+ITERATORS: dict[str, Callable[[Any], Any]] = {
+    "zip": lambda x: zip(x, x + 1, strict=True),
+    "enumerate": enumerate,
+    "map": lambda x: map(torch.sin, x),
+    "reversed": lambda x: reversed(list(x)),
+    "generator": lambda x: (row * 2 for row in x),
+}
+
+
+@pytest.mark.parametrize("name", ITERATORS)
+def test_what_cannot_be_traced_takes_nothing_from_an_iterator(name: str) -> None:
+    def function(x: Any) -> Any:
+        return [str(item) for item in ITERATORS[name](x)]
+
+    check_same(outcome(explorer.compile(function), (X,)), outcome(function, (X,)))
+
+
+def test_a_frame_that_raises_since_it_hears_that_it_is_compiled_does_not_hear_it() -> None:
+    def function(x: Any, mask: Any = None) -> Any:
+        if mask is None and not torch.compiler.is_compiling():
+            mask = torch.ones(3)
+        return x * 2 + mask.shape[0]
+
+    backend = Counting()
+    assert torch.equal(explorer.compile(function, backend=backend)(X), function(X))
+    assert backend.graphs == 1

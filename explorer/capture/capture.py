@@ -56,13 +56,17 @@ def capture(given: CaptureInput) -> Capture:
         return _eager(given, refused)
     known: BreakAt | None = None
     decoded: dict[int, Code] = {}
+    says_compiling = True
     while True:
         with preserved_state():
-            tracer = Tracer(given.code, given.frame, given.config, decoded, known.step if known else 0)
+            tracer = Tracer(given.code, given.frame, given.config, decoded, known.step if known else 0, says_compiling)
             frame = tracer.start()
             try:
                 tracer.run(frame)
             except BreakAt as found:
+                if found.why.code == reasons.RAISES and tracer.asked_compiling and says_compiling:
+                    says_compiling, known = False, None  # run for real, the program would not hear that it is compiled
+                    continue
                 if not found.clean and known is None:
                     note(Restarted, given.frame.id, given.code.instructions[frame.position - 1].id, found.why)
                     known = found

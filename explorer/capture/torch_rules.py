@@ -35,8 +35,9 @@ if TYPE_CHECKING:
 
 @CALLS.rule(torch.compiler.is_compiling, torch.compiler.is_dynamo_compiling, *existing(torch._utils, "is_compiling"))
 def _is_compiling(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
-    """True."""
-    return Constant(True)
+    """True, unless the frame raised after it was told so."""
+    t.asked_compiling = True
+    return Constant(t.says_compiling)
 
 
 @CALLS.rule(

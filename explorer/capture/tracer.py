@@ -80,13 +80,20 @@ class Tracer(Calls, DataModel):
     """
 
     def __init__(
-        self, code: Code, frame: GivenFrame, config: Config, decoded: dict[int, Code], stop_at: int = 0
+        self,
+        code: Code,
+        frame: GivenFrame,
+        config: Config,
+        decoded: dict[int, Code],
+        stop_at: int = 0,
+        says_compiling: bool = True,
     ) -> None:
         self.name = frame.id
         self.code = code
         self.given = frame
         self.config = config
         self.stop_at = stop_at
+        self.says_compiling, self.asked_compiling = says_compiling, False
         self.tape = Tape(
             frame.id.replace(".", "_"),
             self._dynamic_dims,

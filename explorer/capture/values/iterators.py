@@ -37,6 +37,14 @@ class IteratorValue(Value):
     def iterate(self, t: Tracer) -> Value:
         return self
 
+    def next(self, t: Tracer) -> Value | None:
+        t.effects.version += 1  # what was taken is gone: an instruction that cannot be traced must not have taken it
+        return self.step(t)
+
+    def step(self, t: Tracer) -> Value | None:
+        """The next item, None when it is exhausted."""
+        raise NotImplementedError(type(self).__name__)
+
     def get_attr(self, t: Tracer, name: str) -> Value:
         if name in ("__next__", "__iter__"):
             return t.builtin_method(self, name)
@@ -79,7 +87,7 @@ class SequenceIterator(IteratorValue):
     def _size(self) -> int:
         return len(self.base.items) if isinstance(self.base, SequenceValue) else len(self.base.constant())
 
-    def next(self, t: Tracer) -> Value | None:
+    def step(self, t: Tracer) -> Value | None:
         if self.done:
             return None
         if self.source is not None:
@@ -127,7 +135,7 @@ class TakenIterator(IteratorValue):
         self.index = 0
         self.done = False
 
-    def next(self, t: Tracer) -> Value | None:
+    def step(self, t: Tracer) -> Value | None:
         if self.done:
             return None
         if self.source is not None:
@@ -174,7 +182,7 @@ class ReversedIterator(IteratorValue):
     def python_type(self) -> type:
         return type(reversed([])) if self.base.cls is list else reversed
 
-    def next(self, t: Tracer) -> Value | None:
+    def step(self, t: Tracer) -> Value | None:
         if not 0 <= self.index < len(self.base.items):
             self.index = -1
             return None
@@ -198,7 +206,7 @@ class IndexingIterator(IteratorValue):
         self.base = base
         self.index = 0
 
-    def next(self, t: Tracer) -> Value | None:
+    def step(self, t: Tracer) -> Value | None:
         try:
             found = t.get_item(self.base, Constant(self.index))
         except Raised as raised:
@@ -219,7 +227,7 @@ class EnumerateIterator(IteratorValue):
         self.source = source
         self.taken = 0
 
-    def next(self, t: Tracer) -> Value | None:
+    def step(self, t: Tracer) -> Value | None:
         item = self.base.next(t)
         self.taken += 1
         if self.source is not None:
@@ -243,7 +251,7 @@ class ZipIterator(IteratorValue):
         self.bases, self.strict = bases, strict
         self.source = source
 
-    def next(self, t: Tracer) -> Value | None:
+    def step(self, t: Tracer) -> Value | None:
         items: list[Value] = []
         for position, base in enumerate(self.bases):
             item = base.next(t)
@@ -277,7 +285,7 @@ class MapIterator(IteratorValue):
         self.function, self.bases = function, bases
         self.source = source
 
-    def next(self, t: Tracer) -> Value | None:
+    def step(self, t: Tracer) -> Value | None:
         items: list[Value] = []
         for base in self.bases:
             item = base.next(t)
@@ -297,7 +305,7 @@ class FilterIterator(IteratorValue):
         self.function, self.base = function, base
         self.source = source
 
-    def next(self, t: Tracer) -> Value | None:
+    def step(self, t: Tracer) -> Value | None:
         while (item := self.base.next(t)) is not None:
             is_identity = isinstance(self.function, Constant) and self.function.value is None
             if t.truth(item if is_identity else t.call(self.function, [item], {})):
@@ -315,7 +323,7 @@ class ChainIterator(IteratorValue):
         self.parts = parts
         self.current: Value | None = None
 
-    def next(self, t: Tracer) -> Value | None:
+    def step(self, t: Tracer) -> Value | None:
         while True:
             if self.current is None:
                 part = self.parts.next(t)
@@ -341,7 +349,7 @@ class CountIterator(IteratorValue):
     def __init__(self, current: Value, step: Value) -> None:
         self.current, self.step = current, step
 
-    def next(self, t: Tracer) -> Value | None:
+    def step(self, t: Tracer) -> Value | None:
         found = self.current
         self.current = t.binary("+", self.current, self.step)
         return found
@@ -356,7 +364,7 @@ class RepeatIterator(IteratorValue):
     def __init__(self, item: Value, times: int | None) -> None:
         self.item, self.times = item, times
 
-    def next(self, t: Tracer) -> Value | None:
+    def step(self, t: Tracer) -> Value | None:
         if self.times is not None:
             if self.times <= 0:
                 return None
@@ -376,7 +384,7 @@ class CallableIterator(IteratorValue):
         self.function, self.sentinel = function, sentinel
         self.done = False
 
-    def next(self, t: Tracer) -> Value | None:
+    def step(self, t: Tracer) -> Value | None:
         if self.done:
             return None
         try:
@@ -404,7 +412,7 @@ class GivenIterator(IteratorValue):
         self.why = why
         self.kind = type(given)
 
-    def next(self, t: Tracer) -> Value | None:
+    def step(self, t: Tracer) -> Value | None:
         unsupported(self.why, f"an iterator from outside, a {self.kind.__name__}")
 
 
@@ -434,10 +442,11 @@ class GeneratorValue(IteratorValue):
         at = self.frame.position - 1
         return self.started and not (self.done or self.running) and self.frame.handlers[at] is not None
 
-    def next(self, t: Tracer) -> Value | None:
+    def step(self, t: Tracer) -> Value | None:
         return self.send(t, Constant(None))
 
     def send(self, t: Tracer, value: Value) -> Value | None:
+        t.effects.version += 1
         if not self.started and not t.is_none(value):
             t.raise_(TypeError, "can't send non-None value to a just-started generator")
         if self.done:
