@@ -20,6 +20,7 @@ from explorer.ir.capture import (
     Guard,
     Item,
     Known,
+    Listed,
     Local,
     Returned,
     Size,
@@ -78,6 +79,8 @@ class Tree:
                 return build.type_of(self.manager(base), name, example)
             case Returned(base, method):
                 return build.computed(self.manager(base), _caller(method), name, example)
+            case Listed(base, part):
+                return build.computed(self.manager(base), _lister(part), name, example)
             case AsTensor(base):
                 return build.computed(self.manager(base), as_tensor, name, example)
             case Size() | Stride():
@@ -100,8 +103,6 @@ class Tree:
 
     def _item(self, base: Source, key: Any, name: str, example: Any) -> Any:
         owner = self.value(base)
-        if isinstance(key, torch.Tensor):  # C++ would ask whether two keys are equal
-            return self.guards.computed(self.manager(base), lambda value: dict.get(value, key), name, example)
         if isinstance(owner, dict) or _is_members(base, owner):
             return self.guards.dict_item(self.manager(base), key, name, example)
         if type(owner) is list:
@@ -227,6 +228,11 @@ def _is_members(source: Source, value: Any) -> bool:
 
 def _caller(method: str) -> Callable[[Any], Any]:
     return lambda value: getattr(value, method)()
+
+
+def _lister(part: str) -> Callable[[Any], Any]:
+    take = getattr(dict, part)
+    return lambda value: list(take(value))
 
 
 def _measure(source: Size | Stride) -> Callable[[Any], Any]:

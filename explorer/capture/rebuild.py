@@ -33,6 +33,7 @@ from explorer.ir.capture import (
     Global,
     Item,
     Known,
+    Listed,
     Local,
     Returned,
     Size,
@@ -167,6 +168,8 @@ class Rebuilder:
                 return build.call_method(self.load(base), "stride", [[build.load_const(dim)]])
             case Returned(base, method):
                 return build.call_method(self.load(base), method)
+            case Listed(base, part):
+                return build.call([build.load_const(list)], [build.call_method(self.load(base), part)])
             case AsTensor(base):
                 return build.call([build.load_const(as_tensor)], [self.load(base)])
         raise AssertionError(source)

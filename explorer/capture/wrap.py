@@ -49,7 +49,7 @@ from explorer.capture.values.sequences import ListValue, SliceValue, TupleValue
 from explorer.capture.values.sets import SetValue
 from explorer.capture.values.size import SizeValue
 from explorer.capture.values.tensor import TensorValue
-from explorer.ir.capture import Attr, Item, Known, Local, Returned, Source, TensorFacts
+from explorer.ir.capture import Attr, Item, Known, Listed, Local, Returned, Source, TensorFacts
 
 if TYPE_CHECKING:
     from explorer.capture.tracer import Tracer
@@ -271,16 +271,28 @@ def _container(t: Tracer, source: Source, given: Any) -> Value:
         return found
     table = DictValue(kind, source, given)
     raw = dict(given) if isinstance(given, types.MappingProxyType) else given
-    for position, (key, item) in enumerate(dict.items(raw)):
-        if not is_hashable_known(key):
-            unsupported(reasons.OPERATION, f"{source.name} has a key of type {type(key).__name__}")
-        k = t.key_of_python(key)
-        table.entries[k.key()] = [k, Lazy(Item(source, key), item)]
-        del position
-    table.unread = lambda: t.guard(source, "keys", "==", tuple(raw), "all its keys, and their order, were used")
+    if any(isinstance(key, torch.Tensor) for key in dict.keys(raw)) and all(map(is_hashable_known, dict.keys(raw))):
+        _by_position(t, table, raw, source)
+    else:
+        for key, item in dict.items(raw):
+            if not is_hashable_known(key):
+                unsupported(reasons.OPERATION, f"{source.name} has a key of type {type(key).__name__}")
+            k = t.key_of_python(key)
+            table.entries[k.key()] = [k, Lazy(Item(source, key), item)]
+        table.unread = lambda: t.guard(source, "keys", "==", tuple(raw), "all its keys, and their order, were used")
     if isinstance(given, collections.defaultdict):
         table.factory = t.wrap(Attr(source, "default_factory"), given.default_factory)
     return table
+
+
+def _by_position(t: Tracer, table: DictValue, raw: dict[Any, Any], source: Source) -> None:
+    """The entries of a dictionary with tensors as keys: which tensors is asked of the place of each, so that no guard
+    keeps them alive."""
+    keys, values = Listed(source, "keys"), Listed(source, "values")
+    t.guard(keys, "length", "==", len(raw), "its keys are tensors, and are read by position")
+    for position, (key, item) in enumerate(dict.items(raw)):
+        k = t.wrap(Item(keys, position), key)
+        table.entries[k.key()] = [k, Lazy(Item(values, position), item)]
 
 
 def is_hashable_known(key: Any) -> bool:

@@ -132,6 +132,18 @@ class Returned:
 
 
 @dataclass(frozen=True, slots=True)
+class Listed:
+    """The keys or the values of a dictionary, in order: how those are reached whose keys no code can name."""
+
+    base: Source
+    part: Literal["keys", "values"]
+
+    @property
+    def name(self) -> str:
+        return f"list({self.base.name}.{self.part}())"
+
+
+@dataclass(frozen=True, slots=True)
 class AsTensor:
     """The tensor over the memory of a NumPy array, or of the value of a NumPy scalar."""
 
@@ -142,7 +154,7 @@ class AsTensor:
         return f"torch.as_tensor({self.base.name})"
 
 
-Source = Local | Global | Known | Attr | Item | TypeOf | Size | Stride | Returned | AsTensor
+Source = Local | Global | Known | Attr | Item | TypeOf | Size | Stride | Returned | Listed | AsTensor
 
 
 def root(source: Source) -> Source:
@@ -176,6 +188,8 @@ def read(source: Source, locals: Mapping[str, Any], globals: Mapping[str, Any]) 
             return read(base, locals, globals).stride(dim)
         case Returned(base, method):
             return getattr(read(base, locals, globals), method)()
+        case Listed(base, part):
+            return list(getattr(dict, part)(read(base, locals, globals)))
         case AsTensor(base):
             return as_tensor(read(base, locals, globals))
 
