@@ -25,6 +25,7 @@ from explorer.capture.values.objects import ObjectValue
 from explorer.capture.values.sequences import ListValue, SequenceValue, TupleValue
 from explorer.capture.values.size import NumberValue, SizeValue
 from explorer.capture.values.tensor import TensorValue, graph_call
+from explorer.ir.graph import info
 
 if TYPE_CHECKING:
     from explorer.capture.rebuild import Rebuilder
@@ -416,3 +417,49 @@ def _on_sizes(function: Any) -> Rule:
         return t.on_numbers(function, *args)
 
     return apply
+
+
+# ------------------------------------------------------------------------------------------------------- optimizers
+
+
+def _steps_as_tensors() -> list[Any]:
+    """The optimizers' functions that read the step count as a number, and as a tensor where they are "capturable"."""
+    classes = [c for c in vars(torch.optim).values() if inspect.isclass(c)]
+    functions = [f for c in classes for f in vars(inspect.getmodule(c)).values() if inspect.isfunction(f)]
+    alone = ("_single_tensor_radam", "_single_tensor_asgd")
+    return [
+        f
+        for f in functions
+        if f.__name__.startswith(("_multi_tensor_", *alone)) and "capturable" in inspect.signature(f).parameters
+    ]
+
+
+@each(*_steps_as_tensors())
+def _capturable(function: Any) -> Rule:
+    def update(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        """The step count stays a tensor: as a number it would be another one in each call."""
+        return t.inline(t.known_function(function), args, kwargs | {"capturable": Constant(True)})
+
+    return update
+
+
+@each(*(vars(c)["_init_group"] for c in vars(torch.optim).values() if inspect.isclass(c) and "_init_group" in vars(c)))
+def _init_group(function: Any) -> Rule:
+    def gather(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        """What the first step makes is made before the graph, where nothing was computed yet: the first step and the
+        later ones are one graph."""
+        optimizer, _, *lists = (*args, *kwargs.values())
+        real = optimizer.given if isinstance(optimizer, ObjectValue) else None
+        nodes = (node for node in t.tape.graph.nodes if node.op != "placeholder")
+        if (
+            isinstance(real, torch.optim.Optimizer)
+            and id(real.state) not in t.wrapped
+            and all(isinstance(each, ListValue) for each in lists)
+            and not any(isinstance(info(node).value, torch.Tensor) for node in nodes)
+            and not t.given.devices
+        ):
+            for group in real.param_groups:
+                t.python(function, real, group, *([] for _ in lists))
+        return t.inline(t.known_function(function), args, kwargs)
+
+    return gather
