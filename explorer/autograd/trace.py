@@ -363,7 +363,7 @@ class Tracer:
         if isinstance(what, Result):
             wanted = self.seen_by_capture(what.index)
         else:
-            member = self.seen_by_capture(what.members[0]) if isinstance(what, Base) else None
+            member = self.seen_by_capture(what.results[0]) if isinstance(what, Base) else None
             wanted = None if member is None else member._base
         if not isinstance(value, Tensor) or wanted is None:
             return node
