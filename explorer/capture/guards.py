@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import math
 import sys
 import types
@@ -158,12 +159,15 @@ class Tree:
     def _presence(self, guard: Guard) -> None:
         assert guard.source is not None
         key, present, where = guard.value
-        manager = self.manager(guard.source)
+        manager, value = self.manager(guard.source), self.value(guard.source)
+        if where == "key" and isinstance(value, types.MappingProxyType) and not _is_members(guard.source, value):
+            self.guards.check(manager, lambda held: (key in held) == present, guard.text)
+            return
         if where == "key":
             self.guards.dict_contains(manager, present, key, guard.text)
             return
-        held = instance_dict(self.value(guard.source))
-        if held is None:
+        held = instance_dict(value)
+        if held is None or where == "slot":
             self.guards.check(manager, _lacks(key, present), guard.text)
         else:
             table = self.guards.instance_dict(manager, f"vars({guard.source.name})", held)
@@ -242,10 +246,17 @@ def _measure(source: Size | Stride) -> Callable[[Any], Any]:
 
 def has_keys(keys: tuple[Any, ...]) -> Callable[[Any], bool]:
     def check(value: Any) -> bool:
-        found = tuple(dict.keys(value)) if isinstance(value, dict) else tuple(value)
+        found = tuple(keys_of(value))
         return len(found) == len(keys) and all(map(is_same_key, found, keys))
 
     return check
+
+
+def keys_of(value: Any) -> Iterable[Any]:
+    """The keys of a mapping in order, without calling what a subclass of dict overrides."""
+    if isinstance(value, collections.OrderedDict):
+        return collections.OrderedDict.keys(value)
+    return dict.keys(value) if isinstance(value, dict) else value
 
 
 def is_same_key(key: Any, other: Any) -> bool:

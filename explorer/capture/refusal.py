@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from explorer.capture.guards import has_keys, instance_dict, is_empty, python_check
+from explorer.capture.guards import has_keys, instance_dict, is_empty, keys_of, python_check
 from explorer.capture.values.constant import is_plain
 from explorer.ir.capture import Frame, Global, Guard, Known, Local, Source, read, short, state_text
 from explorer.ir.description import global_state, tensor_facts, type_name
@@ -80,13 +80,14 @@ def _failure(guard: Guard, frame: Frame) -> str:
         case "length":
             holds, is_now = len(value) == expected, f"length is {len(value)}, expected {expected}"
         case "keys":
-            told = ", ".join(map(_said, dict.keys(value))) if isinstance(value, dict) else short(value)
+            told = ", ".join(map(_said, keys_of(value))) if isinstance(value, dict) else short(value)
             holds, is_now = has_keys(expected)(value), f"keys are ({told}), expected {expected!r}"
         case "empty":
             holds, is_now = is_empty(expected)(value), "is not empty" if expected else "is empty"
         case "has":
             key, present, where = expected
-            found = key in value if where == "key" else key in (instance_dict(value) or ())
+            held = value if where == "key" else instance_dict(value)
+            found = key in held if held is not None and where != "slot" else hasattr(value, key)
             holds, is_now = found == present, f"{'has' if found else 'lacks'} {key!r}"
         case "alias":
             holds, is_now = value is given(expected), f"is not {expected.name}"

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 
 from explorer.capture import reasons
+from explorer.capture.guards import keys_of
 from explorer.capture.progress import progress
 from explorer.capture.resume import STACK
 from explorer.capture.values.arrays import is_numpys, wrap_array
@@ -256,7 +257,9 @@ def _container(t: Tracer, source: Source, given: Any) -> Value:
         t.guard(source, "length", "==", len(given), "its items are read by position")
         items = [Lazy(Item(source, i), item) for i, item in enumerate(given)]
         if isinstance(given, tuple):
-            return TupleValue(items, kind, source, given)
+            found = TupleValue(items, kind, source, given)
+            found.asked = t
+            return found
         made = ListValue(items, kind, source, given)
         if isinstance(given, collections.deque):
             made.maxlen = given.maxlen
@@ -265,21 +268,22 @@ def _container(t: Tracer, source: Source, given: Any) -> Value:
         if not all(map(is_hashable_known, given)):
             unsupported(reasons.OPERATION, f"{source.name} is a set of objects")
         t.guard(source, "value", "==", kind(given), "membership and iteration were decided while tracing")
-        found = SetValue(kind, source, given)
+        made = SetValue(kind, source, given)
         members = [t.key_of_python(item) for item in given]
-        found.entries = {member.key(): member for member in members}
-        return found
+        made.entries = {member.key(): member for member in members}
+        return made
     table = DictValue(kind, source, given)
-    raw = dict(given) if isinstance(given, types.MappingProxyType) else given
-    if any(isinstance(key, torch.Tensor) for key in dict.keys(raw)) and all(map(is_hashable_known, dict.keys(raw))):
+    raw = given if isinstance(given, dict) else dict(given)
+    keys = tuple(keys_of(raw))
+    if any(isinstance(key, torch.Tensor) for key in keys) and all(map(is_hashable_known, keys)):
         _by_position(t, table, raw, source)
     else:
-        for key, item in dict.items(raw):
+        for key in keys:
             if not is_hashable_known(key):
                 unsupported(reasons.OPERATION, f"{source.name} has a key of type {type(key).__name__}")
             k = t.key_of_python(key)
-            table.entries[k.key()] = [k, Lazy(Item(source, key), item)]
-        table.unread = lambda: t.guard(source, "keys", "==", tuple(raw), "all its keys, and their order, were used")
+            table.entries[k.key()] = [k, Lazy(Item(source, key), dict.__getitem__(raw, key))]
+        table.unread = lambda: t.guard(source, "keys", "==", keys, "all its keys, and their order, were used")
     if isinstance(given, collections.defaultdict):
         table.factory = t.wrap(Attr(source, "default_factory"), given.default_factory)
     return table

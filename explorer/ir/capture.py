@@ -270,10 +270,10 @@ class Guard:
     """One assumption: `property` of `source` stands in `relation` to `value`. `id` is "f0.guard3".
 
     tensor: TensorFacts. type, id: the type or object. constant: equal to the value, of the same type. length: len().
-    keys: the tuple of dictionary keys in order. has: (attribute or key, whether present, where: "attribute" or "key").
-    code: the function's code object. global_state: a snapshot. shape: an expression over sizes as text, true when the
-    guard holds. alias: the other source ("is"), or sources of tensors of which no two are one ("are distinct") or
-    overlap ("share no memory"). empty: whether it is empty. value: a named Python check.
+    keys: the tuple of dictionary keys in order. has: (attribute or key, whether present, where: "attribute", "slot" or
+    "key"). code: the function's code object. global_state: a snapshot. shape: an expression over sizes as text, true
+    when the guard holds. alias: the other source ("is"), or sources of objects of which no two are one ("are distinct")
+    or overlap ("share no memory"). empty: whether it is empty. value: a named Python check.
 
     `why` says why the capture relies on it, `cause` which instruction made it do so ("synthetic:..." where none did).
     `seen` is what it was then, where `value` does not say it.
@@ -309,7 +309,7 @@ class Guard:
                 return f"tuple({name}) == {self.value!r}"
             case "has":
                 what, present, where = self.value
-                target = f"vars({name})" if where == "attribute" else name
+                target = {"attribute": f"vars({name})", "slot": f"dir({name})"}.get(where, name)
                 return f"{what!r} {'in' if present else 'not in'} {target}"
             case "empty":
                 return f"{'not ' if self.value else ''}{name}"

@@ -31,12 +31,8 @@ from explorer.lower.tensors import Tensor
 
 aten = torch.ops.aten
 
-IN_MEMORY: Mapping[Any, Any] = {
-    aten._neg_view.default: aten.neg.default,
-    aten._conj.default: aten.conj_physical.default,
-}  # fmt: skip
-"""What computes the values of a view that leaves them as they are in memory and notes that they count otherwise: loops
-and library calls read memory."""
+IN_MEMORY: Mapping[Any, Any] = {aten._conj.default: aten.conj_physical.default}
+"""What computes the values of a view that leaves them as they are in memory and notes that they count otherwise."""
 
 
 def lower_graph(graph: Graph) -> Loops:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import types
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from explorer.capture import reasons
@@ -159,7 +160,11 @@ class ObjectValue(Value):
         if is_data:
             return self.bind(t, descriptor, name)
         own = self.own(t, name)
-        return own if own is not None or descriptor is MISSING else self.bind(t, descriptor, name)
+        if own is not None or descriptor is not MISSING:
+            return own if own is not None else self.bind(t, descriptor, name)
+        if self.given is not MISSING and self.source is not None and _answers_itself(self.cls):
+            return self.read(t, name, lambda: getattr(self.given, name))
+        return None
 
     def own(self, t: Tracer, name: str) -> Value | None:
         """What the instance's own dictionary holds, read."""
@@ -242,7 +247,17 @@ class ObjectValue(Value):
             return self.overlay[name]
         if self.given is MISSING or self.source is None:
             t.raise_(AttributeError, f"'{self.cls.__name__}' object has no attribute '{name}'")
-        return t.wrap(Attr(self.source, name), t.python(descriptor.__get__, self.given, self.cls))
+        return self.read(t, name, lambda: descriptor.__get__(self.given, self.cls))
+
+    def read(self, t: Tracer, name: str, get: Callable[[], Any]) -> Value:
+        """An attribute that is kept outside of the instance's dictionary, or that it is missing."""
+        assert self.source is not None
+        try:
+            found = get()
+        except AttributeError as error:
+            t.guard(self.source, "has", "==", (name, False, "slot"), "the object does not have it")
+            t.raise_(AttributeError, str(error))
+        return t.wrap(Attr(self.source, name), found)
 
     def set_attr(self, t: Tracer, name: str, value: Value | None) -> None:
         hook = t.look_up(self.cls, "__setattr__" if value is not None else "__delattr__")
@@ -371,6 +386,12 @@ class ObjectValue(Value):
         if self.given is not MISSING:
             unsupported(reasons.NOT_REBUILT, f"a {self.cls.__name__} without a source")
         r.instance(self)
+
+
+def _answers_itself(cls: type) -> bool:
+    """Whether a type written in C has a way of its own to find attributes, as threading.local has."""
+    found = type_attribute(cls, "__getattribute__")
+    return isinstance(found, types.WrapperDescriptorType) and found is not object.__getattribute__
 
 
 def _has_dict(given: Any) -> bool:

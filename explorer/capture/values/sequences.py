@@ -148,14 +148,17 @@ class TupleValue(SequenceValue):
         super().__init__(items, cls, source, given)
 
     def real(self) -> Any:
+        items = tuple(item.real() for item in self._read())
         if self.given is not MISSING and not self.overlay:
             return self.given
-        if self.cls is not tuple:
-            return self.constant()
-        return tuple(i.given if isinstance(i, Lazy) else i.real() for i in self.items)
+        return items if self.cls is tuple else self.constant()
 
     def key(self) -> Any:
-        return tuple(i.given if isinstance(i, Lazy) else i.key() for i in self.items)
+        return tuple(item.key() for item in self._read())
+
+    def _read(self) -> list[Value]:
+        """All items, of a tuple that the frame found too."""
+        return self.items if self.asked is None else self.asked.items(self)
 
     def like(self, items: list[Value]) -> Value:
         return TupleValue(items, self.cls if self.cls is torch.Size else tuple)

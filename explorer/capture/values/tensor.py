@@ -87,6 +87,8 @@ class TensorValue(Value):
             return self.overlay[name]
         if name == "shape":
             return self.method(t, "size", [], {})
+        if name == "nbytes":
+            return t.binary("*", self.method(t, "numel", [], {}), Constant(self.fake.itemsize))
         held = TENSOR_PROPERTIES.get(name)
         if held == "graph":
             return graph_call(t, "call_function", getattr, [self, Constant(name)], {})
