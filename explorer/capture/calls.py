@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from explorer.capture import reasons
+from explorer.capture.markers import marked
 from explorer.capture.rules import CALLS, Rule
 from explorer.capture.values.arrays import call_function as call_numpy
 from explorer.capture.values.arrays import is_numpys
@@ -89,6 +90,9 @@ class Calls:
             rule = self.rule_for(given)
             if rule is not None:
                 return rule(self, args, kwargs)
+            found = marked(self, given, args, kwargs)
+            if found is not None:
+                return found
             if is_graph_function(given):
                 return graph_call(self, "call_function", given, args, kwargs)
             if is_numpys(given):

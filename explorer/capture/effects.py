@@ -30,7 +30,7 @@ class Change:
 
 
 class Effects:
-    """`version` grows with every change, of new objects too: a step that left it alone changed nothing."""
+    """`version` grows with every change, of new objects and iterators too: a step without one changed nothing."""
 
     def __init__(self) -> None:
         self.changes: dict[Any, Change] = {}

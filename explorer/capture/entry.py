@@ -102,6 +102,11 @@ class Engine:
         """The callback: no compiled code of this frame accepts its locals. Nobody watches while it runs."""
         if not self.wanted(frame.f_code):
             return hook.AS_IT_IS
+        match hook.stance():
+            case "eager_on_recompile":
+                return hook.AS_IT_IS
+            case "fail_on_recompile":
+                raise RuntimeError("a compile is needed, and torch.compiler.set_stance('fail_on_recompile') forbids it")
         with _ONE_AT_A_TIME:
             return self._answer(frame)
 

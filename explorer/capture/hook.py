@@ -261,6 +261,8 @@ def watched(
         if active := modes():
             note(CallSkipped, getattr(function, "__qualname__", repr(function)), Why(FRAME_MODE, active))
             return function(*args, **kwargs)
+        if stance() == "force_eager":
+            return function(*args, **kwargs)
         previous_region = region(_REGION)
         previous = switch(callback)
         if previous_region == _REGION and type(previous) is not type(callback):
@@ -273,6 +275,15 @@ def watched(
 
     unseen_by_stock(run)
     return run
+
+
+_STOCK_FRAMES = "torch._dynamo.eval_frame"
+
+
+def stance() -> str:
+    """What torch.compiler.set_stance asks for: "default", "force_eager", "eager_on_recompile", "fail_on_recompile"."""
+    frames = sys.modules.get(_STOCK_FRAMES)
+    return "default" if frames is None else frames._stance.stance
 
 
 def unseen_by_stock(function: types.FunctionType) -> None:

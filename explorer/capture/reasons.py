@@ -20,6 +20,18 @@ PRINT = reason(
     "Output has to appear in order and shows real values, so the graph ends before it.",
     "Print outside the compiled function, or remove the call.",
 )
+ASKED = reason(
+    "break.asked_for",
+    "the program asks for a break",
+    "torch._dynamo.graph_break() ends the graph where it is called.",
+    "Remove the call.",
+)
+DISABLED = reason(
+    "break.disabled",
+    "a function that is not to be compiled",
+    "torch.compiler.disable or disallow_in_graph marks the function; Python runs it.",
+    "Remove the mark.",
+)
 ITEM = reason(
     "break.item",
     "a tensor's value is read by Python",
