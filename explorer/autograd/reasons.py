@@ -35,6 +35,12 @@ OVERLAPPING_WRITE = reason(
     "Several elements of an expanded tensor are one place in memory; a functional form has no such places.",
     "Write the tensor before expanding it, or clone the expanded one.",
 )
+NOT_FUNCTIONAL = reason(
+    "autograd.not_functional",
+    "a change that has no functional form",
+    "Setting tensor.data, and torch.inference_mode, change what a tensor is rather than what is computed.",
+    "Use copy_() or a new tensor in place of tensor.data, and torch.no_grad in place of inference_mode.",
+)
 STORAGE_CHANGED = reason(
     "autograd.storage_changed",
     "an input's storage is replaced or resized",

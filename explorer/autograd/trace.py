@@ -32,6 +32,7 @@ from explorer.autograd.reasons import (
     HIGHER_ORDER,
     LAZY_BIT,
     NEW_LEAF,
+    NOT_FUNCTIONAL,
     OUT_DTYPE,
     OVERLAPPING_WRITE,
     REQUIRES_GRAD_CHANGED,
@@ -87,6 +88,8 @@ def refuse(captured: Graph) -> None:
             raise Unsupported(Why(HIGHER_ORDER, str(node.target)))
         if is_unbacked(node):
             raise Unsupported(Why(DATA_DEPENDENT, f"{node.name} yields a number or a size that only the run knows"))
+        if node.target is setattr or getattr(node.target, "__name__", "") == "enter_InferenceMode":
+            raise Unsupported(Why(NOT_FUNCTIONAL, node.name))
         if node.op == "placeholder" and isinstance(value := info(node).value, Tensor):
             if type(value) is not FakeTensor or not is_plain(value):
                 raise Unsupported(Why(TENSOR_KIND, f"{node.name} is a {type(value).__name__}, {value.layout}"))

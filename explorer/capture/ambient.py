@@ -8,6 +8,7 @@ variables/ctx_manager.py.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -52,6 +53,32 @@ def _set_autocast(device: str, dtype: torch.dtype, enabled: bool, keep: bool) ->
     torch.set_autocast_cache_enabled(keep)
 
 
+@functools.cache
+def entering(cls: Any) -> Any:
+    """A function that enters a context manager of this class: FX cannot write a class as an argument."""
+
+    def enter(*arguments: Any) -> Any:
+        made = cls(*arguments)
+        made.__enter__()
+        return made
+
+    enter.__name__ = enter.__qualname__ = f"enter_{cls.__name__.strip('_')}"
+    return enter
+
+
+def leave_context(manager: Any) -> None:
+    manager.__exit__(None, None, None)
+
+
+@dataclass(frozen=True)
+class OpenContext:
+    """A context manager that the trace entered, the value that stands for it, and the node that enters it too."""
+
+    manager: Value
+    node: fx.Node | None
+    context: Any
+
+
 @dataclass(frozen=True)
 class OpenAutocast:
     """An autocast block of the graph, and the value that entered it."""
@@ -68,6 +95,7 @@ class Ambient:
         self.tape = tape
         self.devices = list(devices)
         self.autocasts: list[OpenAutocast] = []
+        self.contexts: list[OpenContext] = []
         self.left: list[Autocast] = []
         """What those blocks switched that were open at entry and are left, in the order of leaving."""
         self.owed: list[tuple[str, Value]] = []
@@ -79,7 +107,8 @@ class Ambient:
 
     def state(self) -> tuple[Any, ...]:
         """Equal while nothing is switched."""
-        return tuple(self.devices), len(self.autocasts), len(self.left), len(self.owed), self.levels, *self.switched()
+        counts = map(len, (self.autocasts, self.contexts, self.left, self.owed))
+        return tuple(self.devices), *counts, self.levels, *self.switched()
 
     def switched(self) -> list[tuple[Setting, tuple[Any, ...], tuple[Any, ...]]]:
         """The settings that are not what they were at entry: each with its key and its value now."""
@@ -132,6 +161,31 @@ class Ambient:
         self.left.append(inside)
         self._left(manager)
 
+    def enter_context(self, manager: Value, cls: Any, arguments: tuple[Any, ...], by_node: bool) -> None:
+        context = entering(cls)(*arguments)
+        node = self._add(entering(cls), *arguments) if by_node else None
+        self.contexts.append(OpenContext(manager, node, context))
+        self.owed.append(("__enter__", manager))
+
+    def leave_context(self, manager: Value) -> bool:
+        """Leave the innermost one; False, and nothing done, where that is another."""
+        if not self.contexts or self.contexts[-1].manager is not manager:
+            return False
+        self._close_context()
+        self._left(manager)
+        return True
+
+    def _close_context(self) -> None:
+        opened = self.contexts.pop()
+        leave_context(opened.context)
+        if opened.node is not None:
+            self._add(leave_context, opened.node)
+
+    def close(self) -> None:
+        """Leave for real what a trace that failed had entered."""
+        while self.contexts:
+            leave_context(self.contexts.pop().context)
+
     def _close(self) -> None:
         opened = self.autocasts.pop()
         AMP._exit_autocast(opened.context)
@@ -154,6 +208,8 @@ class Ambient:
     def balance(self) -> None:
         """End the graph in the state it began in."""
         with origin(synthetic("settings at the end")):
+            while self.contexts:
+                self._close_context()
             while self.autocasts:
                 self._close()
             while self.left:

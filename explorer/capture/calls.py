@@ -346,6 +346,8 @@ class Calls:
         if not isinstance(kind, ClassValue):
             unsupported(reasons.UNTRACEABLE_CALL, "__new__ of something that is no class")
         cls = kind.cls
+        if cls.__module__ == "torch.return_types" and len(rest) == 1:
+            return TupleValue(self.items(rest[0]), cls)
         base = next(b for b in cls.__mro__ if not b.__flags__ & (1 << 9))
         if base not in _MODELLED and not issubclass(base, BaseException):
             folded = self.fold(cls, rest, kwargs) if base is cls and cls.__module__.startswith("torch.") else None

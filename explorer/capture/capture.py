@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 
 import torch
@@ -60,19 +60,20 @@ def capture(given: CaptureInput) -> Capture:
     while True:
         with preserved_state():
             tracer = Tracer(given.code, given.frame, given.config, decoded, known.step if known else 0, says_compiling)
-            frame = tracer.start()
-            try:
-                tracer.run(frame)
-            except BreakAt as found:
-                if found.why.code == reasons.RAISES and tracer.asked_compiling and says_compiling:
-                    says_compiling, known = False, None  # run for real, the program would not hear that it is compiled
-                    continue
-                if not found.clean and known is None:
-                    note(Restarted, given.frame.id, given.code.instructions[frame.position - 1].id, found.why)
+            with closing(tracer.ambient):
+                frame = tracer.start()
+                try:
+                    tracer.run(frame)
+                except BreakAt as found:
+                    if found.why.code == reasons.RAISES and tracer.asked_compiling and says_compiling:
+                        says_compiling, known = False, None  # run for real, the program would not hear of compiling
+                        continue
+                    if not found.clean and known is None:
+                        note(Restarted, given.frame.id, given.code.instructions[frame.position - 1].id, found.why)
+                        known = found
+                        continue
                     known = found
-                    continue
-                known = found
-            return _finish(given, tracer, frame, known)
+                return _finish(given, tracer, frame, known)
 
 
 @contextmanager

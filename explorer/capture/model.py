@@ -285,7 +285,9 @@ class DataModel:
             return Constant(NotImplemented)
         if name == "__add__":
             items = [*left.items, *right.items]
-            return TupleValue(items) if isinstance(left, TupleValue) else ListValue(items)
+            if not isinstance(left, TupleValue):
+                return ListValue(items)
+            return TupleValue(items, torch.Size if torch.Size in (left.cls, right.cls) else tuple)
         if name in ("__eq__", "__ne__"):
             equal = len(left.items) == len(right.items) and all(
                 self.same_or_equal(left.at(self, i), right.at(self, i)) for i in range(len(left.items))

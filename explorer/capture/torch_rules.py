@@ -42,7 +42,7 @@ def _is_compiling(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Val
 
 
 @CALLS.rule(
-    torch.compiler.is_exporting, torch.jit.is_scripting, torch.jit.is_tracing, torch._C._get_tracing_state,
+    torch.compiler.is_exporting, torch.jit.is_scripting, torch.jit.is_tracing,
     torch.onnx.is_in_onnx_export, torch.overrides.has_torch_function, torch.overrides.has_torch_function_unary,
     torch.overrides.has_torch_function_variadic,
     *existing(torch._C, "_is_torch_function_mode_enabled", "_is_tracing"),
@@ -60,7 +60,8 @@ def _is_something_else(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -
     torch.amp.is_autocast_available, torch.backends.cudnn.is_available,
     torch.distributed.is_available, torch.distributed.is_initialized,
     
-    *existing(torch._C, "_is_autocast_available", "_get_privateuse1_backend_name"),
+    *existing(torch._C, "_is_autocast_available", "_get_privateuse1_backend_name", "_is_torch_function_enabled",
+              "_is_torch_function_all_disabled"),
 )  # fmt: skip
 def _state(function: Any) -> Rule:
     def answer(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
@@ -68,6 +69,24 @@ def _state(function: Any) -> Rule:
         return t.from_python(function(*map(t.constant_of, args), **{k: t.constant_of(v) for k, v in kwargs.items()}))
 
     return answer
+
+
+@CALLS.rule(torch._C._get_tracing_state)
+def _tracing_state(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """None: nothing is traced for TorchScript."""
+    return Constant(None)
+
+
+@CALLS.rule(torch._C._len_torch_dispatch_stack)
+def _no_mode(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """0: under a mode nothing is compiled."""
+    return Constant(0)
+
+
+@positional(torch._C._len_torch_function_stack)
+def _function_modes(t: Tracer) -> Value:
+    """Default devices are such modes."""
+    return Constant(len(t.ambient.devices))
 
 
 @positional(torch.is_tensor)

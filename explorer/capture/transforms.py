@@ -1,11 +1,14 @@
-"""torch.func in traced code, and torch's settings. The Python of a transform is evaluated like any other; what it calls
-of C++ is called now, on fake tensors, and is a node of the graph.
+"""torch.func in traced code, and torch's settings and context managers.
+
+The Python of a transform is evaluated like any other; what it calls of C++ is called now, on fake tensors, and is a
+node of the graph.
 
 Stock counterpart: variables/higher_order_ops.py and variables/ctx_manager.py.
 """
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -14,6 +17,7 @@ from torch._functorch import eager_transforms, predispatch, vmap
 from explorer.capture.rules import CALLS, Rule, each, existing, positional
 from explorer.capture.values.base import Value
 from explorer.capture.values.constant import Constant
+from explorer.capture.values.contexts import CONTEXTS, ContextValue
 from explorer.capture.values.tensor import graph_call
 from explorer.ir.capture import Returned
 from explorer.ir.settings import SETTINGS, functorch, saved_hooks
@@ -138,7 +142,22 @@ for _name, _setting in SETTINGS.items():
         CALLS.rule(_part)(_getter(_name, _part))
 
 
-@positional(torch._C._set_deterministic_algorithms)
+@each(*CONTEXTS)
+def _context(cls: Any) -> Rule:
+    def make(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        """A context manager written in C++."""
+        return ContextValue(cls, tuple(map(t.constant_of, (*args, *kwargs.values()))))
+
+    return make
+
+
+@positional(torch.autograd.profiler.record_function)
+def _record_function(t: Tracer, name: Value, args: Value = Constant(None)) -> Value:
+    """A label for a profiler: calls of operators are not what runs."""
+    return t.call(t.from_python(contextlib.nullcontext), [], {})
+
+
+@positional(torch.use_deterministic_algorithms, torch._C._set_deterministic_algorithms)
 def _set_deterministic(t: Tracer, mode: Value, *, warn_only: Value = Constant(False)) -> Value:
     """torch.use_deterministic_algorithms(...)."""
     return _make(t, "deterministic", (), (t.constant_of(mode), t.constant_of(warn_only)))

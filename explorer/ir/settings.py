@@ -42,7 +42,7 @@ def set_saved_tensors_hooks(disabled: str | None) -> None:
 
 
 def set_deterministic(mode: bool, warn_only: bool) -> None:
-    torch._C._set_deterministic_algorithms(mode, warn_only=warn_only)
+    torch.use_deterministic_algorithms(mode, warn_only=warn_only)
 
 
 def set_anomaly(enabled: bool, check_nan: bool) -> None:
@@ -70,6 +70,9 @@ _PAIRS = (
     ("_set_mkldnn_enabled", "_get_mkldnn_enabled"),
     ("_set_mkldnn_deterministic", "_get_mkldnn_deterministic"),
     ("_set_nnpack_enabled", "_get_nnpack_enabled"),
+    ("_set_cublas_allow_tf32", "_get_cublas_allow_tf32"),
+    ("_set_cublas_allow_fp16_accumulation", "_get_cublas_allow_fp16_accumulation"),
+    ("_set_onednn_allow_tf32", "_get_onednn_allow_tf32"),
     ("_set_float32_matmul_precision", "_get_float32_matmul_precision"),
     ("_set_deterministic_fill_uninitialized_memory", "_get_deterministic_fill_uninitialized_memory"),
     ("_set_warnAlways", "_get_warnAlways"),

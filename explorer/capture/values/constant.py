@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+import torch.nn.attention
 
 from explorer.capture import reasons
 from explorer.capture.values.base import Value, unsupported
@@ -21,10 +22,17 @@ PLAIN = (
     torch.dtype, torch.device, torch.layout, torch.memory_format, torch.qscheme,
 )  # fmt: skip
 
+_BOUND = type(torch.nn.attention.SDPBackend)
+"""The class of classes that C++ defines; those with __members__ are enumerations."""
+
 
 def is_plain(value: object) -> bool:
     """Whether Python treats the object as an immutable piece of data, so that equality is all there is to it."""
-    return type(value) in PLAIN or isinstance(value, (enum.Enum, np.generic, np.dtype))
+    return (
+        type(value) in PLAIN
+        or isinstance(value, (enum.Enum, np.generic, np.dtype))
+        or (type(type(value)) is _BOUND and hasattr(type(value), "__members__"))
+    )
 
 
 class Constant(Value):

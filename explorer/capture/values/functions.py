@@ -166,6 +166,8 @@ class FunctionValue(Value):
         match name:
             case "__name__":
                 return Constant(self.code.co_name)
+            case "__code__":
+                return t.wrap(t.known_source(self.code, fixed=True), self.code)
             case "__qualname__":
                 return Constant(self.name)
             case "__module__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import threading
 import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -178,18 +179,16 @@ class ObjectValue(Value):
         if name in self.overlay:
             found = self.overlay[name]
             return None if found is DELETED else found
-        if self.given is not MISSING and _has_dict(self.given):
-            held = object.__getattribute__(self.given, "__dict__")
-            if name in held:
+        if self.given is not MISSING:
+            held = _dict_of(self.given)
+            if held is not None and name in held:
                 assert self.source is not None
                 return Lazy(Attr(self.source, name), held[name])
         return None
 
     def given_names(self) -> list[str]:
         """The names in the dictionary of the real object."""
-        if self.given is MISSING or not _has_dict(self.given):
-            return []
-        return list(object.__getattribute__(self.given, "__dict__"))
+        return [] if self.given is MISSING else list(_dict_of(self.given) or ())
 
     def own_names(self) -> list[str]:
         names: dict[str, None] = dict.fromkeys(self.given_names())
@@ -395,8 +394,15 @@ def _answers_itself(cls: type) -> bool:
 
 
 def _has_dict(given: Any) -> bool:
+    return _dict_of(given) is not None
+
+
+def _dict_of(given: Any) -> dict[str, Any] | None:
+    """The instance's own dictionary; of a threading.local this thread's."""
+    if isinstance(given, threading.local):
+        return vars(given)
     try:
-        object.__getattribute__(given, "__dict__")
+        found: dict[str, Any] = object.__getattribute__(given, "__dict__")
     except AttributeError:
-        return False
-    return True
+        return None
+    return found

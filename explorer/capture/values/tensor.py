@@ -143,6 +143,10 @@ class TensorValue(Value):
             return
         if name == "requires_grad" and isinstance(value, Constant) and value.value == self.fake.requires_grad:
             return
+        if name == "data" and isinstance(value, TensorValue):
+            t.tape.call("call_function", setattr, (), {}, (self.fake, name, value.fake), {})
+            t.tape.add("call_function", setattr, (self.node, name, value.node), {}, None)
+            return
         if not hasattr(torch.Tensor, name):
             if value is None:
                 self.get_attr(t, name)
