@@ -286,6 +286,8 @@ class Calls:
             for key in self.items(args[0]):
                 made.put(key, args[1] if len(args) > 1 else Constant(None))
             return made
+        if function.__name__ == "mro":
+            return self.from_python(list(cls.__mro__))
         if cls in (int, float, str, bytes, object, type):
             return self.from_python(
                 self.python(
@@ -442,6 +444,8 @@ class Calls:
 
     def class_attribute(self: Tracer, owner: type, name: str, found: Any) -> Value:
         """What `owner.__dict__[name]` holds; data is guarded where the class is not a library's."""
+        if (id(owner), name) in self.effects.classes:
+            return self.effects.classes[id(owner), name]
         if hasattr(type(found), "__get__") or is_library(owner.__module__) and not isinstance(found, (list, dict, set)):
             return self.from_python(found)
         return self.wrap(Attr(self.known_source(owner), name), found)

@@ -35,6 +35,8 @@ class Effects:
     def __init__(self) -> None:
         self.changes: dict[Any, Change] = {}
         self.globals: dict[tuple[int, str], Value] = {}
+        self.classes: dict[tuple[int, str], Value] = {}
+        """Attributes of classes that the program has set, by the class's id and name."""
         self.version = 0
 
     def _log(self, key: Any, change: Change) -> None:
@@ -73,6 +75,11 @@ class Effects:
         self.globals[id(namespace), name] = value
         self._log((id(namespace), name, "global"), Change("global", namespace, name, origins()))
 
+    def set_class(self, cls: type, name: str, value: Value) -> None:
+        self.version += 1
+        self.classes[id(cls), name] = value
+        self._log((id(cls), name, "class"), Change("class", cls, name, origins()))
+
     def call(self, function: Callable[..., None], arguments: Sequence[Value], what: str) -> None:
         """A call for its effect alone, which is made for real after the graph. The arguments are values that nothing
         changes until then."""
@@ -88,6 +95,8 @@ def _describe(change: Change) -> Effect:
         return Effect("global", change.name, "is set", change.origins)
     if change.kind == "call":
         return Effect("call", change.name, "", change.origins)
+    if change.kind == "class":
+        return Effect("attribute", f"{change.value.__qualname__}.{change.name}", "is set", change.origins)
     if change.kind == "cell":
         return Effect("cell", change.value.root_name or change.value.source.name, "is set", change.origins)
     name = change.value.source.name

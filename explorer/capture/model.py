@@ -72,6 +72,7 @@ COMPARE: dict[str, tuple[Callable[[Any, Any], Any], str, str]] = {
     ">": (operator.gt, "__gt__", "__lt__"),
     ">=": (operator.ge, "__ge__", "__le__"),
 }
+_COMPARISONS = frozenset(name for _, name, _ in COMPARE.values())
 UNARY: dict[str, tuple[Callable[[Any], Any], str]] = {
     "-": (operator.neg, "__neg__"),
     "+": (operator.pos, "__pos__"),
@@ -167,7 +168,7 @@ class DataModel:
             return Constant(self.python(function, left.value, given))
         if name == "__mul__" and isinstance(left, (Constant, SizeValue)) and isinstance(right, SequenceValue):
             return right.method(self, "__rmul__", [left], {})
-        for value, other, method in ((left, right, name), (right, left, reflected)):
+        for value, other, method in self._tried(left, right, name, reflected):
             owner = value.python_type()
             if name == "__or__" and (isinstance(value, ClassValue) or owner.__module__ in _TYPING):
                 return self.from_python(self.python(function, self.real_of(left), self.real_of(right)))
@@ -186,6 +187,20 @@ class DataModel:
                 self.raise_(TypeError, f"unsupported operand type(s) for {said}: {names}")
             unsupported(reasons.OPERATION, f"{left.describe()} {symbol} {right.describe()}")
         return self.from_python(self.python(function, *plain))
+
+    def _tried(
+        self: Tracer, left: Value, right: Value, name: str, reflected: str
+    ) -> tuple[tuple[Value, Value, str], ...]:
+        """The methods that Python tries for an operator, in order: a subclass's own comes before its base's."""
+        ours, theirs = left.python_type(), right.python_type()
+        both = (left, right, name), (right, left, reflected)
+        if ours is theirs and name != reflected and name not in _COMPARISONS:
+            return both[:1]
+        is_derived = theirs is not ours and issubclass(theirs, ours)
+        own = self.look_up(theirs, reflected)
+        if is_derived and (name in _COMPARISONS or own is not self.look_up(ours, reflected)):
+            return both[::-1]
+        return both
 
     def on_sizes(self: Tracer, function: Callable[..., Any], *values: Value) -> Any:
         """A Python function of numbers, of which some are symbolic."""
@@ -224,7 +239,7 @@ class DataModel:
         if isinstance(left, DictView) or isinstance(right, DictView):
             sets = [SetValue.of(self.items(v)) if isinstance(v, (DictView, SetValue)) else v for v in (left, right)]
             return sets[0].method(self, name, [sets[1]], {})
-        for value, other, method in ((left, right, name), (right, left, reflected)):
+        for value, other, method in self._tried(left, right, name, reflected):
             if isinstance(value, ObjectValue) and self.look_up(value.cls, method) is not MISSING:
                 found = value.special(self, method, [other])
                 if not (isinstance(found, Constant) and found.value is NotImplemented):

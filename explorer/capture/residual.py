@@ -202,6 +202,8 @@ def _prepare(t: Tracer, r: Rebuilder, change: Change) -> Any:
     if change.kind == "global":
         value = t.effects.globals[id(target), change.name]
         return None if value is DELETED else _hold(r, value)
+    if change.kind == "class":
+        return _hold(r, t.effects.classes[id(target), change.name])
     if change.kind == "call":
         return [_hold(r, argument) for argument in target[1]]
     base = _hold(r, target)
@@ -251,6 +253,10 @@ def _apply(t: Tracer, r: Rebuilder, change: Change, prepared: Any) -> None:
             r.emit("LOAD_FAST", held)
             r.emit("LOAD_FAST", base)
             r.emit("STORE_ATTR", "cell_contents")
+    elif change.kind == "class":
+        r.emit("LOAD_FAST", prepared)
+        r.constant(target)
+        r.emit("STORE_ATTR", change.name)
     elif change.kind == "call":
         r.constant(target[0])
         for name in prepared:

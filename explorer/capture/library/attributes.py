@@ -109,6 +109,16 @@ def _vars(t: Tracer, value: Value | None = None) -> Value:
     return t.get_attr(value, "__dict__")
 
 
+@positional(dir)
+def _dir(t: Tracer, value: Value) -> Value:
+    """Names of an object's attributes and its class's."""
+    if isinstance(value, ObjectValue) and not t.overrides(value.cls, "__dir__", "__getattribute__"):
+        if value.given is not MISSING:
+            t.get_attr(t.get_attr(value, "__dict__"), "keys").call(t, [], {}).length(t)
+        return t.from_python(sorted({*dir(value.cls), *value.own_names()}))
+    return t.from_python(t.python(dir, value.constant()))
+
+
 @positional(id)
 def _id(t: Tracer, value: Value) -> Value:
     """Of objects from outside, which are guarded; breaks for others."""

@@ -13,7 +13,7 @@ import torch
 
 from explorer.capture import reasons
 from explorer.capture.model import is_number
-from explorer.capture.rules import positional
+from explorer.capture.rules import CALLS, Rule, positional
 from explorer.capture.values.arrays import ArrayValue, operate
 from explorer.capture.values.base import Value, unsupported
 from explorer.capture.values.constant import Constant
@@ -197,9 +197,31 @@ def _abs(t: Tracer, value: Value) -> Value:
     )
 
 
+def _rounding(function: Callable[..., Any], name: str) -> Rule:
+    def apply(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        """What the class does, or the function of a number."""
+        if args and isinstance(args[0], ObjectValue):
+            return args[0].special(t, name, [*args[1:], *kwargs.values()])
+        if args and isinstance(args[0], TensorValue):
+            unsupported(reasons.ITEM, f"{function.__name__}({args[0].describe()})")
+        if any(isinstance(arg, SizeValue) for arg in args):
+            return t.from_sym(t.on_sizes(function, *args))
+        plain = [t.constant_of(arg) for arg in args]
+        return t.from_python(t.python(function, *plain, **{k: t.constant_of(v) for k, v in kwargs.items()}))
+
+    return apply
+
+
+for _rounded in (round, math.floor, math.ceil, math.trunc):
+    CALLS.rule(_rounded)(_rounding(_rounded, f"__{_rounded.__name__}__"))
+
+
 @positional(divmod)
 def _divmod(t: Tracer, left: Value, right: Value) -> Value:
     """(left // right, left % right)."""
+    for value, other, name in ((left, right, "__divmod__"), (right, left, "__rdivmod__")):
+        if isinstance(value, ObjectValue) and t.look_up(value.cls, name) is not MISSING:
+            return value.special(t, name, [other])
     return TupleValue([t.binary("//", left, right), t.binary("%", left, right)])
 
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from explorer.capture import reasons
 from explorer.capture.frame import Frame, Handled
 from explorer.capture.opcodes.table import OPCODES
-from explorer.capture.values.base import Raised, Value, unsupported
+from explorer.capture.values.base import Raised, Value
 from explorer.capture.values.classes import ClassValue
 from explorer.capture.values.constant import Constant
 from explorer.capture.values.exceptions import ExceptionValue
@@ -41,8 +40,11 @@ def pop_except(t: Tracer, f: Frame, i: Instruction) -> None:
 @OPCODES.rule("CHECK_EXC_MATCH")
 def check_exc_match(t: Tracer, f: Frame, i: Instruction) -> None:
     """Whether the exception is of a type, or of one of a tuple of types."""
-    wanted = f.pop()
-    f.push(Constant(issubclass(f.stack[-1].python_type(), t.constant_of(wanted))))
+    wanted = t.constant_of(f.pop())
+    classes = wanted if isinstance(wanted, tuple) else (wanted,)
+    if not all(isinstance(cls, type) and issubclass(cls, BaseException) for cls in classes):
+        t.raise_(TypeError, "catching classes that do not inherit from BaseException is not allowed")
+    f.push(Constant(issubclass(f.stack[-1].python_type(), wanted)))
 
 
 @OPCODES.rule("RAISE_VARARGS")
@@ -56,7 +58,7 @@ def raise_varargs(t: Tracer, f: Frame, i: Instruction) -> None:
         raise Raised(handled)
     error = t.as_exception(f.pop())
     if not isinstance(error, ExceptionValue):
-        unsupported(reasons.OPERATION, f"raising {error.describe()}")
+        t.raise_(TypeError, "exceptions must derive from BaseException")
     if cause is not None:
         error.overlay["__cause__"] = cause if t.is_none(cause) else t.as_exception(cause)
     raise Raised(error)
@@ -140,6 +142,10 @@ def match_class(t: Tracer, f: Frame, i: Instruction) -> None:
         if fields is None and wanted in _SELF_MATCHING and i.arg == 1:
             found.append(value)
         else:
+            if len(fields or ()) < i.arg:
+                count = len(fields or ())
+                said = f"accepts {count} positional sub-pattern{'s' * (count != 1)} ({i.arg} given)"
+                t.raise_(TypeError, f"{wanted.__name__}() {said}")
             names = (*(fields or ())[: i.arg], *names)
     for name in names:
         attribute = t.attr_or_none(value, name)

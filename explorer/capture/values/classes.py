@@ -11,6 +11,7 @@ from explorer.capture import reasons
 from explorer.capture.values.base import Value, unsupported
 from explorer.capture.values.constant import Constant, is_plain
 from explorer.capture.values.objects import DELETED, MISSING, is_library, owner_of
+from explorer.capture.values.slots import checked, lacks
 from explorer.ir.capture import Attr, Global, Item, Known, Source
 
 if TYPE_CHECKING:
@@ -65,7 +66,11 @@ class ClassValue(Value):
         return t.class_attribute(owner_of(self.cls, name), name, found)
 
     def set_attr(self, t: Tracer, name: str, value: Value | None) -> None:
-        unsupported(reasons.ATTRIBUTE, f"setting {self.cls.__name__}.{name}")
+        held = vars(self.cls).get(name, MISSING)
+        is_data = held is not MISSING and not hasattr(type(held), "__get__")
+        if value is None or not is_data or type(self.cls).__setattr__ is not type.__setattr__:
+            unsupported(reasons.ATTRIBUTE, f"setting {self.cls.__name__}.{name}")
+        t.effects.set_class(self.cls, name, value)
 
     def call(self, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
         return t.instantiate(self.cls, args, kwargs)
@@ -74,20 +79,38 @@ class ClassValue(Value):
         hook = t.look_up(type(self.cls), "__getitem__")
         if isinstance(hook, types.FunctionType) and is_plain_enum(self.cls):
             return t.from_python(t.python(lambda: self.cls[t.constant_of(key)]))  # type: ignore[index]
+        found = self.by_metaclass(t, "__getitem__", [key])
+        if found is not None:
+            return found
         return t.from_python(t.python(lambda: self.cls[t.real_of(key)]))  # type: ignore[index]
+
+    def by_metaclass(self, t: Tracer, name: str, args: list[Value]) -> Value | None:
+        """What a method of the class's own class does, where that is written in Python and no enumeration's."""
+        hook = t.look_up(type(self.cls), name)
+        if not isinstance(hook, types.FunctionType) or is_plain_enum(self.cls):
+            return None
+        return checked(t, type(self.cls), name, t.call(t.known_function(hook), [self, *args], {}))
 
     def iterate(self, t: Tracer) -> Value:
         if is_plain_enum(self.cls):
             return t.sequence_iterator(t.from_python(tuple(self.cls)))  # type: ignore[arg-type]
-        return super().iterate(t)
+        found = self.by_metaclass(t, "__iter__", [])
+        if found is None:
+            lacks(t, type(self.cls), "__iter__")
+        return found
 
     def length(self, t: Tracer) -> Value:
-        return Constant(t.python(len, self.cls))
+        return self.by_metaclass(t, "__len__", []) or Constant(t.python(len, self.cls))
 
     def contains(self, t: Tracer, item: Value) -> bool:
+        found = self.by_metaclass(t, "__contains__", [item])
+        if found is not None:
+            return t.truth(found)
         return bool(t.python(lambda: t.constant_of(item) in self.cls))  # type: ignore[operator]
 
     def method(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        if name == "__call__":
+            return t.make(self.cls, args, kwargs)
         return t.from_python(t.python(getattr(self.cls, name), *map(t.real_of, args)))
 
     def rebuild(self, r: Rebuilder) -> None:
@@ -302,8 +325,10 @@ class SuperValue(Value):
         return super
 
     def get_attr(self, t: Tracer, name: str) -> Value:
-        is_class = isinstance(self.bound, ClassValue)
-        cls = self.bound.cls if isinstance(self.bound, ClassValue) else self.bound.python_type()
+        is_class = isinstance(self.bound, ClassValue) and issubclass(self.bound.cls, self.start)
+        cls = self.bound.cls if is_class and isinstance(self.bound, ClassValue) else self.bound.python_type()
+        if self.start not in cls.__mro__:
+            t.raise_(TypeError, "super(type, obj): obj must be an instance or subtype of type")
         order = cls.__mro__
         for base in order[order.index(self.start) + 1 :]:
             if name in base.__dict__:

@@ -54,6 +54,11 @@ class ExceptionValue(ObjectValue):
         if name == "__init__":
             self.args = list(args)
             return Constant(None)
+        if name == "add_note":
+            notes = self.overlay.get("__notes__") or t.new_list([])
+            self.overlay["__notes__"] = notes
+            notes.method(t, "append", args, kwargs)
+            return Constant(None)
         if name == "__str__":
             plain = [t.constant_of(a) for a in self.args]
             base = next(b for b in self.cls.__mro__ if b.__module__ == "builtins")
@@ -63,9 +68,11 @@ class ExceptionValue(ObjectValue):
         return super().method(t, name, args, kwargs)
 
     def rebuild(self, r: Rebuilder) -> None:
-        if self.overlay.keys() - _LINKS:
-            unsupported(reasons.NOT_REBUILT, f"a {self.cls.__name__} with attributes")
-        r.call(self.cls, self.args)
+        makers: tuple[Any, Any] = (self.cls.__init__, self.cls.__new__)
+        if self.overlay.keys() - _LINKS or any(hasattr(maker, "__code__") for maker in makers):
+            r.instance(self, self.args)
+        else:
+            r.call(self.cls, self.args)
         order = ("__cause__", "__context__", "__suppress_context__", "__notes__")
         links = [name for name in order if name in self.overlay]
         if links:

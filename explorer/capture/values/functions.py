@@ -189,9 +189,9 @@ class FunctionValue(Value):
         t.raise_(AttributeError, f"'function' object has no attribute '{name}'")
 
     def set_attr(self, t: Tracer, name: str, value: Value | None) -> None:
-        if self.given is not None or value is None:
+        if value is None or self.given is not None and (self.source is None or name.startswith("__")):
             unsupported(reasons.ATTRIBUTE, f"setting function.{name}")
-        self.overlay[name] = value
+        t.effects.set_attr(self, name, value)
 
     def call(self, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
         return t.call_function(self, args, kwargs)

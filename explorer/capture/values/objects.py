@@ -278,6 +278,10 @@ class ObjectValue(Value):
         if isinstance(setter, types.FunctionType) and value is not None:
             t.call(t.known_function(setter), [t.wrap(t.known_source(descriptor), descriptor), self, value], {})
             return
+        deleter = t.look_up(type(descriptor), "__delete__") if descriptor is not MISSING else MISSING
+        if isinstance(deleter, types.FunctionType) and value is None:
+            t.call(t.known_function(deleter), [t.wrap(t.known_source(descriptor), descriptor), self], {})
+            return
         if setter is not MISSING and not isinstance(descriptor, (types.MemberDescriptorType, types.FunctionType)):
             unsupported(reasons.ATTRIBUTE, f"setting {self.cls.__name__}.{name}, a {type(descriptor).__name__}")
         if setter is MISSING and not self.cls.__dictoffset__:
