@@ -150,7 +150,7 @@ def _replay(t: Tracer, r: Rebuilder, ends: bool = False) -> None:
     steps: list[tuple[Change, Any]] = []
     own = [c for c in t.effects.changes.values() if ends and c.kind == "cell" and c.value.root_name in t.code.cells]
     waiting = [change for change in t.effects.changes.values() if change not in own]
-    while waiting:
+    while True:
         for change in waiting:
             with origin(*change.origins):
                 if change.kind == "iterator":
@@ -158,6 +158,8 @@ def _replay(t: Tracer, r: Rebuilder, ends: bool = False) -> None:
                 else:
                     steps.append((change, _prepare(t, r, change)))
         waiting = [each for each in own if each.value.root_name in r.cells]
+        if not waiting:
+            break
         own = [each for each in own if each not in waiting]
     with origin(synthetic("deferred")):
         r.finish_deferred()
