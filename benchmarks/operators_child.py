@@ -61,6 +61,8 @@ def trial(sample: Sample, values_matter: bool = True) -> Row:
         return Row(sample.variant, "eager raises", how)
     if ours.error is not None:
         return Row(sample.variant, "error", how, told(ours.error))
+    if grown.get("compiler bugs", 0):
+        return Row(sample.variant, "error", how, "the compiler's own, and the program ran eagerly")
     if parted := difference(ours, eager, values_matter, rough=sample.variant == "out= dtype"):
         return Row(sample.variant, "wrong", how, parted)
     broken = grown.get("breaks", 0) or grown.get("frames run eagerly", 0) or grown.get("calls: fallback", 0)

@@ -102,6 +102,7 @@ def attempted(graph: Graph, config: Config) -> Compiled:
     except Unsupported as refusal:
         return fall_back(graph, refusal.why)
     except Exception as bug:
+        TOTALS["compiler bugs"] += 1
         note(CompilerBug, graph.name, traceback.format_exc())
         return fall_back(graph, Why(COMPILER_BUG, f"{type(bug).__name__}: {bug}"))
     if config.target not in (None, native(graph)) or any(half.call is None for half in compiled.halves):

@@ -191,3 +191,11 @@ def test_an_empty_dimension_is_indexed():
         lambda x, i: x.scatter_add(0, i[:, None].expand(2, 3), torch.ones(2, 3)),
     ):
         assert right(function, torch.ones(0, 3), place).outcome == "eager raises"
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+def test_images_of_bytes_are_resampled_with_integer_weights(mode):
+    x = torch.randint(0, 256, (2, 3, 9, 11), dtype=torch.uint8)
+    for image in (x, x.to(memory_format=torch.channels_last)):
+        for how in ({"size": (7, 5)}, {"size": (12, 9), "align_corners": True}, {"size": (3, 4), "antialias": True}):
+            right(lambda x, how=how: nn.functional.interpolate(x, mode=mode, **how), image)

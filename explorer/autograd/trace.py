@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, fx
-from torch._dispatch.python import enable_python_dispatcher
+from torch._dispatch.python import enable_python_dispatcher, no_python_dispatcher
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensor
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.utils._python_dispatch import _disable_current_modes
@@ -221,6 +221,9 @@ class Tracer:
         try:
             if node.op == "call_method":
                 result = getattr(args[0], node.target)(*args[1:], **kwargs)  # type: ignore[arg-type]
+            elif resamples_bytes(node):
+                with no_python_dispatcher():  # which would break it up above the tape
+                    result = node.target(*args, **kwargs)  # type: ignore[operator]
             else:
                 result = node.target(*args, **kwargs)  # type: ignore[operator]
         except Unsupported:
@@ -460,6 +463,15 @@ class Tracer:
             self.tape.stamp(placeholder, inner, about=f"gradient of {info(node).id}")
         self.tape.bind(inner, placeholder)
         return torch._to_functional_tensor(inner)
+
+
+def resamples_bytes(node: fx.Node) -> bool:
+    """Whether the node resamples an image of bytes, which eager does with integer weights."""
+    name = getattr(node.target, "__name__", "").partition(".")[0]
+    if name not in ("interpolate", "upsample", "upsample_bilinear", "upsample_bilinear2d", "upsample_bicubic2d"):
+        return False
+    given = [info(each).value for each in node.all_input_nodes]
+    return any(isinstance(value, Tensor) and value.dtype is torch.uint8 for value in given)
 
 
 def repeats_memory(value: Tensor) -> bool:

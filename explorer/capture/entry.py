@@ -139,6 +139,7 @@ class Engine:
         except (FullGraphError, BackendFailed):
             raise
         except Exception as bug:
+            TOTALS["compiler bugs"] += 1
             note(CompilerBug, given.id, traceback.format_exc())
             return self._give_up(given, Why(reasons.COMPILER_BUG, f"{type(bug).__name__}: {bug}"))
         return self._accept(given, guarded, seen)

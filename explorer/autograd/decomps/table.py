@@ -45,7 +45,7 @@ TORCHS: tuple[str, ...] = tuple(
     "reflection_pad1d reflection_pad1d_backward reflection_pad2d reflection_pad2d_backward reflection_pad3d "
     "reflection_pad3d_backward replication_pad1d replication_pad2d replication_pad3d im2col col2im "
     "upsample_nearest1d upsample_nearest2d upsample_nearest3d _upsample_nearest_exact1d _upsample_nearest_exact2d "
-    "_upsample_nearest_exact3d upsample_linear1d upsample_bilinear2d upsample_trilinear3d upsample_bicubic2d "
+    "_upsample_nearest_exact3d upsample_linear1d upsample_trilinear3d "
     # views, copies and factories
     "_reshape_alias t transpose stack block_diag channel_shuffle pixel_shuffle pixel_unshuffle roll rot90 "
     "narrow narrow_copy tril triu tril_indices triu_indices eye linspace logspace fill affine_grid_generator "
