@@ -125,10 +125,12 @@ def check_same(ours: Any, eager: Any) -> None:
     elif isinstance(eager, dict):
         check_same(list(ours.items()), list(eager.items()))
     elif isinstance(eager, torch.Tensor):
-        torch.testing.assert_close(ours, eager)
+        torch.testing.assert_close(ours, eager, equal_nan=True)
     elif isinstance(eager, (np.ndarray, np.generic)) and eager.dtype != object:
         assert (ours.dtype, ours.shape) == (eager.dtype, eager.shape)
         np.testing.assert_allclose(ours, eager, rtol=1e-6, atol=1e-6)
+    elif isinstance(eager, float):
+        np.testing.assert_allclose(ours, eager)
     else:
         assert np.all(ours == eager)
 

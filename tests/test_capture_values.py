@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -151,3 +152,57 @@ def test_a_frame_that_raises_since_it_hears_that_it_is_compiled_does_not_hear_it
     backend = Counting()
     assert torch.equal(explorer.compile(function, backend=backend)(X), function(X))
     assert backend.graphs == 1
+
+
+FLOATS: dict[str, Callable[[Any, float], Any]] = {
+    "operators": lambda x, n: (x * n, n - x, x / n, x > n, x**n, n),
+    "python": lambda x, n: x * (math.sqrt(abs(n)) + n**2 - n // 2) + min(n, 100.0),
+    "integers": lambda x, n: (x.long() * n, x[:1] * int(n), torch.tensor(n) + x),
+    "in place": lambda x, n: (x.add_(n), x.mul_(n / 2)),
+    "containers": lambda x, n: {"n": [n, -n], "x": x * n},
+    "not exact in half precision": lambda x, n: x.half() * n,
+    "a size made a float": lambda x, n: x * (round(n) / 4) + math.log(round(n) + 3),
+}
+
+
+@pytest.mark.parametrize("back_end", ["explorer", "aot_eager"])
+@pytest.mark.parametrize("name", FLOATS)
+def test_a_float_that_changes_is_not_compiled_for_each_value(name: str, back_end: str) -> None:
+    function = FLOATS[name]
+    backend = Counting()
+    counted, compiled = explorer.compile(function, backend=backend), explorer.compile(function, backend=back_end)
+    for number in (1.5, 2.5, 7.25, 1e6, 3.0):
+        for each in (counted, compiled):
+            check_same(outcome(each, (X, number)), outcome(function, (X, number)))
+    assert backend.graphs <= (8 if name == "not exact in half precision" else 4)
+
+
+def test_what_python_does_with_a_changing_float_it_does_at_each_call() -> None:
+    def divides(x: Any, n: float) -> Any:
+        return x * (3 / n)
+
+    def handles(x: Any, n: float) -> Any:
+        try:
+            return x * (1 / n)
+        except ZeroDivisionError:
+            return x
+
+    def branches(x: Any, n: Any) -> Any:
+        return x + n if n > 2 else x - n
+
+    for function in (divides, handles, branches):
+        compiled = explorer.compile(function)
+        for number in (1.0, 2.5, 3.5, 0.0, -4.0, 2, math.nan, math.inf):
+            check_same(outcome(compiled, (X, number)), outcome(function, (X, number)))
+
+
+def test_gradients_with_a_changing_float() -> None:
+    def function(x: Any, n: float) -> Any:
+        return (x * n + n / 2).sin() * n**2
+
+    compiled = explorer.compile(function)
+    for number in (1.5, 2.5, -3.5):
+        ours, eager = X.clone().requires_grad_(), X.clone().requires_grad_()
+        compiled(ours, number).sum().backward()
+        function(eager, number).sum().backward()
+        torch.testing.assert_close(ours.grad, eager.grad)

@@ -31,7 +31,7 @@ from explorer.capture.values.iterators import GeneratorValue
 from explorer.capture.values.mappings import DictValue
 from explorer.capture.values.objects import MISSING, ObjectValue, is_library
 from explorer.capture.values.sequences import ListValue, TupleValue
-from explorer.capture.values.size import SizeValue
+from explorer.capture.values.size import FloatValue, NumberValue, SizeValue
 from explorer.capture.values.slots import checked
 from explorer.capture.values.tensor import TensorValue, graph_call
 from explorer.capture.wrap import instance_of_class
@@ -257,6 +257,10 @@ class Calls:
                 return Constant(bound).method(self, function.__name__, args, kwargs)
             unsupported(reasons.UNTRACEABLE_CALL, f"{type(bound).__name__}.{function.__name__}")
         if module in PURE_MODULES or function in PURE_BUILTINS:
+            numbers = module == "math" or function is round
+            if numbers and not kwargs and any(isinstance(a, (SizeValue, FloatValue)) for a in args):
+                if not any(isinstance(a, (NumberValue, TensorValue)) for a in args):
+                    return self.computed(function, *args)
             if any(isinstance(a, SizeValue) for a in args) and not kwargs:
                 return self.on_numbers(function, *args)
             if not any(isinstance(a, TensorValue) for a in args):

@@ -16,6 +16,7 @@ from explorer.capture.progress import progress
 from explorer.ir.capture import (
     AsTensor,
     Attr,
+    Computed,
     Frame,
     Global,
     Guard,
@@ -117,6 +118,9 @@ class Tree:
     def add(self, guard: Guard) -> None:
         assert guard.source is not None
         build, text, value = self.guards, guard.text, guard.value
+        if isinstance(guard.source, Computed):
+            build.last(_answers(guard.source, value, self.frame.globals), text)
+            return
         if guard.property != "has":
             manager = self.manager(guard.source)
         match guard.property:
@@ -208,6 +212,17 @@ def _shape_check(guards: list[Guard], frame: Frame) -> Callable[[dict[str, Any]]
         except Exception:  # the program's own code may run here: where there is nothing to read, the guard fails
             return False
         return all(holds(*(values[n] for n in at)) for holds, at in relations)
+
+    return check
+
+
+def _answers(source: Source, value: Any, namespace: dict[str, Any]) -> Callable[[dict[str, Any]], bool]:
+    def check(locals: dict[str, Any]) -> bool:
+        try:
+            found = read(source, locals, namespace)
+        except (ArithmeticError, ValueError, TypeError, LookupError, AttributeError):
+            return False  # the program would raise this too
+        return type(found) is type(value) and (found == value or (value != value and found != found))
 
     return check
 

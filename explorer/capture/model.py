@@ -9,7 +9,7 @@ from __future__ import annotations
 import collections
 import operator
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -27,9 +27,10 @@ from explorer.capture.values.mappings import DictValue, DictView
 from explorer.capture.values.objects import MISSING, ObjectValue
 from explorer.capture.values.sequences import ListValue, SequenceValue, TupleValue
 from explorer.capture.values.sets import SetValue
-from explorer.capture.values.size import NumberValue, SizeValue, is_unbacked
+from explorer.capture.values.size import FloatValue, NumberValue, SizeValue, is_unbacked
 from explorer.capture.values.slots import lacks
 from explorer.capture.values.tensor import TensorValue, graph_call
+from explorer.ir.capture import Computed
 
 if TYPE_CHECKING:
     from explorer.capture.tracer import Tracer
@@ -88,7 +89,32 @@ _IDENTICAL = (TensorValue, ArrayValue, SizeValue, IteratorValue)
 
 
 def is_number(value: Value) -> bool:
-    return isinstance(value, SizeValue) or (isinstance(value, Constant) and isinstance(value.value, (int, float)))
+    if isinstance(value, Constant):
+        return isinstance(value.value, (int, float))
+    return isinstance(value, (SizeValue, FloatValue))
+
+
+def _origin(t: Tracer, value: Value) -> Any:
+    """Where a number comes from: a plain one, or its source; None for one that only the graph knows."""
+    if isinstance(value, FloatValue):
+        return value.source
+    if isinstance(value, SizeValue):
+        return None if isinstance(value, NumberValue) else t.tape.source_of(value.sym.node.expr)
+    return value.constant() if isinstance(value, Constant) and type(value.value) in (bool, int, float) else None
+
+
+_ARITHMETIC = frozenset(
+    {operator.add, operator.sub, operator.mul, operator.truediv, operator.floordiv, operator.mod, operator.neg}
+    | {operator.pos, operator.lt, operator.le, operator.eq, operator.ne, operator.gt, operator.ge, abs, bool, float}
+    | {int, round}
+)
+
+
+def _is_steady(function: Any, values: Sequence[Value]) -> bool:
+    """Whether the type of the result does not depend on what the floats are."""
+    if function is operator.pow:
+        return isinstance(values[1], Constant) and type(values[1].value) is int
+    return function in _ARITHMETIC or getattr(function, "__module__", "") == "math"
 
 
 class DataModel:
@@ -104,6 +130,8 @@ class DataModel:
             return graph_call(self, "call_function", function, [value], {})
         if isinstance(value, ArrayValue):
             return operate(self, function, value)
+        if isinstance(value, FloatValue):
+            return self.computed(function, value)
         if isinstance(value, SizeValue):
             return self.on_numbers(function, value)
         if isinstance(value, ObjectValue):
@@ -158,6 +186,8 @@ class DataModel:
             if not isinstance(other, ObjectValue) or isinstance(other, SequenceValue):
                 return graph_call(self, "call_function", function, [left, right], {})
         if is_number(left) and is_number(right):
+            if isinstance(left, FloatValue) or isinstance(right, FloatValue):
+                return self.computed(function, left, right)
             return self.on_numbers(function, left, right)
         if name == "__mod__" and isinstance(left, Constant) and isinstance(left.value, str):
             given = (
@@ -218,6 +248,37 @@ class DataModel:
         except GuardOnDataDependentSymNode as error:
             unsupported(reasons.DYNAMIC_OUTPUT, first_line(error))
 
+    def computed(self: Tracer, function: Callable[..., Any], *values: Value) -> Value:
+        """What a function of Python's makes of floats that the frame was given: computed again at each call, before the
+        graph. Where that could go another way than it went now, the floats are held to be what they are."""
+        handled = any(frame.handlers[frame.position - 1] is not None for frame in self.frames)
+        args = [_origin(self, value) for value in values]
+        if handled or None in args or not _is_steady(function, values):
+            return self.from_python(self.python(function, *map(self.constant_of, values)))
+        found = self.python(function, *map(self.number_now, values))
+        source = Computed(function, tuple(args))
+        if type(found) is float:
+            return FloatValue(found, source)
+        if type(found) is int:
+            return SizeValue(self.tape.size_input(source, found), source)
+        self.guard(source, "constant", "==", found, "a branch or a test was decided by it")
+        return self.from_python(found)
+
+    def number_now(self: Tracer, value: Value) -> Any:
+        """A number as it is in this call, without a guard."""
+        if isinstance(value, FloatValue):
+            return value.value
+        if isinstance(value, SizeValue):
+            return value.python_type()(self.tape.hint(value.sym.node.expr))
+        return value.constant()
+
+    def float_of(self: Tracer, value: Value) -> Value:
+        """A symbolic float of sizes as one that Python computes; other values as they are."""
+        if isinstance(value, SizeValue) and not isinstance(value, NumberValue) and value.python_type() is float:
+            source = _origin(self, value)
+            return value if source is None else FloatValue(self.number_now(value), source)
+        return value
+
     def compare(self: Tracer, symbol: str, left: Value, right: Value) -> Value:
         function, name, reflected = COMPARE[symbol]
         if isinstance(left, Constant) and isinstance(right, Constant):
@@ -232,9 +293,11 @@ class DataModel:
                 and not isinstance(other.value, (int, float, complex))
             ):
                 return Constant(symbol == "!=")
-            if isinstance(other, (TensorValue, Constant, SizeValue)):
+            if isinstance(other, (TensorValue, Constant, SizeValue, FloatValue)):
                 return graph_call(self, "call_function", function, [left, right], {})
         if is_number(left) and is_number(right):
+            if isinstance(left, FloatValue) or isinstance(right, FloatValue):
+                return self.computed(function, left, right)
             return self.on_numbers(function, left, right)
         if isinstance(left, DictView) or isinstance(right, DictView):
             sets = [SetValue.of(self.items(v)) if isinstance(v, (DictView, SetValue)) else v for v in (left, right)]
@@ -472,7 +535,7 @@ class DataModel:
         """The Python object of a constant; a symbolic size is made a number. Breaks the graph for anything else."""
         if isinstance(value, SizeValue):
             return self.specialise(value, value.python_type())
-        if isinstance(value, ArrayValue):
+        if isinstance(value, (ArrayValue, FloatValue)):
             return value.known(self)
         try:
             if isinstance(value, (TupleValue, ListValue)) and value.cls in (tuple, list, torch.Size):

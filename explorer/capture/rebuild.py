@@ -30,6 +30,7 @@ from explorer.ir.bytecode import Instruction
 from explorer.ir.capture import (
     AsTensor,
     Attr,
+    Computed,
     Global,
     Item,
     Known,
@@ -170,6 +171,9 @@ class Rebuilder:
                 return build.call_method(self.load(base), method)
             case Listed(base, part):
                 return build.call([build.load_const(list)], [build.call_method(self.load(base), part)])
+            case Computed(function, args):
+                given = [self.load(arg) if isinstance(arg, Source) else [build.load_const(arg)] for arg in args]
+                return build.call([build.load_const(function)], given)
             case AsTensor(base):
                 return build.call([build.load_const(as_tensor)], [self.load(base)])
         raise AssertionError(source)

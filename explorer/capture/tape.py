@@ -36,10 +36,11 @@ from torch.fx.experimental.symbolic_shapes import (
 from torch.utils._sympy.functions import FloorDiv, Mod, PythonMod
 
 from explorer.capture import reasons
+from explorer.capture.shapes import function_of
 from explorer.capture.values.base import unsupported
 from explorer.core.origin import Origins, origins
 from explorer.ir.bytecode import Span
-from explorer.ir.capture import Input, Returned, Size, Source, Stride
+from explorer.ir.capture import Computed, Input, Returned, Size, Source, Stride
 from explorer.ir.graph import Graph, as_given, stamp
 from explorer.ir.sizes import Relations
 
@@ -265,9 +266,20 @@ class Tape:
             return int(expr)
         return self._size_node(expr)
 
+    def source_of(self, expr: sympy.Expr) -> Source | None:
+        """Where a number that is an expression of inputs can be read, or computed when the frame is entered."""
+        if expr in self.symbol_sources:
+            return self.symbol_sources[expr]
+        symbols = sorted(expr.free_symbols, key=str)
+        if not symbols or any(symbol not in self.symbol_sources for symbol in symbols):
+            return None
+        return Computed(function_of(expr, symbols), tuple(self.symbol_sources[symbol] for symbol in symbols))
+
     def _size_node(self, expr: sympy.Expr) -> fx.Node | int:
         if expr.is_Integer:
             return int(expr)
+        if expr in self.symbol_nodes:
+            return self.symbol_nodes[expr]
         if isinstance(expr, sympy.Symbol):
             if expr not in self.symbol_nodes and expr in self._measured:
                 value = self.shape_env.create_symintnode(expr, hint=None)
@@ -281,7 +293,12 @@ class Tape:
             return self.symbol_nodes[expr]
         function = size_function(expr)
         if function is None:
-            unsupported(reasons.OPERATION, f"the size expression {expr}")
+            source = self.source_of(expr)
+            if source is None or expr.is_integer is False:
+                unsupported(reasons.OPERATION, f"the size expression {expr}")
+            value = self.shape_env.create_symintnode(expr, hint=int(self.hint(expr)))
+            self.symbol_nodes[expr] = self._placeholder(source, value, "size")
+            return self.symbol_nodes[expr]
         arguments = [self._size_node(a) for a in expr.args]
         result = arguments[0]
         done = expr.args[0]

@@ -23,7 +23,7 @@ from explorer.capture.values.base import Value, unsupported
 from explorer.capture.values.constant import Constant
 from explorer.capture.values.objects import ObjectValue
 from explorer.capture.values.sequences import ListValue, SequenceValue, TupleValue
-from explorer.capture.values.size import NumberValue, SizeValue
+from explorer.capture.values.size import FloatValue, NumberValue, SizeValue
 from explorer.capture.values.tensor import TensorValue, graph_call
 from explorer.ir.graph import info
 
@@ -299,6 +299,11 @@ def _tensor(function: Any) -> Rule:
             if len(args) > 1 or named.keys() - {"dtype", "device"}:
                 unsupported(reasons.NUMPY, f"torch.{function.__name__} of an array with {', '.join(named)}")
             return graph_call(t, "call_method", "to", [copied], named)
+        if isinstance(data, (FloatValue, SizeValue)) and len(args) == 1 and not kwargs.keys() - {"dtype"}:
+            if (number := t.number_tensor(t.float_of(data))) is not None:
+                plain = torch.get_default_dtype() if data.python_type() is float else number.fake.dtype
+                dtype = kwargs.get("dtype", Constant(plain))
+                return graph_call(t, "call_method", "to", [number, dtype], {"copy": Constant(True)})
         if isinstance(data, Constant) and isinstance(data.value, np.generic):
             kwargs = {"dtype": Constant(torch.as_tensor(data.value).dtype), **kwargs}
         if isinstance(data, ObjectValue) and not isinstance(data, SequenceValue):

@@ -33,6 +33,8 @@ from explorer.capture.values.mappings import DictValue, InstanceDict
 from explorer.capture.values.modules import ModuleValue
 from explorer.capture.values.objects import ObjectValue
 from explorer.capture.values.sequences import ListValue, TupleValue
+from explorer.capture.values.size import FloatValue, NumberValue, SizeValue
+from explorer.capture.values.tensor import TensorValue
 from explorer.capture.wrap import from_python, wrap, wrap_tensor
 from explorer.config import Config
 from explorer.core.origin import origin, origins
@@ -41,6 +43,7 @@ from explorer.core.recorder import wanted
 from explorer.ir.attempt import EvaluatorStep
 from explorer.ir.bytecode import Code, Handler, Span
 from explorer.ir.capture import (
+    AsTensor,
     Attr,
     Guard,
     Item,
@@ -51,6 +54,7 @@ from explorer.ir.capture import (
     Size,
     Source,
     Specialised,
+    as_tensor,
     root,
 )
 from explorer.ir.capture import Frame as GivenFrame
@@ -110,6 +114,7 @@ class Tracer(Calls, DataModel):
         self.tensors: dict[int, Any] = {}
         self.arrays: dict[int, Any] = {}
         self.unshared: dict[int, Any] = {}
+        self._floats: dict[Source, TensorValue] = {}
         self.kept: list[Any] = []
         self.frames: list[Frame] = []
         self.made_generators: weakref.WeakSet[GeneratorValue] = weakref.WeakSet()
@@ -364,6 +369,19 @@ class Tracer(Calls, DataModel):
     def array_of_tensor(self, value: Any) -> Value:
         return array_of_tensor(self, value)
 
+    def number_tensor(self, value: FloatValue | SizeValue) -> TensorValue | None:
+        """A number of the program as the graph's input; None for one that only the graph knows."""
+        origin = value.source if isinstance(value, FloatValue) else self.tape.source_of(value.sym.node.expr)
+        if origin is None or isinstance(value, NumberValue):
+            return None
+        source = AsTensor(origin)
+        if source not in self._floats:
+            given = as_tensor(self.number_now(value))
+            assert given is not None
+            self.kept.append(given)
+            self._floats[source] = TensorValue(*self.tape.input(source, given))
+        return self._floats[source]
+
     def note_copy(self, base: Any, copy: Any) -> None:
         """Python would go on with an object that the graph has as a copy: writes to either refuse the frame."""
         for each in (base, copy):
@@ -424,6 +442,13 @@ class Tracer(Calls, DataModel):
     def is_dynamic_number(self, source: Source, value: int) -> bool:
         """Whether an integer gets a symbol: one whose value was seen to change."""
         if self.config.dynamic is False or value in (0, 1) or isinstance(root(source), Known):
+            return False
+        seen = self.given.history.sizes.get(source.name)
+        return seen is not None and seen != (value,)
+
+    def is_dynamic_float(self, source: Source, value: float) -> bool:
+        """Whether a float is computed with whatever its value: one that was seen to change."""
+        if self.config.dynamic is False or isinstance(root(source), Known):
             return False
         seen = self.given.history.sizes.get(source.name)
         return seen is not None and seen != (value,)

@@ -48,7 +48,7 @@ from explorer.capture.values.modules import ModuleValue
 from explorer.capture.values.objects import Lazy, ObjectValue, is_library
 from explorer.capture.values.sequences import ListValue, SliceValue, TupleValue
 from explorer.capture.values.sets import SetValue
-from explorer.capture.values.size import SizeValue
+from explorer.capture.values.size import FloatValue, SizeValue
 from explorer.capture.values.tensor import TensorValue
 from explorer.ir.capture import Attr, Item, Known, Listed, Local, Returned, Source, TensorFacts
 
@@ -108,6 +108,9 @@ def _plain(t: Tracer, source: Source, given: Any) -> Value:
     if type(given) is int and t.is_dynamic_number(source, given):
         t.guard(source, "type", "is", int, "it is computed with as an integer, whatever its value")
         return SizeValue(t.tape.size_input(source, given), source)
+    if type(given) is float and t.is_dynamic_float(source, given):
+        t.guard(source, "type", "is", float, "it is computed with as a float, whatever its value")
+        return FloatValue(given, source)
     why = "a value that is no tensor is used while tracing: branches and numbers of the graph rest on it"
     if isinstance(given, enum.Enum) or given is None or isinstance(given, bool):
         t.guard(source, "id", "is", given, why)

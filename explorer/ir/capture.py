@@ -154,7 +154,24 @@ class AsTensor:
         return f"torch.as_tensor({self.base.name})"
 
 
-Source = Local | Global | Known | Attr | Item | TypeOf | Size | Stride | Returned | Listed | AsTensor
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """What a function of Python's makes of numbers that the frame was given: `args` are sources and plain numbers."""
+
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+
+    @property
+    def base(self) -> Source:
+        return next(arg for arg in self.args if isinstance(arg, Source))
+
+    @property
+    def name(self) -> str:
+        given = (arg.name if isinstance(arg, Source) else repr(arg) for arg in self.args)
+        return f"{getattr(self.function, '__name__', 'function')}({', '.join(given)})"
+
+
+Source = Local | Global | Known | Attr | Item | TypeOf | Size | Stride | Returned | Listed | AsTensor | Computed
 
 
 def root(source: Source) -> Source:
@@ -192,10 +209,14 @@ def read(source: Source, locals: Mapping[str, Any], globals: Mapping[str, Any]) 
             return list(getattr(dict, part)(read(base, locals, globals)))
         case AsTensor(base):
             return as_tensor(read(base, locals, globals))
+        case Computed(function, args):
+            return function(*(read(arg, locals, globals) if isinstance(arg, Source) else arg for arg in args))
 
 
 def as_tensor(value: Any) -> torch.Tensor | None:
     """What `AsTensor` reads; None for an array that no tensor can share memory with."""
+    if type(value) is float:
+        return torch.tensor(value, dtype=torch.float64)
     try:
         return torch.from_numpy(value) if isinstance(value, np.ndarray) else torch.as_tensor(value)
     except (TypeError, ValueError, RuntimeError):
@@ -471,8 +492,10 @@ class FrameHistory:
         for guard in capture.guards:
             if guard.source is not None and guard.property == "tensor":
                 found[guard.source.name] = guard.value.size
-            elif guard.source is not None and guard.property == "constant" and type(guard.value) is int:
+            elif guard.source is not None and guard.property == "constant" and type(guard.value) in (int, float):
                 found[guard.source.name] = (guard.value,)
+            elif guard.source is not None and guard.property == "type" and guard.value is float:
+                found[guard.source.name] = (None,)
         found |= {symbol.source.name: (None,) for symbol in capture.symbols if not isinstance(symbol.source, Size)}
         for name, now in found.items():
             before = self.sizes.get(name, now)

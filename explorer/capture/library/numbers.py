@@ -21,7 +21,7 @@ from explorer.capture.values.exceptions import ExceptionValue
 from explorer.capture.values.mappings import DictValue
 from explorer.capture.values.objects import MISSING, ObjectValue
 from explorer.capture.values.sequences import SequenceValue, TupleValue
-from explorer.capture.values.size import NumberValue, SizeValue
+from explorer.capture.values.size import FloatValue, NumberValue, SizeValue
 from explorer.capture.values.tensor import TensorValue, graph_call
 
 if TYPE_CHECKING:
@@ -51,6 +51,8 @@ def _number(kind: type) -> Callable[..., Value]:
         """A conversion of a known number or text; of a tensor it breaks."""
         if isinstance(value, TensorValue):
             return value.method(t, f"__{kind.__name__}__", [], {})
+        if isinstance(value, FloatValue):
+            return value if kind is float else t.computed(kind, value)
         if isinstance(value, SizeValue):
             if kind is int and isinstance(value.sym, torch.SymInt):
                 return value
@@ -188,6 +190,8 @@ def _abs(t: Tracer, value: Value) -> Value:
         return graph_call(t, "call_function", operator.abs, [value], {})
     if isinstance(value, ArrayValue):
         return operate(t, operator.abs, value)
+    if isinstance(value, FloatValue):
+        return t.computed(abs, value)
     if isinstance(value, SizeValue):
         return t.on_numbers(operator.abs, value)
     return (

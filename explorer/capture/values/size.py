@@ -71,3 +71,39 @@ class NumberValue(SizeValue):
 
     def describe(self) -> str:
         return f"number {self.node.name}"
+
+
+class FloatValue(Value):
+    """A float that the frame was given, or that Python makes of such: any number will do until Python needs this one.
+
+    The graph takes it as a tensor of no dimension, float64. Stock: specialize_float=False.
+    """
+
+    def __init__(self, value: float, source: Source) -> None:
+        self.value = value
+        self.source: Source = source
+
+    def python_type(self) -> type:
+        return float
+
+    def known(self, t: Tracer) -> float:
+        t.guard(self.source, "constant", "==", self.value, "Python computed with the number, or branched on it")
+        return self.value
+
+    def number(self, t: Tracer) -> Any:
+        return self.known(t)
+
+    def truth(self, t: Tracer) -> bool:
+        return t.truth(t.computed(bool, self))
+
+    def key(self) -> Any:
+        unsupported(reasons.OPERATION, f"hash of {self.describe()}")
+
+    def get_attr(self, t: Tracer, name: str) -> Value:
+        return t.builtin_method(self, name)
+
+    def method(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        return t.from_python(self.known(t)).method(t, name, args, kwargs)
+
+    def describe(self) -> str:
+        return f"float {self.source.name}"

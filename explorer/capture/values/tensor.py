@@ -16,7 +16,7 @@ from explorer.capture.values.constant import Constant
 from explorer.capture.values.mappings import DictValue
 from explorer.capture.values.objects import DELETED
 from explorer.capture.values.sequences import ListValue, SliceValue, TupleValue
-from explorer.capture.values.size import NumberValue, SizeValue, is_unbacked
+from explorer.capture.values.size import FloatValue, NumberValue, SizeValue, is_unbacked
 from explorer.capture.values.tensor_properties import TENSOR_PROPERTIES
 from explorer.ir.capture import Attr, Returned, Source
 
@@ -345,6 +345,43 @@ def to_graph(t: Tracer, value: Value) -> tuple[Any, Any]:
     return real, real
 
 
+_OF_FLOATS = frozenset(
+    "add sub mul truediv div rsub pow iadd isub imul itruediv add_ sub_ mul_ div_ lt le eq ne gt ge where subtract "
+    "multiply divide true_divide __radd__ __rmul__ fill_ mod".split()
+)
+"""Operators that compute with a float as they do with a tensor of no dimension."""
+
+
+def _floats_as_tensors(t: Tracer, kind: str, target: Any, args: list[Value], kwargs: dict[str, Value]) -> list[Value]:
+    """The floats among the arguments as tensors of the program's inputs, where the operator computes the same with
+    them; else as they are, which holds the program to their values."""
+    name = getattr(target, "__name__", target)
+    tensors = [a for a in args if isinstance(a, TensorValue)]
+    if name not in _OF_FLOATS or not tensors or any(a.fake.device.type != "cpu" for a in tensors):
+        return args
+    if kwargs or any(a.fake.dtype not in _EXACT for a in tensors) or torch.is_autocast_enabled("cpu"):
+        return args
+    given = [t.number_tensor(a) if isinstance(a, FloatValue) else a for a in args]
+    if isinstance(args[0], TensorValue) and (name[-1] == "_" or name in _IN_PLACE):
+        return given
+    plain = tuple(t.number_now(a) if isinstance(a, FloatValue) else to_graph(t, a)[1] for a in args)
+    expected = t.tape.call(kind, target, (), {}, plain, {}).dtype
+    if t.tape.call(kind, target, (), {}, tuple(to_graph(t, a)[1] for a in given), {}).dtype is expected:
+        return given
+    if not expected.is_floating_point:
+        return args
+    return [
+        graph_call(t, "call_method", "to", [b, Constant(expected)], {}) if isinstance(a, FloatValue) else b
+        for a, b in zip(args, given, strict=True)
+    ]
+
+
+_IN_PLACE = frozenset("iadd isub imul itruediv".split())
+_EXACT = frozenset(
+    {torch.float32, torch.float64, torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool}
+)
+
+
 def graph_call(t: Tracer, kind: str, target: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """Call a torch function or tensor method: a node, where a tensor comes of it or changes; else its plain result."""
     if str(getattr(target, "__name__", target)).startswith(QUANTIZES):
@@ -352,6 +389,11 @@ def graph_call(t: Tracer, kind: str, target: Any, args: list[Value], kwargs: dic
     if "from" in kwargs:  # where an operator has a parameter of that name, it is the first after the tensor
         args = [*args, kwargs["from"]]
         kwargs = {name: value for name, value in kwargs.items() if name != "from"}
+    if any(isinstance(v, (FloatValue, SizeValue)) for v in (*args, *kwargs.values())):
+        args = [t.float_of(a) for a in args]
+        kwargs = {name: t.float_of(value) for name, value in kwargs.items()}
+        if any(isinstance(a, FloatValue) for a in args):
+            args = _floats_as_tensors(t, kind, target, args, kwargs)
     positional = [to_graph(t, a) for a in args]
     named = {k: to_graph(t, v) for k, v in t.ambient.placed(target, kwargs).items()}
     fx_args, fx_kwargs = tuple(p[0] for p in positional), {k: p[0] for k, p in named.items()}
