@@ -181,6 +181,9 @@ class PyModuleValue(Value):
             return t.namespace(space)
         if self.module.__name__.partition(".")[0] in _STEADY and (id(space), name) not in t.effects.globals:
             found = t.python(getattr, self.module, name)
+            is_setting = isinstance(found, (bool, int, float, str)) and self.module.__name__.startswith("torch.")
+            if is_setting:
+                return t.wrap(Attr(self.source or t.known_source(self.module), name), found)
             if callable(found) or is_plain(found) or isinstance(found, types.ModuleType):
                 return t.from_python(found)
         held = t.namespace(space).read(t, name, Attr(self.source or t.known_source(self.module), name))
