@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import sympy
 import torch
 from torch import fx
-from torch.utils._sympy.interp import sympy_interp
-from torch.utils._sympy.reference import PythonReferenceAnalysis
 
 from explorer.autograd.reasons import DATA_DEPENDENT
 from explorer.core.reasons import Unsupported, Why
-from explorer.ir.graph import INFO, info, stamp
+from explorer.ir.graph import info, stamp
+from explorer.ir.sizes import Operation, computed
 
 Symbolic = (torch.SymInt, torch.SymFloat, torch.SymBool)
 Place = tuple[int, Any, int]
@@ -67,6 +66,7 @@ class SizeNodes:
         self._inputs = inputs
         self._places = places([info(node).value for node in inputs])
         self._nodes: dict[Any, fx.Node] = {}
+        """By symbol, or by function and arguments."""
 
     def node(self, value: Any) -> fx.Node | int | float | bool:
         """The node that computes `value`, or the number it is known to be."""
@@ -74,16 +74,22 @@ class SizeNodes:
         if not isinstance(wanted, sympy.Basic):
             number: int | float | bool = wanted
             return number
-        if wanted not in self._nodes:
-            symbols = {symbol: fx.Proxy(self._symbol(symbol, value)) for symbol in wanted.free_symbols}
-            made = sympy_interp(PythonReferenceAnalysis, symbols, wanted)
-            if not isinstance(made, fx.Proxy):
-                return made  # type: ignore[no-any-return]
-            self._stamp_new(made.node, value)
-            self._nodes[wanted] = made.node
-        return self._nodes[wanted]
+        try:
+            return computed(wanted, self._symbol, self._call)
+        except KeyError as unknown:
+            raise Unsupported(Why(DATA_DEPENDENT, f"{unknown} of {wanted}")) from unknown
 
-    def _symbol(self, symbol: Any, value: Any) -> fx.Node:
+    def _call(self, function: Operation, args: Sequence[Any]) -> Any:
+        if not any(isinstance(arg, fx.Node) for arg in args):
+            return function(*args)
+        key = (function, *((type(arg), arg) for arg in args))
+        if key not in self._nodes:
+            made = self._graph.call_function(function, tuple(args))
+            value = function(*(info(arg).value if isinstance(arg, fx.Node) else arg for arg in args))
+            self._nodes[key] = stamp(made, f"aten.{made.name}", value)
+        return self._nodes[key]
+
+    def _symbol(self, symbol: Any) -> fx.Node:
         if symbol in self._nodes:
             return self._nodes[symbol]
         if symbol not in self._places:
@@ -96,26 +102,6 @@ class SizeNodes:
             stamp(made, f"aten.{made.name}", _READ[read](info(of).value, dimension), about=str(symbol))
         self._nodes[symbol] = made
         return made
-
-    def _stamp_new(self, last: fx.Node, value: Any) -> None:
-        """Stamp what `sympy_interp` added: every unstamped node before and including `last`."""
-        for node in unstamped(last):
-            stamp(node, f"aten.{node.name}", value if node is last else compute(node))
-
-
-def unstamped(last: fx.Node) -> Iterator[fx.Node]:
-    """The nodes without a NodeInfo that `last` depends on, and itself, in order."""
-    if INFO not in last.meta:
-        for needed in last.all_input_nodes:
-            yield from unstamped(needed)
-        if INFO not in last.meta:
-            yield last
-
-
-def compute(node: fx.Node) -> Any:
-    """What a size node yields, from what its arguments yield."""
-    args = fx.map_arg(node.args, lambda argument: info(argument).value)
-    return node.target(*args)  # type: ignore[operator]
 
 
 def evaluator(wanted: Sequence[Any], symbols: Mapping[Any, Place]) -> Callable[[Sequence[Any]], list[Any]]:
@@ -131,9 +117,6 @@ def evaluator(wanted: Sequence[Any], symbols: Mapping[Any, Place]) -> Callable[[
 
     def evaluate(inputs: Sequence[Any]) -> list[Any]:
         known = {symbol: _READ[read](inputs[index], place) for symbol, (index, read, place) in read_at.items()}
-        return [
-            sympy_interp(PythonReferenceAnalysis, known, value) if isinstance(value, sympy.Basic) else value
-            for value in wanted
-        ]
+        return [computed(value, known.__getitem__, lambda function, args: function(*args)) for value in wanted]
 
     return evaluate

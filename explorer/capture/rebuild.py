@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import sympy
-import torch
 from torch import fx
 
 from explorer.bytecode import build
@@ -16,7 +15,6 @@ from explorer.capture import reasons
 from explorer.capture.frame import NULL
 from explorer.capture.resume import TEMP
 from explorer.capture.shapes import function_of
-from explorer.capture.tape import size_function
 from explorer.capture.values.base import Value, unsupported
 from explorer.capture.values.classes import ClassValue, PyModuleValue
 from explorer.capture.values.constant import Constant
@@ -43,6 +41,7 @@ from explorer.ir.capture import (
     TypeOf,
     as_tensor,
 )
+from explorer.ir.sizes import computed
 
 if TYPE_CHECKING:
     from explorer.capture.tracer import Tracer
@@ -248,44 +247,27 @@ class Rebuilder:
 
     def size(self, sym: Any) -> None:
         """Push the number that a symbolic size is for this call's inputs."""
-        expr = sym.node.expr
-        if isinstance(sym, torch.SymInt):
-            self._size(expr)
-            return
-        if not expr.free_symbols:
-            self.constant((float if isinstance(sym, torch.SymFloat) else bool)(expr))
-            return
-        self._computed(expr)
+        try:
+            part = computed(sym.node.expr, lambda symbol: symbol, lambda function, args: (function, args))
+        except KeyError:
+            symbols = sorted(sym.node.expr.free_symbols, key=str)
+            part = (function_of(sym.node.expr, symbols), symbols)
+        self._size(part)
 
-    def _computed(self, expr: sympy.Basic) -> None:
-        """Push what Python computes from the symbols of an expression."""
-        symbols = sorted(expr.free_symbols, key=str)
-        self.constant(function_of(expr, symbols))
-        for symbol in symbols:
-            self._size(symbol)
-        self.body += build.call_stacked(len(symbols))
-
-    def _size(self, expr: sympy.Expr) -> None:
-        if expr.is_Integer:
-            self.constant(int(expr))
-            return
-        if isinstance(expr, sympy.Symbol):
-            if expr not in self.t.tape.symbol_sources:
-                unsupported(reasons.NOT_REBUILT, f"the size {expr}")
-            self.source(self.t.tape.symbol_sources[expr])
-            return
-        function = size_function(expr)
-        if function is None:
-            self._computed(expr)
-            return
-        self._size(expr.args[0])
-        for argument in expr.args[1:]:
-            name = self.temp()
-            self.emit("STORE_FAST", name)
+    def _size(self, part: Any) -> None:
+        """Push a number, a symbol's value, or a function's result."""
+        if isinstance(part, sympy.Symbol):
+            if part not in self.t.tape.symbol_sources:
+                unsupported(reasons.NOT_REBUILT, f"the size {part}")
+            self.source(self.t.tape.symbol_sources[part])
+        elif isinstance(part, tuple):
+            function, args = part
             self.constant(function)
-            self.emit("LOAD_FAST", name)
-            self._size(argument)
-            self.body += build.call_stacked(2)
+            for arg in args:
+                self._size(arg)
+            self.body += build.call_stacked(len(args))
+        else:
+            self.constant(part)
 
     def cell(self, cell: CellValue) -> None:
         """Push a closure cell: the frame's own, or a new one."""

@@ -33,7 +33,6 @@ from torch.fx.experimental.symbolic_shapes import (
     StatelessSymbolicContext,
     free_unbacked_symbols,
 )
-from torch.utils._sympy.functions import FloorDiv, Mod, PythonMod
 
 from explorer.capture import reasons
 from explorer.capture.shapes import function_of
@@ -41,8 +40,8 @@ from explorer.capture.values.base import unsupported
 from explorer.core.origin import Origins, origins
 from explorer.ir.bytecode import Span
 from explorer.ir.capture import Computed, Input, Returned, Size, Source, Stride
-from explorer.ir.graph import Graph, as_given, stamp
-from explorer.ir.sizes import Relations
+from explorer.ir.graph import Graph, as_given, info, stamp
+from explorer.ir.sizes import Operation, Relations, computed, is_whole
 
 
 class _Name(str):
@@ -259,12 +258,15 @@ class Tape:
 
     # ------------------------------------------------------------------------------------------------------- sizes
 
-    def size_argument(self, size: torch.SymInt) -> fx.Node | int:
+    def size_argument(self, size: torch.SymInt) -> fx.Node | int | float | bool:
         """The graph's form of a symbolic size: a placeholder for a symbol, operator nodes for an expression."""
         expr = size.node.expr
-        if expr.is_number:
-            return int(expr)
-        return self._size_node(expr)
+        if expr.is_integer and not is_whole(expr) and (source := self.source_of(expr)) is not None:
+            return self._number_input(expr, source)  # Python computes it, floats and all, when the frame is entered
+        try:
+            return computed(expr, self._symbol_node, self._size_call)
+        except KeyError:
+            unsupported(reasons.OPERATION, f"the size expression {size}")
 
     def source_of(self, expr: sympy.Expr) -> Source | None:
         """Where a number that is an expression of inputs can be read, or computed when the frame is entered."""
@@ -275,39 +277,28 @@ class Tape:
             return None
         return Computed(function_of(expr, symbols), tuple(self.symbol_sources[symbol] for symbol in symbols))
 
-    def _size_node(self, expr: sympy.Expr) -> fx.Node | int:
-        if expr.is_Integer:
-            return int(expr)
-        if expr in self.symbol_nodes:
-            return self.symbol_nodes[expr]
-        if isinstance(expr, sympy.Symbol):
-            if expr not in self.symbol_nodes and expr in self._measured:
-                value = self.shape_env.create_symintnode(expr, hint=None)
-                made = self.graph.call_function(torch.ops.aten.sym_size.int, self._measured[expr])
-                self.symbol_nodes[expr] = self._stamped(made, value, "size")
-            if expr not in self.symbol_nodes:
-                if expr not in self.symbol_sources:
-                    unsupported(reasons.DYNAMIC_OUTPUT, f"the size {expr} has no source")
-                value = self.shape_env.create_symintnode(expr, hint=int(self.hint(expr)))
-                self.symbol_nodes[expr] = self._placeholder(self.symbol_sources[expr], value, "size")
-            return self.symbol_nodes[expr]
-        function = size_function(expr)
-        if function is None:
-            source = self.source_of(expr)
-            if source is None or expr.is_integer is False:
-                unsupported(reasons.OPERATION, f"the size expression {expr}")
+    def _symbol_node(self, symbol: sympy.Symbol) -> fx.Node:
+        if symbol not in self.symbol_nodes and symbol in self._measured:
+            value = self.shape_env.create_symintnode(symbol, hint=None)
+            made = self.graph.call_function(torch.ops.aten.sym_size.int, self._measured[symbol])
+            self.symbol_nodes[symbol] = self._stamped(made, value, "size")
+        if symbol not in self.symbol_nodes:
+            if symbol not in self.symbol_sources:
+                unsupported(reasons.DYNAMIC_OUTPUT, f"the size {symbol} has no source")
+            self._number_input(symbol, self.symbol_sources[symbol])
+        return self.symbol_nodes[symbol]
+
+    def _number_input(self, expr: sympy.Expr, source: Source) -> fx.Node:
+        if expr not in self.symbol_nodes:
             value = self.shape_env.create_symintnode(expr, hint=int(self.hint(expr)))
             self.symbol_nodes[expr] = self._placeholder(source, value, "size")
-            return self.symbol_nodes[expr]
-        arguments = [self._size_node(a) for a in expr.args]
-        result = arguments[0]
-        done = expr.args[0]
-        for argument, part in zip(arguments[1:], expr.args[1:], strict=True):
-            done = expr.func(done, part)
-            known = self.hint(done)
-            value = self.shape_env.create_symintnode(done, hint=int(known) if known.is_number else None)
-            result = self._stamped(self.graph.call_function(function, (result, argument)), value, "size")
-        return result
+        return self.symbol_nodes[expr]
+
+    def _size_call(self, function: Operation, args: Sequence[Any]) -> Any:
+        value = function(*(info(arg).value if isinstance(arg, fx.Node) else arg for arg in args))
+        if not any(isinstance(arg, fx.Node) for arg in args):
+            return value
+        return self._stamped(self.graph.call_function(function, tuple(args)), value, "size")
 
     def hint(self, expr: sympy.Expr) -> Any:
         """The value of a size expression for the inputs that were traced."""
@@ -325,25 +316,6 @@ class Tape:
 
 def version(tensor: torch.Tensor) -> int | None:
     return None if tensor.is_inference() else tensor._version
-
-
-def size_function(expr: sympy.Expr) -> Callable[[Any, Any], Any] | None:
-    """The binary Python operator that a sympy node of a size expression stands for."""
-    if isinstance(expr, sympy.Add):
-        return operator.add
-    if isinstance(expr, sympy.Mul):
-        return operator.mul
-    if isinstance(expr, FloorDiv):
-        return operator.floordiv
-    if isinstance(expr, (Mod, PythonMod)):
-        return operator.mod
-    if isinstance(expr, sympy.Pow):
-        return operator.pow
-    if isinstance(expr, sympy.Max) or type(expr).__name__ == "Max":
-        return max
-    if isinstance(expr, sympy.Min) or type(expr).__name__ == "Min":
-        return min
-    return None
 
 
 def _unknown_sizes(result: Any) -> str:

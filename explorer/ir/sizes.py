@@ -5,14 +5,49 @@ A size is asked for as a weight, which may be any number, or for a fact, which b
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+import math
+import operator
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import sympy
+import torch
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from explorer.core.origin import Origins, origins
+
+Operation = Callable[..., Any]
+
+
+def _modular(base: Any, divisor: Any, modulus: Any) -> Any:
+    return base // divisor % modulus
+
+
+OPERATIONS: dict[str, Operation] = {
+    "Add": operator.add, "Mul": operator.mul, "Pow": operator.pow, "PowByNatural": operator.pow,
+    "FloatPow": operator.pow, "FloorDiv": operator.floordiv, "CleanDiv": operator.floordiv, "Mod": operator.mod,
+    "PythonMod": operator.mod, "ModularIndexing": _modular, "IntTrueDiv": operator.truediv,
+    "FloatTrueDiv": operator.truediv, "Max": torch.sym_max, "Min": torch.sym_min, "Abs": operator.abs,
+    "ToFloat": torch.sym_float, "floor": math.floor, "FloorToInt": math.floor, "ceiling": math.ceil,
+    "CeilToInt": math.ceil, "TruncToInt": math.trunc, "RoundToInt": round, "RoundDecimal": round,
+    "BitwiseFn_bitwise_and": operator.and_, "BitwiseFn_bitwise_or": operator.or_,
+    "BitwiseFn_bitwise_xor": operator.xor, "LShift": operator.lshift, "RShift": operator.rshift,
+    "Equality": operator.eq, "Unequality": operator.ne, "StrictLessThan": operator.lt, "LessThan": operator.le,
+    "StrictGreaterThan": operator.gt, "GreaterThan": operator.ge, "And": operator.and_, "Or": operator.or_,
+    "Not": torch.sym_not, "Where": torch.sym_ite,
+    **{f"OpaqueUnaryFn_{name}": getattr(torch, f"_sym_{name}") for name in (
+        "sqrt", "cos", "cosh", "sin", "sinh", "tan", "tanh", "asin", "acos", "atan", "log2",
+    ) if hasattr(torch, f"_sym_{name}")},
+}  # fmt: skip
+"""By the name of the sympy class, torch's own included: what Python does for it, on numbers and on SymInts alike."""
+
+WHOLE = frozenset(
+    "Add Mul Pow PowByNatural FloorDiv CleanDiv Mod PythonMod ModularIndexing Max Min "
+    "BitwiseFn_bitwise_and BitwiseFn_bitwise_or BitwiseFn_bitwise_xor".split()
+)
+"""Those that make integers of integers."""
 
 UNKNOWN = 4096
 """The weight of a symbol that has no example value."""
@@ -24,6 +59,38 @@ class Assumed:
 
     relation: sympy.Basic
     origins: Origins
+
+
+def computed(size: Any, symbol: Callable[[Any], Any], call: Callable[[Operation, Sequence[Any]], Any]) -> Any:
+    """A size expression computed by Python's operations. `symbol` gives a symbol's value, `call` what a function makes
+    of its arguments. Raises KeyError for what has no operation."""
+    if not isinstance(size, sympy.Basic):
+        return size
+    if isinstance(size, sympy.Symbol):
+        return symbol(size)
+    if not size.free_symbols:
+        return plain(size)
+    function = OPERATIONS[type(size).__name__]
+    args = [computed(arg, symbol, call) for arg in size.args]
+    if len(args) > 2 and function in _TWO:
+        return functools.reduce(lambda a, b: call(function, (a, b)), args)
+    return call(function, args)
+
+
+_TWO = (operator.add, operator.mul, torch.sym_max, torch.sym_min, operator.and_, operator.or_)
+
+
+def is_whole(size: sympy.Basic) -> bool:
+    """Whether a size is made of integers all through."""
+    parts = sympy.preorder_traversal(size)
+    return all(part.is_integer and (not part.args or type(part).__name__ in WHOLE) for part in parts)
+
+
+def plain(number: sympy.Basic) -> int | float | bool:
+    """A number of sympy's as one of Python's."""
+    if number.is_Boolean:
+        return bool(number)
+    return int(number) if number.is_integer else float(number)
 
 
 class Relations(list[Any]):

@@ -20,7 +20,7 @@ from explorer.lower.policy import HEAVY, cost
 from explorer.lower.sizes import index_value, number
 from explorer.lower.table import LOWERINGS
 from explorer.lower.tensors import Tensor
-from explorer.lower.view import bounded, from_start
+from explorer.lower.view import bounded, position
 
 aten = torch.ops.aten
 
@@ -138,7 +138,7 @@ def slice_scatter(
 def select_scatter(lower: Lowering, out: torch.Tensor, x: Tensor, source: Tensor, dim: int, index: Any) -> Tensor:
     """A tensor with one index of a dimension replaced."""
     dim %= len(x.size)
-    place = from_start(lower, integer(index), x.size[dim])
+    place = position(lower, index, x.size[dim])
     put = broadcast(lower, source, (*x.size[:dim], *x.size[dim + 1 :]), out.dtype)
 
     def element(point: Point) -> Expr:

@@ -115,6 +115,12 @@ LIBRARY_SORT = reason(
     "Sorting, selecting the largest and cumulative sums are not loops with independent points.",
     "",
 )
+OUT_OF_RANGE = reason(
+    "lower.out_of_range",
+    "An index is out of range",
+    "The call names an element that the tensor does not have; run eagerly it raises the error that it should.",
+    "Check the index.",
+)
 STORAGE = reason(
     "lower.storage",
     "It names places of a storage that the caller made",

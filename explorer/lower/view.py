@@ -118,7 +118,7 @@ def squeeze(lower: Lowering, out: torch.Tensor, x: Tensor, dims: int | Sequence[
 def select(lower: Lowering, out: torch.Tensor, x: Tensor, dim: int, index: Any) -> Tensor:
     """One index of a dimension, without the dimension."""
     dim %= len(x.size)
-    place = from_start(lower, integer(index), x.size[dim])
+    place = position(lower, index, x.size[dim])
 
     def restride(layout: Layout) -> Layout:
         stride = layout.stride[:dim] + layout.stride[dim + 1 :]
@@ -145,8 +145,15 @@ def slice_tensor(
     return lower.view(x, shape(out), reindex, restride)
 
 
+def position(lower: Lowering, index: Any, size: Size) -> Size:
+    """An index as Python takes it: from the end where negative. Raises Unsupported where there is no such element."""
+    place = from_start(lower, integer(index), size)
+    if not (lower.sizes.holds(place >= 0) and lower.sizes.holds(place < size)):
+        raise Unsupported(Why(reasons.OUT_OF_RANGE, f"{index} into {size} elements"))
+    return place
+
+
 def from_start(lower: Lowering, index: Size, size: Size) -> Size:
-    """An index as Python takes it: from the end where negative."""
     return index + size if lower.sizes.holds(index < 0) else index
 
 
