@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -93,6 +94,19 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], list[tuple[Any, ...]]]] = {
     "unbind": (lambda x: x.unbind(0)[-1] + 1, [(line(n, 3),) for n in (4, 5, 2)]),
     "pooling": (lambda x: F.avg_pool2d(x, 2), [(line(1, 2, n, n),) for n in (4, 8, 12, 13)]),
     "diff": (lambda x: x.diff(), [(line(n),) for n in (4, 8, 1, 2, 0)]),
+    "floats of sizes": (
+        lambda x: (
+            x[: int(x.shape[0] * 0.7)] * 2,
+            torch.zeros(round(x.shape[0] * 0.5)),
+            torch.zeros(math.ceil(x.shape[0] / 3)),
+            torch.zeros(math.floor(x.shape[0] / 3)),
+            x + math.sqrt(x.shape[0]),
+            F.interpolate(x[None, None], scale_factor=1.5),
+        ),
+        LENGTHS,
+    ),
+    "bits of sizes": (lambda x: (torch.zeros(len(x) & 3), torch.ones(len(x) ^ 1), x + (len(x) | 1)), LENGTHS),
+    "numbers of sizes": (lambda x: (x + 1, len(x) / 2, max(len(x), 8), -len(x) // 3, {len(x): f"{len(x)}"}), LENGTHS),
     "storage": (lambda x: x.as_strided((2,), (1,), 1) * 2, [(BASE[2:5],), (BASE[3:6],)]),
     "written storage": (write_storage, [(BASE[2:5],), (BASE[3:6],)]),
     "turned in place": (turn, [(BASE[:6].view(2, 3),), (BASE[3:9].view(2, 3),), (BASE[4:].view(2, 4),)]),

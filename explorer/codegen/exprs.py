@@ -55,6 +55,10 @@ def _print(index: Size, syntax: Syntax, names: Mapping[sympy.Symbol, str]) -> tu
             return " * ".join(sub(part, UNARY) for part in factors), PRODUCT
     if isinstance(index, sympy.Pow) and index.exp.is_Integer and index.exp > 0:
         return " * ".join([sub(index.base, UNARY)] * int(index.exp)), PRODUCT
+    if isinstance(index, sympy.Float):
+        return repr(float(index)), ATOM if index >= 0 else UNARY
+    if isinstance(index, sympy.Mul) and syntax != "triton":
+        return " * ".join(sub(factor, ATOM) for factor in index.args), PRODUCT
     form = _FUNCTIONS.get(type(index).__name__)
     if form is None:
         raise Unsupported(Why(reasons.INDEX, str(index)))
@@ -137,13 +141,35 @@ def _identity(index: Size, syntax: Syntax, sub: Callable[..., str]) -> tuple[str
 
 
 def _ceiling(index: Size, syntax: Syntax, sub: Callable[..., str]) -> tuple[str, int]:
-    """CeilToInt of a true division, which is how torch writes a ceiling division."""
+    """CeilToInt; of a true division, which is how torch writes a ceiling division, without floats."""
     (inside,) = index.args
     if type(inside).__name__ != "IntTrueDiv":
-        raise Unsupported(Why(reasons.INDEX, str(index)))
+        return _of_float("-int(-({}) // 1)", "(long)__builtin_ceil({})")(index, syntax, sub)
     base, divisor = inside.args
     text, _ = _floor_divide(-base, divisor, syntax, sub)
     return f"-({text})", UNARY
+
+
+def _floor(index: Size, syntax: Syntax, sub: Callable[..., str]) -> tuple[str, int]:
+    (inside,) = index.args
+    if type(inside).__name__ != "IntTrueDiv":
+        return _of_float("int(({}) // 1)", "(long)__builtin_floor({})")(index, syntax, sub)
+    return _floor_divide(*inside.args, syntax, sub)
+
+
+def _of_float(python: str, cpp: str) -> Form:
+    """A function over floating-point numbers. Triton's kernels have none for sizes."""
+
+    def form(index: Size, syntax: Syntax, sub: Callable[..., str]) -> tuple[str, int]:
+        if syntax == "triton":
+            raise Unsupported(Why(reasons.INDEX, str(index)))
+        return (python if syntax == "python" else cpp).format(*map(sub, index.args)), UNARY
+
+    return form
+
+
+def _bitwise(sign: str) -> Form:
+    return lambda index, syntax, sub: (f"({f' {sign} '.join(sub(arg, ATOM) for arg in index.args)})", ATOM)
 
 
 def _power(index: Size, syntax: Syntax, sub: Callable[..., str]) -> tuple[str, int]:
@@ -163,6 +189,16 @@ _FUNCTIONS: dict[str, Form] = {
     "Max": _extreme("max", ">"),
     "Identity": _identity,
     "CeilToInt": _ceiling,
+    "FloorToInt": _floor,
+    "TruncToInt": _of_float("int({})", "(long)({})"),
+    "RoundToInt": _of_float("round({})", "(long)__builtin_rint({})"),
+    "ToFloat": _of_float("float({})", "(double)({})"),
+    "IntTrueDiv": _of_float("(({}) / ({}))", "((double)({}) / (double)({}))"),
+    "FloatTrueDiv": _of_float("(({}) / ({}))", "(({}) / ({}))"),
+    "OpaqueUnaryFn_sqrt": _of_float("torch._sym_sqrt({})", "__builtin_sqrt({})"),
+    "BitwiseFn_bitwise_and": _bitwise("&"),
+    "BitwiseFn_bitwise_or": _bitwise("|"),
+    "BitwiseFn_bitwise_xor": _bitwise("^"),
     "PowByNatural": _power,
 }
 

@@ -24,6 +24,7 @@ from explorer.lower.create import filled
 from explorer.lower.dtypes import LOOP_DTYPES
 from explorer.lower.extern import library, mutated, symbols_of, why_library
 from explorer.lower.indexing import strides
+from explorer.lower.inside import Inside
 from explorer.lower.mutation import compute_before, write_back
 from explorer.lower.policy import settle
 from explorer.lower.table import LOWERINGS, VIEWS
@@ -74,6 +75,16 @@ class _Walk:
         outputs = tuple(self._output(value) for value in self.graph.outputs)
         given = {entry.name for entry in (*self.inputs, *self.captured) if isinstance(entry, Buffer)}
         operations = _needed(self.lower.operations, outputs, given)
+        inside = Inside(self.lower.buffers, self.lower.sizes)
+        for operation in operations:
+            if isinstance(operation, Extern):
+                for view in views_in((operation.args, tuple(value for _, value in operation.kwargs))):
+                    inside.view(view)
+            else:
+                inside.loop(operation)
+        for output in outputs:
+            if isinstance(output, View):
+                inside.view(output)
         return Loops(
             self.graph.name,
             (*self.inputs, *self.captured),

@@ -115,6 +115,13 @@ LIBRARY_SORT = reason(
     "Sorting, selecting the largest and cumulative sums are not loops with independent points.",
     "",
 )
+UNPROVEN = reason(
+    "lower.unproven",
+    "An access to memory is not known to be in bounds",
+    "From the ranges of the loops, the conditions and the guards it does not follow that each element read or written "
+    "lies in its tensor, so the graph is run by eager kernels, which check.",
+    "Save the record and attach it to a bug report.",
+)
 OUT_OF_RANGE = reason(
     "lower.out_of_range",
     "An index is out of range",
