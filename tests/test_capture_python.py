@@ -152,3 +152,43 @@ def test_the_programs_error_under_fullgraph() -> None:
         explorer.compile(f, fullgraph=True)(torch.ones(2))
     assert caught.value.args == ("no", 2) and repr(caught.value.__cause__) == "KeyError('cause')"
     assert any(entry.lineno + 1 == f.__code__.co_firstlineno + 2 for entry in caught.traceback)
+
+
+class Tens(list):
+    def __getitem__(self, index):
+        return list.__getitem__(self, index) * 10
+
+
+class Made(dict):
+    def __getitem__(self, key):
+        return dict.__getitem__(self, key)() if isinstance(key, str) else key
+
+
+class Pair(tuple):
+    def __getitem__(self, index):
+        return tuple.__getitem__(self, index % 2)
+
+
+@pytest.mark.parametrize(
+    "held, key", [(Tens([torch.ones(2)]), 0), (Made(relu=nn.ReLU), "relu"), (Pair([1, torch.ones(2)]), 3)]
+)
+def test_containers_that_read_their_items_themselves(held: Any, key: Any) -> None:
+    def f(held, x):
+        found = held[key]
+        return found(x) if callable(found) else found * x
+
+    assert torch.equal(explorer.compile(f, fullgraph=True)(held, torch.ones(2)), f(held, torch.ones(2)))
+
+
+def test_functions_that_outlive_the_frame_keep_their_variables() -> None:
+    def f(x):
+        y, n = x + 1, 5
+
+        def outer():
+            return lambda: y * n
+
+        return [outer], {"k": outer()}, lambda: n
+
+    compiled, eager = (g(torch.ones(2)) for g in (explorer.compile(f, fullgraph=True), f))
+    assert torch.equal(compiled[0][0]()(), eager[0][0]()()) and torch.equal(compiled[1]["k"](), eager[1]["k"]())
+    assert compiled[2]() == 5

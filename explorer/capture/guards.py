@@ -30,6 +30,7 @@ from explorer.ir.capture import (
     Stride,
     TypeOf,
     as_tensor,
+    item_of,
     read,
     share_no_memory,
 )
@@ -111,6 +112,8 @@ class Tree:
             return self.guards.list_item(self.manager(base), key, name, example)
         if isinstance(owner, tuple):
             return self.guards.tuple_item(self.manager(base), key, name, example)
+        if isinstance(owner, list):
+            return self.guards.computed(self.manager(base), lambda value: item_of(value, key), name, example)
         return self.guards.item(self.manager(base), key, name, example)
 
     # ---------------------------------------------------------------------------------------------------- one guard

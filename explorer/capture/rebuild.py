@@ -40,6 +40,7 @@ from explorer.ir.capture import (
     Stride,
     TypeOf,
     as_tensor,
+    item_of,
 )
 from explorer.ir.sizes import computed
 
@@ -159,6 +160,8 @@ class Rebuilder:
             case Attr(base, attribute):
                 return [*self.load(base), build.load_attr(attribute)]
             case Item(base, key):
+                if source in self.t.raw_items:
+                    return build.call([build.load_const(item_of)], [self.load(base), [build.load_const(key)]])
                 return [*self.load(base), build.load_const(key), build.binary_subscr()]
             case TypeOf(base):
                 return build.call([build.load_const(type)], [self.load(base)])

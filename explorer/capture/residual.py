@@ -157,12 +157,14 @@ def _replay(t: Tracer, r: Rebuilder, ends: bool = False) -> None:
                     _move_on(r, change.value)
                 else:
                     steps.append((change, _prepare(t, r, change)))
+        with origin(synthetic("deferred")):
+            r.finish_deferred()
         waiting = [each for each in own if each.value.root_name in r.cells]
         if not waiting:
             break
         own = [each for each in own if each not in waiting]
-    with origin(synthetic("deferred")):
-        r.finish_deferred()
+        if not waiting:
+            break
     for change, prepared in steps:
         with origin(*change.origins):
             _apply(t, r, change, prepared)

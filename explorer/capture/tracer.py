@@ -119,6 +119,8 @@ class Tracer(Calls, DataModel):
         self.frames: list[Frame] = []
         self.made_generators: weakref.WeakSet[GeneratorValue] = weakref.WeakSet()
         self.lost: list[Value] = []
+        self.raw_items: set[Source] = set()
+        """Items of containers whose class says in Python how they are read."""
         self.modules: list[str] = []
         self.ambient = Ambient(self.tape, frame.devices)
         self.decoded = decoded

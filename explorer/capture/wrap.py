@@ -258,7 +258,10 @@ def _container(t: Tracer, source: Source, given: Any) -> Value:
         return TupleValue(map(Constant, given), torch.Size, source, given)
     if isinstance(given, (tuple, list, collections.deque)):
         t.guard(source, "length", "==", len(given), "its items are read by position")
-        items = [Lazy(Item(source, i), item) for i, item in enumerate(given)]
+        base = next(each for each in (tuple, list, collections.deque) if isinstance(given, each))
+        items = [Lazy(Item(source, i), item) for i, item in enumerate(base.__iter__(given))]
+        if hasattr(kind.__getitem__, "__code__"):
+            t.raw_items.update(item.source for item in items)
         if isinstance(given, tuple):
             found = TupleValue(items, kind, source, given)
             found.asked = t
@@ -286,6 +289,8 @@ def _container(t: Tracer, source: Source, given: Any) -> Value:
                 unsupported(reasons.OPERATION, f"{source.name} has a key of type {type(key).__name__}")
             k = t.key_of_python(key)
             table.entries[k.key()] = [k, Lazy(Item(source, key), dict.__getitem__(raw, key))]
+            if hasattr(kind.__getitem__, "__code__"):
+                t.raw_items.add(Item(source, key))
         table.unread = lambda: t.guard(source, "keys", "==", keys, "all its keys, and their order, were used")
     if isinstance(given, collections.defaultdict):
         table.factory = t.wrap(Attr(source, "default_factory"), given.default_factory)

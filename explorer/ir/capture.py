@@ -181,6 +181,14 @@ def root(source: Source) -> Source:
     return source
 
 
+def item_of(base: Any, key: Any) -> Any:
+    """What a container holds, whatever a class of the program makes of reading it."""
+    for kind in (dict, list, tuple):
+        if isinstance(base, kind):
+            return kind.__getitem__(base, key)
+    return base[key]
+
+
 def read(source: Source, locals: Mapping[str, Any], globals: Mapping[str, Any]) -> Any:
     """The value that `source` names in a frame with these locals and globals.
 
@@ -196,7 +204,7 @@ def read(source: Source, locals: Mapping[str, Any], globals: Mapping[str, Any]) 
         case Attr(base, attribute):
             return getattr(read(base, locals, globals), attribute)
         case Item(base, key):
-            return read(base, locals, globals)[key]
+            return item_of(read(base, locals, globals), key)
         case TypeOf(base):
             return type(read(base, locals, globals))
         case Size(base, dim):

@@ -151,6 +151,8 @@ class TakenIterator(IteratorValue):
         return item
 
     def rebuild(self, r: Rebuilder) -> None:
+        if self.base is not None and r.t.index(self.base.length(r.t)) != len(self.items):
+            unsupported(reasons.NOT_REBUILT, f"a {self.kind.__name__} over what changed its size meanwhile")
         if self.made_by is not None:
             r.call(*self.made_by)
         elif self.base is None:
@@ -559,9 +561,13 @@ class GeneratorValue(IteratorValue):
         return super().method(t, name, args, kwargs)
 
     def rebuild(self, r: Rebuilder) -> None:
-        if self.started:
+        if self.started and not self.done:
             unsupported(reasons.GENERATOR, self.frame.code.qualname)
         r.call_value(*self.made_by)
+        if self.done:
+            name = r.store_new(self)
+            r.discard_method(lambda: r.emit("LOAD_FAST", name), "close", [])
+            r.emit("LOAD_FAST", name)
 
     def describe(self) -> str:
         return f"generator {self.frame.code.qualname}"
