@@ -183,7 +183,8 @@ def root(source: Source) -> Source:
 
 def item_of(base: Any, key: Any) -> Any:
     """What a container holds, whatever a class of the program makes of reading it."""
-    for kind in (dict, list, tuple):
+    kinds: tuple[Any, ...] = (dict, list, tuple)
+    for kind in kinds:
         if isinstance(base, kind):
             return kind.__getitem__(base, key)
     return base[key]
