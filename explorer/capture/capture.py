@@ -60,7 +60,7 @@ def capture(given: CaptureInput) -> Capture:
     while True:
         with preserved_state():
             tracer = Tracer(given.code, given.frame, given.config, decoded, known.step if known else 0, says_compiling)
-            with closing(tracer.ambient):
+            with closing(tracer), closing(tracer.ambient):
                 frame = tracer.start()
                 try:
                     tracer.run(frame)
@@ -68,11 +68,10 @@ def capture(given: CaptureInput) -> Capture:
                     if found.why.code == reasons.RAISES and tracer.asked_compiling and says_compiling:
                         says_compiling, known = False, None  # run for real, the program would not hear of compiling
                         continue
-                    if not found.clean and known is None:
+                    first, known = known is None, found.alone()
+                    if not found.clean and first:
                         note(Restarted, given.frame.id, given.code.instructions[frame.position - 1].id, found.why)
-                        known = found
                         continue
-                    known = found
                 return _finish(given, tracer, frame, known)
 
 

@@ -334,6 +334,10 @@ def modes() -> str:
     return ", ".join(type(mode).__name__ for mode in active if type(mode) is not DeviceContext)
 
 
+def saved_tensors_hooked() -> bool:
+    return torch._C._autograd._top_saved_tensors_default_hooks(False) is not None
+
+
 def devices() -> tuple[torch.device, ...]:
     """The default devices of the blocks that are open in this thread, innermost last."""
     if not torch._C._len_torch_function_stack():

@@ -382,8 +382,8 @@ def eagerly(
     function: Callable[..., Any], error: BaseException, before: tuple[int, ...], after: tuple[int, ...], *arguments: Any
 ) -> Any:
     """What a frame returns that is run as it was written, since its graph raised `error`. Raises that where version
-    counters of inputs differ."""
-    if before != after or not isinstance(error, Exception):
+    counters of inputs differ, and where it may come from the program's hooks of saved tensors."""
+    if before != after or not isinstance(error, Exception) or hook.saved_tensors_hooked():
         raise error
     result = hook.unwatched(function)(*arguments)
     note(CompilerBug, function.__qualname__, "".join(traceback.format_exception(error)))

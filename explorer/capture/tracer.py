@@ -75,6 +75,11 @@ class BreakAt(Exception):
         self.clean = clean
         self.stack = stack
 
+    def alone(self) -> BreakAt:
+        """Without the frames and the error that it comes from, which hold what the program gave."""
+        self.__cause__ = self.__context__ = None
+        return self.with_traceback(None)
+
 
 class Tracer(Calls, DataModel):
     """One evaluation of one frame. `stop_at` is the root step before which the graph is to end, if that is known.
@@ -133,6 +138,12 @@ class Tracer(Calls, DataModel):
         self._names: dict[str, int] = {}
 
     # ------------------------------------------------------------------------------------------------------ the root
+
+    def close(self) -> None:
+        """Let go of the program's objects, at once and not when a collector finds that tracer and tape hold each other:
+        an input of the first call is not to outlive the call."""
+        vars(self.tape).clear()
+        vars(self).clear()
 
     def start(self) -> Frame:
         """The root frame, its locals not read yet."""
