@@ -102,12 +102,14 @@ class Ambient:
         """("__enter__" or "__exit__", manager) that the residual code has to call, in order."""
         self.before: dict[tuple[str, tuple[Any, ...]], tuple[Any, ...]] = {}
         """The settings that were set, by name and key, and what they were at entry."""
+        self.modes: list[Value] = []
+        """The TorchFunctionModes that are open, innermost last."""
         self.levels = 0
         """How many levels of torch.func's transforms are open."""
 
     def state(self) -> tuple[Any, ...]:
         """Equal while nothing is switched."""
-        counts = map(len, (self.autocasts, self.contexts, self.left, self.owed))
+        counts = map(len, (self.autocasts, self.contexts, self.modes, self.left, self.owed))
         return tuple(self.devices), *counts, self.levels, *self.switched()
 
     def switched(self) -> list[tuple[Setting, tuple[Any, ...], tuple[Any, ...]]]:

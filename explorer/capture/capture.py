@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import torch
 
-from explorer.capture import messages, reasons, torch_rules, transforms
+from explorer.capture import higher_order, messages, reasons, torch_rules, transforms
 from explorer.capture.breaks import not_captured, not_splittable
 from explorer.capture.frame import Frame
 from explorer.capture.given import described_inputs
@@ -29,7 +29,7 @@ from explorer.ir.capture import AsTensor, Break, Capture, CaptureInput, Guard, R
 from explorer.ir.settings import kept
 from explorer.ir.sizes import relations
 
-RULES = (messages, torch_rules, transforms)
+RULES = (higher_order, messages, torch_rules, transforms)
 """Importing the rules fills the table of calls."""
 
 

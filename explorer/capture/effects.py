@@ -38,8 +38,11 @@ class Effects:
         self.classes: dict[tuple[int, str], Value] = {}
         """Attributes of classes that the program has set, by the class's id and name."""
         self.version = 0
+        self.outside = 0
+        """Grows with every change of what was there before."""
 
     def _log(self, key: Any, change: Change) -> None:
+        self.outside += 1
         self.changes.pop(key, None)
         self.changes[key] = change
 
@@ -56,6 +59,7 @@ class Effects:
         """A container is about to change."""
         self.version += 1
         target.read_all()
+        self.outside += target.source is not None
         if target.source is not None and (id(target), "") not in self.changes:
             self._log((id(target), ""), Change("container", target, "", origins()))
 

@@ -32,6 +32,13 @@ DISABLED = reason(
     "torch.compiler.disable or disallow_in_graph marks the function; Python runs it.",
     "Remove the mark.",
 )
+HIGHER_ORDER = reason(
+    "break.higher_order",
+    "a function that a higher-order operator cannot take",
+    "The functions of torch.cond, while_loop, scan, map and flex_attention take and return tensors, and change nothing "
+    "that is outside of them.",
+    "Return what the function computes in place of storing it.",
+)
 ITEM = reason(
     "break.item",
     "a tensor's value is read by Python",

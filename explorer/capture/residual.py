@@ -392,8 +392,8 @@ def eagerly(
 
 def _balance(t: Tracer) -> None:
     """End the graph in the modes it began in; the residual code switches where the program did."""
-    if t.ambient.levels:
-        unsupported(reasons.FRAME_BREAK, "a level of a transform is open")
+    if t.ambient.levels or t.ambient.modes:
+        unsupported(reasons.FRAME_BREAK, "a level of a transform, or a mode, is open")
     t.ambient.balance()
 
 

@@ -70,6 +70,22 @@ class Place:
     module: str
 
 
+class Branch:
+    """The graph of a function that a higher-order operator calls. `lifted` are the nodes outside of it that it uses,
+    and the placeholders that stand for them."""
+
+    def __init__(self) -> None:
+        self.graph = fx.Graph()
+        self.lifted: dict[fx.Node, fx.Node] = {}
+
+    def placeholder(self, node: fx.Node) -> fx.Node:
+        if node not in self.lifted:
+            with self.graph.inserting_before(next(iter(self.graph.nodes), None)):
+                made = self.lifted[node] = self.graph.placeholder(node.name)
+            made.meta = dict(node.meta)
+        return self.lifted[node]
+
+
 class Tape:
     """Adds nodes. `dynamic(source, tensor)` says which dims of an input get a symbol instead of a number."""
 
@@ -83,6 +99,9 @@ class Tape:
     ) -> None:
         self.name = name
         self.graph = fx.Graph()
+        self.branches: list[Branch] = []
+        """The functions of higher-order operators that are being evaluated, innermost last: nodes go to the last."""
+        self.modules: dict[str, fx.GraphModule] = {}
         self.scalar_outputs = scalar_outputs
         self.shape_env = ShapeEnv(duck_shape=True, allow_dynamic_output_shape_ops=dynamic_outputs)
         self.shape_env.guards = Relations()
@@ -228,10 +247,18 @@ class Tape:
     def add(self, kind: str, target: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], value: Any) -> fx.Node:
         """The one place where nodes that compute are added."""
         self.calls += 1
-        return self._stamped(self.graph.create_node(kind, target, args, dict(kwargs)), value)
+        return self._stamped(self._create(kind, target, args, kwargs), value)
 
     def element(self, node: fx.Node, index: int, value: Any) -> fx.Node:
-        return self._stamped(self.graph.call_function(operator.getitem, (node, index)), value)
+        return self._stamped(self._create("call_function", operator.getitem, (node, index)), value)
+
+    def _create(
+        self, kind: str, target: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None = None
+    ) -> fx.Node:
+        if not self.branches:
+            return self.graph.create_node(kind, target, args, dict(kwargs or {}))
+        args, kwargs = fx.map_arg((args, dict(kwargs or {})), self.in_branch)
+        return self.branches[-1].graph.create_node(kind, target, args, kwargs)
 
     def _stamped(self, node: fx.Node, value: Any, about: str = "") -> fx.Node:
         place = self._place()
@@ -249,6 +276,83 @@ class Tape:
                 if isinstance(size, torch.SymInt) and isinstance(size.node.expr, sympy.Symbol):
                     if free_unbacked_symbols(size):
                         self._measured.setdefault(size.node.expr, (node, dim))
+
+    # ---------------------------------------------------------------------------------------------------- branches
+
+    def begin_branch(self) -> Branch:
+        """From here nodes belong to a function of a higher-order operator."""
+        self.calls += 1
+        self.branches.append(Branch())
+        return self.branches[-1]
+
+    def branch_input(self, like: torch.Tensor) -> tuple[fx.Node, FakeTensor]:
+        """An input of the innermost function: a tensor like this one."""
+        graph = self.branches[-1].graph
+        fake = as_given(like)
+        node = graph.placeholder(f"input_{sum(node.op == 'placeholder' for node in graph.nodes)}")
+        stamp(node, f"fx.{node.name}", fake)
+        return node, fake  # type: ignore[return-value]
+
+    def in_branch(self, node: fx.Node) -> fx.Node:
+        """The node that stands for this one in the innermost function."""
+        graphs = [self.graph, *(branch.graph for branch in self.branches)]
+        if node.graph not in graphs:
+            unsupported(reasons.HIGHER_ORDER, "a tensor of a function that has returned")
+        for branch in self.branches[graphs.index(node.graph) :]:
+            node = branch.placeholder(node)
+        return node
+
+    def value(self, node: fx.Node) -> Any:
+        """What the node yields under fake tensors."""
+        return info(node).value
+
+    def end_branch(self) -> None:
+        self.branches.pop()
+
+    def module(
+        self, branch: Branch, inputs: Sequence[fx.Node], lifted: Sequence[fx.Node], outputs: Sequence[fx.Node]
+    ) -> fx.Node:
+        """A node for the function as a module that takes its inputs and then all of `lifted`."""
+        made = fx.Graph()
+        values = {node: made.node_copy(node) for node in inputs}
+        for outside in lifted:
+            placeholder = made.placeholder(outside.name)
+            placeholder.meta = dict(outside.meta)
+            values[branch.lifted.get(outside, outside)] = placeholder
+        for node in branch.graph.nodes:
+            if node.op != "placeholder":
+                values[node] = made.node_copy(node, values.__getitem__)
+        made.output(tuple(values[node] for node in outputs))
+        held = {str(node.target): self.modules[str(node.target)] for node in made.nodes if node.op == "get_attr"}
+        name = f"function_{len(self.modules)}"
+        self.modules[name] = fx.GraphModule(held, made, class_name=name)
+        return self._stamped(self._create("get_attr", name, ()), None)
+
+    def operate(self, operator: Any, args: tuple[Any, ...], operands: Sequence[fx.Node]) -> Any:
+        """What a higher-order operator yields under fake tensors; differentiable where an operand is."""
+
+        def real(node: fx.Node) -> Any:
+            value = self.modules[str(node.target)] if node.op == "get_attr" else info(node).value
+            return value.detach() if isinstance(value, torch.Tensor) else value
+
+        with torch.no_grad():
+            found = self.call("call_function", operator, args, {}, fx.map_arg(args, real), {})
+        values = [info(node).value for node in operands]
+        sources = [v for v in values if isinstance(v, torch.Tensor) and v.requires_grad]
+        if not sources or not torch.is_grad_enabled():
+            return found
+        with self.mode:
+            zero = sum(source.sum() * 0 for source in sources)
+            return tuple(v + zero.to(v.dtype) if v.is_floating_point() else v for v in found)
+
+    def row(self, value: torch.Tensor) -> torch.Tensor:
+        with self.mode:
+            return value[0]
+
+    def scalar(self, like: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+        with self.mode:
+            made = like.new_zeros((), dtype=dtype)
+            return made.requires_grad_(like.requires_grad and dtype.is_floating_point)
 
     def note_shape_guards(self, why: str) -> None:
         """Remember what caused the shape guards that were added since this was asked last."""
@@ -280,7 +384,7 @@ class Tape:
     def _symbol_node(self, symbol: sympy.Symbol) -> fx.Node:
         if symbol not in self.symbol_nodes and symbol in self._measured:
             value = self.shape_env.create_symintnode(symbol, hint=None)
-            made = self.graph.call_function(torch.ops.aten.sym_size.int, self._measured[symbol])
+            made = self._create("call_function", torch.ops.aten.sym_size.int, self._measured[symbol])
             self.symbol_nodes[symbol] = self._stamped(made, value, "size")
         if symbol not in self.symbol_nodes:
             if symbol not in self.symbol_sources:
@@ -298,7 +402,7 @@ class Tape:
         value = function(*(info(arg).value if isinstance(arg, fx.Node) else arg for arg in args))
         if not any(isinstance(arg, fx.Node) for arg in args):
             return value
-        return self._stamped(self.graph.call_function(function, tuple(args)), value, "size")
+        return self._stamped(self._create("call_function", function, tuple(args)), value, "size")
 
     def hint(self, expr: sympy.Expr) -> Any:
         """The value of a size expression for the inputs that were traced."""
@@ -311,7 +415,7 @@ class Tape:
 
     def finish(self, outputs: Sequence[fx.Node | int | None]) -> Graph:
         self.graph.output(tuple(outputs))
-        return Graph(self.name, self.graph, self.mode, {}, self.grad_enabled)
+        return Graph(self.name, self.graph, self.mode, dict(self.modules), self.grad_enabled)
 
 
 def version(tensor: torch.Tensor) -> int | None:

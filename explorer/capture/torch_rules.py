@@ -86,7 +86,7 @@ def _no_mode(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
 @positional(torch._C._len_torch_function_stack)
 def _function_modes(t: Tracer) -> Value:
     """Default devices are such modes."""
-    return Constant(len(t.ambient.devices))
+    return Constant(len(t.ambient.devices) + len(t.ambient.modes))
 
 
 @positional(torch.is_tensor)

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch._functorch import eager_transforms, predispatch, vmap
 
+from explorer.capture import reasons
 from explorer.capture.rules import CALLS, Rule, each, existing, positional
-from explorer.capture.values.base import Value
+from explorer.capture.values.base import Value, unsupported
 from explorer.capture.values.constant import Constant
 from explorer.capture.values.contexts import CONTEXTS, ContextValue
 from explorer.capture.values.tensor import graph_call
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from explorer.capture.tracer import Tracer
 
 forward_ad: Any = torch.autograd.forward_ad  # it carries no types
+OVERRIDES: Any = torch.overrides
 
 # -------------------------------------------------------------------------------------------------------------- levels
 
@@ -155,6 +157,45 @@ def _context(cls: Any) -> Rule:
 def _record_function(t: Tracer, name: Value, args: Value = Constant(None)) -> Value:
     """A label for a profiler: calls of operators are not what runs."""
     return t.call(t.from_python(contextlib.nullcontext), [], {})
+
+
+@positional(torch.fx.traceback.annotate)
+def _annotate(t: Tracer, annotation: Value) -> Value:
+    """Annotations of nodes, which no stage reads."""
+    return t.call(t.from_python(contextlib.nullcontext), [], {})
+
+
+# ------------------------------------------------------------------------------------------------------ function modes
+
+
+@positional(torch._C._push_on_torch_function_stack, OVERRIDES._push_mode)
+def _push_mode(t: Tracer, mode: Value) -> Value:
+    """with a TorchFunctionMode: it is asked what each call of torch means."""
+    t.ambient.modes.append(mode)
+    return Constant(None)
+
+
+@positional(torch._C._pop_torch_function_stack, OVERRIDES._pop_mode)
+def _pop_mode(t: Tracer) -> Value:
+    """The end of the block."""
+    if not t.ambient.modes:
+        unsupported(reasons.OPERATION, "leaving a mode that was not entered")
+    return t.ambient.modes.pop()
+
+
+@positional(OVERRIDES._get_current_function_mode)
+def _current_mode(t: Tracer) -> Value:
+    """The innermost mode."""
+    return t.ambient.modes[-1] if t.ambient.modes else Constant(None)
+
+
+@positional(torch._C._get_function_stack_at)
+def _mode_at(t: Tracer, place: Value) -> Value:
+    """One of the modes that are open."""
+    at = t.index(place) - len(t.ambient.devices)
+    if not 0 <= at < len(t.ambient.modes):
+        unsupported(reasons.OPERATION, "a mode that was not entered here")
+    return t.ambient.modes[at]
 
 
 @positional(torch.use_deterministic_algorithms, torch._C._set_deterministic_algorithms)

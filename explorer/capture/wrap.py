@@ -59,7 +59,7 @@ TENSOR_TYPES = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
 BUILTIN_CALLABLES = (
     types.BuiltinFunctionType, types.WrapperDescriptorType, types.MethodDescriptorType, types.MethodWrapperType,
     types.ClassMethodDescriptorType, types.GetSetDescriptorType, types.MemberDescriptorType,
-    torch._ops.OpOverload, torch._ops.OpOverloadPacket, functools._lru_cache_wrapper,
+    torch._ops.OpOverload, torch._ops.OpOverloadPacket, torch._ops.HigherOrderOperator, functools._lru_cache_wrapper,
 )  # fmt: skip
 _ITERATORS = tuple(type(iter(x)) for x in ([], (), {}, {}.items(), {}.values(), set(), "", range(0))) + (
     enumerate, zip, map, filter, reversed, types.GeneratorType,

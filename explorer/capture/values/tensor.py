@@ -253,6 +253,9 @@ class TensorValue(Value):
         return key
 
     def get_item(self, t: Tracer, key: Value) -> Value:
+        indices = t.items(key) if isinstance(key, TupleValue) else [key]
+        if t.tape.branches and all(isinstance(i, TensorValue) and i.fake.dim() == 0 for i in indices):
+            return graph_call(t, "call_function", torch.ops.aten.index.Tensor, [self, ListValue(indices)], {})
         return graph_call(t, "call_function", operator.getitem, [self, self._index(t, key)], {})
 
     def set_item(self, t: Tracer, key: Value, value: Value | None) -> None:
@@ -285,6 +288,8 @@ class TensorValue(Value):
         return t.sequence_iterator(rows)
 
     def rebuild(self, r: Rebuilder) -> None:
+        if self.node.graph is not r.t.tape.graph:
+            unsupported(reasons.HIGHER_ORDER, "a tensor of a function that has returned")
         r.output(self.node)
         if not self.overlay:
             return
@@ -389,6 +394,8 @@ def graph_call(t: Tracer, kind: str, target: Any, args: list[Value], kwargs: dic
     if "from" in kwargs:  # where an operator has a parameter of that name, it is the first after the tensor
         args = [*args, kwargs["from"]]
         kwargs = {name: value for name, value in kwargs.items() if name != "from"}
+    if t.ambient.modes:
+        return _asked_of_mode(t, kind, target, args, kwargs)
     if any(isinstance(v, (FloatValue, SizeValue)) for v in (*args, *kwargs.values())):
         args = [t.float_of(a) for a in args]
         kwargs = {name: t.float_of(value) for name, value in kwargs.items()}
@@ -459,6 +466,38 @@ def _answer(t: Tracer, name: str, args: list[Value], result: Any) -> Value:
     if asked and held is None:
         unsupported(reasons.UNTRACEABLE_CALL, f"{name} of a tensor, which no guard can hold to its answer")
     return asked[0].asked(t, name) if asked and held == "own guard" else t.from_python(result)
+
+
+def _asked_of_mode(t: Tracer, kind: str, target: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """What the innermost TorchFunctionMode makes of a call; it does not see the calls that it makes itself."""
+    if kind == "call_method":
+        target = getattr(torch.Tensor, target)
+    elif target is getattr:
+        target, args = getattr(torch.Tensor, t.constant_of(args[1])).__get__, args[:1]
+    elif target in _METHODS:
+        target = getattr(torch.Tensor, _METHODS[target])
+        if not isinstance(args[0], TensorValue):
+            target, args = getattr(torch.Tensor, f"__r{target.__name__.strip('_')}__"), args[::-1]
+    mode = t.ambient.modes.pop()
+    try:
+        handler = t.get_attr(mode, "__torch_function__")
+        found = t.call(handler, [t.from_python(target), TupleValue([]), TupleValue(args), t.new_dict(kwargs)], {})
+    finally:
+        t.ambient.modes.append(mode)
+    if isinstance(found, Constant) and found.value is NotImplemented:
+        t.raise_(TypeError, f"no implementation found for {getattr(target, '__name__', target)}")
+    return found
+
+
+_METHODS = {
+    operator.getitem: "__getitem__", operator.setitem: "__setitem__", operator.add: "add", operator.sub: "sub",
+    operator.mul: "mul", operator.truediv: "div", operator.floordiv: "__floordiv__", operator.mod: "__mod__",
+    operator.pow: "__pow__", operator.matmul: "__matmul__", operator.and_: "__and__", operator.or_: "__or__",
+    operator.xor: "__xor__", operator.neg: "neg", operator.invert: "__invert__", operator.lt: "__lt__",
+    operator.le: "__le__", operator.eq: "__eq__", operator.ne: "__ne__", operator.gt: "__gt__", operator.ge: "__ge__",
+    operator.iadd: "__iadd__", operator.isub: "__isub__", operator.imul: "__imul__", operator.itruediv: "__idiv__",
+}  # fmt: skip
+"""The methods that Python's operators call."""
 
 
 def has_tensor(value: Any) -> bool:

@@ -1,0 +1,136 @@
+"""Higher-order operators and TorchFunctionModes in compiled functions: one graph, and eager's results."""
+
+import pytest
+import torch
+from torch import nn
+from torch._dynamo.testing import CompileCounter
+from torch._higher_order_ops.associative_scan import associative_scan
+from torch._higher_order_ops.scan import scan
+from torch._higher_order_ops.while_loop import while_loop
+from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+from torch.utils._pytree import tree_leaves
+
+import explorer
+
+LINEAR = nn.Linear(4, 4)
+
+
+def closing_over(x):
+    y = x * 2
+    return torch.cond(x.sum() > 0, lambda a: a.sin() + y, lambda a: a.cos() - y, (x,))
+
+
+def nested(x):
+    def inner(a):
+        return torch.cond(a.sum() > 1, lambda b: b + x, lambda b: b * 2, (a,))
+
+    return torch.cond(x.sum() > 0, inner, lambda a: a.cos(), (x,))
+
+
+def written_inside(x):
+    def branch(a):
+        found = []
+        for count in range(3):
+            found.append(a.clone().mul_(count))
+        return torch.stack(found)
+
+    return torch.cond(x.sum() > 0, branch, lambda a: torch.stack([a, a, a]), (x,))
+
+
+def counted(x):
+    step = x.detach().sin()
+    return while_loop(lambda i, a: i < 3, lambda i, a: (i + 1, a + step), (torch.tensor(0), x.detach()))
+
+
+def scanned(x):
+    return scan(lambda carry, row: (carry + row, {"product": carry * row}), torch.zeros(4), x)
+
+
+def attended(x):
+    q, bias = x.reshape(1, 2, 6, 1).expand(1, 2, 6, 8), torch.arange(2.0)
+    return flex_attention(q, q, q, score_mod=lambda score, b, h, i, j: score * bias[h] + (i - j))
+
+
+def masked(x):
+    q = x.reshape(1, 1, 12, 1).expand(1, 1, 12, 8)
+    mask = create_block_mask(lambda b, h, i, j: i >= j, 1, 1, 12, 12, device="cpu")
+    return flex_attention(q, q, q, block_mask=mask)
+
+
+class Multiplied(torch.overrides.TorchFunctionMode):
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        return (torch.mul if func is torch.add else func)(*args, **(kwargs or {}))
+
+
+def under_a_mode(x):
+    with Multiplied():
+        y = torch.add(x, 3)
+    return torch.add(y, 1), (x + 1)[0].T
+
+
+PROGRAMS = {
+    "cond": lambda x: torch.cond(x.sum() > 0, torch.sin, torch.cos, (x,)),
+    "two results": lambda x: torch.cond(
+        x.sum() > 0, lambda a: (-a, a.sum()), lambda a: (a + 1, a.mean()), (x.sin(),)
+    ),
+    "known": lambda x: torch.cond(x.shape[0] > 2, torch.sin, torch.cos, (x,)),
+    "module": lambda x: torch.cond(x.sum() > 0, LINEAR, torch.cos, (x,)),
+    "closing over": closing_over,
+    "nested": nested,
+    "writes inside": written_inside,
+    "while_loop": counted,
+    "scan": scanned,
+    "associative_scan": lambda x: associative_scan(lambda a, b: a + b, x, dim=0, combine_mode="generic"),
+    "mode": under_a_mode,
+}
+ATTENTION = {"scores": attended, "block mask": masked}
+
+
+def run(function, x):
+    torch.manual_seed(0)
+    found = tree_leaves(function(x))
+    x.grad = None
+    if out := [t for t in found if t.requires_grad]:
+        sum(t.square().sum() for t in out).backward()
+    return found, x.grad
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("training", [False, True], ids=["inference", "training"])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_one_graph_like_eager(name, training, sign):
+    x, graphs = (torch.linspace(0.1, 1, 12).reshape(3, 4) * sign).requires_grad_(training), CompileCounter()
+    eager = run(PROGRAMS[name], x)
+    torch.testing.assert_close(run(explorer.compile(PROGRAMS[name], fullgraph=True), x), eager)
+    torch.testing.assert_close(run(explorer.compile(PROGRAMS[name], backend=graphs), x), eager)
+    assert graphs.frame_count == 1
+
+
+@pytest.mark.parametrize("name", ATTENTION)
+def test_attention(name):
+    x, graphs = torch.linspace(0.1, 1, 12), CompileCounter()
+    compiled = explorer.compile(ATTENTION[name], backend=graphs, fullgraph=True)
+    torch.testing.assert_close(compiled(x), ATTENTION[name](x))
+    assert graphs.frame_count == 1
+
+
+def kept_outside(x):
+    kept = []
+
+    def branch(a):
+        kept.append(a.sin())
+        return a.sin()
+
+    return torch.cond(x.sum() > 0, branch, torch.cos, (x,)) + kept[0]
+
+
+def returned_as_it_is(x):
+    return torch.cond(x.sum() > 0, lambda a: a, torch.cos, (x,))
+
+
+@pytest.mark.parametrize("function", [kept_outside, returned_as_it_is])
+def test_what_an_operator_does_not_take_ends_as_in_eager(function):
+    with pytest.raises(Exception) as eager:
+        function(torch.ones(2))
+    with pytest.raises(eager.type):
+        explorer.compile(function)(torch.ones(2))
