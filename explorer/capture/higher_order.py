@@ -71,10 +71,9 @@ def with_leaves(t: Tracer, value: Value, new: Sequence[Value]) -> Value:
     return fill(value)
 
 
-def body(
-    t: Tracer, function: Value, like: Sequence[torch.Tensor], arguments: Callable[[list[Value]], list[Value]]
-) -> Body:
-    """Evaluate `function` on inputs like these tensors. It may change nothing that was there before."""
+def body(t: Tracer, function: Value, like: Sequence[torch.Tensor], arguments: Arguments, aliases: bool = False) -> Body:
+    """Evaluate `function` on inputs like these tensors. It may change nothing that was there before,
+    and return no input or view of one, but where `aliases` are allowed."""
     changes = t.effects.outside
     branch = t.tape.begin_branch()
     grad = torch.is_grad_enabled()
@@ -93,7 +92,7 @@ def body(
     if any(leaf.fake._version for leaf in inputs if isinstance(leaf, TensorValue)):
         unsupported(reasons.HIGHER_ORDER, "a function that writes its inputs")
     lent = {storage(value) for value in (*like, *map(t.tape.value, branch.lifted))}
-    if any(storage(leaf.fake) in lent for leaf in outputs):
+    if not aliases and any(storage(leaf.fake) in lent for leaf in outputs):
         unsupported(reasons.HIGHER_ORDER, "a function that returns what it is given, or a view of it")
     nodes = tuple(t.tape.in_branch(leaf.node) for leaf in outputs)
     own = tuple(leaf.node for leaf in inputs if isinstance(leaf, TensorValue))
@@ -201,7 +200,7 @@ def _flex_attention(
     """flex_attention: a graph for the scores, and one for the mask."""
     *mask, mask_mod = t.items(block_mask)
     score, index = t.tape.scalar(query.fake, query.fake.dtype), t.tape.scalar(query.fake, torch.int32)
-    bodies = [body(t, score_mod, [score] + [index] * 4, list), body(t, mask_mod, [index] * 4, list)]
+    bodies = [body(t, score_mod, [score] + [index] * 4, list, True), body(t, mask_mod, [index] * 4, list, True)]
     used = [modules(t, [each]) for each in bodies]
     (of_score, (scores,)), (of_mask, (masks,)) = used
     facts = to_graph(t, kernel_options)[0]

@@ -252,13 +252,12 @@ class Tape:
     def element(self, node: fx.Node, index: int, value: Any) -> fx.Node:
         return self._stamped(self._create("call_function", operator.getitem, (node, index)), value)
 
-    def _create(
-        self, kind: str, target: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any] | None = None
-    ) -> fx.Node:
-        if not self.branches:
-            return self.graph.create_node(kind, target, args, dict(kwargs or {}))
-        args, kwargs = fx.map_arg((args, dict(kwargs or {})), self.in_branch)
-        return self.branches[-1].graph.create_node(kind, target, args, kwargs)
+    def _create(self, kind: str, target: Any, args: tuple[Any, ...], named: Mapping[str, Any] | None = None) -> fx.Node:
+        kwargs = dict(named or {})
+        if self.branches or self.modules:
+            args, kwargs = fx.map_arg((args, kwargs), self.in_branch)
+        graph = self.branches[-1].graph if self.branches else self.graph
+        return graph.create_node(kind, target, args, kwargs)
 
     def _stamped(self, node: fx.Node, value: Any, about: str = "") -> fx.Node:
         place = self._place()
