@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import itertools
 import re
+import sys
 import types
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ ENDLESS = (itertools.count, itertools.cycle, itertools.repeat)
 MOST_ITEMS = 30
 TOLERANCE = {torch.float64: 1e-9, torch.complex128: 1e-9, torch.float16: 2e-2, torch.bfloat16: 6e-2}
 ADDRESS = re.compile(r"0x[0-9a-f]+|at 0x\w+")
+UNBOUND = re.compile(r"cannot access (?:local|free) variable '(\w+)'")
 SILENT = {"__slotnames__", "__module__", "__dict__", "__weakref__", "__doc__", "__annotations__", "__slots__"}
 
 
@@ -38,15 +40,24 @@ class Observer:
     facts: list[Fact] = field(default_factory=list)
     met: dict[int, str] = field(default_factory=dict)
     kept: list[Any] = field(default_factory=list)
-    storages: dict[int, list[tuple[str, int]]] = field(default_factory=dict)
+    memory: list[tuple[int, int, str, int]] = field(default_factory=list)
+    """Where the storage of each tensor begins and ends, the tensor's place, and where it begins itself."""
 
     def tell(self, place: str, text: str, value: Any = None) -> None:
         self.facts.append(Fact(place, text, value))
 
     def finish(self) -> list[Fact]:
-        for users in self.storages.values():
-            if len(users) > 1:
-                self.tell("memory shared", ", ".join(f"{place}+{offset - users[0][1]}" for place, offset in users))
+        shared: list[tuple[str, int]] = []
+        reach = 0
+        for start, end, place, first in [*sorted(self.memory), (sys.maxsize, 0, "", 0)]:
+            if start >= reach:
+                if len(shared) > 1:
+                    shared.sort()
+                    told = ", ".join(f"{each}+{address - shared[0][1]}" for each, address in shared)
+                    self.tell("memory shared", told)
+                shared = []
+            reach = max(reach, end)
+            shared.append((place, first))
         return self.facts
 
     def see(self, place: str, value: Any) -> None:
@@ -127,8 +138,11 @@ class Observer:
 
     def error(self, place: str, error: BaseException) -> None:
         text = ADDRESS.sub("0x", str(error))
+        name = type(error).__name__
+        if found := UNBOUND.match(text):  # a local that closures share is a free variable after a break
+            name, text = "NameError", f"{found[1]} is unbound"
         cause = type(error.__cause__).__name__ if error.__cause__ is not None else "-"
-        self.tell(place, f"raised {type(error).__name__}: {text} | cause {cause}")
+        self.tell(place, f"raised {name}: {text} | cause {cause}")
 
     def _tensor(self, place: str, value: Tensor) -> None:
         try:
@@ -144,7 +158,9 @@ class Observer:
         with torch.no_grad():
             self.tell(place, shown, value.detach().clone() if not value.is_inference() else _copy(value))
         if value.numel():
-            self.storages.setdefault(value.untyped_storage()._cdata, []).append((place, value.storage_offset()))
+            storage = value.untyped_storage()
+            start = storage.data_ptr()
+            self.memory.append((start, start + storage.nbytes(), place, value.data_ptr()))
         if value.is_leaf or value.retains_grad:
             gradient = value.grad
             if gradient is None:

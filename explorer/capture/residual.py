@@ -102,8 +102,8 @@ def breaking(t: Tracer, frame: Frame) -> Residual:
     with origin(synthetic("values at the break")):
         for name, temp in held:
             r.body += [build.load_fast(temp), build.store_fast(name)]
-        for name in needed:
-            if name not in bound and name in t.given.locals:
+        for name in code.locals:
+            if name not in cells and name in t.given.locals and not _is_bound(t, frame, name):
                 r.body.append(build.delete_fast(name))
         r.finish_deferred()
         stacked, handlers = restored(slots, lambda place: build.load_fast(placed[place]), f"{t.name}/break")

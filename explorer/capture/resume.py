@@ -63,7 +63,7 @@ def continuation(original: Code, target: str, stack: Sequence[Slot], bound: Sequ
     with origin(synthetic("continuation entry")):
         entry, handlers = restored(stack, lambda n: build.load_fast(f"{STACK}{n}"), name)
         # The stack entries themselves must not stay bound twice: what the original drops has to die.
-        entry += [step for slot in slots for step in (build.load_const(None), build.store_fast(slot))]
+        entry += [build.delete_fast(slot) for slot in slots]
         entry.append(build.jump(target))
     entry = build.at(original.instructions[original.index[target]].span, entry)
     instructions = build.number(name, [*entry, *original.instructions])
