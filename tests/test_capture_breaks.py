@@ -12,6 +12,7 @@ import pytest
 import torch
 from torch import nn
 
+import explorer
 from capturing import compiled
 from explorer.capture import FullGraphError
 from explorer.core.recorder import Recorder, recording
@@ -580,3 +581,52 @@ def test_code_whose_constants_have_no_hash() -> None:
     assert torch.equal(fn(x), calls(x))
     fn, captures = compiled(odd, fullgraph=True)
     assert torch.equal(fn(x), odd(x)) and captures.fallbacks == []
+
+
+def deleted_at_once(a):
+    del a
+    made = torch.ones(2)
+    return a + made  # noqa: F821
+
+
+def deleted_and_caught(a):
+    b = a + 1
+    del a
+    try:
+        print(a, end="")  # noqa: F821
+    except UnboundLocalError:
+        print(end="")
+    return b
+
+
+def deleted_in_a_loop(a):
+    b = a
+    for times in range(2):
+        del b
+        print(end="")
+        b = a * times
+    del b
+    print(end="")
+    return b  # noqa: F821
+
+
+def taken_by_a_handler(a):
+    try:
+        raise ValueError(1)
+    except ValueError as a:  # noqa: F841
+        print(end="")
+    print(end="")
+    return a  # noqa: F821
+
+
+@pytest.mark.parametrize(
+    "program", [deleted_at_once, deleted_and_caught, deleted_in_a_loop, taken_by_a_handler]
+)
+def test_names_that_are_deleted_stay_deleted_after_a_break(program):
+    def outcome(function):
+        try:
+            return str(function(torch.ones(2)))
+        except Exception as error:
+            return type(error), str(error)
+
+    assert outcome(explorer.compile(program, backend="eager")) == outcome(program)

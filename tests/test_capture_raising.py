@@ -78,8 +78,19 @@ def into_rows(x, i, log):
     return x + i
 
 
+def into_folded(x, i, log):
+    try:
+        torch.sin(torch.ones(2, 4), out=x.expand(2, 4))
+    except RuntimeError as error:
+        log.append(str(error))
+    window = x.as_strided((2, 2), (1, 1))
+    window.add_(torch.arange(4.0).view(2, 2))
+    return window * 2 + i
+
+
 PROGRAMS = (
     caught, finally_left, suppressed, uncaught, in_modes, through_names, after_a_break, written, into_rows,
+    into_folded,
 )  # fmt: skip
 
 

@@ -62,6 +62,12 @@ OP_RAISED = reason(
     "an operator refuses its arguments",
     "The operator raises for inputs like these; it runs for real, so that its own error reaches the program.",
 )
+FOLDED_WRITE = reason(
+    "break.folded_write",
+    "a tensor is written whose elements share memory",
+    "What such a write leaves, or whether it is refused, is up to the operator; it runs for real.",
+    "Clone the expanded tensor before writing it.",
+)
 RAISES = reason(
     "break.exception_leaves_frame",
     "an exception leaves the function",

@@ -212,6 +212,7 @@ class Tape:
     ) -> Any:
         """What the call yields under fake tensors. Nothing is added yet: `add` does, where the result needs a node."""
         function = target if kind == "call_function" else _method(target)
+        folded = [(each, version(each)) for each in (*fake_args, *fake_kwargs.values()) if is_folded(each)]
         try:
             with self.mode, self._dispatcher(), _quiet():
                 result = function(*fake_args, **fake_kwargs)
@@ -233,6 +234,8 @@ class Tape:
             unsupported(reasons.OP_RAISED, f"{getattr(target, '__name__', target)}: {first_line(error)}")
         finally:
             self.note_shape_guards(f"which way {getattr(target, '__name__', target)} computes depends on it")
+        if any(version(each) != before for each, before in folded):
+            unsupported(reasons.FOLDED_WRITE, getattr(target, "__name__", str(target)))
         self.shape_env.pending_fresh_unbacked_symbols.clear()
         unknown = _unknown_sizes(result)
         if unknown and not (self.scalar_outputs or self.shape_env.allow_dynamic_output_shape_ops):
@@ -415,6 +418,24 @@ class Tape:
     def finish(self, outputs: Sequence[fx.Node | int | None]) -> Graph:
         self.graph.output(tuple(outputs))
         return Graph(self.name, self.graph, self.mode, dict(self.modules), self.grad_enabled)
+
+
+def is_folded(value: Any) -> bool:
+    """Whether elements of a tensor lie in the same memory as others of it, as far as numbers tell."""
+    if not isinstance(value, torch.Tensor) or value.layout != torch.strided:
+        return False
+    reach = 0
+    dims = zip(value.stride(), value.shape, strict=True)
+    known = sorted(each for each in dims if type(each[0]) is int and type(each[1]) is int)
+    for step, size in known:
+        if size == 0:
+            return False
+        if size > 1:
+            if step <= reach:
+                return True
+            reach += step * (size - 1)
+    return any(type(step) is int and step == 0 for step, size in zip(value.stride(), value.shape, strict=True)
+               if type(size) is not int)  # fmt: skip
 
 
 def version(tensor: torch.Tensor) -> int | None:
