@@ -1,6 +1,8 @@
 """Random programs, other ones each day; and what finds, tells and shrinks their differences, on compilers that err."""
 
+import datetime
 import os
+import time
 from dataclasses import replace
 
 import pytest
@@ -9,6 +11,19 @@ from benchmarks.fuzz.program import grow
 from benchmarks.fuzz.shrink import shrunk
 from benchmarks.fuzz.stream import stream
 from benchmarks.fuzz.trial import Difference, compared, difference, meaningful, observed
+
+TODAY = os.environ.get("FUZZ_SEED", datetime.date.today().isoformat())
+MOST = 0.1
+"""The part of random programs that may differ yet: `python -m benchmarks fuzz` tells which and how."""
+
+
+@pytest.mark.parametrize("backend", ["eager", "explorer"])
+def test_programs_of_today(backend):
+    begun = time.monotonic()
+    tally = stream(TODAY, backend, 1, 0, lambda count: time.monotonic() - begun > 6, lambda tally: None)
+    told = f"seed {TODAY}, {backend}: {tally}"
+    assert not [kind for kind in tally.kinds if kind.startswith(("the process", "hangs", "the generator"))], told
+    assert tally.outcomes["differs"] <= 2 + MOST * sum(tally.outcomes.values()), told
 
 
 def test_a_seed_gives_the_same_program_again():

@@ -40,8 +40,8 @@ class ExceptionValue(ObjectValue):
 
     def _link(self, t: Tracer, name: str) -> Value:
         """What links the exception to others, where the program has not set it."""
-        if self.source is not None and self.given is not MISSING:
-            return t.wrap(Attr(self.source, name), getattr(self.given, name, None))
+        if self.source is not None and hasattr(self.given, name):
+            return t.wrap(Attr(self.source, name), getattr(self.given, name))
         return Constant("__cause__" in self.overlay) if name == "__suppress_context__" else Constant(None)
 
     def set_attr(self, t: Tracer, name: str, value: Value | None) -> None:
