@@ -192,3 +192,12 @@ def test_functions_that_outlive_the_frame_keep_their_variables() -> None:
     compiled, eager = (g(torch.ones(2)) for g in (explorer.compile(f, fullgraph=True), f))
     assert torch.equal(compiled[0][0]()(), eager[0][0]()()) and torch.equal(compiled[1]["k"](), eager[1]["k"]())
     assert compiled[2]() == 5
+
+
+def test_a_number_has_no_attributes_of_tensors() -> None:
+    def f(v):
+        return v * 2 if torch.overrides.is_tensor_like(v) else torch.zeros(8) + v
+
+    compiled = explorer.compile(f)
+    for given in (torch.ones(2), 4, torch.ones(3), 5):
+        assert torch.equal(compiled(given), f(given))

@@ -41,6 +41,8 @@ class SizeValue(Value):
         return self.python_type()(self.sym)  # a number from here on: ShapeEnv guards on it
 
     def get_attr(self, t: Tracer, name: str) -> Value:
+        if not callable(getattr(self.python_type(), name, None)):
+            return t.get_attr(t.from_python(t.specialise(self, self.python_type())), name)
         return t.builtin_method(self, name)
 
     def method(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
