@@ -23,7 +23,7 @@ from benchmarks.operator_samples import operators, supported
 from benchmarks.operators_child import Row
 from benchmarks.report import Aim, Report, Selection, percent
 
-SAMPLES, VARIANTS = 6, 6
+SAMPLES, VARIANTS = 3, 3
 SILENCE = 180
 """Seconds without a word after which a worker is ended."""
 JOBS_OF_A_WORKER = 60

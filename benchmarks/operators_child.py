@@ -169,6 +169,8 @@ def of_value(a: Any, b: Any, values_matter: bool, strides_matter: bool, rough: b
     a, b = (each.detach().resolve_conj().resolve_neg() for each in (a, b))
     if not values_matter:
         return ""
+    if b.dtype is torch.complex32:
+        a, b = torch.view_as_real(a), torch.view_as_real(b)
     if rough and b.dtype in ROUGH:
         a, b = a.to(ROUGH[b.dtype]), b.to(ROUGH[b.dtype])
     error, _, close = tensor_error(a, b)

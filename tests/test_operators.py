@@ -199,3 +199,34 @@ def test_images_of_bytes_are_resampled_with_integer_weights(mode):
     for image in (x, x.to(memory_format=torch.channels_last)):
         for how in ({"size": (7, 5)}, {"size": (12, 9), "align_corners": True}, {"size": (3, 4), "antialias": True}):
             right(lambda x, how=how: nn.functional.interpolate(x, mode=mode, **how), image)
+
+
+EDGES = [0.0, -0.0, 1.0, -1.0, float("nan"), float("inf"), -float("inf"), 2.5]
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
+def test_zeros_infinities_and_nan(dtype):
+    x = torch.tensor(EDGES, dtype=dtype)
+    a, b = (each.contiguous() for each in torch.broadcast_tensors(x[:, None], x))
+
+    def edges(a, b):
+        powers = [a**exponent for exponent in (0.5, -0.5, 2, 3, -1)]
+        bounds = [a.clamp(0, 1), a.clamp(max=0.0), a.clamp(float("nan")), a.clamp(2.0, 1.0), nn.functional.relu6(a)]
+        return *powers, *bounds, torch.fmax(a, b), torch.fmin(a, b), torch.nextafter(a, b)
+
+    for ours, eager in zip(explorer.compile(edges)(a, b), edges(a, b), strict=True):
+        assert torch.equal(ours.nan_to_num(9.25), eager.nan_to_num(9.25))
+        assert torch.equal(ours[eager == 0].signbit(), eager[eager == 0].signbit())
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int64])
+def test_shifts_past_the_width(dtype):
+    x = torch.tensor([1, 100, 127, 0]).to(dtype)
+    right(lambda x: (x >> 40, x >> 70, ~x >> 40, x << 40, x << 70), x)
+
+
+def test_integers_are_not_updated_with_floats():
+    for name in ("logit_", "sin_", "sigmoid_", "true_divide_"):
+        others = (2,) if name == "true_divide_" else ()
+        row = right(lambda x, name=name, others=others: getattr(x, name)(*others), torch.tensor([1, 2]))
+        assert row.outcome == "eager raises"

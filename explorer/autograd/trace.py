@@ -217,6 +217,8 @@ class Tracer:
         args, kwargs = fx.map_arg((node.args, node.kwargs), self.values.__getitem__)
         if kwargs.get("out") is not None:
             self.check_out(node)
+        elif node.op == "call_method" and str(node.target).endswith("_") and not str(node.target).endswith("__"):
+            self.check_in_place(node)
         before = [(value, value._version, value.shape) for value in args if isinstance(value, Tensor)]
         try:
             if node.op == "call_method":
@@ -257,6 +259,20 @@ class Tracer:
         for given, made in zip(tree_leaves(named["out"]), tree_leaves(result), strict=False):
             if given.dtype != made.dtype:
                 raise Unsupported(Why(OUT_DTYPE, f"{node.name}: {made.dtype} into {given.dtype}"))
+
+    def check_in_place(self, node: fx.Node) -> None:
+        """Raise Unsupported where integers would be updated with floats: decompositions cast, operators raise."""
+        args, kwargs = fx.map_arg((node.args, node.kwargs), lambda given: info(given).value)
+        plain = getattr(torch.Tensor, str(node.target)[:-1], None)
+        if plain is None or args[0].dtype.is_floating_point or args[0].dtype.is_complex:
+            return
+        with _disable_current_modes(), self.captured.fake_mode, not_functional():
+            try:
+                result = plain(*args, **kwargs)
+            except Exception as error:
+                raise Unsupported(Why(TRACE_FAILED, f"{node.name}: {type(error).__name__}: {error}")) from error
+        if isinstance(result, Tensor) and not torch.can_cast(result.dtype, args[0].dtype):
+            raise Unsupported(Why(TRACE_FAILED, f"{node.name}: {result.dtype} into {args[0].dtype}"))
 
     def constant(self, node: fx.Node) -> Any:
         value: Any = self.captured.constants[str(node.target)]

@@ -252,7 +252,8 @@ template <class T> static inline T shift_left(T a, T b) {
 }""",
     "shift_right": """\
 template <class T> static inline T shift_right(T a, T b) {
-    return a >> (b < 0 || b >= T(8 * sizeof(T)) ? T(8 * sizeof(T) - 1) : b);
+    if (b >= 0 && b < T(8 * sizeof(T))) return a >> b;
+    return a < 0 ? -1 : 0;
 }""",
     "lgamma_float": """\
 extern "C" float lgammaf_r(float, int*);

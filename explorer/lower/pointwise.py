@@ -90,7 +90,7 @@ _ROUNDED: dict[str, tuple[Any, ...]] = {
         "reciprocal", "sqrt", "rsqrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan",
         "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "erfinv", "lgamma",
         "digamma", "sigmoid", "signbit", "logical_not", "logical_and", "logical_or", "logical_xor", "atan2", "hypot",
-        "nextafter", "bitwise_not",
+        "bitwise_not",
     )},
     **{name: (getattr(aten, name).Tensor, getattr(aten, name).Scalar) for name in ("eq", "ne", "lt", "le", "gt", "ge")},
     **{name: (getattr(aten, name).Tensor, getattr(aten, name).Scalar, getattr(aten, name).Scalar_Tensor)
@@ -129,6 +129,14 @@ for _names, _is_exact in ((_ROUNDED, False), (_EXACT, True)):
 
 
 # Arithmetic with particulars.
+
+
+@LOWERINGS.rule(aten.nextafter.default)
+def nextafter(lower: Lowering, out: torch.Tensor, x: Operand, y: Operand) -> Tensor | None:
+    """The next number after x towards y; those of 16 bits lie too far apart to be told in 32."""
+    if out.dtype.itemsize < 4:
+        return None
+    return pointwise(lower, out, lambda a, b: apply("nextafter", a, b), x, y)
 
 
 @LOWERINGS.rule(aten.add.Tensor, aten.add.Scalar)
@@ -181,11 +189,15 @@ def pow_scalar(lower: Lowering, out: torch.Tensor, x: Tensor, exponent: Operand)
     """x ** exponent; small fixed exponents as ATen computes them. Of integers it raises for a negative one."""
     if not out.dtype.is_floating_point and not (isinstance(exponent, int) and exponent >= 0):
         return None
+    if out.dtype is torch.float16 and lower.device.type == "cpu" and exponent in (0.5, -0.5):
+        return None  # eager takes pow, whose -0.0 and -inf are others than the root's, and so is what g++ makes of pow
 
     def operation(a: Expr) -> Expr:
         if isinstance(exponent, (int, float)) and not isinstance(exponent, bool):
             if exponent == 2:
                 return apply("mul", a, a)
+            if out.dtype is torch.float16 and lower.device.type == "cpu":
+                return apply("pow", a, number(lower, exponent, a.dtype))
             if exponent == 3:
                 return apply("mul", apply("mul", a, a), a)
             if a.dtype.is_floating_point and exponent in _POWERS:
@@ -266,8 +278,8 @@ def _ignoring_nan(lower: Lowering, out: torch.Tensor, name: str, x: Operand, y: 
     def operation(a: Expr, b: Expr) -> Expr:
         if not a.dtype.is_floating_point:
             return apply(name, a, b)
-        number_or_b = apply("where", apply("isnan", b), a, apply(name, a, b))
-        return apply("where", apply("isnan", a), b, number_or_b)
+        other = apply("lt" if name == "maximum" else "gt", a, b)  # of two zeros the first
+        return apply("where", apply("logical_or", apply("isnan", a), other), b, a)
 
     return pointwise(lower, out, operation, x, y, exact=True)
 
@@ -278,9 +290,14 @@ def clamp(lower: Lowering, out: torch.Tensor, x: Tensor, min: Any = None, max: A
 
     def operation(a: Expr, *bounds: Expr) -> Expr:
         rest = list(bounds)
-        if min is not None:
-            a = apply("maximum", a, rest.pop(0))
-        return apply("minimum", a, rest.pop(0)) if max is not None else a
+        for name, beyond, given in (("maximum", "lt", min), ("minimum", "gt", max)):
+            if given is None:
+                continue
+            bound = rest.pop(0)
+            plain = not isinstance(given, (int, float)) or given != given
+            # Of two zeros the element, as far as the bound is a number.
+            a = apply(name, a, bound) if plain else apply("where", apply(beyond, a, bound), bound, a)
+        return a
 
     given = [bound for bound in (min, max) if bound is not None]
     return pointwise(lower, out, operation, x, *given, dtype=out.dtype, exact=True)
