@@ -1019,6 +1019,75 @@ def layernorm_swin(c):
     return m[0].weight.grad, m[0].bias.grad
 
 
+@case
+def output_written_that_eager_saves(c):
+    x = T(4)
+    y = c(lambda x: x.exp())(x)
+    y.mul_(2)
+    y.sum().backward()
+
+
+@case
+def output_written_under_no_grad(c):
+    x = T(4)
+    y, z = c(lambda x: (x.tanh(), x.sin()))(x)
+    with torch.no_grad():
+        z.zero_()
+    z.sum().backward()
+    with torch.no_grad():
+        y.zero_()
+    y.sum().backward()
+
+
+@case
+def output_by_output_of_a_loss(c):
+    x, w = T(3), T(3, seed=1)
+    a, b, d = c(lambda x, w: (x * w, (x * w).sin(), w + 1))(x, w)
+    d.sum().backward()
+    d.sum().backward()
+    b.sum().backward()
+    first = w.grad.clone()
+    a.sum().backward()
+    return first, w.grad, x.grad
+
+
+@case
+def hessian_vectorized(c):
+    f = c(lambda x: (x.sin() * x.exp()).sum())
+    return torch.autograd.functional.hessian(f, T(3), vectorize=True)
+
+
+@case
+def second_derivative_under_autocast(c):
+    x, w = T(3, 3, dtype=torch.float32), T(3, 3, seed=1, dtype=torch.float32)
+    with torch.autocast("cpu", torch.bfloat16):
+        y = c(lambda x, w: (x @ w).sin().float())(x, w)
+    (g,) = torch.autograd.grad(y.sum(), x, create_graph=True)
+    g.square().sum().backward()
+    return g, x.grad, w.grad
+
+
+@case
+def second_derivative_of_a_checkpoint(c):
+    f = c(lambda x: (F.dropout(x, 0.5) ** 3).sin())
+    x = T(20)
+    torch.manual_seed(1)
+    y = checkpoint(f, x, use_reentrant=False)
+    (g,) = torch.autograd.grad(y.sum(), x, create_graph=True)
+    g.sum().backward()
+    return g, x.grad, torch.rand(1)
+
+
+@case
+def second_derivative_in_two_parts(c):
+    x, w = T(3), T(3, seed=1)
+    a, b = c(lambda x, w: ((x * w).sin(), (x * w).exp()))(x, w)
+    (g,) = torch.autograd.grad(a.sum(), x, create_graph=True)
+    (h,) = torch.autograd.grad(b.sum(), x, create_graph=True)
+    (g * h).sum().backward()
+    return g, h, x.grad, w.grad
+
+
 def flat(value: Any) -> list[Any]:
     if isinstance(value, (list, tuple)):
         return [len(value), *(part for each in value for part in flat(each))]

@@ -47,6 +47,9 @@ class Backward:
         assert tensors[: len(saved)] == [Primal(index) for index in saved], "inputs are saved first"
         self.again = Again(parts, saved)
         self._inputs = len(saved)
+        stored = {parts.kept_at[source.id] for source in tensors if isinstance(source, Kept)}
+        self._watched = [k for k in parts.eager_backward.kept if k not in stored]
+        """Outputs that eager saves and this backward does not: saved for autograd to see that nobody writes them."""
         self._cloned = (None,) * len(self.again.before)
 
     def remember(self, ctx: Any, inputs: Sequence[Any], before: Sequence[Tensor]) -> None:
@@ -58,6 +61,7 @@ class Backward:
         saved = self._tensors(inputs, values)
         if ctx.packed:
             saved += [inputs[i] for i in self.again.read]
+        saved += [values[k] for k in self._watched]
         ctx.save_for_backward(*saved)
         ctx.numbers = self._numbers(inputs, values)
         ctx.layouts = [layout.at(values[k]) for layout, k in zip(self._layouts, self._flowing, strict=True)]
@@ -99,7 +103,7 @@ class Backward:
 
     def _saved(self, ctx: Any, came: int) -> Sequence[Any]:
         if not ctx.spent:
-            return ctx.saved_tensors if self._count or ctx.packed else ()  # type: ignore[no-any-return]
+            return ctx.saved_tensors if self._count or self._watched or ctx.packed else ()  # type: ignore[no-any-return]
         if self._routes.freed(came, ctx.spent):
             raise RuntimeError(TWICE)
         if any(version(tensor) != expected for tensor, expected in ctx.rest if expected is not None):
@@ -113,8 +117,10 @@ class Backward:
         if not left:
             ctx.rest = ctx.again = None
             return
-        needed = read_from(self._parts.backward, self._first, left)
-        inputs = {*range(self._inputs), *range(self._count, len(saved))}
+        watched = range(len(saved) - len(self._watched), len(saved))
+        needed = read_from(self._parts.backward, self._first, left).union(watched)
+        read = len(self.again.read) if ctx.packed else 0
+        inputs = {*range(self._inputs), *range(self._count, self._count + read)}
         ctx.rest = [
             (t if k in inputs else t.detach(), version(t)) if k in needed or k in inputs else (Facts(t), None)
             for k, t in enumerate(saved)

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from explorer.autograd.tape import storage_of
 from explorer.core.origin import Origins, origin, origins, synthetic
 from explorer.ir.joint import GradFn, GradFnGraph
 
@@ -52,9 +53,9 @@ class Attribution:
         self._running.pop().__exit__(None, None, None)
 
 
-def record(outputs: Iterable[torch.Tensor], edges: Mapping[int, Any]) -> GradFnGraph:
+def record(outputs: Iterable[torch.Tensor], edges: Mapping[int, Any], memory: Mapping[int, int]) -> GradFnGraph:
     """The autograd graph behind `outputs` as data, in the order in which a breadth-first walk meets it. `edges` are the
-    gradient edges of the inputs, by index."""
+    gradient edges of the inputs, by index, and `memory` the identities of the forward outputs' memory."""
     named: dict[int, str] = {}
     counts: Counter[str] = Counter()
     order: list[Any] = []
@@ -69,17 +70,26 @@ def record(outputs: Iterable[torch.Tensor], edges: Mapping[int, Any]) -> GradFnG
 
     heads = tuple(name(torch.autograd.graph.get_gradient_edge(output).node) for output in outputs)
     nodes = []
+    kept: set[int] = set()
     for grad_fn in order:
         inputs = tuple(name(following) for following, _ in grad_fn.next_functions if following is not None)
         kind = grad_fn.name().rpartition("::")[2]
-        nodes.append(GradFn(named[id(grad_fn)], kind, grad_fn.metadata.get(ORIGIN, ()), inputs, saves(grad_fn)))
+        saved = saves(grad_fn)
+        kept.update(map(memory_of, saved))
+        nodes.append(GradFn(named[id(grad_fn)], kind, grad_fn.metadata.get(ORIGIN, ()), inputs, bool(saved)))
     leaving = {index: named[id(edge.node)] for index, edge in edges.items() if id(edge.node) in named}
-    return GradFnGraph(tuple(nodes), heads, leaving)
+    return GradFnGraph(tuple(nodes), heads, leaving, tuple(k for k, identity in memory.items() if identity in kept))
 
 
-def saves(grad_fn: Any) -> bool:
-    """Whether a grad_fn keeps tensors for its backward."""
-    return any(saved.data is not None for name in saving(type(grad_fn)) for saved in several(getattr(grad_fn, name)))
+def saves(grad_fn: Any) -> list[torch.Tensor]:
+    """The tensors that a grad_fn keeps for its backward."""
+    saved = (saved for name in saving(type(grad_fn)) for saved in several(getattr(grad_fn, name)))
+    return [data for each in saved if (data := each.data) is not None]
+
+
+def memory_of(value: torch.Tensor) -> int:
+    functional = torch._is_functional_tensor(value)
+    return storage_of(torch._from_functional_tensor(value) if functional else value)
 
 
 @functools.cache

@@ -43,7 +43,7 @@ from explorer.autograd.reasons import (
     TRACE_FAILED,
 )
 from explorer.autograd.sizes import SizeNodes, Symbolic, expression, places
-from explorer.autograd.tape import Tape, is_plain
+from explorer.autograd.tape import Tape, is_plain, storage_of
 from explorer.core.origin import origin, synthetic
 from explorer.core.reasons import Unsupported, Why
 from explorer.ir.graph import Graph, NodeInfo, info
@@ -322,7 +322,9 @@ class Tracer:
         sources: list[GraphInput] = [Primal(i) for i in range(len(self.placeholders))]
         if any(differentiable):
             heads = [(i, seen) for i, (_, _, seen) in enumerate(outputs) if seen is not None and seen.requires_grad]
-            eager = record([seen for _, seen in heads], self.edges)
+            values = [info(node).value for _, node, _ in outputs]
+            memory = {k: storage_of(value) for k, value in enumerate(values) if isinstance(value, Tensor)}
+            eager = record([seen for _, seen in heads], self.edges, memory)
             sources += [Tangent(i) for i, _ in heads]
             gradients = self.backward([(nodes[i], seen) for i, seen in heads])
             nodes += [gradients.get(i) for i in range(len(self.placeholders))]
