@@ -152,3 +152,48 @@ def test_relations_of_later_stages_are_guards() -> None:
     record = explorer.explore(lambda x: x.chunk(4)[3] + 1, dynamic=True, time=False)(line(8))
     found = [each for each in record.data.compiles[0].guards if "assumed" in each.id]
     assert found and all("size" in each.expression for each in found)
+
+
+def marked(mark: Callable[..., Any], size: int) -> tuple[torch.Tensor]:
+    made = line(size)
+    mark(made, 0)
+    return (made,)
+
+
+COUNTS: dict[str, tuple[Callable[..., Any], list[tuple[Any, ...]], list[int]]] = {
+    "a size that changes": (lambda x: x * 2, [(line(n),) for n in (4, 5, 6, 1, 0, 2)], [1, 2, 2, 3, 4, 4]),
+    "marked dynamic": (lambda x: x * 2, [marked(torch._dynamo.mark_dynamic, n) for n in (4, 5, 6)], [1, 1, 1]),
+    "marked as perhaps dynamic": (
+        lambda x: x * 2, [marked(torch._dynamo.maybe_mark_dynamic, n) for n in (4, 5, 6)], [1, 1, 1]
+    ),
+    "marked static": (lambda x: x * 2, [marked(torch._dynamo.mark_static, n) for n in (4, 5, 6)], [1, 2, 3]),
+    "equal sizes that part": (
+        lambda x, y: (x + 1, y + 1), [(line(n), line(m)) for n, m in ((4, 4), (5, 5), (6, 7), (8, 8))], [1, 2, 2, 2]
+    ),
+    "two sizes": (
+        lambda x: x * 2, [(line(n, m),) for n, m in ((4, 5), (5, 5), (6, 6), (6, 7), (2, 2))], [1, 2, 3, 3, 3]
+    ),
+    "equal sizes that are added": (
+        lambda x, y: x + y, [(line(n), line(m)) for n, m in ((4, 4), (5, 5), (6, 6), (6, 1))], [1, 2, 2, 3]
+    ),
+    "a number": (lambda x, k: x * k, [(line(3), k) for k in (2, 3, 4, 1, 0, -1)], [1, 2, 2, 2, 2, 2]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("program", COUNTS.values(), ids=COUNTS)
+def test_compiles_are_as_many_as_dynamos(
+    program: tuple[Callable[..., Any], list[tuple[Any, ...]], list[int]],
+) -> None:
+    function, calls, wanted = program
+    graphs: list[Any] = []
+
+    def counted(graph: Any, inputs: Any) -> Any:
+        graphs.append(graph)
+        return graph.forward
+
+    compiled = explorer.compile(function, backend=counted)
+    found = []
+    for arguments in calls:
+        torch.testing.assert_close(compiled(*arguments), function(*arguments))
+        found.append(len(graphs))
+    assert found == wanted

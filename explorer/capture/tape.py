@@ -92,7 +92,7 @@ class Tape:
     def __init__(
         self,
         name: str,
-        dynamic: Callable[[Source, torch.Tensor], Sequence[bool]],
+        dynamic: Callable[[Source, torch.Tensor], Sequence[DimDynamic]],
         place: Callable[[], Place],
         scalar_outputs: bool = False,
         dynamic_outputs: bool = False,
@@ -134,8 +134,8 @@ class Tape:
 
     def _input(self, source: Source, tensor: torch.Tensor) -> tuple[fx.Node, FakeTensor]:
         wanted = self._dynamic(source, tensor)
-        if any(wanted):
-            context = StatelessSymbolicContext([DimDynamic.DUCK if d else DimDynamic.STATIC for d in wanted])
+        if any(kind is not DimDynamic.STATIC for kind in wanted):
+            context = StatelessSymbolicContext(list(wanted))
             fake = self.mode.from_tensor(tensor, symbolic_context=context, source=ShapeSource(source.name))
             self._name_symbols(source, fake)
         else:

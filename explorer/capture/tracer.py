@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
+from torch.fx.experimental.symbolic_shapes import DimDynamic
 
 from explorer.bytecode.decode import decode
 from explorer.bytecode.flow import handlers_by_position
@@ -433,23 +434,28 @@ class Tracer(Calls, DataModel):
 
     # ----------------------------------------------------------------------------------------------- dynamic numbers
 
-    def _dynamic_dims(self, source: Source, tensor: torch.Tensor) -> Sequence[bool]:
-        """Which sizes of an input get a symbol: those that changed, or all with dynamic=True; never a parameter's."""
+    def _dynamic_dims(self, source: Source, tensor: torch.Tensor) -> Sequence[DimDynamic]:
+        """Which sizes of an input get a symbol: those that changed or that the program marked, each one of its own; or
+        all with dynamic=True, where equal sizes share one. Never a parameter's, nor those marked static."""
         sizes = tuple(tensor.shape)
-        never = isinstance(tensor, torch.nn.Parameter) or self.config.dynamic is False
-        if never:
-            return [False] * len(sizes)
+        asked = self.config.dynamic is not False and not isinstance(tensor, torch.nn.Parameter)
         seen = self.given.history.sizes.get(source.name)
+        marked = marks(tensor, "dynamic") | marks(tensor, "weak_dynamic") | marks(tensor, "unbacked")
+        static = marks(tensor, "static")
         wanted = []
         for dim, size in enumerate(sizes):
-            changed = seen is not None and len(seen) == len(sizes) and seen[dim] != size
-            ask = self.config.dynamic is True or changed
-            if ask and size in (0, 1):
+            changed = asked and seen is not None and len(seen) == len(sizes) and seen[dim] != size
+            kind = DimDynamic.STATIC
+            if dim in marked or changed and dim not in static:
+                kind = DimDynamic.DYNAMIC
+            elif asked and self.config.dynamic and dim not in static:
+                kind = DimDynamic.DUCK
+            if kind is not DimDynamic.STATIC and size in (0, 1):
                 self.specialised.append(
                     Specialised(Size(source, dim), size, "0 and 1 are always constants: they broadcast")
                 )
-                ask = False
-            wanted.append(ask)
+                kind = DimDynamic.STATIC
+            wanted.append(kind)
         return wanted
 
     def is_dynamic_number(self, source: Source, value: int) -> bool:
@@ -513,6 +519,11 @@ class Tracer(Calls, DataModel):
 
 
 _UNBOUND = object()
+
+
+def marks(tensor: torch.Tensor, kind: str) -> frozenset[int]:
+    """The dimensions that torch._dynamo.mark_dynamic and its like have marked."""
+    return frozenset(getattr(tensor, f"_dynamo_{kind}_indices", ()))
 
 
 def module_path(source: Source | None) -> str:
