@@ -155,7 +155,10 @@ class Sizes:
         if self._env is None or not isinstance(relation, sympy.Basic):
             return False
         if relation not in self._proven:
-            found = self._env._maybe_evaluate_static(relation.xreplace(self._renamed))
+            asked = relation.xreplace(self._renamed)
+            if not asked.free_symbols <= self._env.var_to_range.keys():
+                return False
+            found = self._env._maybe_evaluate_static(asked)
             if found is None or not bool(found):
                 return False
             self._proven.add(relation)
