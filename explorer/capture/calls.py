@@ -257,8 +257,7 @@ class Calls:
                 return Constant(bound).method(self, function.__name__, args, kwargs)
             unsupported(reasons.UNTRACEABLE_CALL, f"{type(bound).__name__}.{function.__name__}")
         if module in PURE_MODULES or function in PURE_BUILTINS:
-            numbers = module == "math" or function is round
-            if numbers and not kwargs and any(isinstance(a, (SizeValue, FloatValue)) for a in args):
+            if module == "math" and not kwargs and any(isinstance(a, (SizeValue, FloatValue)) for a in args):
                 if not any(isinstance(a, (NumberValue, TensorValue)) for a in args):
                     return self.computed(function, *args)
             if any(isinstance(a, SizeValue) for a in args) and not kwargs:

@@ -49,7 +49,7 @@ def _bool(t: Tracer, value: Value = Constant(False)) -> Value:
 def _number(kind: type) -> Callable[..., Value]:
     def convert(t: Tracer, value: Value = Constant(0), *rest: Value) -> Value:
         """A conversion of a known number or text; of a tensor it breaks."""
-        if isinstance(value, TensorValue):
+        if isinstance(value, (TensorValue, ArrayValue)):
             return value.method(t, f"__{kind.__name__}__", [], {})
         if isinstance(value, FloatValue):
             return value if kind is float else t.computed(kind, value)
@@ -208,8 +208,10 @@ def _rounding(function: Callable[..., Any], name: str) -> Rule:
             return args[0].special(t, name, [*args[1:], *kwargs.values()])
         if args and isinstance(args[0], TensorValue):
             unsupported(reasons.ITEM, f"{function.__name__}({args[0].describe()})")
+        if any(isinstance(arg, FloatValue) for arg in args) and not kwargs:
+            return t.computed(function, *args)
         if any(isinstance(arg, SizeValue) for arg in args):
-            return t.from_sym(t.on_sizes(function, *args))
+            return t.on_numbers(function, *args)
         plain = [t.constant_of(arg) for arg in args]
         return t.from_python(t.python(function, *plain, **{k: t.constant_of(v) for k, v in kwargs.items()}))
 

@@ -73,6 +73,9 @@ class ArrayValue(Value):
     def number(self, t: Tracer) -> Any:
         return self.known(t).item() if self.is_scalar else None
 
+    def as_tensor(self, t: Tracer) -> Value | None:
+        return None if self.is_scalar else tensor_of_array(t, self)
+
     def truth(self, t: Tracer) -> bool:
         if self.source is not None and self.is_scalar:
             return bool(self.known(t))
@@ -110,6 +113,8 @@ class ArrayValue(Value):
         if name in READS_VALUE:
             if self.source is not None and self.is_scalar:
                 return Constant(self.known(t)).method(t, name, args, kwargs)
+            if name in ("item", "tolist", "__int__", "__float__", "__index__") and not args:
+                return TensorValue(self.node, self.fake).method(t, name, [], {})  # type: ignore[arg-type]
             unsupported(reasons.ITEM, f"{self.describe()}.{name}()")
         if name == "__len__":
             return self.length(t)
@@ -264,6 +269,11 @@ def call_function(t: Tracer, function: Any, args: list[Value], kwargs: dict[str,
             return folded
     if counterpart is None:
         unsupported(reasons.NUMPY, f"torch._numpy has no {getattr(function, '__module__', '')}.{name}")
+    items = t.items(args[0]) if args and isinstance(args[0], (ListValue, TupleValue)) else []
+    if function in (np.array, np.asarray) and any(isinstance(item, ArrayValue) for item in items):
+        if len(args) > 1 or kwargs or not all(isinstance(item, ArrayValue) for item in items):
+            unsupported(reasons.NUMPY, "an array of arrays, whose values torch._numpy would read")
+        function = np.stack
     return call_numpy(t, function, args, kwargs)
 
 

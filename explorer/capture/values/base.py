@@ -62,6 +62,10 @@ class Value:
         """Python's number for a scalar of NumPy's, None for other values."""
         return None
 
+    def as_tensor(self, t: Tracer) -> Value | None:
+        """The tensor that indexing takes an array of NumPy's for, None for other values."""
+        return None
+
     def key(self) -> Any:
         """A Python object that stands for the value as a dictionary key: equal where the values would be."""
         try:

@@ -160,6 +160,11 @@ class TensorValue(Value):
     def method(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
         if name in ("numpy", "__array__") and not args and not kwargs:
             return t.array_of_tensor(self)
+        if name == "numpy" and not args and list(kwargs) == ["force"] and t.truth(kwargs["force"]):
+            made: Value = self
+            for step in ("detach", "cpu", "resolve_conj", "resolve_neg"):
+                made = graph_call(t, "call_method", step, [made], {})
+            return t.array_of_tensor(made)
         if name in READS_VALUE:
             return self._read(t, name)
         if name in AUTOGRAD:
@@ -242,6 +247,8 @@ class TensorValue(Value):
         """A key of which the numbers in tensors are numbers, as indexing reads them."""
         if isinstance(key, TensorValue):
             return key.number_given(t) or key
+        if (array := key.as_tensor(t)) is not None:
+            return array
         if isinstance(key, TupleValue) and key.cls is tuple:
             return TupleValue([self._index(t, item) for item in t.items(key)])
         if isinstance(key, SliceValue):
