@@ -134,6 +134,8 @@ class SequenceValue(ObjectValue):
                 return Constant(sum(t.same_or_equal(item, args[0]) for item in t.items(self)))
             case "__add__" | "__mul__" | "__rmul__" | "__eq__" | "__ne__" | "__lt__" | "__le__" | "__gt__" | "__ge__":
                 return t.sequence_operation(self, name, args[0])
+            case "__radd__" if isinstance(args[0], SequenceValue):  # torch.Size comes before the tuple it is added to
+                return t.sequence_operation(args[0], "__add__", self)
             case "__hash__":
                 return t.from_python(hash(self.key()))
         return super().method(t, name, args, kwargs)

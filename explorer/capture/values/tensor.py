@@ -354,7 +354,11 @@ def to_graph(t: Tracer, value: Value) -> tuple[Any, Any]:
         real = value.constant()
     except NotConstant:
         unsupported(reasons.UNTRACEABLE_CALL, f"{value.describe()} as an argument of an operator")
-    return real, real
+    return _DTYPES.get(real, real) if isinstance(real, type) else real, real
+
+
+_DTYPES = {bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128}
+"""Python's number types as arguments: the code of a graph cannot print a class."""
 
 
 _OF_FLOATS = frozenset(
