@@ -29,7 +29,7 @@ def marked(t: Tracer, function: Any, args: list[Value], kwargs: dict[str, Value]
     """What calling a function yields where a mark on it decides that; None for one without a mark."""
     module = getattr(function, "__module__", None)
     if isinstance(module, str) and module.startswith("torch._dynamo"):
-        asked = _asked(function)
+        asked = _asked(t, function)
         if asked is not None:
             return asked
     marks = getattr(function, "__dict__", None)
@@ -49,8 +49,10 @@ def marked(t: Tracer, function: Any, args: list[Value], kwargs: dict[str, Value]
     return None
 
 
-def _asked(function: types.FunctionType) -> Value | None:
+def _asked(t: Tracer, function: types.FunctionType) -> Value | None:
     match function.__name__:
+        case "graph_break" if t.frames[-1].globals.get("__name__") == torch.optim.Optimizer.__module__:
+            return Constant(None)  # asked for so that stock writes parameters in place, which our graphs do anyway
         case "graph_break" | "skip_frame" | "step_unsupported" if function.__module__ == DECORATORS:
             unsupported(reasons.ASKED, function.__name__)
         case "is_compiling" | "is_dynamo_compiling":
