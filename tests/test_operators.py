@@ -230,3 +230,10 @@ def test_integers_are_not_updated_with_floats():
         others = (2,) if name == "true_divide_" else ()
         row = right(lambda x, name=name, others=others: getattr(x, name)(*others), torch.tensor([1, 2]))
         assert row.outcome == "eager raises"
+
+
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
+def test_the_conjugate_of_a_view_with_gaps(dtype):
+    x = torch.randn(2, 1, 2, 2, dtype=dtype).mT
+    right(lambda x: x[..., :1, :].mH.matmul(x[..., :1, :]), x)
+    right(lambda x: (x[..., :1].mH * 2, x[:, :, ::2].conj() + 1), x)

@@ -192,7 +192,11 @@ class _Walk:
         self.kinds[facts.id] = "extern"
         if target._schema.is_mutable:
             compute_before(self.lower, set(mutated(target, args, kwargs)), self._alive())
-        return library(self.lower, target, facts.value, args, kwargs, refusal or Why(why_library(target)))
+        value = facts.value
+        if target is not node.target:  # it makes memory of its own, dense where the view has gaps
+            with self.graph.fake_mode:
+                value = torch.empty_like(value)
+        return library(self.lower, target, value, args, kwargs, refusal or Why(why_library(target)))
 
     def _argument(self, value: Any) -> Any:
         if isinstance(value, fx.Node):
