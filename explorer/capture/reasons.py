@@ -39,6 +39,12 @@ HIGHER_ORDER = reason(
     "that is outside of them.",
     "Return what the function computes in place of storing it.",
 )
+CUSTOM_FUNCTION = reason(
+    "break.custom_function",
+    "a torch.autograd.Function that reads or changes state",
+    "Its methods run as one node of the graph; what they read has to be guarded, and what they change would be lost.",
+    "Pass what it reads to apply as an argument.",
+)
 ITEM = reason(
     "break.item",
     "a tensor's value is read by Python",

@@ -16,6 +16,7 @@ import torch
 
 from explorer.capture import reasons
 from explorer.capture.asserts import is_checked_later
+from explorer.capture.custom_functions import guard_reads
 from explorer.capture.rules import CALLS, Rule, each, existing, positional
 from explorer.capture.values.arrays import ArrayValue, tensor_of_array
 from explorer.capture.values.autocast import AutocastValue
@@ -323,7 +324,9 @@ _APPLY = inspect.getattr_static(torch.autograd.Function, "apply")
 @CALLS.rule(getattr(_APPLY, "__func__", _APPLY))
 def _apply(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """A torch.autograd.Function is one node; tracing the graph runs its forward and backward."""
-    return graph_call(t, "call_function", _applying(t.constant_of(args[0])), args[1:], kwargs)
+    cls = t.constant_of(args[0])
+    guard_reads(t, cls, [*args[1:], *kwargs.values()])
+    return graph_call(t, "call_function", _applying(cls), args[1:], kwargs)
 
 
 @functools.cache

@@ -1,0 +1,97 @@
+"""What the methods of a torch.autograd.Function read, and change, is as in eager when it changes between calls."""
+
+import pytest
+import torch
+
+import explorer
+
+STATE = {"scale": 2.0}
+LOG = []
+SCALE = 2.0
+COUNT = 0
+
+
+def helper(x):
+    return x * SCALE
+
+
+def function(forward, backward=lambda ctx, grad: grad * 2, **members):
+    return type("Custom", (torch.autograd.Function,),
+                {"forward": staticmethod(forward), "backward": staticmethod(backward), **members})  # fmt: skip
+
+
+def logged(ctx, x):
+    LOG.append(1)
+    return x * len(LOG)
+
+
+def counted(ctx, x):
+    global COUNT
+    COUNT += 1
+    return x * COUNT
+
+
+def printed(ctx, grad):
+    print("backward")
+    return grad
+
+
+class Attribute(torch.autograd.Function):
+    scale = 2.0
+
+    @staticmethod
+    def forward(ctx, x):
+        return x * Attribute.scale
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * Attribute.scale
+
+
+def set_context(ctx, inputs, output):
+    ctx.scale = SCALE
+
+
+CASES = {
+    "global": function(lambda ctx, x: x * SCALE),
+    "helper": function(lambda ctx, x: helper(x)),
+    "backward": function(lambda ctx, x: x * 1, lambda ctx, grad: grad * SCALE),
+    "dict": function(lambda ctx, x: x * STATE["scale"]),
+    "attribute": Attribute,
+    "list": function(logged),
+    "counter": function(counted),
+    "print": function(lambda ctx, x: x * 1, printed),
+    "context": function(lambda x: x * 1, lambda ctx, g: g * ctx.scale, setup_context=staticmethod(set_context)),
+    "nested": function(lambda ctx, x: Attribute.apply(x), lambda ctx, grad: Attribute.apply(grad)),
+}
+
+
+def outcome(call, custom, capsys):
+    global SCALE, COUNT
+    COUNT, found = 0, []
+    LOG.clear()
+    for scale in (2.0, 3.0, 2.0, 5.0):
+        SCALE = STATE["scale"] = Attribute.scale = scale
+        x = torch.arange(1.0, 4.0, requires_grad=True)
+        y = call(x)
+        y.sum().backward()
+        found += [y.tolist(), x.grad.tolist(), len(LOG), COUNT]
+    return found, capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_state_as_in_eager(name, capsys):
+    custom = CASES[name]
+
+    def f(x):
+        return custom.apply(x * 1) + 1
+
+    assert outcome(explorer.compile(f), custom, capsys) == outcome(f, custom, capsys)
+
+
+def test_numbers_that_are_read_break_no_graph():
+    def f(x):
+        return CASES["global"].apply(x) + 1
+
+    x = torch.ones(3, requires_grad=True)
+    assert torch.equal(explorer.compile(f, fullgraph=True)(x), f(x))
