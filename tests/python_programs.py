@@ -213,7 +213,10 @@ def lazy_itertools(x):
     log.append("made")
     cycled = itertools.cycle("ab")
     a, b = itertools.tee([7, 8])
+    counted = itertools.count(3, 2)
     return (
+        x.to(bool).to(float).to(int) * next(counted), list(zip("ab", counted, strict=False)),
+        list(itertools.islice(counted, 2)),
         x * next(pairs), first, [next(cycled) for _ in range(3)], list(a), next(b), list(pairs),
         list(itertools.compress("abc", [1, 0, 1])), list(itertools.dropwhile(lambda v: v < 2, [1, 2, 1])),
         list(itertools.filterfalse(None, [0, 1])), [(k, list(g)) for k, g in itertools.groupby("aabc")],

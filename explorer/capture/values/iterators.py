@@ -348,16 +348,16 @@ class ChainIterator(IteratorValue):
 class CountIterator(IteratorValue):
     kind = itertools.count
 
-    def __init__(self, current: Value, step: Value) -> None:
-        self.current, self.step = current, step
+    def __init__(self, current: Value, by: Value) -> None:
+        self.current, self.by = current, by
 
     def step(self, t: Tracer) -> Value | None:
         found = self.current
-        self.current = t.binary("+", self.current, self.step)
+        self.current = t.binary("+", self.current, self.by)
         return found
 
     def rebuild(self, r: Rebuilder) -> None:
-        r.call(itertools.count, [self.current, self.step])
+        r.call(itertools.count, [self.current, self.by])
 
 
 class RepeatIterator(IteratorValue):
