@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import sympy
+import torch
 from torch.utils._sympy.functions import (
     CeilToInt,
     FloorDiv,
@@ -20,6 +21,8 @@ from torch.utils._sympy.functions import (
     ModularIndexing,
     PythonMod,
 )
+from torch.utils._sympy.interp import sympy_interp
+from torch.utils._sympy.reference import TensorReferenceAnalysis
 
 from explorer.core.reasons import Unsupported, Why
 from explorer.ir.loops import Apply, Buffer, Check, Expr, IndexValue, Load, Loop, Masked, Size, View, children
@@ -29,9 +32,19 @@ from explorer.lower.indexing import ONE, ZERO, last
 
 MOST = 6
 """Bounds of one expression that are followed up."""
+MOST_POINTS = 1 << 22
+"""Points of constant ranges that are tried one by one where bounds do not prove an index."""
 
 Conditions = tuple[tuple[Size, Size], ...]
 """(index, bound) for each `index >= bound` that holds, with the constant part of the index taken over."""
+
+
+class _AtPoints(TensorReferenceAnalysis):
+    """The value of an index at many points at once."""
+
+    @staticmethod
+    def modular_indexing(base: Any, divisor: Any, modulus: Any) -> Any:
+        return base // divisor % modulus
 
 
 class Inside:
@@ -97,10 +110,34 @@ class Inside:
         reach = self._reach(name)
         if between(index, within, reach):
             return
-        if not (self._least(index, within, given) and self._least(reach - index, within, given)):
+        proven = self._least(index, within, given) and self._least(reach - index, within, given)
+        if not (proven or self._at_all_points(index, reach, {**ranges, **checked}, given)):
             said = f" where {' and '.join(f'{a} >= {b}' for a, b in given)}" if given else ""
             raise Unsupported(Why(reasons.UNPROVEN, f"{name}[{index}]{said}, which has {reach} + 1 elements"))
         self._proven.add(key)
+
+    def _at_all_points(
+        self, index: Size, reach: Size, ranges: Mapping[sympy.Symbol, Size], given: Conditions
+    ) -> bool:
+        """Whether an index over constant ranges is inside at each point where the conditions hold: all are tried."""
+        symbols = sorted(set().union(index.free_symbols, *(condition.free_symbols for condition, _ in given)), key=str)
+        sizes = [ranges.get(symbol, sympy.oo) for symbol in symbols]
+        if not all(n.is_Integer for n in (reach, *sizes)) or sympy.prod(sizes) > MOST_POINTS:
+            return False
+        count = len(symbols)
+        points = {
+            symbol: torch.arange(int(n)).reshape([-1 if axis == at else 1 for axis in range(count)])
+            for at, (symbol, n) in enumerate(zip(symbols, sizes, strict=True))
+        }
+
+        def at(size: Size) -> torch.Tensor:
+            return torch.as_tensor(sympy_interp(_AtPoints, points, size))
+
+        tried = torch.ones((), dtype=torch.bool)
+        for condition, bound in given:
+            tried = tried & (at(condition) >= at(bound))
+        found = at(index)
+        return bool((((found >= 0) & (found <= int(reach))) | ~tried).all())
 
     def _least(self, index: Size, ranges: Mapping[sympy.Symbol, Size], given: Conditions) -> bool:
         """Whether an index is 0 or more at all points where the conditions hold."""
