@@ -474,22 +474,22 @@ def test_fullgraph_lets_the_programs_own_exceptions_through() -> None:
 
 
 def test_recompile_limit() -> None:
-    def f(x, n):
-        return x * n
+    def f(x, name):
+        return x * len(name)
 
     fn, captures = compiled(f, recompile_limit=3)
     recorder = Recorder()
     with recording(recorder):
         for n in range(6):
-            assert torch.equal(fn(torch.ones(2), n + 0.5), torch.full((2,), n + 0.5))
+            assert torch.equal(fn(torch.ones(2), "n" * n), torch.full((2,), float(n)))
     assert len(captures.made) == 3
     events = [event for run in recorder.compiles for event in run.events]
     assert [e.why.code for e in events if isinstance(e, FrameSkipped)] == ["frame.recompile_limit"]
     failed = [(e.of, e.expression, e.how) for e in events if isinstance(e, GuardFailed)]
     assert failed == [
-        ("f0", "L['n'] == 0.5", "is 1.5, expected 0.5"),
-        ("f0", "L['n'] == 0.5", "is 2.5, expected 0.5"),
-        ("f0.1", "L['n'] == 1.5", "is 2.5, expected 1.5"),
+        ("f0", "L['name'] == ''", "is 'n', expected ''"),
+        ("f0", "L['name'] == ''", "is 'nn', expected ''"),
+        ("f0.1", "L['name'] == 'n'", "is 'nn', expected 'n'"),
     ]
 
 
