@@ -461,3 +461,15 @@ def test_functions_that_look_alike_are_apart():
     for _ in range(3):
         torch.testing.assert_close(mine(x), calls(x))
         torch._dynamo.reset()
+
+
+def test_modules_made_inside_after_stock_has_compiled() -> None:
+    """Once stock has compiled, making a module runs code of its own, which is no part of the program."""
+
+    def made_inside(x):
+        return torch.nn.Sequential(torch.nn.ReLU(), torch.nn.Softmax(dim=-1))(x)
+
+    torch.compile(lambda x: x + 1, backend="eager")(torch.ones(2))
+    assert torch.nn.Module.__init__.__module__ == "torch._dynamo.mutation_guard"
+    x = torch.arange(4.0) - 2
+    assert torch.equal(ours(made_inside, fullgraph=True)(x), made_inside(x))

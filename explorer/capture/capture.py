@@ -42,7 +42,8 @@ class FullGraphError(Unsupported):
 
     def __init__(self, broken: Break) -> None:
         place = f" at {broken.where.id}" if broken.where else ""
-        super().__init__(Why(reasons.FULLGRAPH, f"{broken.why}{place}"))
+        calls = "".join(f"\n  {line}" for line in broken.stack) if len(broken.stack) > 1 else ""
+        super().__init__(Why(reasons.FULLGRAPH, f"{broken.why}{place}{calls}"))
         self.broken = broken
 
 

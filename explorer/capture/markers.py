@@ -60,6 +60,8 @@ def _asked(t: Tracer, function: types.FunctionType) -> Value | None:
             unsupported(reasons.ASKED, function.__name__)
         case "is_compiling" | "is_dynamo_compiling":
             return Constant(True)
+        case "tag" if function.__qualname__ == "GenerationTracker.tag":
+            return Constant(None)  # once stock has compiled, every new module is noted for its own use
     return None
 
 
