@@ -95,3 +95,76 @@ def test_numbers_that_are_read_break_no_graph():
 
     x = torch.ones(3, requires_grad=True)
     assert torch.equal(explorer.compile(f, fullgraph=True)(x), f(x))
+
+
+class Settings:
+    def __init__(self):
+        self.scale, self.weight = 2.0, torch.tensor([1.0, 2.0, 3.0])
+
+
+class OfObject(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, settings):
+        y = x.sin()
+        ctx.settings, ctx.parts = settings, [y * 2]
+        ctx.save_for_backward(x, y)
+        return y * settings.scale * settings.weight
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, y = ctx.saved_tensors
+        return grad * ctx.settings.scale * ctx.settings.weight * x.cos() + y * ctx.parts[0], None
+
+
+class Several(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, given, y):
+        ctx.given, ctx.shape = given, y.shape
+        return given["x"] * y, y.sum(), given["n"]
+
+    @staticmethod
+    def backward(ctx, first, second, third):
+        assert third is None
+        return None, first * ctx.given["x"] + second.expand(ctx.shape)
+
+
+class Marked(torch.autograd.Function):
+    @staticmethod
+    def forward(x, given):
+        return x * given["k"], x > 1
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.k = inputs[1]["k"]
+        ctx.mark_non_differentiable(output[1])
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, grad, _):
+        return grad * ctx.k, None
+
+
+def several(x):
+    first, second, n = Several.apply({"x": torch.full((3,), 3.0), "n": 5}, x * 2)
+    return first.sum() * n + second
+
+
+def made(x):
+    found, mask = Marked().apply(x * 1.5, {"k": 3.0})
+    return (found * mask).sum()
+
+
+@pytest.mark.parametrize("name", ["object", "several", "marked"])
+def test_methods_are_part_of_the_graph(name):
+    settings = Settings()
+    function = {"object": lambda x: OfObject.apply(x, settings).sum(), "several": several, "marked": made}[name]
+    compiled = explorer.compile(function, fullgraph=True)
+    for scale in (2.0, 3.0):
+        settings.scale, settings.weight, found = scale, torch.full((3,), scale), []
+        for call in (function, compiled):
+            x = torch.tensor([0.5, 1.5, 2.5], requires_grad=True)
+            y = call(x)
+            y.backward()
+            found += [(y.detach(), x.grad), (call(x.detach()), x)]
+        for ours, theirs in zip(found[:2], found[2:], strict=True):
+            torch.testing.assert_close(ours, theirs)

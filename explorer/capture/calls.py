@@ -322,7 +322,7 @@ class Calls:
         """type.__call__: __new__, then __init__."""
         if cls.__flags__ & _ABSTRACT:
             self.python(object.__new__, cls)
-        if issubclass(cls, (torch.Tensor, torch.jit.ScriptModule, torch.nn.modules.lazy.LazyModuleMixin)):
+        if issubclass(cls, (torch.jit.ScriptModule, torch.nn.modules.lazy.LazyModuleMixin)):
             unsupported(reasons.UNTRACEABLE_CALL, f"making a {cls.__name__}")
         if issubclass(cls, tuple) and hasattr(cls, "_fields"):
             return self._namedtuple(cls, args, kwargs)
@@ -335,11 +335,11 @@ class Calls:
         else:
             made = self.new_instance([ClassValue(cls), *args], kwargs)
         init = self.look_up(cls, "__init__")
-        if isinstance(made, ObjectValue):
+        if isinstance(made, (ObjectValue, TensorValue)):
             if isinstance(init, types.FunctionType):
                 function = self.class_attribute(_owner(cls, "__init__"), "__init__", init)
                 checked(self, cls, "__init__", self.call(function, [made, *args], kwargs))
-            elif init is not object.__init__:
+            elif init is not object.__init__ and not isinstance(made, TensorValue):
                 made.method(self, "__init__", args, kwargs)
             elif (args or kwargs) and new is object.__new__:
                 self.raise_(TypeError, f"{cls.__name__}() takes no arguments")
@@ -353,8 +353,12 @@ class Calls:
         cls = kind.cls
         if cls.__module__ == "torch.return_types" and len(rest) == 1:
             return TupleValue(self.items(rest[0]), cls)
+        if issubclass(cls, torch.Tensor):
+            is_given = bool(rest) and isinstance(rest[0], TensorValue)
+            given = rest[0] if is_given else self.call(ClassValue(torch.Tensor), rest, {})
+            return given.method(self, "as_subclass", [kind], {})
         base = next(b for b in cls.__mro__ if not b.__flags__ & (1 << 9))
-        if base not in _MODELLED and not issubclass(base, BaseException):
+        if base not in _MODELLED and not issubclass(base, (BaseException, torch._C._FunctionBase)):
             folded = self.fold(cls, rest, kwargs) if base is cls and cls.__module__.startswith("torch.") else None
             if folded is not None:
                 return folded

@@ -71,9 +71,16 @@ def with_leaves(t: Tracer, value: Value, new: Sequence[Value]) -> Value:
     return fill(value)
 
 
-def body(t: Tracer, function: Value, like: Sequence[torch.Tensor], arguments: Arguments, aliases: bool = False) -> Body:
-    """Evaluate `function` on inputs like these tensors. It may change nothing that was there before,
-    and return no input or view of one, but where `aliases` are allowed."""
+def body(
+    t: Tracer,
+    function: Value,
+    like: Sequence[torch.Tensor],
+    arguments: Arguments,
+    aliases: bool = False,
+    effects: bool = False,
+) -> Body:
+    """Evaluate `function` on inputs like these tensors. It may change nothing that was there before, but where it runs
+    once for sure and `effects` are allowed; and return no input or view of one, but where `aliases` are allowed."""
     changes = t.effects.outside
     branch = t.tape.begin_branch()
     grad = torch.is_grad_enabled()
@@ -87,7 +94,7 @@ def body(t: Tracer, function: Value, like: Sequence[torch.Tensor], arguments: Ar
     except Raised as raised:
         unsupported(reasons.HIGHER_ORDER, f"a function that raises: {raised.value.describe()}")
     outputs = leaves(t, returned)
-    if t.effects.outside != changes or torch.is_grad_enabled() != grad:
+    if not effects and t.effects.outside != changes or torch.is_grad_enabled() != grad:
         unsupported(reasons.HIGHER_ORDER, "a function that changes what is outside of it")
     if any(leaf.fake._version for leaf in inputs if isinstance(leaf, TensorValue)):
         unsupported(reasons.HIGHER_ORDER, "a function that writes its inputs")

@@ -25,6 +25,7 @@ from explorer.capture.values.constant import Constant
 from explorer.capture.values.iterators import IndexingIterator, IteratorValue, SequenceIterator, TakenIterator
 from explorer.capture.values.mappings import DictValue, DictView
 from explorer.capture.values.objects import MISSING, ObjectValue
+from explorer.capture.values.overrides import overrides_torch
 from explorer.capture.values.sequences import ListValue, SequenceValue, TupleValue
 from explorer.capture.values.sets import SetValue
 from explorer.capture.values.size import FloatValue, NumberValue, SizeValue, is_unbacked
@@ -183,7 +184,8 @@ class DataModel:
             return operate(self, function, left, right)
         if isinstance(left, TensorValue) or isinstance(right, TensorValue):
             other = right if isinstance(left, TensorValue) else left
-            if not isinstance(other, ObjectValue) or isinstance(other, SequenceValue):
+            is_object = isinstance(other, ObjectValue) and not isinstance(other, SequenceValue)
+            if not is_object or overrides_torch(self, other.python_type()):
                 return graph_call(self, "call_function", function, [left, right], {})
         if is_number(left) and is_number(right):
             if isinstance(left, FloatValue) or isinstance(right, FloatValue):

@@ -13,19 +13,25 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import torch
+from torch import fx
 
 from explorer.capture import reasons
 from explorer.capture.asserts import is_checked_later
+from explorer.capture.custom_bodies import evaluated
 from explorer.capture.custom_functions import guard_reads
 from explorer.capture.rules import CALLS, Rule, each, existing, positional
 from explorer.capture.values.arrays import ArrayValue, tensor_of_array
 from explorer.capture.values.autocast import AutocastValue
 from explorer.capture.values.base import Value, unsupported
 from explorer.capture.values.constant import Constant
+from explorer.capture.values.functions import BuiltinMethod, BuiltinValue
+from explorer.capture.values.mappings import DictValue
 from explorer.capture.values.objects import ObjectValue
+from explorer.capture.values.overrides import overridden, overriding
 from explorer.capture.values.sequences import ListValue, SequenceValue, TupleValue
 from explorer.capture.values.size import FloatValue, NumberValue, SizeValue
 from explorer.capture.values.tensor import TensorValue, graph_call
+from explorer.core.reasons import Unsupported
 from explorer.ir.graph import info
 
 if TYPE_CHECKING:
@@ -44,13 +50,71 @@ def _is_compiling(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Val
 
 @CALLS.rule(
     torch.compiler.is_exporting, torch.jit.is_scripting, torch.jit.is_tracing,
-    torch.onnx.is_in_onnx_export, torch.overrides.has_torch_function, torch.overrides.has_torch_function_unary,
-    torch.overrides.has_torch_function_variadic,
+    torch.onnx.is_in_onnx_export,
     *existing(torch._C, "_is_torch_function_mode_enabled", "_is_tracing"),
 )  # fmt: skip
 def _is_something_else(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
-    """False: traced code is neither scripted nor exported, and overrides nothing."""
+    """False: traced code is neither scripted nor exported."""
     return Constant(False)
+
+
+def _is_overridden(t: Tracer, values: Sequence[Value]) -> bool:
+    enabled = torch._C._is_torch_function_enabled()
+    return enabled and bool(overriding(t, values)) or bool(t.ambient.modes)
+
+
+@positional(torch.overrides.has_torch_function)
+def _has_torch_function(t: Tracer, values: Value) -> Value:
+    """Whether something stands in for calls with these arguments."""
+    return Constant(_is_overridden(t, t.items(values)))
+
+
+@positional(torch.overrides.has_torch_function_unary, torch.overrides.has_torch_function_variadic)
+def _has_torch_function_of(t: Tracer, *values: Value) -> Value:
+    """The same, of one or more arguments."""
+    return Constant(_is_overridden(t, values))
+
+
+@CALLS.rule(torch.overrides.handle_torch_function)
+def _handle_torch_function(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """What stands in for a call."""
+    function, _, *given = args
+    found = overridden(t, "call_function", t.real_of(function), given, kwargs)
+    return found if found is not None else t.call(function, given, kwargs)
+
+
+@positional(torch.Tensor.__dict__["__torch_function__"].__func__)
+def _plain_function(
+    t: Tracer, cls: Value, function: Value, types: Value, args: Value | None = None, kwargs: Value | None = None
+) -> Value:
+    """What a tensor subclass does that overrides nothing: the function itself, and its results are of the class."""
+    wanted = t.constant_of(cls)
+    if not all(issubclass(wanted, t.constant_of(kind)) for kind in t.items(types)):
+        return Constant(NotImplemented)
+    last = next(reversed(t.tape.graph.nodes), None)
+    named = kwargs.plain_items(t) if isinstance(kwargs, DictValue) else {}
+    with torch._C.DisableTorchFunctionSubclass():
+        found = t.call(function, t.items(args) if args is not None else [], named)
+    of_property = isinstance(function, BuiltinMethod) and isinstance(function.bound, BuiltinValue)
+    if of_property and function.bound.function.__name__ in ("_base", "grad", "_grad"):  # type: ignore[attr-defined]
+        return found
+    return _of_class(t, found, wanted, last)
+
+
+def _of_class(t: Tracer, value: Value, cls: type, last: fx.Node | None) -> Value:
+    """A result as the class's, where it is a tensor; one that a node after `last` made is not made again."""
+    if isinstance(value, (TupleValue, ListValue)):
+        items = [_of_class(t, item, cls, last) for item in t.items(value)]
+        return TupleValue(items, value.cls) if isinstance(value, TupleValue) else ListValue(items)
+    if not isinstance(value, TensorValue) or issubclass(value.cls, cls):
+        return value
+    node = value.node.graph._root._prev
+    while node not in (last, value.node, value.node.graph._root):
+        node = node._prev
+    if node is not value.node or value.node is last:
+        return value.as_class(t, cls)
+    value.cls = cls
+    return value
 
 
 @each(
@@ -323,9 +387,13 @@ _APPLY = inspect.getattr_static(torch.autograd.Function, "apply")
 
 @CALLS.rule(getattr(_APPLY, "__func__", _APPLY))
 def _apply(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
-    """A torch.autograd.Function is one node; tracing the graph runs its forward and backward."""
+    """A torch.autograd.Function is one node; tracing the graph runs its forward and backward: as they are, where all
+    that they read can be guarded from outside, else as they were evaluated."""
     cls = t.constant_of(args[0])
-    guard_reads(t, cls, [*args[1:], *kwargs.values()])
+    try:
+        guard_reads(t, cls, [*args[1:], *kwargs.values()])
+    except Unsupported:
+        return evaluated(t, cls, args[1:])
     return graph_call(t, "call_function", _applying(cls), args[1:], kwargs)
 
 

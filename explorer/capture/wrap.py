@@ -46,16 +46,16 @@ from explorer.capture.values.iterators import (
 from explorer.capture.values.mappings import DictValue
 from explorer.capture.values.modules import ModuleValue
 from explorer.capture.values.objects import Lazy, ObjectValue, is_library
+from explorer.capture.values.overrides import PLAIN, dispatches
 from explorer.capture.values.sequences import ListValue, SliceValue, TupleValue
 from explorer.capture.values.sets import SetValue
 from explorer.capture.values.size import FloatValue, SizeValue
 from explorer.capture.values.tensor import TensorValue
-from explorer.ir.capture import Attr, Item, Known, Listed, Local, Returned, Source, TensorFacts
+from explorer.ir.capture import AsTensor, Attr, Item, Known, Listed, Local, Returned, Source, TensorFacts, as_tensor
 
 if TYPE_CHECKING:
     from explorer.capture.tracer import Tracer
 
-TENSOR_TYPES = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
 BUILTIN_CALLABLES = (
     types.BuiltinFunctionType, types.WrapperDescriptorType, types.MethodDescriptorType, types.MethodWrapperType,
     types.ClassMethodDescriptorType, types.GetSetDescriptorType, types.MemberDescriptorType,
@@ -158,7 +158,8 @@ def _identity(t: Tracer, source: Source, given: Any) -> Value:
         or (callable(given) and not isinstance(given, types.FunctionType) and is_numpys(given))
     ):
         t.guard(source, "id", "is", given, "it is called while tracing, or becomes a node of the graph")
-        return BuiltinValue(given, source) if callable(given) else ObjectValue(kind, source, given)
+        is_function = callable(given) or isinstance(given, BUILTIN_CALLABLES)
+        return BuiltinValue(given, source) if is_function else ObjectValue(kind, source, given)
     t.guard(source, "type", "is", kind, "its class decides what operations on it do")
     if isinstance(given, torch.nn.Module):
         return ModuleValue(kind, source, given)
@@ -225,8 +226,13 @@ def _function(t: Tracer, source: Source, given: types.FunctionType) -> Value:
 
 
 def wrap_tensor(t: Tracer, source: Source, given: torch.Tensor) -> Value:
-    if type(given) not in TENSOR_TYPES:
-        unsupported(reasons.TENSOR_SUBCLASS, f"{source.name} is a {type(given).__name__}")
+    kind, place, real = type(given), source, given
+    if kind not in PLAIN:
+        if dispatches(kind) or issubclass(kind, torch.nn.parameter.UninitializedTensorMixin):
+            unsupported(reasons.TENSOR_SUBCLASS, f"{source.name} is a {kind.__name__}")
+        t.guard(source, "type", "is", kind, "its class decides what operations on it do")
+        source = AsTensor(source)
+        given = as_tensor(given)  # type: ignore[assignment]
     if given.layout is not torch.strided or given.is_quantized or given.is_nested:
         unsupported(reasons.SPARSE, f"{source.name} is {given.layout}")
     if torch.is_inference(given) and not torch.is_inference_mode_enabled():
@@ -246,7 +252,7 @@ def wrap_tensor(t: Tracer, source: Source, given: torch.Tensor) -> Value:
     seen = replace(described, size=tuple(map(int, given.shape)), stride=tuple(map(int, given.stride())))
     why = "the graph is traced and compiled for a tensor like this"
     t.guard(source, "tensor", "matches", described, why, seen.text())
-    made = TensorValue(node, fake, source, given)
+    made = TensorValue(node, fake, place, real)
     t.tensors[id(fake)] = made
     return made
 
@@ -313,7 +319,7 @@ def is_hashable_known(key: Any) -> bool:
         return all(map(is_hashable_known, key))
     return (
         is_plain(key)
-        or type(key) in TENSOR_TYPES
+        or type(key) in PLAIN
         or type(key).__hash__ is object.__hash__
         or isinstance(type(key).__hash__, types.FunctionType)
         and not isinstance(key, (torch.Tensor, tuple, frozenset, str, int, float))

@@ -145,7 +145,7 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class AsTensor:
-    """The tensor over the memory of a NumPy array, or of the value of a NumPy scalar."""
+    """The tensor over the memory of a NumPy array or of a tensor subclass, or of the value of a number."""
 
     base: Source
 
@@ -224,6 +224,9 @@ def read(source: Source, locals: Mapping[str, Any], globals: Mapping[str, Any]) 
 
 def as_tensor(value: Any) -> torch.Tensor | None:
     """What `AsTensor` reads; None for an array that no tensor can share memory with."""
+    if isinstance(value, torch.Tensor):
+        with torch._C.DisableTorchFunctionSubclass():
+            return value.as_subclass(torch.Tensor)
     if type(value) is float:
         return torch.tensor(value, dtype=torch.float64)
     try:

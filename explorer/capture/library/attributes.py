@@ -51,6 +51,7 @@ def _isinstance(t: Tracer, value: Value, classes: Value) -> Value:
         like = torch.empty(0, dtype=value.fake.dtype, device="cpu" if value.fake.device.type == "cpu" else "meta")
         if "_is_buffer" in value.overlay:
             like._is_buffer = True  # type: ignore[attr-defined]
+        like = like if value.cls is torch.Tensor else like.as_subclass(value.cls)
         return Constant(t.python(isinstance, like, wanted))
     if isinstance(value, (Constant, ClassValue)):
         return Constant(t.python(isinstance, value.constant(), wanted))

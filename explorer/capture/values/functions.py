@@ -314,6 +314,13 @@ class BuiltinValue(Value):
     def call(self, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
         return t.call_builtin(self.function, args, kwargs)
 
+    def method(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        is_slot = isinstance(self.function, (types.GetSetDescriptorType, types.MemberDescriptorType))
+        if is_slot and name == "__get__" and args:
+            owner, slot = args[0], self.function.__name__
+            return owner.bind(t, self.function, slot) if isinstance(owner, ObjectValue) else owner.get_attr(t, slot)
+        return super().method(t, name, args, kwargs)
+
     def rebuild(self, r: Rebuilder) -> None:
         r.constant(self.function)
 

@@ -50,6 +50,39 @@ def owner_of(cls: type, name: str) -> type:
     return next(base for base in cls.__mro__ if name in base.__dict__)
 
 
+def bound_attribute(t: Tracer, value: Value, cls: Any, descriptor: Any, name: str) -> Value:
+    """What a class holds under a name, read through an instance that has nothing to do with it."""
+    if isinstance(descriptor, types.FunctionType):
+        return t.bind(t.class_attribute(owner_of(cls, name), name, descriptor), value)
+    if isinstance(descriptor, property):
+        if descriptor.fget is None:
+            t.raise_(AttributeError, f"property '{name}' of '{cls.__name__}' object has no getter")
+        return t.call(t.from_python(descriptor.fget), [value], {})
+    if isinstance(descriptor, classmethod):
+        return t.bind(t.from_python(descriptor.__func__), t.from_python(cls))
+    if isinstance(descriptor, staticmethod):
+        return t.from_python(descriptor.__func__)
+    if isinstance(
+        descriptor, (types.WrapperDescriptorType, types.MethodDescriptorType, types.ClassMethodDescriptorType)
+    ):
+        return t.builtin_method(value, name)
+    if isinstance(descriptor, (functools.partialmethod,)):
+        return t.call(
+            t.from_python(functools.partial),
+            [t.bind(t.from_python(descriptor.func), value), *map(t.from_python, descriptor.args)],
+            {k: t.from_python(v) for k, v in descriptor.keywords.items()},
+        )
+    if isinstance(descriptor, functools._lru_cache_wrapper):
+        return t.bind(t.from_python(descriptor), value)
+    getter = t.look_up(type(descriptor), "__get__")
+    if isinstance(getter, types.FunctionType):
+        bound = t.wrap(t.known_source(descriptor), descriptor)
+        return t.call(t.known_function(getter), [bound, value, t.from_python(cls)], {})
+    if getter is not MISSING and not isinstance(descriptor, (type, types.BuiltinFunctionType)):
+        unsupported(reasons.ATTRIBUTE, f"{cls.__name__}.{name} is a {type(descriptor).__name__}")
+    return t.class_attribute(owner_of(cls, name), name, descriptor)
+
+
 class Lazy:
     """An item of a container, or an attribute, that the program has not read yet, so that nothing is assumed of it."""
 
@@ -201,16 +234,6 @@ class ObjectValue(Value):
 
     def bind(self, t: Tracer, descriptor: Any, name: str) -> Value:
         """Read a class attribute through the instance: the descriptor protocol."""
-        if isinstance(descriptor, types.FunctionType):
-            return t.bind(t.class_attribute(owner_of(self.cls, name), name, descriptor), self)
-        if isinstance(descriptor, property):
-            if descriptor.fget is None:
-                t.raise_(AttributeError, f"property '{name}' of '{self.cls.__name__}' object has no getter")
-            return t.call(t.from_python(descriptor.fget), [self], {})
-        if isinstance(descriptor, classmethod):
-            return t.bind(t.from_python(descriptor.__func__), t.from_python(self.cls))
-        if isinstance(descriptor, staticmethod):
-            return t.from_python(descriptor.__func__)
         if isinstance(descriptor, functools.cached_property):
             own = self.own(t, name)
             if own is None:
@@ -219,25 +242,7 @@ class ObjectValue(Value):
             return own
         if isinstance(descriptor, (types.MemberDescriptorType, types.GetSetDescriptorType)):
             return self._slot(t, descriptor, name)
-        if isinstance(
-            descriptor, (types.WrapperDescriptorType, types.MethodDescriptorType, types.ClassMethodDescriptorType)
-        ):
-            return t.builtin_method(self, name)
-        if isinstance(descriptor, (functools.partialmethod,)):
-            return t.call(
-                t.from_python(functools.partial),
-                [t.bind(t.from_python(descriptor.func), self), *map(t.from_python, descriptor.args)],
-                {k: t.from_python(v) for k, v in descriptor.keywords.items()},
-            )
-        if isinstance(descriptor, functools._lru_cache_wrapper):
-            return t.bind(t.from_python(descriptor), self)
-        getter = t.look_up(type(descriptor), "__get__")
-        if isinstance(getter, types.FunctionType):
-            bound = t.wrap(t.known_source(descriptor), descriptor)
-            return t.call(t.known_function(getter), [bound, self, t.from_python(self.cls)], {})
-        if getter is not MISSING and not isinstance(descriptor, (type, types.BuiltinFunctionType)):
-            unsupported(reasons.ATTRIBUTE, f"{self.cls.__name__}.{name} is a {type(descriptor).__name__}")
-        return t.class_attribute(owner_of(self.cls, name), name, descriptor)
+        return bound_attribute(t, self, self.cls, descriptor, name)
 
     def _slot(self, t: Tracer, descriptor: Any, name: str) -> Value:
         if name in self.overlay:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import operator
+import types
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +17,8 @@ from explorer.capture import reasons
 from explorer.capture.values.base import NotConstant, Value, unsupported
 from explorer.capture.values.constant import Constant
 from explorer.capture.values.mappings import DictValue
-from explorer.capture.values.objects import DELETED
+from explorer.capture.values.objects import DELETED, MISSING, bound_attribute, owner_of
+from explorer.capture.values.overrides import PLAIN, dispatches, overridden, overrides_torch
 from explorer.capture.values.sequences import ListValue, SliceValue, TupleValue
 from explorer.capture.values.size import FloatValue, NumberValue, SizeValue, is_unbacked
 from explorer.capture.values.tensor_properties import TENSOR_PROPERTIES
@@ -30,7 +34,7 @@ READS_VALUE = frozenset(
 AUTOGRAD = frozenset("backward register_hook register_post_accumulate_grad_hook retain_grad".split())
 STORAGE = frozenset(
     "data_ptr untyped_storage storage _typed_storage set_ resize_ resize_as_ share_memory_ pin_memory is_shared "
-    "apply_ map_ map2_ __dlpack__ __deepcopy__ __reduce_ex__ as_subclass _make_subclass to_sparse to_mkldnn".split()
+    "apply_ map_ map2_ __dlpack__ __deepcopy__ __reduce_ex__ _make_subclass to_sparse to_mkldnn".split()
 )
 QUANTIZES = ("quantize_per_", "_make_per_", "_empty_affine_quantized", "_empty_per_channel_affine_quantized")
 
@@ -55,7 +59,7 @@ class TensorValue(Value):
     """A tensor: the node that makes it and the fake tensor that stands for it.
 
     One tensor object of the program is one TensorValue, so `is` on tensors is `is` on these. `given` is the real tensor
-    for an input.
+    for an input. A subclass is `cls`, of which the graph knows nothing.
     """
 
     def __init__(
@@ -65,13 +69,12 @@ class TensorValue(Value):
         self.fake = fake
         self.source = source
         self.given = given
+        self.cls: type = torch.Tensor if given is None else type(given)
         self.overlay: dict[str, Value] = {}
         self.read: Value | None = None
 
     def python_type(self) -> type:
-        if self.given is not None:
-            return type(self.given)
-        return torch.Tensor
+        return self.cls
 
     def key(self) -> Any:
         self.compared = True
@@ -85,6 +88,8 @@ class TensorValue(Value):
             if self.overlay[name] is DELETED:
                 t.raise_(AttributeError, f"'{self.python_type().__name__}' object has no attribute '{name}'")
             return self.overlay[name]
+        if self.cls not in PLAIN and (found := self._of_class(t, name)) is not None:
+            return found
         if name == "shape":
             return self.method(t, "size", [], {})
         if name == "nbytes":
@@ -118,6 +123,17 @@ class TensorValue(Value):
         if isinstance(found, property) or not callable(found):
             unsupported(reasons.ATTRIBUTE, f"tensor.{name}")
         return t.builtin_method(self, name)
+
+    def _of_class(self, t: Tracer, name: str) -> Value | None:
+        """What a subclass makes of an attribute; None where it has torch's own."""
+        found = t.look_up(self.cls, name)
+        if found is not MISSING and owner_of(self.cls, name) not in _TORCHS:
+            own = None if self.given is None else vars(self.given).get(name)
+            if own is None or hasattr(type(found), "__set__"):
+                return bound_attribute(t, self, self.cls, found, name)
+        if isinstance(found, types.GetSetDescriptorType) and not name.startswith("__"):
+            return overridden(t, "call_function", getattr, [self, Constant(name)], {})
+        return None
 
     def asked(self, t: Tracer, name: str) -> Value:
         """An attribute, or what a method without arguments returns, that has a guard of its own on the input."""
@@ -158,6 +174,12 @@ class TensorValue(Value):
         t.raise_(TypeError, f"'{self.python_type().__name__}' object is not callable")
 
     def method(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        if name == "as_subclass":
+            return self.as_class(t, t.constant_of(args[0] if args else kwargs["cls"]))
+        if self.cls not in PLAIN and overrides_torch(t, self.cls) and hasattr(torch.Tensor, name):
+            found = overridden(t, "call_method", name, [self, *args], kwargs)
+            if found is not None:
+                return found
         if name in ("numpy", "__array__") and not args and not kwargs:
             return t.array_of_tensor(self)
         if name == "numpy" and not args and list(kwargs) == ["force"] and t.truth(kwargs["force"]):
@@ -224,6 +246,15 @@ class TensorValue(Value):
             return t.on_numbers(torch.sym_int if name == "__int__" else torch.sym_float, number)
         return number
 
+    def as_class(self, t: Tracer, cls: Any) -> Value:
+        """Another tensor over the same memory, of this class."""
+        if dispatches(cls) or not issubclass(cls, torch.Tensor):
+            unsupported(reasons.TENSOR_SUBCLASS, f"a tensor as a {cls.__name__}")
+        with torch._C.DisableTorchFunctionSubclass():
+            made = graph_call(t, "call_function", torch.ops.aten.alias.default, [self], {})
+        made.cls = cls  # type: ignore[attr-defined]
+        return made
+
     def number_given(self, t: Tracer) -> Value | None:
         """The number in an integer of no dimension that is an input, and that no other tensor reaches: a symbol that is
         read when the frame is entered. None for other tensors."""
@@ -231,6 +262,7 @@ class TensorValue(Value):
         if (
             given is None
             or self.source is None
+            or self.cls not in PLAIN
             or given.dim()
             or given.dtype not in _INTEGERS
             or given.device.type != "cpu"
@@ -297,8 +329,11 @@ class TensorValue(Value):
     def rebuild(self, r: Rebuilder) -> None:
         if self.node.graph is not r.t.tape.graph:
             unsupported(reasons.HIGHER_ORDER, "a tensor of a function that has returned")
-        r.output(self.node)
-        if not self.overlay:
+        if self.cls in PLAIN:
+            r.output(self.node)
+        else:
+            r.call_on_output(_maker(self.cls), self.node)
+        if not self.overlay and self.cls in PLAIN:
             return
         name = r.store_new(self)
         for attribute, held in self.overlay.items():
@@ -310,6 +345,19 @@ class TensorValue(Value):
 
     def describe(self) -> str:
         return f"tensor {self.node.name}"
+
+
+@functools.cache
+def _maker(cls: Any) -> Callable[[torch.Tensor], torch.Tensor]:
+    def as_subclass(tensor: torch.Tensor) -> Any:
+        with torch._C.DisableTorchFunctionSubclass():
+            return tensor.as_subclass(cls)
+
+    return as_subclass
+
+
+_TORCHS = (*torch.Tensor.__mro__, torch.nn.Parameter)
+"""The classes of which an attribute is torch's own."""
 
 
 def _bounds(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> tuple[list[Value], dict[str, Value]]:
@@ -405,8 +453,8 @@ def graph_call(t: Tracer, kind: str, target: Any, args: list[Value], kwargs: dic
     if "from" in kwargs:  # where an operator has a parameter of that name, it is the first after the tensor
         args = [*args, kwargs["from"]]
         kwargs = {name: value for name, value in kwargs.items() if name != "from"}
-    if t.ambient.modes:
-        return _asked_of_mode(t, kind, target, args, kwargs)
+    if (found := overridden(t, kind, target, args, kwargs)) is not None:
+        return found
     if any(isinstance(v, (FloatValue, SizeValue)) for v in (*args, *kwargs.values())):
         args = [t.float_of(a) for a in args]
         kwargs = {name: t.float_of(value) for name, value in kwargs.items()}
@@ -477,38 +525,6 @@ def _answer(t: Tracer, name: str, args: list[Value], result: Any) -> Value:
     if asked and held is None:
         unsupported(reasons.UNTRACEABLE_CALL, f"{name} of a tensor, which no guard can hold to its answer")
     return asked[0].asked(t, name) if asked and held == "own guard" else t.from_python(result)
-
-
-def _asked_of_mode(t: Tracer, kind: str, target: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
-    """What the innermost TorchFunctionMode makes of a call; it does not see the calls that it makes itself."""
-    if kind == "call_method":
-        target = getattr(torch.Tensor, target)
-    elif target is getattr:
-        target, args = getattr(torch.Tensor, t.constant_of(args[1])).__get__, args[:1]
-    elif target in _METHODS:
-        target = getattr(torch.Tensor, _METHODS[target])
-        if not isinstance(args[0], TensorValue):
-            target, args = getattr(torch.Tensor, f"__r{target.__name__.strip('_')}__"), args[::-1]
-    mode = t.ambient.modes.pop()
-    try:
-        handler = t.get_attr(mode, "__torch_function__")
-        found = t.call(handler, [t.from_python(target), TupleValue([]), TupleValue(args), t.new_dict(kwargs)], {})
-    finally:
-        t.ambient.modes.append(mode)
-    if isinstance(found, Constant) and found.value is NotImplemented:
-        t.raise_(TypeError, f"no implementation found for {getattr(target, '__name__', target)}")
-    return found
-
-
-_METHODS = {
-    operator.getitem: "__getitem__", operator.setitem: "__setitem__", operator.add: "add", operator.sub: "sub",
-    operator.mul: "mul", operator.truediv: "div", operator.floordiv: "__floordiv__", operator.mod: "__mod__",
-    operator.pow: "__pow__", operator.matmul: "__matmul__", operator.and_: "__and__", operator.or_: "__or__",
-    operator.xor: "__xor__", operator.neg: "neg", operator.invert: "__invert__", operator.lt: "__lt__",
-    operator.le: "__le__", operator.eq: "__eq__", operator.ne: "__ne__", operator.gt: "__gt__", operator.ge: "__ge__",
-    operator.iadd: "__iadd__", operator.isub: "__isub__", operator.imul: "__imul__", operator.itruediv: "__idiv__",
-}  # fmt: skip
-"""The methods that Python's operators call."""
 
 
 def has_tensor(value: Any) -> bool:

@@ -1,0 +1,134 @@
+"""What stands in for calls of torch: tensor subclasses, objects with __torch_function__, modes. One graph, as eager."""
+
+import pytest
+import torch
+
+import explorer
+
+
+class Renamed(torch.Tensor):
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        if func is torch.sigmoid:
+            return super().__torch_function__(torch.exp, types, args, kwargs)
+        return super().__torch_function__(func, types, args, kwargs or {})
+
+
+class Plain(torch.Tensor):
+    @property
+    def double(self):
+        return self * 2
+
+    def plus(self, n):
+        return self + n
+
+
+class Off(torch.Tensor):
+    __torch_function__ = torch._C._disabled_torch_function_impl
+
+
+class Unwrapping(torch.Tensor):
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        found = super().__torch_function__(func, types, args, kwargs or {})
+        return found.as_subclass(torch.Tensor) if isinstance(found, torch.Tensor) else found
+
+
+class Named(torch.Tensor):
+    def __new__(cls, data, name):
+        return torch.Tensor.as_subclass(data, cls)
+
+    def __init__(self, data, name):
+        self.label = name
+
+
+class Wrapped(torch.nn.Parameter):
+    pass
+
+
+class Holder:
+    def __init__(self, value):
+        self.value = value
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        return func(*[a.value if isinstance(a, Holder) else a for a in args], **(kwargs or {}))
+
+
+class Mode(torch.overrides.TorchFunctionMode):
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        return torch.sub(*args) if func is torch.add else func(*args, **(kwargs or {}))
+
+
+def written(x):
+    y = x * 2
+    y.add_(1)
+    y[0] = 5
+    return y
+
+
+def without(x):
+    with torch._C.DisableTorchFunctionSubclass():
+        return torch.sigmoid(x) + 1
+
+
+def under_mode(x):
+    with Mode():
+        return torch.add(x, 1)
+
+
+PROGRAMS = {
+    "function": lambda x: torch.sigmoid(x) + 1,
+    "operators": lambda x: (1 - x) @ x + x[1:].sum() - (-x).abs().max(),
+    "several": lambda x: torch.stack([x, x * 2]).unbind(),
+    "sizes": lambda x: x.reshape(-1, 1).expand(x.shape[0], 2) * x.dim(),
+    "functional": lambda x: torch.nn.functional.softmax(x, -1) + torch.nn.functional.relu(x),
+    "in place": written,
+    "of an input": lambda x: x.add_(1),
+    "without": without,
+    "mode": under_mode,
+    "made": lambda x: (x.as_subclass(Plain).plus(2), Plain(x).double, x.as_subclass(torch.Tensor) + 1),
+    "attributes": lambda x: (Named(x, "a").label, Named(x, "b") + 1, isinstance(Named(x, "c") * 2, Named)),
+    "asked": lambda x: x + isinstance(x, Plain) + (type(x) is Off) + issubclass(type(x + 1), Plain),
+    "object": lambda x: torch.add(x, Holder(x)) + torch.mul(Holder(x), 2) + (x + Holder(x)),
+}
+CLASSES = [torch.Tensor, Plain, Renamed, Off, Unwrapping]
+
+
+def plain(value):
+    if isinstance(value, (tuple, list)):
+        return [plain(item) for item in value]
+    if not isinstance(value, torch.Tensor):
+        return value
+    return type(value), value.requires_grad, value.detach().as_subclass(torch.Tensor).tolist()
+
+
+@pytest.mark.parametrize("cls", [Plain, Renamed, Off], ids=lambda cls: cls.__name__)
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_like_eager_in_one_graph(name, cls):
+    found = []
+    for call in (PROGRAMS[name], explorer.compile(PROGRAMS[name], fullgraph=True, backend="aot_eager")):
+        x = torch.arange(1.0, 4.0).as_subclass(cls)
+        found.append((plain(call(x)), plain(x)))
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("cls", [Plain, Renamed, Off, Wrapped], ids=lambda cls: cls.__name__)
+def test_gradients_reach_the_subclass(cls):
+    def f(x, y):
+        return (torch.sigmoid(x) * y).sum()
+
+    found = []
+    for call in (f, explorer.compile(f, fullgraph=True)):
+        data = torch.arange(1.0, 4.0)
+        x = cls(data) if cls is Wrapped else data.as_subclass(cls).requires_grad_()
+        call(x, torch.ones(3)).backward()
+        found.append(plain(x.grad))
+    assert found[0] == found[1]
+
+
+def test_another_class_compiles_again():
+    call = explorer.compile(lambda x: torch.sigmoid(x), fullgraph=True)
+    for cls in (*CLASSES, *CLASSES):
+        x = torch.arange(3.0).as_subclass(cls)
+        assert plain(call(x)) == plain(torch.sigmoid(x))
