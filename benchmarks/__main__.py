@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import click
 from rich.console import Console
@@ -51,7 +52,15 @@ LOG_WIDTH = 150
 @click.option("--seed", type=int, help="What it draws them from; by default the date.")
 @click.option("--ops", default="", help="Only these operators: their names, with commas between.")
 @click.option("--dtypes", default="", help="Only these dtypes, likewise.")
-def main(names: tuple[str, ...], part: str, minutes: float | None, seed: int | None, ops: str, dtypes: str) -> None:
+@click.option("--samples", default=3, help="Of each operator in a dtype, at most so many of torch's samples.")
+@click.option("--variants", default=3, help="And so many made from them: other strides, sizes, values, out=.")
+@click.option("--shard", default="1/1", help="Only the first, second, ... of so many equal parts: 2/4.")
+@click.option("--results", type=click.Path(path_type=Path), help="The file that a run goes on from and adds to.")
+@click.option("--again", is_flag=True, help="Run once more what is not right in that file.")
+def main(
+    names: tuple[str, ...], part: str, minutes: float | None, seed: int | None, ops: str, dtypes: str,
+    samples: int, variants: int, shard: str, results: Path | None, again: bool,
+) -> None:  # fmt: skip
     """Measure the project's figures; all of them where no NAME is given. Exits with 1 where one is missed.
 
     \b
@@ -59,17 +68,20 @@ def main(names: tuple[str, ...], part: str, minutes: float | None, seed: int | N
       python -m benchmarks cold record_size
       python -m benchmarks speed -k softmax
       python -m benchmarks operators --ops add,nn.functional.conv2d --dtypes float16 --minutes 5
+      python -m benchmarks operators --seed 7 --shard 2/4 --results found.jsonl
       python -m benchmarks fuzz --help
     """
     console = Console(width=None if sys.stdout.isatty() else LOG_WIDTH)
     progress = Console(stderr=True)
     console.print(Text(", ".join(f"{name} {value}" for name, value in describe().items())))
     missed = False
+    number, _, of = shard.partition("/")
     for name in names or BENCHMARKS:
         with progress.status(name) as status:
             chosen = Selection(
                 part, lambda at, name=name: status.update(f"{name}: {at}"), minutes, seed,
                 tuple(filter(None, ops.split(","))), tuple(filter(None, dtypes.split(","))),
+                samples, variants, (int(number), int(of)), results, again,
             )  # fmt: skip
             report = BENCHMARKS[name](chosen)
         show(console, report)

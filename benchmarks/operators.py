@@ -1,6 +1,8 @@
 """Every operator of torch's own list beside eager, in every dtype: values, strides, memory, gradients.
 
-Workers in processes of their own take an operator in a dtype at a time; one that crashes or hangs is a row.
+Workers in processes of their own take an operator in a dtype at a time; one that crashes or hangs is a row. What they
+find goes to a file, line by line: what is in it is not run again, and the table is made from all of it. So a run can be
+broken off and gone on with, and shards of it can run on several machines, their files put one after the other.
 """
 
 from __future__ import annotations
@@ -19,16 +21,21 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.operator_samples import operators, supported
+import torch
+
+from benchmarks.operator_samples import DTYPES, operators, supported
 from benchmarks.operators_child import Row
 from benchmarks.report import Aim, Report, Selection, percent
+from explorer.runtime.cache import cache_folder
 
-SAMPLES, VARIANTS = 3, 3
 SILENCE = 180
 """Seconds without a word after which a worker is ended."""
-JOBS_OF_A_WORKER = 60
+JOBS_OF_A_WORKER = 200
 """After which another takes its place: what was compiled is never unloaded."""
-COUNTED = ("right", "fallback", "wrong", "error", "no error", "too slow", "crash")
+BAD = ("wrong", "error", "no error", "too slow", "crash")
+COUNTED = ("right", "fallback", *BAD)
+FLAGS = ("-O0", "-march=native")
+"""Of the C++ compiler, whose optimisations take longer than all else here."""
 WANTED = 0.995
 TABLE = Path(__file__).parent.parent / "docs" / "operators.md"
 
@@ -38,9 +45,8 @@ class Job:
     op: str
     dtype: str
     seed: int
-
-    def line(self, samples: int, variants: int) -> str:
-        return json.dumps({**vars(self), "samples": samples, "variants": variants})
+    samples: int
+    variants: int
 
 
 @dataclass(frozen=True)
@@ -54,34 +60,65 @@ class Done:
 
 def run(selection: Selection) -> Report:
     seed = selection.seed if selection.seed is not None else datetime.date.today().toordinal()
-    chosen = jobs(seed, selection)
-    ends = time.monotonic() + 60 * selection.minutes if selection.minutes else None
-    found = list(beside_eager(chosen, ends, selection))
-    report = table(found, seed, len(chosen))
+    file = selection.results or cache_folder(None) / f"operators-{seed}.jsonl"
+    ends = time.monotonic() + 60 * selection.minutes if selection.minutes is not None else None
+    known = read(file)
+    bad = {job for job, rows in known.items() if any(row.outcome in BAD for row in rows)}
+    chosen = [job for job in jobs(seed, selection) if job not in known or selection.again and job in bad]
+    with file.open("a") as kept:
+        for job, rows in beside_eager(chosen, ends, selection):
+            kept.write(json.dumps({**vars(job), "rows": [vars(row) for row in rows]}) + "\n")
+            kept.flush()
+    found = [Done(job, row) for job, rows in read(file).items() for row in rows if selected(job, selection)]
+    report = table(found)
     if not (selection.ops or selection.dtypes or selection.part):
         TABLE.write_text(page(found, report))
     return report
 
 
+def read(file: Path) -> dict[Job, list[Row]]:
+    """What a file holds: of a job that was run twice, what came last. A last line that is not whole is left out."""
+    found = {}
+    for line in file.read_text().splitlines(keepends=True) if file.exists() else ():
+        if line.endswith("\n"):
+            facts = json.loads(line)
+            rows = [Row(**row) for row in facts.pop("rows")]
+            found[Job(**facts)] = rows
+    return found
+
+
 def jobs(seed: int, selection: Selection) -> list[Job]:
-    """Operators in dtypes, in an order drawn by `seed`."""
+    """Operators in dtypes, in an order drawn by `seed`: those of the shard."""
     made = [
-        Job(name, str(dtype).removeprefix("torch."), seed)
+        Job(name, name_of(dtype), seed, selection.samples, selection.variants)
         for name, op in operators().items()
         for dtype in supported(op)
-        if selection.part in name and (not selection.ops or name in selection.ops)
     ]
-    made = [job for job in made if not selection.dtypes or job.dtype in selection.dtypes]
     random.Random(seed).shuffle(made)
-    return made
+    number, of = selection.shard
+    return [job for job in made[number - 1 :: of] if selected(job, selection)]
 
 
-def beside_eager(chosen: Sequence[Job], ends: float | None, selection: Selection) -> Iterator[Done]:
+def name_of(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def selected(job: Job, selection: Selection) -> bool:
+    return (
+        selection.part in job.op
+        and (not selection.ops or job.op in selection.ops)
+        and (not selection.dtypes or job.dtype in selection.dtypes)
+    )
+
+
+def beside_eager(
+    chosen: Sequence[Job], ends: float | None, selection: Selection
+) -> Iterator[tuple[Job, Sequence[Row]]]:
     """What came of each job, as it comes; jobs not begun when the time `ends` are left out."""
     waiting: queue.SimpleQueue[Job] = queue.SimpleQueue()
     for job in chosen:
         waiting.put(job)
-    found: queue.SimpleQueue[Done | None] = queue.SimpleQueue()
+    found: queue.SimpleQueue[tuple[Job, Sequence[Row]] | None] = queue.SimpleQueue()
     workers = [threading.Thread(target=work, args=(waiting, found, ends), daemon=True) for _ in range(processes())]
     for worker in workers:
         worker.start()
@@ -91,18 +128,23 @@ def beside_eager(chosen: Sequence[Job], ends: float | None, selection: Selection
         if done is None:
             left -= 1
             continue
-        seen[done.row.outcome] += 1
-        if done.row.outcome in COUNTED[2:]:
-            print(*done.told(), flush=True)
-        selection.tell(", ".join(f"{outcome} {count}" for outcome, count in seen.most_common()))
-        yield done
+        job, rows = done
+        for row in rows:
+            seen[row.outcome] += 1
+            if row.outcome in BAD:
+                print(*Done(job, row).told(), flush=True)
+        counted = ", ".join(f"{outcome} {count}" for outcome, count in seen.most_common())
+        selection.tell(f"{waiting.qsize()} to go: {counted}")
+        yield job, rows
 
 
 def processes() -> int:
     return max(1, (os.cpu_count() or 1) // 2)
 
 
-def work(waiting: queue.SimpleQueue[Job], found: queue.SimpleQueue[Done | None], ends: float | None) -> None:
+def work(
+    waiting: queue.SimpleQueue[Job], found: queue.SimpleQueue[tuple[Job, Sequence[Row]] | None], ends: float | None
+) -> None:
     child: subprocess.Popen[str] | None = None
     taken = 0
     try:
@@ -115,8 +157,7 @@ def work(waiting: queue.SimpleQueue[Job], found: queue.SimpleQueue[Done | None],
                 stop(child)
                 child = start()
             taken += 1
-            for row in one(child, job):
-                found.put(Done(job, row))
+            found.put((job, tuple(one(child, job))))
     finally:
         stop(child)
         found.put(None)
@@ -138,7 +179,7 @@ def stop(child: subprocess.Popen[str] | None) -> None:
 def one(child: subprocess.Popen[str], job: Job) -> Iterator[Row]:
     """The rows of a job; the last is that of a crash, where the worker ends or falls silent."""
     assert child.stdin is not None and child.stdout is not None
-    child.stdin.write(job.line(SAMPLES, VARIANTS) + "\n")
+    child.stdin.write(json.dumps({**vars(job), "flags": FLAGS}) + "\n")
     child.stdin.flush()
     while True:
         watch = threading.Timer(SILENCE, child.kill)
@@ -156,9 +197,9 @@ def one(child: subprocess.Popen[str], job: Job) -> Iterator[Row]:
 # What is told.
 
 
-def table(found: Sequence[Done], seed: int, planned: int) -> Report:
+def table(found: Sequence[Done]) -> Report:
     rows = []
-    for dtype in dict.fromkeys(done.job.dtype for done in found):
+    for dtype in (name for name in map(name_of, DTYPES) if any(done.job.dtype == name for done in found)):
         rows.append((dtype, *line([done.row for done in found if done.job.dtype == dtype])))
     every = [done.row for done in found]
     rows.append(("all", *line(every)))
@@ -170,9 +211,12 @@ def table(found: Sequence[Done], seed: int, planned: int) -> Report:
         Aim(f"right on {WANTED:.1%} of what eager answers", percent(right, counted), right >= WANTED * counted),
         Aim("nothing wrong, no crash", str(wrong), not wrong),
     )
-    tried = len({done.job for done in found})
+    tried = len({(done.job.op, done.job.dtype) for done in found})
+    there = sum(len(supported(op)) for op in operators().values())
+    draws = Counter((job.seed, job.samples, job.variants) for job in {done.job for done in found})
     notes = (
-        f"seed {seed}: {tried} of {planned} pairs of an operator and a dtype",
+        f"{tried} of {there} pairs of an operator and a dtype, torch {torch.__version__}",
+        *(f"{count} of them with --seed {s} --samples {n} --variants {v}" for (s, n, v), count in draws.items()),
         "not counted: " + ", ".join(f"{count} {what}" for what, count in counts.items() if what not in COUNTED),
     )
     head = ("dtype", "samples", "right", "run eagerly", "wrong", "error", "generated", "library", "mixed", "views")
@@ -215,7 +259,7 @@ def page(found: Sequence[Done], report: Report) -> str:
         "## Not right",
         "",
     ]
-    bad = sorted({done.told() for done in found if done.row.outcome in COUNTED[2:]})
+    bad = sorted({done.told() for done in found if done.row.outcome in BAD})
     lines += markdown(("operator", "dtype", "variant", "what"), bad) if bad else ["Nothing."]
     lines += ["", "## By operator", "", "Those that are right, and where their ATen calls run.", ""]
     by_op = {name: [d.row for d in found if d.job.op == name] for name in sorted({d.job.op for d in found})}

@@ -1,15 +1,16 @@
-"""Operators beside eager in a process of its own: reads `{"op", "dtype", "seed", "samples", "variants"}` line by line,
-and prints a line of JSON for each sample, then an empty one."""
+"""Operators beside eager in a process of its own: reads jobs as JSON, line by line, and prints a line for each sample,
+then an empty one."""
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import random
 import signal
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -21,6 +22,7 @@ import explorer
 from benchmarks.operator_samples import Sample, samples
 from explorer.api import counters
 from explorer.check.accuracy import tensor_error
+from explorer.ir.program import BuildOptions
 
 SECONDS = 60
 """That a sample may take, eager's two runs included."""
@@ -47,26 +49,29 @@ class Observed:
     sharing: frozenset[frozenset[str]]
 
 
-def trial(sample: Sample, values_matter: bool = True) -> Row:
-    eager, again = observe(sample.target, sample), observe(sample.target, sample)
-    if difference(again, eager, values_matter):
-        return Row(sample.variant, "not repeatable")
+def trial(sample: Sample, values_matter: bool = True, flags: tuple[str, ...] = BuildOptions().cpp_flags) -> Row:
+    eager = observe(sample.target, sample)
     before = counters()
-    ours = observe(explorer.compile(calling(sample.target)), sample)
+    build = {"build": BuildOptions(cpp_flags=flags)}
+    ours = observe(explorer.compile(calling(sample.target), options=build), sample)
     grown = {name: count - before.get(name, 0) for name, count in counters().items()}
     how = where(grown)
-    if eager.error is not None:
-        if ours.error is None:
-            return Row(sample.variant, "no error", how, told(eager.error))
+    if eager.error is not None and ours.error is not None:
         return Row(sample.variant, "eager raises", how)
-    if ours.error is not None:
-        return Row(sample.variant, "error", how, told(ours.error))
-    if grown.get("compiler bugs", 0):
-        return Row(sample.variant, "error", how, "the compiler's own, and the program ran eagerly")
-    if parted := difference(ours, eager, values_matter, rough=sample.variant == "out= dtype"):
-        return Row(sample.variant, "wrong", how, parted)
-    broken = grown.get("breaks", 0) or grown.get("frames run eagerly", 0) or grown.get("calls: fallback", 0)
-    return Row(sample.variant, "fallback" if broken else "right", how)
+    outcome, detail = "right", ""
+    if eager.error is not None:
+        outcome, detail = "no error", told(eager.error)
+    elif ours.error is not None:
+        outcome, detail = "error", told(ours.error)
+    elif grown.get("compiler bugs", 0):
+        outcome, detail = "error", "the compiler's own, and the program ran eagerly"
+    elif parted := difference(ours, eager, values_matter, rough=sample.variant == "out= dtype"):
+        outcome, detail = "wrong", parted
+    elif grown.get("breaks", 0) or grown.get("frames run eagerly", 0) or grown.get("calls: fallback", 0):
+        outcome = "fallback"
+    if detail and difference(observe(sample.target, sample), eager, values_matter):
+        return Row(sample.variant, "not repeatable")
+    return Row(sample.variant, outcome, how, detail)
 
 
 def calling(target: Callable[..., Any]) -> Callable[..., Any]:
@@ -74,6 +79,17 @@ def calling(target: Callable[..., Any]) -> Callable[..., Any]:
         return target(*args, **kwargs)
 
     return call
+
+
+def together(group: Sequence[Sample]) -> Sample:
+    """A call that makes the calls of them all, for one compile in place of many."""
+    targets = [sample.target for sample in group]
+
+    def call(*given: tuple[Any, Any]) -> list[Any]:
+        return [target(*args, **kwargs) for target, (args, kwargs) in zip(targets, given, strict=True)]
+
+    given = tuple((sample.args, sample.kwargs) for sample in group)
+    return Sample(call, given, differentiable=group[0].differentiable)
 
 
 def told(error: BaseException) -> str:
@@ -187,26 +203,38 @@ def sample_of(a: Tensor, b: Tensor) -> str:
 
 
 def rows(job: dict[str, Any]) -> Iterator[Row]:
+    """Samples that eager answers are compiled together; alone, for a row of their own, where that is not right."""
     chance = random.Random(f"{job['seed']} {job['op']} {job['dtype']}")
     drawn = samples(job["op"], getattr(torch, job["dtype"]), chance, job["samples"], job["variants"])
-    while True:
-        signal.alarm(SECONDS)
-        try:
-            sample = next(drawn, None)
-        except ImportError as absent:
-            yield Row("none", "not installed", detail=str(absent))
-            return
-        except Exception as error:  # of torch's own sample
-            yield Row("none", "no sample", detail=told(error))
-            return
-        if sample is None:
-            return
-        try:
-            yield trial(sample, values_matter="empty" not in job["op"])
-        except TimeoutError:
-            yield Row(sample.variant, "too slow")
-        finally:
-            signal.alarm(0)
+    attempt = functools.partial(trial, values_matter="empty" not in job["op"], flags=tuple(job["flags"]))
+    alone: list[Sample] = []
+    groups: dict[bool, list[Sample]] = {False: [], True: []}
+    try:
+        for sample in drawn:
+            apart = sample.variant == "out= dtype" or observe(sample.target, sample).error is not None
+            (alone if apart else groups[sample.differentiable]).append(sample)
+    except ImportError as absent:
+        yield Row("none", "not installed", detail=str(absent))
+    except Exception as error:  # of torch's own sample
+        yield Row("none", "no sample", detail=told(error))
+    for group in filter(None, groups.values()):
+        found = within(attempt, together(group)) if len(group) > 1 else None
+        if found is None or found.outcome != "right":
+            alone += group
+        else:
+            yield from (Row(sample.variant, "right", found.how) for sample in group)
+    for sample in alone:
+        yield within(attempt, sample)
+
+
+def within(attempt: Callable[[Sample], Row], sample: Sample) -> Row:
+    signal.alarm(SECONDS)
+    try:
+        return attempt(sample)
+    except TimeoutError:
+        return Row(sample.variant, "too slow")
+    finally:
+        signal.alarm(0)
 
 
 def too_slow(*_: Any) -> None:

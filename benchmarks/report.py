@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,9 @@ class Selection:
     """Which programs of a benchmark to run: those whose name holds `part`; and whom to tell of each.
 
     Where programs are drawn: for how many minutes (None: all there are) and from which seed (None: the date's). `ops`,
-    `dtypes`: only these operators and dtypes, where any are named.
+    `dtypes`: only these operators and dtypes, where any are named. Of each, `samples` that it has and `variants` made
+    from them, of those in `shard`, (number, of how many). `results`: the file for what is found; `again`: what is bad
+    in it is run once more.
     """
 
     part: str = ""
@@ -39,6 +42,11 @@ class Selection:
     seed: int | None = None
     ops: tuple[str, ...] = ()
     dtypes: tuple[str, ...] = ()
+    samples: int = 3
+    variants: int = 3
+    shard: tuple[int, int] = (1, 1)
+    results: Path | None = None
+    again: bool = False
 
     def of(self, name: str) -> bool:
         if self.part not in name:
