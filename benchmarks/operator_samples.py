@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import random
 import sys
 import types
@@ -32,6 +33,7 @@ class Sample:
     kwargs: dict[str, Any] = field(default_factory=dict)
     variant: str = "as given"
     differentiable: bool = False
+    dtype: str = ""
 
     def again(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments with memory of their own, laid out alike."""
@@ -100,10 +102,9 @@ def samples(name: str, dtype: torch.dtype, chance: random.Random, most: int, var
         made.append(functools.partial(in_place, op.inplace_variant))
     if op.supports_out:
         made += [functools.partial(with_out, how) for how in OUTS]
-    for make in made if variants >= len(made) else chance.sample(made, variants):
-        varied = make(chance.choice(chosen))
-        if varied is not None:
-            yield varied
+    chance.shuffle(made)
+    varied = (make(chance.choice(chosen)) for make in made)
+    yield from itertools.islice(filter(None, varied), variants)
 
 
 def is_plain(sample: Sample) -> bool:

@@ -1,6 +1,6 @@
 """Every operator of torch's own list beside eager, in every dtype: values, strides, memory, gradients.
 
-Workers in processes of their own take an operator in a dtype at a time; one that crashes or hangs is a row. What they
+Workers in processes of their own take an operator at a time; one that crashes or hangs is a row. What they
 find goes to a file, line by line: what is in it is not run again, and the table is made from all of it. So a run can be
 broken off and gone on with, and shards of it can run on several machines, their files put one after the other.
 """
@@ -30,7 +30,7 @@ from explorer.runtime.cache import cache_folder
 
 SILENCE = 180
 """Seconds without a word after which a worker is ended."""
-JOBS_OF_A_WORKER = 200
+JOBS_OF_A_WORKER = 60
 """After which another takes its place: what was compiled is never unloaded."""
 BAD = ("wrong", "error", "no error", "too slow", "crash")
 COUNTED = ("right", "fallback", *BAD)
@@ -42,8 +42,10 @@ TABLE = Path(__file__).parent.parent / "docs" / "operators.md"
 
 @dataclass(frozen=True)
 class Job:
+    """An operator in dtypes; of each so many `samples` of torch's and `variants` of them, drawn by `seed`."""
+
     op: str
-    dtype: str
+    dtypes: tuple[str, ...]
     seed: int
     samples: int
     variants: int
@@ -55,7 +57,7 @@ class Done:
     row: Row
 
     def told(self) -> tuple[str, ...]:
-        return self.job.op, self.job.dtype, self.row.variant, f"{self.row.outcome} {self.row.detail}"
+        return self.job.op, self.row.dtype, self.row.variant, f"{self.row.outcome} {self.row.detail}"
 
 
 def run(selection: Selection) -> Report:
@@ -69,7 +71,7 @@ def run(selection: Selection) -> Report:
         for job, rows in beside_eager(chosen, ends, selection):
             kept.write(json.dumps({**vars(job), "rows": [vars(row) for row in rows]}) + "\n")
             kept.flush()
-    found = [Done(job, row) for job, rows in read(file).items() for row in rows if selected(job, selection)]
+    found = [Done(job, row) for job, rows in read(file).items() if wanted(job.op, selection) for row in rows]
     report = table(found)
     if not (selection.ops or selection.dtypes or selection.part):
         TABLE.write_text(page(found, report))
@@ -83,32 +85,34 @@ def read(file: Path) -> dict[Job, list[Row]]:
         if line.endswith("\n"):
             facts = json.loads(line)
             rows = [Row(**row) for row in facts.pop("rows")]
-            found[Job(**facts)] = rows
+            found[Job(**{**facts, "dtypes": tuple(facts["dtypes"])})] = rows
     return found
 
 
 def jobs(seed: int, selection: Selection) -> list[Job]:
-    """Operators in dtypes, in an order drawn by `seed`: those of the shard."""
-    made = [
-        Job(name, name_of(dtype), seed, selection.samples, selection.variants)
-        for name, op in operators().items()
-        for dtype in supported(op)
-    ]
-    random.Random(seed).shuffle(made)
+    """The operators of the shard, in an order drawn by `seed`."""
+    names = list(operators())
+    random.Random(seed).shuffle(names)
     number, of = selection.shard
-    return [job for job in made[number - 1 :: of] if selected(job, selection)]
+    made = [
+        Job(name, dtypes_of(name, selection), seed, selection.samples, selection.variants)
+        for name in names[number - 1 :: of]
+        if wanted(name, selection)
+    ]
+    return [job for job in made if job.dtypes]
+
+
+def wanted(name: str, selection: Selection) -> bool:
+    return selection.part in name and (not selection.ops or name in selection.ops)
+
+
+def dtypes_of(name: str, selection: Selection) -> tuple[str, ...]:
+    names = map(name_of, supported(operators()[name]))
+    return tuple(dtype for dtype in names if not selection.dtypes or dtype in selection.dtypes)
 
 
 def name_of(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
-
-
-def selected(job: Job, selection: Selection) -> bool:
-    return (
-        selection.part in job.op
-        and (not selection.ops or job.op in selection.ops)
-        and (not selection.dtypes or job.dtype in selection.dtypes)
-    )
 
 
 def beside_eager(
@@ -187,7 +191,7 @@ def one(child: subprocess.Popen[str], job: Job) -> Iterator[Row]:
         line = child.stdout.readline()
         watch.cancel()
         if not line:
-            yield Row("", "crash", detail=f"the process ended with {child.wait()}")
+            yield Row("", "", "crash", detail=f"the process ended with {child.wait()}")
             return
         if line == "\n":
             return
@@ -199,8 +203,8 @@ def one(child: subprocess.Popen[str], job: Job) -> Iterator[Row]:
 
 def table(found: Sequence[Done]) -> Report:
     rows = []
-    for dtype in (name for name in map(name_of, DTYPES) if any(done.job.dtype == name for done in found)):
-        rows.append((dtype, *line([done.row for done in found if done.job.dtype == dtype])))
+    for dtype in (name for name in map(name_of, DTYPES) if any(done.row.dtype == name for done in found)):
+        rows.append((dtype, *line([done.row for done in found if done.row.dtype == dtype])))
     every = [done.row for done in found]
     rows.append(("all", *line(every)))
     counts = Counter(row.outcome for row in every)
@@ -211,12 +215,12 @@ def table(found: Sequence[Done]) -> Report:
         Aim(f"right on {WANTED:.1%} of what eager answers", percent(right, counted), right >= WANTED * counted),
         Aim("nothing wrong, no crash", str(wrong), not wrong),
     )
-    tried = len({(done.job.op, done.job.dtype) for done in found})
+    tried = len({(done.job.op, done.row.dtype) for done in found if done.row.dtype})
     there = sum(len(supported(op)) for op in operators().values())
     draws = Counter((job.seed, job.samples, job.variants) for job in {done.job for done in found})
     notes = (
         f"{tried} of {there} pairs of an operator and a dtype, torch {torch.__version__}",
-        *(f"{count} of them with --seed {s} --samples {n} --variants {v}" for (s, n, v), count in draws.items()),
+        *(f"{count} operators with --seed {s} --samples {n} --variants {v}" for (s, n, v), count in draws.items()),
         "not counted: " + ", ".join(f"{count} {what}" for what, count in counts.items() if what not in COUNTED),
     )
     head = ("dtype", "samples", "right", "run eagerly", "wrong", "error", "generated", "library", "mixed", "views")

@@ -11,7 +11,7 @@ import signal
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import torch
@@ -25,7 +25,9 @@ from explorer.check.accuracy import tensor_error
 from explorer.ir.program import BuildOptions
 
 SECONDS = 60
-"""That a sample may take, eager's two runs included."""
+"""That a compile may take, eager's runs included."""
+TOGETHER = 12
+"""Samples in a compile."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,7 @@ class Row:
     "wrong"; "error", where eager raises none; "no error", where eager raises one; and not counted: "eager raises",
     "not repeatable". `how`: where its ATen calls ran."""
 
+    dtype: str
     variant: str
     outcome: str
     how: str = ""
@@ -57,7 +60,7 @@ def trial(sample: Sample, values_matter: bool = True, flags: tuple[str, ...] = B
     grown = {name: count - before.get(name, 0) for name, count in counters().items()}
     how = where(grown)
     if eager.error is not None and ours.error is not None:
-        return Row(sample.variant, "eager raises", how)
+        return Row(sample.dtype, sample.variant, "eager raises", how)
     outcome, detail = "right", ""
     if eager.error is not None:
         outcome, detail = "no error", told(eager.error)
@@ -70,8 +73,8 @@ def trial(sample: Sample, values_matter: bool = True, flags: tuple[str, ...] = B
     elif grown.get("breaks", 0) or grown.get("frames run eagerly", 0) or grown.get("calls: fallback", 0):
         outcome = "fallback"
     if detail and difference(observe(sample.target, sample), eager, values_matter):
-        return Row(sample.variant, "not repeatable")
-    return Row(sample.variant, outcome, how, detail)
+        return Row(sample.dtype, sample.variant, "not repeatable")
+    return Row(sample.dtype, sample.variant, outcome, how, detail)
 
 
 def calling(target: Callable[..., Any]) -> Callable[..., Any]:
@@ -203,28 +206,37 @@ def sample_of(a: Tensor, b: Tensor) -> str:
 
 
 def rows(job: dict[str, Any]) -> Iterator[Row]:
-    """Samples that eager answers are compiled together; alone, for a row of their own, where that is not right."""
-    chance = random.Random(f"{job['seed']} {job['op']} {job['dtype']}")
-    drawn = samples(job["op"], getattr(torch, job["dtype"]), chance, job["samples"], job["variants"])
+    """Samples that eager answers are compiled together, and in smaller groups where that is not right: what is not has
+    a compile of its own."""
     attempt = functools.partial(trial, values_matter="empty" not in job["op"], flags=tuple(job["flags"]))
-    alone: list[Sample] = []
-    groups: dict[bool, list[Sample]] = {False: [], True: []}
-    try:
-        for sample in drawn:
-            apart = sample.variant == "out= dtype" or observe(sample.target, sample).error is not None
-            (alone if apart else groups[sample.differentiable]).append(sample)
-    except ImportError as absent:
-        yield Row("none", "not installed", detail=str(absent))
-    except Exception as error:  # of torch's own sample
-        yield Row("none", "no sample", detail=told(error))
-    for group in filter(None, groups.values()):
-        found = within(attempt, together(group)) if len(group) > 1 else None
-        if found is None or found.outcome != "right":
-            alone += group
+    pending: list[list[Sample]] = []
+    open_groups: dict[bool, list[Sample]] = {}
+    for dtype in job["dtypes"]:
+        chance = random.Random(f"{job['seed']} {job['op']} {dtype}")
+        drawn = samples(job["op"], getattr(torch, dtype), chance, job["samples"], job["variants"])
+        try:
+            for sample in (replace(each, dtype=dtype) for each in drawn):
+                if sample.variant == "out= dtype" or observe(sample.target, sample).error is not None:
+                    pending.append([sample])
+                    continue
+                group = open_groups.setdefault(sample.differentiable, [])
+                group.append(sample)
+                if len(group) == TOGETHER:
+                    pending.append(open_groups.pop(sample.differentiable))
+        except ImportError as absent:
+            yield Row(dtype, "none", "not installed", detail=str(absent))
+        except Exception as error:  # of torch's own sample
+            yield Row(dtype, "none", "no sample", detail=told(error))
+    pending += open_groups.values()
+    while pending:
+        group = pending.pop()
+        found = within(attempt, together(group) if len(group) > 1 else group[0])
+        if len(group) == 1:
+            yield found
+        elif found.outcome == "right":
+            yield from (Row(sample.dtype, sample.variant, "right", found.how) for sample in group)
         else:
-            yield from (Row(sample.variant, "right", found.how) for sample in group)
-    for sample in alone:
-        yield within(attempt, sample)
+            pending += [group[: len(group) // 2], group[len(group) // 2 :]]
 
 
 def within(attempt: Callable[[Sample], Row], sample: Sample) -> Row:
@@ -232,7 +244,7 @@ def within(attempt: Callable[[Sample], Row], sample: Sample) -> Row:
     try:
         return attempt(sample)
     except TimeoutError:
-        return Row(sample.variant, "too slow")
+        return Row(sample.dtype, sample.variant, "too slow")
     finally:
         signal.alarm(0)
 

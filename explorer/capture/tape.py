@@ -35,6 +35,7 @@ from torch.fx.experimental.symbolic_shapes import (
 )
 
 from explorer.capture import reasons
+from explorer.capture.refused import refusal
 from explorer.capture.shapes import function_of
 from explorer.capture.values.base import unsupported
 from explorer.core.origin import Origins, origins
@@ -240,7 +241,12 @@ class Tape:
         unknown = _unknown_sizes(result)
         if unknown and not (self.scalar_outputs or self.shape_env.allow_dynamic_output_shape_ops):
             unsupported(reasons.DYNAMIC_OUTPUT, f"{getattr(target, '__name__', target)} yields {unknown}")
+        if refused := refusal(target, fake_args, fake_kwargs, result, self._hint):
+            unsupported(reasons.OP_RAISED, f"{getattr(target, '__name__', target)}: {refused}")
         return result
+
+    def _hint(self, size: torch.SymInt) -> int:
+        return int(self.hint(size.node.expr))
 
     def _dispatcher(self) -> Any:
         """Operators written in C++ over others see symbolic sizes only through the Python dispatcher."""

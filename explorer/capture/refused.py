@@ -1,0 +1,176 @@
+"""Whether an operator refuses, for their dtypes, arguments that its rule for fake tensors takes.
+
+Which dtypes a kernel is there for, only the kernel says: it runs once, on zeros. Stock has no counterpart.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import operator
+import re
+import types
+import warnings
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket
+from torch._subclasses.fake_tensor import FakeTensor
+
+MOST = 4096
+"""Elements of the arguments and the results up to which sizes and numbers are the given ones. The larger ones of others
+become `LARGE`, so that they stay equal where they are."""
+LARGE = 5
+ABOUT_DTYPES = re.compile(
+    r"not implemented for '|dtype|data type|scalar type|can't be cast|cannot be (cast|converted)|overflow|"
+    r"\b(bool|boolean|int|integer|integral|long|byte|float|floating|double|half|complex|real)\b",
+    re.IGNORECASE,
+)
+"""What an error is about that sizes and values have no part in: the zeros have not those of the program."""
+FLOATS = (frozenset({torch.float32}), frozenset({torch.float64}))
+"""Every operator takes these, on their own,"""
+OF_BITS = re.compile(r"bitwise_|gcd|lcm|_*[ri]?(and|or|xor|lshift|rshift|invert)_*$")
+"""but for operators of these names."""
+PLAIN = (
+    bool, int, float, complex, str, types.NoneType, types.EllipsisType, torch.dtype, torch.device, torch.layout,
+    torch.memory_format,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Zeros:
+    dtype: torch.dtype
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Plain:
+    """A number or name; 1, 1.0 and True are different ones."""
+
+    type: type
+    value: Any
+
+
+@dataclass(frozen=True)
+class Group:
+    type: type
+    items: tuple[Hashable, ...]
+
+
+class _Other(Exception):
+    """An argument that none of these stands for."""
+
+
+Hint = Callable[[torch.SymInt], int]
+
+
+def refusal(target: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: Any, hint: Hint) -> str:
+    """What the operator, a function or the name of a method, says to arguments like these, of which its rule for fake
+    tensors made `result`; "" where it takes them, or where that cannot be asked. What a size is for the traced inputs,
+    as `hint` tells it, is no part of the answer."""
+    if frozenset(_dtypes((*args, *kwargs.values()))) in FLOATS and not OF_BITS.match(_name(target)):
+        return ""
+    if not may_run(target):
+        return ""
+    try:
+        most = None if sum(_elements((args, dict(kwargs), result), hint)) <= MOST else LARGE
+        given = _described(args, hint, most), _described(dict(kwargs), hint, most)
+    except _Other:
+        return ""
+    settings = (
+        torch.get_default_dtype(),
+        torch.is_autocast_enabled("cpu"),
+        torch.get_autocast_dtype("cpu"),
+        torch.are_deterministic_algorithms_enabled(),
+    )
+    return _asked(target, given, settings)
+
+
+def may_run(target: Any) -> bool:
+    """Whether it is an operator of torch that can be tried: no private one, which may check nothing."""
+    if isinstance(target, (OpOverload, OpOverloadPacket)):
+        return str(target).startswith("aten.") and not str(target).startswith("aten._")
+    if isinstance(target, HigherOrderOperator):
+        return False
+    name, module = _name(target), getattr(target, "__module__", None) or "torch"
+    if not isinstance(target, str) and module.partition(".")[0] not in ("torch", "_operator"):
+        return False
+    return not name.startswith("_") or name.startswith("__")
+
+
+def _name(target: Any) -> str:
+    return target if isinstance(target, str) else getattr(target, "__name__", "_")
+
+
+def _dtypes(values: Iterable[Any]) -> Iterator[torch.dtype]:
+    for value in values:
+        if isinstance(value, (tuple, list)):
+            yield from _dtypes(value)
+        elif isinstance(value, torch.dtype):
+            yield value
+        elif isinstance(value, torch.Tensor):
+            yield value.dtype
+
+
+def _elements(value: Any, hint: Hint) -> Iterator[int]:
+    if isinstance(value, torch.Tensor):
+        yield math.prod(_number(size, hint, None) for size in value.shape)
+    elif isinstance(value, (tuple, list, dict)):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _elements(item, hint)
+
+
+def _described(value: Any, hint: Hint, most: int | None) -> Hashable:
+    """A value that equals that of other arguments to which the answer is the same. Raises _Other."""
+    if isinstance(value, torch.Tensor):
+        if type(value) is not FakeTensor or value.layout != torch.strided or value.device.type != "cpu":
+            raise _Other
+        return Zeros(value.dtype, tuple(_number(size, hint, most) for size in value.shape))
+    if isinstance(value, (torch.SymInt, int)) and not isinstance(value, bool):
+        return Plain(int, _number(value, hint, most))
+    if isinstance(value, PLAIN):
+        return Plain(type(value), value)
+    if isinstance(value, slice):
+        return Group(slice, tuple(_described(part, hint, most) for part in (value.start, value.stop, value.step)))
+    if type(value) in (tuple, list, torch.Size):
+        return Group(list if type(value) is list else tuple, tuple(_described(item, hint, most) for item in value))
+    if type(value) is dict:
+        return Group(dict, tuple((name, _described(item, hint, most)) for name, item in value.items()))
+    raise _Other
+
+
+def _number(value: Any, hint: Hint, most: int | None) -> int:
+    number = hint(value) if isinstance(value, torch.SymInt) else int(value)
+    return number if most is None else min(number, most)
+
+
+@functools.lru_cache(maxsize=4096)
+def _asked(target: Any, given: tuple[Hashable, Hashable], settings: tuple[Any, ...]) -> str:
+    """`settings` are those of the process that the answer depends on."""
+    args, kwargs = map(_made, given)
+    function = operator.methodcaller(target, *args[1:], **kwargs) if isinstance(target, str) else None
+    chance = torch.get_rng_state()
+    try:
+        with torch.no_grad(), warnings.catch_warnings(action="ignore"):
+            function(args[0]) if function else target(*args, **kwargs)
+    except (RuntimeError, TypeError, ValueError, IndexError) as error:
+        said = str(error).strip().partition("\n")[0]
+        return said if ABOUT_DTYPES.search(said) else ""
+    except Exception:  # about the zeros, then
+        return ""
+    finally:
+        torch.set_rng_state(chance)
+    return ""
+
+
+def _made(given: Any) -> Any:
+    if isinstance(given, Zeros):
+        return torch.zeros(given.shape, dtype=given.dtype)
+    if isinstance(given, Plain):
+        return given.value
+    if given.type is dict:
+        return {name: _made(item) for name, item in given.items}
+    items = tuple(map(_made, given.items))
+    return slice(*items) if given.type is slice else given.type(items)

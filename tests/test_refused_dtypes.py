@@ -1,0 +1,111 @@
+"""What eager refuses for its dtypes is refused with eager's own error, though fake tensors take it."""
+
+import itertools
+import operator
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import explorer
+from explorer.capture import refused
+
+DTYPES = [torch.bool, torch.uint8, torch.int64, torch.float16, torch.bfloat16, torch.float32, torch.complex64]
+UNARY = {
+    "gelu": F.gelu,
+    "hardswish": F.hardswish,
+    "logit_": lambda x: x.logit_(0.1),
+    "frac_": lambda x: x.frac_(),
+    "bitwise_not": torch.bitwise_not,
+    "less": lambda x: x.clamp_min_(1),
+    "trace": torch.trace,
+    "mean": lambda x: x.mean(0),
+    "median": lambda x: x.median(),
+    "avg_pool": lambda x: F.avg_pool2d(x[None], 2),
+    "cumsum in another dtype": lambda x: x.cumsum(0, dtype=torch.bool),
+    "a value too large": lambda x: x.index_fill(0, torch.tensor([0]), 300),
+    "std": lambda x: x.std(0),
+    "linalg": lambda x: torch.linalg.inv(x[:2, :2] + 1),
+    "softmax": lambda x: x.softmax(-1),
+}
+BINARY = {
+    "-": operator.sub,
+    "^": operator.xor,
+    "<<": operator.lshift,
+    "@": operator.matmul,
+    "gcd": torch.gcd,
+    "hypot": torch.hypot,
+    "index_add": lambda x, y: x.index_add(0, torch.tensor([0, 1, 2, 3]), y),
+    "copysign_": lambda x, y: x.copysign_(y),
+    "lerp": lambda x, y: torch.lerp(x, y, 0.5),
+    "addcmul": lambda x, y: torch.addcmul(x, y, y),
+}
+
+
+def outcome(function, *args):
+    try:
+        result = function(*(arg.clone() for arg in args))
+    except Exception as error:
+        return type(error), str(error)
+    return result.dtype, result.shape
+
+
+def agrees(function, *args):
+    assert outcome(explorer.compile(function, backend="eager"), *args) == outcome(function, *args)
+
+
+def given(dtype, size=4):
+    return torch.arange(size * size).view(size, size).to(dtype)
+
+
+@pytest.mark.parametrize("name", UNARY)
+def test_of_one_tensor(name):
+    for dtype in DTYPES:
+        agrees(UNARY[name], given(dtype))
+
+
+@pytest.mark.parametrize("name", BINARY)
+def test_of_two_tensors(name):
+    for a, b in itertools.chain(zip(DTYPES, DTYPES, strict=True), [(DTYPES[2], DTYPES[5]), (DTYPES[5], DTYPES[0])]):
+        agrees(BINARY[name], given(a), given(b))
+
+
+def test_of_large_tensors():
+    for name, dtype in (("gelu", torch.int64), ("trace", torch.bool), ("median", torch.complex64)):
+        agrees(UNARY[name], given(dtype, 80))
+    agrees(operator.matmul, given(torch.bool, 80), given(torch.bool, 80))
+
+
+def test_symbolic_sizes_stay_symbolic():
+    compiled = explorer.compile(lambda x: (x - 1) * x.shape[0], backend="eager", dynamic=True, fullgraph=True)
+    before = explorer.api.counters().get("compiles", 0)
+    for size in (3, 7, 90):
+        assert torch.equal(compiled(torch.arange(size)), (torch.arange(size) - 1) * size)
+    assert explorer.api.counters().get("compiles", 0) - before <= 1
+
+
+def test_the_program_can_catch_it():
+    def tried(x):
+        try:
+            return F.gelu(x)
+        except NotImplementedError:
+            return x + 1
+
+    assert torch.equal(explorer.compile(tried)(torch.arange(3)), torch.arange(1, 4))
+
+
+def test_random_numbers_go_on():
+    def drawn(x):
+        return torch.rand_like(x.half()), torch.randint_like(x, 9)
+
+    torch.manual_seed(3)
+    expected = drawn(torch.arange(4))
+    torch.manual_seed(3)
+    for ours, eager in zip(explorer.compile(drawn, backend="eager")(torch.arange(4)), expected, strict=True):
+        assert torch.equal(ours, eager)
+
+
+def test_operators_that_are_not_torchs_do_not_run():
+    assert not refused.may_run(pytest.fail)
+    assert not refused.may_run("_local_scalar_dense") and refused.may_run("__and__")
+    assert not refused.may_run(torch._check) and refused.may_run(torch.ops.aten.gelu.default)
