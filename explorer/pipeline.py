@@ -15,7 +15,7 @@ from torch import fx
 
 from explorer.autograd import CLEANUP, PARTITION, REJOIN, TRACE, new_leaf, user_pass
 from explorer.autograd.reasons import ALIASED_MUTATION
-from explorer.autograd.replay import any_overlap, unless_overlapping, writes
+from explorer.autograd.replay import overlap_of, unless_overlapping, written_inputs
 from explorer.capture import CAPTURE, DECODE, LINK, BackendFailed, adopt
 from explorer.capture.hook import ambient_put_aside
 from explorer.codegen import GENERATE
@@ -144,8 +144,8 @@ def _hand_over(given: tuple[Graph, Callable[..., Any]]) -> Compiled:
     graph, backend = given
     name = getattr(backend, "__name__", type(backend).__name__)
     examples = [info(node).value for node in graph.inputs]
-    in_place = any(map(writes, graph.graph.nodes))
-    if in_place and any_overlap(examples):
+    written = written_inputs(graph)
+    if overlap_of(written, examples):
         return _run_eagerly((graph, Why(ALIASED_MUTATION, f"for {name}")))
     try:
         call = backend(graph.module(), examples)
@@ -153,7 +153,7 @@ def _hand_over(given: tuple[Graph, Callable[..., Any]]) -> Compiled:
         raise BackendFailed(f"backend {name} raised {type(error).__name__}: {error}") from error
     if not callable(call):
         raise BackendFailed(f"backend {name} returned a {type(call).__name__}, which cannot be called")
-    call = unless_overlapping(graph, call) if in_place else call
+    call = unless_overlapping(graph, call, written) if written else call
     return Compiled(graph.name, call, (), Text((Line(f"compiled by {name}"),)))
 
 

@@ -8,9 +8,10 @@ from typing import Any
 
 import torch
 from torch import Tensor, fx
+from torch.utils import _pytree as pytree
 
 from explorer.autograd.sizes import evaluator
-from explorer.ir.graph import Graph
+from explorer.ir.graph import Graph, info
 from explorer.ir.joint import Constant, FromGraph, FromInput, FromView, SameAs, Signature, ViewStep
 
 aten = torch.ops.aten
@@ -154,24 +155,39 @@ def writes(node: fx.Node) -> bool:
     in_place = name.endswith("_") and not name.endswith("__") or name in _IN_PLACE
     of_schema = getattr(getattr(node.target, "_schema", None), "is_mutable", False)
     named = "out" in node.kwargs or bool(node.kwargs.get("inplace"))
+    in_place = in_place and name not in _OPERATORS
     return node.op.startswith("call") and (in_place or of_schema or named)
 
 
+_OPERATORS = frozenset(("and_", "or_", "not_", "is_"))
+"""Functions of Python's `operator` that end like PyTorch's in-place methods and change nothing."""
 _IN_PLACE = frozenset("setitem iadd isub imul itruediv ifloordiv imod ipow iand ior ixor imatmul".split())
 
 
-def unless_overlapping(captured: Graph, call: Callable[..., Any]) -> Callable[..., Any]:
-    """`call`, made for inputs that share no memory; by eager kernels where they do, since one of them is written."""
+def written_inputs(captured: Graph) -> list[int]:
+    """Positions of the inputs that a call may change: those that share a storage with an argument of such a call."""
+    given = [info(node).value for node in captured.inputs]
+    reached = {
+        argument.untyped_storage()._cdata
+        for node in captured.graph.nodes
+        if writes(node)
+        for each in node.all_input_nodes
+        for argument in pytree.tree_leaves(info(each).value)
+        if isinstance(argument, Tensor)
+    }
+    return [i for i, value in enumerate(given) if isinstance(value, Tensor) and value.untyped_storage()._cdata in reached]
+
+
+def overlap_of(written: Sequence[int], values: Values) -> bool:
+    """Whether one of the inputs that are written shares bytes with another input."""
+    return overlaps(values, written, [i for i, value in enumerate(values) if isinstance(value, Tensor)])
+
+
+def unless_overlapping(captured: Graph, call: Callable[..., Any], written: Sequence[int]) -> Callable[..., Any]:
+    """`call`, made for inputs that share no memory with those `written`; by eager kernels where they do."""
     eager = functools.cache(captured.module)
 
     def run(*inputs: Any) -> Any:
-        return (eager() if any_overlap(inputs) else call)(*inputs)
+        return (eager() if overlap_of(written, inputs) else call)(*inputs)
 
     return run
-
-
-def any_overlap(values: Values) -> bool:
-    """Whether two of the tensors among `values` share bytes."""
-    tensors = [value for value in values if isinstance(value, Tensor)]
-    places = range(len(tensors))
-    return overlaps(tensors, places, places)
