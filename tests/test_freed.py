@@ -1,17 +1,21 @@
 """What a compile and a call let go of, at once and without the garbage collector: inputs, parameters, optimizers."""
 
 import gc
+import types
 import weakref
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 import torch
 from torch import nn
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 import explorer
 
 Weak = list[weakref.ref[Any]]
+Compile = Callable[[Any], Any]
 CASES: dict[str, Callable[[Callable[[Any], Any]], Weak]] = {}
 
 
@@ -109,3 +113,74 @@ def saved_for_a_backward_that_is_done(c):
 def test_nothing_is_kept(name: str, backend: str) -> None:
     made = CASES[name](lambda f: explorer.compile(f, backend=backend))
     assert [ref() is None for ref in made] == [True] * len(made)
+
+
+def fresh_module(c: Compile) -> None:
+    m = c(nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2)))
+    m(torch.randn(2, 3)).sum().backward()
+
+
+def fresh_function(c: Compile) -> None:
+    scale = torch.randn(3)
+    c(lambda x: (x * scale).relu())(torch.randn(2, 3))
+
+
+def fresh_break(c: Compile) -> None:
+    w = nn.Parameter(torch.randn(3))
+
+    def f(x):
+        y = x * w
+        print(end="")
+        return y.sin() + w
+
+    c(f)(torch.randn(2, 3)).sum().backward()
+
+
+def fresh_recompiles(c: Compile) -> None:
+    f = c(lambda x, n: x * n)
+    for size in (2, 3, 4):
+        f(torch.randn(size), size)
+
+
+def fresh_optimizer(c: Compile) -> None:
+    m = nn.Linear(3, 3)
+    o = torch.optim.AdamW(m.parameters())
+
+    def step(x):
+        o.zero_grad()
+        m(x).square().mean().backward()
+        o.step()
+
+    c(step)(torch.randn(2, 3))
+
+
+def fresh_refusal(c: Compile) -> None:
+    w = nn.Parameter(torch.randn(3))
+    c(lambda x: [each for each in map(print, [])] or x * w)(torch.randn(3))
+
+
+FRESH = [fresh_module, fresh_function, fresh_break, fresh_recompiles, fresh_optimizer, fresh_refusal]
+
+
+@pytest.mark.parametrize("program", FRESH, ids=lambda program: program.__name__)
+def test_many_made_and_dropped_hold_what_one_does(program: Callable[[Compile], None]) -> None:
+    def objects() -> Counter[str]:
+        for method in vars(ShapeEnv).values():
+            getattr(method, "cache_clear", int)()  # torch keeps the last 256 answers of each
+        gc.collect()
+        gc.collect()  # what C++ let go of in the first round
+        found: Counter[str] = Counter()
+        for each in gc.get_objects():
+            kind = each if type(each) is types.FunctionType else type(each)
+            if str(kind.__module__).startswith(("explorer", "torch")) and not isinstance(each, str):  # logs keep names
+                found[f"{kind.__module__}.{kind.__qualname__}"] += 1
+        return found
+
+    rounds = 3
+    for _ in range(2):  # what is made once
+        program(explorer.compile)
+    before = objects()
+    for _ in range(rounds):
+        program(explorer.compile)
+    grown = {kind: count - before[kind] for kind, count in objects().items() if count - before[kind] >= rounds}
+    assert not grown, grown

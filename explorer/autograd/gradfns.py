@@ -40,17 +40,22 @@ class Attribution:
                 continue
             self._seen[id(grad_fn)] = grad_fn
             grad_fn.metadata[ORIGIN] = ids
-            grad_fn.register_prehook(lambda _: self._enter(ids))
-            grad_fn.register_hook(lambda *_: self._leave())
+            grad_fn.register_prehook(functools.partial(_enter, self._running, ids))
+            grad_fn.register_hook(functools.partial(_leave, self._running))
             pending += [following for following, _ in grad_fn.next_functions if following is not None]
 
-    def _enter(self, ids: Origins) -> None:
-        entered = origin(*ids)
-        entered.__enter__()
-        self._running.append(entered)
 
-    def _leave(self) -> None:
-        self._running.pop().__exit__(None, None, None)
+# Hooks, which do not keep the Attribution: it keeps their grad_fns, and a collector does not see what hooks keep.
+
+
+def _enter(running: list[AbstractContextManager[None]], ids: Origins, _: Any) -> None:
+    entered = origin(*ids)
+    entered.__enter__()
+    running.append(entered)
+
+
+def _leave(running: list[AbstractContextManager[None]], *_: Any) -> None:
+    running.pop().__exit__(None, None, None)
 
 
 def record(outputs: Iterable[torch.Tensor], edges: Mapping[int, Any], memory: Mapping[int, int]) -> GradFnGraph:

@@ -10,6 +10,7 @@ import os
 import threading
 import traceback
 import types
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -95,6 +96,11 @@ class Engine:
         self.compile_frame = compile_frame
         self.roots: list[types.CodeType] = []
         """The code that the wrapped function starts with; captured wherever it is from."""
+        self._torchdynamo_orig_backend = object()
+        """What stands for this engine in what is kept on code objects. They would keep the engine itself, and it keeps
+        them: a cycle through C++, which no collector sees."""
+        self._managers: list[weakref.ref[hook.Manager]] = []
+        weakref.finalize(self, _discard, self._managers)
         self._codes: dict[int, _Known] = {}
         """By id: code objects of functions that look alike are equal, and those with odd constants have no hash."""
 
@@ -172,6 +178,7 @@ class Engine:
         given.history.compiles += 1
         TOTALS["compiles"] += 1
         seen.made.append(guarded)
+        self._managers.append(weakref.ref(guarded.manager))
         return hook.run_instead(guarded.code, guarded.manager, seen.number, given.history.compiles)
 
     def _give_up(self, given: Frame, why: Why) -> Any:
@@ -215,6 +222,13 @@ class Engine:
     @property
     def histories(self) -> tuple[FrameHistory, ...]:
         return tuple(seen.history for seen in self._codes.values())
+
+
+def _discard(managers: list[weakref.ref[hook.Manager]]) -> None:
+    """Code objects outlive an engine: a helper's, a method's of a class that other instances have."""
+    for manager in managers:
+        if (left := manager()) is not None:
+            left.discard()
 
 
 def optimize(target: Any, config: Config, compile_frame: CompileFrame) -> Any:

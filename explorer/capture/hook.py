@@ -38,6 +38,7 @@ PLAIN = object()
 examples that are dicts are therefore not shown to it."""
 
 
+_STOCK_GUARDS = "torch._dynamo.guards"
 _STOCK_UTILS = "torch._dynamo.utils"
 """Where stock keeps which code its compiled code was made from. Looked up, not imported: without it nobody asks."""
 
@@ -93,6 +94,25 @@ class Manager:
         """The first guard that fails, as text; empty where all hold."""
         found = self.root.check_verbose(locals)
         return "" if found.result else "; ".join(map(str, found.verbose_code_parts))
+
+    def discard(self) -> None:
+        """Take what runs, and these guards, off the code object. A shell that accepts nothing stays on it."""
+        if self.cache_entry is not None:
+            self.extra_state.invalidate(self.cache_entry, _Discarded(None, {}, ()))
+
+
+class _Discarded(Manager):
+    """What stands on a code object in place of a discarded manager; stock takes it for its own kind of that."""
+
+    invalidation_reason = "what compiled this was dropped"
+
+    @property
+    def __class__(self) -> Any:
+        stock = sys.modules.get(_STOCK_GUARDS)
+        return _Discarded if stock is None else stock.DeletedGuardManagerWrapper
+
+    def check(self, locals: dict[str, Any]) -> bool:
+        return False
 
 
 class Guards:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import _ctypes
 import ctypes
 import functools
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -30,17 +32,23 @@ class _MethodDef(ctypes.Structure):
 
 
 _new_function = ctypes.pythonapi.PyCFunction_NewEx
-_new_function.argtypes = (ctypes.POINTER(_MethodDef), ctypes.c_void_p, ctypes.c_void_p)
+_new_function.argtypes = (ctypes.POINTER(_MethodDef), ctypes.py_object, ctypes.c_void_p)
 _new_function.restype = ctypes.py_object
-_defs: list[_MethodDef] = []
-"""Python keeps pointers to these, so they are never freed."""
+
+
+class Library(ctypes.CDLL):
+    """A loaded library, unloaded with the last of its functions."""
+
+    def __del__(self) -> None:
+        if not sys.is_finalizing():
+            _ctypes.dlclose(self._handle)
 
 
 def entry_function(library: ctypes.CDLL, name: str) -> Callable[..., int]:
     """The entry `name` of a loaded library as a built-in function: pointers, sizes, threads -> 0 or an error number."""
     address = ctypes.cast(library[f"{name}_entry"], ctypes.c_void_p).value
-    _defs.append(_MethodDef(name.encode(), address, METH_FASTCALL, None))
-    made: Callable[..., int] = _new_function(ctypes.byref(_defs[-1]), None, None)
+    definition = _MethodDef(name.encode(), address, METH_FASTCALL, None)
+    made: Callable[..., int] = _new_function(ctypes.byref(definition), (definition, library), None)
     return made
 
 
@@ -54,7 +62,7 @@ def load(
     names: dict[str, Any] = dict(generated.constants)
     threads = generated.options.threads
     names["threads"] = torch.get_num_threads if threads is None else functools.partial(int, threads)
-    library = ctypes.CDLL(None if library_path is None else str(library_path))
+    library = ctypes.CDLL(None) if library_path is None else Library(str(library_path))
     for entry in generated.entries:
         names[entry.function] = entry_function(library, entry.function)
     call = execute(generated.wrapper, generated.name, names)

@@ -18,20 +18,23 @@ def stepwise(
     generated: Generated, library: ctypes.CDLL, names: Mapping[str, Any]
 ) -> Callable[[Sequence[Any], Watch], tuple[Any, ...]]:
     """A function that runs the program once, each kernel and library call by way of a `Watch`."""
-    kernels = {kernel.id: kernel for kernel in generated.kernels}
     watching: list[Watch] = []
     order: list[Iterator[str]] = [iter(())]
-    watched = dict(names)
-    for entry in generated.entries:
-        watched[entry.function] = _watched_entry(entry, kernels, library, watching)
-    for name in {name for _, name in generated.externs}:
-        watched[name] = _watched_extern(names[name], order, watching)
-    call = execute(generated.wrapper, f"{generated.name} stepwise", watched)
+
+    @functools.cache
+    def call() -> Callable[[Sequence[Any]], tuple[Any, ...]]:
+        kernels = {kernel.id: kernel for kernel in generated.kernels}
+        watched = dict(names)
+        for entry in generated.entries:
+            watched[entry.function] = _watched_entry(entry, kernels, library, watching)
+        for name in {name for _, name in generated.externs}:
+            watched[name] = _watched_extern(names[name], order, watching)
+        return execute(generated.wrapper, f"{generated.name} stepwise", watched)
 
     def run(inputs: Sequence[Any], watch: Watch) -> tuple[Any, ...]:
         watching[:] = [watch]
         order[0] = iter([id for id, _ in generated.externs])
-        return call(inputs)
+        return call()(inputs)
 
     return run
 
