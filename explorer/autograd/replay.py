@@ -175,7 +175,7 @@ def written_inputs(captured: Graph) -> list[int]:
         for argument in pytree.tree_leaves(info(each).value)
         if isinstance(argument, Tensor)
     }
-    return [i for i, value in enumerate(given) if isinstance(value, Tensor) and value.untyped_storage()._cdata in reached]
+    return [i for i, v in enumerate(given) if isinstance(v, Tensor) and v.untyped_storage()._cdata in reached]
 
 
 def overlap_of(written: Sequence[int], values: Values) -> bool:
