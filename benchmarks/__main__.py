@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from benchmarks import (
+    capture_time,
     cold,
     correctness,
     gpu,
@@ -29,6 +30,7 @@ from explorer.environment import describe
 
 BENCHMARKS = {
     "cold": cold.run,
+    "capture_time": capture_time.run,
     "record_size": record_size.run,
     "recording": recording.run,
     "correctness": correctness.run,

@@ -75,6 +75,7 @@ def operators() -> dict[str, Any]:
         sys.modules["expecttest"].TestCase = unittest.TestCase  # type: ignore[attr-defined]
     from torch.testing._internal.common_methods_invocations import op_db
 
+    setattr(torch.backends, "__allow_nonbracketed_mutation_flag", True)  # as before the import
     return {op.name + (f".{op.variant_test_name}" if op.variant_test_name else ""): op for op in op_db}
 
 

@@ -49,15 +49,15 @@ def first_parting(trial: Trial, settings: Mapping[str, Any]) -> PartingData | No
 
 @contextmanager
 def without_tf32() -> Iterator[None]:
-    places: tuple[Any, ...] = torch.backends.cudnn, torch.backends.cuda.matmul
-    before = [place.allow_tf32 for place in places]
+    """Set below torch.backends, whose own attributes refuse to be set once a program has frozen them."""
+    before = torch._C._get_cudnn_allow_tf32(), torch._C._get_cublas_allow_tf32()
     try:
-        for place in places:
-            place.allow_tf32 = False
+        torch._C._set_cudnn_allow_tf32(False)
+        torch._C._set_cublas_allow_tf32(False)
         yield
     finally:
-        for place, allowed in zip(places, before, strict=True):
-            place.allow_tf32 = allowed
+        torch._C._set_cudnn_allow_tf32(before[0])
+        torch._C._set_cublas_allow_tf32(before[1])
 
 
 def unasked(run: StockRun, settings: Mapping[str, Any]) -> PartingData | None:
