@@ -90,6 +90,16 @@ class Effects:
         self.version += 1
         self.changes[object()] = Change("call", (function, list(arguments)), what, origins())
 
+    def make(self, value: Value, what: str) -> None:
+        """A value that is made after the graph for its effect, whether or not the program keeps it."""
+        self.version += 1
+        self.changes[id(value), "made"] = Change("made", value, what, origins())
+
+    def unmake(self, value: Value) -> bool:
+        """Whether the value was not made yet, so that it need not be."""
+        self.version += 1
+        return self.changes.pop((id(value), "made"), None) is not None
+
     def described(self) -> tuple[Effect, ...]:
         return tuple(_describe(change) for change in self.changes.values())
 
@@ -97,7 +107,7 @@ class Effects:
 def _describe(change: Change) -> Effect:
     if change.kind == "global":
         return Effect("global", change.name, "is set", change.origins)
-    if change.kind == "call":
+    if change.kind in ("call", "made"):
         return Effect("call", change.name, "", change.origins)
     if change.kind == "class":
         return Effect("attribute", f"{change.value.__qualname__}.{change.name}", "is set", change.origins)

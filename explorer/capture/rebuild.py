@@ -192,6 +192,10 @@ class Rebuilder:
             self.value(argument)
         self.body += build.call_stacked(len(args) + len(named), tuple(named))
 
+    def call_pushed(self, count: int) -> None:
+        """Call what lies under as many arguments."""
+        self.body += build.call_stacked(count)
+
     def call_on_output(self, function: Any, node: fx.Node) -> None:
         """Push function(what the graph returned for a node)."""
         self.constant(function)

@@ -208,6 +208,8 @@ def _prepare(t: Tracer, r: Rebuilder, change: Change) -> Any:
         return None if value is DELETED else _hold(r, value)
     if change.kind == "class":
         return _hold(r, t.effects.classes[id(target), change.name])
+    if change.kind == "made":
+        return _hold(r, target)
     if change.kind == "call":
         return [_hold(r, argument) for argument in target[1]]
     base = _hold(r, target)
@@ -226,6 +228,8 @@ def _contents(target: Any) -> list[Any]:
 
 def _apply(t: Tracer, r: Rebuilder, change: Change, prepared: Any) -> None:
     target = change.value
+    if change.kind == "made":
+        return
     if change.kind == "attribute":
         base, held = prepared
         if held is None:

@@ -18,6 +18,7 @@ from explorer.capture.ambient import Ambient
 from explorer.capture.calls import STDLIB_DIR, TORCH_DIR, Calls
 from explorer.capture.effects import Effects
 from explorer.capture.frame import Frame, Offset
+from explorer.capture.hooks import register_hook
 from explorer.capture.library.numbers import Printable, text_of
 from explorer.capture.model import DataModel
 from explorer.capture.opcodes import OPCODES
@@ -395,6 +396,9 @@ class Tracer(Calls, DataModel):
             self.kept.append(given)
             self._floats[source] = TensorValue(*self.tape.input(source, given))
         return self._floats[source]
+
+    def register_hook(self, tensor: TensorValue, name: str, hook: Value) -> Value:
+        return register_hook(self, tensor, name, hook)
 
     def note_copy(self, base: Any, copy: Any) -> None:
         """Python would go on with an object that the graph has as a copy: writes to either refuse the frame."""

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 READS_VALUE = frozenset(
     "item tolist numpy __bool__ __int__ __float__ __index__ __complex__ __array__ __format__ __repr__ __str__".split()
 )
-AUTOGRAD = frozenset("backward register_hook register_post_accumulate_grad_hook retain_grad".split())
+HOOKS = ("register_hook", "register_post_accumulate_grad_hook")
+AUTOGRAD = frozenset((*HOOKS, "backward", "retain_grad"))
 STORAGE = frozenset(
     "data_ptr untyped_storage storage _typed_storage set_ resize_ resize_as_ share_memory_ pin_memory is_shared "
     "apply_ map_ map2_ __dlpack__ __deepcopy__ __reduce_ex__ _make_subclass to_sparse to_mkldnn".split()
@@ -189,6 +190,8 @@ class TensorValue(Value):
             return t.array_of_tensor(made)
         if name in READS_VALUE:
             return self._read(t, name)
+        if name in HOOKS and len(args) == 1:
+            return t.register_hook(self, name, args[0])
         if name in AUTOGRAD:
             unsupported(reasons.AUTOGRAD_CALL, f"{self.describe()}.{name}()")
         if name in STORAGE:

@@ -1,0 +1,82 @@
+"""Hooks of tensors that compiled code registers: one graph, and gradients as in eager."""
+
+import pytest
+import torch
+
+import explorer
+
+WEIGHT = torch.tensor([1.0, 2.0, 3.0])
+
+
+def tripled(grad):
+    return grad * 3
+
+
+def of_intermediate(x):
+    y = x * 2
+    y.register_hook(tripled)
+    return y.sum(), y
+
+
+def of_input(x):
+    x.register_hook(tripled)
+    return (x * 2).sum(), None
+
+
+def removed(x):
+    handle = x.register_hook(tripled)
+    y = (x * 2).sum()
+    handle.remove()
+    return y, None
+
+
+def several(x):
+    y, k = x * 2, 4.0
+    y.register_hook(lambda grad: grad * WEIGHT * k)
+    y.register_hook(lambda grad: None)
+    z = y * 2
+    y.register_hook(lambda grad: grad.clamp(max=5))
+    return z.sum() + y.exp().sum(), y
+
+
+def with_effect(x):
+    seen = []
+    x.register_hook(lambda grad: seen.append(grad.sum().item()))
+    return (x * x).sum(), seen
+
+
+def kept(x):
+    return (x * 2).sum(), x.register_hook(tripled)
+
+
+def accumulated(x):
+    x.register_post_accumulate_grad_hook(lambda leaf: leaf.grad.mul_(2))
+    return (x * 2).sum(), None
+
+
+def refused(x):
+    return (x.detach() * 2).register_hook(tripled)
+
+
+CASES = [of_intermediate, of_input, removed, several, with_effect, kept, accumulated]
+
+
+@pytest.mark.parametrize("function", CASES, ids=lambda f: f.__name__)
+def test_gradients_as_in_eager(function):
+    found = []
+    for call in (function, explorer.compile(function, fullgraph=True)):
+        for _ in range(2):
+            x = torch.tensor([0.5, 1.5, 2.5], requires_grad=True)
+            y, more = call(x)
+            y.backward()
+            kind = more if isinstance(more, list) else type(more)
+            found.append((y.item(), x.grad.tolist(), kind, len(x._backward_hooks or ())))
+    for ours, theirs in zip(found[2:], found[:2], strict=True):
+        torch.testing.assert_close(ours[:2], theirs[:2])
+        assert ours[2:] == theirs[2:]
+
+
+def test_a_hook_of_what_needs_no_gradient_is_refused():
+    for call in (refused, explorer.compile(refused)):
+        with pytest.raises(RuntimeError, match="doesn't require gradient"):
+            call(torch.ones(3, requires_grad=True))
