@@ -12,6 +12,10 @@ def tripled(grad):
     return grad * 3
 
 
+def double(leaf):
+    leaf.grad.mul_(2)
+
+
 def of_intermediate(x):
     y = x * 2
     y.register_hook(tripled)
@@ -50,7 +54,7 @@ def kept(x):
 
 
 def accumulated(x):
-    x.register_post_accumulate_grad_hook(lambda leaf: leaf.grad.mul_(2))
+    x.register_post_accumulate_grad_hook(double)
     return (x * 2).sum(), None
 
 

@@ -144,6 +144,13 @@ class Ambient:
             return kwargs
         return {**kwargs, "device": Constant(self.devices[-1])}
 
+    def typed(self, target: Any, kwargs: dict[str, Any], made: Any) -> dict[str, Any]:
+        """The keywords of a call in the graph, with the default dtype where that was set and decides what is made."""
+        is_set = ("default dtype", ()) in self.before and target in CONSTRUCTORS and kwargs.get("dtype") is None
+        if not is_set or not isinstance(made, torch.Tensor) or made.dtype is not torch.get_default_dtype():
+            return kwargs
+        return {**kwargs, "dtype": made.dtype}
+
     def enter_autocast(self, inside: Autocast, manager: Value) -> None:
         context = AMP._enter_autocast(*inside)
         node = self._add(AMP._enter_autocast, *inside)

@@ -29,14 +29,14 @@ from explorer.capture.values.exceptions import ExceptionValue
 from explorer.capture.values.functions import BoundMethod, BuiltinMethod, CellValue, FunctionValue
 from explorer.capture.values.iterators import GeneratorValue
 from explorer.capture.values.mappings import DictValue
-from explorer.capture.values.objects import MISSING, ObjectValue, is_library
+from explorer.capture.values.objects import MISSING, ObjectValue, is_library, maker_of
 from explorer.capture.values.sequences import ListValue, TupleValue
 from explorer.capture.values.size import FloatValue, NumberValue, SizeValue
 from explorer.capture.values.slots import checked
 from explorer.capture.values.tensor import TensorValue, graph_call
 from explorer.capture.wrap import instance_of_class
 from explorer.core.recorder import note, recorder
-from explorer.ir.capture import Attr, Inlined, Item
+from explorer.ir.capture import Attr, Inlined, Item, Returned
 
 if TYPE_CHECKING:
     from explorer.capture.tracer import Tracer
@@ -289,6 +289,8 @@ class Calls:
             for key in self.items(args[0]):
                 made.put(key, args[1] if len(args) > 1 else Constant(None))
             return made
+        if function.__name__ == "__subclasses__":
+            return self.wrap(Returned(self.known_source(cls), "__subclasses__"), cls.__subclasses__())
         if function.__name__ == "mro":
             return self.from_python(list(cls.__mro__))
         if cls in (int, float, str, bytes, object, type):
@@ -357,7 +359,7 @@ class Calls:
             is_given = bool(rest) and isinstance(rest[0], TensorValue)
             given = rest[0] if is_given else self.call(ClassValue(torch.Tensor), rest, {})
             return given.method(self, "as_subclass", [kind], {})
-        base = next(b for b in cls.__mro__ if not b.__flags__ & (1 << 9))
+        base = maker_of(cls).__self__
         if base not in _MODELLED and not issubclass(base, (BaseException, torch._C._FunctionBase)):
             folded = self.fold(cls, rest, kwargs) if base is cls and cls.__module__.startswith("torch.") else None
             if folded is not None:

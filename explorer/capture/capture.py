@@ -20,6 +20,7 @@ from explorer.capture.values.base import Value
 from explorer.capture.values.classes import ClassValue, PyModuleValue
 from explorer.capture.values.constant import Constant
 from explorer.capture.values.functions import BuiltinValue
+from explorer.capture.values.modules import Uninitialized
 from explorer.capture.values.tensor import TensorValue
 from explorer.core.origin import synthetic
 from explorer.core.reasons import Unsupported, Why
@@ -59,12 +60,15 @@ def capture(given: CaptureInput) -> Capture:
     decoded: dict[int, Code] = {}
     says_compiling = True
     while True:
+        lazy: Uninitialized | None = None
         with preserved_state():
             tracer = Tracer(given.code, given.frame, given.config, decoded, known.step if known else 0, says_compiling)
             with closing(tracer), closing(tracer.ambient):
                 frame = tracer.start()
                 try:
                     tracer.run(frame)
+                except Uninitialized as found:
+                    lazy = found
                 except BreakAt as found:
                     if found.why.code == reasons.RAISES and tracer.asked_compiling and says_compiling:
                         says_compiling, known = False, None  # run for real, the program would not hear of compiling
@@ -73,7 +77,11 @@ def capture(given: CaptureInput) -> Capture:
                     if not found.clean and first:
                         note(Restarted, given.frame.id, given.code.instructions[frame.position - 1].id, found.why)
                         continue
-                return _finish(given, tracer, frame, known)
+                if lazy is None:
+                    return _finish(given, tracer, frame, known)
+        refused = lazy.initialize()
+        if refused is not None:
+            return _eager(given, refused)
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from explorer.capture.values.classes import ClassValue, PyModuleValue
 from explorer.capture.values.constant import Constant
 from explorer.capture.values.functions import CellValue, FunctionValue
 from explorer.capture.values.mappings import DictValue
-from explorer.capture.values.objects import DELETED, Lazy, ObjectValue
+from explorer.capture.values.objects import DELETED, Lazy, ObjectValue, maker_of
 from explorer.capture.values.sequences import ListValue, SliceValue, TupleValue
 from explorer.capture.values.sets import SetValue
 from explorer.capture.values.tensor import TensorValue
@@ -236,10 +236,7 @@ class Rebuilder:
     def instance(self, value: ObjectValue, contents: Sequence[Value] = ()) -> None:
         """Push an instance made while tracing: `contents` go to the __new__ of its base, and it is filled without
         calling what its class overrides."""
-        cls = value.cls
-        found = (base.__dict__.get("__new__") for base in cls.__mro__)
-        maker = next(new for new in found if isinstance(new, types.BuiltinFunctionType))
-        self.call(maker, [ClassValue(cls), *contents])
+        self.call(maker_of(value.cls), [ClassValue(value.cls), *contents])
         name = self.store_new(value)
 
         def load() -> None:

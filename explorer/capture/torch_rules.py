@@ -277,8 +277,13 @@ def _default_device(t: Tracer) -> Value:
 
 @positional(torch.set_default_device)
 def _set_default_device(t: Tracer, device: Value) -> Value:
-    """Breaks: it lasts beyond the call, for this thread."""
-    unsupported(reasons.UNTRACEABLE_CALL, "torch.set_default_device")
+    """From here on, and for this thread after the call."""
+    known = t.constant_of(device)
+    if t.given.devices or t.ambient.owed:
+        unsupported(reasons.UNTRACEABLE_CALL, "torch.set_default_device where another default device is in force")
+    t.ambient.devices[:] = [] if known is None else [torch.device(known)]
+    t.effects.call(torch.set_default_device, [Constant(known)], "torch.set_default_device")
+    return Constant(None)
 
 
 # ------------------------------------------------------------------------------------------------ library functions

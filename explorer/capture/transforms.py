@@ -19,11 +19,13 @@ from explorer.capture.rules import CALLS, Rule, each, existing, positional
 from explorer.capture.values.base import Value, unsupported
 from explorer.capture.values.constant import Constant
 from explorer.capture.values.contexts import CONTEXTS, ContextValue
+from explorer.capture.values.objects import ObjectValue
 from explorer.capture.values.tensor import graph_call
 from explorer.ir.capture import Returned
 from explorer.ir.settings import SETTINGS, functorch, saved_hooks
 
 if TYPE_CHECKING:
+    from explorer.capture.rebuild import Rebuilder
     from explorer.capture.tracer import Tracer
 
 forward_ad: Any = torch.autograd.forward_ad  # it carries no types
@@ -157,6 +159,29 @@ def _context(cls: Any) -> Rule:
 def _record_function(t: Tracer, name: Value, args: Value = Constant(None)) -> Value:
     """A label for a profiler: calls of operators are not what runs."""
     return t.call(t.from_python(contextlib.nullcontext), [], {})
+
+
+class ProfileValue(ObjectValue):
+    """A profiler of what compiled code does not do; what it found cannot be asked."""
+
+    def get_attr(self, t: Tracer, name: str) -> Value:
+        if name == "__enter__":
+            return t.host(lambda args, kwargs: self)
+        if name == "__exit__":
+            return t.host(lambda args, kwargs: Constant(None))
+        unsupported(reasons.ATTRIBUTE, f"{name} of a profiler")
+
+    def special(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value] | None = None) -> Value:
+        return t.call(self.get_attr(t, name), args, kwargs or {})
+
+    def rebuild(self, r: Rebuilder) -> None:
+        unsupported(reasons.NOT_REBUILT, "a profiler")
+
+
+@CALLS.rule(torch.autograd.profiler.profile, torch.profiler.profile)
+def _profile(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """with torch.profiler.profile(...)."""
+    return ProfileValue(torch.autograd.profiler.profile)
 
 
 @positional(torch.fx.traceback.annotate)

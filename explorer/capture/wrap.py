@@ -210,7 +210,9 @@ def _builtin_method(t: Tracer, source: Source, given: Any) -> Value:
 
 
 def _original(given: Any) -> Any:
-    """What a function or module compiles, if we or stock compiled it; None for others."""
+    """What a function or module compiles, if we, stock or TorchScript compiled it; None for others."""
+    if isinstance(given, torch.jit.ScriptFunction):
+        return getattr(given, "_torchdynamo_inline", None)
     if not isinstance(given, (types.FunctionType, torch.nn.Module)) or getattr(given, "_torchdynamo_disable", False):
         return None
     if isinstance(given, types.FunctionType):
@@ -320,6 +322,9 @@ def is_hashable_known(key: Any) -> bool:
     return (
         is_plain(key)
         or type(key) in PLAIN
+        or type(key) is weakref.ref
+        and key() is not None
+        and is_hashable_known(key())
         or type(key).__hash__ is object.__hash__
         or isinstance(type(key).__hash__, types.FunctionType)
         and not isinstance(key, (torch.Tensor, tuple, frozenset, str, int, float))

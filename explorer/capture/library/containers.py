@@ -78,6 +78,14 @@ def _deque(t: Tracer, items: Value | None = None, maxlen: Value | None = None) -
     return made
 
 
+@positional(collections.namedtuple)
+def _namedtuple(t: Tracer, name: Value, fields: Value, **kwargs: Value) -> Value:
+    """A class of tuples, made once."""
+    named = {"module": Constant(t.frames[-1].globals.get("__name__"))} | kwargs
+    known = {key: t.constant_of(value) for key, value in named.items()}
+    return t.from_python(t.python(collections.namedtuple, t.constant_of(name), t.constant_of(fields), **known))
+
+
 @positional(set)
 def _set(t: Tracer, items: Value | None = None) -> Value:
     """set(items)."""

@@ -297,12 +297,15 @@ def _namespace(t: Tracer, **kwargs: Value) -> Value:
 
 @positional(weakref.ref)
 def _weak_reference(t: Tracer, target: Value, callback: Value = NONE) -> Value:
-    """A weak reference, without a callback."""
-    if not t.is_none(callback):
-        unsupported(reasons.UNTRACEABLE_CALL, "weakref.ref with a callback")
+    """A weak reference. A callback waits for the death of something that was there before, or is the library's own,
+    which forgets what died here with the trace."""
+    known = callback.defaults(t) if isinstance(callback, FunctionValue) else []
+    is_own = isinstance(callback, FunctionValue) and callback.globals is vars(weakref) and bool(known)
+    if not t.is_none(callback) and not is_own and target.source is None:
+        unsupported(reasons.UNTRACEABLE_CALL, "weakref.ref with a callback, to an object made here")
     if not target.python_type().__weakrefoffset__ and not isinstance(target, BoundMethod):
         t.raise_(TypeError, f"cannot create weak reference to '{target.python_type().__name__}' object")
-    return WeakReference(target)
+    return WeakReference(target, callback=callback)
 
 
 @positional(typing.cast)

@@ -367,9 +367,12 @@ class PartialValue(ObjectValue):
 class WeakReference(ObjectValue):
     """weakref.ref of an object that lives."""
 
-    def __init__(self, target: Value, source: Source | None = None, given: Any = MISSING) -> None:
+    def __init__(
+        self, target: Value, source: Source | None = None, given: Any = MISSING, callback: Value = Constant(None)
+    ) -> None:
         super().__init__(weakref.ref, source, given)
         self.target = target
+        self.callback = callback
 
     def key(self) -> Any:
         return self.target.key()
@@ -378,7 +381,7 @@ class WeakReference(ObjectValue):
         return self.target
 
     def rebuild(self, r: Rebuilder) -> None:
-        r.call(weakref.ref, [self.target])
+        r.call(weakref.ref, [self.target, self.callback])
 
 
 class RuntimeNumber(Value):

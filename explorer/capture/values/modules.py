@@ -3,18 +3,55 @@
 from __future__ import annotations
 
 import types
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.nn.modules.lazy import LazyModuleMixin
 
+from explorer.capture import reasons
 from explorer.capture.values.base import Value
 from explorer.capture.values.constant import Constant
 from explorer.capture.values.mappings import DictValue
 from explorer.capture.values.objects import MISSING, Lazy, ObjectValue, type_attribute
+from explorer.capture.values.sequences import ListValue, TupleValue
+from explorer.capture.values.tensor import TensorValue
+from explorer.core.reasons import Why
 from explorer.ir.capture import Attr, Item
 
 if TYPE_CHECKING:
     from explorer.capture.tracer import Tracer
+
+
+class Uninitialized(Exception):
+    """A lazy module is called for the first time: it gets its parameters for real, and the trace begins again."""
+
+    def __init__(self, module: Any, args: list[Any], kwargs: dict[str, Any]) -> None:
+        super().__init__(type(module).__name__)
+        self.module = module
+        self.args = args
+        self.kwargs = kwargs
+
+    def initialize(self) -> Why | None:
+        """What the module's own hook does before its first call; a reason where that raises, which eager then does."""
+        try:
+            self.module._infer_parameters(self.module, self.args, self.kwargs)
+        except Exception as error:
+            return Why(reasons.OP_RAISED, f"{type(error).__name__}: {error}")
+        return None
+
+
+def _is_uninitialized(module: Any) -> bool:
+    return isinstance(module, LazyModuleMixin) and hasattr(module, "_initialize_hook")
+
+
+def _example(t: Tracer, value: Value) -> Any:
+    """An object like the value, of which a lazy module asks the sizes."""
+    if isinstance(value, TensorValue):
+        given = value.given
+        return given if given is not None else torch.zeros_like(value.fake, device=value.fake.device)
+    if isinstance(value, (TupleValue, ListValue)):
+        return value.cls(_example(t, item) for item in t.items(value))
+    return t.real_of(value)
 
 
 TABLES = ("_parameters", "_buffers", "_modules")
@@ -79,6 +116,9 @@ class ModuleValue(ObjectValue):
         )
 
     def call(self, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        if _is_uninitialized(self.given):
+            named = {name: _example(t, value) for name, value in kwargs.items()}
+            raise Uninitialized(self.given, [_example(t, arg) for arg in args], named)
         if not self.is_plain(t):
             return self.special(t, "__call__", args, kwargs)
         with t.inside_module(self):

@@ -50,6 +50,12 @@ def owner_of(cls: type, name: str) -> type:
     return next(base for base in cls.__mro__ if name in base.__dict__)
 
 
+def maker_of(cls: type) -> Any:
+    """The __new__ written in C that makes a class's instances; its `__self__` is the class that it is written for."""
+    found = (base.__dict__.get("__new__") for base in cls.__mro__)
+    return next(new for new in found if isinstance(new, types.BuiltinFunctionType))
+
+
 def bound_attribute(t: Tracer, value: Value, cls: Any, descriptor: Any, name: str) -> Value:
     """What a class holds under a name, read through an instance that has nothing to do with it."""
     if isinstance(descriptor, types.FunctionType):

@@ -102,6 +102,8 @@ class TensorValue(Value):
             return t.from_python(found) if held == "tensor guard" else self.asked(t, name)
         if name == "grad":
             return self._grad(t)
+        if name == "_version" and self.source is None and not any(t.tape.sharing(self.fake)):
+            return Constant(self.fake._version)
         if name == "__class__":
             return t.from_python(self.python_type())
         if self.given is not None and name in vars(self.given):
@@ -469,6 +471,7 @@ def graph_call(t: Tracer, kind: str, target: Any, args: list[Value], kwargs: dic
     result = t.tape.call(
         kind, target, fx_args, fx_kwargs, tuple(p[1] for p in positional), {k: p[1] for k, p in named.items()}
     )
+    fx_kwargs = t.ambient.typed(target, fx_kwargs, result)
     if is_unbacked(result):
         return NumberValue(result, t.tape.add(kind, target, fx_args, fx_kwargs, result))
     if result is not None and not has_tensor(result):

@@ -1,0 +1,161 @@
+"""Programs that stock captures as one graph: so does this compiler, with what eager returns."""
+
+import collections
+import functools
+import io
+import random
+import weakref
+
+import pytest
+import torch
+
+import explorer
+
+
+class Node:
+    pass
+
+
+class Leaf(Node):
+    weight = 2
+
+
+class Slotted:
+    __slots__ = ("n",)
+
+    def __init__(self):
+        self.n = 3
+
+
+@torch.jit.script
+def scripted(x, n: int):
+    return x * n
+
+
+KEY = Node()
+WEAK = weakref.WeakKeyDictionary({KEY: 5})
+
+
+def weak_keys(x):
+    made, node = weakref.WeakKeyDictionary(), Node()
+    made[node] = 2
+    return x + WEAK[KEY] + made[node] + (KEY in WEAK) + (node in WEAK) + len(WEAK)
+
+
+def weak_callback(x):
+    return x + (weakref.ref(KEY, print)() is KEY)
+
+
+def profiled(x):
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]):
+        y = x + 1
+    with torch.autograd.profiler.profile(), torch.profiler.record_function("part"):
+        return y * 2
+
+
+def default_dtype(x):
+    torch.set_default_dtype(torch.float64)
+    made = torch.ones(3), torch.zeros(2, dtype=torch.float32), torch.tensor([1, 2]), torch.full((2,), 1.5)
+    torch.set_default_dtype(torch.float32)
+    return *made, torch.ones(2), x
+
+
+def default_device(x):
+    torch.set_default_device("meta")
+    made = torch.ones(3)
+    torch.set_default_device(None)
+    return made.device, torch.ones(3), x
+
+
+def versions(x):
+    y = x * 2
+    y.add_(1)
+    y[0] = 1
+    return x + y._version
+
+
+def slots(x):
+    return x + Slotted.n.__get__(Slotted()) + torch.Tensor.shape.__get__(x)[0], torch.Tensor.requires_grad.__get__(x)
+
+
+def tuple_class(x):
+    pair = collections.namedtuple("Pair", ["a", "b"], defaults=[2])(x)
+    return pair.a * pair.b, pair._fields, pair._replace(b=3).b
+
+
+PROGRAMS = {
+    "weak keys": weak_keys,
+    "weak reference": weak_callback,
+    "profiled": profiled,
+    "scripted": lambda x: scripted(x, 2) + 1,
+    "default dtype": default_dtype,
+    "default device": default_device,
+    "versions": versions,
+    "slots": slots,
+    "subclasses": lambda x: x + sum(cls.weight for cls in Node.__subclasses__()),
+    "tuple class": tuple_class,
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_one_graph(name):
+    x = torch.arange(3.0)
+    same(explorer.compile(PROGRAMS[name], fullgraph=True, backend="aot_eager")(x), PROGRAMS[name](x))
+
+
+def same(found, expected):
+    if isinstance(expected, tuple):
+        for one, other in zip(found, expected, strict=True):
+            same(one, other)
+    elif isinstance(expected, torch.Tensor):
+        torch.testing.assert_close(found, expected)
+    else:
+        assert found == expected
+
+
+class Lazy(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = torch.nn.LazyConv2d(2, 3)
+        self.norm = torch.nn.LazyBatchNorm2d()
+        self.linear = torch.nn.LazyLinear(4)
+
+    def forward(self, x):
+        return self.linear(torch.relu(self.norm(self.conv(x)))).sum((1, 2))
+
+
+def test_lazy_modules_get_their_parameters_as_in_eager():
+    found = []
+    for compiled in (False, True):
+        torch.manual_seed(0)
+        module = Lazy()
+        call = explorer.compile(module, fullgraph=True) if compiled else module
+        x = torch.randn(2, 3, 8, 8)
+        found.append((call(x), call(x), torch.rand(2), call(torch.randn(3, 3, 8, 8)), *module.parameters()))
+        assert type(module.linear) is torch.nn.Linear
+    same(*found)
+    with pytest.raises(IndexError):
+        explorer.compile(torch.nn.LazyLinear(3))(torch.tensor(1.0))
+
+
+def cached(x):
+    @functools.lru_cache
+    def double(n):
+        return n * 2
+
+    return x + double(2) + double(2) + double.cache_info().hits
+
+
+def drawn(x):
+    return x + random.Random(3).random()
+
+
+def text(x):
+    made = io.StringIO()
+    made.write("abc")
+    return x + len(made.getvalue())
+
+
+@pytest.mark.parametrize("function", [cached, drawn, text, lambda x: x + bytearray(b"ab")[0]])
+def test_objects_of_types_in_c_are_made_by_python(function):
+    same(explorer.compile(function, backend="aot_eager")(torch.ones(2)), function(torch.ones(2)))
