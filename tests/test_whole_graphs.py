@@ -83,7 +83,22 @@ def tuple_class(x):
     return pair.a * pair.b, pair._fields, pair._replace(b=3).b
 
 
+def distributed(x):
+    made = torch.distributions.Normal(x, x + 1)
+    return made.log_prob(x), made.mean, torch.distributions.kl_divergence(made, torch.distributions.Normal(0.0, 1.0))
+
+
+def keyed(x):
+    made = collections.OrderedDict.fromkeys(("a",), value=x)
+    return collections.defaultdict.fromkeys(["b"], x)["b"] + made["a"]
+
+
 PROGRAMS = {
+    "distributions": distributed,
+    "fromkeys": keyed,
+    "tree of some": lambda x: torch.utils._pytree.tree_map_only(torch.Tensor, torch.sin, (x, {"a": x}, 3))[1]["a"],
+    "index of a constant tensor": lambda x: x + [1, 2, 3][torch.as_tensor(2)] + int(torch.tensor(4)),
+    "numbers of an array": lambda x: torch.tensor([v for v in x.numpy()]),
     "weak keys": weak_keys,
     "weak reference": weak_callback,
     "profiled": profiled,
@@ -159,3 +174,12 @@ def text(x):
 @pytest.mark.parametrize("function", [cached, drawn, text, lambda x: x + bytearray(b"ab")[0]])
 def test_objects_of_types_in_c_are_made_by_python(function):
     same(explorer.compile(function, backend="aot_eager")(torch.ones(2)), function(torch.ones(2)))
+
+
+def test_a_value_outside_of_a_distributions_constraints_raises():
+    def f(x):
+        return torch.distributions.Normal(x, -x).log_prob(x)
+
+    for call in (f, explorer.compile(f, backend="aot_eager")):
+        with pytest.raises(ValueError, match="constraint"):
+            call(torch.ones(2))

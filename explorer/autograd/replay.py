@@ -15,6 +15,7 @@ from explorer.ir.graph import Graph, info
 from explorer.ir.joint import Constant, FromGraph, FromInput, FromView, SameAs, Signature, ViewStep
 
 aten = torch.ops.aten
+functorch: Any = torch._C._functorch
 Values = Sequence[Any]
 
 
@@ -168,7 +169,7 @@ def written_inputs(captured: Graph) -> list[int]:
     """Positions of the inputs that a call may change: those that share a storage with an argument of such a call."""
     given = [info(node).value for node in captured.inputs]
     reached = {
-        argument.untyped_storage()._cdata
+        _unwrapped(argument).untyped_storage()._cdata
         for node in captured.graph.nodes
         if writes(node)
         for each in node.all_input_nodes
@@ -176,6 +177,13 @@ def written_inputs(captured: Graph) -> list[int]:
         if isinstance(argument, Tensor)
     }
     return [i for i, v in enumerate(given) if isinstance(v, Tensor) and v.untyped_storage()._cdata in reached]
+
+
+def _unwrapped(tensor: Tensor) -> Tensor:
+    """The tensor without the levels of torch.func's transforms around it, which have no storage to ask for."""
+    while functorch.is_functorch_wrapped_tensor(tensor):
+        tensor = functorch.get_unwrapped(tensor)
+    return tensor
 
 
 def overlap_of(written: Sequence[int], values: Values) -> bool:

@@ -117,16 +117,16 @@ class Calls:
     def fold(self: Tracer, function: Any, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
         """Call for real, where it is known what every argument is and will be; None where it is not."""
         try:
-            plain = [self._lasting(a) for a in args]
-            named = {k: self._lasting(v) for k, v in kwargs.items()}
+            plain = [self.lasting(a) for a in args]
+            named = {k: self.lasting(v) for k, v in kwargs.items()}
         except NotConstant:
             return None
         return self.from_python(self.python(function, *plain, **named))
 
-    def _lasting(self: Tracer, value: Value) -> Any:
+    def lasting(self: Tracer, value: Value) -> Any:
         """The object of a value that nothing can change without a guard that notices. Raises NotConstant for others."""
         if isinstance(value, (TupleValue, ListValue)) and value.cls in (tuple, list):
-            return value.cls(self._lasting(item) for item in self.items(value))
+            return value.cls(self.lasting(item) for item in self.items(value))
         if isinstance(value, (TensorValue, SizeValue)):
             raise NotConstant(value)
         if isinstance(value, FunctionValue) and value.given is not None and value.source is not None:
@@ -287,7 +287,7 @@ class Calls:
         if function.__name__ == "fromkeys":
             made = DictValue(cls)
             for key in self.items(args[0]):
-                made.put(key, args[1] if len(args) > 1 else Constant(None))
+                made.put(key, args[1] if len(args) > 1 else kwargs.get("value", Constant(None)))
             return made
         if function.__name__ == "__subclasses__":
             return self.wrap(Returned(self.known_source(cls), "__subclasses__"), cls.__subclasses__())

@@ -546,7 +546,7 @@ class DataModel:
                 return value.cls((self.constant_of(k), self.constant_of(v)) for k, v in value.pairs(self))
             if isinstance(value, SetValue):
                 return value.cls(self.constant_of(item) for item in value.ordered())
-            return value.constant()
+            return self.lasting(value) if type(value) is ObjectValue else value.constant()
         except NotConstant:
             unsupported(reasons.OPERATION, f"{value.describe()} where a constant is needed")
 

@@ -316,6 +316,15 @@ def _check_number(function: Any) -> Rule:
     return check
 
 
+@positional(torch._is_all_true)
+def _is_all_true(t: Tracer, value: Value) -> Value:
+    """Whether all elements are true. What torch.distributions ask of their arguments is checked after the graph."""
+    found = graph_call(t, "call_function", torch._is_all_true, [value], {})
+    asks = str(t.frames[-1].globals.get("__name__")).startswith("torch.distributions.")
+    error = t.exception(ValueError, [Constant("a value of a distribution is not within its constraints")])
+    return Constant(True) if asks and is_checked_later(t, found, error) else found
+
+
 @positional(torch._assert)
 def _assert(t: Tracer, condition: Value, message: Value = Constant("")) -> Value:
     """assert condition, message."""
@@ -369,6 +378,12 @@ def _tensor(function: Any) -> Rule:
             if len(args) > 1 or named.keys() - {"dtype", "device"}:
                 unsupported(reasons.NUMPY, f"torch.{function.__name__} of an array with {', '.join(named)}")
             return graph_call(t, "call_method", "to", [copied], named)
+        if isinstance(data, (ListValue, TupleValue)) and data.items:
+            items = t.items(data)
+            if all(isinstance(item, ArrayValue) and item.is_scalar for item in items):
+                parts = [tensor_of_array(t, item) for item in items]  # type: ignore[arg-type]
+                data = graph_call(t, "call_function", torch.stack, [ListValue(parts)], {})
+                return graph_call(t, "call_method", "to", [data], kwargs) if kwargs else data
         if isinstance(data, (FloatValue, SizeValue)) and len(args) == 1 and not kwargs.keys() - {"dtype"}:
             if (number := t.number_tensor(t.float_of(data))) is not None:
                 plain = torch.get_default_dtype() if data.python_type() is float else number.fake.dtype

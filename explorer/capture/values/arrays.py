@@ -25,7 +25,7 @@ from explorer.capture.values.classes import ClassValue
 from explorer.capture.values.constant import Constant
 from explorer.capture.values.mappings import DictValue
 from explorer.capture.values.sequences import ListValue, SliceValue, TupleValue
-from explorer.capture.values.size import SizeValue
+from explorer.capture.values.size import SizeValue, is_unbacked
 from explorer.capture.values.tensor import TensorValue, from_fake, graph_call, has_tensor
 from explorer.ir.capture import AsTensor, Source, as_tensor, share_no_memory
 
@@ -189,9 +189,9 @@ def wrap_array(t: Tracer, source: Source, given: Any) -> Value:
         unsupported(reasons.NUMPY, "torch._dynamo.config.trace_numpy is off")
     if type(given) is not np.ndarray and not isinstance(given, np.generic):
         unsupported(reasons.NUMPY, f"{source.name} is a {_type_name(given)}, a subclass")
-    real = as_tensor(given)
-    if real is None or (isinstance(given, np.ndarray) and not given.flags.writeable):
-        kind = given.dtype if real is None else "a read-only array"
+    real = None if isinstance(given, np.ndarray) and not given.flags.writeable else as_tensor(given)
+    if real is None:
+        kind = given.dtype if given.flags.writeable else "a read-only array"
         unsupported(reasons.NUMPY, f"{source.name}: {kind} with strides {given.strides} has no tensor")
     t.guard(source, "type", "is", type(given), "its class decides what operations on it do")
     made = t.wrap_tensor(AsTensor(source), real)
@@ -499,6 +499,8 @@ def _compare(t: Tracer, name: str, expected: Any, result: Any) -> None:
     if not has_array(expected) or isinstance(expected, (tuple, list)):
         _differs(name, expected, result)
     dtype = expected.dtype if isinstance(expected, torch.Tensor) else _torch_dtype(expected.dtype)
+    if any(is_unbacked(size) for size in result.shape):
+        unsupported(reasons.DYNAMIC_OUTPUT, f"numpy.{name}")
     sizes = tuple(int(t.tape.hint(n.node.expr)) if isinstance(n, torch.SymInt) else n for n in result.shape)
     if dtype is not result.dtype or tuple(expected.shape) != sizes:
         _differs(name, expected, result)

@@ -82,6 +82,9 @@ class TensorValue(Value):
         return TensorKey(self)
 
     def truth(self, t: Tracer) -> bool:
+        constant = getattr(self.fake, "constant", None)
+        if constant is not None:
+            return bool(t.python(bool, constant))
         unsupported(reasons.DATA_DEPENDENT_BRANCH, f"bool of {self.describe()}")
 
     def get_attr(self, t: Tracer, name: str) -> Value:
@@ -237,8 +240,8 @@ class TensorValue(Value):
     def _read(self, t: Tracer, name: str) -> Value:
         """Its value as Python's: a number that stays in the graph, where a setting allows it."""
         constant = getattr(self.fake, "constant", None)
-        if constant is not None and name in ("item", "tolist"):
-            return t.from_python(getattr(constant, name)())
+        if constant is not None and name not in ("numpy", "__array__"):
+            return t.from_python(t.python(getattr(constant, name)))
         if not t.tape.scalar_outputs or name not in ("item", "tolist", "__int__", "__float__", "__index__"):
             unsupported(reasons.ITEM, f"{self.describe()}.{name}()")
         if name == "tolist":
