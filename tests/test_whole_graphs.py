@@ -4,6 +4,7 @@ import collections
 import functools
 import io
 import random
+import re
 import weakref
 
 import pytest
@@ -32,6 +33,7 @@ def scripted(x, n: int):
     return x * n
 
 
+SEQUENCE = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.ReLU(), torch.nn.Tanh())
 KEY = Node()
 WEAK = weakref.WeakKeyDictionary({KEY: 5})
 
@@ -94,6 +96,9 @@ def keyed(x):
 
 
 PROGRAMS = {
+    "slices of modules": lambda x: repr(SEQUENCE[1:]) + repr(torch.nn.ModuleList(SEQUENCE)[:2]),
+    "counter": lambda x: (collections.Counter(a=2, b=1).most_common(1), collections.Counter({"a": 1}, a=2)["a"], x),
+    "match": lambda x: (re.match(r"(\d+)(a)", "12a").groups(), re.match(r"(\d+)", "12a").group(1), x + 1),
     "distributions": distributed,
     "fromkeys": keyed,
     "tree of some": lambda x: torch.utils._pytree.tree_map_only(torch.Tensor, torch.sin, (x, {"a": x}, 3))[1]["a"],
@@ -178,7 +183,7 @@ def test_objects_of_types_in_c_are_made_by_python(function):
 
 def test_a_value_outside_of_a_distributions_constraints_raises():
     def f(x):
-        return torch.distributions.Normal(x, -x).log_prob(x)
+        return torch.distributions.Normal(x, -x, validate_args=True).log_prob(x)
 
     for call in (f, explorer.compile(f, backend="aot_eager")):
         with pytest.raises(ValueError, match="constraint"):

@@ -58,13 +58,14 @@ positional(collections.defaultdict)(_mapping(collections.defaultdict))
 
 
 @positional(collections.Counter)
-def _counter(t: Tracer, items: Value | None = None) -> Value:
+def _counter(t: Tracer, items: Value | None = None, **kwargs: Value) -> Value:
     """How often each item occurs."""
     made = DictValue(collections.Counter)
     for item in t.items(items) if items is not None and not isinstance(items, DictValue) else []:
         made.put(item, t.binary("+", made.get_item(t, item), Constant(1)))
-    if isinstance(items, DictValue):
-        made.method(t, "update", [items], {})
+    for counts in (items, t.new_dict(kwargs)):
+        for key, count in counts.pairs(t) if isinstance(counts, DictValue) else []:
+            made.put(key, t.binary("+", made.get_item(t, key), count))
     return made
 
 

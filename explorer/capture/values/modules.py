@@ -10,10 +10,10 @@ from torch.nn.modules.lazy import LazyModuleMixin
 
 from explorer.capture import reasons
 from explorer.capture.values.base import Value
-from explorer.capture.values.constant import Constant
 from explorer.capture.values.mappings import DictValue
 from explorer.capture.values.objects import MISSING, Lazy, ObjectValue, type_attribute
 from explorer.capture.values.sequences import ListValue, TupleValue
+from explorer.capture.values.size import SizeValue
 from explorer.capture.values.tensor import TensorValue
 from explorer.core.reasons import Why
 from explorer.ir.capture import Attr, Item
@@ -152,7 +152,8 @@ class ModuleValue(ObjectValue):
         return self.special(t, "__iter__", [])
 
     def get_item(self, t: Tracer, key: Value) -> Value:
-        if self.cls in (torch.nn.ModuleList, torch.nn.Sequential) and not isinstance(key, Constant):
+        is_number = isinstance(key, (SizeValue, TensorValue))
+        if self.cls in (torch.nn.ModuleList, torch.nn.Sequential) and is_number:
             chosen = t.items(t.call_method(t.get_attr(self, "_modules"), "values", []))
             return t.new_list(chosen).get_item(t, key)
         return self.special(t, "__getitem__", [key])

@@ -354,6 +354,8 @@ class ObjectValue(Value):
         rule = t.rule_for(t.look_up(self.cls, name))
         if rule is not None:
             return rule(t, [self, *args], kwargs)
+        if self.cls.__module__ == "re" and not kwargs:
+            return t.from_python(t.python(getattr(t.lasting(self), name), *map(t.constant_of, args)))
         unsupported(reasons.UNTRACEABLE_CALL, f"{self.cls.__name__}.{name}")
 
     def truth(self, t: Tracer) -> bool:
