@@ -187,7 +187,7 @@ SIMPLE = (
     "<T!>.t_()",
     "torch.<add|mul>(<T>, <T>, out=<T!>)", "torch.sin(<T>, out=<T!>)", "<T!>.masked_fill_(<C>, <N>)", "<T!>[<C>] = <N>",
     "<T!>.index_copy_(0, torch.tensor([0]), <T>)", "<T!>.requires_grad_()", "<T!>.detach_()", "<T!>.data = <T>",
-    "<T!>.grad = None", "<T!>.set_(<T>)", "<T!>.resize_(2)", "<T!>.transpose(0, -1).copy_(<T>)", "<T!>.squeeze_()",
+    "<T!>.grad = None", "<T!>.set_(<T>)", "resized(<T!>)", "<T!>.transpose(0, -1).copy_(<T>)", "<T!>.squeeze_()",
     "<T!>.index_put_((torch.tensor([0]),), <T>)", "<T!>.scatter_(0, torch.zeros(1, dtype=torch.long), <N>)",
     "<I!> += 1", "<I!> -= <I>", "<N!> = <N>", "<N!> *= <N>", "<S!> += <S>", "<I!> = <T!>.shape[0]",
     *("<L!>.append(<T>)", "<L!>[<I>] = <T>", "<L!>.pop()", "<L!>.extend(<L>)", "<L!>[1:] = [<T>]", "<L!> += [<T>]"),

@@ -49,16 +49,18 @@ class Program:
 def grow(seed: str, index: int) -> Program:
     """Program number `index` of a seed: made at random, then cleared of most statements that raise in eager."""
     random = Random(f"{seed}/{index}")
-    program = None
-    while program is None or not _parses(program.source):  # a text in a text of the same quotes is none before 3.12
+    while True:
         program = _grown(random, f"{seed}/{index}")
-    with quiet():
-        return repaired(program, random)
+        if _parses(program.source):  # a text in a text of the same quotes is none before 3.12
+            with quiet():
+                program = repaired(program, random)
+            if _parses(program.source):
+                return program
 
 
 def _parses(source: str) -> bool:
     try:
-        ast.parse(source)
+        compile(source, FILE, "exec", dont_inherit=True)
     except SyntaxError:
         return False
     return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import selectors
@@ -158,6 +159,8 @@ def warm(backend: str) -> None:
     x = torch.ones(3, requires_grad=True)
     with quiet():
         explorer.compile(lambda x: (x.sin() * 2).sum(), backend=backend)(x).backward()
+    gc.collect()
+    gc.freeze()  # what is loaded stays: the children's collections neither walk it nor copy its pages
 
 
 def stream(
@@ -238,4 +241,6 @@ def explained(seed: str, finding: Finding, backend: str, seconds: float) -> str:
         _, text = isolated(program, backend)
     stock, _ = isolated(program, "stock:eager")
     said = f"differs too: {stock}" if stock else "as eager"
-    return f"{program.name}: {kind or 'not seen again'}\n{program.text}\n{text}\n  torch.compile {said}\n"
+    if not kind:
+        kind, text = "not seen again", finding.text
+    return f"{program.name}: {kind}\n{program.text}\n{text}\n  torch.compile {said}\n"

@@ -289,6 +289,11 @@ def several(*args: Any, k: Any = 1, **rest: Any) -> Any:
     return args[0] * k - args[-1]
 
 
+def resized(q: Any) -> Any:
+    """To what it holds already: what memory has beyond is not the same twice."""
+    return q.resize_(2) if q.numel() > 1 else q.resize_(q.numel())
+
+
 def raise_it(name: str) -> None:
     raise Oops(name, len(name))
 

@@ -19,12 +19,13 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from explorer.capture import reasons
 from explorer.capture.tape import first_line
 from explorer.capture.values.arrays import ArrayValue, operate
-from explorer.capture.values.base import NotConstant, Raised, Value, unsupported
+from explorer.capture.values.base import NotConstant, Raised, Unhashable, Value, unsupported
 from explorer.capture.values.classes import ClassValue
 from explorer.capture.values.constant import Constant
 from explorer.capture.values.iterators import IndexingIterator, IteratorValue, SequenceIterator, TakenIterator
 from explorer.capture.values.mappings import DictValue, DictView
-from explorer.capture.values.objects import MISSING, ObjectValue
+from explorer.capture.values.objects import MISSING, Lazy, ObjectValue
+from explorer.capture.values.operands import refusal, takes
 from explorer.capture.values.overrides import overrides_torch
 from explorer.capture.values.sequences import ListValue, SequenceValue, TupleValue
 from explorer.capture.values.sets import SetValue
@@ -155,19 +156,30 @@ class DataModel:
             return operate(self, function, left, right)
         if isinstance(left, TensorValue):
             return graph_call(self, "call_function", function, [left, right], {})
-        if (
-            isinstance(left, (ListValue, SetValue, DictValue))
-            and symbol in ("+", "*", "|", "&", "-", "^")
-            and not self.overrides(left.cls, name)
-        ):
-            if self.look_up(left.cls, name) is not MISSING:
-                return left.method(self, name, [right], {})
-        elif isinstance(left, ObjectValue) and self.look_up(left.cls, name) is not MISSING:
-            found = left.special(self, name, [right])
-            if not (isinstance(found, Constant) and found.value is NotImplemented):
-                return found
         reflected = BINARY[symbol]
+        if isinstance(left, ListValue) and not self.overrides(left.cls, name):  # a sequence's own comes after all
+            if isinstance(right, ObjectValue) and self.overrides(right.cls, reflected[2]):
+                return self._operate(*reflected, left, right, f"{symbol}=")
+        if isinstance(left, ObjectValue):
+            found = self._answer(left, right, name)
+            if found is not None:
+                return found
         return self._operate(*reflected, left, right, f"{symbol}=")
+
+    def _answer(self: Tracer, value: Value, other: Value, method: str) -> Value | None:
+        """What the type's own method makes of an operand; None where it has none, or none for such an operand."""
+        owner = value.python_type()
+        if not isinstance(value, (ObjectValue, DictView)) or self.look_up(owner, method) is MISSING:
+            return None
+        if not takes(owner, method, other.python_type()):
+            return None
+        if isinstance(value, ObjectValue):
+            found = value.special(self, method, [other])
+        elif value.kind == "values":
+            return None
+        else:
+            found = value.method(self, method, [other], {})
+        return None if isinstance(found, Constant) and found.value is NotImplemented else found
 
     def _operate(
         self: Tracer,
@@ -178,8 +190,9 @@ class DataModel:
         right: Value,
         symbol: str,
     ) -> Value:
+        written = INPLACE[symbol[:-1]][0] if symbol.endswith("=") else function
         if isinstance(left, Constant) and isinstance(right, Constant):
-            return self.from_python(self.python(function, left.value, right.value))
+            return self.from_python(self.python(written, left.value, right.value))
         if isinstance(left, ArrayValue) or isinstance(right, ArrayValue):
             return operate(self, function, left, right)
         if isinstance(left, TensorValue) or isinstance(right, TensorValue):
@@ -198,27 +211,25 @@ class DataModel:
                 else self.printable(right)
             )
             return Constant(self.python(function, left.value, given))
-        if name == "__mul__" and isinstance(left, (Constant, SizeValue)) and isinstance(right, SequenceValue):
-            return right.method(self, "__rmul__", [left], {})
+        if name == "__mul__" and isinstance(right, SequenceValue) and isinstance(left, (Constant, SizeValue)):
+            if takes(right.cls, "__rmul__", left.python_type()):
+                return right.method(self, "__rmul__", [left], {})
         for value, other, method in self._tried(left, right, name, reflected):
             owner = value.python_type()
             if name == "__or__" and (isinstance(value, ClassValue) or owner.__module__ in _TYPING):
                 return self.from_python(self.python(function, self.real_of(left), self.real_of(right)))
-            if isinstance(value, DictView) and value.kind != "values":
-                return value.method(self, method, [other], {})
-            if isinstance(value, (ObjectValue,)) and self.look_up(owner, method) is not MISSING:
-                found = value.special(self, method, [other])
-                if not (isinstance(found, Constant) and found.value is NotImplemented):
-                    return found
+            found = self._answer(value, other, method)
+            if found is not None:
+                return found
         try:
             plain = left.constant(), right.constant()
         except NotConstant:
             if not isinstance(left, TensorValue) and not isinstance(right, TensorValue):
-                names = f"'{left.python_type().__name__}' and '{right.python_type().__name__}'"
-                said = "** or pow()" if symbol == "**" else symbol
-                self.raise_(TypeError, f"unsupported operand type(s) for {said}: {names}")
+                said = refusal(written, left.python_type(), right.python_type())
+                if said is not None:
+                    self.raise_(TypeError, said)
             unsupported(reasons.OPERATION, f"{left.describe()} {symbol} {right.describe()}")
-        return self.from_python(self.python(function, *plain))
+        return self.from_python(self.python(written, *plain))
 
     def _tried(
         self: Tracer, left: Value, right: Value, name: str, reflected: str
@@ -237,6 +248,8 @@ class DataModel:
     def on_sizes(self: Tracer, function: Callable[..., Any], *values: Value) -> Any:
         """A Python function of numbers, of which some are symbolic."""
         plain = [v.sym if isinstance(v, SizeValue) else self.constant_of(v) for v in values]
+        if getattr(function, "__module__", "") == "_operator":  # the library of symbols takes no truth for a number
+            plain = [int(v) if type(v) is bool else v for v in plain]
         found = self.python(function, *plain)
         self.tape.note_shape_guards(f"the program asked {getattr(function, '__name__', 'a function')} of sizes")
         return found
@@ -301,21 +314,19 @@ class DataModel:
             if isinstance(left, FloatValue) or isinstance(right, FloatValue):
                 return self.computed(function, left, right)
             return self.on_numbers(function, left, right)
-        if isinstance(left, DictView) or isinstance(right, DictView):
-            sets = [SetValue.of(self.items(v)) if isinstance(v, (DictView, SetValue)) else v for v in (left, right)]
-            return sets[0].method(self, name, [sets[1]], {})
         for value, other, method in self._tried(left, right, name, reflected):
-            if isinstance(value, ObjectValue) and self.look_up(value.cls, method) is not MISSING:
-                found = value.special(self, method, [other])
-                if not (isinstance(found, Constant) and found.value is NotImplemented):
-                    return found
+            found = self._answer(value, other, method)
+            if found is not None:
+                return found
         if symbol in ("==", "!="):
             return Constant(self._same(left, right) == (symbol == "=="))
         try:
             plain = left.constant(), right.constant()
         except NotConstant:
-            names = f"'{left.python_type().__name__}' and '{right.python_type().__name__}'"
-            self.raise_(TypeError, f"'{symbol}' not supported between instances of {names}")
+            said = refusal(function, left.python_type(), right.python_type())
+            if said is None:
+                unsupported(reasons.OPERATION, f"{left.describe()} {symbol} {right.describe()}")
+            self.raise_(TypeError, said)
         return Constant(self.python(function, *plain))
 
     def _same(self: Tracer, left: Value, right: Value) -> bool:
@@ -327,7 +338,7 @@ class DataModel:
             pass
         try:
             return bool(left.key() == right.key())
-        except NotConstant:
+        except (NotConstant, Unhashable):
             return False
 
     def is_same(self: Tracer, left: Value, right: Value) -> bool:
@@ -366,13 +377,19 @@ class DataModel:
         if name == "__add__":
             items = [*left.items, *right.items]
             if not isinstance(left, TupleValue):
-                return ListValue(items)
-            return TupleValue(items, torch.Size if torch.Size in (left.cls, right.cls) else tuple)
+                return left.like(items)
+            kind = torch.Size if torch.Size in (left.cls, right.cls) else tuple
+            if kind is torch.Size:
+                types_of = (type(i.given) if isinstance(i, Lazy) else i.python_type() for i in items)
+                one_each = [1 if issubclass(each, int) else type(each.__name__, (), {})() for each in types_of]
+                self.python(torch.Size, one_each)
+            return TupleValue(items, kind)
         if name in ("__eq__", "__ne__"):
-            equal = len(left.items) == len(right.items) and all(
-                self.same_or_equal(left.at(self, i), right.at(self, i)) for i in range(len(left.items))
-            )
-            return Constant(equal == (name == "__eq__"))
+            alike = len(left.items) == len(right.items)
+            if alike or isinstance(left, TupleValue):  # tuples ask their items before their lengths
+                both = range(min(len(left.items), len(right.items)))
+                alike = all(self.same_or_equal(left.at(self, i), right.at(self, i)) for i in both) and alike
+            return Constant(alike == (name == "__eq__"))
         symbol = {"__lt__": "<", "__le__": "<=", "__gt__": ">", "__ge__": ">="}[name]
         for i in range(min(len(left.items), len(right.items))):
             if not self.same_or_equal(left.at(self, i), right.at(self, i)):
@@ -484,9 +501,17 @@ class DataModel:
             keys = self.items(self.call_method(value, "keys", []))
             return [(key, self.get_item(value, key)) for key in keys]
         pairs = []
-        for pair in self.items(value):
-            key, item = self.items(pair)
-            pairs.append((key, item))
+        for place, pair in enumerate(self.items(value)):
+            try:
+                items = self.items(pair)
+            except Raised as raised:
+                if not issubclass(raised.value.python_type(), TypeError):
+                    raise
+                self.raise_(TypeError, f"cannot convert dictionary update sequence element #{place} to a sequence")
+            if len(items) != 2:
+                said = f"dictionary update sequence element #{place} has length {len(items)}; 2 is required"
+                self.raise_(ValueError, said)
+            pairs.append((items[0], items[1]))
         return pairs
 
     def sequence_iterator(self: Tracer, base: Value) -> Value:

@@ -19,7 +19,7 @@ from explorer.capture.calls import STDLIB_DIR, TORCH_DIR, Calls
 from explorer.capture.effects import Effects
 from explorer.capture.frame import Frame, Offset
 from explorer.capture.hooks import register_hook
-from explorer.capture.library.numbers import Printable, text_of
+from explorer.capture.library.numbers import Printable, PrintableItems, text_of
 from explorer.capture.model import DataModel
 from explorer.capture.opcodes import OPCODES
 from explorer.capture.steps import note_step
@@ -33,7 +33,7 @@ from explorer.capture.values.functions import CellValue, HostValue
 from explorer.capture.values.iterators import GeneratorValue
 from explorer.capture.values.mappings import DictValue, InstanceDict
 from explorer.capture.values.modules import ModuleValue
-from explorer.capture.values.objects import ObjectValue
+from explorer.capture.values.objects import MISSING, ObjectValue
 from explorer.capture.values.sequences import ListValue, TupleValue
 from explorer.capture.values.size import FloatValue, NumberValue, SizeValue
 from explorer.capture.values.tensor import TensorValue
@@ -519,7 +519,10 @@ class Tracer(Calls, DataModel):
 
     def printable(self, value: Value) -> Any:
         """The value for str.format and %: itself where it is known, else what asks the program for its text."""
-        return value.value if isinstance(value, Constant) else Printable(self, value)
+        if isinstance(value, Constant):
+            return value.value
+        has_items = self.look_up(value.python_type(), "__getitem__") is not MISSING
+        return PrintableItems(self, value) if has_items else Printable(self, value)
 
 
 _UNBOUND = object()

@@ -136,9 +136,6 @@ class Printable:
     def __getattr__(self, name: str) -> Any:
         return self._t.printable(self._t.get_attr(self._value, name))
 
-    def __getitem__(self, key: Any) -> Any:
-        return self._t.printable(self._t.get_item(self._value, Constant(key)))
-
     def __int__(self) -> int:
         return int(self._t.constant_of(_number(int)(self._t, self._value)))
 
@@ -147,6 +144,13 @@ class Printable:
 
     def __index__(self) -> int:
         return self._t.index(self._value)
+
+
+class PrintableItems(Printable):
+    """One with items. To % such an operand is a mapping, of which not everything needs to be printed."""
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._t.printable(self._t.get_item(self._value, Constant(key)))
 
 
 @positional(str)

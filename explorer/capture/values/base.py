@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from explorer.capture.tracer import Tracer
 
 
+_HEAP_TYPE = 1 << 9
+"""A flag of a type that no C code declares: its name is without its module."""
+
+
 class NotConstant(Exception):
     """The value has no Python object that is known while tracing."""
 
@@ -21,7 +25,8 @@ class Unhashable(Exception):
     """The program hashes a value whose type has no hash: Python raises TypeError."""
 
     def __init__(self, kind: type) -> None:
-        super().__init__(kind.__name__)
+        is_plain = kind.__flags__ & _HEAP_TYPE or kind.__module__ == "builtins"
+        super().__init__(kind.__name__ if is_plain else f"{kind.__module__}.{kind.__name__}")
 
 
 class Raised(Exception):

@@ -360,6 +360,8 @@ class DictView(Value):
     def contains(self, t: Tracer, item: Value) -> bool:
         if self.kind == "keys":
             return item.key() in self.base.entries
+        if self.kind == "items" and not (isinstance(item, TupleValue) and len(item.items) == 2):
+            return False
         return any(t.same_or_equal(other, item) for other in self.as_items(t))
 
     def get_attr(self, t: Tracer, name: str) -> Value:

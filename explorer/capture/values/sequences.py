@@ -129,7 +129,11 @@ class SequenceValue(ObjectValue):
                 for position, item in enumerate(t.items(self)):
                     if t.same_or_equal(item, args[0]):
                         return Constant(position)
-                t.raise_(ValueError, f"{args[0].describe()} is not in {self.cls.__name__}")
+                if issubclass(self.cls, tuple):
+                    t.raise_(ValueError, "tuple.index(x): x not in tuple")
+                text = t.constant_of(t.call(t.from_python(repr), [args[0]], {}))
+                kind = "deque" if issubclass(self.cls, collections.deque) else "list"
+                t.raise_(ValueError, f"{text} is not in {kind}")
             case "count":
                 return Constant(sum(t.same_or_equal(item, args[0]) for item in t.items(self)))
             case "__add__" | "__mul__" | "__rmul__" | "__eq__" | "__ne__" | "__lt__" | "__le__" | "__gt__" | "__ge__":
@@ -224,7 +228,11 @@ class ListValue(SequenceValue):
         return super().key()
 
     def like(self, items: list[Value]) -> Value:
-        return ListValue(items)
+        if not issubclass(self.cls, collections.deque):
+            return ListValue(items)
+        made = ListValue(items[-self.maxlen :] if self.maxlen else items, self.cls)
+        made.maxlen = self.maxlen
+        return made
 
     def set_item(self, t: Tracer, key: Value, value: Value | None) -> None:
         t.effects.change(self)

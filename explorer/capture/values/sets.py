@@ -64,7 +64,7 @@ class SetValue(ObjectValue):
         return t.taken_iterator(self.ordered(), type(iter(set())), self)
 
     def contains(self, t: Tracer, item: Value) -> bool:
-        return item.key() in self.entries
+        return _sought(item) in self.entries
 
     def method(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
         if name in _SET_CHANGES:
@@ -92,7 +92,7 @@ class SetValue(ObjectValue):
             case "copy":
                 return SetValue.of(self.entries.values(), self.cls)
             case "__contains__":
-                return Constant(args[0].key() in self.entries)
+                return Constant(_sought(args[0]) in self.entries)
             case "__len__":
                 return Constant(len(self.entries))
             case "__iter__":
@@ -124,12 +124,17 @@ def _set_update(self: SetValue, t: Tracer, *others: Value) -> None:
             self.entries.setdefault(item.key(), item)
 
 
+def _sought(item: Value) -> Any:
+    """The key of what is looked for: a set is looked for as a frozenset."""
+    return frozenset(item.entries) if isinstance(item, SetValue) and item.cls is set else item.key()
+
+
 def _set_discard(self: SetValue, t: Tracer, item: Value) -> None:
-    self.entries.pop(item.key(), None)
+    self.entries.pop(_sought(item), None)
 
 
 def _set_remove(self: SetValue, t: Tracer, item: Value) -> None:
-    if self.entries.pop(item.key(), None) is None:
+    if self.entries.pop(_sought(item), None) is None:
         t.raise_value(KeyError, [item])
 
 

@@ -316,6 +316,8 @@ class TensorValue(Value):
             and not key.fake.is_floating_point()
         ):
             if key.fake.dtype is not torch.bool:  # Python's indexing would read the number
+                if value.fake.untyped_storage()._cdata == self.fake.untyped_storage()._cdata:
+                    value = graph_call(t, "call_method", "clone", [value], {})  # it refuses what it writes itself
                 graph_call(t, "call_method", "index_put_", [self, TupleValue([key]), value], {})
                 return
         graph_call(t, "call_function", operator.setitem, [self, key, value], {})

@@ -1,0 +1,106 @@
+"""Operators between operands of any two kinds: Python's results, and its errors where a type takes no such operand."""
+
+import collections
+
+import pytest
+import torch
+
+import explorer
+
+
+class Plain:
+    pass
+
+
+class Reflecting:
+    """The reflected methods, which a type written in C leaves the work to."""
+
+    def __radd__(self, other):
+        return "radd"
+
+    def __rmul__(self, other):
+        return "rmul"
+
+    def __ror__(self, other):
+        return "ror"
+
+    def __rand__(self, other):
+        return "rand"
+
+    def __eq__(self, other):
+        return "eq"
+
+    def __gt__(self, other):
+        return "gt"
+
+
+KINDS = (
+    "[1, x]", "(x, 2)", "{1, 2}", "frozenset({1})", "{1: x}", "{1: 2}.keys()", "{1: 2}.values()", "{1: 2}.items()",
+    "collections.deque([1, 2], 2)", "range(2)", "'a'", "2.5", "True", "n", "x.shape",
+    "Plain()", "Reflecting()", "iter([1])",
+)  # fmt: skip
+OPERATORS = ("+", "*", "%", "@", "&", "|", "==", "<", "in", "+=", "*=", "|=")
+
+
+def cases(left, right, operator):
+    if operator.endswith("=") and operator not in ("==", "!="):
+        return f"    try:\n        v = {left}\n        v {operator} {right}\n        out.append(v)\n"
+    return f"    try:\n        out.append({left} {operator} {right})\n"
+
+
+def shown(value):
+    if isinstance(value, torch.Tensor):
+        return "a tensor"
+    if isinstance(value, (list, tuple, collections.deque)):
+        return type(value).__name__, getattr(value, "maxlen", None), [shown(each) for each in value]
+    if isinstance(value, dict):
+        return type(value).__name__, [(key, shown(each)) for key, each in value.items()]
+    if isinstance(value, (set, frozenset)):
+        return type(value).__name__, sorted(str(shown(each)) for each in value)
+    if isinstance(value, (str, int, float, type(None))):
+        return type(value).__name__, value
+    return type(value).__name__
+
+
+def is_told_apart(left, right, operator):
+    """Not: tensors compared as items, of which eager asks the truth; a symbolic int under @, which has other words."""
+    if operator in ("@", "@="):
+        return "n" not in (left, right)
+    return operator not in ("==", "!=", "<", "in") or not {left, right} & {"[1, x]", "(x, 2)", "{1: x}"}
+
+
+@pytest.mark.parametrize("left", KINDS)
+def test_operators_between_kinds(left):
+    pairs = [(left, right, each) for right in KINDS for each in OPERATORS if is_told_apart(left, right, each)]
+    handler = "    except (TypeError, ValueError) as error:\n        out.append(str(error))\n"
+    body = "".join(cases(*each) + handler for each in pairs)
+    namespace = dict(globals())
+    exec(f"def program(x, n):\n    out = [x + 1]\n{body}    return out", namespace)
+    program = namespace["program"]
+    compiled = explorer.compile(program, backend="eager", dynamic=True)
+    expected, got = program(torch.ones(2), 3), compiled(torch.ones(2), 3)
+    for pair, one, other in zip(pairs, expected[1:], got[1:], strict=True):
+        assert shown(one) == shown(other), pair
+
+
+def test_what_is_not_found_is_printed():
+    def program(x, values):
+        out = []
+        for each in values:
+            try:
+                out.append(each.index(x))
+            except ValueError as error:
+                out.append(str(error))
+        return out
+
+    x, values = torch.ones(3), ([], (), collections.deque())
+    assert explorer.compile(program, backend="eager")(x, values) == program(x, values)
+
+
+@pytest.mark.parametrize("place", [-2, 0])
+def test_item_of_a_tensor_changed_in_place(place):
+    def program(x):
+        x[torch.tensor(place)] += 2
+        return x
+
+    assert torch.equal(explorer.compile(program, backend="eager")(torch.ones(2, 3)), program(torch.ones(2, 3)))
