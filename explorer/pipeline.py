@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from explorer.autograd import CLEANUP, PARTITION, REJOIN, TRACE, new_leaf, user_pass
+from explorer.autograd import CLEANUP, PARTITION, REJOIN, TRACE, only_eager, user_pass
 from explorer.autograd.reasons import ALIASED_MUTATION
 from explorer.autograd.replay import overlap_of, unless_overlapping, written_inputs
 from explorer.capture import CAPTURE, DECODE, LINK, BackendFailed, adopt
@@ -80,8 +80,8 @@ def compile_half(graph: Graph, config: Config) -> Program:
 
 
 def compile_captured(graph: Graph, config: Config) -> Compiled:
-    leaf = new_leaf(graph)
-    return compile_or_run_eagerly(graph, config) if leaf is None else RUN_EAGERLY((graph, leaf))
+    why = only_eager(graph)
+    return compile_or_run_eagerly(graph, config) if why is None else RUN_EAGERLY((graph, why))
 
 
 def compile_or_run_eagerly(graph: Graph, config: Config) -> Compiled:

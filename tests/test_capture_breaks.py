@@ -457,6 +457,54 @@ def test_deleted_and_unbound_locals() -> None:
         fn(torch.ones(2), False)
 
 
+def names_of_the_frame(x, flag):
+    a = x + 1
+    if flag:
+        late = 1
+    print(end="")
+    before = sorted(locals()), sorted(vars()), dir()
+    for _i in [1, 2]:
+        print(end="")
+    del a
+    return before, sorted(locals())
+
+
+def names_shared_with_closures(x, flag):
+    shared = 1
+    read = [lambda: shared]
+    print(end="")
+    return sorted(locals()), read[0]()
+
+
+def names_deleted(x, flag):
+    held = iter([1, 2])
+    next(held)
+    print(end="")
+    del held
+    try:
+        return held
+    except NameError as error:
+        return type(error), str(error), list(locals())
+
+
+def name_of_a_cell_deleted(x, flag):
+    read = [lambda: x]  # noqa: F821
+    del x
+    try:
+        return x, read
+    except NameError as error:
+        return type(error), str(error)
+
+
+@pytest.mark.parametrize("flag", [False, True])
+@pytest.mark.parametrize(
+    "program", [names_of_the_frame, names_shared_with_closures, names_deleted, name_of_a_cell_deleted]
+)
+def test_a_frame_after_a_break_has_the_names_of_the_program(program, flag) -> None:
+    fn, _ = compiled(program)
+    assert fn(torch.ones(2), flag) == program(torch.ones(2), flag)
+
+
 def test_fullgraph_names_place_and_reason() -> None:
     fn, _ = compiled(outer, fullgraph=True)
     with pytest.raises(FullGraphError, match="print") as caught:

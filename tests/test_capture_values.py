@@ -206,3 +206,34 @@ def test_gradients_with_a_changing_float() -> None:
         compiled(ours, number).sum().backward()
         function(eager, number).sum().backward()
         torch.testing.assert_close(ours.grad, eager.grad)
+
+
+def other_size(x: Any) -> Any:
+    x.data = torch.zeros([0])
+    return x + 1
+
+
+def written_after(x: Any) -> Any:
+    whole = x.view(-1)
+    x.data = torch.ones(5)
+    whole.add_(1)
+    x.add_(1)
+    return whole, x
+
+
+def other_strides(x: Any) -> Any:
+    x.data = x.data.t()
+    return x * 2
+
+
+def of_a_result(x: Any) -> Any:
+    y = x * 2
+    y.data = torch.zeros(0)
+    return y
+
+
+@pytest.mark.parametrize("back_end", ["explorer", "aot_eager", "eager"])
+@pytest.mark.parametrize("function", [other_size, written_after, other_strides, of_a_result])
+def test_memory_given_to_a_tensor_is_its_own_with_every_back_end(function: Any, back_end: str) -> None:
+    given = (torch.arange(6.0).reshape(2, 3),)
+    check_same(outcome(explorer.compile(function, backend=back_end), given), outcome(function, given))

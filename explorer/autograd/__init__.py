@@ -4,7 +4,7 @@ from explorer.autograd.cleanup import CLEANUP
 from explorer.autograd.partition import partition
 from explorer.autograd.preload import preload
 from explorer.autograd.rejoin import rejoin
-from explorer.autograd.trace import new_leaf, trace
+from explorer.autograd.trace import only_eager, trace
 from explorer.autograd.userpass import user_pass
 from explorer.autograd.verify import verify_partitioned, verify_traced
 from explorer.core.stage import Stage
@@ -16,4 +16,4 @@ TRACE: Stage[Graph, Traced] = Stage("trace", trace, verify_traced)
 PARTITION: Stage[Traced, Partitioned] = Stage("partition", partition, verify_partitioned)
 REJOIN: Stage[Halves, Compiled] = Stage("rejoin", rejoin)
 
-__all__ = ["CLEANUP", "PARTITION", "REJOIN", "TRACE", "new_leaf", "preload", "user_pass"]
+__all__ = ["CLEANUP", "PARTITION", "REJOIN", "TRACE", "only_eager", "preload", "user_pass"]

@@ -97,8 +97,12 @@ def refuse(captured: Graph) -> None:
                 raise Unsupported(Why(LAZY_BIT, node.name))
 
 
-def new_leaf(captured: Graph) -> Why | None:
-    """Why the graph runs eagerly whatever compiles it: it returns a leaf made inside, which no back end gives back."""
+def only_eager(captured: Graph) -> Why | None:
+    """Why the graph runs eagerly whatever compiles it: it gives a tensor other memory, which back ends do to a copy of
+    it, or it returns a leaf made inside, which none gives back."""
+    for node in captured.graph.nodes:
+        if node.target is setattr:
+            return Why(NOT_FUNCTIONAL, node.name)
     for node in captured.outputs:
         value = info(node).value if isinstance(node, fx.Node) and node.op != "placeholder" else None
         if isinstance(value, Tensor) and value.requires_grad and value.is_leaf:

@@ -16,6 +16,8 @@ _CELL_OPS = frozenset(
     {"LOAD_DEREF", "STORE_DEREF", "DELETE_DEREF", "LOAD_CLOSURE", "LOAD_FROM_DICT_OR_DEREF", "MAKE_CELL"}
 )
 _READS = frozenset({"LOAD_FAST", "LOAD_FAST_AND_CLEAR", "DELETE_FAST"}) | _CELL_OPS
+_OF_THE_FRAME = frozenset({"locals", "vars", "dir", "eval", "exec"})
+"""Builtins that read the frame that calls them."""
 _BINDS = frozenset({"STORE_FAST", "MAKE_CELL", "LOAD_FAST"})  # past a load the name is bound, or the load has raised
 _UNBINDS = frozenset({"DELETE_FAST", "LOAD_FAST_AND_CLEAR"})
 
@@ -200,7 +202,8 @@ def liveness(code: Code) -> dict[str, frozenset[str]]:
     """The locals, cells and free variables that something from this instruction on may read, and that may be bound.
 
     Given for each instruction that can be reached. A cell is live while anything names it: storing into it does not
-    end its life, as closures share it. Calling `super()` reads the first argument and `__class__` of the frame unnamed.
+    end its life, as closures share it. Calling `super()` reads the first argument and `__class__` of the frame unnamed,
+    `locals()` and its like all that it has.
     """
     edges = flow(code)
     _, possible = _bound(edges)
@@ -232,6 +235,8 @@ def _read(code: Code, instruction: Instruction) -> Iterable[str]:
     implicit = instruction.op in ("LOAD_SUPER_ATTR", "LOAD_SUPER_METHOD") and not instruction.arg[1]
     if (no_arguments or implicit) and "__class__" in code.frees:
         return ("__class__", *code.locals[: min(1, code.arg_count)])
+    if instruction.op == "LOAD_GLOBAL" and instruction.arg in _OF_THE_FRAME:
+        return (*code.locals, *code.cells, *code.frees)
     return ()
 
 

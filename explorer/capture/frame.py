@@ -11,6 +11,9 @@ from explorer.capture.values.constant import Constant
 from explorer.capture.values.functions import CellValue
 from explorer.ir.bytecode import Code, Handler
 
+HIDDEN = "___"
+"""How the names of locals begin that residual code and continuations have for themselves."""
+
 
 class Null(Value):
     """CPython's empty slot beside a callable, or an unbound local that is put aside."""

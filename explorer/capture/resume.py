@@ -82,6 +82,7 @@ def continuation(original: Code, target: str, stack: Sequence[Slot], bound: Sequ
         instructions=instructions,
         handlers=(*original.handlers, *handlers),
         original=None,
+        owned=original.owned | set(original.cells),
     )
     return Continuation(code, arguments, cells)
 

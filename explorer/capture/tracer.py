@@ -17,7 +17,7 @@ from explorer.capture import reasons
 from explorer.capture.ambient import Ambient
 from explorer.capture.calls import STDLIB_DIR, TORCH_DIR, Calls
 from explorer.capture.effects import Effects
-from explorer.capture.frame import Frame, Offset
+from explorer.capture.frame import HIDDEN, Frame, Offset
 from explorer.capture.hooks import register_hook
 from explorer.capture.library.numbers import Printable, PrintableItems, text_of
 from explorer.capture.model import DataModel
@@ -418,14 +418,29 @@ class Tracer(Calls, DataModel):
         return self.from_python(key)
 
     def load_local(self, frame: Frame, name: str) -> Value:
-        """A local of a frame; one of the root frame is read when it is first needed."""
-        found = frame.locals.get(name)
-        if found is None and frame is self.frames[0] and name in self.given.locals and name not in self._unbound:
-            found = frame.locals[name] = self.wrap(Local(name), self.given.locals[name])
+        found = self.bound_local(frame, name)
         if found is None:
             self.raise_(
                 UnboundLocalError, f"cannot access local variable '{name}' where it is not associated with a value"
             )
+        return found
+
+    def bound_local(self, frame: Frame, name: str) -> Value | None:
+        """A local of a frame; one of the root frame is read when it is first needed."""
+        found = frame.locals.get(name)
+        if found is None and frame is self.frames[0] and name in self.given.locals and name not in self._unbound:
+            found = frame.locals[name] = self.wrap(Local(name), self.given.locals[name])
+        return found
+
+    def bound_locals(self) -> dict[str, Value]:
+        """What locals() gives the function that asks."""
+        frame = self.frames[-1]
+        found: dict[str, Value] = {}
+        for name in (*frame.code.locals, *frame.code.cells, *frame.code.frees):
+            cell = frame.cells.get(name)
+            held = self.bound_local(frame, name) if cell is None else cell.load(self)
+            if held is not None and not name.startswith(HIDDEN):
+                found[name] = held
         return found
 
     def unbind(self, frame: Frame, name: str) -> None:

@@ -68,7 +68,8 @@ class Handler:
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """A decoded function body. `original` is the code object it was decoded from, if any."""
+    """A decoded function body. `original` is the code object it was decoded from, if any. `owned` are the free
+    variables of a continuation that are cells of the function that it continues."""
 
     name: str
     qualname: str
@@ -84,6 +85,7 @@ class Code:
     instructions: tuple[Instruction, ...]
     handlers: tuple[Handler, ...] = ()
     original: types.CodeType | None = field(default=None, compare=False)
+    owned: frozenset[str] = frozenset()
 
     @property
     def index(self) -> dict[str, int]:

@@ -104,15 +104,15 @@ def _delattr(t: Tracer, value: Value, name: Value) -> Value:
 
 @positional(vars)
 def _vars(t: Tracer, value: Value | None = None) -> Value:
-    """The instance's dictionary."""
-    if value is None:
-        unsupported(reasons.UNTRACEABLE_CALL, "locals()")
-    return t.get_attr(value, "__dict__")
+    """The instance's dictionary, or the locals."""
+    return t.new_dict(t.bound_locals()) if value is None else t.get_attr(value, "__dict__")
 
 
 @positional(dir)
-def _dir(t: Tracer, value: Value) -> Value:
-    """Names of an object's attributes and its class's."""
+def _dir(t: Tracer, value: Value | None = None) -> Value:
+    """Names of an object's attributes and its class's, or of the locals."""
+    if value is None:
+        return t.from_python(sorted(t.bound_locals()))
     if isinstance(value, ObjectValue) and not t.overrides(value.cls, "__dir__", "__getattribute__"):
         if value.given is not MISSING:
             t.get_attr(t.get_attr(value, "__dict__"), "keys").call(t, [], {}).length(t)

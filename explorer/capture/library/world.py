@@ -60,7 +60,13 @@ def _globals(t: Tracer) -> Value:
     return t.namespace(t.frames[-1].globals)
 
 
-@positional(builtins.locals, builtins.input, builtins.open, builtins.exec, builtins.eval,
+@positional(builtins.locals)
+def _locals(t: Tracer) -> Value:
+    """Of the function that asks."""
+    return t.new_dict(t.bound_locals())
+
+
+@positional(builtins.input, builtins.open, builtins.exec, builtins.eval,
             builtins.compile,
             builtins.breakpoint)  # fmt: skip
 def _never(t: Tracer, *args: Value, **kwargs: Value) -> Value:

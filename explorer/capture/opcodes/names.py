@@ -71,6 +71,8 @@ def delete_fast(t: Tracer, f: Frame, i: Instruction) -> None:
 def load_deref(t: Tracer, f: Frame, i: Instruction) -> None:
     """Push what a cell holds."""
     found = f.cells[i.arg].load(t)
+    if found is None and (i.arg in f.code.cells or i.arg in f.code.owned):
+        t.raise_(UnboundLocalError, f"cannot access local variable '{i.arg}' where it is not associated with a value")
     if found is None:
         t.raise_(
             NameError,
