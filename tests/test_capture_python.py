@@ -201,3 +201,41 @@ def test_a_number_has_no_attributes_of_tensors() -> None:
     compiled = explorer.compile(f)
     for given in (torch.ones(2), 4, torch.ones(3), 5):
         assert torch.equal(compiled(given), f(given))
+
+
+class ByAttribute(dict):
+    """A dict whose items are attributes, as configurations and models' outputs are."""
+
+    def __getattr__(self, name):
+        if name not in self:
+            raise AttributeError(name)
+        return self[name]
+
+    def __setattr__(self, name, value):
+        self[name] = value
+
+
+class ListByAttribute(list):
+    def __getattr__(self, name):
+        if not name.startswith("item"):
+            raise AttributeError(name)
+        return self[int(name[4:])]
+
+    def __setattr__(self, name, value):
+        self[int(name[4:])] = value
+
+
+@pytest.mark.parametrize("made", [lambda: ByAttribute(item0=2), lambda: ListByAttribute([2])])
+def test_items_that_are_attributes_are_read_as_they_are_written(made):
+    def program(x, held):
+        held.item0 += 1
+        before = held.item0
+        for _ in [x, x]:
+            held.item0 += before
+        return x * held.item0, getattr(held, "other", None), hasattr(held, "item0")
+
+    ours, theirs = made(), made()
+    x = torch.ones(2)
+    for _ in range(2):
+        assert str(explorer.compile(program, backend="eager")(x, ours)) == str(program(x, theirs))
+        assert ours == theirs

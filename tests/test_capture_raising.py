@@ -127,3 +127,36 @@ def test_failed_kernel_is_followed_by_eager():
 
     x = torch.ones(3)
     torch.testing.assert_close(explorer.compile(program, backend=broken)(x), program(x))
+
+
+REFUSED = {
+    "item": lambda x, i: x[i],
+    "shape": lambda x, i: x[i].shape,
+    "gather": lambda x, i: torch.gather(x, 0, i) + 1,
+    "index_select": lambda x, i: x.index_select(0, i),
+    "take": lambda x, i: torch.take(x, i).requires_grad,
+    "embedding": lambda x, i: torch.nn.functional.embedding(i, x.view(3, 1)),
+    "scatter": lambda x, i: x.scatter(0, i, 1.0),
+    "index_add": lambda x, i: x.index_add(0, i, torch.ones(1)),
+    "item of a copy": lambda x, i: x.clone().__setitem__(i, 3),
+    "one_hot": lambda x, i: torch.nn.functional.one_hot(i, 3),
+}
+
+
+@pytest.mark.parametrize("backend", ["explorer", "aot_eager", "eager"])
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_call_that_eager_refuses_is_refused_though_unused(name, backend):
+    def program(x, i):
+        REFUSED[name](x, i)
+        return x + 1
+
+    def outcome(function, place):
+        x = torch.arange(3.0, requires_grad=True)
+        try:
+            return function(x, torch.tensor([place])).tolist()
+        except (IndexError, RuntimeError) as error:
+            return type(error), str(error).split("\n")[0]
+
+    compiled = explorer.compile(program, backend=backend)
+    for place in (1, 5, -4):
+        assert outcome(compiled, place) == outcome(program, place)

@@ -18,6 +18,7 @@ from explorer.capture import hook, reasons
 from explorer.capture.effects import Change
 from explorer.capture.frame import NULL, Frame
 from explorer.capture.rebuild import Rebuilder
+from explorer.capture.refusing import unused_refusals
 from explorer.capture.resume import TEMP, Continuation, Slot, error_in, restored, split
 from explorer.capture.values.base import Value, unsupported
 from explorer.capture.values.constant import Constant
@@ -314,6 +315,8 @@ def _assemble(
 ) -> Residual:
     with origin(synthetic("deferred")):
         r.finish_deferred()
+    for node in list(unused_refusals(t.tape, list(r.outputs))):
+        r.outputs.setdefault(node, r.temp())
     outputs = list(r.outputs)
     _balance(t)
     inputs = _used_inputs(t, outputs)

@@ -203,7 +203,8 @@ class ObjectValue(Value):
         if own is not None or descriptor is not MISSING:
             return own if own is not None else self.bind(t, descriptor, name)
         if self.given is not MISSING and self.source is not None and _answers_itself(self.cls):
-            return self.read(t, name, lambda: getattr(self.given, name))
+            reads = type_attribute(self.cls, "__getattribute__")  # getattr would ask the program's __getattr__ too
+            return self.read(t, name, functools.partial(reads, self.given, name))
         return None
 
     def own(self, t: Tracer, name: str) -> Value | None:
@@ -405,9 +406,12 @@ class ObjectValue(Value):
 
 
 def _answers_itself(cls: type) -> bool:
-    """Whether a type written in C has a way of its own to find attributes, as threading.local has."""
+    """Whether a type written in C has a way of its own to find attributes, as threading.local has. Python's containers
+    name the common one as theirs."""
     found = type_attribute(cls, "__getattribute__")
-    return isinstance(found, types.WrapperDescriptorType) and found is not object.__getattribute__
+    if not isinstance(found, types.WrapperDescriptorType) or found is object.__getattribute__:
+        return False
+    return found.__objclass__.__module__ not in ("builtins", "collections")
 
 
 def _has_dict(given: Any) -> bool:
