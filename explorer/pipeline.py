@@ -40,6 +40,12 @@ COMPILER_BUG = reason(
     "The compiler raised an error of its own. The program runs eagerly, so its results are right.",
     "Save the record and attach it to a bug report.",
 )
+BACK_END_FAILED = reason(
+    "pipeline.back_end_failed",
+    "the chosen back end raised",
+    "One of torch's back ends does not compile this graph. The graph runs eagerly, so its results are right.",
+    'Use backend="explorer".',
+)
 TARGET_ABSENT = reason(
     "pipeline.target_absent",
     "the target is not where the program runs",
@@ -150,6 +156,9 @@ def _hand_over(given: tuple[Graph, Callable[..., Any]]) -> Compiled:
     try:
         call = backend(graph.module(), examples)
     except Exception as error:
+        if str(getattr(backend, "__module__", "")).startswith("torch."):
+            note(CompilerBug, graph.name, traceback.format_exc())
+            return fall_back(graph, Why(BACK_END_FAILED, f"{name}: {type(error).__name__}: {error}"))
         raise BackendFailed(f"backend {name} raised {type(error).__name__}: {error}") from error
     if not callable(call):
         raise BackendFailed(f"backend {name} returned a {type(call).__name__}, which cannot be called")

@@ -160,3 +160,70 @@ def test_a_call_that_eager_refuses_is_refused_though_unused(name, backend):
     compiled = explorer.compile(program, backend=backend)
     for place in (1, 5, -4):
         assert outcome(compiled, place) == outcome(program, place)
+
+
+def written_and_handled(x, i, log):
+    part = x[1:]
+    part.mul_(2)
+    log.append("written")
+    try:
+        return part[i] * 2
+    except IndexError as error:
+        log.append(str(error))
+    return x.add_(1)
+
+
+def resized_before(x, i, log):
+    log.append("resized")
+    x.resize_(2)
+    return x.mul_(2).index_select(0, i)
+
+
+def given_other_memory_before(x, i, log):
+    log.append("given")
+    x.data = torch.ones(7)
+    x.add_(1)
+    return x[i]
+
+
+def written_by_what_is_refused(x, i, log):
+    log.append("first")
+    x.add_(1)
+    x.index_put_((i,), torch.ones(1))
+    log.append("second")
+    return x
+
+
+def factored(x, i, log):
+    x.add_(1)
+    log.append("written")
+    return torch.linalg.cholesky(-x[0] * torch.eye(2) * i)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "explorer"])
+@pytest.mark.parametrize(
+    "program",
+    [written_and_handled, resized_before, given_other_memory_before, written_by_what_is_refused, factored],
+)
+def test_what_a_refused_graph_has_written_is_what_eager_writes(program, backend):
+    def outcome(function):
+        x, log = torch.arange(3.0), []
+        whole = x.view(-1)
+        try:
+            found = function(x, torch.tensor([8]), log).tolist()
+        except (IndexError, RuntimeError) as error:
+            found = type(error), str(error).split("\n")[0]
+        return found, x.tolist(), whole.tolist(), log
+
+    compiled = explorer.compile(program, backend=backend)
+    for _ in range(2):
+        assert outcome(compiled) == outcome(program)
+
+
+def test_a_graph_that_another_back_end_does_not_compile_runs_eagerly():
+    def program(i):
+        torch.nn.functional.one_hot(i)
+        return i + 1
+
+    place = torch.tensor([0, 2])
+    assert torch.equal(explorer.compile(program, backend="aot_eager")(place), program(place))

@@ -34,10 +34,15 @@ def unused_refusals(tape: Tape, used: list[fx.Node]) -> Iterator[fx.Node]:
             yield returned
 
 
+def refuses_late(tape: Tape) -> bool:
+    """Whether the graph may be refused at its run, after a write to an input."""
+    return any(_may_refuse(node, getattr(node.target, "__name__", str(node.target))) for node in tape.graph.nodes)
+
+
 def _may_refuse(node: fx.Node, name: str) -> bool:
     if name in ("getitem", "setitem"):
         return node.target in (operator.getitem, operator.setitem) and any(map(_is_index, _leaves(node.args[1])))
-    return node.op in ("call_function", "call_method") and name.removesuffix("_") in _NAMES
+    return node.op in ("call_function", "call_method") and name.removeprefix("linalg_").removesuffix("_") in _NAMES
 
 
 def _leaves(key: Any) -> Iterator[Any]:

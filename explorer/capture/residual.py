@@ -15,10 +15,11 @@ from torch import fx
 from explorer.bytecode import build
 from explorer.bytecode.flow import argument_count, liveness
 from explorer.capture import hook, reasons
+from explorer.capture.before import Before
 from explorer.capture.effects import Change
 from explorer.capture.frame import NULL, Frame
 from explorer.capture.rebuild import Rebuilder
-from explorer.capture.refusing import unused_refusals
+from explorer.capture.refusing import refuses_late, unused_refusals
 from explorer.capture.resume import TEMP, Continuation, Slot, error_in, restored, split
 from explorer.capture.values.base import Value, unsupported
 from explorer.capture.values.constant import Constant
@@ -340,6 +341,8 @@ def _assemble(
                 call += [build.unpack(len(outputs)), *(build.store_fast(r.outputs[node]) for node in outputs)]
             else:
                 call.append(build.pop_top())
+            if versions is not None and versions[-1].op == "CALL":
+                call += [build.load_const(None), build.store_fast(VERSIONS)]
         prologue = [*r.loads, *call, *body]
         if tail:
             prologue.append(build.jump(t.code.instructions[t.frames[0].position].id))
@@ -362,8 +365,13 @@ def _versions(t: Tracer, r: Rebuilder) -> list[Instruction] | None:
     written = t.tape.written_inputs()
     if written is None or len(written) > MOST_WRITTEN:
         return None
-    counters = [step for source in written for step in (*r.load(source), build.load_attr("_version"))]
-    return [*counters, build.build_tuple(len(written))] if written else [build.load_const(())]
+    if not written:
+        return [build.load_const(())]
+    loaded = [r.load(source) for source in written]
+    if refuses_late(t.tape):
+        return [*build.call([build.load_const(Before)], loaded)]
+    counters = [step for load in loaded for step in (*load, build.load_attr("_version"))]
+    return [*counters, build.build_tuple(len(written))]
 
 
 def _eagerly(t: Tracer, graph: str, versions: list[Instruction]) -> list[Instruction]:
@@ -374,6 +382,8 @@ def _eagerly(t: Tracer, graph: str, versions: list[Instruction]) -> list[Instruc
     error = f"{TEMP}error"
     frame = build.make_function(Hole(FRAME), [("closure", build.closure(code.frees))] if code.frees else [])
     before = [build.load_fast(VERSIONS)] if len(versions) > 1 else versions
+    if versions[-1].op == "CALL":
+        versions = before
     given = [[build.load_deref(name) if name in code.cells else build.load_fast(name)] for name in arguments]
     return [
         build.label(f"{graph}/raised"),
@@ -385,12 +395,12 @@ def _eagerly(t: Tracer, graph: str, versions: list[Instruction]) -> list[Instruc
     ]
 
 
-def eagerly(
-    function: Callable[..., Any], error: BaseException, before: tuple[int, ...], after: tuple[int, ...], *arguments: Any
-) -> Any:
-    """What a frame returns that is run as it was written, since its graph raised `error`. Raises that where version
-    counters of inputs differ, and where it may come from the program's hooks of saved tensors."""
-    if before != after or not isinstance(error, Exception) or hook.saved_tensors_hooked():
+def eagerly(function: Callable[..., Any], error: BaseException, before: Any, after: Any, *arguments: Any) -> Any:
+    """What a frame returns that is run as it was written, since its graph raised `error`. Raises that where the graph
+    has written inputs that cannot be put back, and where it may come from the program's hooks of saved tensors."""
+    if not isinstance(error, Exception) or hook.saved_tensors_hooked():
+        raise error
+    if not before.put_back() if isinstance(before, Before) else before != after:
         raise error
     result = hook.unwatched(function)(*arguments)
     note(CompilerBug, function.__qualname__, "".join(traceback.format_exception(error)))

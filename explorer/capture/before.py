@@ -1,0 +1,45 @@
+"""Inputs as they were before a graph that writes them, so that the program can be run again where the graph raises."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+MOST_KEPT = 1 << 18
+"""Bytes. Of a graph that writes more only the version counters are kept."""
+
+
+class Before:
+    """The tensors, what each was a view of, and its memory."""
+
+    __slots__ = ("kept", "tensors", "versions")
+
+    def __init__(self, *tensors: Tensor) -> None:
+        storages = [each.untyped_storage() for each in tensors]
+        self.kept: list[Any] | None = None
+        self.tensors, self.versions = tensors, [each._version for each in tensors]
+        if sum(each.nbytes() for each in storages) <= MOST_KEPT:
+            with torch.no_grad():
+                self.kept = [
+                    (tensor, tensor.detach(), storage.clone(), tensor.grad_fn)
+                    for tensor, storage in zip(tensors, storages, strict=True)
+                ]
+
+    def put_back(self) -> bool:
+        """Whether all are again what they were."""
+        if self.kept is None:
+            return self.versions == [each._version for each in self.tensors]
+        if any(tensor.grad_fn is not made_by for tensor, _, _, made_by in self.kept):
+            return False
+        for tensor, alias, storage, _ in self.kept:
+            with torch.no_grad(), torch.autograd._unsafe_preserve_version_counter(tensor):
+                if tensor.data_ptr() != alias.data_ptr() or tensor.shape != alias.shape:
+                    tensor.data = alias
+                _bytes(alias.untyped_storage())[: storage.nbytes()].copy_(_bytes(storage))
+        return True
+
+
+def _bytes(storage: torch.UntypedStorage) -> Tensor:
+    return torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)  # type: ignore[call-overload]
