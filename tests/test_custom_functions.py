@@ -168,3 +168,17 @@ def test_methods_are_part_of_the_graph(name):
             found += [(y.detach(), x.grad), (call(x.detach()), x)]
         for ours, theirs in zip(found[:2], found[2:], strict=True):
             torch.testing.assert_close(ours, theirs)
+
+
+def exported(g, x):
+    import math
+
+    return g.op("Mul", x, math.tau)
+
+
+def test_what_only_an_exporter_calls_is_not_read():
+    Scaled = function(lambda ctx, x: x * 3, symbolic=staticmethod(exported))
+    x = torch.randn(3, requires_grad=True)
+    y = explorer.compile(lambda x: Scaled.apply(x) + 1, backend="eager", fullgraph=True)(x)
+    y.sum().backward()
+    assert torch.equal(y, x * 3 + 1) and torch.equal(x.grad, torch.full((3,), 2.0))

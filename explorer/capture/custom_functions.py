@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from explorer.capture.tracer import Tracer
 
 _PACKAGES = ("torch", "math", "operator", "functools", "itertools", "numpy", "builtins", "_operator")
+_UNREAD = ("_backward_cls", "_autograd_function_id", "symbolic")
+"""What no run of the function reads: `symbolic` is for the ONNX exporter."""
 _EFFECTS = {"print", "input", "open", "exec", "eval", "compile", "globals", "locals", "vars", "setattr", "delattr",
             "getattr", "next", "id", "breakpoint", "__import__"}  # fmt: skip
 
@@ -45,7 +47,7 @@ def _class(t: Tracer, cls: type, seen: set[int]) -> None:
         _refuse(cls, "uses a class", cls.__name__)
     own = (base for base in cls.__mro__ if not is_library(base.__module__))
     for name in dict.fromkeys(name for base in own for name in vars(base)):
-        if name.startswith("__") or name in ("_backward_cls", "_autograd_function_id"):
+        if name.startswith("__") or name in _UNREAD:
             continue
         if any((id(base), name) in t.effects.classes for base in cls.__mro__):
             _refuse(cls, "reads an attribute that was just set", name)
