@@ -182,3 +182,28 @@ def test_what_only_an_exporter_calls_is_not_read():
     y = explorer.compile(lambda x: Scaled.apply(x) + 1, backend="eager", fullgraph=True)(x)
     y.sum().backward()
     assert torch.equal(y, x * 3 + 1) and torch.equal(x.grad, torch.full((3,), 2.0))
+
+
+def written(ctx, x, mask):
+    y = torch.softmax(x.masked_fill(mask, -1e9 * STATE["scale"]), -1)
+    y.masked_fill_(mask, 0)
+    ctx.save_for_backward(y)
+    return y
+
+
+def softmax_backward(ctx, grad):
+    (y,) = ctx.saved_tensors
+    return torch._softmax_backward_data(grad, y, -1, y.dtype), None
+
+
+def test_a_function_may_write_what_it_makes_and_saves():
+    Softmax = function(written, softmax_backward)
+    x, mask = torch.randn(3, 4, requires_grad=True), torch.arange(4) > 2
+    found = [f(lambda x: Softmax.apply(x * 2, mask) * 3) for f in (lambda f: f, compiled)]
+    grads = [torch.autograd.grad(f(x).square().sum(), x)[0] for f in found]
+    torch.testing.assert_close(found[1](x), found[0](x))
+    torch.testing.assert_close(grads[1], grads[0])
+
+
+def compiled(f):
+    return explorer.compile(f, backend="eager", fullgraph=True)

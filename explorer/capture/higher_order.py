@@ -89,6 +89,8 @@ def body(
         node, fake = t.tape.branch_input(tensor)
         inputs.append(TensorValue(node, fake))
         t.tensors[id(fake)] = inputs[-1]
+    given = [leaf.fake for leaf in inputs if isinstance(leaf, TensorValue)]
+    versions = [fake._version for fake in given]
     try:
         returned = t.call(function, arguments(inputs), {})
     except Raised as raised:
@@ -96,7 +98,7 @@ def body(
     outputs = leaves(t, returned)
     if not effects and t.effects.outside != changes or torch.is_grad_enabled() != grad:
         unsupported(reasons.HIGHER_ORDER, "a function that changes what is outside of it")
-    if any(leaf.fake._version for leaf in inputs if isinstance(leaf, TensorValue)):
+    if [fake._version for fake in given] != versions:
         unsupported(reasons.HIGHER_ORDER, "a function that writes its inputs")
     lent = {storage(value) for value in (*like, *map(t.tape.value, branch.lifted))}
     if not aliases and any(storage(leaf.fake) in lent for leaf in outputs):
