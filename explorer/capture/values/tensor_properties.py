@@ -20,7 +20,7 @@ _TENSOR_GUARD = (
     # Methods, and functions of the same name
     "size stride dim ndimension numel nelement element_size get_device dim_order is_contiguous is_floating_point "
     "is_complex is_signed is_conj is_neg is_inference is_same_size type is_distributed has_names __len__ "
-    "result_type can_cast _is_zerotensor"
+    "result_type can_cast _is_zerotensor _has_compatible_shallow_copy_type"
 )  # fmt: skip
 _OWN_GUARD = "is_leaf output_nr retains_grad storage_offset is_pinned _is_view"
 _GRAPH = "T mT H mH real imag data"
