@@ -816,6 +816,24 @@ def ckpt(c):
 
 
 @case
+def ckpt_that_changes_what_is_outside(c):
+    m = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.BatchNorm1d(3), torch.nn.ReLU()).double()
+    seen = []
+
+    def logged(x):
+        seen.append(1)
+        return x * len(seen)
+
+    x = T(4, 3)
+    found = []
+    for r in (True, False):
+        for blk in (m, logged):
+            c(lambda x, blk=blk, r=r: checkpoint(blk, x, use_reentrant=r).sum())(x).backward()
+            found += [x.grad.clone(), m[1].running_mean.clone(), m[1].num_batches_tracked.clone(), len(seen)]
+    return found
+
+
+@case
 def ckpt_outside(c):
     blk = c(lambda x, w: F.dropout((x @ w).sin(), 0.5))
     out = []

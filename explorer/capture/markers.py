@@ -77,8 +77,12 @@ def _checkpoint(t: Tracer, function: Value, *args: Value, **kwargs: Value) -> Va
     if is_reentrant and (named or not is_noop or "debug" in kwargs):
         unsupported(reasons.UNTRACEABLE_CALL, "checkpoint with arguments that it refuses")
     differentiable = any(isinstance(arg, TensorValue) and arg.fake.requires_grad for arg in args)
+    before = t.effects.outside, t.tape.writes()
     if not is_reentrant or differentiable or not torch.is_grad_enabled():
-        return t.call(function, list(args), named)
+        found = t.call(function, list(args), named)
+        if torch.is_grad_enabled() and (t.effects.outside, t.tape.writes()) != before:
+            unsupported(reasons.HIGHER_ORDER, "a checkpoint that changes what is outside of it, and its backward again")
+        return found
     t.ambient.set("grad mode", (), (False,))  # its output has no gradient where no argument has one
     found = t.call(function, list(args), named)
     t.ambient.set("grad mode", (), (True,))

@@ -153,6 +153,10 @@ class Tape:
             return None
         return [source for source, fake in self.fakes.items() if version(fake) != self._versions[source]]
 
+    def writes(self) -> int:
+        """How often the graph has written inputs by now."""
+        return sum(version(fake) or 0 for fake in self.fakes.values())
+
     def sharing(self, fake: FakeTensor) -> Iterator[tuple[Source, torch.Tensor, FakeTensor]]:
         """The inputs whose storage a tensor shares: where from, the real tensor and the fake one."""
         storage = fake.untyped_storage()._cdata
