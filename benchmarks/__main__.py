@@ -14,6 +14,7 @@ from benchmarks import (
     capture_time,
     cold,
     correctness,
+    counts,
     gpu,
     methods,
     operators,
@@ -41,6 +42,7 @@ BENCHMARKS = {
     "methods": methods.run,
     "viewer": viewer.run,
     "operators": operators.run,
+    "counts": counts.run,
 }
 
 LOG_WIDTH = 150
@@ -52,6 +54,7 @@ LOG_WIDTH = 150
 @click.option("-k", "part", default="", help="Only programs whose name holds this.")
 @click.option("--minutes", type=float, help="How long a benchmark that draws its programs goes on.")
 @click.option("--seed", type=int, help="What it draws them from; by default the date.")
+@click.option("--sequences", type=int, help="How many call sequences it draws.")
 @click.option("--ops", default="", help="Only these operators: their names, with commas between.")
 @click.option("--dtypes", default="", help="Only these dtypes, likewise.")
 @click.option("--samples", default=3, help="Of each operator in a dtype, at most so many of torch's samples.")
@@ -60,8 +63,8 @@ LOG_WIDTH = 150
 @click.option("--results", type=click.Path(path_type=Path), help="The file that a run goes on from and adds to.")
 @click.option("--again", is_flag=True, help="Run once more what is not right in that file.")
 def main(
-    names: tuple[str, ...], part: str, minutes: float | None, seed: int | None, ops: str, dtypes: str,
-    samples: int, variants: int, shard: str, results: Path | None, again: bool,
+    names: tuple[str, ...], part: str, minutes: float | None, seed: int | None, sequences: int | None,
+    ops: str, dtypes: str, samples: int, variants: int, shard: str, results: Path | None, again: bool,
 ) -> None:  # fmt: skip
     """Measure the project's figures; all of them where no NAME is given. Exits with 1 where one is missed.
 
@@ -71,6 +74,7 @@ def main(
       python -m benchmarks speed -k softmax
       python -m benchmarks operators --ops add,nn.functional.conv2d --dtypes float16 --minutes 5
       python -m benchmarks operators --seed 7 --shard 2/4 --results found.jsonl
+      python -m benchmarks counts --sequences 1000 --seed 1
       python -m benchmarks fuzz --help
     """
     console = Console(width=None if sys.stdout.isatty() else LOG_WIDTH)
@@ -83,7 +87,7 @@ def main(
             chosen = Selection(
                 part, lambda at, name=name: status.update(f"{name}: {at}"), minutes, seed,
                 tuple(filter(None, ops.split(","))), tuple(filter(None, dtypes.split(","))),
-                samples, variants, (int(number), int(of)), results, again,
+                samples, variants, (int(number), int(of)), results, again, sequences,
             )  # fmt: skip
             report = BENCHMARKS[name](chosen)
         show(console, report)

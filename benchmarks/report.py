@@ -30,8 +30,9 @@ class Report:
 class Selection:
     """Which programs of a benchmark to run: those whose name holds `part`; and whom to tell of each.
 
-    Where programs are drawn: for how many minutes (None: all there are) and from which seed (None: the date's). `ops`,
-    `dtypes`: only these operators and dtypes, where any are named. Of each, `samples` that it has and `variants` made
+    Where programs are drawn: for how many minutes (None: all there are), from which seed (None: the date's), and how
+    many sequences of calls (None: as many as the figure asks). `ops`, `dtypes`: only these operators and dtypes, where
+    any are named. Of each, `samples` that it has and `variants` made
     from them, of those in `shard`, (number, of how many). `results`: the file for what is found; `again`: what is bad
     in it is run once more.
     """
@@ -47,6 +48,7 @@ class Selection:
     shard: tuple[int, int] = (1, 1)
     results: Path | None = None
     again: bool = False
+    sequences: int | None = None
 
     def of(self, name: str) -> bool:
         if self.part not in name:

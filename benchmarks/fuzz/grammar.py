@@ -363,10 +363,13 @@ class Scope:
 
 
 class Grower:
-    """Fills templates at random."""
+    """Fills templates at random; statements are those of `simple` and `compound`."""
 
-    def __init__(self, random: Random) -> None:
+    def __init__(
+        self, random: Random, simple: tuple[str, ...] = SIMPLE, compound: tuple[str, ...] = COMPOUND
+    ) -> None:
         self.random = random
+        self.simple, self.compound = simple, compound
         self.made = 0
 
     def expression(self, kind: str, scope: Scope, depth: int = 0) -> str:
@@ -383,8 +386,8 @@ class Grower:
 
     def statement(self, scope: Scope, depth: int) -> str:
         if depth < 3 and self.random.random() < (0.4, 0.3, 0.15)[depth]:
-            return self.fill(self.chosen(COMPOUND, scope), scope, 0, depth + 1)
-        return self.fill(self.chosen(SIMPLE, scope), scope, 0, depth)
+            return self.fill(self.chosen(self.compound, scope), scope, 0, depth + 1)
+        return self.fill(self.chosen(self.simple, scope), scope, 0, depth)
 
     def chosen(self, templates: tuple[str, ...], scope: Scope) -> str:
         """One whose names there are."""

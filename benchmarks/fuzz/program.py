@@ -11,7 +11,7 @@ import sys
 import traceback
 import types
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
@@ -46,11 +46,11 @@ class Program:
         return f"{IMPORT}\n\n{self.source}\n\n# f = compile(f, dynamic={self.dynamic})\n{calls}"
 
 
-def grow(seed: str, index: int) -> Program:
+def grow(seed: str, index: int, grown: Callable[[Random, str], Program] | None = None) -> Program:
     """Program number `index` of a seed: made at random, then cleared of most statements that raise in eager."""
     random = Random(f"{seed}/{index}")
     while True:
-        program = _grown(random, f"{seed}/{index}")
+        program = (grown or _grown)(random, f"{seed}/{index}")
         if _parses(program.source):  # a text in a text of the same quotes is none before 3.12
             with quiet():
                 program = repaired(program, random)
@@ -69,27 +69,39 @@ def _parses(source: str) -> bool:
 def _grown(random: Random, name: str) -> Program:
     grower = Grower(random)
     kinds = ["T"] + random.choices("TTTTINBSLLDDOOMKGAUJ", k=random.randint(0, 3))
-    parameters = [f"a{place}" for place in range(len(kinds))]
-    scope = Scope()
-    for kind, parameter in zip(kinds, parameters, strict=True):
-        scope.add(kind, parameter)
-    statements = [grower.statement(scope, 0) for _ in range(random.randint(2, 7))]
-    if random.random() < 0.2:
-        statements.insert(0, grower.fill("<T+> = <T>", scope))
-    statements.append("return " + grower.fill(grower.chosen(RETURNS, scope), scope))
-    defaults = len(kinds) > 1 and random.random() < 0.15
-    signature = ", ".join(parameters[:-1] + [f"{parameters[-1]}={ARGUMENTS[kinds[-1]][0]}"] if defaults else parameters)
-    source = f"def f({signature}):\n" + indent("\n".join(statements), "    ")
-    outside = Scope({kind: list(names) for kind, names in GLOBALS.items()})
+    source = function(grower, kinds, random.randint(2, 7))
     names = [f"x{place}" for place in range(len(kinds))]
-    for kind, called in zip(kinds, names, strict=True):
-        outside.add(kind, called)
+    outside = around(kinds, names)
     setup = [f"{called} = {random.choice(ARGUMENTS[kind])}" for kind, called in zip(kinds, names, strict=True)]
     steps = ["\n".join([*setup, grower.fill(random.choice(CALLED), outside, args=", ".join(names))])]
     for _ in range(random.randint(1, 4)):
         steps.append("\n".join(_later(grower, kinds, names, outside)))
     dynamic = random.choice((None, None, None, None, True, False))
     return Program(name, source, tuple(steps), dynamic)
+
+
+def function(grower: Grower, kinds: list[str], count: int, first: tuple[str, ...] = ()) -> str:
+    """The source of `f`, which takes arguments of these kinds; `first` are its first statements."""
+    random = grower.random
+    parameters = [f"a{place}" for place in range(len(kinds))]
+    scope = Scope()
+    for kind, parameter in zip(kinds, parameters, strict=True):
+        scope.add(kind, parameter)
+    statements = [*first, *(grower.statement(scope, 0) for _ in range(count))]
+    if random.random() < 0.2:
+        statements.insert(len(first), grower.fill("<T+> = <T>", scope))
+    statements.append("return " + grower.fill(grower.chosen(RETURNS, scope), scope))
+    defaults = len(kinds) > 1 and random.random() < 0.15
+    signature = ", ".join(parameters[:-1] + [f"{parameters[-1]}={ARGUMENTS[kinds[-1]][0]}"] if defaults else parameters)
+    return f"def f({signature}):\n" + indent("\n".join(statements), "    ")
+
+
+def around(kinds: list[str], names: list[str]) -> Scope:
+    """What the calls of `f` can name: the globals, and its arguments."""
+    outside = Scope({kind: list(found) for kind, found in GLOBALS.items()})
+    for kind, called in zip(kinds, names, strict=True):
+        outside.add(kind, called)
+    return outside
 
 
 def _later(grower: Grower, kinds: list[str], names: list[str], outside: Scope) -> list[str]:

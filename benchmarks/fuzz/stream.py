@@ -31,6 +31,10 @@ ALIKE = 1
 """Findings of one kind that are shrunk."""
 
 Say = Callable[..., None]
+Made = Callable[[str, int], Program]
+Outcome = tuple[str, str, str]
+"""What came of a program: "same", "dropped", "differs" or another word, the kind and the text."""
+Judge = Callable[[Program, str], Outcome]
 
 
 @dataclass(eq=False)
@@ -88,11 +92,21 @@ def ended(child: Child) -> str:
     return "" if status == 0 else "the process ends"
 
 
-def isolated(program: Program, backend: str, seconds: float = SILENCE) -> tuple[str, str]:
+def verdict(program: Program, backend: str) -> Outcome:
+    expected = meaningful(program)
+    if expected is None:
+        return "dropped", "", ""
+    differs: Difference | None = compared(program, expected, backend)
+    return ("same", "", "") if differs is None else ("differs", differs.kind, differs.text)
+
+
+def isolated(
+    program: Program, backend: str, seconds: float = SILENCE, judge: Judge = verdict
+) -> tuple[str, str]:
     """The kind and text of the difference, each empty where there is none."""
 
     def work(say: Say) -> None:
-        found = verdict(program, backend)
+        found = judge(program, backend)
         say(kind=found[1], text=found[2])
 
     child = fork(work)
@@ -112,22 +126,13 @@ def isolated(program: Program, backend: str, seconds: float = SILENCE) -> tuple[
     return (said[-1]["kind"], said[-1]["text"]) if said and not how else (how, how)
 
 
-def verdict(program: Program, backend: str) -> tuple[str, str, str]:
-    """"same", "dropped" or "differs", the kind and the text."""
-    expected = meaningful(program)
-    if expected is None:
-        return "dropped", "", ""
-    differs: Difference | None = compared(program, expected, backend)
-    return ("same", "", "") if differs is None else ("differs", differs.kind, differs.text)
-
-
-def batch(seed: str, numbers: range, backend: str) -> Callable[[Say], None]:
+def batch(seed: str, numbers: range, backend: str, made: Made, judge: Judge) -> Callable[[Say], None]:
     def work(say: Say) -> None:
         for number in numbers:
             say(at=number)
             try:
-                program = grow(seed, number)
-                outcome, kind, text = verdict(program, backend)
+                program = made(seed, number)
+                outcome, kind, text = judge(program, backend)
             except Exception:
                 outcome, kind, text = "broken", "the generator", traceback.format_exc()
                 program = Program("", "", ())
@@ -164,7 +169,8 @@ def warm(backend: str) -> None:
 
 
 def stream(
-    seed: str, backend: str, processes: int, start: int, enough: Callable[[int], bool], heard: Callable[[Tally], None]
+    seed: str, backend: str, processes: int, start: int, enough: Callable[[int], bool], heard: Callable[[Tally], None],
+    made: Made = grow, judge: Judge = verdict,
 ) -> Tally:
     """Programs from number `start` on, until `enough` says of how many were begun that it is."""
     warm(backend)
@@ -179,7 +185,7 @@ def stream(
                     numbers = pending.pop()
                 else:
                     numbers, following = range(following, following + BATCH), following + BATCH
-                child = fork(batch(seed, numbers, backend))
+                child = fork(batch(seed, numbers, backend, made, judge))
                 child.stop = numbers.stop
                 running.append(child)
                 waiting.register(child.pipe, selectors.EVENT_READ, child)
@@ -209,7 +215,7 @@ def _take(tally: Tally, child: Child, message: dict[str, Any]) -> None:
         return
     tally.outcomes[message["outcome"]] += 1
     tally.calls += message["calls"]
-    if message["outcome"] in ("differs", "broken"):
+    if message["kind"]:
         tally.add(Finding(message["done"], message["kind"], message["text"]))
 
 

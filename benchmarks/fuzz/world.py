@@ -31,6 +31,21 @@ def t(*shape: Any, dtype: torch.dtype = torch.float32, grad: bool = False) -> Te
     return values.to(dtype).reshape(shape if shape != ((),) else ()).requires_grad_(grad)
 
 
+def marked(value: Tensor, dim: int) -> Tensor:
+    torch._dynamo.mark_dynamic(value, dim)
+    return value
+
+
+def maybe_marked(value: Tensor, dim: int) -> Tensor:
+    torch._dynamo.maybe_mark_dynamic(value, dim)
+    return value
+
+
+def static(value: Tensor) -> Tensor:
+    torch._dynamo.mark_static(value)
+    return value
+
+
 class Oops(Exception):
     pass
 

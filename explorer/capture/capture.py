@@ -100,7 +100,7 @@ def _finish(given: CaptureInput, t: Tracer, frame: Frame, known: BreakAt | None)
         if place is None:
             residual = returning(t, frame)
             # Left as it is, the frame would call what was inlined here for real, and that would be captured again.
-            idle = not residual.calls_graph and not t.effects.changes and not t.decoded
+            idle = not residual.calls_graph and not t.decoded
             return _result(given, t, None if idle else residual, ())
         if untouched and place.why.code == reasons.RAISES:
             return _result(given, t, None, (place,))

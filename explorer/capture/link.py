@@ -33,13 +33,14 @@ def link(given: Linking) -> GuardedCode:
     manager = guards.build(relied, capture.frame)
     capture.frame.history.note_sizes(capture)
     if capture.residual is None:
-        return GuardedCode(capture.name, capture.frame.code, relied, manager)
+        return GuardedCode(capture.name, capture.frame.code, relied, manager, is_idle=True)
     filling: dict[str, Any] = {name: code for name, code in _continuations(capture).items()}
     if given.compiled is not None:
         filling[COMPILED] = hook.unwatched(given.compiled.call, as_they_are())
         filling[FRAME] = positional(capture.frame.code)
     code = encode(placed(fill(capture.residual, filling)))
-    return GuardedCode(capture.name, code, relied, manager, capture.breaks)
+    is_idle = capture.graph is None and not capture.breaks
+    return GuardedCode(capture.name, code, relied, manager, capture.breaks, is_idle=is_idle)
 
 
 def _continuations(capture: Capture) -> dict[str, types.CodeType]:

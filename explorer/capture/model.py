@@ -273,7 +273,7 @@ class DataModel:
         found = self.python(function, *map(self.number_now, values))
         source = Computed(function, tuple(args))
         if type(found) is float:
-            return FloatValue(found, source)
+            return FloatValue(found, source, self)
         if type(found) is int:
             return SizeValue(self.tape.size_input(source, found), source)
         self.guard(source, "constant", "==", found, "a branch or a test was decided by it")
@@ -291,7 +291,7 @@ class DataModel:
         """A symbolic float of sizes as one that Python computes; other values as they are."""
         if isinstance(value, SizeValue) and not isinstance(value, NumberValue) and value.python_type() is float:
             source = _origin(self, value)
-            return value if source is None else FloatValue(self.number_now(value), source)
+            return value if source is None else FloatValue(self.number_now(value), source, self)
         return value
 
     def compare(self: Tracer, symbol: str, left: Value, right: Value) -> Value:

@@ -96,8 +96,8 @@ def breaking(t: Tracer, frame: Frame) -> Residual:
             placed[place] = error_in(place) if place in handled else r.temp()
             r.emit("STORE_FAST", placed[place])
         held: list[tuple[str, str]] = []
-        for name in bound:
-            r.value(t.load_local(frame, name))
+        for name in (name for name in bound if name in frame.locals):  # others stay where they are, without a guard
+            r.value(frame.locals[name])
             held.append((name, r.temp()))
             r.emit("STORE_FAST", held[-1][1])
     _replay(t, r)

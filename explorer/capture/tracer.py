@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import types
 import weakref
 from collections.abc import Callable, Iterator, Sequence
@@ -458,12 +459,12 @@ class Tracer(Calls, DataModel):
         all with dynamic=True, where equal sizes share one. Never a parameter's, nor those marked static."""
         sizes = tuple(tensor.shape)
         asked = self.config.dynamic is not False and not isinstance(tensor, torch.nn.Parameter)
-        seen = self.given.history.sizes.get(source.name)
+        history = self.given.history
         marked = marks(tensor, "dynamic") | marks(tensor, "weak_dynamic") | marks(tensor, "unbacked")
         static = marks(tensor, "static")
         wanted = []
         for dim, size in enumerate(sizes):
-            changed = asked and seen is not None and len(seen) == len(sizes) and seen[dim] != size
+            changed = asked and history.changes(source.name, dim, *sizes)
             kind = DimDynamic.STATIC
             if dim in marked or changed and dim not in static:
                 kind = DimDynamic.DYNAMIC
@@ -478,18 +479,19 @@ class Tracer(Calls, DataModel):
         return wanted
 
     def is_dynamic_number(self, source: Source, value: int) -> bool:
-        """Whether an integer gets a symbol: one whose value was seen to change."""
-        if self.config.dynamic is False or value in (0, 1) or isinstance(root(source), Known):
-            return False
-        seen = self.given.history.sizes.get(source.name)
-        return seen is not None and seen != (value,)
+        """Whether an integer gets a symbol: one whose value was seen to change, or any with dynamic=True."""
+        return self._is_dynamic(source, value)
 
     def is_dynamic_float(self, source: Source, value: float) -> bool:
-        """Whether a float is computed with whatever its value: one that was seen to change."""
+        """Whether a float is computed with whatever its value: one that was seen to change, or any finite one with
+        dynamic=True."""
+        return self._is_dynamic(source, value)
+
+    def _is_dynamic(self, source: Source, value: int | float) -> bool:
         if self.config.dynamic is False or isinstance(root(source), Known):
             return False
-        seen = self.given.history.sizes.get(source.name)
-        return seen is not None and seen != (value,)
+        all_are = bool(self.config.dynamic) and source.name not in self.given.history.sizes and math.isfinite(value)
+        return all_are or self.given.history.changes(source.name, 0, value)
 
     # ------------------------------------------------------------------------------------------------ small services
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import enum
 import functools
+import itertools
 import math
 import operator
 import types
@@ -35,6 +36,7 @@ from explorer.capture.values.functions import (
     WeakReference,
 )
 from explorer.capture.values.iterators import (
+    CountIterator,
     EnumerateIterator,
     FilterIterator,
     GivenIterator,
@@ -110,7 +112,7 @@ def _plain(t: Tracer, source: Source, given: Any) -> Value:
         return SizeValue(t.tape.size_input(source, given), source)
     if type(given) is float and t.is_dynamic_float(source, given):
         t.guard(source, "type", "is", float, "it is computed with as a float, whatever its value")
-        return FloatValue(given, source)
+        return FloatValue(given, source, t)
     why = "a value that is no tensor is used while tracing: branches and numbers of the graph rest on it"
     if isinstance(given, enum.Enum) or given is None or isinstance(given, bool):
         t.guard(source, "id", "is", given, why)
@@ -143,7 +145,8 @@ def _identity(t: Tracer, source: Source, given: Any) -> Value:
         return PyModuleValue(given, source)
     if (
         isinstance(given, types.BuiltinFunctionType)
-        and (type(given.__self__).__module__ in ("builtins", "collections") or is_plain(given.__self__))
+        and (type(given.__self__).__module__ in ("builtins", "collections") or is_plain(given.__self__)
+             or isinstance(given.__self__, torch.Tensor))
         and not (
             isinstance(given.__self__, (types.ModuleType, type, type(None)))
             or type(given.__self__).__name__.startswith("PyCapsule")
@@ -186,6 +189,8 @@ def _identity(t: Tracer, source: Source, given: Any) -> Value:
         return _getter(t, source, given)
     if kind is weakref.ref:
         return WeakReference(t.wrap(Returned(source, "__call__"), given()), source, given)
+    if kind is itertools.count:
+        return _count(t, source, given)
     if kind in _ITERATORS:
         return _iterator(t, source, given)
     made = ObjectValue(kind, source, given)
@@ -351,6 +356,14 @@ def _iterator(t: Tracer, source: Source, given: Any) -> Value:
         t.guard(source, "value", "over", ("range", base), "the loop's numbers were used while tracing")
         return SequenceIterator(Constant(base), position, source)
     return SequenceIterator(t.wrap(Item(Item(Returned(source, "__reduce__"), 1), 0), base), position, source)
+
+
+def _count(t: Tracer, source: Source, given: Any) -> Value:
+    """A count goes on from its number, which changes as any number of the program does."""
+    parts, numbers = Item(Returned(source, "__reduce__"), 1), given.__reduce__()[1]
+    t.guard(parts, "length", "==", len(numbers), "whether it has a step")
+    current, *by = (t.wrap(Item(parts, place), number) for place, number in enumerate(numbers))
+    return CountIterator(current, *(by or [Constant(1)]), source)
 
 
 def _over_others(t: Tracer, source: Source, given: Any, parts: Source) -> Value:

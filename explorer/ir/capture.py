@@ -485,8 +485,9 @@ class Continued:
 class FrameHistory:
     """What earlier compiles of a code object leave for later ones: sizes seen, and the continuations it has."""
 
-    sizes: dict[str, tuple[int | None, ...]] = field(default_factory=dict)
-    """By source name: the sizes seen, None where they differed (a number counts as one size)."""
+    sizes: dict[str, tuple[int | float | None, ...] | None] = field(default_factory=dict)
+    """By source name: the sizes seen, None where they differed, or where how many there are did (a number counts as one
+    size)."""
     continuations: dict[str, Continued] = field(default_factory=dict)
     """By name. One dictionary for a function and all continuations of it: a continuation breaks into its siblings."""
     body: Code | None = None
@@ -511,9 +512,16 @@ class FrameHistory:
         found |= {symbol.source.name: (None,) for symbol in capture.symbols if not isinstance(symbol.source, Size)}
         for name, now in found.items():
             before = self.sizes.get(name, now)
-            same_rank = len(before) == len(now)
-            joined = (a if a == b else None for a, b in zip(before, now, strict=same_rank))
-            self.sizes[name] = tuple(joined) if same_rank else now
+            same_rank = before is not None and len(before) == len(now)
+            joined = (a if a == b else None for a, b in zip(before or (), now, strict=False))
+            self.sizes[name] = tuple(joined) if same_rank else None
+
+    def changes(self, name: str, place: int, *now: int | float) -> bool:
+        """Whether a size, or the number, that is now the one at `place` of `now` was something else before."""
+        if name not in self.sizes:
+            return False
+        before = self.sizes[name]
+        return before is None or len(before) != len(now) or before[place] != now[place]
 
     def continuation(self, code: types.CodeType) -> FrameHistory | None:
         """The history that one of the continuations starts with."""
@@ -633,6 +641,8 @@ class GuardedCode:
     breaks: tuple[Break, ...] = ()
     fallback: Why | None = None
     """Why the frame runs as it is, with no guards, from now on."""
+    is_idle: bool = False
+    """Whether it holds no graph and no break: nothing was compiled."""
 
     def text(self) -> Text:
         runs = "residual code" if self.code else "runs as it is"

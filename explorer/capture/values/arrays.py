@@ -11,7 +11,7 @@ import operator
 import sys
 import types
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -211,13 +211,20 @@ def _copy(tensor: torch.Tensor) -> Any:
 def _made_up(t: Tracer, fake: torch.Tensor) -> torch.Tensor:
     """A real tensor of the layout of a fake one: numbers near 1, and integers that are 0, so that they can be
     indices."""
-    sizes, steps = [[int(n) for n in numbers] for numbers in (fake.shape, fake.stride())]
+    sizes, steps = _now(t, fake.shape), _now(t, fake.stride())
     made = torch.zeros(()).to(fake.dtype).expand(sizes) if 0 in steps else torch.empty_strided(
         sizes, steps, dtype=fake.dtype
     ).fill_(0)  # fmt: skip
     if (fake.is_floating_point() or fake.is_complex()) and 0 not in steps:
         made.copy_(torch.linspace(0.5, 1.5, max(made.numel(), 1))[: made.numel()].view(made.shape))
     return made
+
+
+def _now(t: Tracer, sizes: Sequence[Any]) -> list[int]:
+    """The sizes for the inputs that were traced, without a guard on them."""
+    if any(map(is_unbacked, sizes)):
+        unsupported(reasons.DYNAMIC_OUTPUT, "an array of a size that depends on values")
+    return [int(t.tape.hint(n.node.expr)) if isinstance(n, torch.SymInt) else n for n in sizes]
 
 
 def array_of_tensor(t: Tracer, value: TensorValue) -> ArrayValue:
@@ -499,10 +506,7 @@ def _compare(t: Tracer, name: str, expected: Any, result: Any) -> None:
     if not has_array(expected) or isinstance(expected, (tuple, list)):
         _differs(name, expected, result)
     dtype = expected.dtype if isinstance(expected, torch.Tensor) else _torch_dtype(expected.dtype)
-    if any(is_unbacked(size) for size in result.shape):
-        unsupported(reasons.DYNAMIC_OUTPUT, f"numpy.{name}")
-    sizes = tuple(int(t.tape.hint(n.node.expr)) if isinstance(n, torch.SymInt) else n for n in result.shape)
-    if dtype is not result.dtype or tuple(expected.shape) != sizes:
+    if dtype is not result.dtype or list(expected.shape) != _now(t, result.shape):
         _differs(name, expected, result)
 
 

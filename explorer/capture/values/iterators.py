@@ -348,13 +348,22 @@ class ChainIterator(IteratorValue):
 class CountIterator(IteratorValue):
     kind = itertools.count
 
-    def __init__(self, current: Value, by: Value) -> None:
+    def __init__(self, current: Value, by: Value, source: Source | None = None) -> None:
         self.current, self.by = current, by
+        self.source = source
+        self.taken = 0
 
     def step(self, t: Tracer) -> Value | None:
+        if self.source is not None:
+            t.effects.advance(self)
         found = self.current
         self.current = t.binary("+", self.current, self.by)
+        self.taken += 1
         return found
+
+    def move(self, r: Rebuilder, load: Callable[[], None]) -> None:
+        for _ in range(self.taken):
+            r.discard_call(next, load, [])
 
     def rebuild(self, r: Rebuilder) -> None:
         r.call(itertools.count, [self.current, self.by])

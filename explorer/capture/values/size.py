@@ -81,9 +81,10 @@ class FloatValue(Value):
     The graph takes it as a tensor of no dimension, float64. Stock: specialize_float=False.
     """
 
-    def __init__(self, value: float, source: Source) -> None:
+    def __init__(self, value: float, source: Source, asked: Tracer) -> None:
         self.value = value
         self.source: Source = source
+        self.asked = asked
 
     def python_type(self) -> type:
         return float
@@ -99,7 +100,7 @@ class FloatValue(Value):
         return t.truth(t.computed(bool, self))
 
     def key(self) -> Any:
-        unsupported(reasons.OPERATION, f"hash of {self.describe()}")
+        return self.known(self.asked)
 
     def get_attr(self, t: Tracer, name: str) -> Value:
         return t.builtin_method(self, name)

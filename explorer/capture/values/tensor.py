@@ -303,6 +303,9 @@ class TensorValue(Value):
         indices = t.items(key) if isinstance(key, TupleValue) else [key]
         if t.tape.branches and all(isinstance(i, TensorValue) and i.fake.dim() == 0 for i in indices):
             return graph_call(t, "call_function", torch.ops.aten.index.Tensor, [self, ListValue(indices)], {})
+        if isinstance(key, SizeValue) and key.python_type() is int and not is_unbacked(key.sym):
+            # Indexing would fix its value.
+            return graph_call(t, "call_function", torch.select, [self, Constant(0), key], {})
         return graph_call(t, "call_function", operator.getitem, [self, self._index(t, key)], {})
 
     def set_item(self, t: Tracer, key: Value, value: Value | None) -> None:

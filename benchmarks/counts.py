@@ -1,0 +1,189 @@
+"""Graphs, breaks and recompiles of random functions called many times, ours beside torch.compile's: figure 4."""
+
+from __future__ import annotations
+
+import os
+import time
+import types
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import fx
+from torch._dynamo import convert_frame
+from torch._dynamo.utils import counters, graph_break_reasons
+
+from benchmarks.fuzz.observe import difference
+from benchmarks.fuzz.program import Program, quiet
+from benchmarks.fuzz.sequences import sequence
+from benchmarks.fuzz.shrink import shrunk
+from benchmarks.fuzz.stream import SHRINK_SECONDS, Finding, Outcome, Tally, isolated, stream
+from benchmarks.fuzz.trial import SECONDS, meaningful, observed
+from benchmarks.report import Aim, Report, Selection, percent
+from explorer.api import configure
+from explorer.capture import optimize
+from explorer.config import Config
+from explorer.ir.capture import Frame, GuardedCode
+from explorer.pipeline import compile_frame
+
+SEQUENCES = 1000
+SHARE = 96.0
+PART_OF_OPERATORS = 0.5
+"""Of the operators that stock runs in graphs, the part that ours must run in graphs at least; they differ by how
+numbers and arrays are spelled."""
+
+
+@dataclass
+class Counts:
+    """What a compiler made of a program: graphs, breaks, and compiles of code that was compiled before. `left` are the
+    functions that it left to Python at a break, which have no more breaks and no recompiles; `operators` counts what
+    graphs ran."""
+
+    graphs: int = 0
+    breaks: int = 0
+    left: int = 0
+    compiles: int = 0
+    operators: int = 0
+    codes: dict[int, types.CodeType] = field(default_factory=dict)
+
+    @property
+    def recompiles(self) -> int:
+        return self.compiles - len(self.codes)
+
+    def more_than(self, other: Counts) -> list[str]:
+        """What this has more of. More graphs are no more where they hold more of the program; nor are more recompiles
+        where fewer breaks leave fewer functions to compile, and no more compiles were made."""
+        if other.left > self.left and self.operators > other.operators:
+            return []
+        found = ["graphs"] if self.graphs > other.graphs and self.operators <= other.operators else []
+        found += ["breaks"] if self.breaks > other.breaks else []
+        found += ["recompiles"] if self.recompiles > other.recompiles and self.compiles > other.compiles else []
+        return found + ["operators outside of graphs"] * (self.operators < PART_OF_OPERATORS * other.operators)
+
+    def compiled(self, code: types.CodeType) -> None:
+        self.compiles += 1
+        self.codes[id(code)] = code
+
+    def backend(self, module: fx.GraphModule, inputs: Any) -> Callable[..., Any]:
+        """Runs graphs by eager kernels."""
+        self.graphs += 1
+        count = sum(map(_is_operator, module.graph.nodes))
+
+        def run(*args: Any) -> Any:
+            self.operators += count
+            return module.forward(*args)
+
+        return run
+
+    def __str__(self) -> str:
+        said = f"{self.graphs} graphs, {self.breaks} breaks, {self.recompiles} recompiles"
+        left = f", {self.left} left to Python" if self.left else ""
+        return f"{said}{left}, {self.operators} operators run in graphs"
+
+
+def _is_operator(node: fx.Node) -> bool:
+    """Whether it computes a tensor."""
+    value = node.meta.get("example_value", node.meta.get("val"))
+    return node.op.startswith("call_") and getattr(node.target, "__name__", "") != "getitem" and (
+        value is None or isinstance(value, torch.Tensor)
+    )  # fmt: skip
+
+
+def ours(program: Program) -> tuple[Callable[[Any], Any], Counts]:
+    counts = Counts()
+
+    def counted(frame: Frame, config: Config) -> GuardedCode:
+        made = compile_frame(frame, config)
+        counts.breaks += len(made.breaks)
+        counts.left += bool(made.breaks) and made.fallback is not None
+        if made.code is not None and not made.is_idle:
+            counts.compiled(frame.code)
+        return made
+
+    config = configure(backend=counts.backend, dynamic=program.dynamic)
+    return lambda fn: optimize(fn, config, counted), counts
+
+
+def stocks(program: Program) -> tuple[Callable[[Any], Any], Counts]:
+    counts = Counts()
+    torch.compiler.reset()
+    counters.clear()
+    graph_break_reasons.clear()
+
+    def counted(code: types.CodeType, made: types.CodeType) -> None:
+        counts.compiled(code)
+        broken, counts.breaks = len(graph_break_reasons) > counts.breaks, len(graph_break_reasons)
+        counts.left += broken and not any(name.startswith("__resume_at") for name in made.co_names)
+
+    convert_frame._bytecode_hooks.clear()
+    convert_frame.register_bytecode_hook(counted)
+    return lambda fn: torch.compile(fn, backend=counts.backend, dynamic=program.dynamic), counts
+
+
+def judge(program: Program, backend: str) -> Outcome:
+    """Ours against stock's: "better", "same" or "differs" (worse)."""
+    expected = meaningful(program)
+    if expected is None:
+        return "dropped", "", ""
+    found: dict[str, Counts] = {}
+    wrong: dict[str, bool] = {}
+    for name, made in (("stock", stocks), ("ours", ours)):
+        compiler, found[name] = made(program)
+        got = observed(program, compiler, SECONDS)
+        pairs = zip(expected, got, strict=True)
+        wrong[name] = any(difference(one, other, exact=True) is not None for one, other in pairs)
+        if name == "stock":
+            skipped = counters["frames"]["total"] - counters["frames"]["ok"]
+            found[name].left += skipped
+            found[name].breaks = len(graph_break_reasons) + skipped
+    text = "\n".join(f"  {name:5} {counts}{', another result' * wrong[name]}" for name, counts in found.items())
+    if wrong["ours"]:
+        return "wrong", "another result than eager" + " (stock too)" * wrong["stock"], text
+    if wrong["stock"]:
+        return "better", "", text
+    one, other = found["ours"], found["stock"]
+    more = one.more_than(other)
+    if more:
+        return "differs", f"more {', '.join(more)}", text
+    return "better" if other.more_than(one) else "same", "", text
+
+
+def run(selection: Selection) -> Report:
+    seed = str(time.strftime("%Y-%m-%d") if selection.seed is None else selection.seed)
+    count = selection.sequences or SEQUENCES
+    torch.set_num_threads(1)
+    with quiet():
+        torch.compile(lambda x: (x.sin() * 2).sum(), backend="eager")(torch.ones(3))
+    processes = os.cpu_count() or 1
+
+    def heard(tally: Tally) -> None:
+        selection.tell(f"{sum(tally.outcomes.values())} of {count}")
+
+    tally = stream(seed, "eager", processes, 0, lambda begun: begun >= count, heard, sequence, judge)
+    outcomes = tally.outcomes
+    compared = sum(outcomes.values()) - outcomes["dropped"]
+    good = outcomes["same"] + outcomes["better"]
+    kinds = sorted(tally.kinds.items(), key=lambda each: -len(each[1]))
+    return Report(
+        f"Graphs, breaks and recompiles beside torch.compile's, seed {seed}",
+        ("what came of it", "sequences", "numbers"),
+        (
+            ("as stock", str(outcomes["same"]), ""),
+            ("better than stock", str(outcomes["better"]), ""),
+            *((kind, str(len(found)), ", ".join(str(f.number) for f in found[:12])) for kind, found in kinds),
+        ),
+        (Aim(f"equal or better: at least {SHARE} %", percent(good, compared), good >= SHARE / 100 * compared),),
+        tuple(smallest(seed, kind, found) for kind, found in kinds),
+    )
+
+
+def smallest(seed: str, kind: str, findings: list[Finding]) -> str:
+    """The shortest program of a kind made small, and what was counted of it."""
+    program = min((sequence(seed, each.number) for each in findings), key=lambda each: len(each.text))
+
+    def still(smaller: Program) -> bool:
+        return isolated(smaller, "eager", judge=judge)[0] == kind
+
+    program = shrunk(program, still, SHRINK_SECONDS)
+    return f"{kind}: {program.name}\n{program.text}\n{isolated(program, 'eager', judge=judge)[1]}\n"
