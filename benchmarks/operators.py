@@ -28,7 +28,7 @@ from benchmarks.operators_child import Row
 from benchmarks.report import Aim, Report, Selection, percent
 from explorer.runtime.cache import cache_folder
 
-SILENCE = 180
+SILENCE = 600
 """Seconds without a word after which a worker is ended."""
 JOBS_OF_A_WORKER = 60
 """After which another takes its place: what was compiled is never unloaded."""

@@ -25,7 +25,7 @@ from explorer.check.accuracy import tensor_error
 from explorer.ir.program import BuildOptions
 
 SECONDS = 60
-"""That a compile may take, eager's runs included."""
+"""Of the processor that a compile may take, eager's runs included."""
 TOGETHER = 12
 """Samples in a compile."""
 
@@ -240,13 +240,13 @@ def rows(job: dict[str, Any]) -> Iterator[Row]:
 
 
 def within(attempt: Callable[[Sample], Row], sample: Sample) -> Row:
-    signal.alarm(SECONDS)
+    signal.setitimer(signal.ITIMER_PROF, SECONDS)
     try:
         return attempt(sample)
     except TimeoutError:
         return Row(sample.dtype, sample.variant, "too slow")
     finally:
-        signal.alarm(0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
 
 
 def too_slow(*_: Any) -> None:
@@ -256,7 +256,7 @@ def too_slow(*_: Any) -> None:
 def main() -> None:
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
-    signal.signal(signal.SIGALRM, too_slow)
+    signal.signal(signal.SIGPROF, too_slow)
     told = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what operators print is no row
     for line in sys.stdin:

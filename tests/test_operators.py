@@ -241,3 +241,30 @@ def test_the_conjugate_of_a_view_with_gaps(dtype):
     x = torch.randn(2, 1, 2, 2, dtype=dtype).mT
     right(lambda x: x[..., :1, :].mH.matmul(x[..., :1, :]), x)
     right(lambda x: (x[..., :1].mH * 2, x[:, :, ::2].conj() + 1), x)
+
+
+VIEWS = {
+    "transposed": lambda y: y[:, :2].transpose(0, 2),
+    "steps": lambda y: y[::2, :, ::3].permute(2, 0, 1),
+    "expanded": lambda y: y[:1].expand(3, 8, 10).transpose(1, 2),
+    "conjugated": lambda y: y[:, ::3].conj().mT,
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.complex64])
+@pytest.mark.parametrize("view", VIEWS)
+def test_views_with_gaps_in_the_library(view, dtype):
+    x = torch.randn(6, 8, 10, dtype=dtype)
+    for function in (torch.clone, lambda z: torch.cumsum(z, 1), lambda z: z.flip(0), lambda z: torch.fft.fft(z, dim=0)):
+        right(lambda x, function=function: function(VIEWS[view](x * 2)), x)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.complex64])
+def test_gradients_of_products_with_other_strides(dtype):
+    matrix, vector = torch.randn(5, 4, 2, dtype=dtype)[..., 0], torch.randn(4, 2, dtype=dtype)[..., 0]
+    for x, y in ((matrix, vector), (matrix[:1].expand(5, 4), vector), (matrix, vector[:1].expand(4))):
+        right(torch.mv, x, y, differentiable=True)
+
+
+def test_memory_that_is_resized():
+    right(lambda x: torch.resize_as_(x.clone(), x), torch.randn(4, 3).t())

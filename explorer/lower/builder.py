@@ -6,6 +6,7 @@ Inductor: graph.py (GraphLowering) and ir.py (StorageBox.realize).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any, Literal
 
 import sympy
@@ -30,6 +31,7 @@ from explorer.ir.loops import (
 from explorer.ir.ops import Combine
 from explorer.ir.sizes import Sizes
 from explorer.lower import reasons
+from explorer.lower.dtypes import LOOP_DTYPES
 from explorer.lower.indexing import ZERO, Indexing, Point, contiguous, equal, integer, strides
 from explorer.lower.merge import merged
 from explorer.lower.split import joined, split_axes
@@ -162,18 +164,22 @@ class Lowering:
         return made
 
     def dense(self, size: Point, wanted: Point | None) -> Point:
-        """The wanted strides where they are those of a permuted contiguous tensor, else contiguous ones."""
+        """The wanted strides where no other elements are between those of the tensor; else those of a tensor with its
+        dimensions in the same order, which operators lay their results out by, or contiguous ones where dimensions are
+        expanded."""
         if wanted is None:
             return contiguous(size)
+        if any(n == 0 for n in size):
+            return wanted
+        of = dict(enumerate(wanted))
+        if any(size[d] != 1 and stride == 0 for d, stride in of.items()):
+            return contiguous(size)
         expected: Size = integer(1)
-        for place in sorted(range(len(size)), key=lambda d: (self.weight(wanted[d]), self.weight(size[d]))):
-            if size[place] == 0:
-                return wanted
+        for place in sorted(of, key=lambda d: (self.weight(wanted[d]), self.weight(size[d]), -d)):
             if size[place] != 1:
-                if not equal(wanted[place], expected):
-                    return contiguous(size)
+                of[place] = wanted[place] if equal(wanted[place], expected) else expected
                 expected = expected * size[place]
-        return wanted
+        return tuple(of.values())
 
     def memory(self, tensor: Tensor, why: str, *, exact: bool = False) -> View:
         """Where the tensor is in memory, putting it there first. A view of a computed value is taken of the value's
@@ -186,10 +192,29 @@ class Lowering:
             if not tensor.in_memory():
                 self.realize(tensor, why if base is None or tensor.restride is not None else reasons.LAYOUT)
         assert tensor.place is not None
-        if not exact or tensor.stride is None or same_strides(tensor.size, tensor.place.layout.stride, tensor.stride):
+        stride = tensor.place.layout.stride
+        if not exact or tensor.stride is None or same_strides(tensor.size, stride, tensor.stride):
             return tensor.place
+        if why != reasons.OUTPUT and same_strides(tensor.size, stride, self.dense(tensor.size, tensor.stride)):
+            return tensor.place
+        if tensor.dtype not in LOOP_DTYPES:
+            return self._copied(tensor.place, self.dense(tensor.size, tensor.stride))
         copy = Tensor(tensor.dtype, tensor.device, tensor.size, tensor.at, tensor.reads, stride=tensor.stride)
         return self.realize(copy, reasons.LAYOUT, "eager's strides")
+
+    def _copied(self, place: View, stride: Point) -> View:
+        """A copy with these strides, which are dense, made by the library."""
+        layout = place.layout
+        order = sorted(range(len(stride)), key=lambda d: -self.weight(stride[d]))
+        size, turned = ([each[d] for d in order] for each in (layout.size, layout.stride))
+        given = View(place.buffer, replace(layout, size=tuple(size), stride=tuple(turned)))
+        why = Why(reasons.LAYOUT, "eager's strides")
+        to = replace(given.layout, stride=contiguous(size), offset=ZERO)
+        made = Buffer(self.name("buf"), to, "extern", origins(), None, why)
+        self.buffers[made.name] = made
+        kwargs = (("memory_format", torch.contiguous_format),)
+        self.extern(torch.ops.aten.clone.default, (given,), kwargs, (made,), why, returns_tuple=False)
+        return View(made.name, replace(made.layout, size=layout.size, stride=stride))
 
     # Operations
 

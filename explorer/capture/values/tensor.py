@@ -463,6 +463,8 @@ def graph_call(t: Tracer, kind: str, target: Any, args: list[Value], kwargs: dic
     """Call a torch function or tensor method: a node, where a tensor comes of it or changes; else its plain result."""
     if str(getattr(target, "__name__", target)).startswith(QUANTIZES):
         unsupported(reasons.SPARSE, "a quantized tensor, which a fake tensor does not tell from a plain one")
+    if getattr(target, "__name__", target) in STORAGE:
+        unsupported(reasons.UNTRACEABLE_CALL, f"{target.__name__}()")
     if "from" in kwargs:  # where an operator has a parameter of that name, it is the first after the tensor
         args = [*args, kwargs["from"]]
         kwargs = {name: value for name, value in kwargs.items() if name != "from"}
