@@ -266,5 +266,25 @@ def test_gradients_of_products_with_other_strides(dtype):
         right(torch.mv, x, y, differentiable=True)
 
 
+def test_complex_arithmetic_at_its_borders():
+    parts = torch.tensor(EDGES + [torch.finfo(torch.float64).max], dtype=torch.float64)
+    x = torch.complex(*torch.broadcast_tensors(parts, parts[:, None])).contiguous()
+    for function in (torch.addcmul, torch.addcdiv, torch.lerp, lambda a, b, c: torch.rsub(a, b, alpha=2).sgn() / c):
+        right(function, x, x.flip(0), x.t().contiguous())
+
+
+@pytest.mark.parametrize("name", ["select_scatter", "slice_scatter", "diagonal_scatter", "as_strided_scatter"])
+def test_strides_of_what_is_scattered_into(name):
+    others = {
+        "select_scatter": (torch.ones(6), 0, 1),
+        "slice_scatter": (torch.ones(2, 6), 0, 1, 3),
+        "diagonal_scatter": (torch.ones(6),),
+        "as_strided_scatter": (torch.ones(2), (2,), (2,), 0),
+    }[name]
+    gaps = torch.randn(6, 6, 2)[..., 0]
+    for x in (gaps, gaps.t(), torch.randn(6).expand(6, 6), torch.randn(6, 6).t()):
+        right(lambda x: getattr(torch, name)(x, *others), x)
+
+
 def test_memory_that_is_resized():
     right(lambda x: torch.resize_as_(x.clone(), x), torch.randn(4, 3).t())

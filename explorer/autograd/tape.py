@@ -17,7 +17,7 @@ from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from explorer.autograd.decomps import Decomposition, decompositions, reference_of_prim
+from explorer.autograd.decomps import DECOMPOSITIONS, Decomposition, decompositions, reference_of_prim
 from explorer.autograd.reasons import MUTABLE_OPERATOR, TENSOR_KIND
 from explorer.autograd.sizes import SizeNodes, Symbolic
 from explorer.core.origin import origin, origins
@@ -104,7 +104,7 @@ class Tape(TorchDispatchMode):
         kwargs = kwargs or {}
         if func.namespace == "prim" or func in METADATA:
             return func(*args, **kwargs)
-        rule = self._rule(func)
+        rule = self._rule(func, args)
         if rule is not None:
             with self, self._inside_prim(func.namespace == "prims"):
                 result = rule(*args, **kwargs)
@@ -112,11 +112,15 @@ class Tape(TorchDispatchMode):
                 return result if is_view(func) else self._in_new_memory(result, args)
         return self._record(func, args, kwargs)
 
-    def _rule(self, func: OpOverload) -> Decomposition | None:
-        """How `func` is broken up. What a prim calls is the end of a decomposition, so it is not broken up again."""
+    def _rule(self, func: OpOverload, args: tuple[Any, ...]) -> Decomposition | None:
+        """How `func` is broken up. What a prim calls is the end of a decomposition, so it is not broken up again; nor
+        is by torch's what no loop will compute, where the operator has a kernel, which rounds and overflows its own
+        way."""
         rule = reference_of_prim(func)
         if rule is None and not self._in_prim:
             rule = self._table.get(func)
+            if rule is not None and func not in DECOMPOSITIONS and _is_complex(args) and has_kernel(func):
+                return None
         if rule is None and torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), COMPOSITE):
             rule = func.decompose
         return rule
@@ -188,6 +192,17 @@ def storage_of(value: torch.Tensor) -> int:
 def is_plain(value: torch.Tensor) -> bool:
     """Whether the tensor is strided memory that holds its elements as they are."""
     return value.layout is torch.strided and value.dtype not in QUANTIZED
+
+
+def _is_complex(args: tuple[Any, ...]) -> bool:
+    given = (part for value in args for part in (value if isinstance(value, (tuple, list)) else (value,)))
+    return any(isinstance(each, torch.Tensor) and each.is_complex() and each.device.type == "cpu" for each in given)
+
+
+@functools.cache
+def has_kernel(func: OpOverload) -> bool:
+    """Whether the operator has a kernel of its own for a CPU."""
+    return not is_view(func) and torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CPU")
 
 
 @functools.cache

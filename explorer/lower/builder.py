@@ -137,10 +137,12 @@ class Lowering:
 
     # Memory
 
-    def realize(self, tensor: Tensor, why: str, detail: str = "") -> View:
-        """Put the tensor in memory, with the strides it has in eager where those are dense."""
+    def realize(self, tensor: Tensor, why: str, detail: str = "", *, exact: bool = False) -> View:
+        """Put the tensor in memory, with the strides it has in eager where those are dense, or are wanted exactly."""
         if not tensor.in_memory():
-            stride = self.dense(tensor.size, tensor.stride)
+            apart = exact and tensor.stride is not None and are_apart(tensor.size, tensor.stride)
+            stride = tensor.stride if apart else self.dense(tensor.size, tensor.stride)
+            assert stride is not None
             layout = Layout(tensor.dtype, tensor.device, tensor.size, stride)
             if tensor.device == self.device:
                 made = self.loop(layout, lambda outer, _: tensor.at(outer), Why(why, detail), cause=tensor.origins)
@@ -190,7 +192,8 @@ class Lowering:
                 if exact or 2 * self.weight(tensor.numel) > self.weight(base.numel):
                     self.memory(base, why, exact=exact)
             if not tensor.in_memory():
-                self.realize(tensor, why if base is None or tensor.restride is not None else reasons.LAYOUT)
+                copied = base is not None and tensor.restride is None
+                self.realize(tensor, reasons.LAYOUT if copied else why, exact=exact and why == reasons.OUTPUT)
         assert tensor.place is not None
         stride = tensor.place.layout.stride
         if not exact or tensor.stride is None or same_strides(tensor.size, stride, tensor.stride):
@@ -200,7 +203,7 @@ class Lowering:
         if tensor.dtype not in LOOP_DTYPES:
             return self._copied(tensor.place, self.dense(tensor.size, tensor.stride))
         copy = Tensor(tensor.dtype, tensor.device, tensor.size, tensor.at, tensor.reads, stride=tensor.stride)
-        return self.realize(copy, reasons.LAYOUT, "eager's strides")
+        return self.realize(copy, reasons.LAYOUT, "eager's strides", exact=why == reasons.OUTPUT)
 
     def _copied(self, place: View, stride: Point) -> View:
         """A copy with these strides, which are dense, made by the library."""
@@ -291,6 +294,19 @@ def same_strides(size: Point, one: Point, other: Point) -> bool:
     if any(n == 0 for n in size):
         return True
     return all(n == 1 or equal(a, b) for n, a, b in zip(size, one, other, strict=True))
+
+
+def are_apart(size: Point, stride: Point) -> bool:
+    """Whether no two elements share a place, as far as numbers tell."""
+    reached: Size = ZERO
+    if not all(each.is_Integer for each in (*size, *stride)) or any(n == 0 for n in size):
+        return False
+    for n, step in sorted(zip(size, stride, strict=True), key=lambda each: int(each[1])):
+        if n != 1:
+            if step <= reached:
+                return False
+            reached += step * (n - 1)
+    return True
 
 
 def _no_element(point: Point) -> Expr:
