@@ -317,3 +317,26 @@ def test_stock_s_front_end_under_a_default_device() -> None:
         call = torch.compile(lambda x: x * torch.full((2,), 2.0, device="cpu") * 3.0, backend="explorer")
         assert call(torch.ones(2, device="cpu")).tolist() == [6.0, 6.0]
     assert explorer.counters().get("calls: fallback", 0) == before
+
+
+@pytest.mark.parametrize(
+    "program", [lambda x: (x @ x, torch.get_autocast_dtype("cpu")), lambda x: by_default(x), lambda x: given(x)]
+)
+def test_what_autocast_would_cast_to_is_guarded(program):
+    x, compiled = torch.ones(2, 2), explorer.compile(program, backend="eager")
+    try:
+        for dtype in (torch.bfloat16, torch.float16, torch.bfloat16):
+            torch.set_autocast_dtype("cpu", dtype)
+            assert str(compiled(x)) == str(program(x))
+    finally:
+        torch.set_autocast_dtype("cpu", torch.bfloat16)
+
+
+def by_default(x):
+    with torch.autocast("cpu"):
+        return x @ x
+
+
+def given(x):
+    with torch.autocast("cpu", torch.bfloat16):
+        return x @ x

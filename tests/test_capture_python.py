@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import itertools
 import types
 from collections import deque
 from collections.abc import Mapping
@@ -239,3 +240,17 @@ def test_items_that_are_attributes_are_read_as_they_are_written(made):
     for _ in range(2):
         assert str(explorer.compile(program, backend="eager")(x, ours)) == str(program(x, theirs))
         assert ours == theirs
+
+
+def test_islice_refuses_bounds_when_it_is_made():
+    def program(x):
+        out = [x + 1]
+        for bounds in ((-1,), (-3,), (0, -1), (-1, 2), (0, 3, 0), (0, 3, -1), (2,), (1, 5, 2), (None,), (1, None)):
+            try:
+                out.append(list(itertools.islice([1, 2, 3, 4, 5], *bounds)))
+            except ValueError as error:
+                out.append(str(error))
+        return out
+
+    x = torch.ones(2)
+    assert str(explorer.compile(program, backend="eager")(x)) == str(program(x))

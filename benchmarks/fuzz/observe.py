@@ -48,16 +48,19 @@ class Observer:
 
     def finish(self) -> list[Fact]:
         shared: list[tuple[str, int]] = []
+        found: list[str] = []
         reach = 0
         for start, end, place, first in [*sorted(self.memory), (sys.maxsize, 0, "", 0)]:
             if start >= reach:
                 if len(shared) > 1:
                     shared.sort()
                     told = ", ".join(f"{each}+{address - shared[0][1]}" for each, address in shared)
-                    self.tell("memory shared", told)
+                    found.append(told)
                 shared = []
             reach = max(reach, end)
             shared.append((place, first))
+        for told in sorted(found):  # by address they come in another order each time
+            self.tell("memory shared", told)
         return self.facts
 
     def see(self, place: str, value: Any) -> None:

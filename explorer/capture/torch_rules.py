@@ -231,6 +231,7 @@ def _autocast(cls: Any) -> Rule:
     def make(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
         """The context manager."""
         made = cls(*map(t.constant_of, args), **{k: t.constant_of(v) for k, v in kwargs.items()})
+        t.call(t.from_python(torch.get_autocast_dtype), [Constant(made.device)], {})  # its default, guarded
         return AutocastValue((made.device, made.fast_dtype, made._enabled, made._cache_enabled))
 
     return make

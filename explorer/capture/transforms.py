@@ -9,6 +9,7 @@ Stock counterpart: variables/higher_order_ops.py and variables/ctx_manager.py.
 from __future__ import annotations
 
 import contextlib
+import functools
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -106,6 +107,9 @@ def _loading(function: Any) -> Rule:
 # ------------------------------------------------------------------------------------------------------------ settings
 
 
+_AUTOCAST_DTYPES = {device: functools.partial(torch.get_autocast_dtype, device) for device in ("cpu", "cuda")}
+
+
 def _make(t: Tracer, name: str, key: tuple[Any, ...], value: tuple[Any, ...]) -> Value:
     """Set for the rest of the trace. What it is at entry is guarded: the graph ends with that."""
     for getter in SETTINGS[name].getters:
@@ -116,6 +120,10 @@ def _make(t: Tracer, name: str, key: tuple[Any, ...], value: tuple[Any, ...]) ->
 
 def _ask(t: Tracer, name: str, key: tuple[Any, ...], getter: Any) -> Value:
     """A part of what a setting is: guarded where this trace did not set it and the global state's guard has it not."""
+    if getter is torch.get_autocast_dtype and (name, key) not in t.ambient.before:
+        if not torch.is_autocast_enabled(*key):  # the global state's guard has it only while autocast is on
+            ask = _AUTOCAST_DTYPES.get(key[0], functools.partial(getter, *key))
+            t.guard(t.returned(t.known_source(ask), "__call__"), "constant", "==", ask(), "what autocast would cast to")
     if SETTINGS[name].guarded or (name, key) in t.ambient.before or key:
         return t.from_python(getter(*key))
     return t.wrap(Returned(t.known_source(getter), "__call__"), getter())

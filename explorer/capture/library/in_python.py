@@ -79,16 +79,26 @@ def pairwise(iterable: Iterable[Any]) -> Iterator[Any]:
 
 def islice(iterable: Iterable[Any], *bounds: Any) -> Iterator[Any]:
     part = slice(*bounds)
-    start, stop, step = part.start or 0, part.stop, part.step or 1
+    start, stop, step = part.start or 0, part.stop, 1 if part.step is None else part.step
+    if stop == -1:
+        raise ValueError("Stop argument for islice() must be None or an integer: 0 <= x <= sys.maxsize.")
+    if start < 0 or (stop is not None and stop < 0):
+        raise ValueError("Indices for islice() must be None or an integer: 0 <= x <= sys.maxsize.")
+    if step < 1:
+        raise ValueError("Step for islice() must be a positive integer or None.")
     items = iter(iterable)
-    position = 0
-    while stop is None or position < stop:
-        item = next(items, _ABSENT)
-        if item is _ABSENT:
-            return
-        if position >= start and (position - start) % step == 0:
-            yield item
-        position += 1
+
+    def chosen() -> Iterator[Any]:
+        position = 0
+        while stop is None or position < stop:
+            item = next(items, _ABSENT)
+            if item is _ABSENT:
+                return
+            if position >= start and (position - start) % step == 0:
+                yield item
+            position += 1
+
+    return chosen()
 
 
 def zip_longest(*iterables: Iterable[Any], fillvalue: Any = None) -> Iterator[Any]:
