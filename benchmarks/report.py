@@ -32,9 +32,8 @@ class Selection:
 
     Where programs are drawn: for how many minutes (None: all there are), from which seed (None: the date's), and how
     many sequences of calls (None: as many as the figure asks). `ops`, `dtypes`: only these operators and dtypes, where
-    any are named. Of each, `samples` that it has and `variants` made
-    from them, of those in `shard`, (number, of how many). `results`: the file for what is found; `again`: what is bad
-    in it is run once more.
+    any are named. Of each, `samples` that it has and `variants` made from them, of those in `shard`, (number, of how
+    many). `results`: the file for what is found; `again`: what is bad in it is run once more.
     """
 
     part: str = ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -237,3 +238,19 @@ def of_a_result(x: Any) -> Any:
 def test_memory_given_to_a_tensor_is_its_own_with_every_back_end(function: Any, back_end: str) -> None:
     given = (torch.arange(6.0).reshape(2, 3),)
     check_same(outcome(explorer.compile(function, backend=back_end), given), outcome(function, given))
+
+
+BOUNDS = [-1, 0.1, True, torch.tensor(2), torch.tensor(1.7), torch.tensor(0.1, dtype=torch.float64), torch.ones(1)]
+
+
+@pytest.mark.parametrize("x", [torch.arange(-4, 4), torch.linspace(-2, 2, 5), torch.tensor(3)], ids=str)
+def test_clamp_between_a_number_and_a_tensor(x: torch.Tensor) -> None:
+    def clamp(x: torch.Tensor, low: Any, high: Any) -> Any:
+        try:
+            return x.clamp(low, high)
+        except TypeError:
+            return "refused"
+
+    for low, high in itertools.product(BOUNDS, BOUNDS):
+        got, expected = explorer.compile(clamp, backend="eager")(x, low, high), clamp(x, low, high)
+        assert repr(got) == repr(expected) and getattr(got, "dtype", 0) == getattr(expected, "dtype", 0), (low, high)

@@ -219,7 +219,7 @@ class TensorValue(Value):
             self.set_item(t, args[0], args[1])
             return Constant(None)
         if name in ("clamp", "clip", "clamp_", "clip_"):
-            args, kwargs = _bounds(t, args, kwargs)
+            args, kwargs = _bounds(t, self, args, kwargs)
         if name == "new":
             return self._new(t, args, kwargs)
         if name == "type" and args and isinstance(found := getattr(args[0], "cls", None), type):
@@ -373,15 +373,24 @@ _TORCHS = (*torch.Tensor.__mro__, torch.nn.Parameter)
 """The classes of which an attribute is torch's own."""
 
 
-def _bounds(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> tuple[list[Value], dict[str, Value]]:
-    """clamp takes two numbers or two tensors; of one each, eager reads the tensor's value. Make the number a tensor."""
+def _bounds(
+    t: Tracer, clamped: TensorValue, args: list[Value], kwargs: dict[str, Value]
+) -> tuple[list[Value], dict[str, Value]]:
+    """clamp takes two numbers or two tensors; of one each, eager reads the number in a tensor without dimensions. Make
+    both tensors, of the dtype that two numbers give."""
     given = [*args, *kwargs.values()]
-    if not any(isinstance(v, TensorValue) for v in given):
+    tensors = [v.fake for v in given if isinstance(v, TensorValue)]
+    numbers = [v.value for v in given if isinstance(v, Constant) and isinstance(v.value, (int, float))]
+    if not tensors or not numbers or any(fake.dim() for fake in tensors):
         return args, kwargs
+    is_float = any(fake.is_floating_point() for fake in tensors) or any(isinstance(n, float) for n in numbers)
+    dtype = Constant(torch.result_type(clamped.fake, 1.0 if is_float else 1))
 
     def as_tensor(value: Value) -> Value:
+        if isinstance(value, TensorValue):
+            return graph_call(t, "call_method", "to", [value, dtype], {})
         is_number = isinstance(value, Constant) and isinstance(value.value, (int, float))
-        facts: dict[str, Value] = {"device": Constant(torch.device("cpu"))}
+        facts: dict[str, Value] = {"dtype": dtype, "device": Constant(torch.device("cpu"))}
         return graph_call(t, "call_function", torch.tensor, [value], facts) if is_number else value
 
     return list(map(as_tensor, args)), {name: as_tensor(value) for name, value in kwargs.items()}
