@@ -227,3 +227,48 @@ def test_a_graph_that_another_back_end_does_not_compile_runs_eagerly():
 
     place = torch.tensor([0, 2])
     assert torch.equal(explorer.compile(program, backend="aot_eager")(place), program(place))
+
+
+def rows_of_a_leaf(x):
+    for row in x.unbind(0):
+        row.add_(1)
+    return x
+
+
+def rows_of_a_result(x):
+    y = x * 1
+    for row in y:
+        row.add_(1)
+    return y
+
+
+def halves(x):
+    one, other = (x * 1).chunk(2)
+    one.mul_(2)
+    return other
+
+
+def by_what_requires_grad(x):
+    one, _ = torch.ones(2, 3).split(1)
+    return one.mul_(x[0])
+
+
+def without_grad(x):
+    y = x.detach() * 1
+    for row in y.unbind(0):
+        row.add_(1)
+    return y
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("program", [rows_of_a_leaf, rows_of_a_result, halves, by_what_requires_grad, without_grad])
+@pytest.mark.parametrize("fullgraph", [False, True])
+def test_views_of_a_function_that_yields_several_are_written_as_in_eager(program, backend, fullgraph):
+    def outcome(function):
+        x = torch.ones(2, 3, requires_grad=True)
+        try:
+            return function(x).tolist()
+        except RuntimeError as error:
+            return str(error)
+
+    assert outcome(explorer.compile(program, backend=backend, fullgraph=fullgraph)) == outcome(program)

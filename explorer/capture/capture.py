@@ -105,6 +105,8 @@ def _finish(given: CaptureInput, t: Tracer, frame: Frame, known: BreakAt | None)
         if untouched and place.why.code == reasons.RAISES:
             return _result(given, t, None, (place,))
         refused = not_splittable(t.code, frame)
+        if t.tape.refuses_view:
+            refused = Why(reasons.FRAME_BREAK, "one of several views of a function is written")
         if refused is not None:
             raise Unsupported(refused)
         residual = breaking(t, frame)

@@ -119,6 +119,10 @@ class Tape:
         self.shape_guard_causes: list[tuple[Origins, Span | None, str]] = []
         self.grad_enabled = torch.is_grad_enabled()
         self.calls = 0
+        self.parts: dict[int, torch.Tensor] = {}
+        """Views of functions that yield several, which autograd lets nobody write."""
+        self.refuses_view = False
+        """Whether an operator refused one of them. It would not refuse what a graph returns in its place."""
         self.nodes = 0
         """Nodes that are no placeholders."""
         self._dynamic = dynamic
@@ -236,6 +240,7 @@ class Tape:
             NotImplementedError,
             AttributeError,
         ) as error:
+            self.refuses_view = any(id(each) in self.parts for each in (*fake_args, *fake_kwargs.values()))
             unsupported(reasons.OP_RAISED, f"{getattr(target, '__name__', target)}: {first_line(error)}")
         finally:
             self.note_shape_guards(f"which way {getattr(target, '__name__', target)} computes depends on it")
@@ -263,6 +268,8 @@ class Tape:
         return self._stamped(self._create(kind, target, args, kwargs), value)
 
     def element(self, node: fx.Node, index: int, value: Any) -> fx.Node:
+        if isinstance(value, torch.Tensor) and value._is_view():
+            self.parts[id(value)] = value
         return self._stamped(self._create("call_function", operator.getitem, (node, index)), value)
 
     def _create(self, kind: str, target: Any, args: tuple[Any, ...], named: Mapping[str, Any] | None = None) -> fx.Node:
