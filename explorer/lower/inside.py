@@ -55,6 +55,8 @@ class Inside:
         self._sizes = sizes
         self._last: dict[str, Size] = {}
         self._proven: set[tuple[Any, ...]] = set()
+        self._checked: dict[Expr, sympy.Symbol] = {}
+        """What conditions call an index that is read from memory."""
 
     def loop(self, loop: Loop) -> None:
         """Raises Unsupported where an access may lie outside of its buffer."""
@@ -72,7 +74,8 @@ class Inside:
             if isinstance(expr, Load):
                 self._access(expr.buffer, expr.index, expr.indirect, ranges, given)
             if isinstance(expr, Masked):
-                pending += [(expr.condition, given), (expr.other, given), (expr.value, (*given, *said(expr.condition)))]
+                said = self._said(expr.condition)
+                pending += [(expr.condition, given), (expr.other, given), (expr.value, (*given, *said))]
             else:
                 pending += [(child, given) for child in children(expr)]
 
@@ -103,6 +106,11 @@ class Inside:
         given: Conditions,
     ) -> None:
         checked = {symbol: value.size for symbol, value in indirect if isinstance(value, Check)}
+        if self._checked and given:
+            known = {self._checked[value]: symbol for symbol, value in indirect if value in self._checked}
+            here = ((condition.xreplace(known), bound) for condition, bound in given)
+            unknown = set(self._checked.values()) - known.keys()
+            given = tuple(each for each in here if not each[0].free_symbols & unknown)
         within = {s: n for s, n in (*ranges.items(), *checked.items()) if s in index.free_symbols}
         key = (name, index, *within.items(), given)
         if key in self._proven:
@@ -158,6 +166,38 @@ class Inside:
                     if self._least(rest + factor * bound, ranges, others):
                         return True
         return False
+
+    def _said(self, condition: Expr) -> Conditions:
+        """What a condition over indices says, as far as it is a conjunction of comparisons."""
+        found: list[tuple[Size, Size]] = []
+        pending = [condition]
+        while pending:
+            test = pending.pop()
+            if not isinstance(test, Apply):
+                continue
+            if test.op == "logical_and":
+                pending += test.args
+                continue
+            a, b = map(self._indexed, test.args) if len(test.args) == 2 else (None, None)
+            if a is None or b is None:
+                continue
+            least = {"ge": [a - b], "gt": [a - b - 1], "le": [b - a], "lt": [b - a - 1], "eq": [a - b, b - a]}
+            found += [(least_of, ZERO) for least_of in map(sympy.expand, least.get(test.op, []))]
+        return tuple(found)
+
+    def _indexed(self, value: Expr) -> Size | None:
+        """An integer of a condition over the axes and over what is read from memory and checked."""
+        if isinstance(value, IndexValue):
+            return value.index
+        if isinstance(value, Check):
+            return self._checked.setdefault(value, sympy.Dummy("checked", integer=True))
+        if isinstance(value, Apply) and value.op in ("add", "sub", "mul") and value.dtype == torch.int64:
+            a, b = map(self._indexed, value.args)
+            if a is None or b is None:
+                return None
+            return a + b if value.op == "add" else a - b if value.op == "sub" else a * b
+        constant = getattr(value, "value", None)
+        return sympy.Integer(constant) if type(constant) is int else None
 
     def _holds(self, least: Size) -> bool:
         if not least.is_Integer:
@@ -293,29 +333,3 @@ def coefficient_of(term: Size) -> tuple[Size, Size]:
         if isinstance(part, (ModularIndexing, FloorDiv)):
             return term / part, part
     return term, ONE
-
-
-def said(condition: Expr) -> Conditions:
-    """What a condition over indices says, as far as it is a conjunction of comparisons."""
-    found: list[tuple[Size, Size]] = []
-    pending = [condition]
-    while pending:
-        test = pending.pop()
-        if not isinstance(test, Apply):
-            continue
-        if test.op == "logical_and":
-            pending += test.args
-            continue
-        a, b = (indexed(arg) for arg in test.args) if len(test.args) == 2 else (None, None)
-        if a is None or b is None:
-            continue
-        least = {"ge": [a - b], "gt": [a - b - 1], "le": [b - a], "lt": [b - a - 1], "eq": [a - b, b - a]}
-        found += [(least_of, ZERO) for least_of in map(sympy.expand, least.get(test.op, []))]
-    return tuple(found)
-
-
-def indexed(value: Expr) -> Size | None:
-    if isinstance(value, IndexValue):
-        return value.index
-    constant = getattr(value, "value", None)
-    return sympy.Integer(constant) if type(constant) is int else None
