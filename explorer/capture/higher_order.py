@@ -17,8 +17,10 @@ from explorer.capture import reasons
 from explorer.capture.rules import CALLS, positional
 from explorer.capture.tape import Branch
 from explorer.capture.values.base import Raised, Value, unsupported
+from explorer.capture.values.constant import Constant
 from explorer.capture.values.mappings import DictValue
 from explorer.capture.values.sequences import ListValue, TupleValue
+from explorer.capture.values.size import SizeValue
 from explorer.capture.values.tensor import TensorValue, from_fake, to_graph
 
 if TYPE_CHECKING:
@@ -40,14 +42,16 @@ class Body:
     returned: Value
 
 
-def leaves(t: Tracer, value: Value) -> list[TensorValue]:
-    """The tensors in nested containers, in order. Breaks the graph where there is anything else."""
+def leaves(t: Tracer, value: Value, numbers: bool = False) -> list[TensorValue]:
+    """The tensors in nested containers, in order. Breaks the graph where there is anything else, but for `numbers`."""
     if isinstance(value, TensorValue):
         return [value]
     if isinstance(value, (TupleValue, ListValue)):
-        return [leaf for item in t.items(value) for leaf in leaves(t, item)]
+        return [leaf for item in t.items(value) for leaf in leaves(t, item, numbers)]
     if isinstance(value, DictValue):
-        return [leaf for _, item in value.pairs(t) for leaf in leaves(t, item)]
+        return [leaf for _, item in value.pairs(t) for leaf in leaves(t, item, numbers)]
+    if numbers and isinstance(value, (Constant, SizeValue)):
+        return []
     unsupported(reasons.HIGHER_ORDER, f"{value.describe()} where a tensor is needed")
 
 
@@ -62,7 +66,8 @@ def with_leaves(t: Tracer, value: Value, new: Sequence[Value]) -> Value:
             return TupleValue([fill(item) for item in t.items(part)], part.cls)
         if isinstance(part, ListValue):
             return ListValue([fill(item) for item in t.items(part)])
-        assert isinstance(part, DictValue)
+        if not isinstance(part, DictValue):
+            return part
         made = DictValue(part.cls)
         for key, item in part.pairs(t):
             made.put(key, fill(item))
@@ -138,10 +143,12 @@ def _cond(t: Tracer, pred: Value, true_fn: Value, false_fn: Value, operands: Val
     """torch.cond(...): two graphs with the same operands."""
     if not isinstance(pred, TensorValue):
         return t.call(true_fn if t.truth(pred) else false_fn, t.items(operands), {})
-    given = leaves(t, operands)
+    passed = leaves(t, operands, numbers=True)
+    given = list(dict.fromkeys(passed))
 
     def arguments(inputs: list[Value]) -> list[Value]:
-        return t.items(with_leaves(t, operands, inputs))
+        own = dict(zip(given, inputs, strict=True))
+        return t.items(with_leaves(t, operands, [own[value] for value in passed]))
 
     bodies = [body(t, function, [v.fake for v in given], arguments) for function in (true_fn, false_fn)]
     shapes = [[(leaf.fake.shape, leaf.fake.dtype) for leaf in leaves(t, each.returned)] for each in bodies]
@@ -155,7 +162,7 @@ def _cond(t: Tracer, pred: Value, true_fn: Value, false_fn: Value, operands: Val
 @positional(OPERATORS.while_loop)
 def _while_loop(t: Tracer, cond_fn: Value, body_fn: Value, carried: Value, additional: Value = NOTHING) -> Value:
     """torch.while_loop(...): a graph for the condition and one for the turn."""
-    given, more = leaves(t, carried), leaves(t, additional)
+    given, more = leaves(t, carried), leaves(t, additional, numbers=True)
     like = [v.fake for v in (*given, *more)]
     structure = TupleValue([*t.items(carried), *t.items(additional)])
 
@@ -170,9 +177,10 @@ def _while_loop(t: Tracer, cond_fn: Value, body_fn: Value, carried: Value, addit
 
 def _turns(t: Tracer, operator: Any, function: Value, init: Value, over: Value, more: Value, start: list[Any]) -> Value:
     """An operator that calls a function for each row; `start` are its arguments between the function and the rows."""
-    first, rows, rest = leaves(t, init), leaves(t, over), leaves(t, more)
+    first, rows, rest = leaves(t, init), leaves(t, over), leaves(t, more, numbers=True)
     like = [*(v.fake for v in first), *(t.tape.row(v.fake) for v in rows), *(v.fake for v in rest)]
-    one = body(t, function, like, list)
+    count = len(first) + len(rows)
+    one = body(t, function, like, lambda given: [*given[:count], *t.items(with_leaves(t, more, given[count:]))])
     lifted, made = modules(t, [one])
     args = (*made, *start, nodes_of(rows), (*nodes_of(rest), *lifted))
     return with_leaves(t, one.returned, call(t, operator, *args))
