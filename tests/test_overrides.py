@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from torch.testing._internal.two_tensor import TwoTensor
 
 import explorer
 
@@ -132,3 +133,64 @@ def test_another_class_compiles_again():
     for cls in (*CLASSES, *CLASSES):
         x = torch.arange(3.0).as_subclass(cls)
         assert plain(call(x)) == plain(torch.sigmoid(x))
+
+
+class Scaled(torch.Tensor):
+    def __new__(cls, data, scale):
+        return torch.Tensor._make_wrapper_subclass(cls, data.size(), strides=data.stride(), dtype=data.dtype)
+
+    def __init__(self, data, scale):
+        self.data_, self.scale = data, scale
+
+    def __tensor_flatten__(self):
+        return ["data_"], self.scale
+
+    @staticmethod
+    def __tensor_unflatten__(inner, scale, size, stride):
+        return Scaled(inner["data_"], scale)
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args, kwargs=None):
+        scale = next(a.scale for a in args if isinstance(a, Scaled))
+        return Scaled(func(*[a.data_ if isinstance(a, Scaled) else a for a in args], **(kwargs or {})), scale)
+
+
+def two():
+    return TwoTensor(torch.arange(3.0), torch.arange(3.0) + 1)
+
+
+WRAPPERS = {
+    "operators": (lambda x: (x + 1, x.a * 2, x, (x * x.b).sum()), two),
+    "in place": (lambda x: (x.mul_(2), x.a.sum(), x.view(3, 1).expand(3, 2).sum()), two),
+    "several": (lambda x: torch.stack([x, x * 2])[0], two),
+    "asked": (lambda x: (isinstance(x, TwoTensor), type(x + 1).__name__, x.shape, x.requires_grad), two),
+    "made": (lambda x: (TwoTensor(x, b=x * 2) + x, TwoTensor(TwoTensor(x, x), TwoTensor(x, x + 1)).b.b), torch.ones),
+    "with grad": (lambda x: x * 2, lambda: TwoTensor(*(torch.ones(3, requires_grad=True) for _ in "ab"))),
+    "context": (lambda x: (x * 2 + 1, x.data_ * x.scale), lambda: Scaled(torch.arange(3.0), 3)),
+}
+
+
+def inside(value):
+    if isinstance(value, TwoTensor):
+        return "two", inside(value.a), inside(value.b)
+    if isinstance(value, Scaled):
+        return "scaled", inside(value.data_), value.scale
+    if isinstance(value, (tuple, list)):
+        return [inside(item) for item in value]
+    return value.tolist() if isinstance(value, torch.Tensor) else value
+
+
+@pytest.mark.parametrize("backend", ["explorer", "aot_eager"])
+@pytest.mark.parametrize("name", WRAPPERS)
+def test_wrappers_like_eager(name, backend):
+    function, make = WRAPPERS[name]
+    make = (lambda: torch.ones(3)) if make is torch.ones else make
+    call = explorer.compile(function, backend=backend, fullgraph=name != "with grad")
+    for _ in range(2):
+        x, y = make(), make()
+        assert inside((call(x), x)) == inside((function(y), y))
+
+
+def test_another_wrapper_compiles_again():
+    call = explorer.compile(lambda x: x.data_ * x.scale, backend="aot_eager")
+    assert [call(Scaled(torch.ones(n), n)).sum().item() for n in (3, 4, 5)] == [9, 16, 25]

@@ -16,7 +16,7 @@ from torch import Tensor, fx
 from torch._dispatch.python import enable_python_dispatcher, no_python_dispatcher
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensor
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
-from torch.utils._python_dispatch import _disable_current_modes
+from torch.utils._python_dispatch import _disable_current_modes, is_traceable_wrapper_subclass
 from torch.utils._pytree import tree_leaves
 
 from explorer.autograd import aliases
@@ -86,6 +86,8 @@ def refuse(captured: Graph) -> None:
     for node in captured.graph.nodes:
         if isinstance(node.target, torch._ops.HigherOrderOperator) or node.op == "call_module":
             raise Unsupported(Why(HIGHER_ORDER, str(node.target)))
+        if any(map(is_traceable_wrapper_subclass, tree_leaves(info(node).value if node.op != "output" else ()))):
+            raise Unsupported(Why(TENSOR_KIND, f"{node.name} is a tensor around others"))
         if is_unbacked(node):
             raise Unsupported(Why(DATA_DEPENDENT, f"{node.name} yields a number or a size that only the run knows"))
         if node.target is setattr or getattr(node.target, "__name__", "") == "enter_InferenceMode":

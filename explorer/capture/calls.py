@@ -30,11 +30,13 @@ from explorer.capture.values.functions import BoundMethod, BuiltinMethod, CellVa
 from explorer.capture.values.iterators import GeneratorValue
 from explorer.capture.values.mappings import DictValue
 from explorer.capture.values.objects import MISSING, ObjectValue, is_library, maker_of
+from explorer.capture.values.overrides import dispatches
 from explorer.capture.values.sequences import ListValue, TupleValue
 from explorer.capture.values.size import FloatValue, NumberValue, SizeValue
 from explorer.capture.values.slots import checked
 from explorer.capture.values.tensor import TensorValue, graph_call
 from explorer.capture.wrap import instance_of_class
+from explorer.capture.wrappers import make_wrapper
 from explorer.core.recorder import note, recorder
 from explorer.ir.capture import Attr, Inlined, Item, Returned
 
@@ -326,6 +328,8 @@ class Calls:
             self.python(object.__new__, cls)
         if issubclass(cls, (torch.jit.ScriptModule, torch.nn.modules.lazy.LazyModuleMixin)):
             unsupported(reasons.UNTRACEABLE_CALL, f"making a {cls.__name__}")
+        if issubclass(cls, torch.Tensor) and dispatches(cls):
+            return make_wrapper(self, cls, args, kwargs)
         if issubclass(cls, tuple) and hasattr(cls, "_fields"):
             return self._namedtuple(cls, args, kwargs)
         new = self.look_up(cls, "__new__")

@@ -348,6 +348,8 @@ def modes() -> str:
     """The modes that every operation passes through now, but for default devices, by name; "" where there is none."""
     if functorch.peek_interpreter_stack() is not None or forward_ad._current_level >= 0:
         return "a transform of torch.func"
+    if torch._C._dispatch_tls_is_dispatch_key_excluded(torch._C.DispatchKey.Functionalize):
+        return "__torch_dispatch__ of a tensor, where no graph can be traced to ATen"
     if not torch._C._len_torch_dispatch_stack() and not torch._C._len_torch_function_stack():
         return ""
     active = [*OVERRIDES._get_current_function_mode_stack(), *_get_current_dispatch_mode_stack()]

@@ -39,6 +39,7 @@ from explorer.capture.values.sequences import ListValue, TupleValue
 from explorer.capture.values.size import FloatValue, NumberValue, SizeValue
 from explorer.capture.values.tensor import TensorValue
 from explorer.capture.wrap import from_python, wrap, wrap_tensor
+from explorer.capture.wrappers import unflattening
 from explorer.config import Config
 from explorer.core.origin import origin, origins
 from explorer.core.reasons import Unsupported, Why
@@ -400,6 +401,9 @@ class Tracer(Calls, DataModel):
 
     def register_hook(self, tensor: TensorValue, name: str, hook: Value) -> Value:
         return register_hook(self, tensor, name, hook)
+
+    def unflattening(self, cls: type, names: Sequence[str], context: Any) -> Callable[..., torch.Tensor]:
+        return unflattening(cls, names, context)
 
     def note_copy(self, base: Any, copy: Any) -> None:
         """Python would go on with an object that the graph has as a copy: writes to either refuse the frame."""

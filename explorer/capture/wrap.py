@@ -53,6 +53,7 @@ from explorer.capture.values.sequences import ListValue, SliceValue, TupleValue
 from explorer.capture.values.sets import SetValue
 from explorer.capture.values.size import FloatValue, SizeValue
 from explorer.capture.values.tensor import TensorValue
+from explorer.capture.wrappers import wrap_wrapper
 from explorer.ir.capture import AsTensor, Attr, Item, Known, Listed, Local, Returned, Source, TensorFacts, as_tensor
 
 if TYPE_CHECKING:
@@ -235,7 +236,9 @@ def _function(t: Tracer, source: Source, given: types.FunctionType) -> Value:
 def wrap_tensor(t: Tracer, source: Source, given: torch.Tensor) -> Value:
     kind, place, real = type(given), source, given
     if kind not in PLAIN:
-        if dispatches(kind) or issubclass(kind, torch.nn.parameter.UninitializedTensorMixin):
+        if dispatches(kind):
+            return wrap_wrapper(t, source, given)
+        if issubclass(kind, torch.nn.parameter.UninitializedTensorMixin):
             unsupported(reasons.TENSOR_SUBCLASS, f"{source.name} is a {kind.__name__}")
         t.guard(source, "type", "is", kind, "its class decides what operations on it do")
         source = AsTensor(source)

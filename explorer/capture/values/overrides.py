@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from explorer.capture.values.base import Value
 from explorer.capture.values.classes import ClassValue
@@ -36,6 +37,11 @@ def overrides_torch(t: Tracer, cls: type) -> bool:
 def dispatches(cls: type[torch.Tensor]) -> bool:
     """Whether operators on instances of the class are the class's to answer."""
     return cls.__torch_dispatch__ is not torch._C._disabled_torch_dispatch_impl
+
+
+def is_wrapper(tensor: torch.Tensor) -> bool:
+    """Whether a tensor is one around other tensors, of which its operators are made, and that no gradient reaches."""
+    return is_traceable_wrapper_subclass(tensor) and not tensor.is_nested and not tensor.requires_grad
 
 
 def overriding(t: Tracer, values: Iterable[Value]) -> list[Value]:

@@ -18,7 +18,7 @@ from explorer.capture.values.base import NotConstant, Value, unsupported
 from explorer.capture.values.constant import Constant
 from explorer.capture.values.mappings import DictValue
 from explorer.capture.values.objects import DELETED, MISSING, bound_attribute, owner_of
-from explorer.capture.values.overrides import PLAIN, dispatches, overridden, overrides_torch
+from explorer.capture.values.overrides import PLAIN, dispatches, is_wrapper, overridden, overrides_torch
 from explorer.capture.values.sequences import ListValue, SliceValue, TupleValue
 from explorer.capture.values.size import FloatValue, NumberValue, SizeValue, is_unbacked
 from explorer.capture.values.tensor_properties import TENSOR_PROPERTIES
@@ -137,6 +137,10 @@ class TensorValue(Value):
             own = None if self.given is None else vars(self.given).get(name)
             if own is None or hasattr(type(found), "__set__"):
                 return bound_attribute(t, self, self.cls, found, name)
+        if self.given is None and dispatches(self.cls) and name in vars(self.fake):
+            if isinstance(vars(self.fake)[name], torch.Tensor):
+                return graph_call(t, "call_function", getattr, [self, Constant(name)], {})
+            return t.from_python(vars(self.fake)[name])
         if isinstance(found, types.GetSetDescriptorType) and not name.startswith("__"):
             return overridden(t, "call_function", getattr, [self, Constant(name)], {})
         return None
@@ -344,6 +348,9 @@ class TensorValue(Value):
             unsupported(reasons.HIGHER_ORDER, "a tensor of a function that has returned")
         if self.cls in PLAIN:
             r.output(self.node)
+        elif dispatches(self.cls):
+            names, context = self.fake.__tensor_flatten__()  # type: ignore[operator]
+            r.call(r.t.unflattening(self.cls, names, context), [self.get_attr(r.t, name) for name in names])
         else:
             r.call_on_output(_maker(self.cls), self.node)
         if not self.overlay and self.cls in PLAIN:
@@ -561,13 +568,15 @@ def has_tensor(value: Any) -> bool:
 def from_fake(t: Tracer, node: fx.Node, result: Any) -> Value:
     """The value of a node: the tensor that is already known, where the operator returned one of its arguments."""
     if isinstance(result, torch.Tensor):
-        if not isinstance(result, FakeTensor) and not torch._C._functorch.is_functorch_wrapped_tensor(result):
+        is_known = isinstance(result, FakeTensor) or torch._C._functorch.is_functorch_wrapped_tensor(result)
+        if not is_known and not is_wrapper(result):
             unsupported(reasons.TENSOR_SUBCLASS, type(result).__name__)
         if result.layout is not torch.strided:
             unsupported(reasons.SPARSE, str(result.layout))
         known = t.tensors.get(id(result))
         if known is None:
             known = t.tensors[id(result)] = TensorValue(node, result)
+            known.cls = torch.Tensor if is_known else type(result)
         return known
     if isinstance(result, (tuple, list)):
         items: list[Any] = []
