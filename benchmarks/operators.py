@@ -252,7 +252,10 @@ def page(found: Sequence[Done], report: Report) -> str:
         "(`torch.testing._internal.common_methods_invocations.op_db`), in every dtype that eager takes on a CPU, "
         "with torch's samples and variants of them (empty, 0-d, other strides, storage offsets, conjugate and negative "
         "bits, borders of the dtype, in place, `out=`), compared with eager in values, dtypes, strides, shared memory, "
-        "inputs after the call and gradients.",
+        "inputs after the call and gradients. Samples are compiled up to twelve at a time, and alone where that is not "
+        "right, so that the columns on the right may tell of a group; C++ is built without optimisation here. A run "
+        "can be made in several stretches, the compiler changing in between; `--again` runs once more what was not "
+        "right.",
         "",
         *(f"{note}." for note in report.notes),
         "",
