@@ -111,12 +111,15 @@ EXPRESSIONS: dict[str, tuple[str, ...]] = {
         "isinstance(<O>, <Thing|Slotted|Magic>)", "<T!>.shape == <T!>.shape", "torch.equal(<T!>, <T!>)", "<O> == <O>",
         "<N> is None", "<T!>.is_floating_point()", "torch.is_tensor(<T!>)", "bool(<N>)",
         "type(<N>) is <int|float|bool>",
+        "<J> == <J>", "<U> == <J>", "<J> < <J>", "<U> <= <U>", "<D>.keys() == <D>.keys()", "'a' in locals()",
+        "<T!>.shape == <J>",
         "<T!>.shape[0] % 2 == 0", "<T!>.grad is None", "torch.compiler.is_compiling() is None", "0 < <I> < 3",
     ),
     "S": (
         "f'{<I>}'", "str(<I>)", "<S> + <S>", "'a' if <B> else 'b'", "f'{<T!>.shape}'", "f'{<N>:.2f}'", "repr(<N>)",
         "'%d-%s' % (<I>, <S>)", "'{} {}'.format(<I>, <N>)", "type(<O>).__name__", "<S>.upper()", "', '.join(<D>)",
-        "f'{<T!>.dtype}'", "str(<T!>.size())", "next(iter(<D>))", "<S>.replace('a', 'b')", "<S>[::-1]", "f'{<S>!r:>4}'",
+        "f'{<T!>.dtype}'", "str(<T!>.size())", "next(iter(<D>))", "<S>.replace('a', 'b')",
+        "str(sorted(locals()))", "str(<J> + <J>)", "<S>[::-1]", "f'{<S>!r:>4}'",
     ),
     "L": (
         "[<T>, <T>]", "[<T> for _ in range(<I>)]", "[<T> for v in <L>]", "[v * 2 for v in <L>]", "list(<L>)", "<L>[1:]",
@@ -161,7 +164,8 @@ EXPRESSIONS: dict[str, tuple[str, ...]] = {
     ),
     "A": (
         "np.arange(<I>)", "<A> + 1", "<A> * 2", "<T>.detach().numpy()", "np.asarray(<T>.detach())", "<A>.sum(-1)",
-        "<A>[1:]",
+        "<A>[1:]", "np.sin(<A>)", "np.where(<A> > 1, <A>, 0)", "<A>.reshape(-1)", "<A> * <A>",
+        "np.concatenate([<A>, <A>])",
     ),
     "P": (
         "<I>", "<I>:", ":<I>", "<I>:<I>", "-(<T!>.shape[0] // 2):", "..., <I>", "<I>, None", "torch.tensor(<I>)",
@@ -214,7 +218,9 @@ SIMPLE = (
     "<T+> = torch.autograd.grad(<T>.sum(), <T!>)[0]", "<T+>: torch.Tensor = <T>", "<T!>.tag = <I>", "<L+> = <L!>",
     "<T+> = <T!>", "<D+> = <D!>",
     "counter.__next__()", "<G!>.close()", "<T+> = <G!>.send(<T>)", "torch.manual_seed(<I>)", "<T+> = torch.rand(3)",
-    "bump()",
+    "bump()", "<T>[torch.tensor([<I>])]", "torch.gather(<T>, 0, torch.tensor([<I>]))", "<J!> += <J>", "<L!> *= <I>",
+    "<U!> &= <U>", "<M!>.register_forward_hook(lambda m, i, o: o * 2).remove()", "<T!>.register_hook(print).remove()",
+    "<M!>.register_forward_pre_hook(lambda m, i: SEEN.append(len(i)))", "<J!>.remove(<I>)", "print(<J>.index(<I>))",
     "<T+> = F.dropout(<T>, 0.5)", "<K!>.extra = <I>", "warnings.warn('w')", "<T+> = yielded(<G>)",
 )  # fmt: skip
 
