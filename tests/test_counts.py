@@ -69,6 +69,14 @@ def marked(*sizes: int) -> torch.Tensor:
     return made
 
 
+def transposed(x):
+    return x.t_() * 2
+
+
+def widened(x):
+    return x.unsqueeze_(0).mul_(2) + 1
+
+
 a = ones(3)
 SEQUENCES: dict[str, tuple[Callable[..., Any], list[tuple[Any, ...]], list[int]]] = {
     "an int from 0": (times, [(ones(3), k) for k in (0, 1, 2, 3, 1)], [1, 2, 2, 2, 2]),
@@ -81,6 +89,8 @@ SEQUENCES: dict[str, tuple[Callable[..., Any], list[tuple[Any, ...]], list[int]]
     "ranks": (times, [(ones(*s), 2) for s in ((2, 3), (3,), (4, 3), (5,), (6, 7))], [1, 2, 3, 3, 3]),
     "strides": (times, [(ones(4, 3), 2), (ones(5, 3), 2), (ones(3, 6).t(), 2), (ones(8, 3)[::2], 2)], [1, 2, 3, 4]),
     "marked": (times, [(marked(2, 3), 2), (marked(4, 3), 2), (ones(5, 3), 2), (ones(1, 3), 2)], [1, 1, 1, 2]),
+    "transposed in place": (transposed, [(marked(2, 3),), (marked(4, 3),), (marked(6, 3),)], [1, 1, 1]),
+    "widened in place": (widened, [(ones(2, 3),), (ones(4, 3),), (ones(6, 3),)], [1, 2, 2]),
     "aliases": (both, [(a, a), (ones(3), ones(3)), (a, a), (ones(4), ones(4)), (ones(5), ones(5))], [1, 2, 2, 3, 3]),
     "a hashed float": (hashed, [(ones(3), k) for k in (0.5, 1.5, 1.0, 1.5)], [1, 2, 3, 3]),
     "an array's sizes": (array, [(ones(n, 3),) for n in (2, 4, 5, 1)], [1, 2, 2, 3]),

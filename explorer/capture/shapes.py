@@ -97,7 +97,8 @@ def of_compile(capture: Capture, assumed: tuple[Assumed, ...]) -> tuple[Guard, .
 
 def _equalities(t: Tracer, add: Callable[..., None]) -> None:
     """Sizes that share a symbol with another, and sizes and strides that are expressions of symbols."""
-    for source, fake in t.tape.fakes.items():
+    for source, changed in t.tape.fakes.items():
+        fake = t.tape.given[id(changed)]  # the program may have transposed it since
         for dim, size in enumerate(fake.shape):
             if isinstance(size, torch.SymInt):
                 own = Size(source, dim)

@@ -111,7 +111,8 @@ class Tape:
         self.fakes: dict[Source, FakeTensor] = {}
         self.reals: dict[Source, torch.Tensor] = {}
         self._versions: dict[Source, int | None] = {}
-        self._given: dict[int, torch.Tensor] = {}
+        self.given: dict[int, torch.Tensor] = {}
+        """By id: fake inputs as they were at first, before the program changed their sizes."""
         self.symbol_sources: dict[sympy.Symbol, Source] = {}
         self.symbol_nodes: dict[sympy.Symbol, fx.Node] = {}
         self._measured: dict[sympy.Symbol, tuple[fx.Node, int]] = {}
@@ -147,7 +148,7 @@ class Tape:
             fake = self.mode.from_tensor(tensor, static_shapes=True, source=ShapeSource(source.name))
         self.fakes[source], self.reals[source] = fake, tensor
         self._versions[source] = version(fake)
-        given = self._given.setdefault(id(fake), as_given(fake))
+        given = self.given.setdefault(id(fake), as_given(fake))
         about = "parameter" if isinstance(tensor, torch.nn.Parameter) else ""
         return self._placeholder(source, given, about), fake
 
