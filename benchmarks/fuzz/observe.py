@@ -188,7 +188,9 @@ def _filled(cell: Any) -> bool:
 
 def _hashed_by_value(value: Any) -> bool:
     """Whether its identity means nothing."""
-    return isinstance(value, tuple | frozenset | np.generic | types.MethodType) or value in ([], {})
+    return isinstance(value, tuple | frozenset | np.generic | types.MethodType) or (
+        type(value) in (list, dict) and not value
+    )
 
 
 def _key(key: Any) -> str:
