@@ -288,3 +288,10 @@ def test_strides_of_what_is_scattered_into(name):
 
 def test_memory_that_is_resized():
     right(lambda x: torch.resize_as_(x.clone(), x), torch.randn(4, 3).t())
+
+
+@pytest.mark.parametrize("name", ["eigh", "eig", "svd"])
+def test_gradients_that_are_refused_for_their_values(name):
+    x = torch.randn(3, 3, dtype=torch.complex64)
+    row = right(lambda x: getattr(torch.linalg, name)(x + x.mH if name == "eigh" else x), x, differentiable=True)
+    assert row.outcome in ("eager raises", "fallback")

@@ -13,11 +13,15 @@ from typing import Any
 
 import torch
 
+from explorer.autograd.reasons import CHECKS_VALUES
 from explorer.autograd.tape import storage_of
 from explorer.core.origin import Origins, origin, origins, synthetic
+from explorer.core.reasons import Unsupported, Why
 from explorer.ir.joint import GradFn, GradFnGraph
 
 ORIGIN = "origin"
+CHECKING = frozenset({"LinalgEighBackward0", "LinalgEigBackward0", "LinalgSvdBackward0"})
+"""Of complex results these look at the values of the gradients, and may refuse them."""
 ACCUMULATION = synthetic("gradient accumulation")
 
 
@@ -33,7 +37,11 @@ class Attribution:
     def attribute(self, values: Iterable[Any]) -> None:
         """Give the ambient origin to every grad_fn behind `values` that has none yet."""
         ids = origins()
+        values = list(values)
         pending = [value.grad_fn for value in values if value.grad_fn is not None]
+        checking = sorted({grad_fn.name() for grad_fn in pending} & CHECKING)
+        if checking and any(value.is_complex() for value in values):
+            raise Unsupported(Why(CHECKS_VALUES, checking[0]))
         while pending:
             grad_fn = pending.pop()
             if id(grad_fn) in self._seen:

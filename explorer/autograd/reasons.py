@@ -190,3 +190,9 @@ USER_PASS = reason(
     "The graph that a user's pass returned raises an error on the example's shapes, or calls a submodule.",
     "Insert function calls (torch.nn.functional) rather than modules, and check shapes and dtypes.",
 )
+CHECKS_VALUES = reason(
+    "autograd.checks_values",
+    "a backward that checks its values",
+    "The backward of complex eigenvectors raises where the result depends on their phase, which only values tell.",
+    "Call it outside of the compiled function, or under torch.no_grad().",
+)
