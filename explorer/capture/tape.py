@@ -256,7 +256,8 @@ class Tape:
         return result
 
     def _hint(self, size: torch.SymInt) -> int:
-        return int(self.hint(size.node.expr))
+        found = self.hint(size.node.expr)
+        return int(found) if found.is_number else 2  # one that only the graph knows
 
     def _dispatcher(self) -> Any:
         """Operators written in C++ over others see symbolic sizes only through the Python dispatcher."""
