@@ -27,7 +27,7 @@ def checked(what: str) -> subprocess.CompletedProcess[str]:
     environment = os.environ | {
         "LD_PRELOAD": " ".join(map(os.path.realpath, libraries)),
         "ASAN_OPTIONS": "detect_leaks=0:handle_segv=0:detect_odr_violation=0",
-        "PYTHONPATH": os.pathsep.join((str(TESTS.parent), str(TESTS))),
+        "PYTHONPATH": os.pathsep.join((str(TESTS.parent), str(TESTS), os.environ.get("PYTHONPATH", ""))),
     }
     command = [sys.executable, str(TESTS / "address_checked.py"), what]
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)

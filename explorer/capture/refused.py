@@ -68,11 +68,11 @@ Hint = Callable[[torch.SymInt], int]
 
 def refusal(target: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: Any, hint: Hint) -> str:
     """What the operator, a function or the name of a method, says to arguments like these, of which its rule for fake
-    tensors made `result`; "" where it takes them, or where that cannot be asked. What a size is for the traced inputs,
-    as `hint` tells it, is no part of the answer."""
+    tensors made `result`; "" where it takes them, or where that cannot be asked: on a card, whose generator a trial
+    would move, say. What a size is for the traced inputs, as `hint` tells it, is no part of the answer."""
     if frozenset(_dtypes((*args, *kwargs.values()))) in FLOATS and not OF_BITS.match(_name(target)):
         return ""
-    if not may_run(target):
+    if not may_run(target) or not all(tensor.device.type == "cpu" for tensor in _tensors(result)):
         return ""
     try:
         most = None if sum(_elements((args, dict(kwargs), result), hint)) <= MOST else LARGE
@@ -112,6 +112,14 @@ def _dtypes(values: Iterable[Any]) -> Iterator[torch.dtype]:
             yield value
         elif isinstance(value, torch.Tensor):
             yield value.dtype
+
+
+def _tensors(value: Any) -> Iterator[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, (tuple, list)):
+        for item in value:
+            yield from _tensors(item)
 
 
 def _elements(value: Any, hint: Hint) -> Iterator[int]:

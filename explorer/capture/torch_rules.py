@@ -91,7 +91,7 @@ def _plain_function(
     wanted = t.constant_of(cls)
     if not all(issubclass(wanted, t.constant_of(kind)) for kind in t.items(types)):
         return Constant(NotImplemented)
-    last = next(reversed(t.tape.graph.nodes), None)
+    last = next(iter(reversed(t.tape.graph.nodes)), None)
     named = kwargs.plain_items(t) if isinstance(kwargs, DictValue) else {}
     with torch._C.DisableTorchFunctionSubclass():
         found = t.call(function, t.items(args) if args is not None else [], named)
