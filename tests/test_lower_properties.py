@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
+import explorer
 from explorer.check.loops import run_loops
 from explorer.core.reasons import Unsupported
 from explorer.ir.loops import Load, Loop, walk
@@ -201,3 +202,24 @@ def test_an_axis_is_split_where_a_view_takes_it_apart(cuts: list[int]) -> None:
     indices = [str(expr.index) for expr in walk(loop.value) if isinstance(expr, Load)]
     assert not [index for index in indices if "//" in index or "Mod" in index]
     assert split_axes(loop.axes, loop.value, Indexing()) == {}
+
+
+def over_nothing() -> dict[str, Any]:
+    """Reductions over no element, whose value is at one place for all of them."""
+    nothing = torch.ones(1, 0)
+    return {
+        "an element of an empty tensor": lambda x: (x[:, :1].expand(0, 4) * 2).sum(0),
+        "the logarithm of a softmax": lambda x: -x.log_softmax(1)[:, 0].sum(),
+        "any": lambda x: (x[:, :1].expand(0, 5) > 0).any(0),
+        "product": lambda x: x[:, :1].expand(0, 3).prod(0),
+        "mean of all": lambda x: (x[:, :1] + nothing.sum()).mean(),
+        "cross entropy": lambda x: torch.nn.functional.cross_entropy(x, torch.zeros(0, dtype=torch.int64)),
+        "norm": lambda x: torch.linalg.vector_norm(x[:, :1].expand(0, 2), dim=0),
+    }
+
+
+@pytest.mark.parametrize("name", over_nothing())
+def test_nothing_is_read_where_a_reduction_has_no_element(name: str) -> None:
+    function = over_nothing()[name]
+    x = torch.empty(0, 3)
+    torch.testing.assert_close(explorer.compile(function)(x), function(x), equal_nan=True)

@@ -31,7 +31,7 @@ from explorer.ir.loops import (
 from explorer.ir.ops import Combine
 from explorer.ir.sizes import Sizes
 from explorer.lower import reasons
-from explorer.lower.dtypes import LOOP_DTYPES
+from explorer.lower.dtypes import LOOP_DTYPES, constant
 from explorer.lower.indexing import ZERO, Indexing, Point, contiguous, equal, integer, strides
 from explorer.lower.merge import merged
 from explorer.lower.split import joined, split_axes
@@ -258,6 +258,8 @@ class Lowering:
                     for each in (axes, reduced_axes)
                 )
                 value = body(point, within)
+            if ZERO in reduced:  # else what no axis changes would be read before the loop, from a tensor without it
+                value = constant(0, value.dtype)
             where = self.indexing.linear(point, layout.stride, layout.offset) if index is None else index(point)
             places = self.values_behind(where)
             value, *behind = merged(value, *(place for _, place in places))
