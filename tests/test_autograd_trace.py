@@ -244,7 +244,7 @@ def saved_then_written() -> Graph:
         (writes_alias, "autograd.aliased_mutation"),
         (changes_storage, "autograd.storage_changed"),
         (changes_requires_grad, "autograd.requires_grad_changed"),
-        (makes_leaf, "autograd.only_eager"),
+        (makes_leaf, "autograd.new_leaf"),
         (restrided_alias, "autograd.restrided_alias"),
         (sparse_input, "autograd.tensor_kind"),
         (raises, "autograd.trace_failed"),

@@ -295,3 +295,18 @@ def test_gradients_that_are_refused_for_their_values(name):
     x = torch.randn(3, 3, dtype=torch.complex64)
     row = right(lambda x: getattr(torch.linalg, name)(x + x.mH if name == "eigh" else x), x, differentiable=True)
     assert row.outcome in ("eager raises", "fallback")
+
+
+LAID_OUT = {
+    "triangular solves": lambda a: torch.linalg.solve_triangular(a.mT, a, upper=True).view(6, 4, 4) @ a[0, 0],
+    "factors of batches": lambda a: torch.linalg.lu_factor_ex(a)[0].view(6, 4, 4) * 2,
+    "conjugated lazily": lambda a: torch.fft.ifft(a.real).view(6, 16).sum(1),
+    "inverse": lambda a: torch.linalg.inv(a).view(6, 4, 4).transpose(1, 2) + 1,
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.complex128])
+@pytest.mark.parametrize("name", LAID_OUT)
+def test_results_that_a_library_call_lays_out_in_its_own_way(name, dtype):
+    a = torch.randn(2, 3, 4, 4, dtype=dtype) + 4 * torch.eye(4)
+    right(LAID_OUT[name], a, differentiable=True)

@@ -142,7 +142,7 @@ def test_one_graph_like_eager(function, training):
     graphs = CompileCounter()
     for compiled in (explorer.compile(function, fullgraph=True), explorer.compile(function, backend=graphs)):
         torch.testing.assert_close(run(compiled, training), eager)
-    assert graphs.frame_count == 1
+    assert graphs.frame_count == (function not in (data_set, data_swapped))  # whose memory no other back end follows
 
 
 def with_a_break(x):

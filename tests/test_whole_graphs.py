@@ -100,8 +100,8 @@ PROGRAMS = {
     "counter": lambda x: (collections.Counter(a=2, b=1).most_common(1), collections.Counter({"a": 1}, a=2)["a"], x),
     "match": lambda x: (re.match(r"(\d+)(a)", "12a").groups(), re.match(r"(\d+)", "12a").group(1), x + 1),
     "operands of cond": lambda x: (
-        torch.cond(x.sum() > 0, lambda a, k: a * k[0], lambda a, k: a - k[1], (x, (2, x))),
-        torch.cond(x.sum() > 9, lambda t: t["a"] * t["k"], lambda t: t["a"] + t["k"], ({"a": x, "k": 3},)),
+        torch.cond(x.sum() > 0, lambda a, k: a * k[0], lambda a, k: a - k[1], (x, (x + 1, x))),
+        torch.cond(x.sum() > 9, lambda t: t["a"] * t["k"], lambda t: t["a"] + t["k"], ({"a": x, "k": x * 3},)),
     ),
     "distributions": distributed,
     "fromkeys": keyed,

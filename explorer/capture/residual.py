@@ -128,6 +128,9 @@ def _onward(
     if t.code.instructions[frame.position].op in ("LOAD_METHOD", "LOAD_SUPER_METHOD"):
         unsupported(reasons.FRAME_BREAK, "at a method load")
     history = t.given.history
+    following = t.code.instructions[frame.position + 1 : frame.position + 2]
+    if history.base is not None and any(next.id not in history.base.index for next in following):
+        unsupported(reasons.FRAME_BREAK, "while a continuation takes its arguments")
     return split(
         t.code,
         frame.position,

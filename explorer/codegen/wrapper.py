@@ -51,7 +51,7 @@ class Wrapper:
         self.body = self._writer()
         self.buffers = self.loops.buffers
         self.sizes = self._sizes()
-        self.constants |= {"empty_strided": empty_strided, "view_of": view_of, "torch": torch}
+        self.constants |= {"empty_strided": empty_strided, "view_of": view_of, "laid_out": laid_out, "torch": torch}
         self.has_pool = any(a.where == "pool" for a in self.plan.allocations)
         self.constants |= {variable(name): tensor for name, tensor in self.loops.constants.items()}
 
@@ -155,6 +155,10 @@ class Wrapper:
             made = f"{names[0]}" if not extern.returns_tuple else f"{', '.join(names)}{',' if len(names) == 1 else ''}"
             call = f"{function}({', '.join(given)})"
             self.body.line(f"{made} = {call}" if any(b is not None for b in extern.outputs) else call)
+            for buffer in extern.writes:
+                if buffer.alias_of is None:
+                    name = variable(buffer.name)
+                    self.body.line(f"{name} = laid_out({name}, {self._tuple(buffer.layout.stride)})")
         self.made |= {buffer.name for buffer in extern.writes}
 
     def _function(self, target: Any, out: bool) -> str:
@@ -297,7 +301,7 @@ class Wrapper:
 
 
 RESERVED = frozenset("POOLS again call empty_strided inputs lent memory new_pool pool start".split())
-RESERVED |= FAST | {"threads", "torch", "view_of", "failed"} | frozenset(keyword.kwlist)
+RESERVED |= FAST | {"threads", "torch", "view_of", "laid_out", "failed"} | frozenset(keyword.kwlist)
 RESERVED |= frozenset("stream current_stream device UNALIGNED unaligned defaultdict".split())
 
 
@@ -316,3 +320,15 @@ def again(error: Exception) -> Exception:
 _short_cuts: Any = torch._C._dynamo.guards
 empty_strided = _short_cuts._empty_strided_cpu
 view_of = _short_cuts._reinterpret_tensor
+
+
+def laid_out(made: torch.Tensor, stride: tuple[int, ...]) -> torch.Tensor:
+    """A library call's result in the strides that its rule for fake tensors gave, which the code around it relies on.
+    Some operators lay their results out otherwise, or conjugate them lazily."""
+    made = made.resolve_conj().resolve_neg()
+    strides = made.stride()
+    if strides == stride or all(
+        has == wanted or size == 1 for size, has, wanted in zip(made.shape, strides, stride, strict=True)
+    ):
+        return made
+    return torch.empty_strided(made.shape, stride, dtype=made.dtype, device=made.device).copy_(made)
