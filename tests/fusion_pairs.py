@@ -88,7 +88,7 @@ REFUSED = [
         Case(lambda x: (y := x.exp(), y + 1), (M,)),
     ),
     Pair(
-        "refuse.different_point",
+        "refuse.other_elements",
         Case(lambda x: (x[:8].exp(), x[8:].view(16, 8) + 1), ((16, 16),)),
         Case(lambda x: (x[:8].exp(), x[:8].view(16, 8) + 1), ((16, 16),)),
     ),

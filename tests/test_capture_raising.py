@@ -1,7 +1,10 @@
 """A graph that raises when it runs: the exception comes from the program's own line, and the program can handle it."""
 
+import collections
 import contextlib
+import datetime
 import traceback
+import types
 
 import pytest
 import torch
@@ -272,3 +275,37 @@ def test_views_of_a_function_that_yields_several_are_written_as_in_eager(program
             return str(error)
 
     assert outcome(explorer.compile(program, backend=backend, fullgraph=fullgraph)) == outcome(program)
+
+
+NAMED = {
+    "types.SimpleNamespace": lambda x: types.SimpleNamespace(a=1).go,
+    "OrderedDict": lambda x: collections.OrderedDict().go,
+    "deque": lambda x: collections.deque().go,
+    "torch.Size": lambda x: x.shape[7],
+    "named tuple": lambda x: collections.namedtuple("Pair", "a b")(1, 2)[7],
+    "SimpleNamespace iterated": lambda x: list(types.SimpleNamespace(a=1)),
+    "date": lambda x: datetime.date(2020, 1, 1).go,
+}
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_errors_call_types_as_python_does(name):
+    def program(x):
+        try:
+            NAMED[name](x)
+        except (AttributeError, TypeError, IndexError) as error:
+            return type(error), str(error)
+
+    assert explorer.compile(program)(torch.ones(2)) == program(torch.ones(2))
+
+
+def test_an_iterator_over_a_dictionary_that_has_grown():
+    def program(x):
+        for name, value in {**KNOWN, "w": x[x.bool()]}.items():
+            print(name)
+            return value
+
+    assert explorer.compile(program)(torch.ones(2)) == 1
+
+
+KNOWN = {"q": 1}

@@ -109,3 +109,34 @@ def test_operators_that_are_not_torchs_do_not_run():
     assert not refused.may_run(pytest.fail)
     assert not refused.may_run("_local_scalar_dense") and refused.may_run("__and__")
     assert not refused.may_run(torch._check) and refused.may_run(torch.ops.aten.gelu.default)
+
+
+INDEXED = {
+    "index_add": lambda x: x.index_add(0, torch.tensor(0), torch.ones(1, 3)),
+    "index_copy": lambda x: x.index_copy(0, torch.tensor([0]), torch.ones(2, 4)),
+    "index_put": lambda x: x.index_put((torch.tensor([0]),), torch.ones(3)),
+    "item set": lambda x: x.__setitem__(torch.tensor([0, 1]), torch.ones(3, 4)),
+    "mask": lambda x: x.__setitem__(torch.tensor([True]), 1.0),
+    "mask of more axes": lambda x: x[torch.ones(2, 2, 2, dtype=torch.bool)],
+    "list": lambda x: x[[7]],
+    "mixed list": lambda x: x[:, [9]],
+    "scatter": lambda x: x.scatter(0, torch.zeros(9, 4, dtype=torch.long), 1.0),
+    "gather": lambda x: x.gather(0, torch.zeros(1, 9, dtype=torch.long)),
+    "a truth value minus a tensor": lambda x: True - x,
+}
+
+
+@pytest.mark.parametrize("backend", ("explorer", "eager"))
+@pytest.mark.parametrize("name", INDEXED)
+def test_shapes_and_places_of_an_index_though_unused(name, backend):
+    def program(x):
+        INDEXED[name](x)
+        return 1
+
+    def result(function):
+        try:
+            return function(torch.ones(4, 4))
+        except (IndexError, RuntimeError) as error:
+            return type(error), str(error).split("\n")[0]
+
+    assert result(explorer.compile(program, backend=backend)) == result(program)

@@ -146,7 +146,8 @@ def rebuilt(value: Live, base: Live, source: FromGraph | FromInput, grad_off: fr
         raise Unsupported(Why(ALIAS_UNKNOWN, f"{info(value.node).id} was detached from its base and requires grad"))
     if value.requires_grad and not base.requires_grad:
         raise Unsupported(Why(ALIAS_UNKNOWN, f"{info(value.node).id} requires grad and its base does not"))
-    if base.requires_grad and not value.requires_grad and not any(breaks_grad(step) for step in steps):
+    cut = base.requires_grad and not any(breaks_grad(step) for step in steps)
+    if not value.requires_grad and (cut or not steps):  # without a step it would be the very object, which it is not
         steps.append(DETACH)
     return FromView(source, tuple(steps))
 

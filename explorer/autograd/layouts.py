@@ -57,12 +57,27 @@ def same_strides(a: Tensor, b: Tensor) -> bool:
 
 
 def stride_order(x: Tensor) -> list[int]:
-    """Dimensions from the slowest to the fastest where x is dense; the natural order where it overlaps or has gaps."""
-    natural = list(range(x.dim()))
-    if x.is_contiguous() or not is_non_overlapping_and_dense_or_false(x):
-        return natural
+    """Dimensions from the slowest to the fastest, as empty_like lays them out; the natural order where strides that are
+    no plain numbers leave it open. Stock: infer_dense_strides, in C++."""
+    order = list(range(x.dim()))
+    if x.is_contiguous():
+        return order
     strides, sizes = x.stride(), x.shape
-    return sorted(natural, key=lambda d: (-strides[d], -sizes[d]))
+    if is_non_overlapping_and_dense_or_false(x):
+        return sorted(order, key=lambda d: (-strides[d], -sizes[d]))
+    if any(type(n) is not int for n in (*strides, *sizes)):
+        return order
+    for end in range(x.dim() - 2, -1, -1):  # an insertion sort: a stride of 0 stays beside whatever it is beside
+        at = end
+        for next in range(end + 1, x.dim()):
+            a, b = order[at], order[next]
+            if 0 in (strides[a], strides[b]):
+                continue
+            if (strides[a], sizes[a]) >= (strides[b], sizes[b]):
+                break
+            order[at], order[next] = b, a
+            at = next
+    return order
 
 
 def inverse(order: Sequence[int]) -> list[int]:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+from functools import cache
+
 import torch
 import torch.nn.functional as F
 from torch import fx
+from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from torch.utils._python_dispatch import _disable_current_modes
 
 from explorer.autograd.cleanup import CLEANUP
 from explorer.autograd.partition import partition
@@ -15,8 +20,20 @@ from explorer.core.origin import origin, synthetic
 from explorer.ir.graph import Graph, stamp
 
 
+@cache
 def preload() -> None:
     """Trace, clean and cut a small training graph, so that lazy imports and caches are there (some 0.2 s)."""
+    neutral = (
+        torch.inference_mode(False), torch.device("cpu"), _disable_current_modes(), torch._C.DisableTorchFunction(),
+        temporarily_clear_interpreter_stack(),
+    )  # fmt: skip
+    with contextlib.ExitStack() as stack:  # the first call of a program may stand inside any of these
+        for setting in neutral:
+            stack.enter_context(setting)
+        _traced_once()
+
+
+def _traced_once() -> None:
     mode = FakeTensorMode(shape_env=ShapeEnv())
     graph = fx.Graph()
     with origin(synthetic("preload")), mode, torch.enable_grad():

@@ -153,11 +153,10 @@ def byte_range(value: Tensor) -> tuple[Any, Any]:
 def writes(node: fx.Node) -> bool:
     """Whether a captured call may change one of its arguments, by its name or schema."""
     name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
-    in_place = name.endswith("_") and not name.endswith("__") or name in _IN_PLACE
+    ends_so = name.endswith("_") and not name.endswith("__") and name not in _OPERATORS
     of_schema = getattr(getattr(node.target, "_schema", None), "is_mutable", False)
     named = "out" in node.kwargs or bool(node.kwargs.get("inplace"))
-    in_place = in_place and name not in _OPERATORS
-    return node.op.startswith("call") and (in_place or of_schema or named)
+    return node.op.startswith("call") and (ends_so or name in _IN_PLACE or of_schema or named)
 
 
 _OPERATORS = frozenset(("and_", "or_", "not_", "is_"))

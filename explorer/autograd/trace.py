@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, fx
 from torch._dispatch.python import enable_python_dispatcher, no_python_dispatcher
+from torch._prims_common import is_non_overlapping_and_dense_or_false
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensor
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.utils._python_dispatch import _disable_current_modes, is_traceable_wrapper_subclass
@@ -37,6 +38,7 @@ from explorer.autograd.reasons import (
     OVERLAPPING_WRITE,
     REQUIRES_GRAD_CHANGED,
     RESIZED,
+    RESTRIDED_WRITE,
     STORAGE_CHANGED,
     STORAGE_WRITE,
     TENSOR_KIND,
@@ -312,6 +314,7 @@ class Tracer:
         written = [i for i, value in inputs.items() if aliases.root(value.node) is not self.placeholders[i]]
         self.check_overlap(written)
         self.check_storage(written, inputs)
+        self.check_restrided(restrided.intersection(written))
         after = [i for i in written if i in restrided or self.autograd_saw(i)]
         outputs: list[tuple[GraphOutput, fx.Node, Tensor | None]] = []
         outputs += [(NewValue(i), inputs[i].node, inputs[i].seen) for i in after]
@@ -428,6 +431,13 @@ class Tracer:
             leaf_now = value.requires_grad and value.grad_fn is None
             if (before and not value.requires_grad) or (not before and leaf_now):
                 raise Unsupported(Why(REQUIRES_GRAD_CHANGED, name))
+
+    def check_restrided(self, indices: frozenset[int]) -> None:
+        """Raise Unsupported for an input with gaps whose axes and elements both change: its strides are lost."""
+        for index in indices:
+            node = self.placeholders[index]
+            if not is_non_overlapping_and_dense_or_false(info(node).value):
+                raise Unsupported(Why(RESTRIDED_WRITE, f"{node.name} has strides {list(info(node).value.stride())}"))
 
     def check_constants(self) -> None:
         for name, value in self.constants.items():

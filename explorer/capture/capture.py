@@ -41,6 +41,8 @@ _THE_PROGRAMS = (reasons.RAISES, reasons.OP_RAISED)
 class FullGraphError(Unsupported):
     """fullgraph=True met a break."""
 
+    reaches_program = True
+
     def __init__(self, broken: Break) -> None:
         place = f" at {broken.where.id}" if broken.where else ""
         calls = "".join(f"\n  {line}" for line in broken.stack) if len(broken.stack) > 1 else ""

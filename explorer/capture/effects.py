@@ -63,6 +63,10 @@ class Effects:
         if target.source is not None and (id(target), "") not in self.changes:
             self._log((id(target), ""), Change("container", target, "", origins()))
 
+    def is_changed(self, target: Any) -> bool:
+        """Whether the traced code changed the contents of a container that was there before."""
+        return (id(target), "") in self.changes
+
     def advance(self, iterator: Any) -> None:
         """An iterator from outside was used."""
         self.version += 1

@@ -84,6 +84,8 @@ def collector_paused() -> Iterator[None]:
 class BackendFailed(RuntimeError):
     """A back end that the user chose raised. Stock: BackendCompilerFailed."""
 
+    reaches_program = True
+
 
 class Engine:
     """The compiler of one wrapped function: the callback that sees its frames, and what it remembers of their code.

@@ -255,6 +255,11 @@ def run_instead(code: types.CodeType, manager: Manager, number: int, compile: in
 Callback = Callable[[Any, Any, Any], Any]
 
 
+enter_frames: Callable[[Any], Any] = eval_frame.set_eval_frame
+leave_frames: Callable[[Any], Any] = eval_frame.set_eval_frame
+"""Called where a call of a compiled function begins and where it ends: by these names, so that both can be watched."""
+
+
 def watched(
     callback: Callback, function: Callable[..., Any], follows: types.FunctionType, update: Callable[[], None]
 ) -> Callable[..., Any]:
@@ -264,7 +269,6 @@ def watched(
     Nobody sees it under a torch mode, which every operation has to pass through and generated code would not; default
     devices are the exception, since only what makes tensors asks for them.
     """
-    switch: Callable[[Any], Any] = eval_frame.set_eval_frame
     region: Callable[[int], int] = eval_frame.set_eval_frame_isolate_recompiles_id if _HAS_REGIONS else int
 
     code, defaults, named = follows.__code__, follows.__defaults__, follows.__kwdefaults__
@@ -284,13 +288,13 @@ def watched(
         if stance() == "force_eager":
             return function(*args, **kwargs)
         previous_region = region(_REGION)
-        previous = switch(callback)
+        previous = enter_frames(callback)
         if previous_region == _REGION and type(previous) is not type(callback):
             previous_region = -1  # another thread's: callbacks belong to a thread, the region to all
         try:
             return function(*args, **kwargs)
         finally:
-            switch(previous)
+            leave_frames(previous)
             region(previous_region)
 
     unseen_by_stock(run)

@@ -13,6 +13,7 @@ from explorer.capture import guards, hook
 from explorer.capture.onward import go_on
 from explorer.capture.residual import COMPILED, FRAME, eagerly
 from explorer.capture.shapes import of_compile
+from explorer.core.recorder import recorder
 from explorer.ir.bytecode import Code, Span
 from explorer.ir.capture import Capture, Continued, GuardedCode, Hole, Linking
 from explorer.ir.settings import as_they_are
@@ -36,7 +37,9 @@ def link(given: Linking) -> GuardedCode:
         return GuardedCode(capture.name, capture.frame.code, relied, manager, is_idle=True)
     filling: dict[str, Any] = {name: code for name, code in _continuations(capture).items()}
     if given.compiled is not None:
-        filling[COMPILED] = hook.unwatched(given.compiled.call, as_they_are())
+        current = recorder()
+        call = given.compiled.call if current is None else current.timed(given.compiled.call)
+        filling[COMPILED] = hook.unwatched(call, as_they_are())
         filling[FRAME] = positional(capture.frame.code)
     code = encode(placed(fill(capture.residual, filling)))
     is_idle = capture.graph is None and not capture.breaks

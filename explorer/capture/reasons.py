@@ -68,11 +68,11 @@ OP_RAISED = reason(
     "an operator refuses its arguments",
     "The operator raises for inputs like these; it runs for real, so that its own error reaches the program.",
 )
-FOLDED_WRITE = reason(
-    "break.folded_write",
-    "a tensor is written whose elements share memory",
+OVERLAPPING_WRITE = reason(
+    "break.overlapping_write",
+    "an operator writes memory that it reads as another element",
     "What such a write leaves, or whether it is refused, is up to the operator; it runs for real.",
-    "Clone the expanded tensor before writing it.",
+    "Clone the tensor that is written, or what is read.",
 )
 RAISES = reason(
     "break.exception_leaves_frame",

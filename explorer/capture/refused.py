@@ -1,4 +1,5 @@
-"""Whether an operator refuses, for their dtypes, arguments that its rule for fake tensors takes.
+"""Whether an operator refuses, for their dtypes, arguments that its rule for fake tensors takes; one that indexes, also
+for their shapes.
 
 Which dtypes a kernel is there for, only the kernel says: it runs once, on zeros. Stock has no counterpart.
 """
@@ -33,6 +34,12 @@ FLOATS = (frozenset({torch.float32}), frozenset({torch.float64}))
 """Every operator takes these, on their own,"""
 OF_BITS = re.compile(r"bitwise_|gcd|lcm|_*[ri]?(and|or|xor|lshift|rshift|invert)_*$")
 """but for operators of these names."""
+INDEXING = frozenset(
+    """index_add index_copy index_fill index_put index_reduce index_select gather scatter scatter_add scatter_reduce
+    take take_along_dim put masked_fill masked_scatter masked_select nll_loss cross_entropy embedding embedding_bag
+    getitem setitem""".split()
+)
+"""Operators whose rules for fake tensors leave checks of shapes to the kernel; an index of zeros is a valid one."""
 PLAIN = (
     bool, int, float, complex, str, types.NoneType, types.EllipsisType, torch.dtype, torch.device, torch.layout,
     torch.memory_format,
@@ -70,9 +77,10 @@ def refusal(target: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], resul
     """What the operator, a function or the name of a method, says to arguments like these, of which its rule for fake
     tensors made `result`; "" where it takes them, or where that cannot be asked: on a card, whose generator a trial
     would move, say. What a size is for the traced inputs, as `hint` tells it, is no part of the answer."""
-    if frozenset(_dtypes((*args, *kwargs.values()))) in FLOATS and not OF_BITS.match(_name(target)):
+    usual = frozenset(_dtypes((*args, *kwargs.values()))) in FLOATS and not any(type(each) is bool for each in args)
+    if usual and not OF_BITS.match(_name(target)):
         return ""
-    if not may_run(target) or not all(tensor.device.type == "cpu" for tensor in _tensors(result)):
+    if not may_run(target) or not all(tensor.device.type == "cpu" for tensor in tensors_in(result)):
         return ""
     try:
         most = None if sum(_elements((args, dict(kwargs), result), hint)) <= MOST else LARGE
@@ -85,7 +93,8 @@ def refusal(target: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], resul
         torch.get_autocast_dtype("cpu"),
         torch.are_deterministic_algorithms_enabled(),
     )
-    return _asked(target, given, settings)
+    indexing = _name(target).strip("_") in INDEXING and most is None and not _sets_by_mask(target, args)
+    return _asked(target, given, settings, indexing)
 
 
 def may_run(target: Any) -> bool:
@@ -98,6 +107,14 @@ def may_run(target: Any) -> bool:
     if not isinstance(target, str) and module.partition(".")[0] not in ("torch", "_operator"):
         return False
     return not name.startswith("_") or name.startswith("__") or module == "torch.nn.functional"
+
+
+def _sets_by_mask(target: Any, args: tuple[Any, ...]) -> bool:
+    """Whether how many values are wanted is up to a mask, which is not one of zeros."""
+    if _name(target).strip("_") not in ("setitem", "index_put", "masked_scatter"):
+        return False
+    masks = any(tensor.dtype in (torch.bool, torch.uint8) for tensor in tensors_in(args[1]))
+    return masks and any(tensor.dim() for tensor in tensors_in(args[2:]))
 
 
 def _name(target: Any) -> str:
@@ -114,12 +131,13 @@ def _dtypes(values: Iterable[Any]) -> Iterator[torch.dtype]:
             yield value.dtype
 
 
-def _tensors(value: Any) -> Iterator[torch.Tensor]:
+def tensors_in(value: Any) -> Iterator[torch.Tensor]:
+    """The tensors among arguments, and in the lists among them."""
     if isinstance(value, torch.Tensor):
         yield value
     elif isinstance(value, (tuple, list)):
         for item in value:
-            yield from _tensors(item)
+            yield from tensors_in(item)
 
 
 def _elements(value: Any, hint: Hint) -> Iterator[int]:
@@ -140,6 +158,8 @@ def _described(value: Any, hint: Hint, most: int | None) -> Hashable:
         return Plain(int, _number(value, hint, most))
     if isinstance(value, PLAIN):
         return Plain(type(value), value)
+    if isinstance(value, torch.SymFloat):
+        return Plain(float, 1.0)
     if isinstance(value, slice):
         return Group(slice, tuple(_described(part, hint, most) for part in (value.start, value.stop, value.step)))
     if type(value) in (tuple, list, torch.Size):
@@ -155,7 +175,7 @@ def _number(value: Any, hint: Hint, most: int | None) -> int:
 
 
 @functools.lru_cache(maxsize=4096)
-def _asked(target: Any, given: tuple[Hashable, Hashable], settings: tuple[Any, ...]) -> str:
+def _asked(target: Any, given: tuple[Hashable, Hashable], settings: tuple[Any, ...], indexing: bool) -> str:
     """`settings` are those of the process that the answer depends on."""
     args, kwargs = map(_made, given)
     function = operator.methodcaller(target, *args[1:], **kwargs) if isinstance(target, str) else None
@@ -165,7 +185,7 @@ def _asked(target: Any, given: tuple[Hashable, Hashable], settings: tuple[Any, .
             function(args[0]) if function else target(*args, **kwargs)
     except (RuntimeError, TypeError, ValueError, IndexError) as error:
         said = str(error).strip().partition("\n")[0]
-        return said if ABOUT_DTYPES.search(said) else ""
+        return said if indexing or ABOUT_DTYPES.search(said) else ""
     except Exception:  # about the zeros, then
         return ""
     finally:

@@ -41,7 +41,9 @@ def refuses_late(tape: Tape) -> bool:
 
 def _may_refuse(node: fx.Node, name: str) -> bool:
     if name in ("getitem", "setitem"):
-        return node.target in (operator.getitem, operator.setitem) and any(map(_is_index, _leaves(node.args[1])))
+        key = node.args[1]
+        listed = isinstance(key, list) or isinstance(key, tuple) and any(isinstance(each, list) for each in key)
+        return node.target in (operator.getitem, operator.setitem) and (listed or any(map(_is_index, _leaves(key))))
     return node.op in ("call_function", "call_method") and name.removeprefix("linalg_").removesuffix("_") in _NAMES
 
 

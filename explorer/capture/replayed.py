@@ -18,7 +18,7 @@ def warn(message: Any, category: type[Warning] | None, file: str, line: int, nam
     """warnings.warn, as if called at a line of a file by a module whose globals are `namespace`."""
     registry = namespace.setdefault("__warningregistry__", {})
     kind = type(message) if isinstance(message, Warning) else category or UserWarning
-    warnings.warn_explicit(message, kind, file, line, namespace.get("__name__") or "<unknown>", registry, namespace)
+    warnings.warn_explicit(message, kind, file, line, namespace.get("__name__") or "<unknown>", registry)
 
 
 def keep_filters(kept: list[warnings.catch_warnings[None]]) -> None:

@@ -110,9 +110,6 @@ def breaking(t: Tracer, frame: Frame) -> Residual:
         r.finish_deferred()
         stacked, handlers = restored(slots, lambda place: build.load_fast(placed[place]), f"{t.name}/break")
         r.body += build.at(instruction.span, stacked)
-        temps = sorted({i.arg for i in (*r.loads, *r.body) if i.op == "STORE_FAST" and str(i.arg).startswith(TEMP)})
-        for temp in temps:
-            r.body += [build.load_const(None), build.store_fast(temp)]
     tail, continuations = _onward(t, frame, slots, bound)
     return _assemble(t, r, r.body, tail, tuple(continuations), handlers)
 
@@ -345,9 +342,10 @@ def _assemble(
             else:
                 call.append(build.pop_top())
             if versions is not None and versions[-1].op == "CALL":
-                call += [build.load_const(None), build.store_fast(VERSIONS)]
+                call.append(build.delete_fast(VERSIONS))
         prologue = [*r.loads, *call, *body]
         if tail:
+            prologue += _forget_temporaries(prologue)
             prologue.append(build.jump(t.code.instructions[t.frames[0].position].id))
     instructions = build.number(f"{t.name}/residual", [*prologue, *tail, *rescue])
     named = [i.arg for i in instructions if i.op in ("LOAD_FAST", "STORE_FAST", "DELETE_FAST", "LOAD_FAST_AND_CLEAR")]
@@ -360,6 +358,17 @@ def _assemble(
         original=None,
     )
     return Residual(code, outputs, inputs, list(continuations), calls_graph)
+
+
+def _forget_temporaries(steps: Sequence[Instruction]) -> list[Instruction]:
+    """What the original code goes on with must not see them: they would keep values alive, and stand in locals()."""
+    bound: dict[str, None] = {}
+    for step in steps:
+        if step.op == "STORE_FAST" and step.arg.startswith(TEMP):
+            bound[step.arg] = None
+        elif step.op == "DELETE_FAST":
+            bound.pop(step.arg, None)
+    return [build.delete_fast(name) for name in bound]
 
 
 def _versions(t: Tracer, r: Rebuilder) -> list[Instruction] | None:

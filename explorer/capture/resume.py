@@ -110,7 +110,7 @@ def restored(
             steps += [load(place), raising, caught, build.instruction("PUSH_EXC_INFO"), build.pop_top()]
             given = [[load(place)], [build.load_fast(traceback)]]
             steps += [*build.call([build.load_const(as_it_was)], given), build.pop_top()]
-            steps += [build.load_const(None), build.store_fast(traceback)]
+            steps.append(build.delete_fast(traceback))
     return steps, handlers
 
 

@@ -35,7 +35,8 @@ from torch.fx.experimental.symbolic_shapes import (
 )
 
 from explorer.capture import reasons
-from explorer.capture.refused import refusal
+from explorer.capture.overlaps import overlaps
+from explorer.capture.refused import refusal, tensors_in
 from explorer.capture.shapes import function_of
 from explorer.capture.values.base import unsupported
 from explorer.core.origin import Origins, origins
@@ -222,7 +223,9 @@ class Tape:
     ) -> Any:
         """What the call yields under fake tensors. Nothing is added yet: `add` does, where the result needs a node."""
         function = target if kind == "call_function" else _method(target)
-        folded = [(each, version(each)) for each in (*fake_args, *fake_kwargs.values()) if is_folded(each)]
+        given = tensors_in((*fake_args, *fake_kwargs.values()))
+        tensors = [each for each in given if isinstance(each, FakeTensor) and each.layout is torch.strided]
+        before = [version(each) for each in tensors]
         try:
             with self.mode, self._dispatcher(), _quiet():
                 result = function(*fake_args, **fake_kwargs)
@@ -245,8 +248,14 @@ class Tape:
             unsupported(reasons.OP_RAISED, f"{getattr(target, '__name__', target)}: {first_line(error)}")
         finally:
             self.note_shape_guards(f"which way {getattr(target, '__name__', target)} computes depends on it")
-        if any(version(each) != before for each, before in folded):
-            unsupported(reasons.FOLDED_WRITE, getattr(target, "__name__", str(target)))
+        written = [each for each, count in zip(tensors, before, strict=True) if version(each) != count]
+        if written:
+            with self.mode:
+                roots = [given for each in written for _, _, given in self.sharing(each)]
+                overlapping = overlaps(target, fake_args, written, tensors, roots, self._hint)
+            self.note_shape_guards("whether elements that are written share memory depends on it")
+            if overlapping:
+                unsupported(reasons.OVERLAPPING_WRITE, getattr(target, "__name__", str(target)))
         self.shape_env.pending_fresh_unbacked_symbols.clear()
         unknown = _unknown_sizes(result)
         if unknown and not (self.scalar_outputs or self.shape_env.allow_dynamic_output_shape_ops):
@@ -255,7 +264,9 @@ class Tape:
             unsupported(reasons.OP_RAISED, f"{getattr(target, '__name__', target)}: {refused}")
         return result
 
-    def _hint(self, size: torch.SymInt) -> int:
+    def _hint(self, size: int | torch.SymInt) -> int:
+        if isinstance(size, int):
+            return size
         found = self.hint(size.node.expr)
         return int(found) if found.is_number else 2  # one that only the graph knows
 
@@ -437,24 +448,6 @@ class Tape:
     def finish(self, outputs: Sequence[fx.Node | int | None]) -> Graph:
         self.graph.output(tuple(outputs))
         return Graph(self.name, self.graph, self.mode, dict(self.modules), self.grad_enabled)
-
-
-def is_folded(value: Any) -> bool:
-    """Whether elements of a tensor lie in the same memory as others of it, as far as numbers tell."""
-    if not isinstance(value, torch.Tensor) or value.layout != torch.strided:
-        return False
-    reach = 0
-    dims = zip(value.stride(), value.shape, strict=True)
-    known = sorted(each for each in dims if type(each[0]) is int and type(each[1]) is int)
-    for step, size in known:
-        if size == 0:
-            return False
-        if size > 1:
-            if step <= reach:
-                return True
-            reach += step * (size - 1)
-    return any(type(step) is int and step == 0 for step, size in zip(value.stride(), value.shape, strict=True)
-               if type(size) is not int)  # fmt: skip
 
 
 def version(tensor: torch.Tensor) -> int | None:

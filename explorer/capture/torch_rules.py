@@ -27,7 +27,7 @@ from explorer.capture.values.constant import Constant
 from explorer.capture.values.functions import BuiltinMethod, BuiltinValue
 from explorer.capture.values.mappings import DictValue
 from explorer.capture.values.objects import ObjectValue
-from explorer.capture.values.overrides import overridden, overriding
+from explorer.capture.values.overrides import PLAIN, overridden, overriding
 from explorer.capture.values.sequences import ListValue, SequenceValue, TupleValue
 from explorer.capture.values.size import FloatValue, NumberValue, SizeValue
 from explorer.capture.values.tensor import TensorValue, graph_call
@@ -401,6 +401,33 @@ def _tensor(function: Any) -> Rule:
         return graph_call(t, "call_function", function, args, kwargs)
 
     return make
+
+
+@each(torch.nn.functional.dropout, torch.dropout)
+def _dropout(function: Any) -> Rule:
+    def apply(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        """The input itself where nothing is dropped; of an input whose sizes may change torch's rule makes a copy."""
+        given = {**dict(zip(("input", "p", "training"), args, strict=False)), **kwargs}
+        p, training = given.get("p", Constant(0.5)), given.get("training", given.get("train", Constant(True)))
+        if isinstance(x := given.get("input"), TensorValue) and x.cls in PLAIN:
+            if isinstance(p, (Constant, FloatValue, SizeValue)) and isinstance(training, Constant):
+                share = t.constant_of(p)
+                if share == 0 or 0 < share <= 1 and not training.value:
+                    return x
+        return graph_call(t, "call_function", function, args, kwargs)
+
+    return apply
+
+
+@positional(torch.bernoulli, torch.Tensor.bernoulli)
+def _bernoulli(t: Tracer, x: Value, p: Value | None = None, **kwargs: Value) -> Value:
+    """With one probability for all it is bernoulli_ of a contiguous tensor, as in eager: drawn in that order."""
+    if p is None or isinstance(p, TensorValue) or kwargs or not isinstance(x, TensorValue) or x.cls not in PLAIN:
+        return graph_call(t, "call_function", torch.bernoulli, [x] if p is None else [x, p], kwargs)
+    made = graph_call(
+        t, "call_function", torch.empty_like, [x], {"memory_format": Constant(torch.contiguous_format)}
+    )
+    return graph_call(t, "call_method", "bernoulli_", [made, p], {})
 
 
 _APPLY = inspect.getattr_static(torch.autograd.Function, "apply")

@@ -482,16 +482,10 @@ class Tracer(Calls, DataModel):
             wanted.append(kind)
         return wanted
 
-    def is_dynamic_number(self, source: Source, value: int) -> bool:
-        """Whether an integer gets a symbol: one whose value was seen to change, or any with dynamic=True."""
-        return self._is_dynamic(source, value)
-
-    def is_dynamic_float(self, source: Source, value: float) -> bool:
-        """Whether a float is computed with whatever its value: one that was seen to change, or any finite one with
-        dynamic=True."""
-        return self._is_dynamic(source, value)
-
-    def _is_dynamic(self, source: Source, value: int | float) -> bool:
+    def is_dynamic(self, source: Source, value: int | float) -> bool:
+        """Whether a number of the program may change without another compile: an integer then gets a symbol, and a
+        float is computed with whatever its value. One that was seen to change is, and with dynamic=True any finite one.
+        """
         if self.config.dynamic is False or isinstance(root(source), Known):
             return False
         all_are = bool(self.config.dynamic) and source.name not in self.given.history.sizes and math.isfinite(value)

@@ -108,10 +108,10 @@ def _second_name(t: Tracer, first: Source, second: Source, given: Any) -> None:
 
 
 def _plain(t: Tracer, source: Source, given: Any) -> Value:
-    if type(given) is int and t.is_dynamic_number(source, given):
+    if type(given) is int and t.is_dynamic(source, given):
         t.guard(source, "type", "is", int, "it is computed with as an integer, whatever its value")
         return SizeValue(t.tape.size_input(source, given), source)
-    if type(given) is float and t.is_dynamic_float(source, given):
+    if type(given) is float and t.is_dynamic(source, given):
         t.guard(source, "type", "is", float, "it is computed with as a float, whatever its value")
         return FloatValue(given, source, t)
     why = "a value that is no tensor is used while tracing: branches and numbers of the graph rest on it"

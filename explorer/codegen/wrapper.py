@@ -325,10 +325,10 @@ view_of = _short_cuts._reinterpret_tensor
 def laid_out(made: torch.Tensor, stride: tuple[int, ...]) -> torch.Tensor:
     """A library call's result in the strides that its rule for fake tensors gave, which the code around it relies on.
     Some operators lay their results out otherwise, or conjugate them lazily."""
-    made = made.resolve_conj().resolve_neg()
     strides = made.stride()
-    if strides == stride or all(
+    is_planned = strides == stride or all(
         has == wanted or size == 1 for size, has, wanted in zip(made.shape, strides, stride, strict=True)
-    ):
+    )
+    if is_planned and not made.is_conj() and not made.is_neg():
         return made
     return torch.empty_strided(made.shape, stride, dtype=made.dtype, device=made.device).copy_(made)

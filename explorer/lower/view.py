@@ -57,7 +57,7 @@ def t(lower: Lowering, out: torch.Tensor, x: Tensor) -> Tensor:
     return moved(lower, x, shape(out), list(range(len(x.size)))[::-1])
 
 
-@VIEWS.rule(aten.alias.default, aten.detach.default, aten.lift_fresh.default)
+@VIEWS.rule(aten.alias.default, aten.detach.default)
 def alias(lower: Lowering, out: torch.Tensor, x: Tensor) -> Tensor:
     """The tensor itself."""
     return moved(lower, x, x.size, range(len(x.size)))

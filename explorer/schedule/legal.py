@@ -83,7 +83,7 @@ def can_fuse(a: Group, b: Group, facts: Facts, between: str | None, names: Names
             continue
         return Joined(pair, Verdict(True, why, float(_saved(whole, *aligned, links, facts))), whole)
     if not needed and (aligned := side_by_side(a, b)) is not None and (whole := merge(*aligned)) is not None:
-        if _judge(whole, *aligned, links, facts).code == reasons.DIFFERENT_POINT and not _crossing(whole, facts):
+        if _judge(whole, *aligned, links, facts).code == reasons.OTHER_ELEMENTS and not _crossing(whole, facts):
             return Joined(pair, Verdict(True, Why(reasons.SAME_SPACE, _space(whole))), whole)
     return Joined(pair, Verdict(False, obstacle))
 
@@ -182,7 +182,7 @@ def _judge(whole: Group, a: Group, b: Group, links: Sequence[Link], facts: Facts
         return Why(reasons.MUTATION, "an update in a kernel that walks over a row several times")
     if best is None:
         link = links[0]
-        return Why(reasons.DIFFERENT_POINT, f"{link.buffer} at {link.a.touch.index} and at {link.b.touch.index}")
+        return Why(reasons.OTHER_ELEMENTS, f"{link.buffer} at {link.a.touch.index} and at {link.b.touch.index}")
     return best
 
 

@@ -102,6 +102,13 @@ NOTHING_SHARED = reason(
     "two do.",
     "Nothing is lost. If they should share, let both read the same tensor.",
 )
+OTHER_ELEMENTS = reason(
+    "refuse.other_elements",
+    "They read other elements of one tensor",
+    "Neither needs the other, and at each point they read different elements of what both read, so one kernel would "
+    "move as many bytes as two do.",
+    "Nothing is lost.",
+)
 SCATTER = reason(
     "refuse.scatter",
     "Elements are updated at positions found in data",

@@ -13,10 +13,10 @@ from explorer.autograd.layouts import in_layout_of, to
 aten = torch.ops.aten
 
 
-@DECOMPOSITIONS.rule(aten.lift_fresh_copy.default)
-def lift_fresh_copy(x: Tensor) -> Tensor:
-    """lift_fresh_copy(x) -> clone(x)"""
-    return aten.clone.default(x)
+@DECOMPOSITIONS.rule(aten.lift_fresh.default)
+def lift_fresh(x: Tensor) -> Tensor:
+    """lift_fresh(x) -> lift_fresh_copy(x): x is a constant of the graph, and each call makes a tensor of its own"""
+    return aten.lift_fresh_copy.default(x)
 
 
 @DECOMPOSITIONS.rule(aten.copy.default)

@@ -10,11 +10,11 @@ from explorer.autograd.passes.rewrite import escaping, is_call, may_share, remov
 from explorer.ir.graph import info
 
 aten = torch.ops.aten
-ALWAYS = frozenset({aten.detach.default, aten.alias.default, aten.lift_fresh.default})
+ALWAYS = frozenset({aten.detach.default, aten.alias.default})
 SAME_SHAPE = frozenset(
     {aten.view.default, aten.expand.default, aten.permute.default, aten.squeeze.dims, aten.slice.Tensor}
 )
-COPIES = frozenset({aten.clone.default, aten._to_copy.default})
+COPIES = frozenset({aten.clone.default, aten._to_copy.default, aten.lift_fresh_copy.default})
 UNITS = frozenset({aten.mul.Tensor, aten.div.Tensor})
 
 

@@ -37,6 +37,12 @@ class Raised(Exception):
         self.value = value
 
 
+def type_name(cls: type) -> str:
+    """What Python's own errors call a type: one written in C by its module too, except for builtins."""
+    written_in_c = not cls.__flags__ & 1 << 9
+    return f"{cls.__module__}.{cls.__qualname__}" if written_in_c and cls.__module__ != "builtins" else cls.__name__
+
+
 def unsupported(code: str, detail: str = "") -> NoReturn:
     raise Unsupported(Why(code, detail))
 

@@ -10,7 +10,7 @@ import torch
 import torch.nn.attention
 
 from explorer.capture import reasons
-from explorer.capture.values.base import Value, unsupported
+from explorer.capture.values.base import Value, type_name, unsupported
 from explorer.ir.capture import Source
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class Constant(Value):
             unsupported(reasons.ATTRIBUTE, f"setting {self.value!r}.{name}")
         is_there = hasattr(self.value, name)
         told = f"attribute '{name}' is read-only" if is_there else f"has no attribute '{name}'"
-        t.raise_(AttributeError, f"'{type(self.value).__name__}' object {told}")
+        t.raise_(AttributeError, f"'{type_name(type(self.value))}' object {told}")
 
     def method(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
         """Methods of immutable objects are pure: call them."""

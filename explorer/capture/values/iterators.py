@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from explorer.capture import reasons
-from explorer.capture.values.base import Raised, Value, unsupported
+from explorer.capture.values.base import Raised, Value, type_name, unsupported
 from explorer.capture.values.constant import Constant
 from explorer.capture.values.objects import IdentityKey
 from explorer.capture.values.sequences import SequenceValue, TupleValue
@@ -48,7 +48,7 @@ class IteratorValue(Value):
     def get_attr(self, t: Tracer, name: str) -> Value:
         if name in ("__next__", "__iter__"):
             return t.builtin_method(self, name)
-        t.raise_(AttributeError, f"'{self.kind.__name__}' object has no attribute '{name}'")
+        t.raise_(AttributeError, f"'{type_name(self.kind)}' object has no attribute '{name}'")
 
     def method(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
         if name == "__iter__":
@@ -151,8 +151,10 @@ class TakenIterator(IteratorValue):
         return item
 
     def rebuild(self, r: Rebuilder) -> None:
-        if self.base is not None and r.t.index(self.base.length(r.t)) != len(self.items):
-            unsupported(reasons.NOT_REBUILT, f"a {self.kind.__name__} over what changed its size meanwhile")
+        if self.base is not None:
+            resized = r.t.index(self.base.length(r.t)) != len(self.items)
+            if resized or r.t.effects.is_changed(getattr(self.base, "base", self.base)):
+                unsupported(reasons.NOT_REBUILT, f"a {self.kind.__name__} over what changed its size")
         if self.made_by is not None:
             r.call(*self.made_by)
         elif self.base is None:

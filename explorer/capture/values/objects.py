@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from explorer.capture import reasons
-from explorer.capture.values.base import NotConstant, Raised, Unhashable, Value, unsupported
+from explorer.capture.values.base import NotConstant, Raised, Unhashable, Value, type_name, unsupported
 from explorer.capture.values.constant import Constant, is_plain
 from explorer.capture.values.slots import checked, lacks
 from explorer.ir.capture import Attr, Source
@@ -185,7 +185,7 @@ class ObjectValue(Value):
         fallback = t.look_up(self.cls, "__getattr__")
         if isinstance(fallback, types.FunctionType):
             return t.call(t.known_function(fallback), [self, Constant(name)], {})
-        t.raise_(AttributeError, f"'{self.cls.__name__}' object has no attribute '{name}'")
+        t.raise_(AttributeError, f"'{type_name(self.cls)}' object has no attribute '{name}'")
 
     def find(self, t: Tracer, name: str) -> Value | None:
         """object.__getattribute__, None where it raises AttributeError."""
@@ -257,7 +257,7 @@ class ObjectValue(Value):
                 t.raise_(AttributeError, name)
             return self.overlay[name]
         if self.given is MISSING or self.source is None:
-            t.raise_(AttributeError, f"'{self.cls.__name__}' object has no attribute '{name}'")
+            t.raise_(AttributeError, f"'{type_name(self.cls)}' object has no attribute '{name}'")
         return self.read(t, name, lambda: descriptor.__get__(self.given, self.cls))
 
     def read(self, t: Tracer, name: str, get: Callable[[], Any]) -> Value:
@@ -299,7 +299,7 @@ class ObjectValue(Value):
         if setter is MISSING and not self.cls.__dictoffset__:
             what = "has no attribute" if descriptor is MISSING else "attribute"
             read_only = "" if descriptor is MISSING else " is read-only"
-            t.raise_(AttributeError, f"'{self.cls.__name__}' object {what} '{name}'{read_only}")
+            t.raise_(AttributeError, f"'{type_name(self.cls)}' object {what} '{name}'{read_only}")
         if value is None:
             if self.own(t, name) is None and name not in self.overlay:
                 t.raise_(AttributeError, name)
@@ -329,7 +329,7 @@ class ObjectValue(Value):
                 wanted = t.constant_of(args[0])
                 found = self.find(t, wanted)
                 if found is None:
-                    t.raise_(AttributeError, f"'{self.cls.__name__}' object has no attribute '{wanted}'")
+                    t.raise_(AttributeError, f"'{type_name(self.cls)}' object has no attribute '{wanted}'")
                 return found
             case "__setattr__":
                 self.assign(t, t.constant_of(args[0]), args[1])

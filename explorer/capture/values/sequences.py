@@ -98,7 +98,8 @@ class SequenceValue(ObjectValue):
             return self.like(chosen)
         index = self.place(t, key)
         if not -len(self.items) <= index < len(self.items):
-            t.raise_(IndexError, f"{self.cls.__name__} index out of range")
+            kind = next((base for base in (tuple, list) if issubclass(self.cls, base)), self.cls)
+            t.raise_(IndexError, f"{kind.__name__} index out of range")
         return self.at(t, index)
 
     def place(self, t: Tracer, key: Value) -> int:

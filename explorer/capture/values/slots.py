@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, NoReturn
 
-from explorer.capture.values.base import Value
+from explorer.capture.values.base import Value, type_name
 from explorer.capture.values.constant import Constant
 
 if TYPE_CHECKING:
@@ -55,8 +55,8 @@ def lacks(t: Tracer, owner: type, name: str) -> NoReturn:
     """Raise what Python does where it needs a method that the type has not."""
     message = LACKS.get(name)
     if message is None:
-        t.raise_(AttributeError, f"'{owner.__name__}' object has no attribute '{name}'")
-    t.raise_(TypeError, message.format(owner.__name__))
+        t.raise_(AttributeError, f"'{type_name(owner)}' object has no attribute '{name}'")
+    t.raise_(TypeError, message.format(type_name(owner)))
 
 
 def checked(t: Tracer, owner: type, name: str, found: Value) -> Value:

@@ -1,0 +1,100 @@
+"""Writes into memory that the same operator reads, or that several elements share: as in eager, or eager's error."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import explorer
+
+PROGRAMS = {
+    "itself": lambda x: x.add_(x),
+    "the other half": lambda x: x[:12].add_(x[12:]),
+    "shifted": lambda x: x[1:].copy_(x[:-1]),
+    "shifted item": lambda x: x.__setitem__(slice(1, None), x[:-1]),
+    "another row": lambda x: x.view(2, 12).__setitem__(0, x.view(2, 12)[1]),
+    "all of it": lambda x: x.__setitem__(slice(None), x),
+    "columns beside": lambda x: x.view(4, 6)[:, :3].mul_(x.view(4, 6)[:, 3:]),
+    "columns between": lambda x: x.view(4, 6)[:, ::2].mul_(x.view(4, 6)[:, 1::2]),
+    "one column": lambda x: x.view(4, 6)[:, :3].mul_(x.view(4, 6)[:, 3:4]),
+    "the first row": lambda x: x.view(4, 6).mul_(x.view(4, 6)[:1]),
+    "transposed": lambda x: x[:16].view(4, 4).add_(x[:16].view(4, 4).t()),
+    "index_put_": lambda x: x.index_put_((torch.tensor([0]),), x[:1]),
+    "index_copy_": lambda x: x[:1].index_copy_(0, torch.tensor([0]), x[:1]),
+    "index_add_": lambda x: x.index_add_(0, torch.arange(24), x),
+    "scatter_": lambda x: x.scatter_(0, torch.tensor([1]), x),
+    "masked_scatter_": lambda x: x.masked_scatter_(x > 3, x),
+    "out": lambda x: torch.add(x, 1, out=x),
+    "out shifted": lambda x: torch.add(x[:12], 1, out=x[6:18]),
+    "product": lambda x: torch.mm(x[:16].view(4, 4), x[:16].view(4, 4), out=x[:16].view(4, 4)),
+    "expanded": lambda x: x[:1].expand(3).add_(1),
+    "folded": lambda x: x.as_strided((2, 3), (1, 1)).add_(1),
+    "an element": lambda x: x.fill_(x[3]),
+    "running sum": lambda x: torch.cumsum(x, 0, out=x),
+}
+ONE_GRAPH = ("itself", "another row", "all of it", "columns beside", "columns between", "one column", "out")
+
+
+def outcome(function):
+    x = torch.arange(24.0)
+    try:
+        function(x)
+    except RuntimeError as error:
+        return x, str(error)
+    return x, ""
+
+
+@pytest.mark.parametrize("dynamic", (None, True))
+@pytest.mark.parametrize("backend", ("explorer", "eager"))
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_as_in_eager(name, backend, dynamic):
+    program = PROGRAMS[name]
+    expected, error = outcome(program)
+    found, raised = outcome(explorer.compile(program, backend=backend, dynamic=dynamic))
+    assert raised == error
+    assert torch.equal(found, expected)
+
+
+@pytest.mark.parametrize("name", ONE_GRAPH)
+def test_memory_that_does_not_meet_breaks_no_graph(name):
+    found, raised = outcome(explorer.compile(PROGRAMS[name], fullgraph=True))
+    assert not raised
+    assert torch.equal(found, outcome(PROGRAMS[name])[0])
+
+
+@pytest.mark.parametrize("change", (lambda x: x.unsqueeze_(0), lambda x: x.t_(), lambda x: x.squeeze_(0)))
+@pytest.mark.parametrize("first", (True, False))
+def test_axes_and_elements_of_an_input_with_gaps_change(change, first):
+    def program(x):
+        if first:
+            change(x)
+        x.mul_(2)
+        if not first:
+            change(x)
+
+    expected, found = (torch.arange(8.0).view(2, 4)[:, 1:] for _ in range(2))
+    program(expected)
+    explorer.compile(program)(found)
+    assert found.stride() == expected.stride()
+    assert torch.equal(found, expected)
+
+
+@pytest.mark.parametrize("backend", ("explorer", "aot_eager", "eager"))
+@pytest.mark.parametrize("write", (lambda x: x[:, ::2].mul_(3), lambda x: x[1].add_(1), lambda x: x.__setitem__(0, 7)))
+def test_a_view_of_a_folded_input_is_written(write, backend):
+    expected, found = (torch.arange(6.0).as_strided((2, 3), (1, 1)) for _ in range(2))
+    write(expected)
+    explorer.compile(write, backend=backend)(found)
+    assert torch.equal(found, expected)
+
+
+def test_a_tensor_is_folded_in_a_later_call_only():
+    def program(x):
+        x.add_(1)
+        return x * 2
+
+    compiled = explorer.compile(program, dynamic=True)
+    for stride in ((3, 1), (1, 1), (4, 1), (1, 2)):
+        given = [torch.arange(20.0).as_strided((2, 3), stride) for _ in range(2)]
+        assert torch.equal(compiled(given[0]), program(given[1]))
+        assert torch.equal(*given)
