@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import platform
-import shutil
-import subprocess
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import torch
+
+from explorer.core.reasons import Unsupported
+from explorer.runtime.compiler import chosen_compiler
+from explorer.runtime.reasons import NO_COMPILER
 
 
 @cache
@@ -20,7 +22,7 @@ def describe() -> dict[str, str]:
         "torch": str(torch.__version__),
         "triton": _version("triton"),
         "explorer": _version("torch-explorer"),
-        "g++": _compiler(),
+        "C++ compiler": _compiler(),
         "cpu": processor(),
         "threads": str(torch.get_num_threads()),
         "system": f"{platform.system()} {platform.machine()}",
@@ -38,10 +40,10 @@ def _version(package: str) -> str:
 
 
 def _compiler() -> str:
-    if (path := shutil.which("g++")) is None:
-        return "not found"
-    asked = subprocess.run([path, "-dumpfullversion"], capture_output=True, text=True, check=False)
-    return asked.stdout.strip() or "unknown"
+    try:
+        return chosen_compiler().version
+    except Unsupported as refusal:
+        return "none" if refusal.why.code == NO_COMPILER else str(refusal.why)
 
 
 def processor() -> str:

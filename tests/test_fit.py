@@ -4,7 +4,7 @@ import msgspec
 
 from explorer.ir import record as data
 from explorer.ir.methods import METHODS_VERSION, MethodData, MethodsData, ViewData
-from explorer.session import Record
+from explorer.session import Record, unpacked
 from explorer.view.fit import cut_to_fit, fitted, size
 from records import sample
 
@@ -56,7 +56,7 @@ def test_outputs_are_cut_and_the_record_is_not(monkeypatch) -> None:
     monkeypatch.setattr("explorer.session.fitted", lambda given: fitted(given, 100_000))
     bundle, _ = record._repr_mimebundle_()
     assert len(msgspec.json.encode(bundle[data.MIME])) <= 100_000
-    assert "lines are left out" in msgspec.json.encode(bundle[data.MIME]).decode()
+    assert "lines are left out" in msgspec.json.encode(unpacked(bundle[data.MIME])).decode()
     assert len(record.stages[0].body.lines) == 5000
 
 

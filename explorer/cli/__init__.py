@@ -1,8 +1,7 @@
-"""The command line: explorer demo | run | report | diff | import | ranks."""
+"""The command line: explorer demo | run | report | diff | import | ranks | doctor | cache."""
 
 from __future__ import annotations
 
-import sys
 import webbrowser
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,36 +12,35 @@ from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
 
-from explorer.api import configure
-from explorer.cli.progress import Terminal
+from explorer.cli.machine import cache_command, doctor_command
+from explorer.cli.progress import Output, Terminal, wide_enough
 from explorer.cli.script import run as run_script
 from explorer.comparison import Compared
-from explorer.core.recorder import Recorder
-from explorer.demo import NO_TRANSFORMERS, cases, demo
-from explorer.exploration import contents
+from explorer.core.visible import visible
+from explorer.demo import NO_TRANSFORMERS, cases, demo, without_compiler
 from explorer.logs.read import LogError, read
 from explorer.ranks import Ranks
 from explorer.session import Record, RecordError
 from explorer.view import ranks as view
-
-LOG_WIDTH = 150
-"""Columns of what is printed to a file."""
+from explorer.watching import Watch
 
 SUFFIXES = (".explore.json.gz", ".explore.json", ".json.gz", ".json")
 
 
-def wide_enough() -> Console:
-    """Standard output; where it is no terminal, with room for tables."""
-    return Console(width=None if sys.stdout.isatty() else LOG_WIDTH)
+class Told(click.ClickException):
+    """An error in one sentence, which may name files and hold words of strangers."""
+
+    def format_message(self) -> str:
+        return visible(super().format_message())
 
 
-class Refused(click.ClickException):
+class Refused(Told):
     """Input that a command cannot work with."""
 
     exit_code = 2
 
 
-class Failed(click.ClickException):
+class Failed(Told):
     """Something that should have worked."""
 
     exit_code = 1
@@ -72,6 +70,8 @@ def demo_command(out: Path, no_stock: bool, open_page: bool) -> None:
       explorer demo --out /tmp/demo
     """
     terminal = Terminal(wide_enough())
+    if (missing := without_compiler()) is not None:
+        terminal.say(missing)
     if len(cases()) < 4:
         terminal.say(NO_TRANSFORMERS)
     try:
@@ -91,30 +91,31 @@ def demo_command(out: Path, no_stock: bool, open_page: bool) -> None:
 def run_command(context: click.Context, out: Path, script: Path, arguments: Sequence[str]) -> None:
     """Run SCRIPT as python would and record every compile in it.
 
-    What it compiles with explorer.compile or torch.compile(backend="explorer") is in SCRIPT.explore.json.gz and
-    SCRIPT.html afterwards, also where the script fails. The exit code is the script's own.
+    What torch.compile and explorer.compile compiled, how often again and why, what failed, what ran eagerly and the
+    time of the calls are in SCRIPT.explore.json.gz and SCRIPT.html afterwards, also where the script fails. Nothing is
+    run twice. The exit code is the script's own.
 
     \b
     Examples:
       explorer run train.py
       explorer run --out records train.py --steps 10
     """
-    recorder = Recorder()
+    log = Watch(script.name)
     try:
-        ended = run_script(script, arguments, recorder)
+        ended = run_script(script, arguments, log)
     except OSError as error:
         raise Refused(f"{script} cannot be read: {_told(error)}; expected a Python script") from error
     except SyntaxError as error:
         raise Refused(f"{script} is not a Python script: {error}") from error
     code = ended.code
-    terminal = Terminal(Console(stderr=True))
-    if recorder.compiles:
-        record = Record(contents(recorder, configure(), script.name))
+    terminal = Terminal(Output(stderr=True))
+    record = log.record
+    if record.data.compiles or record.data.calls:
         _put(record, out, script.stem, terminal)
     else:
         terminal.say(
             f"{script} compiled nothing, so there is no record. "
-            'Call explorer.compile(fn) in it, or torch.compile(fn, backend="explorer").'
+            "Call a function in it that torch.compile or explorer.compile made."
         )
     context.exit(code)
 
@@ -148,11 +149,11 @@ def report_command(file: Path, output: Path | None, as_text: bool) -> None:
     terminal = Terminal(wide_enough())
     record = _load_comparison(file) or _load(file)
     if as_text:
-        click.echo(record.text())
+        terminal.say(record.text())
         return
     target = output or file.with_name(_stem(file) + ".html")
     try:
-        with Terminal(Console(stderr=True)).phase("making the page"):
+        with Terminal(Output(stderr=True)).phase("making the page"):
             page = record.to_html(target)
     except OSError as error:
         raise Failed(f"no page can be written to {target}: {_told(error)}; name another place with -o") from error
@@ -233,8 +234,9 @@ def show_ranks(console: Console, ranks: Ranks) -> None:
 @click.argument("before", type=click.Path(path_type=Path))
 @click.argument("after", type=click.Path(path_type=Path))
 @click.option("--exit-code", is_flag=True, help="Exit with 1 where the records differ.")
+@click.option("--lines", type=click.IntRange(min=0), default=2000, show_default=True, help="Lines shown at most.")
 @click.pass_context
-def diff_command(context: click.Context, before: Path, after: Path, exit_code: bool) -> None:
+def diff_command(context: click.Context, before: Path, after: Path, exit_code: bool, lines: int) -> None:
     """Compare two records stage by stage: what changed in which stage's text.
 
     \b
@@ -247,14 +249,18 @@ def diff_command(context: click.Context, before: Path, after: Path, exit_code: b
     shown = Table(header_style="bold")
     for heading in ("stage", "lines added", "lines removed"):
         shown.add_column(heading)
-    for name, lines in found.stages:
-        added, removed = (sum(line.startswith(sign) for line in lines[2:]) for sign in "+-")
+    left = lines
+    for name, changed in found.stages[:lines]:
+        added, removed = (sum(line.startswith(sign) for line in changed[2:]) for sign in "+-")
         shown.add_row(Text(name), *(str(count or "") for count in (added, removed)))
     console.print(shown)
-    for name, lines in found.stages:
-        if lines:
+    for name, changed in found.stages:
+        if changed[:left]:
             console.print(Text(f"\n{name}", style="bold"))
-            console.print(Syntax("\n".join(lines), "diff", background_color="default"))
+            console.print(Syntax("\n".join(changed[:left]), "diff", background_color="default"))
+            left -= len(changed[:left])
+    if (more := sum(len(changed) for _, changed in found.stages) - lines) > 0:
+        console.print(Text(f"... and {more} lines more, which --lines {lines + more} shows"))
     console.print(Text(f"{len(found.changed)} of {len(found.stages)} stages differ"))
     context.exit(1 if exit_code and found.changed else 0)
 
@@ -284,3 +290,7 @@ def _told(error: OSError) -> str:
 
 def _stem(file: Path) -> str:
     return next((file.name.removesuffix(suffix) for suffix in SUFFIXES if file.name.endswith(suffix)), file.stem)
+
+
+main.add_command(doctor_command)
+main.add_command(cache_command)

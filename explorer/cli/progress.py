@@ -2,22 +2,41 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
+from explorer.core.visible import visible
 from explorer.view.summary import COLUMNS, Entry, cells
 from explorer.view.text import duration
 
 WORTH_SAYING = 2.0
 """Seconds from which on it is said how long something took."""
 
+LOG_WIDTH = 150
+"""Columns of what is printed to a file."""
+
 FIELDS = ("description", "fields[step]")
+
+
+class Output(Console):
+    """A console that obeys no control characters in what it is given: much of that comes from strangers."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else Segment(visible(segment.text), segment.style)
+
+
+def wide_enough() -> Output:
+    """Standard output; where it is no terminal, with room for tables."""
+    return Output(width=None if sys.stdout.isatty() else LOG_WIDTH)
 
 
 class Terminal:

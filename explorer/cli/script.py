@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from explorer.core.recorder import Recorder, recording
+from explorer.watching import Watch
 
 
 @dataclass(frozen=True)
@@ -32,15 +32,15 @@ class Ended:
         return 130 if isinstance(raised, KeyboardInterrupt) else 1
 
 
-def run(script: Path, arguments: Sequence[str], recorder: Recorder) -> Ended:
-    """Run `script` as __main__. Raises OSError where it cannot be read, SyntaxError where it is not Python."""
+def run(script: Path, arguments: Sequence[str], watch: Watch) -> Ended:
+    """Run `script` as __main__, watched. Raises OSError where it cannot be read, SyntaxError where it is not Python."""
     code = compile(script.read_bytes(), str(script), "exec")
     main = types.ModuleType("__main__")
     main.__dict__.update(__file__=str(script), __builtins__=__builtins__)
     before = sys.modules["__main__"], sys.argv, sys.path[0]
     sys.modules["__main__"], sys.argv, sys.path[0] = main, [str(script), *arguments], str(script.parent.resolve())
     try:
-        with recording(recorder):
+        with watch:
             exec(code, main.__dict__)
     except BaseException as raised:
         return Ended(raised.with_traceback(_below(raised, str(script))))

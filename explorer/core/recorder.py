@@ -10,12 +10,16 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, ParamSpec
 
+from explorer.core.calls import CallLog
+
 P = ParamSpec("P")
 
 EVENT_CAP = 2000
 """Events of one type kept in one compile, where the type has no `CAP` of its own; the rest are counted."""
 
 _current: ContextVar[Recorder | None] = ContextVar("recorder", default=None)
+_everywhere: list[Recorder] = []
+"""Who records in all threads, where the current one has no recorder of its own: the last."""
 
 
 @dataclass
@@ -70,15 +74,16 @@ TOTALS: Counter[str] = Counter()
 
 class Recorder:
     """Collects what happens while it is current, and tells of each stage run (live views). What those who are told take
-    for it, `told` seconds so far, counts for no stage and no compile."""
+    for it, `told` seconds so far, counts for no stage and no compile. `calls` is who times the graphs as they run."""
 
-    def __init__(self, progress: Progress = SILENT) -> None:
+    def __init__(self, progress: Progress = SILENT, calls: CallLog | None = None) -> None:
         self.started = time.perf_counter()
         self.compiles: list[CompileRun] = []
         self._open: list[CompileRun] = []
         self._depth = 0
         self._progress = progress
         self.told = 0.0
+        self.calls = calls
         self._seen: Counter[tuple[int, str]] = Counter()
 
     @contextmanager
@@ -97,6 +102,8 @@ class Recorder:
         finally:
             run.seconds = time.perf_counter() - run.started - (self.told - told)
             self._open.pop()
+            if self.calls is not None and not self._open:
+                self.calls.compiled(time.perf_counter() - run.started, run.id)
 
     @contextmanager
     def stage(self, name: str) -> Iterator[StageRun]:
@@ -123,6 +130,10 @@ class Recorder:
         finally:
             self.told += time.perf_counter() - started
 
+    def timed(self, graph: Callable[P, Any]) -> Callable[P, Any]:
+        """What runs the graph of the innermost open compile, timed where somebody wants that."""
+        return graph if self.calls is None else self.calls.graph(self._owner().id, graph)
+
     def event(self, event: object) -> None:
         if self.room_for(type(event)):
             owner = self._owner()
@@ -148,7 +159,7 @@ class Recorder:
 
 def recorder() -> Recorder | None:
     """The current recorder, or None when nobody records."""
-    return _current.get()
+    return _current.get() or (_everywhere[-1] if _everywhere else None)
 
 
 @contextmanager
@@ -162,9 +173,19 @@ def recording(into: Recorder) -> Iterator[Recorder]:
 
 
 @contextmanager
+def recording_everywhere(into: Recorder) -> Iterator[Recorder]:
+    """Make `into` the recorder of every thread that has none of its own, until the block ends."""
+    _everywhere.append(into)
+    try:
+        yield into
+    finally:
+        _everywhere.remove(into)
+
+
+@contextmanager
 def compile_scope(id: str, title: str) -> Iterator[None]:
     """What is recorded inside belongs to the compile `id`; nothing happens when nobody records."""
-    current = _current.get()
+    current = recorder()
     if current is None:
         yield
         return
@@ -174,12 +195,12 @@ def compile_scope(id: str, title: str) -> Iterator[None]:
 
 def wanted(kind: type) -> bool:
     """Whether an event of this type would be kept: to be asked before one that is costly to describe is noted."""
-    current = _current.get()
+    current = recorder()
     return current is not None and current.room_for(kind)
 
 
 def note(event: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> None:
     """Record `event(*args, **kwargs)`, an attempt that leaves no trace in a result; one lookup when nobody records."""
-    current = _current.get()
+    current = recorder()
     if current is not None:
         current.event(event(*args, **kwargs))

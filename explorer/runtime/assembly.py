@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 
 from explorer.core.origin import origin, synthetic
 from explorer.core.text import LineWriter, Text
 from explorer.ir.program import Generated
-from explorer.runtime.compiler import assemble
+from explorer.runtime.compiler import LISTING_BYTES, Compiler
 
 _LABEL = re.compile(r"^([A-Za-z_]\w*)(?:[.\w]*):")
 _LOC = re.compile(r"^\s*\.loc\s+\d+\s+(\d+)")
@@ -17,9 +16,11 @@ _LOCAL = re.compile(r"^\.L\w+:")
 _OPERATION = re.compile(r"^\s+[a-z]\w*")
 _NOISE = re.compile(r"^\.(LV|LB|LF|LC|Letext|Ldebug|LASF|LLRL|LVUS|LLST)\w*:")
 
+TO_ASSEMBLY = ("-g1", "-S", "-x", "c++", "-", "-o", "-")
+
 
 def listing(
-    generated: Generated, units: Sequence[tuple[Path, Text]], command: tuple[str, ...]
+    generated: Generated, units: Sequence[Text], compiler: Compiler, flags: tuple[str, ...]
 ) -> Callable[[], Mapping[str, Mapping[str, Text]]]:
     """A function that compiles the units once more to text, when somebody wants to read it: {function: {"asm": Text}}.
 
@@ -29,8 +30,9 @@ def listing(
     def lowered() -> Mapping[str, Mapping[str, Text]]:
         if not found:
             functions = {kernel.function for kernel in generated.kernels}
-            for path, text in units:
-                found.update(_functions(assemble((*command, str(path))), text, functions))
+            for text in units:
+                run = compiler.run(*flags, *TO_ASSEMBLY, text=f"{text}\n", output_bytes=LISTING_BYTES)
+                found.update(_functions(run.finish(len(text.lines)), text, functions))
         return found
 
     return lowered

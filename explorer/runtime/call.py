@@ -40,13 +40,17 @@ class Library(ctypes.CDLL):
     """A loaded library, unloaded with the last of its functions."""
 
     def __del__(self) -> None:
-        if not sys.is_finalizing():
+        if self._handle and not sys.is_finalizing():
             _ctypes.dlclose(self._handle)
 
 
 def entry_function(library: ctypes.CDLL, name: str) -> Callable[..., int]:
-    """The entry `name` of a loaded library as a built-in function: pointers, sizes, threads -> 0 or an error number."""
-    address = ctypes.cast(library[f"{name}_entry"], ctypes.c_void_p).value
+    """The entry `name` of a loaded library as a built-in function: pointers, sizes, threads -> 0 or an error number.
+    Raises OSError where the library has none."""
+    try:
+        address = ctypes.cast(library[f"{name}_entry"], ctypes.c_void_p).value
+    except AttributeError as error:
+        raise OSError(str(error)) from error
     definition = _MethodDef(name.encode(), address, METH_FASTCALL, None)
     made: Callable[..., int] = _new_function(ctypes.byref(definition), (definition, library), None)
     return made
@@ -58,7 +62,8 @@ def load(
     steps: tuple[BuildStep, ...],
     lowered: Callable[[], Mapping[str, Mapping[str, Text]]],
 ) -> Program:
-    """Load the library and run the wrapper's text, which defines `call`."""
+    """Load the library and run the wrapper's text, which defines `call`. Raises OSError for a library that cannot be
+    loaded or is not this program's."""
     names: dict[str, Any] = dict(generated.constants)
     threads = generated.options.threads
     names["threads"] = torch.get_num_threads if threads is None else functools.partial(int, threads)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+import struct
+import sys
 import tempfile
 import time
 from dataclasses import dataclass
@@ -14,22 +16,29 @@ from explorer.core.text import Line, Text
 from explorer.ir.program import BuildStep, Generated, Program
 from explorer.runtime import reasons
 from explorer.runtime.assembly import listing
-from explorer.runtime.cache import cache_folder, moved, put, temporary_folder
+from explorer.runtime.cache import confirm, in_some_folder, intact, keep, put, read, remove, trim
 from explorer.runtime.call import load
 from explorer.runtime.compiler import (
     FLAGS,
     LINK_FLAGS,
+    Compiler,
     chosen_compiler,
-    finish,
     libraries,
     machine_flags,
     openmp_library,
     processor,
-    run,
 )
 
 UNIT_LINES = 1500
 """Lines of kernels from which on they are compiled as several units at a time."""
+
+TRIMMED = "0"
+"""A new library whose name begins so has the folder looked over: one in sixteen."""
+
+FORBIDDEN = "failed to map segment"
+"""What the loader says where code may not be run from a folder; another may serve."""
+
+ELF_HEADER, SEGMENT_HEADER = 64, 56
 
 
 def build_cpp(generated: Generated) -> Program:
@@ -38,23 +47,17 @@ def build_cpp(generated: Generated) -> Program:
     Raises Unsupported without a compiler, without room for its output, or where it refuses the code."""
     if not generated.kernels:
         return load(generated, None, (), dict)
-    wanted = cache_folder(generated.options.cache_dir)
-    try:
-        built = _built(generated, wanted)
-    except OSError as error:
-        moved(wanted, temporary_folder(), error)
-        try:
-            built = _built(generated, temporary_folder())
-        except OSError as again:
-            raise Unsupported(Why(reasons.NO_ROOM, f"{wanted}: {error}; {temporary_folder()}: {again}")) from again
-    show = listing(generated, built.units, (built.step.command[0], *_flags(generated), "-g1", "-S", "-o", "-"))
-    return load(generated, Path(built.step.output), (built.step,), show)
+    compiler = chosen_compiler()
+    return in_some_folder(generated.options.cache_dir, lambda folder: _program(_Plan(generated, compiler, folder)))
 
 
 @dataclass(frozen=True)
-class _Built:
-    step: BuildStep
-    units: tuple[tuple[Path, Text], ...]
+class _Plan:
+    """What is built with what, where."""
+
+    generated: Generated
+    compiler: Compiler
+    folder: Path
 
 
 def units(generated: Generated) -> list[Text]:
@@ -77,39 +80,87 @@ def units(generated: Generated) -> list[Text]:
     return [Text(tuple(lines), "cpp") for lines in texts]
 
 
-def _flags(generated: Generated) -> tuple[str, ...]:
-    return (*generated.options.cpp_flags, *machine_flags(), *FLAGS)
+def _flags(generated: Generated, compiler: Compiler) -> tuple[str, ...]:
+    return (*generated.options.cpp_flags, *machine_flags(), compiler.threads, *FLAGS)
 
 
-def _built(generated: Generated, folder: Path) -> _Built:
-    path, version = chosen_compiler()
+def _program(plan: _Plan) -> Program:
+    """The loaded program; a library from the cache only where it is as it was made. Raises OSError where the folder
+    does not serve."""
+    generated, compiler, folder = plan.generated, plan.compiler, plan.folder
     texts = units(generated)
-    sources = [str(text) + "\n" for text in texts]
-    flags = _flags(generated)
-    key = hashlib.sha256("\0".join((path, version, processor(), *flags, *openmp_library(), *sources)).encode())
-    name = key.hexdigest()[:32]
+    sources = [f"{text}\n".encode() for text in texts]
+    flags = _flags(generated, compiler)
+    made_with = (*compiler.words, *compiler.identity, processor(), *flags, *openmp_library())
+    name = hashlib.sha256("\0".join(made_with).encode() + b"\0".join(sources)).hexdigest()[:32]
     target = folder / f"{name}.so"
     started = time.perf_counter()
-    files = [put(folder, f"{name}_{number}.cpp" if number else f"{name}.cpp", s) for number, s in enumerate(sources)]
-    command = (path, *flags, *LINK_FLAGS, *map(str, files), "-o", str(target), *libraries())
-    cached = target.exists()
-    if not cached:
-        _compile(path, flags, files, target)
-    step = BuildStep(Path(path).name, command, version, str(target), time.perf_counter() - started, cached)
-    return _Built(step, tuple(zip(files, texts, strict=True)))
+    files = [put(folder / f"{name}{f'_{i}' if i else ''}.cpp", source) for i, source in enumerate(sources)]
+    command = (*compiler.words, *flags, *LINK_FLAGS, *map(str, files), "-o", str(target), *libraries(compiler))
+    show = listing(generated, texts, compiler, flags)
+
+    def loaded(cached: bool) -> Program:
+        seconds = time.perf_counter() - started
+        step = BuildStep(Path(command[0]).name, command, compiler.version, str(target), seconds, cached)
+        return load(generated, target, (step,), show)
+
+    if intact(target):
+        try:
+            return loaded(cached=True)
+        except OSError:  # made on another system, perhaps; it is built again below
+            pass
+    _compile(compiler, flags, files, target, [len(text.lines) for text in texts])
+    try:
+        program = loaded(cached=False)
+    except OSError as error:
+        remove(target)
+        if FORBIDDEN in str(error):
+            raise
+        said = f"{' '.join(compiler.words)}: what it made cannot be loaded: {error}"
+        raise Unsupported(Why(reasons.COMPILER_FAILED, said)) from error
+    confirm(target)
+    if name.startswith(TRIMMED):
+        trim(folder, generated.options.cache_bytes)
+    return program
 
 
-def _compile(path: str, flags: tuple[str, ...], files: list[Path], target: Path) -> None:
+def _compile(compiler: Compiler, flags: tuple[str, ...], files: list[Path], target: Path, lines: list[int]) -> None:
     """One run for a single unit; objects side by side and a link for several. The result appears whole or not at all.
     """
     with tempfile.TemporaryDirectory(dir=target.parent, prefix="build-") as scratch:
-        made = f"{scratch}/made.so"
-        if len(files) == 1:
-            finish(run((path, *flags, *LINK_FLAGS, str(files[0]), "-o", made, *libraries())))
-        else:
+        made = Path(scratch, "made.so")
+        given = [str(file) for file in files]
+        if len(files) > 1:
             objects = [f"{scratch}/{file.stem}.o" for file in files]
-            started = [run((path, *flags, "-c", str(f), "-o", o)) for f, o in zip(files, objects, strict=True)]
-            for process in started:
-                finish(process)
-            finish(run((path, *flags, *LINK_FLAGS, *objects, "-o", made, *libraries())))
-        os.replace(made, target)
+            runs = [
+                compiler.run(*flags, "-c", file, "-o", out, folder=scratch)
+                for file, out in zip(given, objects, strict=True)
+            ]
+            try:
+                for run, count in zip(runs, lines, strict=True):
+                    run.finish(count)
+            finally:
+                for run in runs:
+                    run.child.stop()
+            given = objects
+        linking = compiler.run(*flags, *LINK_FLAGS, *given, "-o", str(made), *libraries(compiler), folder=scratch)
+        linking.finish(sum(lines))
+        if not is_whole(read(made) or b""):
+            said = f"{' '.join(compiler.words)}: it ended without an error and wrote no whole library"
+            raise Unsupported(Why(reasons.COMPILER_FAILED, said))
+        keep(made, target)
+
+
+def is_whole(library: bytes) -> bool:
+    """Whether a file holds all that its ELF header tells of; to load one that was cut would end the process."""
+    if not sys.platform.startswith("linux"):
+        return bool(library)
+    if library[:5] != b"\x7fELF\x02" or len(library) < ELF_HEADER:
+        return False
+    segments, sections = struct.unpack_from("=QQ", library, 32)
+    segment_bytes, segment_count, section_bytes, section_count = struct.unpack_from("=4H", library, 54)
+    if max(segments + segment_bytes * segment_count, sections + section_bytes * section_count) > len(library):
+        return False
+    starts = (segments + segment_bytes * number for number in range(segment_count))
+    parts = (struct.unpack_from("=8xQ16xQ", library, start) for start in starts)
+    return segment_bytes >= SEGMENT_HEADER and all(start + size <= len(library) for start, size in parts)

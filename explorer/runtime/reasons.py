@@ -5,25 +5,32 @@ from explorer.core.reasons import reason
 NO_COMPILER = reason(
     "runtime.no_compiler",
     "no C++ compiler on this machine",
-    "Kernels for the CPU are compiled with g++ (or the compiler that CXX names), which was not found.",
-    "Install g++ 11 or later, or set CXX.",
+    "Kernels for the CPU are compiled with the compiler that CXX names, else with g++, c++ or clang++; none was found, "
+    "or it cannot be started.",
+    "Install g++ 11 or later (apt install g++, or pip install ziglang), or set CXX; `explorer doctor` tries it.",
 )
 COMPILER_FAILED = reason(
     "runtime.compiler_failed",
-    "the C++ compiler refused generated code",
-    "The compiler ended with an error; its message follows.",
-    "Please report it with the record: generated code has to compile.",
+    "the C++ compiler failed",
+    "The compiler ended with an error, was killed, or wrote nothing that can be loaded; its message follows.",
+    "Run `explorer doctor`, which tries the compiler on a small kernel. Where that works, please report the record.",
 )
-CACHE_UNWRITABLE = reason(
-    "runtime.cache_unwritable",
-    "the kernel cache cannot be written",
-    "The folder is read-only, full, or not the user's own, so kernels were built in a temporary folder for this "
-    "process and will be built again by the next.",
+COMPILER_HUNG = reason(
+    "runtime.compiler_hung",
+    "the C++ compiler did not end",
+    "It, or a wrapper around it, was stopped after its time limit, and is not started again by this process.",
+    "Run the compiler by hand; where CXX names a wrapper (ccache, distcc), name the compiler itself.",
+)
+CACHE_UNUSABLE = reason(
+    "runtime.cache_unusable",
+    "the kernel cache cannot be used",
+    "The folder is read-only, full, mounted noexec, or open to other users, so kernels were built in a temporary "
+    "folder for this process and will be built again by the next.",
     "Make the folder writable and private (0700), or name another with cache_dir.",
 )
 NO_ROOM = reason(
     "runtime.no_room",
     "no folder for built kernels",
-    "Neither the cache folder nor the temporary folder could be written.",
+    "Neither the cache folder nor a temporary folder could be used; why is said of each.",
     "Free some disk space, or name another folder with cache_dir.",
 )

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import importlib
+import logging
 
 from explorer.core.reasons import Unsupported, Why
+from explorer.core.recorder import TOTALS
 from explorer.ir.program import Generated, Program
 from explorer.runtime.cpp_build import build_cpp
 from explorer.runtime.triton_reasons import NO_TRITON
+
+NOT_BUILT = "programs run eagerly, since no kernel can be built: %s (`explorer doctor` says more; this is said once)"
 
 
 def build(generated: Generated) -> Program:
@@ -15,7 +19,13 @@ def build(generated: Generated) -> Program:
 
     Raises Unsupported where a tool is missing or refuses the code."""
     if generated.target == "cpu":
-        return build_cpp(generated)
+        try:
+            return build_cpp(generated)
+        except Unsupported as refusal:
+            if not TOTALS["builds failed"]:
+                logging.getLogger("explorer").warning(NOT_BUILT, refusal.why)
+            TOTALS["builds failed"] += 1
+            raise
     try:
         triton_build = importlib.import_module("explorer.runtime.triton_build")
     except ImportError as error:

@@ -51,24 +51,30 @@ def interleave(
     *,
     budget: float = 1.0,
     on_sample: Callable[[str, float], None] | None = None,
+    reset: Callable[[], None] = lambda: None,
+    steady: bool = True,
 ) -> dict[str, Samples]:
     """Samples by contestant, taken in turn for about `budget` seconds each and at least 5 of each.
 
-    Calls on a GPU are waited for. `on_sample(name, seconds)` is told of each sample as it is taken. What a contestant
+    Calls on a GPU are waited for. `on_sample(name, seconds)` is told of each sample as it is taken; `reset` is called
+    before each, which is one call where it is not `steady`. What a contestant
     raises propagates.
     """
     timers = {name: _timer(call) for name, call in contestants.items()}
     batches: dict[str, int] = {}
     for name, timer in timers.items():
+        reset()
         timer.timeit(1)
+        reset()
         once = timer.timeit(1).times[0]
-        batches[name] = max(1, round(BATCH_SECONDS / max(once, 1e-7)))
+        batches[name] = max(1, round(BATCH_SECONDS / max(once, 1e-7))) if steady else 1
     taken: dict[str, list[float]] = {name: [] for name in timers}
     spent = 0.0
     while len(taken[next(iter(taken))]) < MOST_SAMPLES:
         if spent > budget * len(timers) and len(taken[next(iter(taken))]) >= LEAST_SAMPLES:
             break
         for name, timer in timers.items():
+            reset()
             seconds = timer.timeit(batches[name]).times[0]
             spent += seconds * batches[name]
             taken[name].append(seconds)

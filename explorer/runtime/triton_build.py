@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -27,22 +26,24 @@ from explorer.core.reasons import Unsupported, Why
 from explorer.core.text import Text
 from explorer.ir.program import BuildStep, Generated, Kernel, Program
 from explorer.ir.target import Target
-from explorer.runtime.cache import cache_folder, put, temporary_folder
+from explorer.runtime.cache import TRITON, in_some_folder, put, trim
+from explorer.runtime.child import Child
+from explorer.runtime.triton_cache import CheckedFiles
 from explorer.runtime.triton_call import ALIGNMENT, load, present, profiler
 from explorer.runtime.triton_reasons import NO_TOOL, TRITON_FAILED
 from explorer.runtime.triton_texts import steady_locations, texts
 from explorer.runtime.triton_version import assembler
 
+TOOL_BYTES, TOOL_SECONDS = 64 * 2**20, 120.0
+"""Bounds on what an assembler or disassembler prints, and on its time."""
+
 
 def build_triton(generated: Generated) -> Program:
     """Compile the kernels, and make the callable where the card is here. Raises Unsupported with the tool's message."""
     target = Target.parse(generated.target)
-    folder = cache_folder(generated.options.cache_dir)
-    try:
-        built = compile_kernels(generated, folder)
-    except OSError:
-        folder = temporary_folder()
-        built = compile_kernels(generated, folder)
+    folder, built = in_some_folder(
+        generated.options.cache_dir, lambda folder: (folder, compile_kernels(generated, folder))
+    )
     kernels = {name: one.compiled for name, one in built.items()}
     steps = tuple(one.step for one in built.values())
 
@@ -89,8 +90,12 @@ def compile_kernels(generated: Generated, folder: Path, *, aligned: bool = True)
         return compile_kernel(kernel, str(generated.prelude), folder, target, aligned=aligned)
 
     with knobs.cache.scope():
-        knobs.cache.dir = str(folder / "triton")
-        return {name: compile_one(kernel) for name, kernel in distinct.items()}
+        knobs.cache.dir = str(folder / TRITON)
+        knobs.cache.manager_class = CheckedFiles
+        built = {name: compile_one(kernel) for name, kernel in distinct.items()}
+    if not all(one.step.cached for one in built.values()):
+        trim(folder, generated.options.cache_bytes)
+    return built
 
 
 def gpu_target(target: Target) -> GPUTarget:
@@ -147,7 +152,7 @@ def told(error: BaseException) -> str:
 def write_module(text: str, name: str, folder: Path) -> Path:
     """The file of a generated module, named by its content."""
     key = hashlib.sha256(text.encode()).hexdigest()[:16]
-    return put(folder, f"{name}_{key}.py", text)
+    return put(folder / f"{name}_{key}.py", text.encode())
 
 
 def module(path: Path) -> ModuleType:
@@ -176,8 +181,9 @@ def disassemble(ptx: str, arch: int) -> str:
 def tool(*command: str) -> str:
     """What a tool prints. Raises Unsupported with its message where it fails."""
     try:
-        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    except subprocess.CalledProcessError as error:
-        raise Unsupported(Why(TRITON_FAILED, f"{Path(command[0]).name}: {error.stderr.strip()[:500]}")) from error
+        ended = Child(command, output_bytes=TOOL_BYTES).wait(TOOL_SECONDS)
     except OSError as error:
         raise Unsupported(Why(NO_TOOL, str(error))) from error
+    if not ended.ok:
+        raise Unsupported(Why(TRITON_FAILED, f"{Path(command[0]).name}: {str(ended)[:500]}"))
+    return ended.output
