@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from explorer.core.visible import visible
 from explorer.ir.ranks import RANKS_MIME, RanksData
 from explorer.logs.ranks import ranked
 from explorer.logs.read import read
@@ -53,7 +54,7 @@ class Ranks:
         return view.text(self.data)
 
     def __repr__(self) -> str:
-        return self.text()
+        return visible(self.text())
 
     def to_html(self, path: str | os.PathLike[str]) -> Path:
         """Write one self-contained page with the viewer, which needs no network. Raises OSError naming the path."""
@@ -65,7 +66,7 @@ class Ranks:
         """The records and where they part as JSON for a viewer, cut where a notebook could not hold it, and as text."""
         most = MOST_BYTES // max(len(self), 1)
         shown = msgspec.structs.replace(self.data, records=tuple(fitted(each, most) for each in self.data.records))
-        bundle = {RANKS_MIME: msgspec.to_builtins(shown), "text/html": view.html(self.data), "text/plain": self.text()}
+        bundle = {RANKS_MIME: msgspec.to_builtins(shown), "text/html": view.html(self.data), "text/plain": repr(self)}
         return bundle, {}
 
 

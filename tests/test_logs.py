@@ -1,6 +1,7 @@
 """Logs of stock torch.compile become records: nothing of them is lost, and damage costs no more than what it hit."""
 
 import gzip
+import hashlib
 import json
 import os
 import re
@@ -86,9 +87,7 @@ def test_frames_recompiles_and_continuations(record):
     first = next(each for each in record.compiles if each.id == "s0")
     assert first.title.startswith("step (") and first.title.endswith("train.py:6)")
     assert first.engine == "stock" and first.seconds > 0 and not record.error
-    installed = version("torch").partition("+")[0]
-    if not installed.startswith("2.11"):  # which does not say
-        assert record.environment["torch"].startswith(installed)
+    assert record.environment["torch"].startswith(version("torch").partition("+")[0])
 
 
 def test_graphs_are_read_into_nodes_with_source_lines(record):
@@ -180,8 +179,6 @@ def test_an_archive_that_ends_early(trace, tmp_path):
     ],
 )
 def test_hostile_entries_are_named(fields, payload, tmp_path):
-    import hashlib
-
     checksum = hashlib.md5(payload.encode()).hexdigest()
     fields = fields.replace("%s", checksum)
     start = '{"dynamo_start": {"stack": []}, "frame_id": 7, "frame_compile_id": 0}'
@@ -191,6 +188,138 @@ def test_hostile_entries_are_named(fields, payload, tmp_path):
     (found,) = read(file)
     assert "line 2" in found.error
     assert "s7" in [each.id for each in found.compiles]
+
+
+def line(fields: dict, payload: str | None = None, at: str = "1121 18:29:14.686000") -> str:
+    """A line as torch writes it, with its payload."""
+    if payload is not None:
+        fields = {**fields, "has_payload": hashlib.md5(payload.encode()).hexdigest()}
+    lines = [] if payload is None else payload.split("\n")
+    return "".join([f"V{at} 1 a.py:1] {json.dumps(fields)}\n", *(f"\t{each}\n" for each in lines)])
+
+
+def in_frame(frame: str, name: str, payload: object = None, **fields: object) -> str:
+    number, again = map(int, frame.split("/"))
+    text = payload if payload is None or isinstance(payload, str) else json.dumps(payload)
+    about = {"frame_id": number, "frame_compile_id": again, "attempt": 0}
+    return line({"artifact": {"name": name, "encoding": "json", **fields}, **about}, text)
+
+
+def imported(tmp_path: Path, *lines: str) -> RecordData:
+    file = tmp_path / "made.log"
+    file.write_bytes("".join(lines).encode())
+    (found,) = read(file)
+    return found
+
+
+TREE = """
+TREE_GUARD_MANAGER:
++- RootGuardManager
+| +- GuardManager: source=L['x'], accessed_by=FrameLocalsGuardAccessor(key='x')
+| | +- TENSOR_MATCH: check_tensor(L['x'], Tensor, size=[4])  # x + 1  # t/train.py:9 in f
+| +- GuardManager: source=L['n'], accessed_by=FrameLocalsGuardAccessor(key='n')
+| | +- EQUALS_MATCH: L['n'] == 3                             # x * n  # t/train.py:10 in f
+"""
+
+LAST = "0/1: tensor 'x' size mismatch at index 0. expected 4, actual 6"
+FIRST = '0/0: n == 3                      # x * n  # t/train.py:10 in f\nUser stack trace:\n  File "train.py", line 10'
+
+
+@pytest.mark.parametrize(
+    ("payload", "of"),
+    [
+        (LAST, ["s0.1"]),
+        (FIRST, ["s0"]),
+        ("[\n" + ",\n".join(map(json.dumps, (LAST, FIRST))) + "\n]", ["s0.1", "s0"]),
+    ],
+    ids=["one", "one with the program's line", "list"],
+)
+def test_every_reason_of_a_recompile_is_read_and_leads_to_its_guard(payload, of, tmp_path):
+    trees = [in_frame(f"0/{n}", "dynamo_cpp_guards_str", TREE) for n in range(2)]
+    found = imported(tmp_path, *trees, in_frame("0/2", "recompile_reasons", payload))
+    again = next(each for each in found.compiles if each.id == "s0.2")
+    assert not found.error and [each.of for each in again.recompiles] == of
+    for each in again.recompiles:
+        guards = next(compile for compile in found.compiles if compile.id == each.of).guards
+        assert each.guard in [guard.id for guard in guards] and "  " not in each.why
+        assert each.expression == ("L['n'] == 3" if each.of == "s0" else guards[0].expression)
+
+
+def test_caches_skipped_card_graphs_and_errors_are_read(tmp_path):
+    def cached(state: str, key: str, **more: object) -> dict:
+        parts = [f"[{key}] gm: <lambda>()", "[same] torch_version: 1"]
+        return {"cache_state": state, "key": key, "components": parts, **more}
+
+    metrics = {"cudagraph_skip_reason": "skipping cudagraphs due to cpu device", "guard_latency_us": 12}
+    about = {"frame_id": 0, "frame_compile_id": 0, "attempt": 0}
+    raised = "Traceback (most recent):\ntorch._dynamo.exc.Unsupported: no\n  Hint: so\n\nfrom user code:\n  f(x)"
+    failed = {"fail_type": "Unsupported", "fail_reason": "no"}
+    found = imported(
+        tmp_path,
+        in_frame("0/0", "fx_graph_cache_miss", cached("miss", "a")),
+        in_frame("0/0", "aotautograd_cache_bypass", cached("bypass", "b", cache_bypass_reason="custom op")),
+        line({"compilation_metrics": metrics, **about}),
+        in_frame("0/1", "fx_graph_cache_miss", cached("miss", "c")),
+        in_frame("0/1", "dynamo_error", raised),
+        line({"compilation_metrics": failed, **about, "frame_compile_id": 1}),
+        in_frame("1/0", "inductor_provenance_tracking_node_mappings"),
+        in_frame("1/0", "fx_graph_cache_hit", cached("hit", "d", time_saved_ms=12.5)),
+    )
+    assert not found.error
+    first, second, third = found.compiles
+    told = [(each.kind, each.fields) for each in first.events]
+    assert ("CudagraphSkipped", {"why": "skipping cudagraphs due to cpu device"}) in told
+    assert any(fields.get("why") == "custom op" for kind, fields in told if kind == "Cache")
+    assert second.events[0].fields["key unlike that of"] == "s0 in gm"
+    assert second.error.startswith("torch._dynamo.exc.Unsupported: no") and second.error.endswith("f(x)")
+    assert third.events[0].fields["state"] == "hit" and third.events[0].fields["saved"] == "12.5 ms"
+    notes = " ".join(found.notes)
+    assert "s1 came from torch's cache" in notes and "no reason why s0.1 compiled again" in notes
+
+
+def test_costs_are_summed_over_compiles(tmp_path):
+    phases = [
+        line({"chromium_event": {}, "frame_id": 0, "frame_compile_id": n, "attempt": 0},
+             json.dumps({"name": "dynamo", "ts": 1e15 + (n * 10 + k * (n + 1)) * 1e6, "ph": "BE"[k], "args": {}}),
+             f"1121 18:29:{n * 10 + k * (n + 1):02}.0")
+        for n in range(4) for k in range(2)
+    ]  # fmt: skip
+    trees = [in_frame(f"0/{n}", "dynamo_cpp_guards_str", TREE) for n in range(2)]
+    found = imported(tmp_path, *trees, *phases, in_frame("0/2", "recompile_reasons", FIRST))
+    text = repr(Record(found))
+    assert "compiling: 10 s in 4 compiles" in text
+    assert "to change first: L['n'] == 3 in frame 0/0, which took part in 1 recompile (3 s): hold the number" in text
+
+
+SOUND = ("carriage returns at the ends", "carriage returns within", "an empty line", "over the year's end")
+
+
+@pytest.mark.parametrize("change", SOUND)
+def test_a_sound_log_is_not_called_damaged(change, tmp_path):
+    payload = "a\r\nb" if change == "carriage returns within" else "a\n\nb"
+    times = ("1231 23:59:59.0", "0101 00:00:01.0") if change == "over the year's end" else ("1121 18:29:14.0",) * 2
+    about = {"frame_id": 0, "frame_compile_id": 0}
+    text = "".join(line({"artifact": {"name": "note"}, **about}, payload, at=at) for at in times)
+    if change == "carriage returns at the ends":
+        text = text.replace("\n", "\r\n")
+    if change == "an empty line":
+        text += "\n" + text
+    found = imported(tmp_path, text)
+    assert not found.error and all(0 <= stage.started < 10 for stage in found.compiles[0].stages)
+
+
+def test_compiled_autograd_and_attempts_are_told_apart(tmp_path):
+    tensor = {"id": 0, "dtype": "torch.float32", "device": "device(type='cpu')", "size": [2], "stride": [1]}
+    about = {"frame_id": 1, "frame_compile_id": 0, "attempt": 0}
+    told = [(kind, fields, {**about, "attempt": n}) for n in range(2) for kind, fields in
+            (("describe_tensor", tensor), ("describe_source", {"id": 0, "source": "L['x']"}))]  # fmt: skip
+    found = imported(
+        tmp_path,
+        *(line({kind: fields, **where}) for kind, fields, where in told),
+        line({"artifact": {"name": "note"}, **about, "compiled_autograd_id": 0}, "other"),
+    )
+    assert [each.id for each in found.compiles] == ["s1", "s!0/1"]
+    assert len(found.compiles[0].inputs) == 1
 
 
 def test_markup_in_a_log_stays_text(tmp_path):
@@ -297,7 +426,8 @@ def test_logs_of_an_earlier_torch_open_whole(ranks):
     assert [record.data.error for record in ranks] == ["", ""]
     for record, log in zip(ranks, sorted(LOGS.iterdir()), strict=True):
         assert not lost(logged(log), record.data)
-        assert record.data.environment == {"rank": record.data.title[-1]}
+        assert record.data.environment["rank"] == record.data.title[-1]
+        assert record.data.environment["torch"].startswith("2.11")
         first = next(each for each in record.data.compiles if each.id == "s0")
         stages = {stage.name for stage in first.stages if stage.graph}
         assert {"dynamo", "joint", "forward", "backward"} <= stages
@@ -353,7 +483,7 @@ def test_ranks_that_left_no_log_are_named(ranks):
     far = msgspec.structs.replace(second, environment={"rank": "3"})
     found = Ranks(ranked("job", [far, first]))
     assert [each.number for each in found.data.ranks] == [0, 3] and found.data.missing == (1, 2)
-    assert "ranks 1, 2 left no logs" in found.text()
+    assert "ranks 1 to 2 left no logs" in found.text()
     assert not ranks.data.missing
     unnumbered = msgspec.structs.replace(first, environment={})
     names = [each.name for each in ranked("job", [unnumbered, unnumbered, first]).ranks]

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-from explorer.ir.record import Data, RecordData
+from typing import Annotated
+
+import msgspec
+
+from explorer.ir.record import Data, RecordData, Whole
 
 RANKS_MIME = "application/vnd.explorer.ranks+json"
 RANKS_VERSION = 1
+
+Rank = Annotated[int, msgspec.Meta(ge=0, le=999_999)]
+"""No job has more processes; a greater number is not a rank."""
 
 
 class RankData(Data, frozen=True):
     """One process. `number` is its rank, None where its record does not say; `seconds` is what its compiles took."""
 
     name: str
-    number: int | None
-    compiles: int
-    recompiles: int
-    graphs: int
-    breaks: int
-    guards: int
+    number: Rank | None
+    compiles: Whole
+    recompiles: Whole
+    graphs: Whole
+    breaks: Whole
+    guards: Whole
     seconds: float
     error: str = ""
 
@@ -27,9 +34,9 @@ class RankPartingData(Data, frozen=True):
     which of its lines (from 1), and both lines ("" where a text has ended). `also` names the later texts in which they
     differ."""
 
-    rank: int
+    rank: Whole
     what: str
-    line: int
+    line: Whole
     before: str
     after: str
     also: tuple[str, ...] = ()
@@ -49,9 +56,9 @@ class RankCompileData(Data, frozen=True):
 class RanksData(Data, frozen=True):
     """`missing` are ranks below the highest that left no record."""
 
-    version: int
+    version: Whole
     title: str
     records: tuple[RecordData, ...]
     ranks: tuple[RankData, ...]
     compiles: tuple[RankCompileData, ...]
-    missing: tuple[int, ...] = ()
+    missing: tuple[Rank, ...] = ()

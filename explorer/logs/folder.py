@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from explorer.core.regular import regular
 from explorer.ir import operators
 from explorer.ir import record as data
 from explorer.logs.code import half
 from explorer.logs.graphs import graph
 
-LARGEST = 1 << 26
+LARGEST = 1 << 24
 """Bytes of one file."""
 
 GRAPH_FILES = {
@@ -57,7 +59,7 @@ def models(folder: Path) -> Iterator[Path]:
 
 def _number(path: Path) -> int:
     last = path.name.rpartition(".")[2]
-    return int(last) if last.isdigit() else 0
+    return int(last) if re.fullmatch("[0-9]{1,9}", last) else 0
 
 
 def _compile(id: str, model: Path, folder: Path, quoted: dict[tuple[str, int], str]) -> data.CompileData:
@@ -88,6 +90,8 @@ def _text(path: Path, folder: Path) -> str:
     """A file's text, or why it is not read."""
     if not path.resolve().is_relative_to(folder.resolve()):
         return f"(not read: {path.name} is a link that leads out of the folder)"
-    if path.stat().st_size > LARGEST:
+    with regular(path) as file:
+        text = file.read(LARGEST + 1)
+    if len(text) > LARGEST:
         return f"(not read: {path.name} holds over {LARGEST >> 20} MiB)"
-    return path.read_text(encoding="utf-8", errors="replace")
+    return text.decode(errors="replace")

@@ -7,7 +7,7 @@ import re
 
 from explorer.ir.record import GraphData, LineData, NodeData, TextData
 
-FILE = re.compile(r"\s*# File: (.+?):(\d+) in .*?(?:, code: (.*))?$")
+FILE = re.compile(r"\s*# File: (.+?):(\d{1,9}) in .*?(?:, code: (.*))?$")
 
 
 def graph(name: str, prefix: str, text: str) -> tuple[TextData, GraphData | None, dict[tuple[str, int], str]]:

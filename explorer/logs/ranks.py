@@ -46,8 +46,9 @@ def ranked(title: str, records: Sequence[RecordData]) -> RanksData:
 
 
 def rank_of(record: RecordData) -> int | None:
+    """The rank that a record names; None where it names none, or what cannot be one."""
     found = record.environment.get("rank", "")
-    return int(found) if found.isdigit() else None
+    return int(found) if re.fullmatch("[0-9]{1,6}", found) else None
 
 
 def _names(records: Sequence[RecordData]) -> list[str]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import datetime
 import gzip
-import io
+import os
 import zlib
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
+from explorer.core.regular import regular
 from explorer.ir.record import RecordData
 from explorer.logs import folder
 from explorer.logs.entries import HEAD, entries
@@ -19,8 +21,11 @@ from explorer.logs.trace import Reader
 LARGEST = 1 << 29
 """Bytes of one log, unpacked."""
 
-LONGEST = 1 << 27
-"""Characters of one line."""
+LONGEST = 1 << 25
+"""Bytes of one line."""
+
+MOST_FILES = 100_000
+"""In a folder."""
 
 
 class LogError(ValueError):
@@ -32,7 +37,10 @@ def read(path: Path) -> tuple[RecordData, ...]:
     path cannot be read. A damaged log gives what could be read; the record's `error` says what could not."""
     if not path.is_dir():
         return (_trace(path),)
-    logs = [each for each in sorted(path.rglob("*")) if each.is_file() and _inside(each, path) and _is_trace(each)]
+    files = sorted(islice(path.rglob("*"), MOST_FILES + 1))
+    if len(files) > MOST_FILES:
+        raise LogError(f"{path} holds over {MOST_FILES} files: expected the folder that TORCH_TRACE named")
+    logs = [each for each in files if each.is_file() and _inside(each, path) and _is_trace(each)]
     if logs:
         return tuple(sorted(map(_trace, logs), key=_order))
     if any(folder.models(path)):
@@ -49,7 +57,7 @@ def _trace(path: Path) -> RecordData:
             f"{path} is not a structured trace: no line of its beginning starts like 'V1121 18:29:14.686000 28753 "
             "file.py:1] {' ; expected a file that TORCH_TRACE wrote, or a folder"
         )
-    return Reader(path.name).read(entries(_lines(path))).record(_created(path))
+    return Reader(os.fsencode(path.name).decode(errors="replace")).read(entries(_lines(path))).record(_created(path))
 
 
 def _is_trace(path: Path) -> bool:
@@ -59,18 +67,19 @@ def _is_trace(path: Path) -> bool:
 
 def _lines(path: Path) -> Iterator[str]:
     """The lines of a log that may be compressed; reading stops behind LARGEST bytes, or where an archive is damaged."""
-    with path.open("rb") as raw:
+    with regular(path) as raw:
         packed = raw.read(2) == b"\x1f\x8b"
         raw.seek(0)
         binary = gzip.GzipFile(fileobj=raw) if packed else raw
         read = 0
         try:
-            for line in io.TextIOWrapper(binary, encoding="utf-8", errors="replace", newline="\n"):  # type: ignore[type-var]
+            while line := binary.readline(LONGEST + 1):
                 read += len(line)
                 if read > LARGEST or len(line) > LONGEST:
-                    yield f"(the log is cut here: it holds over {LARGEST >> 20} MiB)\n"
+                    most, what = (LARGEST, "it") if read > LARGEST else (LONGEST, "a line of it")
+                    yield f"(the log is cut here: {what} holds over {most >> 20} MiB)\n"
                     return
-                yield line
+                yield line.decode(errors="replace")
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             yield f"(the archive is damaged from here on: {error})\n"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from html import escape
 
 from explorer.ir.ranks import RankCompileData, RankData, RanksData
+from explorer.view.source import stretches
 from explorer.view.text import duration
 
 NO_COMPILE = "–"
@@ -23,14 +24,23 @@ def result(compile: RankCompileData, rank: int) -> str:
 def absent(data: RanksData, compile: RankCompileData) -> str:
     """Which ranks do not have a compile that others have; "" where all do."""
     without = [rank.name for rank, kind in zip(data.ranks, compile.kinds, strict=True) if not kind]
-    return f"not compiled on {', '.join(without)}" if without else ""
+    return f"not compiled on {', '.join(without)}{_why(data, compile)}" if without else ""
+
+
+def _why(data: RanksData, compile: RankCompileData) -> str:
+    """Why the first rank that has a compile compiled again, where that is known."""
+    rank = next(n for n, kind in enumerate(compile.kinds) if kind)
+    found = next((each for each in data.records[rank].compiles if each.id == compile.ids[rank]), None)
+    if found is None or not found.recompiles:
+        return ""
+    return f"; {data.ranks[rank].name} compiled again, since a guard failed: {found.recompiles[0].why}"
 
 
 def missing(data: RanksData) -> str:
     """Which ranks left nothing; "" where all are there."""
     if not data.missing:
         return ""
-    named = ", ".join(map(str, data.missing))
+    named = ", ".join(str(a) if a == b else f"{a} to {b}" for a, b in stretches(data.missing, gap=1))
     return f"rank {named} left no log here" if len(data.missing) == 1 else f"ranks {named} left no logs here"
 
 
