@@ -1,0 +1,74 @@
+// What a record of a stranger's may hold, and what the viewer makes of it.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { linear, logarithmic } from "../src/viewer/chart";
+import { list, type Misfit, text } from "../src/viewer/check";
+import { least, most } from "../src/viewer/gather";
+import { Links } from "../src/viewer/links";
+import { layered, TooLarge } from "../src/viewer/panes/graphs/layered";
+import { missingText } from "../src/viewer/ranks/words";
+import type { CompileData, StageData } from "../src/viewer/record";
+import { artifact, type Branch, compileTree } from "../src/viewer/stages";
+
+function dense(count: number): [{ width: number; height: number }[], { from: { box: number; at: number }; to: { box: number; at: number }[] }[]] {
+  const end = (box: number) => ({ box, at: 5 });
+  const boxes = Array.from({ length: count }, () => ({ width: 10, height: 10 }));
+  return [boxes, boxes.slice(1).map((_, n) => ({ from: end(n), to: boxes.slice(n + 1).map((_, m) => end(n + 1 + m)) }))];
+}
+
+test("a graph of too many edges is not laid out", () => {
+  assert.throws(() => layered(...dense(300)), (error: unknown) => error instanceof TooLarge && /44,850 edges between 300 boxes/.test(error.message));
+  assert.equal(layered(...dense(40)).x.length, 40);
+});
+
+test("lists are cut and told, and items of one id are shown once", () => {
+  const misfits: Misfit[] = [];
+  assert.deepEqual(list(text, 2)(["a", "b", "c"], misfits), ["a", "b"]);
+  assert.match(misfits[0]!.wanted, /at most 2 items/);
+  const same = [{ id: "a", n: 1 }, { id: "b", n: 2 }, { id: "a", n: 3 }];
+  assert.deepEqual(list((value: unknown) => value, 9, "id")(same, misfits), same.slice(0, 2));
+  assert.match(misfits[1]!.wanted, /another id each/);
+  const whole = ["a"];
+  assert.equal(list(text, 2)(whole, misfits), whole);
+});
+
+test("any number of values has a least and a greatest", () => {
+  const many = Array.from({ length: 300_000 }, (_, n) => n);
+  assert.deepEqual([least(many), most(many), most([], 7)], [0, 299_999, 7]);
+});
+
+test("scales give places that can be drawn at", () => {
+  for (const value of [0, 5e-324, -1, 1e308, NaN, Infinity]) {
+    for (const scale of [linear(0, 1e-300, 0, 100), linear(0, 1e308, 0, 100), logarithmic(1e-300, 1e300, 0, 100), logarithmic(5e-324 * 0.9, 1, 0, 100)]) {
+      assert.ok(Number.isFinite(scale(value)), `${value}`);
+      assert.ok(scale.ticks.length < 2000);
+    }
+  }
+});
+
+const compile = (id: string, more: Partial<CompileData> = {}): CompileData => ({ id, title: id, started: 0, seconds: 0, ...more });
+const stage = (id: string, same_as = ""): StageData => ({ id, name: id, started: 0, seconds: 0, depth: 0, same_as });
+
+test("stages that name each other in long chains and circles", () => {
+  const stages = Array.from({ length: 5000 }, (_, n) => stage(`s${n}`, n ? `s${n - 1}` : "s1"));
+  const made = compile("f0", { stages });
+  assert.ok(stages.every(each => artifact(made, each) === stages[0]));
+});
+
+test("compiles that go on in each other", () => {
+  const breaks = (names: string) => [{ why: { code: "", title: "", detail: "" }, instruction: "", span: null, stack: [], hints: [], continuation: names }];
+  const all = Array.from({ length: 1000 }, (_, n) => compile(`f${n}`, { breaks: breaks(Array.from({ length: 50 }, (_, m) => `f${(n + m) % 1000}`).join(", ")) }));
+  const count = (branches: readonly Branch[]): number => branches.reduce((sum, each) => sum + 1 + count(each.children), 0);
+  assert.equal(count(compileTree(all)), 1000);
+});
+
+test("a line of very many origins", () => {
+  const origins = Array.from({ length: 100_000 }, (_, n) => `o${n % 60_000}`);
+  const links = new Links({ compiles: [compile("f0", { stages: [{ ...stage("s"), body: { lines: [["x", "l", origins]] } }] })] });
+  assert.equal(links.directCauses("f0|l" as never).length, 60_000);
+});
+
+test("missing ranks are told as ranges", () => {
+  assert.equal(missingText({ missing: [0, 1, 2, 5] } as never), "Ranks 0 to 2, 5 left no logs here.");
+});
