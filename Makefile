@@ -1,46 +1,67 @@
 # make demo   set up a virtual environment (once) and run the demo
-# make lab    set up (once), build the viewer, and open JupyterLab on the tour (needs Node.js 20)
-# make test   set up (once) and run every test, the browser's too (needs Node.js 20 and Chromium)
+# make lab    set up (once), build the viewer, and open JupyterLab on the tour
+# make test   set up (once) and run every test, the browser's too
 # make extension  build the viewer again after a change of extension/
+# make reference  the API reference from the docstrings, in build/reference
 # make bench  the figures of the README, printed side by side
-# make picture  take the README's pictures again (needs Chromium)
+# make picture  take the README's pictures again
 # make clean  remove the virtual environment and everything built
+#
+# Each says first what it needs; Node.js, Chromium and a C++ compiler are fetched where they are missing (.ci/need).
+# PYTHON=python3.12 names another Python, TORCH_INDEX= has torch with CUDA instead of the smaller build for the CPU.
 
 PYTHON ?= python3
 VENV ?= .venv
+TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 BIN := $(VENV)/bin
-READY := $(VENV)/.ready
+PIP := $(BIN)/python -m pip install
+NEED := PYTHON=$(PYTHON) .ci/need
+BASE := $(VENV)/.base
 NODE_MODULES := extension/node_modules/.ready
 VIEWER := explorer/labextension/static/report.html
-# Where there is no Node.js, what can do without the viewer is made without it, and says so.
-VIEWER_IF_NODE := $(if $(shell command -v node),$(VIEWER),without-viewer)
 export PATH := $(abspath $(BIN)):$(PATH)
+CHROMIUM ?= $(or $(shell command -v chromium || command -v chromium-browser || command -v google-chrome),$(wildcard $(abspath $(VENV))/chromium/chromium))
+export CHROMIUM
 
-.PHONY: demo lab test extension bench picture clean without-viewer
+.PHONY: demo lab test extension reference bench picture clean need-demo need-test
 .DEFAULT_GOAL := help
 
 help:
 	@sed -n 's/^# make/make/p' Makefile
 
-$(READY): pyproject.toml
-	@echo "==> setting up $(VENV) with $$($(PYTHON) --version) (once; a few minutes, mostly PyTorch)"
-	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' \
-	  || { echo "Python 3.11 to 3.13 is needed; name one with: make PYTHON=python3.11"; exit 1; }
-	@command -v g++ >/dev/null || echo "note: no g++ here: generated C++ cannot be built and programs will run eagerly"
+need-demo:
+	@$(NEED) check python compiler node
+
+need-test: need-demo
+	@$(NEED) check chromium
+
+# The tested torch first: asked for together with an open range, pip fetches the newest one as well. What it needs comes
+# with the package, from the usual index.
+$(BASE): pyproject.toml | need-demo
+	@echo "==> setting up $(VENV) (once; a few minutes, mostly PyTorch)"
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
-	@# the tested torch first: asked for together with an open range, pip fetches the newest one as well
+	$(PIP) --quiet --upgrade pip
 	$(BIN)/python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies']['tested'])" \
-	  | xargs $(BIN)/python -m pip install
-	$(BIN)/python -m pip install --editable '.[dev,tested]'
+	  | xargs $(PIP) --no-deps $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
+	$(NEED) get $(VENV) compiler node
 	@# JupyterLab reads what is built here, so that a build shows without another installation
 	mkdir -p $(VENV)/share/jupyter/labextensions
 	ln -sfn $(abspath explorer/labextension) $(VENV)/share/jupyter/labextensions/torch-explorer
 	@touch $@
 
-$(NODE_MODULES): extension/package.json extension/yarn.lock $(READY)
-	@node -e 'process.exit(Number(process.versions.node.split(".")[0]) >= 20 ? 0 : 1)' 2>/dev/null \
-	  || { echo "Node.js 20 or newer is needed to build the viewer in a checkout (a released package holds it built)"; exit 1; }
+# The package with the extras that a target needs: demo, lab or dev.
+$(VENV)/.extras-%: pyproject.toml $(BASE)
+	$(PIP) --editable '.[$(EXTRAS_$*),tested]'
+	@touch $@
+
+EXTRAS_demo := demo
+EXTRAS_lab := demo,lab
+EXTRAS_dev := dev
+READY_DEMO := $(VENV)/.extras-demo
+READY_LAB := $(VENV)/.extras-lab
+READY := $(VENV)/.extras-dev
+
+$(NODE_MODULES): extension/package.json extension/yarn.lock | $(READY_DEMO)
 	cd extension && jlpm install --immutable
 	@touch $@
 
@@ -49,16 +70,14 @@ $(VIEWER): $(NODE_MODULES) $(shell find extension/src extension/style extension/
 
 extension: $(VIEWER)
 
-without-viewer:
-	@echo "note: no Node.js here: pages are made without the viewer (Node.js 20 and \`make extension\` build it)"
-
-demo: $(READY) $(VIEWER_IF_NODE)
+demo: need-demo $(READY_DEMO) $(VIEWER)
 	$(BIN)/explorer demo
 
-lab: $(READY) $(VIEWER)
+lab: need-demo $(READY_LAB) $(VIEWER)
 	$(BIN)/jupyter lab notebooks/tour.ipynb
 
-test: $(READY) $(VIEWER)
+test: need-test $(READY) $(VIEWER)
+	@$(NEED) get $(VENV) chromium
 	@echo "==> static checks"
 	$(BIN)/ruff check explorer tests benchmarks extension
 	$(BIN)/mypy --strict explorer/core explorer/ir explorer/pipeline.py
@@ -70,10 +89,13 @@ test: $(READY) $(VIEWER)
 	@echo "==> tests in a browser"
 	cd extension && jlpm e2e
 
-bench: $(READY) $(VIEWER_IF_NODE)
+reference: $(READY)
+	$(BIN)/python -m pdoc explorer -o build/reference
+
+bench: need-demo $(READY) $(VIEWER)
 	$(BIN)/python -m benchmarks
 
-picture: $(READY) $(VIEWER)
+picture: need-test $(READY) $(VIEWER)
 	cd extension && PICTURES=$(abspath docs) jlpm picture
 
 clean:

