@@ -21,11 +21,14 @@ from benchmarks import (
     provenance,
     record_size,
     recording,
+    situations,
     speed,
     stock,
     viewer,
+    watch,
 )
 from benchmarks.fuzz.command import fuzz
+from benchmarks.hostile.command import hostile
 from benchmarks.report import Report, Selection
 from explorer.environment import describe
 
@@ -40,9 +43,11 @@ BENCHMARKS = {
     "gpu": gpu.run,
     "stock": stock.run,
     "methods": methods.run,
+    "situations": situations.run,
     "viewer": viewer.run,
     "operators": operators.run,
     "counts": counts.run,
+    "watch": watch.run,
 }
 
 LOG_WIDTH = 150
@@ -76,6 +81,7 @@ def main(
       python -m benchmarks operators --seed 7 --shard 2/4 --results found.jsonl
       python -m benchmarks counts --sequences 1000 --seed 1
       python -m benchmarks fuzz --help
+      python -m benchmarks hostile --records 2000 --logs 200 --pages 300
     """
     console = Console(width=None if sys.stdout.isatty() else LOG_WIDTH)
     progress = Console(stderr=True)
@@ -110,4 +116,6 @@ def show(console: Console, report: Report) -> None:
 
 
 if __name__ == "__main__":
-    fuzz(sys.argv[2:]) if sys.argv[1:2] == ["fuzz"] else main()
+    commands = {"fuzz": fuzz, "hostile": hostile}
+    chosen = commands.get("".join(sys.argv[1:2]))
+    chosen(sys.argv[2:]) if chosen else main()

@@ -26,7 +26,7 @@ import torch
 from benchmarks.operator_samples import DTYPES, operators, supported
 from benchmarks.operators_child import Row
 from benchmarks.report import Aim, Report, Selection, percent
-from explorer.runtime.cache import cache_folder
+from explorer.runtime.cache import default_folder, private
 
 SILENCE = 600
 """Seconds without a word after which a worker is ended."""
@@ -62,7 +62,7 @@ class Done:
 
 def run(selection: Selection) -> Report:
     seed = selection.seed if selection.seed is not None else datetime.date.today().toordinal()
-    file = selection.results or cache_folder(None) / f"operators-{seed}.jsonl"
+    file = selection.results or private(default_folder()) / f"operators-{seed}.jsonl"
     ends = time.monotonic() + 60 * selection.minutes if selection.minutes is not None else None
     known = read(file)
     bad = {job for job, rows in known.items() if any(row.outcome in BAD for row in rows)}

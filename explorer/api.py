@@ -9,10 +9,11 @@ from typing import Any, TypeVar, overload
 from torch import fx
 
 from explorer.capture import optimize
-from explorer.check.trial import Trial
+from explorer.capture.hook import unseen_by_stock
+from explorer.check.calls import Leave
 from explorer.config import Config, GraphPass
 from explorer.core.recorder import SILENT, TOTALS, OnStage, Progress
-from explorer.exploration import ENGINES, exploration, title
+from explorer.exploration import ENGINES, harmless, title
 from explorer.ir.target import Target
 from explorer.pipeline import compile_frame, compile_module
 from explorer.session import Record
@@ -92,25 +93,33 @@ def explore(
     target: str | None = None,
     passes: Sequence[GraphPass] = (),
     fullgraph: bool = False,
-    time: bool = True,
+    time: bool | float = True,
+    leave: Leave = "called",
     fixes: bool = False,
     name: str | None = None,
     options: Mapping[str, Any] | None = None,
     on_stage: OnStage | None = None,
 ) -> Callable[..., Record]:
-    """A function that takes `fn`'s arguments, compiles and runs `fn` on copies of them, and returns the Record.
+    """A function that takes `fn`'s arguments, compiles and runs `fn`, and returns the Record.
+
+    `leave` is what exploring leaves behind: "called", what one eager call of `fn` does, or "unchanged", nothing. What
+    a call reaches (arguments, closures, globals, modules, optimizers, gradients, random generators, ...) is put back
+    after every other call, and what it prints is held back. Where that cannot be, as for files and generators, `fn` is
+    called once, and what was captured is compared and timed without it; the record's notes say so.
 
     `engine`: "explorer" is this package's compiler, "stock" is torch.compile, watched and otherwise as it is, "both"
     puts the two side by side in one record and times them in one run. `stock` are arguments of torch.compile (mode,
     options, backend, ...); `dynamic` and `fullgraph` go to it too. A function that torch.compile made keeps its own.
 
     `grad`: also run the backward of the (summed, where not a single number) output; by default where something
-    requires grad. `time`: time ours and eager in turn. `target`: generate code for that machine; where it is not this
+    requires grad. `time`: time ours and eager in turn, for about a
+    second each or as many seconds as it says. `target`: generate code for that machine; where it is not this
     one the code is compiled and shown but never run (stock's is Triton code, chosen as for a CPU). `passes`: FX passes
     (GraphModule -> GraphModule or None) over each captured graph. `fixes`: where a setting of torch mends one of
     stock's graph breaks, compile and run with it too, and say what came of it. `on_stage` is called after each stage.
 
-    A failed compile does not raise: the record says what failed. An exception of `fn` itself propagates.
+    A failed compile does not raise: the record says what failed. An exception of `fn` itself propagates, with what was
+    recorded by then as its attribute `explored`. Raises RuntimeError inside of a function that is being explored.
     """
     if engine not in ENGINES:
         raise ValueError(f"no engine {engine!r}; expected one of {', '.join(map(repr, ENGINES))}")
@@ -120,21 +129,24 @@ def explore(
         raise ValueError("passes= and options= are for this package's compiler; give torch.compile's own in stock=")
     if fixes and engine == "explorer":
         raise ValueError('fixes=True tries fixes of stock\'s graph breaks; it needs engine="stock" or engine="both"')
+    if leave not in ("called", "unchanged"):
+        raise ValueError(f"leave={leave!r} is unknown; expected 'called' or 'unchanged'")
     theirs = {"dynamic": dynamic, "fullgraph": fullgraph, **(stock or {})} if engine != "explorer" else None
     config = configure(fullgraph=fullgraph, dynamic=dynamic, target=target, passes=passes, options=options)
     progress = SILENT if on_stage is None else Progress(on_stage=on_stage)
 
     def run(*args: Any, **kwargs: Any) -> Record:
-        trial = Trial(fn, args, kwargs, grad)
-        return exploration(
-            trial, config, engine=engine, stock=theirs, time=time, fixes=fixes, name=name or title(fn),
-            progress=progress,
+        return harmless(
+            fn, args, kwargs, config, grad=grad, leave=leave, engine=engine, stock=theirs, time=time, fixes=fixes,
+            name=name or title(fn), progress=progress,
         )  # fmt: skip
 
+    unseen_by_stock(run)
+    run._torchdynamo_disable = True  # type: ignore[attr-defined]
     return run
 
 
 def counters() -> dict[str, int]:
     """Totals of this process, recorded or not: "compiles", "breaks", "frames run eagerly", and calls by where they run:
-    "calls: kernel", "calls: extern", "calls: view", "calls: fallback"."""
+    "calls: kernel", "calls: extern", "calls: view", "calls: fallback"; and "builds failed"."""
     return dict(TOTALS)

@@ -12,12 +12,13 @@ from typing import Any
 
 import msgspec
 
+from explorer.core.visible import visible
 from explorer.exploration import quoted, title
 from explorer.ir.methods import METHODS_MIME, METHODS_VERSION, MethodData, MethodsData
-from explorer.ir.record import SourceData
+from explorer.ir.record import SourceData, Whole
 from explorer.methods.compare import chosen, compared
 from explorer.methods.world import function
-from explorer.session import LARGEST, Bundle, RecordError, write_whole
+from explorer.session import Bundle, RecordError, read_json, write_whole
 from explorer.stock.backend import installed
 from explorer.view import methods as view
 from explorer.view import report
@@ -53,10 +54,7 @@ class Compared:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Compared:
         """Read what `save` wrote. Runs nothing. Raises RecordError naming the file, OSError where it cannot be read."""
-        source = Path(path)
-        if source.stat().st_size > LARGEST:
-            raise RecordError(f"{path} holds more than {LARGEST >> 20} MiB; expected a file written by Compared.save")
-        packed = source.read_bytes()
+        packed = read_json(Path(path))
         try:
             version = msgspec.json.decode(packed, type=_Versioned).version
             if version != METHODS_VERSION:
@@ -70,12 +68,9 @@ class Compared:
     @staticmethod
     def is_in(path: str | os.PathLike[str]) -> bool:
         """Whether a file looks like one that `save` wrote. Raises OSError where it cannot be read."""
-        source = Path(path)
-        if source.stat().st_size > LARGEST:
-            return False
         try:
-            msgspec.json.decode(source.read_bytes(), type=_Versioned)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            msgspec.json.decode(read_json(Path(path)), type=_Versioned)
+        except (RecordError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return False
         return True
 
@@ -86,7 +81,7 @@ class Compared:
         return target
 
     def __repr__(self) -> str:
-        return self.text()
+        return visible(self.text())
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Bundle:
         """The comparison as JSON for a viewer, cut where a notebook could not hold it, as HTML without scripts, and as
@@ -94,13 +89,13 @@ class Compared:
         bundle = {
             METHODS_MIME: msgspec.to_builtins(cut_to_fit(self.data)),
             "text/html": view.html(self.data),
-            "text/plain": self.text(),
+            "text/plain": repr(self),
         }
         return bundle, {}
 
 
 class _Versioned(msgspec.Struct):
-    version: int
+    version: Whole
     methods: msgspec.Raw
 
 

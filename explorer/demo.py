@@ -17,8 +17,10 @@ from torch import Tensor, nn
 
 from explorer.api import configure
 from explorer.check.trial import Trial
+from explorer.core.reasons import CATALOGUE, Unsupported
 from explorer.core.recorder import CompileRun, Progress, StageRun
 from explorer.exploration import Explored, explored
+from explorer.runtime.compiler import chosen_compiler
 from explorer.session import write_whole
 from explorer.stock.contestant import Stock
 from explorer.stock.contestant import stock as compile_with_stock
@@ -135,6 +137,16 @@ def cases() -> tuple[Case, ...]:
     return CNN if find_spec("transformers") is None else GPT2 + CNN
 
 
+def without_compiler() -> str | None:
+    """What the figures mean where no C++ compiler works; None where one is there."""
+    try:
+        chosen_compiler()
+    except Unsupported as refusal:
+        hint = CATALOGUE[refusal.why.code].hint
+        return f"Nothing is compiled here, and explorer's figures are those of eager: {refusal.why}. {hint}"
+    return None
+
+
 Step = Callable[[str], None]
 """Is told what goes on inside a phase."""
 
@@ -205,7 +217,8 @@ def write_beside_stock(out: Path, case: Case, run: Explored, step: Step) -> Entr
 
 
 def write_index(out: Path, entries: Iterable[Entry], *, pending: bool) -> Path:
-    note = "Stock's columns are still being measured: open this page again in a minute." if pending else ""
+    waiting = "Stock's columns are still being measured: open this page again in a minute." if pending else ""
+    note = " ".join(filter(None, (without_compiler(), waiting)))
     report = out / "index.html"
     write_whole(report, html.index("Explorer demo", list(entries), note).encode())
     return report

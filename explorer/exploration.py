@@ -7,26 +7,35 @@ import linecache
 import sys
 import time as clock
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Any
 
 import msgspec
 
-from explorer import export
+from explorer import diagnosis, export
 from explorer.capture import optimize
-from explorer.check.accuracy import Comparison, compare
+from explorer.capture.hook import watcher
+from explorer.check.accuracy import Comparison, against_eager
+from explorer.check.calls import Calls, InPlace, Leave
+from explorer.check.captured import Captured, GraphTrial, Once
+from explorer.check.outside import Outside
 from explorer.check.parting import first_parting
+from explorer.check.peak import peak_bytes
+from explorer.check.process import put_back
 from explorer.check.profile import profile
 from explorer.check.trial import Contestant, Trial
 from explorer.config import Config
 from explorer.core.recorder import SILENT, Progress, Recorder, recording
 from explorer.environment import describe
 from explorer.ir import record as data
+from explorer.ir.capture import Frame, GuardedCode
 from explorer.ir.target import CPU, Target
 from explorer.pipeline import TARGET_ABSENT, compile_frame
-from explorer.runtime.machine import peaks
+from explorer.runtime.machine import NO_PEAKS, peaks
 from explorer.runtime.timing import METHOD, interleave
 from explorer.session import Bisect, Record
 from explorer.stock.contestant import Stock
@@ -35,6 +44,7 @@ from explorer.stock.parting import unasked
 from explorer.stock.profile import profile as profile_stock
 from explorer.stock.run import StockRun, stock_run, unwrapped
 from explorer.stock.trying import attempts, told
+from explorer.stock.untouched import untouched
 from explorer.view.source import stretches, used_lines
 from explorer.view.text import duration
 
@@ -50,44 +60,185 @@ def title(fn: Callable[..., Any]) -> str:
 ENGINES = ("explorer", "stock", "both")
 
 
+def harmless(
+    fn: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    config: Config,
+    *,
+    grad: bool | None = None,
+    leave: Leave = "called",
+    engine: str = "explorer",
+    stock: Mapping[str, Any] | None = None,
+    time: bool | float = True,
+    fixes: bool = False,
+    name: str,
+    progress: Progress = SILENT,
+) -> Record:
+    """The record of a call, which leaves behind what one eager call does, or nothing.
+
+    What the function raises propagates; what was recorded up to there is the attribute `explored` of the exception.
+    """
+    with alone(), untouched():
+        trial = Trial(fn, args, kwargs, grad)
+        under, _ = unwrapped(trial)
+        calls = Calls(under.fn, args, kwargs, leave)
+        recorder = Recorder(progress)
+        ask = partial(
+            exploration, config=config, engine=engine, stock=stock, time=time, fixes=fixes, name=name,
+            progress=progress, recorder=recorder,
+        )  # fmt: skip
+        try:
+            if calls.once and leave == "unchanged":
+                record = not_called(under, config, name, recorder, f"Not called, since {calls.once}")
+            elif calls.once:
+                record = ask(Once(fn, args, kwargs, grad))
+            else:
+                record = in_place(InPlace(fn, args, kwargs, grad, calls=calls), under, config, name, recorder, ask)
+        except BaseException as error:
+            if not hasattr(error, "explored"):
+                keep(error, Record(contents(recorder, config, name, error=f"{type(error).__name__}: {error}")))
+            raise
+        calls.ended = True
+        return record.noting(calls.told())
+
+
+def in_place(
+    trial: InPlace,
+    under: Trial,
+    config: Config,
+    name: str,
+    recorder: Recorder,
+    ask: Callable[[Trial], Record],
+) -> Record:
+    """The record of a call on the program's own objects, which are put back after each call but the first."""
+    calls = trial.calls
+    eager = replace(trial, fn=under.fn)
+    try:
+        eager.call()
+    except Exception as error:
+        if calls.after is not None and not calls.once:
+            with suppress(Exception, Outside):  # the program's own, which the compiled program raises too
+                keep(error, ask(trial))
+        raise
+    if calls.once:
+        return not_called(under, config, name, recorder, "Compiled and not called again")
+    try:
+        return ask(trial)
+    except Outside as refusal:
+        return Record(contents(recorder, config, name)).noting((f"Not compared and not timed: {refusal}.",))
+
+
+class NotRun(BaseException):
+    """A frame was compiled, and is not to run. No error of the program, so that its own handlers let it through."""
+
+
+def not_called(trial: Trial, config: Config, name: str, recorder: Recorder, why: str) -> Record:
+    """The record of the function's own frame, compiled and not run."""
+
+    def compile_alone(frame: Frame, config: Config) -> GuardedCode:
+        compile_frame(frame, config)
+        raise NotRun
+
+    with recording(recorder), put_back(), suppress(NotRun):
+        optimize(trial.fn, config, compile_alone)(*trial.args, **trial.kwargs)
+    return Record(contents(recorder, config, name)).noting((f"{why}: not compared and not timed.",))
+
+
+def keep(error: BaseException, record: Record) -> None:
+    """Let an exception of the program carry what was recorded until it was raised."""
+    with suppress(AttributeError, TypeError):  # of a class with slots
+        error.explored = record  # type: ignore[attr-defined]
+
+
+_exploring: ContextVar[bool] = ContextVar("whether something is being explored", default=False)
+
+NESTED = (
+    "explorer.explore was called inside of a function that is {} already; "
+    "explore the inner function by itself, or the outer one without exploring in it"
+)
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """Around an exploration. Raises RuntimeError inside of another one, and inside of compiled code."""
+    if _exploring.get():
+        raise RuntimeError(NESTED.format("explored"))
+    if watcher() is not None:
+        raise RuntimeError(NESTED.format("compiled"))
+    token = _exploring.set(True)
+    try:
+        yield
+    finally:
+        _exploring.reset(token)
+
+
 def exploration(
     trial: Trial,
     config: Config,
     *,
     engine: str = "explorer",
     stock: Mapping[str, Any] | None = None,
-    time: bool,
+    time: bool | float,
     fixes: bool = False,
     name: str,
     progress: Progress = SILENT,
+    recorder: Recorder | None = None,
 ) -> Record:
     """The record of compiling and running `trial`: by us with `config`, by stock torch.compile with the arguments
-    `stock`, or by both. `fixes`: try those of stock's graph breaks. The user's own exceptions propagate."""
+    `stock`, or by both. `time` may be the seconds for each contestant. `fixes`: try those of stock's graph breaks. The
+    user's own exceptions propagate."""
+    budget = SECONDS_OF_TIMING if time is True else float(time)
     if engine == "explorer":
-        run = explored(trial, config, name=name, progress=progress)
-        return run.record(run.time() if time else None)
+        try:
+            run = explored(trial, config, name=name, progress=progress, recorder=recorder)
+        except Raised as raised:
+            return Record(msgspec.structs.replace(contents(raised.recorder, config, name), error=str(raised)))
+        return run.record(run.time(budget=budget) if time else None)
     # Ours first: what stock leaves to Python for good, it leaves so for every front end.
     under, _ = unwrapped(trial)
-    ours = explored(under, config, name=name, progress=progress) if engine == "both" else None
+    ours: Explored | Raised | None = None
+    if engine == "both":
+        try:
+            ours = explored(under, config, name=name, progress=progress, recorder=recorder, spare=1)
+        except Raised as raised:
+            ours = raised
     absent = config.target if config.target != CPU else None
-    with stock_run(trial, stock, progress.on_stage, absent) as theirs:
-        return beside(theirs, ours, config, stock or {}, time=time, fixes=fixes, name=name, progress=progress)
+    captured = None
+    if isinstance(trial, Once) and isinstance(ours, Explored):
+        trial = ours.timed  # the function was called, so that stock compiles the graphs that it was captured as
+    elif not trial.repeatable:
+        captured = Captured(instead=isinstance(trial, Once))
+    with stock_run(trial, stock, progress.on_stage, absent, search=captured) as theirs:
+        return beside(
+            theirs, ours, captured, config, stock or {}, budget=budget, fixes=fixes, name=name, progress=progress
+        )
 
 
 def beside(
     theirs: StockRun,
-    ours: Explored | None,
+    first: Explored | Raised | None,
+    captured: Captured | None,
     config: Config,
     stock: Mapping[str, Any],
     *,
-    time: bool,
+    budget: float,
     fixes: bool,
     name: str,
     progress: Progress = SILENT,
 ) -> Record:
-    """The record of what stock compiled, with ours beside it where there is one."""
+    """The record of what stock compiled, with ours beside it where there is one. `captured` has the graphs of a call
+    that is not repeated for timing."""
+    ours = first if isinstance(first, Explored) else None
     progress.on_phase("comparing with eager")
-    eager = theirs.trial.contestant()
+    notes: list[str] = []
+    compared, outcome, timed, contestant = theirs.trial, theirs.outcome, theirs.trial, theirs.contestant
+    if captured is not None:
+        timed = captured.trial()
+        contestant = timed.compiled()
+        if isinstance(theirs.trial, Once):
+            compared, outcome = timed, contestant.observe() if captured.calls else None
+    eager = ours.eager if ours is not None else timed.contestant()
     entrants = [Entrant("eager", eager)]
     found: dict[str, Comparison] = {}
     bisect: dict[str, Bisect] = {}
@@ -95,36 +246,49 @@ def beside(
         entrants.append(Entrant("explorer", ours.ours, ours.compile_seconds))
         found["explorer"] = ours.accuracy
         bisect["explorer"] = ours.bisect
-    ran = theirs.outcome is not None and theirs.observation.absent is None
+    ran = outcome is not None and theirs.observation.absent is None
     if theirs.observation.absent is None:
         bisect["stock"] = partial(first_parting_of_stock, theirs.given, stock)
     else:
         bisect["stock"] = partial(nothing_runs, theirs.observation.absent)
-    if theirs.outcome is not None:
-        found["stock"] = compare(theirs.outcome.values(), eager.observe().values())
-        if ran and not found["stock"].ok:
+    if outcome is not None:
+        found["stock"] = against_eager(compared.again, outcome.values(), compared.expected().values())
+        if ran and not found["stock"].ok and compared.repeatable:
             progress.on_phase("looking for where stock's results part")
             found["stock"] = replace(found["stock"], parting=unasked(theirs, stock))
         if ran:
             note = f"{duration(theirs.watched)} of it watching"
-            entrants.append(Entrant("stock", theirs.contestant, theirs.seconds, note))
-    measured = None
+            entrants.append(Entrant("stock", contestant, theirs.seconds, note))
+    measured = untimed(found) if ran else None
     seconds: Mapping[str, export.Seconds] = {}
-    if time and found:
+    if budget and found and timed.measurable:
         recorder = None if ours is None else ours.recorder
-        measured = measure(entrants, found, recorder, SECONDS_OF_TIMING, progress)
+        measured = measure(entrants, found, recorder, budget, progress, timed)
         if ran:
-            seconds = profile_stock(theirs)
+            with timed.timed():
+                seconds = profile_stock(replace(theirs, contestant=contestant, trial=timed))
             if ours is None:
                 measured = measured.with_overhead(
                     sum(sum(half.values()) for each in seconds.values() for half in each.values())
                 )
-    own = () if ours is None else compiles_of(ours.recorder, measured)
-    compiles = (*own, *told(theirs.compiles(seconds), attempts(theirs) if fixes else ()))
-    settings = {**({} if ours is None else settings_of(config)), **theirs.settings(stock)}
-    engine = "stock" if ours is None else "explorer and stock"
-    made = assembled(name, engine, settings, compiles, own or compiles, measured)
-    made = msgspec.structs.replace(made, error=theirs.failure.partition("\n")[0])
+    own = () if first is None else compiles_of(first.recorder, measured)
+    called_once = isinstance(theirs.given, (Once, GraphTrial))
+    if fixes and called_once:
+        notes.append("No fix of a graph break was tried, which takes more calls of the function.")
+    tried = attempts(theirs) if fixes and not called_once else []
+    compiles = (*own, *told(theirs.compiles(seconds), tried))
+    settings = {**({} if first is None else settings_of(config)), **theirs.settings(stock)}
+    engine = "stock" if first is None else "explorer and stock"
+    made = assembled(
+        name, engine, settings, compiles, own or compiles, measured, failure=theirs.failure,
+        eager=theirs.observation.eager(),
+    )  # fmt: skip
+    made = msgspec.structs.replace(
+        made,
+        error=theirs.failure or (str(first) if isinstance(first, Raised) else ""),
+        attempts=tuple(compile for each in tried for compile in each.compiles),
+        notes=(*made.notes, *notes),
+    )
     return Record(made, bisect=bisect)
 
 
@@ -133,11 +297,21 @@ def nothing_runs(target: Target) -> None:
     raise RuntimeError(f"stock's code for {target} does not run here, so that there are no results of it to compare")
 
 
+class Raised(Exception):
+    """Our compiler raised in place of running the program, as it was asked to (fullgraph=True, say)."""
+
+    def __init__(self, recorder: Recorder, error: Exception) -> None:
+        super().__init__(f"{type(error).__name__}: {error}")
+        self.recorder = recorder
+
+
 @dataclass(frozen=True)
 class Explored:
-    """A trial that was compiled and observed, with its contestants alive, so that they can be timed beside others."""
+    """A trial that was compiled and observed, with its contestants alive, so that they can be timed beside others.
+    `timed` is what the contestants run: the call, or the graphs that it went through."""
 
     trial: Trial
+    timed: Trial
     config: Config
     name: str
     recorder: Recorder
@@ -147,36 +321,65 @@ class Explored:
     accuracy: Comparison
     progress: Progress
 
-    def time(self, stock: Stock | None = None, budget: float = SECONDS_OF_TIMING) -> Measured:
-        """Eager, ours and perhaps stock in turn, for about `budget` seconds each; then each kernel by itself."""
+    def time(self, stock: Stock | None = None, budget: float = SECONDS_OF_TIMING) -> Measured | None:
+        """Eager, ours and perhaps stock in turn, for about `budget` seconds each; then each kernel by itself. None
+        where there is nothing to time."""
+        if not self.timed.measurable:
+            return None
         entrants = [Entrant("eager", self.eager), Entrant("explorer", self.ours, self.compile_seconds)]
         if stock is not None:
             entrants.append(Entrant("stock", stock.contestant, stock.cold_seconds, _note(stock)))
-        return measure(entrants, {"explorer": self.accuracy}, self.recorder, budget, self.progress)
+        return measure(entrants, {"explorer": self.accuracy}, self.recorder, budget, self.progress, self.timed)
 
     def record(self, measured: Measured | None = None) -> Record:
-        return Record(contents(self.recorder, self.config, self.name, measured), bisect={"explorer": self.bisect})
+        made = contents(self.recorder, self.config, self.name, measured)
+        if measured is None and all(half.runs for compile in made.compiles for half in compile.halves):
+            made = msgspec.structs.replace(made, timing=untimed({"explorer": self.accuracy}).timing)
+        return Record(made, bisect={"explorer": self.bisect})
 
     def bisect(self) -> data.PartingData | None:
         """Where ours first parts from eager."""
         return first_parting(self.trial.contestant, self.config)
 
 
-def explored(trial: Trial, config: Config, *, name: str, progress: Progress = SILENT) -> Explored:
-    """Compile and run `trial` with `config`, and compare what it leaves behind with eager's."""
-    recorder = Recorder(progress)
-    ours = trial.contestant(lambda fn: optimize(fn, config, compile_frame))
+def explored(
+    trial: Trial,
+    config: Config,
+    *,
+    name: str,
+    progress: Progress = SILENT,
+    recorder: Recorder | None = None,
+    spare: int = 0,
+) -> Explored:
+    """Compile and run `trial` with `config`, and compare what it leaves behind with eager's. `spare` calls of the
+    function are needed later."""
+    recorder = recorder or Recorder(progress)
+    once = isinstance(trial, Once)
+    captured = None if trial.repeatable else Captured(instead=once)
+    compiling = compile_frame if captured is None else captured.compile_frame
+    ours = trial.contestant(lambda fn: optimize(fn, config, compiling))
     with recording(recorder):
         started = clock.perf_counter()
-        outcome = ours.observe()
+        try:
+            outcome = ours.observe()
+        except Exception as error:
+            if getattr(error, "reaches_program", False):
+                raise Raised(recorder, error) from error
+            raise
         compile_seconds = clock.perf_counter() - started - recorder.told
     progress.on_phase("comparing with eager")
-    eager = trial.contestant()
-    accuracy = compare(outcome.values(), eager.observe().values())
-    if not accuracy.ok:
+    compared = timed = trial
+    if captured is not None:
+        timed = captured.trial()
+        ours = timed.compiled()
+        if once:
+            compared, outcome = timed, ours.observe()
+    accuracy = against_eager(partial(compared.again, spare), outcome.values(), compared.expected().values())
+    if not accuracy.ok and compared.repeatable:
         progress.on_phase("looking for where results part")
-        accuracy = replace(accuracy, parting=first_parting(trial.contestant, config))
-    return Explored(trial, config, name, recorder, ours, eager, compile_seconds, accuracy, progress)
+        accuracy = replace(accuracy, parting=first_parting(compared.contestant, config))
+    eager = timed.contestant()
+    return Explored(compared, timed, config, name, recorder, ours, eager, compile_seconds, accuracy, progress)
 
 
 def _note(stock: Stock) -> str:
@@ -198,10 +401,13 @@ class Measured:
         return Measured(msgspec.structs.replace(self.timing, overhead=overhead), self.kernels)
 
 
-def contents(recorder: Recorder, config: Config, name: str, measured: Measured | None = None) -> data.RecordData:
+def contents(
+    recorder: Recorder, config: Config, name: str, measured: Measured | None = None, error: str = ""
+) -> data.RecordData:
     """Record data of everything that `recorder` saw."""
     compiles = compiles_of(recorder, measured)
-    return assembled(name, "explorer", settings_of(config), compiles, compiles, measured)
+    made = assembled(name, "explorer", settings_of(config), compiles, compiles, measured)
+    return msgspec.structs.replace(made, error=error)
 
 
 def compiles_of(recorder: Recorder, measured: Measured | None) -> tuple[data.CompileData, ...]:
@@ -220,8 +426,13 @@ def assembled(
     compiles: tuple[data.CompileData, ...],
     counted: Iterable[data.CompileData],
     measured: Measured | None,
+    *,
+    failure: str = "",
+    eager: Iterable[data.EagerData] = (),
+    calls: tuple[data.CallsData, ...] = (),
 ) -> data.RecordData:
-    """Record data of `compiles`; `counted` are those whose ATen calls the coverage counts."""
+    """Record data of `compiles`; `counted` are those whose ATen calls the coverage counts. `failure` is what the call
+    raised, `eager` what ran outside graphs that no compile tells."""
     return data.RecordData(
         data.VERSION,
         name,
@@ -236,6 +447,10 @@ def assembled(
         None if measured is None else measured.timing,
         reasons=export.reasons(named_reasons(compiles)),
         meanings=export.meanings(compiles),
+        recompiles=diagnosis.failed_guards(compiles),
+        errors=diagnosis.errors(compiles, failure),
+        eager=diagnosis.eager(compiles, eager),
+        calls=calls,
     )
 
 
@@ -255,34 +470,53 @@ def measure(
     recorder: Recorder | None,
     budget: float,
     progress: Progress = SILENT,
+    trial: Trial | None = None,
 ) -> Measured:
     """Time the entrants in turn in one run, and the kernels of all that `recorder` saw compiled by us. `accuracy` is
-    what comparing with eager gave, by engine."""
+    what comparing with eager gave, by engine. `trial` is what they run, where that has to be put back."""
     progress.on_phase(f"timing {', '.join(entrant.name for entrant in entrants)}")
     calls = {entrant.name: entrant.contestant.call for entrant in entrants}
-    samples = interleave(calls, budget=budget, on_sample=progress.on_sample)
+    reset, steady = ((lambda: None), True) if trial is None else (trial.reset, trial.steady)
+    taken: dict[str, Any] = {}
+    with put_back() if trial is None else trial.timed():
+        samples = interleave(calls, budget=budget, on_sample=progress.on_sample, reset=reset, steady=steady)
+        for each, call in calls.items():
+            reset()
+            taken[each] = peak_bytes(call)
     progress.on_phase("timing single kernels")
     found = ((entrant, samples[entrant.name]) for entrant in entrants)
-    kernels, failures = profiles(recorder) if recorder is not None else ({}, [])
+    with put_back():
+        kernels, failures = profiles(recorder) if recorder is not None else ({}, [])
     median = samples["explorer"].median if recorder is not None else 0.0
     spent = sum(sum(half.values()) for halves in kernels.values() for half in halves.values())
+    with put_back():
+        machine = peaks()
+    compared = untimed(accuracy).timing
+    timing = data.TimingData(
+        tuple(
+            data.SamplesData(e.name, s.median, s.spread, tuple(s.seconds), e.compile_seconds, e.note, taken[e.name])
+            for e, s in found
+        ),
+        overhead=median - spent if kernels and not failures and spent < median else None,
+        machine=data.MachineData(machine.name, machine.bytes, machine.flops) if machine.quiet else None,
+        accuracy=compared.accuracy,
+        method="; ".join((METHOD, *failures, *(() if machine.quiet else (NO_PEAKS,)))),
+        stock_accuracy=compared.stock_accuracy,
+    )
+    return Measured(timing, kernels)
+
+
+def untimed(accuracy: Mapping[str, Comparison]) -> Measured:
+    """What comparing with eager gave, by engine; nothing was timed."""
     exact = [
         data.AccuracyData(
-            c.largest_absolute, c.largest_relative, c.where, c.parted, c.compared, c.parting, engine,
+            c.largest_absolute, c.largest_relative, c.where, c.parted, c.compared, c.parting, engine, c.own_error,
+            c.eager_error,
         )
         for engine, c in accuracy.items()
     ]  # fmt: skip
-    timing = data.TimingData(
-        tuple(
-            data.SamplesData(e.name, s.median, s.spread, tuple(s.seconds), e.compile_seconds, e.note) for e, s in found
-        ),
-        overhead=median - spent if kernels and not failures and spent < median else None,
-        machine=data.MachineData(*peaks()),
-        accuracy=exact[0],
-        method="; ".join((METHOD, *failures)),
-        stock_accuracy=exact[1] if len(exact) > 1 else None,
-    )
-    return Measured(timing, kernels)
+    stock = exact[1] if len(exact) > 1 else None
+    return Measured(data.TimingData((), accuracy=exact[0] if exact else None, stock_accuracy=stock), {})
 
 
 def profiles(recorder: Recorder) -> tuple[dict[str, export.Seconds], list[str]]:

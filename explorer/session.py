@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import gzip
 import os
 import tempfile
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,16 +15,19 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from explorer.core.regular import regular
+from explorer.core.visible import visible
 from explorer.ir import record as data
-from explorer.view import html, report, text
+from explorer.view import diagnosis, html, report, text
 from explorer.view.fit import MOST_BYTES, fitted
+from explorer.view.source import file_names
 
 T = TypeVar("T")
 
 DIFF_LINES = 400
 """Lines of a difference that an output shows as text."""
 
-LARGEST = 1 << 28
+LARGEST = 100_000_000
 """Bytes of JSON that a record may have; a file that unpacks to more is refused before it fills the memory."""
 
 _encoder = msgspec.json.Encoder()
@@ -61,7 +66,7 @@ class Listing(Sequence[T], Generic[T]):
         return "\n".join(self._printed)
 
     def __repr__(self) -> str:
-        return self.text() or "(none)"
+        return visible(self.text()) or "(none)"
 
 
 class Record:
@@ -78,6 +83,11 @@ class Record:
         self.live = live
         self._bisect = bisect or {}
 
+    def noting(self, notes: Sequence[str]) -> Record:
+        """The same record with more notes."""
+        contents = msgspec.structs.replace(self.data, notes=(*self.data.notes, *notes))
+        return Record(contents, self.live, self._bisect)
+
     @property
     def stages(self) -> Listing[data.StageData]:
         """Every stage of every compile, in the order in which they ran."""
@@ -92,13 +102,43 @@ class Record:
 
     @property
     def guards(self) -> Listing[data.GuardData]:
+        """What must hold for the compiled code to be used, the program's own first."""
         found = [guard for compile in self.data.compiles for guard in compile.guards]
-        return Listing(found, (f"{g.id:<8} {g.expression}  # {g.why}" for g in found))
+        return Listing(found, text.guard_lines(found))
 
     @property
     def breaks(self) -> Listing[data.BreakData]:
         found = [b for compile in self.data.compiles for b in compile.breaks]
         return Listing(found, (_break_text(b) for b in found))
+
+    @property
+    def attempts(self) -> Listing[data.CompileData]:
+        """The compiles with what was tried to mend graph breaks, apart from those of the program."""
+        found = self.data.attempts
+        return Listing(found, (text.compile_line(compile) for compile in found))
+
+    @property
+    def recompiles(self) -> Listing[data.FailedGuardData]:
+        """The guards that made frames compile again: how often, with which values, and what would stop it."""
+        names = file_names(self.data)
+        return Listing(self.data.recompiles, (diagnosis.recompile(each, names) for each in self.data.recompiles))
+
+    @property
+    def errors(self) -> Listing[data.ErrorData]:
+        """What failed, with all that the error says and the program's line."""
+        names = file_names(self.data)
+        return Listing(self.data.errors, (diagnosis.error(each, names) for each in self.data.errors))
+
+    @property
+    def eager(self) -> Listing[data.EagerData]:
+        """What ran in Python outside graphs, and why."""
+        names = file_names(self.data)
+        return Listing(self.data.eager, (diagnosis.eager(each, names) for each in self.data.eager))
+
+    @property
+    def calls(self) -> Listing[data.CallsData]:
+        """Of a program that was watched: the calls of each compiled function, and what they took."""
+        return Listing(self.data.calls, map(diagnosis.calls, self.data.calls))
 
     @property
     def schedule(self) -> Listing[data.ScheduleData]:
@@ -157,10 +197,7 @@ class Record:
         """Read a record. Runs nothing. Raises RecordError naming the file where it is not a record of this version,
         OSError where it cannot be read."""
         target = Path(path)
-        if target.is_file() and target.stat().st_size > LARGEST:
-            raise RecordError(f"{target} {TOO_LARGE}")
-        packed = target.read_bytes()
-        return cls(decode(_unpacked(packed, str(target)), str(target)))
+        return cls(decode(read_json(target), str(target)))
 
     def to_html(self, path: str | os.PathLike[str]) -> Path:
         """Write one self-contained page with the viewer, which needs no network. Raises OSError naming the path."""
@@ -173,20 +210,58 @@ class Record:
         return Difference.between(self.data, other.data)
 
     def __repr__(self) -> str:
-        return text.summary(self.data)
+        return visible(text.summary(self.data))
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Bundle:
         """The record as JSON for a viewer, a page without scripts, and text; cut where a notebook could not hold it."""
         shown = fitted(self.data)
         bundle = {
-            data.MIME: msgspec.to_builtins(shown),
+            data.MIME: packed(shown),
             "text/html": html.fragment(shown),
             "text/plain": repr(self),
         }
         return bundle, {data.MIME: {"live": self.live}} if self.live else {}
 
 
-TOO_LARGE = f"holds more than {LARGEST >> 20} MiB of JSON; expected a file written by Record.save"
+def packed(shown: data.RecordData) -> dict[str, Any]:
+    """A record as an output holds it: what heads it, and all of it as one compressed string. A notebook's file gives
+    each item of JSON a line of its own, with more spaces than text."""
+    timing = shown.timing
+    if timing is not None:
+        contestants = tuple(msgspec.structs.replace(each, samples=()) for each in timing.contestants)
+        timing = data.TimingData(contestants)
+    encoded = gzip.compress(_encoder.encode(shown), mtime=0)
+    return {
+        "title": shown.title,
+        "created": shown.created,
+        "engine": shown.engine,
+        "error": shown.error,
+        "compiles": [{"started": each.started} for each in shown.compiles],
+        "timing": msgspec.to_builtins(timing),
+        "packed": base64.b64encode(encoded).decode(),
+    }
+
+
+def unpacked(output: Mapping[str, Any]) -> data.RecordData:
+    """The record that an output holds. Raises RecordError."""
+    try:
+        encoded = base64.b64decode(str(output["packed"]), validate=True)
+    except (KeyError, ValueError) as error:
+        raise RecordError(f"the output holds no record: {error}; run its cell again") from None
+    return decode(_unpacked(encoded, "the output"), "the output")
+
+
+TOO_LARGE = f"holds more than {LARGEST // 1_000_000} MB of JSON; expected a file written by Record.save"
+
+
+def read_json(file: Path) -> bytes:
+    """What a file of JSON holds, which may be compressed. Raises RecordError for one that is too large or damaged,
+    OSError for one that cannot be read."""
+    with regular(file) as opened:
+        packed = opened.read(LARGEST + 1)
+    if len(packed) > LARGEST:
+        raise RecordError(f"{file} {TOO_LARGE}")
+    return _unpacked(packed, str(file))
 
 
 def decode(packed: bytes, name: str) -> data.RecordData:
@@ -205,7 +280,11 @@ def decode(packed: bytes, name: str) -> data.RecordData:
     if version < 1:
         raise RecordError(f"{name} is not a record: it says version {version}, and the first was 1")
     try:
-        return _decoder.decode(packed)
+        found = _decoder.decode(packed)
+        ids = Counter(compile.id for compile in found.compiles)
+        if twice := next((id for id, count in ids.items() if count > 1), None):
+            raise msgspec.DecodeError(f"two of its compiles have the id {shortened(twice)!r}, expected one")
+        return found
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise RecordError(f"{name} is not a valid record of version {version}: {error}") from None
 
@@ -226,8 +305,13 @@ def _unpacked(packed: bytes, name: str) -> bytes:
     return unpacked
 
 
+def shortened(text: str, most: int = 80) -> str:
+    """The beginning of a text that others wrote."""
+    return text if len(text) <= most else f"{text[:most]}..."
+
+
 class _Versioned(msgspec.Struct):
-    version: int
+    version: data.Whole
     compiles: msgspec.Raw
 
 
@@ -298,12 +382,12 @@ class Difference:
         return "\n".join(parts)
 
     def __repr__(self) -> str:
-        return self.text()
+        return visible(self.text())
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Bundle:
         """Both records as JSON for a viewer, and the first of what changed as text."""
         both = data.DiffData(*(fitted(each, MOST_BYTES // 2) for each in (self.records.before, self.records.after)))
-        lines = self.text().splitlines()
+        lines = repr(self).splitlines()
         if (left := len(lines) - DIFF_LINES) > 0:
             lines[DIFF_LINES:] = [f"... and {left} lines more, which print(record.diff(other)) shows"]
         return {data.DIFF_MIME: msgspec.to_builtins(both), "text/plain": "\n".join(lines)}, {}

@@ -9,13 +9,17 @@ from explorer.ir.record import (
     BreakData,
     BufferData,
     BuildData,
+    CallsData,
     CodeData,
     CompileData,
     ConstantData,
     CoverageData,
+    EagerData,
     EffectData,
+    ErrorData,
     EventData,
     ExpressionData,
+    FailedGuardData,
     FusionData,
     GlobalStateData,
     GradNodeData,
@@ -195,6 +199,10 @@ def sample() -> RecordData:
         "ok", "ValueError: it went wrong",
         (ReasonData("break.print", "a call that prints", "Printing cannot be part of a graph.", "print later"),),
         ("`x` was computed in an earlier cell: the backward shown ends at it.",),
+        recompiles=(FailedGuardData("scaled", "n == 3", 2, ("3", "4"), "mark_dynamic", "f0", "f0.guard1", ("f1",)),),
+        errors=(ErrorData("f0", "the program raises", "ValueError", "it went wrong", SpanData(FILE, 3, 3), True),),
+        eager=(EagerData("print", "a call that prints", "f0", SpanData(FILE, 3, 3), 2),),
+        calls=(CallsData("scaled", "explorer", 2, 3e-3, 2e-3, 1e-5, (2.9e-3, 1e-4)),),
     )  # fmt: skip
 
 

@@ -1,8 +1,15 @@
 """What counts as equal to eager, and what does not."""
 
-import torch
+import functools
+from collections.abc import Callable
+from typing import Any
 
-from explorer.check.accuracy import compare
+import pytest
+import torch
+from torch import nn
+
+from explorer.check.accuracy import against_eager, compare, exact_values
+from explorer.check.trial import Trial
 
 
 def test_rounding_passes_and_a_wrong_element_does_not() -> None:
@@ -44,3 +51,114 @@ def test_devices_are_compared_and_meta_has_no_values() -> None:
     assert compare({"output": on_meta}, {"output": on_meta}).ok
     parted = compare({"output": on_cpu}, {"output": on_meta}).parted
     assert "on cpu in place of" in parted and parted.endswith("on meta")
+
+
+LAYER = nn.Linear(8, 8)
+
+
+def helper(x: torch.Tensor) -> torch.Tensor:
+    return LAYER(x)
+
+
+def with_default(x: torch.Tensor, p: torch.Tensor = torch.ones(8, requires_grad=True)) -> torch.Tensor:  # noqa: B008
+    return x * p
+
+
+def closing() -> Callable[..., Any]:
+    layers, added = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 8)), torch.randn(8, requires_grad=True)
+    return lambda x: layers(x) + added
+
+
+class Holder:
+    def __init__(self) -> None:
+        self.scale, self.parts = torch.randn(8, requires_grad=True), [torch.randn(8, requires_grad=True)]
+
+    def run(self, x: torch.Tensor) -> torch.Tensor:
+        return x * self.scale + self.parts[0] * torch.ones(8, requires_grad=True)
+
+
+class Reaching(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.one = nn.Linear(8, 8)
+        self.same = self.one
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.same(self.one(x)) + LAYER.weight.sum()
+
+
+@pytest.mark.parametrize(
+    ("fn", "args", "names"),
+    [
+        (lambda x: torch.relu(LAYER(x)), (), "LAYER.bias LAYER.weight"),
+        (lambda x: helper(x) * 2, (), "LAYER.bias LAYER.weight"),
+        (torch.compile(helper, backend="eager"), (), "LAYER.bias LAYER.weight"),
+        (with_default, (), "p"),
+        (closing(), (), "added layers.0.bias layers.0.weight layers.1.bias layers.1.weight"),
+        (Holder().run, (), "parts[0] scale"),
+        (Reaching(), (), "LAYER.weight one.bias one.weight"),
+        (functools.partial(lambda layer, x: layer(x), LAYER), (), "args[0].bias args[0].weight"),
+        (lambda x, layers: layers["a"](x), ({"a": LAYER},), "argument[0][1]['a'].bias argument[0][1]['a'].weight"),
+    ],
+)
+def test_gradients_have_the_names_of_the_tensors_that_they_are_of(fn: Any, args: tuple[Any, ...], names: str) -> None:
+    """And not those of their places in the autograd graph, which a compiler lays out in another way."""
+    found = Trial(fn, (torch.randn(4, 8), *args), {}).contestant().observe().gradients
+    assert sorted(found) == names.split()
+
+
+def sums_to_zero(x: torch.Tensor) -> torch.Tensor:
+    return (x - x.mean()).sum()
+
+
+def normed(x: torch.Tensor) -> torch.Tensor:
+    return torch.nn.functional.batch_norm(x, None, None, training=True).sum()
+
+
+def written_in_place(x: torch.Tensor) -> torch.Tensor:
+    y = torch.cat([x, -x]).clone()
+    y[: len(x)].add_(1).mul_(3)
+    y.view(2, -1)[0] -= 3
+    return (y.view(2, -1)[0] / 3 + y.view(2, -1)[1]).sum()
+
+
+def of_halves(x: torch.Tensor) -> torch.Tensor:
+    return (x.bfloat16() @ x.bfloat16().t()).relu().sum(-1)
+
+
+@pytest.mark.parametrize("fn", [sums_to_zero, normed, written_in_place, of_halves, nn.LSTM(8, 8)])
+def test_a_tolerance_is_scaled_to_what_was_summed(fn: Any) -> None:
+    """Of a sum that is about 0 nothing but rounding is left, and another order of it gives another."""
+    trial = Trial(fn, (torch.randn(64, 8),), {})
+    expected = trial.contestant().observe().values()
+    exact = exact_values(trial.contestant, expected)
+    assert exact and all(each.complete for each in exact.values())
+    for name, judge in exact.items():
+        if name == "output":
+            nearly, wrong = judge.value + judge.rounding, judge.value + 30 * judge.rounding
+            results = [{**expected, "output": value.to(expected["output"].dtype)} for value in (nearly, wrong)]
+            near, far = (compare(actual, expected, exact) for actual in results)
+            assert near.ok and near.own_error is not None and near.eager_error is not None
+            assert far.parted == "output"
+
+
+def test_the_referee_draws_the_random_numbers_of_the_run() -> None:
+    trial = Trial(lambda x: torch.rand_like(x) * x + torch.randn(8), (torch.randn(8),), {})
+    expected = trial.contestant().observe().values()
+    exact = exact_values(trial.contestant, expected)
+    assert torch.allclose(exact["output"].value.float(), expected["output"])
+
+
+def test_what_eager_does_not_give_twice_has_no_referee() -> None:
+    calls = iter(range(9))
+    trial = Trial(lambda x: x + next(calls), (torch.zeros(4),), {})
+    assert not exact_values(trial.contestant, trial.contestant().observe().values())
+
+
+def test_a_result_as_far_from_float64_as_eagers_is_no_parting() -> None:
+    x = torch.randn(256, 64).bfloat16()
+    trial = Trial(lambda x: (x @ x.t()).sum(-1), (x,), {})
+    expected = trial.contestant().observe().values()
+    ours = {**expected, "output": (x.float() @ x.float().t()).sum(-1).bfloat16()}
+    found = against_eager(trial.contestant, ours, expected)
+    assert found.ok and found.own_error is not None and found.own_error <= (found.eager_error or 0.0)

@@ -465,7 +465,9 @@ def test_explore():
     x, weight = torch.randn(4, 3), torch.randn(3, 2)
     record = explorer.explore(program, time=False)(x, weight)
     assert record.data.title == "program" and all(half.runs for half in record.data.compiles[0].halves)
-    assert record.kernels and record.guards and not record.breaks and record.timing is None
+    assert record.kernels and record.guards and not record.breaks
+    assert record.timing is not None and not record.timing.contestants and record.timing.accuracy is not None
+    assert "against eager: largest error" in repr(record)
     assert record.coverage.fallback == 0
     named = explorer.explore(program, time=False, name="mine")(x, weight)
     assert named.data.title == "mine"

@@ -13,7 +13,6 @@ LAYERS = {
     "ir": {"core"},
     "config": {"core", "ir"},
     "view": {"core", "ir"},
-    "environment": set(),
     "bytecode": {"core", "ir"},
     "capture": {"core", "ir", "bytecode", "config"},
     "autograd": {"core", "ir", "config"},
@@ -23,20 +22,24 @@ LAYERS = {
     "runtime": {"core", "ir", "config"},
 }
 STAGES = {"bytecode", "capture", "autograd", "lower", "schedule", "codegen", "runtime"}
+LAYERS["environment"] = LAYERS["runtime"] | {"runtime"}
 LAYERS["pipeline"] = {"core", "ir", "config", "view"} | STAGES
 LAYERS["check"] = LAYERS["pipeline"] | {"pipeline"}
 LAYERS["export"] = {"core", "ir", "bytecode"}
 LAYERS["stock"] = LAYERS["check"] | {"check", "environment", "export"}
 LAYERS["methods"] = LAYERS["stock"] | {"stock"}
-LAYERS["logs"] = {"core", "ir"}
+LAYERS["diagnosis"] = {"core", "ir"}
+LAYERS["logs"] = {"core", "ir", "diagnosis"}
 LAYERS["session"] = LAYERS["stock"] | {"stock", "export"}
 LAYERS["ranks"] = LAYERS["session"] | {"session", "logs"}
-LAYERS["exploration"] = LAYERS["session"] | {"session"}
+LAYERS["exploration"] = LAYERS["session"] | {"session", "diagnosis"}
+LAYERS["watching"] = LAYERS["exploration"] | {"exploration"}
 LAYERS["comparison"] = LAYERS["exploration"] | {"exploration", "methods"}
 LAYERS["api"] = LAYERS["exploration"] | {"exploration"}
 LAYERS["demo"] = LAYERS["api"] | {"api"}
 LAYERS["notebook"] = LAYERS["api"] | {"api", "comparison", "methods"}
-LAYERS["cli"] = LAYERS["demo"] | {"demo", "comparison", "methods", "logs", "ranks"}
+LAYERS["doctor"] = LAYERS["api"] | {"api"}
+LAYERS["cli"] = LAYERS["demo"] | {"demo", "doctor", "watching", "comparison", "methods", "logs", "ranks"}
 TOP = LAYERS["cli"] | {"cli"}
 
 FILES = sorted(PACKAGE.rglob("*.py"))

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import msgspec
+import nbformat
 import numpy
 import pytest
 import torch
@@ -20,6 +21,7 @@ from traitlets.config import Config
 from explorer import Record
 from explorer.ir import record as data
 from explorer.notebook import magics, session
+from explorer.session import unpacked
 
 SETUP = """
 import torch, random, numpy
@@ -46,7 +48,7 @@ class Shell:
         with capture_output() as caught:
             result = self.shell.run_cell(cell, store_history=True, **given)
         shown = [output for output in caught.outputs if output.data and data.MIME in output.data]
-        record = msgspec.convert(shown[-1].data[data.MIME], data.RecordData) if shown else None
+        record = unpacked(shown[-1].data[data.MIME]) if shown else None
         return SimpleNamespace(
             out=plain(caught.stdout), error=caught.stderr, outputs=caught.outputs, shown=shown, record=record,
             result=result, success=result.success,
@@ -357,7 +359,7 @@ def test_a_long_statement_is_not_timed_unasked(shell, monkeypatch):
     monkeypatch.setattr(session, "LONG", 0.0)
     done = shell.run("%%explore\ny = x * 2")
     assert "Not timed" in " ".join(done.record.notes)
-    assert done.record.timing is None
+    assert not done.record.timing.contestants and done.record.timing.accuracy is not None
     assert shell.run("%%explore --time\ny = x * 2").record.timing is not None
 
 
@@ -534,7 +536,7 @@ def test_the_oldest_records_are_no_longer_live(shell, monkeypatch):
 def test_a_record_as_last_value_shows_the_viewer(shell):
     done = shell.run("import explorer\nrecord = explorer.explore(torch.relu, time=False)(x)\nrecord")
     bundle, metadata = shell.shell.display_formatter.format(done.result.result)
-    assert msgspec.convert(bundle[data.MIME], data.RecordData) == shell.names["record"].data
+    assert unpacked(bundle[data.MIME]) == shell.names["record"].data
     assert data.MIME not in metadata
 
 
@@ -567,3 +569,17 @@ def test_importing_the_package_imports_no_notebook():
     root = Path(__file__).parent.parent
     ran = subprocess.run([sys.executable, "-c", IMPORTED], capture_output=True, text=True, cwd=root, timeout=120)
     assert ran.stdout.strip() == "", ran.stderr
+
+
+def test_a_plain_cell_takes_little_of_a_notebook_s_file(shell) -> None:
+    """As nbformat writes it: JSON with a line for each item, and spaces before it."""
+    done = shell.run("%%explore\ndef scaled(x, weight):\n    return torch.relu(x * weight).sum(-1)\n\n"
+                     "y = scaled(torch.randn(64, 128), torch.randn(128))\n")  # fmt: skip
+    [first, *_, last] = done.shown
+    output = nbformat.v4.new_output("display_data", last.data, metadata=last.metadata)
+    cell = nbformat.v4.new_code_cell("%%explore", outputs=[output])
+    notebook = nbformat.v4.new_notebook(cells=[cell])
+    nbformat.validate(notebook)
+    assert len(nbformat.writes(notebook)) <= 40_000, {k: len(str(v)) for k, v in last.data.items()}
+    again = nbformat.reads(nbformat.writes(notebook), as_version=4).cells[0].outputs[0]
+    assert unpacked(again.data[data.MIME]) == done.record

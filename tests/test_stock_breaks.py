@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
+import time
+import warnings
+import zlib
+from typing import Any
+
 import pytest
 import torch
 import torch._dynamo
+from torch import Tensor
 
 import explorer
 from break_programs import PROGRAMS, BreakProgram
@@ -61,8 +69,9 @@ def fixed(name: str) -> tuple[str, list[CompileData]]:
     program = PROGRAMS[name]
     settings = {"backend": "eager"}
     record = explorer.explore(program.fn, engine="stock", stock=settings, fixes=True, time=False)(*program.inputs())
-    (only,) = [each for compile in record.data.compiles if compile.id.startswith("s") for each in compile.breaks]
-    return only.hints[0], [compile for compile in record.data.compiles if compile.id.startswith("fix")]
+    (only,) = record.breaks
+    assert all(compile.id.startswith("s") for compile in record.data.compiles)
+    return only.hints[0], list(record.attempts)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +88,7 @@ def test_a_fix_that_a_setting_makes_is_tried(name: str, setting: str) -> None:
     assert said.startswith("Fix, tried: ") and setting in said
     (whole,) = compiles
     assert not whole.breaks and setting in whole.title and whole.id in said
-    assert "largest error against eager 0" in said
+    assert "it helps: " in said and "largest error against eager 0" in said
     assert getattr(torch._dynamo.config, setting) == before
 
 
@@ -100,9 +109,127 @@ def test_a_fix_that_takes_a_person_stays_untried() -> None:
 
 def test_a_fix_that_does_not_help_is_said_not_to(monkeypatch: pytest.MonkeyPatch) -> None:
     useless = Fix("set verbose", {"verbose": True})
-    monkeypatch.setattr(breaks, "fix_of", lambda found: useless)
+    monkeypatch.setattr(breaks, "fix_of", lambda found, statement: useless)
     said, compiles = fixed("branch_on_data")
-    assert "the graph still breaks here" in said and compiles[0].breaks
+    assert "it does not help: the graph still breaks here" in said and compiles[0].breaks
+
+
+def printing(x: Tensor) -> Tensor:
+    for turn in range(2):
+        x = x + turn
+        print(turn)
+    return x
+
+
+def body(x: Tensor, turn: int) -> Tensor:
+    x = x + turn
+    print(turn)
+    return x.sin()
+
+
+def taken_out(x: Tensor) -> Tensor:
+    for turn in range(2):
+        x = body(x, turn)
+    return x
+
+
+def suppressing(x: Tensor) -> Tensor:
+    with contextlib.suppress(ValueError):
+        x = x + 1
+        zlib.crc32(b"a")
+    return x
+
+
+def warning(x: Tensor) -> Tensor:
+    y = x + 1
+    warnings.warn("once", stacklevel=1)
+    return y * 2
+
+
+def timed(x: Tensor) -> Tensor:
+    begun = time.perf_counter()
+    return x * begun
+
+
+def collecting(x: Tensor) -> Tensor:
+    y = x + 1
+    gc.collect()
+    return y * 2
+
+
+def sized(x: Tensor, n: Tensor) -> Tensor:
+    k = n.item()
+    if k > 2:
+        return x + 1
+    return x[:2] * k
+
+
+weight = torch.ones(4, requires_grad=True)
+
+
+def backward(x: Tensor) -> Tensor:
+    (weight * x).sum().backward()
+    return x * 2
+
+
+def facts_of(fn: Any, *inputs: Any, **settings: Any) -> explorer.Record:
+    asked = {"engine": "stock", "stock": {"backend": "eager"}, "time": False, **settings}
+    return explorer.explore(fn, **asked)(*(inputs or (torch.ones(4),)))
+
+
+def test_a_break_in_a_loop_names_what_breaks_and_advice_that_works(capsys: pytest.CaptureFixture[str]) -> None:
+    record = facts_of(printing)
+    (only,) = record.breaks
+    assert "builtin operator `print`" in only.why.detail and "This leads to: graph break in loop" in only.why.detail
+    assert "print after the compiled function" in only.hints[0]
+    assert only.hints[1].startswith("Known to help: take the body of the loop out into a function of its own")
+    assert not any(stage.name == "capture" for stage in record.stages)
+    assert any(stage.name == "capture" for stage in facts_of(taken_out).stages), "the advice, followed"
+
+
+OPTIMIZER = torch.optim.SGD([weight], lr=0.0)
+
+
+@pytest.mark.parametrize(
+    ("fn", "says", "says_not"),
+    [
+        (suppressing, "Known to help: take the body of the with statement out", "torch.compiler.disable"),
+        (warning, "warn before or after the call", "pass the result in"),
+        (timed, "read the clock before and after the call", "pass the result in"),
+        (collecting, "before or after the call", "pass the result in"),
+        (lambda x: OPTIMIZER.step(), "No change is needed: the line is torch's own", "move the line"),
+    ],
+)
+def test_advice_is_for_what_the_line_is_there_for(fn: Any, says: str, says_not: str) -> None:
+    weight.grad = torch.ones(4)
+    record = facts_of(fn)
+    hints = " ".join(hint for each in record.breaks for hint in each.hints)
+    assert says in hints and says_not not in hints
+
+
+def test_breaks_of_what_was_tried_are_no_facts() -> None:
+    """With the value in the graph, the branch on it breaks: as often, one line later."""
+    record = facts_of(sized, torch.ones(4), torch.tensor(3.0), fixes=True)
+    lines = {each.span.line for each in record.breaks if each.span}
+    first = sized.__code__.co_firstlineno
+    assert lines == {first + 1} and len(record.coverage.python) == 1
+    assert any(compile.breaks for compile in record.attempts)
+    said = record.breaks[0].hints[0]
+    assert f"it does not help: the graph breaks at {__file__}:{first + 2} in the place of this line" in said
+    assert str(first + 2) not in repr(record)
+
+
+def test_a_setting_that_torch_names_is_tried() -> None:
+    record = facts_of(backward, fixes=True)
+    said = record.breaks[0].hints[0]
+    assert "torch._dynamo.config.trace_autograd_ops = True; it helps: " in said
+
+
+def test_a_size_that_only_a_run_tells_loses_nothing() -> None:
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        record = facts_of(lambda x: x.nonzero() + 1)
+    assert any(stage.name == "capture" for stage in record.stages)
+    assert not [event for compile in record.data.compiles for event in compile.events if event.kind == "HookFailed"]
 
 
 def test_a_message_is_taken_apart() -> None:

@@ -18,7 +18,6 @@ OURS_ALONE = {"refuse.serial", "refuse.kernels"}
 
 OTHERWISE = {
     "refuse.far_apart": ("stock.peak_memory",),
-    "refuse.different_point": ("refuse.nothing_shared",),  # of two that read, none writes
 }
 """What stock's obstacle is where ours is another."""
 
@@ -73,3 +72,22 @@ def test_loops_in_one_function_are_not_called_one_kernel() -> None:
     assert [kernel.function for kernel in half.kernels] == [half.kernels[0].function] * 2
     assert [kernel.origins for kernel in half.kernels] == [("op0",), ("op1",)]
     assert "sin" in str(half.kernels[0].source) and "k0.1" in str(half.kernels[1].source)
+
+
+def test_a_part_of_a_result_is_no_library_call() -> None:
+    half = inference(lambda x: [each + 1 for each in torch.linalg.qr(x)], torch.randn(4, 4))
+    assert half.schedule is not None
+    parts = {op.id for op in half.operations if op.target == "a part of a result"}
+    assert len(parts) == 2 and all(op.kind == "nothing" for op in half.operations if op.id in parts)
+    for fusion in half.schedule.fusions:
+        assert "MultiOutput" not in fusion.why.detail
+        if not parts.isdisjoint((fusion.first, fusion.second)):
+            assert fusion.why.title == "One of the two runs nothing"
+    assert [kind for kind, _ in half.nodes.values()].count("extern") == 1
+
+
+def test_no_title_says_otherwise_than_its_detail() -> None:
+    half = inference(lambda x: (x[:8].exp(), x[8:].t().contiguous() + 1), torch.randn(16, 16))
+    assert half.schedule is not None
+    (why,) = [fusion.why for fusion in half.schedule.fusions]
+    assert why.title == "They read other elements of one tensor" and why.detail == "arg0_1"

@@ -130,8 +130,8 @@ def test_an_error_in_every_hook_reaches_no_compile(after: bool, monkeypatch: pyt
     with stock_run(Trial(small, (x,), {})) as run:
         assert run.outcome is not None
         torch.testing.assert_close(run.outcome.output, small(x))
-        (compile,) = run.compiles({})
-    assert any("from a hook" in event.fields["error"] for event in compile.events if event.kind == "HookFailed")
+        events = [event for compile in run.compiles({}) for event in compile.events]
+    assert any("from a hook" in event.fields["error"] for event in events if event.kind == "HookFailed")
 
 
 @pytest.mark.slow

@@ -207,9 +207,7 @@ def test_what_may_not_be_the_same_is_refused(fn: Any, why: str) -> None:
 def explored(fn: Any, *args: Any) -> tuple[list[BreakData], list[CompileData]]:
     settings = {"backend": "eager"}
     record = explorer.explore(fn, engine="stock", stock=settings, fixes=True, time=False)(*args)
-    compiles = record.data.compiles
-    breaks = [each for compile in compiles if compile.id.startswith("s") for each in compile.breaks]
-    return breaks, [compile for compile in compiles if compile.id.startswith("fix")]
+    return list(record.breaks), list(record.attempts)
 
 
 def test_a_module_with_gradients_is_tried_on_both_sides() -> None:

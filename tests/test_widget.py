@@ -20,6 +20,7 @@ from explorer.config import Config
 from explorer.ir import record as data
 from explorer.notebook import protocol
 from explorer.notebook.retime import Retiming, resized
+from explorer.session import unpacked
 
 ROOT = str(Path(__file__).parent.parent)
 Message = dict[str, Any]
@@ -122,7 +123,7 @@ def test_the_output_begins_almost_empty_and_ends_whole(explored) -> None:
     [first] = [m["content"] for m in messages if m["msg_type"] == "display_data"]
     [last] = [m["content"] for m in messages if m["msg_type"] == "update_display_data"]
     assert first["transient"]["display_id"] == last["transient"]["display_id"]
-    before, after = (msgspec.convert(each["data"][data.MIME], data.RecordData) for each in (first, last))
+    before, after = (unpacked(each["data"][data.MIME]) for each in (first, last))
     assert not before.compiles
     assert before.title == after.title
     assert after.timing is not None
@@ -135,7 +136,7 @@ def test_streamed_stages_are_those_of_the_record(explored) -> None:
         msgspec.convert(each, protocol.StageDone) for m in messages if (each := custom(m)) and each["type"] == "stage"
     ]
     [last] = [m["content"]["data"] for m in messages if m["msg_type"] == "update_display_data"]
-    record = msgspec.convert(last[data.MIME], data.RecordData)
+    record = unpacked(last[data.MIME])
     assert [each.stage for each in streamed] == [stage for compile in record.compiles for stage in compile.stages]
     assert all(not each.compile.stages for each in streamed)
 
@@ -143,7 +144,7 @@ def test_streamed_stages_are_those_of_the_record(explored) -> None:
 def test_streamed_samples_are_those_of_the_record(explored) -> None:
     messages, _ = explored
     [last] = [m["content"]["data"] for m in messages if m["msg_type"] == "update_display_data"]
-    timing = msgspec.convert(last[data.MIME], data.RecordData).timing
+    timing = unpacked(last[data.MIME]).timing
     assert timing is not None
     for contestant in timing.contestants:
         heard = [
@@ -286,7 +287,7 @@ def test_an_interrupt_ends_the_exploration_and_no_more(kernel: Kernel, slow: str
     [done] = [each for each in said if each["type"] == "done"]
     assert "interrupted during" in done["error"]
     [last] = [m["content"]["data"] for m in messages if m["msg_type"] == "update_display_data"]
-    record = msgspec.convert(last[data.MIME], data.RecordData)
+    record = unpacked(last[data.MIME])
     assert record.error == done["error"]
     assert record.compiles[0].stages
     assert kernel.value("tuple(z.shape), 'interrupted' in record.data.error") == "((700, 700), True)"
@@ -329,7 +330,7 @@ def test_a_saved_notebook_carries_the_record(tmp_path: Path, monkeypatch: pytest
     saved = json.loads((tmp_path / "saved.ipynb").read_text())
     [output] = saved["cells"][1]["outputs"]
     assert output["output_type"] == "display_data"
-    record = msgspec.convert(output["data"][data.MIME], data.RecordData)
+    record = unpacked(output["data"][data.MIME])
     assert record.compiles[0].halves[0].kernels
     assert record.sources[0].text.splitlines()[-1] == "y = torch.softmax(torch.randn(4, 8), -1)"
 
@@ -383,3 +384,19 @@ def test_tensors_in_containers_are_resized_in_place_of_the_others() -> None:
     assert made["batch"]["ids"][0].shape == (5,)
     assert made["batch"]["ids"][1].shape == (2, 2)
     assert batch["ids"][0].shape == (3,)
+
+
+def test_a_watched_program_is_shown_while_it_goes_on(kernel):
+    seen = kernel.run(
+        "import explorer, torch\n"
+        "stepped = torch.compile(lambda x: x.sin(), backend='eager')\n"
+        "with explorer.watch('loop') as log:\n"
+        "    for size in (3, 4, 5):\n"
+        "        stepped(torch.ones(size))\n"
+    )
+    assert kernel.status == "ok"
+    kinds = [message["msg_type"] for message in seen]
+    stages = [m for m in seen if m["msg_type"] == "comm_msg" and m["content"]["data"].get("content", {}).get("type")]
+    assert kinds.index("display_data") < kinds.index("comm_msg") < kinds.index("update_display_data")
+    assert {"stage", "done"} <= {message["content"]["data"]["content"]["type"] for message in stages}
+    assert kernel.value("len(log.record.recompiles)") == "1"

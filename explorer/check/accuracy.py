@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 import torch
 from torch.utils._pytree import tree_flatten_with_path
 
+from explorer.check.isolate import NotIsolated
+from explorer.check.referee import Referee, TooLarge
+from explorer.check.trial import Contestant
 from explorer.ir.record import PartingData
 
 TOLERANCE: Mapping[torch.dtype, float] = {
@@ -21,6 +26,15 @@ TOLERANCE: Mapping[torch.dtype, float] = {
 }
 """The error allowed, relative to an element and again to the tensor's largest magnitude (sums are taken in another
 order, so that an element near zero may be off by rounding of large terms). Other dtypes must be equal."""
+
+DISTURBANCES = 8
+"""How many times what disturbing each value by an eighth of its tolerance does, a result may be off."""
+
+NO_WORSE = 2
+"""How many times as far from float64 as eager's, a result beyond its tolerance may be: both are rounded alike."""
+
+LOW_PRECISION = (torch.float16, torch.bfloat16)
+"""Of these eager's own error is told beside ours, since it is as large."""
 
 
 @dataclass(frozen=True)
@@ -37,15 +51,79 @@ class Comparison:
     compared: int
     parting: PartingData | None = None
     """Where that begins, if it was looked for."""
+    own_error: float | None = None
+    eager_error: float | None = None
+    """The largest distances of these results and of eager's from the same call in float64, where that was run."""
 
     @property
     def ok(self) -> bool:
         return not self.parted
 
 
-def compare(actual: Mapping[str, Any], expected: Mapping[str, Any]) -> Comparison:
-    """Compare nested values by name: tensors by tolerance, shape, dtype and NaN positions, others by equality."""
+@dataclass(frozen=True)
+class Exact:
+    """A tensor in float64, and the largest change of its elements when each value on the way to it was disturbed.
+    `complete`: each operator on the way has a form in float64; `drew`: random numbers were drawn in the call."""
+
+    value: torch.Tensor
+    rounding: float
+    complete: bool
+    drew: bool
+
+
+def against_eager(
+    eager: Callable[[], Contestant], actual: Mapping[str, Any], expected: Mapping[str, Any]
+) -> Comparison:
+    """Compare with what eager gave; where that is beyond tolerance, or of low precision, with one more run of eager
+    beside which each value is computed in float64. That run is not made where `eager` cannot give a contestant, or
+    there is no room."""
+    found = compare(actual, expected)
+    low = any(_is_inexact(leaf) and leaf.dtype in LOW_PRECISION for leaf in _leaves(expected).values())
+    if found.ok and not low:
+        return found
+    exact = exact_values(eager, expected)
+    judged = compare(actual, expected, exact)
+    if judged.parted and any(each.drew for each in exact.values()):
+        return replace(judged, own_error=None, eager_error=None)  # of other random numbers, perhaps
+    return judged
+
+
+def exact_values(eager: Callable[[], Contestant], expected: Mapping[str, Any]) -> dict[str, Exact]:
+    """What eager's tensors are in float64, by name; empty where that cannot be told."""
+    referee = Referee({dtype: allowed / DISTURBANCES for dtype, allowed in TOLERANCE.items()})
+    try:
+        contestant = eager()
+        with torch.autograd.set_multithreading_enabled(False), without_onednn(), referee:
+            again = contestant.observe().values()
+    except (TooLarge, NotIsolated):
+        return {}
+    if compare(again, expected).parted:
+        return {}  # no call gives what the last gave
+    tensors = {name: leaf for name, leaf in _leaves(again).items() if _is_inexact(leaf)}
+    return {
+        name: Exact(referee.exact(leaf), referee.rounding(leaf), referee.complete, referee.drew)
+        for name, leaf in tensors.items()
+    }
+
+
+@contextmanager
+def without_onednn() -> Iterator[None]:
+    """Its operators have no form in float64."""
+    before = torch._C._get_mkldnn_enabled()
+    torch._C._set_mkldnn_enabled(False)
+    try:
+        yield
+    finally:
+        torch._C._set_mkldnn_enabled(before)
+
+
+def compare(
+    actual: Mapping[str, Any], expected: Mapping[str, Any], exact: Mapping[str, Exact] = MappingProxyType({})
+) -> Comparison:
+    """Compare nested values by name: tensors by tolerance, shape, dtype and NaN positions, others by equality. A tensor
+    beyond its tolerance passes where it is as near to `exact` as eager's, or rounding explains the difference."""
     worst_absolute = worst_relative = 0.0
+    own_error = eager_error = None
     scales = _group_scales(expected)
     where = parted = ""
     compared = 0
@@ -67,10 +145,20 @@ def compare(actual: Mapping[str, Any], expected: Mapping[str, Any]) -> Compariso
         absolute, relative, close = tensor_error(a, b, scales.get(name, 0.0))
         if absolute > worst_absolute:
             worst_absolute, where = absolute, name
+        if (judge := exact.get(name)) is not None and judge.value.shape == a.shape:
+            own, eager = (largest_distance(each, judge.value) for each in (a, b))
+            if judge.complete:
+                own_error, eager_error = max(own_error or 0.0, own), max(eager_error or 0.0, eager)
+            if summed := DISTURBANCES * judge.rounding / TOLERANCE[b.dtype]:
+                relative = min(relative, absolute / summed)
+            same_places = bool((torch.isfinite(a) == torch.isfinite(b)).all())
+            close = close or same_places and (own <= NO_WORSE * eager or relative <= TOLERANCE[b.dtype])
         worst_relative = max(worst_relative, relative)
         if not close:
             parted = parted or name
-    return Comparison(worst_absolute, worst_relative, where, parted, compared)
+    return Comparison(
+        worst_absolute, worst_relative, where, parted, compared, own_error=own_error, eager_error=eager_error
+    )
 
 
 ROUNDINGS = 8
@@ -103,14 +191,6 @@ def largest_distance(a: torch.Tensor, b: torch.Tensor) -> float:
     difference = (a.detach().to(wide) - b.detach().to(wide)).abs()
     finite = difference[torch.isfinite(difference)]
     return finite.max().item() if finite.numel() else 0.0
-
-
-def largest_error(actual: Mapping[str, Any], expected: Mapping[str, Any]) -> float | None:
-    """The largest distance over the tensors of one name and shape, whatever their dtypes; None without any."""
-    ours, theirs = _leaves(actual), _leaves(expected)
-    pairs = ((ours[name], theirs[name]) for name in ours if name in theirs)
-    found = [largest_distance(a, b) for a, b in pairs if _is_inexact(a) and _is_inexact(b) and a.shape == b.shape]
-    return max(found, default=None)
 
 
 def beyond(ours: Any, eager: Any, group: float = 0.0) -> bool:

@@ -60,6 +60,12 @@ HARMFUL = (
 
 HARMFUL_BUILTINS = frozenset("open input exec eval compile breakpoint exit quit globals __import__ help".split())
 
+UNNAMED = frozenset(("forward", "backward", "setup_context"))
+"""Methods that torch calls, and the program need not mention."""
+
+BY_ANY_NAME = frozenset(("getattr", "attrgetter", "methodcaller"))
+"""Functions by which code reads attributes that it does not mention."""
+
 MAKING = frozenset(("__init__", "__new__", "__post_init__"))
 """Methods that run where a class is called, and not where an instance is used."""
 
@@ -101,8 +107,10 @@ class Objects:
         waiting = [(value, path)]
         while waiting:
             value, path = waiting.pop()
-            if isinstance(value, BY_REFERENCE) or id(value) in self.found:
+            if isinstance(value, BY_REFERENCE) and not _is_users_own_module(value) or id(value) in self.found:
                 continue
+            if value is sys.stdout or value is sys.stderr:
+                continue  # what a repeat writes there is discarded
             self.found[id(value)] = value, path
             if len(self.found) > MOST_OBJECTS:
                 raise NotIsolated(f"it reaches more than {MOST_OBJECTS} objects (the last is {path})")
@@ -151,8 +159,14 @@ def _parts(value: Any, path: str) -> Iterator[tuple[Any, str]]:
         yield value(), path
     elif isinstance(value, BUILTIN):
         yield getattr(value, "__self__", None), f"{path}.__self__"
-    elif isinstance(value, torch.Tensor) and value.is_leaf:
-        yield value.grad, f"{path}.grad"
+    elif isinstance(value, types.ModuleType):
+        for name, item in list(vars(value).items()):
+            if not name.startswith("__"):
+                yield item, f"{path}.{name}"
+    elif isinstance(value, torch.Tensor):
+        if value.is_leaf or value.retains_grad:
+            yield value.grad, f"{path}.grad"
+        yield value._backward_hooks, f"the hooks of {path}"
     if isinstance(value, torch.nn.Module):
         for held in ("_parameters", "_buffers", "_modules"):
             for name, item in vars(value).get(held, {}).items():
@@ -165,7 +179,7 @@ def _parts(value: Any, path: str) -> Iterator[tuple[Any, str]]:
 
 def _attributes(value: Any) -> dict[str, Any]:
     """The instance's own attributes, those in slots included."""
-    if isinstance(value, (*CODE, *BUILTIN, types.MethodType)):
+    if isinstance(value, (*CODE, *BUILTIN, types.MethodType, types.ModuleType)):
         return {}
     found = dict(getattr(value, "__dict__", {}))
     for kind in type(value).__mro__:
@@ -216,8 +230,9 @@ class Code:
         self._classes: dict[type, str] = {}
         self._mentioned: set[str] = set()
 
-    def read(self, function: types.FunctionType) -> None:
-        self._function(function, function.__name__)
+    def read(self, function: Any) -> None:
+        """Whatever a call of `function` may run."""
+        self.objects.add(function, getattr(function, "__name__", type(function).__name__))
         position = 0
         while True:
             for value, path in self.objects.code[position:]:
@@ -232,14 +247,17 @@ class Code:
         for kind, path in list(self._classes.items()):
             for name, member in list(vars(kind).items()):
                 special = name.startswith("__") and name.endswith("__") and name not in MAKING
-                if name not in self._mentioned and not special and name != "forward":
+                if not special and not self._mentions(name) and name not in UNNAMED:
                     continue
                 for function in _functions(member):
                     if is_users(function.__code__):
                         self._function(function, f"{kind.__qualname__}.{name}")
-                if name in self._mentioned and not hasattr(member, "__get__"):
+                if self._mentions(name) and not hasattr(member, "__get__"):
                     self._data(kind, name, member, f"{path}.{name}")
         return len(self._scanned) > before
+
+    def _mentions(self, name: str) -> bool:
+        return name in self._mentioned or not self._mentioned.isdisjoint(BY_ANY_NAME)
 
     def _callable(self, value: Any, path: str, module: str) -> None:
         """Something that may be called. `module` is the library module that it was read from, if it was."""
@@ -255,8 +273,10 @@ class Code:
                 return
         elif isinstance(value, type):
             for kind in value.__mro__:
-                if any(is_users(f.__code__) for member in vars(kind).values() for f in _functions(member)):
+                own = is_users_module(str(kind.__module__))
+                if own or any(is_users(f.__code__) for member in vars(kind).values() for f in _functions(member)):
                     self._classes.setdefault(kind, path)
+                    self.objects.add(kind, path)
             if issubclass(value, (torch.nn.Module, BaseException)):
                 return
         if module:
@@ -266,6 +286,7 @@ class Code:
         if id(function) in self._scanned:
             return
         self._scanned[id(function)] = function
+        self.objects.add(function, path)
         self._closure(function, path)
         for name in ("__defaults__", "__kwdefaults__"):
             if getattr(function, name):
@@ -280,6 +301,8 @@ class Code:
                 content = cell.cell_contents
             except ValueError:
                 continue
+            if name in _rebound(function.__code__):
+                self.places.setdefault((id(cell), name), Place(cell, name))
             self._data(cell, name, content, f"{name} of {path}")
 
     def _data(self, holder: Any, name: str, value: Any, path: str) -> None:
@@ -304,6 +327,7 @@ class Code:
             elif op == "IMPORT_NAME" and name and not is_users_module(name):
                 _harmless(None, name, name)
             elif op in ("LOAD_GLOBAL", "LOAD_NAME"):
+                self._mentioned.add(name)
                 self._global(name, namespace, instructions[number + 1 :])
 
     def _global(self, name: str, namespace: dict[str, Any], following: Sequence[dis.Instruction]) -> None:
@@ -331,6 +355,13 @@ class Code:
             _harmless(value, path, module)
         elif not module:
             self._data(holder, name, value, path)
+
+
+def _rebound(code: types.CodeType) -> set[str]:
+    """The variables of functions around it that code assigns to, itself or in functions inside of it."""
+    found = {i.argval for i in dis.get_instructions(code) if i.opname in ("STORE_DEREF", "DELETE_DEREF")}
+    inner = (_rebound(each) for each in code.co_consts if isinstance(each, types.CodeType))
+    return found.union(*inner) & set(code.co_freevars + code.co_cellvars)
 
 
 def _is_free(function: Any) -> bool:
@@ -372,25 +403,50 @@ def compiled_from(function: Any) -> Any:
 
 
 @functools.cache
-def _libraries() -> tuple[str, ...]:
+def _folders() -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Where installed packages are, and where the standard library and this package are."""
     paths = sysconfig.get_paths()
-    folders = {paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")}
-    folders |= {*site.getsitepackages(), site.getusersitepackages(), str(Path(torch.__file__).parent.parent)}
-    folders.add(str(Path(__file__).parent.parent))
-    return (*(folder.rstrip("/\\") + os.sep for folder in folders), "<frozen")
+    packages = {paths["purelib"], paths["platlib"], *site.getsitepackages(), site.getusersitepackages()}
+    packages.add(str(Path(torch.__file__).parent.parent))
+    own = {paths["stdlib"], paths["platstdlib"], str(Path(__file__).parent.parent)}
+    ended = (tuple(folder.rstrip("/\\") + os.sep for folder in folders) for folders in (packages, own))
+    return next(ended), (*next(ended), "<frozen")
+
+
+def _is_users_file(file: str) -> bool:
+    """Whether a file is read like the user's own: of the program, or of a package that nothing is known of."""
+    packages, own = _folders()
+    folder = next((folder for folder in packages if file.startswith(folder)), None)
+    if folder is None:
+        return not file.startswith(own)
+    return file[len(folder) :].partition(os.sep)[0].removesuffix(".py") not in HARMLESS
 
 
 def is_users(code: types.CodeType | None) -> bool:
     """Whether code is the user's own, and not of a library, the standard library or this package."""
-    return code is not None and not code.co_filename.startswith(_libraries())
+    return code is not None and _is_users_file(code.co_filename)
+
+
+def is_programs(code: types.CodeType) -> bool:
+    """Whether code is the program's, and not of any package: those act for whoever calls them."""
+    packages, own = _folders()
+    return not code.co_filename.startswith((*packages, *own))
 
 
 def is_users_module(name: str) -> bool:
     module = sys.modules.get(name)
-    if name == "__main__" or module is None:
-        return name == "__main__"
+    if module is None:  # a namespace that somebody executed code in
+        root = name.partition(".")[0]
+        return root not in HARMLESS and root not in sys.stdlib_module_names
+    if name == "__main__":
+        return True
     file = getattr(module, "__file__", None)
-    return file is not None and not file.startswith(_libraries())
+    return file is not None and file.endswith(".py") and _is_users_file(file)
+
+
+def _is_users_own_module(value: Any) -> bool:
+    """Whether a value is one of the program's modules, by which everything in it can be reached."""
+    return isinstance(value, types.ModuleType) and is_users_module(value.__name__)
 
 
 # --------------------------------------------------------------------------------------------------------- the state
@@ -437,6 +493,14 @@ class State:
             raise NotIsolated(f"a copy of {named[0]} is still the same object")
         return made
 
+    def now(self) -> State:
+        """The same places, with what they hold and reach by now. Raises NotIsolated."""
+        made = State(self.args, self.places, [place.get() for place in self.places], Objects())
+        for value, path in self.objects.code:
+            made.objects.add(value, path)
+        made._follow()
+        return made
+
     def _follow(self) -> None:
         """Modules first: a parameter is called after its module, and not after the optimiser that updates it."""
         named = ((place.name, value) for place, value in zip(self.places, self.values, strict=True))
@@ -460,7 +524,6 @@ class State:
 def reached(function: Callable[..., Any], args: Mapping[str, Any]) -> State:
     """What a call of `function` with these arguments (by name) may change. Changes nothing. Raises NotIsolated for what
     no copy can be made of."""
-    assert isinstance(function, types.FunctionType)
     objects = Objects()
     for name, value in args.items():
         objects.add(value, name)

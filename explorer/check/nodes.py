@@ -12,14 +12,9 @@ import torch
 from torch import Tensor, fx
 from torch.utils._pytree import tree_map
 
+from explorer.check.referee import NARROW
 from explorer.check.reference import arguments, call_node
 from explorer.ir.graph import Graph, info
-
-NARROW = {
-    torch.float32: torch.float64, torch.float16: torch.float64, torch.bfloat16: torch.float64,
-    torch.complex64: torch.complex128,
-}  # fmt: skip
-"""What the referee computes with in place of each dtype."""
 
 
 @dataclass

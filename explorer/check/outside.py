@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from explorer.check.isolate import is_users
+from explorer.check.isolate import is_programs
 
 EVENTS = (
     "os.remove", "os.rename", "os.rmdir", "os.mkdir", "os.link", "os.symlink", "os.truncate", "os.chmod", "os.chown",
@@ -48,6 +48,18 @@ def kept_inside() -> Iterator[None]:
         _watched.now = before
 
 
+@contextmanager
+def heard() -> Iterator[list[str]]:
+    """Inside, in this thread, what the program writes, starts or connects to is let through, and noted."""
+    _install()
+    before, noted = getattr(_watched, "now", False), list[str]()
+    _watched.now = noted
+    try:
+        yield noted
+    finally:
+        _watched.now = before
+
+
 @cache
 def _install() -> None:
     """Once: Python never takes an audit hook away."""
@@ -56,7 +68,8 @@ def _install() -> None:
 
 def _hear(event: str, arguments: tuple[Any, ...], watched: threading.local = _watched) -> None:
     """`watched` is bound here, since the hook is called when the interpreter has let go of this module."""
-    if not getattr(watched, "now", False) or event != "open" and not event.startswith(EVENTS):
+    now = getattr(watched, "now", False)
+    if now is False or event != "open" and not event.startswith(EVENTS):
         return
     if event == "open" and not _writes(*arguments[:3]):
         return
@@ -64,10 +77,12 @@ def _hear(event: str, arguments: tuple[Any, ...], watched: threading.local = _wa
     try:
         asked = _asked_by_compiler(sys._getframe(1))
     finally:
-        watched.now = True
+        watched.now = now
     if not asked:
-        what = f"open {arguments[0]!r} for writing" if event == "open" else event
-        raise Outside(f"it would {what} once more" if event == "open" else f"it would call {what} once more")
+        what = f"open {arguments[0]!r} for writing" if event == "open" else f"call {event}"
+        if now is True:
+            raise Outside(f"it would {what} once more")
+        now.append(what)
 
 
 def _writes(path: Any, mode: Any, flags: Any) -> bool:
@@ -88,7 +103,7 @@ def _asked_by_compiler(frame: FrameType | None) -> bool:
     while frame is not None:
         if frame.f_code.co_filename.startswith(_folders()):
             return True
-        if is_users(frame.f_code):
+        if is_programs(frame.f_code):
             return False
         frame = frame.f_back
     return False

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import io
-import logging
-import random
 import re
-import sys
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,7 +12,9 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_map
 
-from explorer.check.isolate import NotIsolated, State, undone
+from explorer.check.isolate import NotIsolated, State
+from explorer.check.output import hushed
+from explorer.check.process import put_back
 from explorer.check.trial import Contestant, Outcome, Trial
 
 
@@ -48,7 +45,7 @@ class Repeated(Contestant):
         self._named = dict(state.tensors)
 
     def observe(self) -> Outcome:
-        with self.state.in_place(), same_random():
+        with self.state.in_place(), put_back():
             outcome = super().observe()
         output = tree_map(lambda leaf: torch.tensor(leaf) if type(leaf) is float else leaf, outcome.output)
         if not self.own_backward:
@@ -61,82 +58,25 @@ class Repeated(Contestant):
 
 
 @contextmanager
-def same_random() -> Iterator[None]:
-    """Inside, random numbers are drawn; outside, none were: of Python, NumPy and torch on every device."""
-    numpy: Any = sys.modules.get("numpy.random")
-    python, others, ours = random.getstate(), numpy and numpy.get_state(), torch.get_rng_state()
-    cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []  # type: ignore[no-untyped-call]
-
-    def undo() -> None:
-        random.setstate(python)
-        torch.set_rng_state(ours)
-        if cuda:
-            torch.cuda.set_rng_state_all(cuda)
-        if numpy:
-            numpy.set_state(others)
-
-    with undone(undo):
-        yield
-
-
-@contextmanager
 def unnoticed() -> Iterator[None]:
     """Inside, in this thread, nothing is printed or logged; after it, random generators and torch's switches are as
     they were."""
-    switches = torch.is_grad_enabled(), torch.get_default_dtype(), torch.get_num_threads()
-    deterministic = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
-    streams, logged = (sys.stdout, sys.stderr), logging.root.manager.disable
-
-    def undo() -> None:
-        sys.stdout, sys.stderr = streams
-        logging.disable(logged)
-        torch.set_grad_enabled(switches[0])
-        torch.set_default_dtype(switches[1])
-        if torch.get_num_threads() != switches[2]:
-            torch.set_num_threads(switches[2])
-        torch.use_deterministic_algorithms(deterministic[0], warn_only=deterministic[1])
-
-    with undone(undo), same_random():
-        sys.stdout, sys.stderr = (_Discarding(stream) for stream in streams)
-        logging.disable(logging.CRITICAL)
+    with put_back(), hushed():
         yield
-
-
-class _Discarding(io.TextIOBase):
-    """A stream that discards what the thread that made it writes, and lets others write."""
-
-    def __init__(self, stream: Any) -> None:
-        self._stream = stream
-        self._thread = threading.get_ident()
-
-    def write(self, text: str) -> int:
-        if threading.get_ident() == self._thread:
-            return len(text)
-        return int(self._stream.write(text) or 0)
-
-    def flush(self) -> None:
-        if threading.get_ident() != self._thread:
-            self._stream.flush()
-
-    def isatty(self) -> bool:
-        return False
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
 
 
 COPIES = 4
 """Of the state that a repetition makes at a time: one as it was found, one for each contestant."""
 
 
-def check_memory(state: State) -> None:
+def check_memory(state: State, copies: int = COPIES) -> None:
     """Raises NotIsolated where the copies of a state would not fit."""
-    needed = COPIES * state.bytes
+    needed = copies * state.bytes
     for device in {tensor.device for tensor in state.tensors.values()}:
         free = _free(device)
         if free is not None and needed > free:
             said = f"{needed >> 20} MiB would be needed, and {free >> 20} are free on {device}"
-            raise NotIsolated(f"there is no room for {COPIES} copies of what it reaches: {said}")
+            raise NotIsolated(f"there is no room for {copies} copies of what it reaches: {said}")
 
 
 def _free(device: torch.device) -> int | None:

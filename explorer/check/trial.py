@@ -5,12 +5,15 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import torch
 from torch.utils._pytree import tree_flatten_with_path, tree_leaves
+
+from explorer.check.names import tensors_reached
 
 SEED = 0
 
@@ -25,6 +28,37 @@ class Trial:
     kwargs: Mapping[str, Any]
     grad: bool | None = None
 
+    @property
+    def repeatable(self) -> bool:
+        """Whether the call may be made as often as wanted."""
+        return True
+
+    def expected(self) -> Outcome:
+        """What an eager call gives."""
+        return self.contestant().observe()
+
+    @property
+    def measurable(self) -> bool:
+        """Whether there is something to time."""
+        return True
+
+    def again(self, spare: int = 0) -> Contestant:
+        """One more eager call, that nobody asked for. Raises NotIsolated where none is to be made, or `spare` calls
+        would not be left."""
+        return self.contestant()
+
+    def timed(self) -> AbstractContextManager[None]:
+        """Around calls of contestants that are timed."""
+        return nullcontext()
+
+    @property
+    def steady(self) -> bool:
+        """Whether calls that are timed may follow one another without a reset."""
+        return True
+
+    def reset(self) -> None:
+        """Between calls that are timed: they find what the first found."""
+
     def contestant(self, prepare: Callable[[Callable[..., Any]], Callable[..., Any]] | None = None) -> Contestant:
         """Copies of the function and its arguments, the function made by `prepare` (a compiler)."""
         memo: dict[int, Any] = {}
@@ -38,7 +72,7 @@ class Outcome:
     """What a call left behind: its output, the gradients by leaf, and the tensors of arguments and module state."""
 
     output: Any
-    gradients: Mapping[str, torch.Tensor | None]
+    gradients: dict[str, torch.Tensor | None]
     state: Mapping[str, Any]
 
     def values(self) -> dict[str, Any]:
@@ -58,6 +92,7 @@ class Contestant:
         grad: bool | None,
     ) -> None:
         self.run = run
+        self.fn = fn
         self.args = args
         self.kwargs = kwargs
         self.grad = grad
@@ -76,36 +111,32 @@ class Contestant:
         return Outcome(output, gradients, {name: tensor.detach() for name, tensor in self._named.items()})
 
     def _step(self) -> tuple[Any, dict[str, torch.Tensor | None]]:
+        output = self._forward()
+        return output, self._backward(output)
+
+    def _forward(self) -> Any:
         if self.grad is False:
             with torch.no_grad():
-                return self.run(*self.args, **self.kwargs), {}
-        output = self.run(*self.args, **self.kwargs)
-        ends = [leaf for leaf in tree_leaves(output) if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
-        if not ends:
-            return output, {}
-        if self._leaves is None:
-            self._leaves = self._discover(ends)
-        weights = [_weight(end.shape, end.dtype, end.device) for end in ends]
-        found = torch.autograd.grad(ends, list(self._leaves.values()), weights, allow_unused=True)
-        return output, {name: g for name, g in zip(self._leaves, found, strict=True) if g is not None}
+                return self.run(*self.args, **self.kwargs)
+        return self.run(*self.args, **self.kwargs)
 
-    def _discover(self, ends: list[torch.Tensor]) -> dict[str, torch.Tensor]:
-        """The tensors that gradients flow to: parameters and arguments by name, those of closures by order."""
-        found = {name: tensor for name, tensor in self._named.items() if tensor.requires_grad and tensor.is_leaf}
-        known = {id(tensor) for tensor in found.values()}
-        stack = [end.grad_fn for end in ends]
-        seen = set()
-        while stack:
-            node = stack.pop()
-            if node is None or node in seen:
-                continue
-            seen.add(node)
-            variable = getattr(node, "variable", None)
-            if variable is not None and id(variable) not in known:
-                known.add(id(variable))
-                found[f"leaf {len(found)}"] = variable
-            stack += [next for next, _ in node.next_functions]
-        return found
+    def _backward(self, output: Any, keep: bool = False) -> dict[str, torch.Tensor | None]:
+        """The gradients by leaf. `keep`: what the output was computed from stays, for another backward."""
+        ends = [leaf for leaf in tree_leaves(output) if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
+        if self.grad is False or not ends:
+            return {}
+        if self._leaves is None:
+            self._leaves = self._discover()
+        weights = [_weight(end.shape, end.dtype, end.device) for end in ends]
+        found = torch.autograd.grad(ends, list(self._leaves.values()), weights, allow_unused=True, retain_graph=keep)
+        return {name: g for name, g in zip(self._leaves, found, strict=True) if g is not None}
+
+    def _discover(self) -> dict[str, torch.Tensor]:
+        """The tensors that gradients flow to, by where the program keeps them. A leaf that the call makes for itself is
+        another in each call, and has no gradient to compare."""
+        given = {f"argument{path}": value for path, value in _flat(self.args, self.kwargs)}
+        reached = tensors_reached(self.fn, {**self._named, **given})
+        return {name: tensor for name, tensor in reached.items() if tensor.requires_grad and tensor.is_leaf}
 
 
 def _named(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, torch.Tensor]:
@@ -113,10 +144,12 @@ def _named(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, A
     if isinstance(fn, torch.nn.Module):
         found.update(fn.named_parameters())
         found.update(fn.named_buffers())
-    for path, leaf in tree_flatten_with_path((args, dict(kwargs)))[0]:
-        if isinstance(leaf, torch.Tensor):
-            found["argument" + "".join(map(str, path))] = leaf
+    found.update((f"argument{path}", leaf) for path, leaf in _flat(args, kwargs) if isinstance(leaf, torch.Tensor))
     return found
+
+
+def _flat(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    return [("".join(map(str, path)), leaf) for path, leaf in tree_flatten_with_path((args, dict(kwargs)))[0]]
 
 
 @cache

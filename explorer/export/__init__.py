@@ -11,6 +11,7 @@ from explorer.bytecode.ops import OPS
 from explorer.core.reasons import Unsupported
 from explorer.core.recorder import CompileRun, StageRun
 from explorer.export import capture as captured
+from explorer.export.flops import counted
 from explorer.export.graphs import graph
 from explorer.export.halves import half_name, halves_of
 from explorer.export.plain import error, reasons, shown, text, why
@@ -25,6 +26,7 @@ from explorer.ir.program import Compiled
 __all__ = [
     "Seconds",
     "compile",
+    "counted",
     "error",
     "fallback",
     "graph",
@@ -129,10 +131,14 @@ def compile(run: CompileRun, seconds: Seconds = MappingProxyType({})) -> data.Co
         symbols=() if capture is None else captured.symbols(capture),
         saved=() if parts is None else _saved(parts),
         eager_backward=() if traced is None else _eager_backward(traced),
-        halves=tuple(half.exported(seconds.get(name, {}), eager is None) for name, half in halves.items()),
+        halves=counted(
+            (half.exported(seconds.get(name, {}), eager is None) for name, half in halves.items()),
+            (graph for each in artifacts for graph in (_graph_of(each), *_halves_of(each)) if graph is not None),
+        ),
         events=tuple(event(happened) for happened in run.events if not isinstance(happened, _PLACED)),
         left_out=dict(run.left_out),
         error=error(run.error),
+        raises=getattr(run.error, "reaches_program", False),
         fallback=eager,
         inputs=() if capture is None else capture.given,
         continues=capture.frame.history.continues if capture is not None and capture.frame is not None else "",

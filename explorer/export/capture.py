@@ -99,9 +99,10 @@ def guard_data(guard: Guard) -> data.GuardData:
             seen = "there" if present else "not there"
         case "shape":
             checked["shape"] = guard.value.tree
-        case "alias" if relation == "are distinct":
+        case "alias" if relation != "is":
             checked["others"] = tuple(source.name for source in guard.value)
-            value, seen = ", ".join(checked["others"]), "all different"
+            value = ", ".join(checked["others"])
+            seen = "all different" if relation == "are distinct" else "apart"
         case "alias":
             checked["others"], value, seen = (guard.value.name,), guard.value.name, "the same object"
         case "global_state":

@@ -13,14 +13,15 @@ from explorer.ir.graph import Graph, describe, info, target_name
 
 
 def tensor_bytes(value: Any) -> int:
-    """Bytes of a fake tensor (or of a tuple of them) by its size hints."""
+    """Bytes of a fake tensor (or of a tuple of them) by its size hints; 0 where a size has none, since only a run tells
+    it."""
     if isinstance(value, (tuple, list)):
         return sum(map(tensor_bytes, value))
     if not isinstance(value, torch.Tensor):
         return 0
     count = 1
     for size in value.shape:
-        count *= size.node.hint if isinstance(size, torch.SymInt) else size
+        count *= (size.node.hint or 0) if isinstance(size, torch.SymInt) else size
     return count * value.element_size()
 
 

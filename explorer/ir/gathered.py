@@ -22,6 +22,7 @@ class Gathered:
     recompiles: list[data.RecompileData] = field(default_factory=list)
     events: list[data.EventData] = field(default_factory=list)
     error: str = ""
+    raises: bool = False
 
     def whole(self, started: float, seconds: float, **more: Any) -> data.CompileData:
         """The compile as data; `more` are the fields that only some have."""
@@ -38,6 +39,7 @@ class Gathered:
             recompiles=tuple(self.recompiles),
             events=tuple(self.events),
             error=self.error,
+            raises=self.raises,
             engine="stock",
             **more,
         )

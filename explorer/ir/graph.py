@@ -158,16 +158,16 @@ def describe(value: Any) -> str:
 
 def _contiguous(value: torch.Tensor) -> bool:
     """Whether the strides are seen to be a contiguous tensor's. To ask the tensor itself would be to rely on it."""
-    step: Any = sympy.S.One
-    for size, stride in zip(reversed(value.shape), reversed(value.stride()), strict=True):
-        if _expression(size) != 1 and _expression(stride) != step:
+    step: Any = 1
+    for size, stride in zip(map(_expression, reversed(value.shape)), reversed(value.stride()), strict=True):
+        if size != 1 and _expression(stride) != step:
             return False
-        step = step * sympy.Max(1, _expression(size))
+        step = step * (max(1, size) if isinstance(size, int) else sympy.Max(1, size))
     return True
 
 
 def _expression(number: Any) -> Any:
-    return number.node.expr if isinstance(number, torch.SymInt) else sympy.Integer(number)
+    return number.node.expr if isinstance(number, torch.SymInt) else number
 
 
 DTYPE_NAMES: dict[torch.dtype, str] = {

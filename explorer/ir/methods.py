@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from explorer.ir.record import Data, SourceData, TextData
+from explorer.ir.record import Data, SourceData, TextData, Whole
 
 METHODS_VERSION = 2
 METHODS_MIME = "application/vnd.explorer.methods+json"
@@ -89,7 +89,7 @@ class MethodData(Data, frozen=True):
 
 
 class MethodsData(Data, frozen=True):
-    version: int
+    version: Whole
     title: str
     created: str
     environment: dict[str, str]

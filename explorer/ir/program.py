@@ -22,11 +22,12 @@ Language = Literal["cpp", "triton"]
 @dataclass(frozen=True)
 class BuildOptions:
     """How generated code is built and run. `cpp_flags` are the compiler's optimisation flags; `cache_dir` is where
-    built kernels are kept (None: the user's own cache folder); `threads` of CPU code, None for torch.get_num_threads()
-    at call time."""
+    built kernels are kept (None: the user's own cache folder), `cache_bytes` how many of them; `threads` of CPU code,
+    None for torch.get_num_threads() at call time."""
 
     cpp_flags: tuple[str, ...] = ("-O3", "-march=native")
     cache_dir: Path | None = None
+    cache_bytes: int = 2**30
     threads: int | None = None
 
 

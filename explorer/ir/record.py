@@ -15,6 +15,19 @@ MIME = "application/vnd.explorer.record+json"
 DIFF_MIME = "application/vnd.explorer.diff+json"
 
 
+Whole = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
+"""A whole number. Records come from strangers: each number in one has bounds, which its file is checked against."""
+
+Line = Annotated[int, msgspec.Meta(ge=-1, le=1_000_000_000)]
+"""A place in a file; -1 where it is not known."""
+
+
+
+def at_most(count: int, by: str = "") -> msgspec.Meta:
+    """How many items of a list a viewer shows; `by` names the field that tells them apart."""
+    return msgspec.Meta(extra={"most": count, "by": by})
+
+
 class Data(msgspec.Struct, frozen=True, omit_defaults=True):
     """Base of every structure of the record."""
 
@@ -30,7 +43,7 @@ class LineData(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True)
 class TextData(Data, frozen=True):
     """`language` is a Pygments lexer's name."""
 
-    lines: tuple[LineData, ...]
+    lines: Annotated[tuple[LineData, ...], at_most(500_000)]
     language: str = "text"
 
     def __str__(self) -> str:
@@ -39,10 +52,10 @@ class TextData(Data, frozen=True):
 
 class SpanData(Data, frozen=True):
     file: str
-    line: int
-    end_line: int
-    column: int = -1
-    end_column: int = -1
+    line: Line
+    end_line: Line
+    column: Line = -1
+    end_column: Line = -1
 
 
 class SourceData(Data, frozen=True):
@@ -50,7 +63,7 @@ class SourceData(Data, frozen=True):
     its path says little: "In[3]" for a notebook's cell."""
 
     file: str
-    first_line: int
+    first_line: Line
     text: str
     name: str = ""
 
@@ -75,7 +88,7 @@ class NodeData(Data, frozen=True):
     origins: tuple[str, ...]
     module: str = ""
     about: str = ""
-    bytes: int = 0
+    bytes: Whole = 0
     span: SpanData | None = None
 
 
@@ -101,7 +114,7 @@ class InstructionData(Data, frozen=True):
     target: str = ""
     origins: tuple[str, ...] = ()
     span: SpanData | None = None
-    stack: tuple[int, int] = (0, 0)
+    stack: tuple[Whole, Whole] = (0, 0)
     """Change of the stack's depth: going on to the next instruction, and jumping to the target."""
 
 
@@ -111,7 +124,7 @@ class CodeData(Data, frozen=True):
     name: str
     role: str
     file: str
-    line: int
+    line: Line
     instructions: tuple[InstructionData, ...]
 
 
@@ -121,8 +134,8 @@ class TensorFactsData(Data, frozen=True):
 
     dtype: str
     device: str
-    sizes: tuple[int | None, ...]
-    strides: tuple[int | None, ...] | None = None
+    sizes: tuple[Whole | None, ...]
+    strides: tuple[Whole | None, ...] | None = None
     requires_grad: bool = False
     type: str = "torch.Tensor"
 
@@ -191,7 +204,7 @@ class GlobalStateData(Data, frozen=True):
     """Enabled ones, as "cpu bfloat16"."""
     default_dtype: str = "float32"
     deterministic: bool = False
-    threads: int = 1
+    threads: Whole = 1
     devices: tuple[str, ...] = ()
     """The default devices of open blocks, innermost last."""
 
@@ -211,7 +224,7 @@ class InputData(Data, frozen=True):
     type: str = ""
     tensor: TensorFactsData | None = None
     constant: ConstantData | None = None
-    length: int | None = None
+    length: Whole | None = None
     keys: tuple[ConstantData, ...] | None = None
     name: str = ""
     same_as: str = ""
@@ -244,21 +257,27 @@ class GuardData(Data, frozen=True):
     tensor: TensorFactsData | None = None
     type: str = ""
     constant: ConstantData | None = None
-    length: int | None = None
+    length: Whole | None = None
     keys: tuple[ConstantData, ...] | None = None
     shape: ExpressionData | None = None
     others: tuple[str, ...] = ()
     state: GlobalStateData | None = None
+    words: str = ""
+    """What `expression` asks, in words, where it is not Python as a person writes it."""
+    of_torch: bool = False
+    """Whether it is about torch's own state and modules, and not about a value of the program."""
 
 
 class RecompileData(Data, frozen=True):
     """Why the earlier compile `of` the same frame did not accept this call: a guard of it that failed ("" where it
-    cannot be told which), and how, with the values. One for each such guard."""
+    cannot be told which), and how, with the values. One for each such guard. `seen` is what the guard's source was at
+    this call, where that can be told."""
 
     of: str
     guard: str
     expression: str
     why: str
+    seen: str = ""
 
 
 class ActivationData(Data, frozen=True):
@@ -266,8 +285,8 @@ class ActivationData(Data, frozen=True):
     compile's activations). A second root means that the evaluation started over, to end the graph earlier."""
 
     function: str
-    depth: int = 0
-    caller: int = -1
+    depth: Whole = 0
+    caller: Whole = -1
 
 
 class StepData(Data, frozen=True, array_like=True):
@@ -279,9 +298,9 @@ class StepData(Data, frozen=True, array_like=True):
     """
 
     instruction: str
-    activation: int
-    nodes: int
-    kept: int = 0
+    activation: Whole
+    nodes: Whole
+    kept: Whole = 0
     pushed: tuple[str, ...] = ()
     locals: dict[str, str] = {}
 
@@ -306,7 +325,7 @@ class SymbolData(Data, frozen=True):
     """A symbolic size. `status` is "dynamic" or "specialised"; `why` says what made it so."""
 
     name: str
-    hint: int | None
+    hint: Whole | None
     source: str
     range: str
     status: str
@@ -318,7 +337,7 @@ class SavedData(Data, frozen=True):
 
     id: str
     fate: str
-    bytes: int
+    bytes: Whole
     why: WhyData
 
 
@@ -333,11 +352,11 @@ class BufferData(Data, frozen=True):
     why: WhyData | None = None
     where: str = ""
     where_why: WhyData | None = None
-    offset: int = 0
+    offset: Whole = 0
     of: str = ""
-    bytes: int = 0
-    first: int = 0
-    last: int = 0
+    bytes: Whole = 0
+    first: Whole = 0
+    last: Whole = 0
 
 
 class OperationData(Data, frozen=True):
@@ -377,9 +396,9 @@ class ScheduleData(Data, frozen=True):
 
 
 class MemoryData(Data, frozen=True):
-    pool: int
-    peak_before: int
-    peak_after: int
+    pool: Whole
+    peak_before: Whole
+    peak_after: Whole
 
 
 class KernelData(Data, frozen=True):
@@ -391,8 +410,8 @@ class KernelData(Data, frozen=True):
     language: str
     source: TextData
     origins: tuple[str, ...]
-    bytes: int
-    flops: int
+    bytes: Whole
+    flops: Whole
     seconds: float | None = None
     lowered: dict[str, TextData] = {}
 
@@ -422,6 +441,8 @@ class HalfData(Data, frozen=True):
     nodes: dict[str, tuple[str, tuple[str, ...]]] = {}
     """What became of each ATen node: ("kernel" | "extern" | "view" | "constant", operation ids)."""
     runs: bool = True
+    extern_flops: dict[str, Whole] = {}
+    """Floating-point operations of the library calls that are products, convolutions or attention."""
 
 
 Depth = Annotated[int, msgspec.Meta(ge=0, le=99)]
@@ -469,7 +490,7 @@ class CompileData(Data, frozen=True):
     title: str
     started: float
     seconds: float
-    stages: tuple[StageData, ...] = ()
+    stages: Annotated[tuple[StageData, ...], at_most(5000, by="id")] = ()
     codes: tuple[CodeData, ...] = ()
     guards: tuple[GuardData, ...] = ()
     breaks: tuple[BreakData, ...] = ()
@@ -479,8 +500,10 @@ class CompileData(Data, frozen=True):
     eager_backward: tuple[GradNodeData, ...] = ()
     halves: tuple[HalfData, ...] = ()
     events: tuple[EventData, ...] = ()
-    left_out: dict[str, int] = {}
+    left_out: dict[str, Whole] = {}
     error: str = ""
+    """All that the exception says which ended it. `raises`: it reached the program; else the frame runs eagerly."""
+    raises: bool = False
     fallback: WhyData | None = None
     inputs: tuple[InputData, ...] = ()
     recompiles: tuple[RecompileData, ...] = ()
@@ -488,16 +511,75 @@ class CompileData(Data, frozen=True):
     continues: str = ""
     """The compile whose break first led to this frame, where it is a continuation."""
     activations: tuple[ActivationData, ...] = ()
-    steps: tuple[StepData, ...] = ()
+    steps: Annotated[tuple[StepData, ...], at_most(500_000)] = ()
     """In order; `left_out["EvaluatorStep"]` counts those after the last one kept."""
     engine: str = "explorer"
     """"explorer", or "stock": who compiled."""
     inferred: dict[str, tuple[str, ...]] = {}
     """Ids of elements whose `origins` their compiler did not tell, by how they were worked out."""
+    runs: Whole = 0
+    """How often its graph ran, and the seconds that took, where a program was watched."""
+    run_seconds: float = 0.0
+    guard_seconds: float | None = None
+    """What checking all guards takes, where it was timed: each call that uses the code pays it."""
+
+
+class FailedGuardData(Data, frozen=True):
+    """A guard that made a frame compile again, over all compiles of the frame: how often it failed, with which values,
+    and what would stop that ("" where nothing is known to). `guard` is its id in the compile `of`; `compiles` are those
+    that it caused, perhaps with other guards."""
+
+    frame: str
+    expression: str
+    times: Whole
+    values: tuple[str, ...]
+    stops: str = ""
+    of: str = ""
+    guard: str = ""
+    compiles: tuple[str, ...] = ()
+    span: SpanData | None = None
+
+
+class ErrorData(Data, frozen=True):
+    """An error of a compile (or, with compile "", of the whole): its type, all of its text, and the user's line."""
+
+    compile: str
+    title: str
+    kind: str
+    message: str
+    span: SpanData | None = None
+    raises: bool = False
+    """Whether the program got it; else the frame runs eagerly instead."""
+
+
+class EagerData(Data, frozen=True):
+    """What ran in Python outside graphs: `what` is a function, a continuation, or the Python at a graph break. `calls`
+    is None where nobody counted them."""
+
+    what: str
+    why: str
+    compile: str = ""
+    span: SpanData | None = None
+    calls: Whole | None = None
+
+
+class CallsData(Data, frozen=True):
+    """Calls of one compiled function of a program that was watched. `seconds` is all that they took; of it, `compiling`
+    in compiles and `graphs` in compiled graphs (None where its graphs are older than the watch). `samples` are the
+    first calls one by one."""
+
+    function: str
+    engine: str
+    count: Whole
+    seconds: float
+    compiling: float
+    graphs: float | None
+    samples: tuple[float, ...]
 
 
 class SamplesData(Data, frozen=True):
-    """Seconds of one contestant: "eager", "explorer" or "stock". Spread is the interquartile range."""
+    """Seconds of one contestant: "eager", "explorer" or "stock". Spread is the interquartile range. `peak` are the
+    bytes that a whole call takes at its most, backward included, beyond what was there before it."""
 
     name: str
     median: float
@@ -505,6 +587,7 @@ class SamplesData(Data, frozen=True):
     samples: tuple[float, ...]
     compile_seconds: float | None = None
     note: str = ""
+    peak: Whole | None = None
 
 
 class PartingData(Data, frozen=True):
@@ -532,15 +615,18 @@ class PartingData(Data, frozen=True):
 class AccuracyData(Data, frozen=True):
     """Of one `engine` against eager: the largest absolute and relative error over outputs and gradients, and the name
     of the tensor where it lies. `first_parting` names the first tensor beyond tolerance ("" where none is), `parting`
-    the node where that began, where it was looked for."""
+    the node where that began, where it was looked for. `own_error` and `eager_error` are the largest distances of the
+    engine's and of eager's tensors from the same call in float64, where that was run beside eager."""
 
     largest_absolute: float
     largest_relative: float
     where: str
     first_parting: str = ""
-    compared: int = 0
+    compared: Whole = 0
     parting: PartingData | None = None
     engine: str = "explorer"
+    own_error: float | None = None
+    eager_error: float | None = None
 
 
 class MachineData(Data, frozen=True):
@@ -552,7 +638,9 @@ class MachineData(Data, frozen=True):
 
 
 class TimingData(Data, frozen=True):
-    contestants: tuple[SamplesData, ...]
+    """What was measured beside eager. There are no contestants where results were compared and nothing was timed."""
+
+    contestants: Annotated[tuple[SamplesData, ...], at_most(100)]
     overhead: float | None = None
     """Seconds of a call outside the kernels."""
     machine: MachineData | None = None
@@ -565,10 +653,10 @@ class TimingData(Data, frozen=True):
 class CoverageData(Data, frozen=True):
     """ATen calls by where they run, and frames that ran in the interpreter outside graphs."""
 
-    kernel: int = 0
-    extern: int = 0
-    view: int = 0
-    fallback: int = 0
+    kernel: Whole = 0
+    extern: Whole = 0
+    view: Whole = 0
+    fallback: Whole = 0
     python: tuple[str, ...] = ()
 
 
@@ -580,25 +668,32 @@ class ReasonData(Data, frozen=True):
 
 
 class RecordData(Data, frozen=True):
-    version: int
+    version: Whole
     title: str
     engine: str
     target: str
     created: str
     environment: dict[str, str]
     config: dict[str, str]
-    sources: tuple[SourceData, ...]
-    compiles: tuple[CompileData, ...]
+    sources: Annotated[tuple[SourceData, ...], at_most(5000)]
+    compiles: Annotated[tuple[CompileData, ...], at_most(1000, by="id")]
     coverage: CoverageData
     timing: TimingData | None = None
     result: str = ""
     error: str = ""
     reasons: tuple[ReasonData, ...] = ()
     """The catalogue entries that this record names."""
-    notes: tuple[str, ...] = ()
+    notes: Annotated[tuple[str, ...], at_most(200)] = ()
     """What was left out, and why: one sentence each."""
+    attempts: tuple[CompileData, ...] = ()
+    """Compiles of what was tried to mend graph breaks: nothing of them is a fact about the program."""
     meanings: dict[str, str] = {}
     """What the instructions (by name) and the operators (by target) in it do, in a few words, where that is known."""
+    recompiles: tuple[FailedGuardData, ...] = ()
+    """Most failures first."""
+    errors: tuple[ErrorData, ...] = ()
+    eager: tuple[EagerData, ...] = ()
+    calls: tuple[CallsData, ...] = ()
 
 
 class DiffData(Data, frozen=True):

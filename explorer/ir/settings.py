@@ -14,6 +14,7 @@ import torch
 from torch.autograd import forward_ad
 
 functorch: Any = torch._C._functorch
+_undo_layers = functorch.pop_dynamic_layer_stack_and_undo_to_depth  # ours, not the one that a watch wraps
 saved_hooks: Any = torch._C._autograd
 
 
@@ -125,7 +126,7 @@ def as_they_are() -> Callable[[], None]:
     def put_back() -> None:
         if not is_dual:
             _close_dual_level()
-        functorch.pop_dynamic_layer_stack_and_undo_to_depth(depth)
+        _undo_layers(depth)
         torch.clear_autocast_cache()
         for setting, key, value in before:
             if setting.read(*key) != value:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor, fx
-from torch._inductor.compile_fx import compile_fx_inner
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.passes.fake_tensor_prop import FakeTensorProp
 
@@ -59,6 +59,6 @@ def compiled(module: fx.GraphModule, given: Sequence[Tensor]) -> Sequence[object
     fakes = [mode.from_tensor(each) for each in given]
     FakeTensorProp(module, mode).propagate_dont_convert_inputs(*fakes)
     with torch.no_grad():
-        run = compile_fx_inner(module, fakes)
+        run = importlib.import_module("torch._inductor.compile_fx").compile_fx_inner(module, fakes)
         found: Sequence[object] = run(list(duplicate(tuple(given))))
     return found

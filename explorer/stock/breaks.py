@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import ast
 import sysconfig
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from traceback import FrameSummary
 
 import torch
+from msgspec.structs import replace
 
 from explorer.ir import record as data
-from explorer.stock.fixes import UNTRIED, fix_of
+from explorer.stock.fixes import AROUND, KNOWN, TORCHS_OWN, UNTRIED, Fix, fix_of
 from explorer.stock.hook import Call, Hook, Watch
 from explorer.stock.observation import Compile, Observation
-from explorer.stock.unsupported import Told, span_of, taken_apart, told, why_of
+from explorer.stock.unsupported import Told, span_of, taken_apart, why_of
+from explorer.stock.unsupported import told as of_error
 
 _PATHS = sysconfig.get_paths()
 LIBRARIES = tuple(
@@ -26,7 +29,7 @@ LIBRARIES = tuple(
 def around_break(seen: Observation, call: Call) -> Iterator[None]:
     error = call.kwargs["exc"] if "exc" in call.kwargs else call.args[3]
     if not getattr(error, "logged", False):
-        add(seen.compile(), told(error))
+        add(seen.compile(), of_error(error))
     yield
 
 
@@ -39,20 +42,37 @@ def around_end(seen: Observation, call: Call) -> Iterator[None]:
     yield
 
 
-def add(compile: Compile, found: Told) -> None:
-    user = users_line(found.stack)
+def add(compile: Compile, told: Told) -> None:
+    """A break, under the reason that it began with: one in a loop, say, takes the whole frame along."""
+    found = told.cause or told
+    user = users_line(told.stack)
     span = span_of(user) if user is not None else None
-    stack = tuple(f"{frame.filename}:{frame.lineno} in {frame.name}" for frame in found.stack)
+    stack = tuple(f"{frame.filename}:{frame.lineno} in {frame.name}" for frame in told.stack)
     instruction = compile.steps[-1].instruction if compile.steps and not compile.left_out["EvaluatorStep"] else ""
-    fix = fix_of(found)
+    fix = fix_of(found, user is not None and _is_statement(user.line or ""))
     hints = (UNTRIED + fix.words, *(found.hints or (found.entry.hints if found.entry else ())))
-    made = data.BreakData(why_of(found), instruction, span, stack, hints)
+    why = why_of(found)
+    if told is not found:
+        why = replace(why, detail=f"{why.detail} This leads to: {told.title}. {told.explanation}")
+        hints = (hints[0], *(KNOWN + AROUND[told.title] for _ in range(told.title in AROUND)), *hints[1:])
+    if told.stack and "graph_break()" in found.title and told.stack[-1].filename.startswith(LIBRARIES[0]):
+        fix, hints = Fix(TORCHS_OWN), (TORCHS_OWN,)
+    made = data.BreakData(why, instruction, span, stack, hints)
     if any((known.why.code, known.span) == (made.why.code, made.span) for known in compile.breaks):
         return
     compile.breaks.append(made)
     compile.fixes.append(fix)
     link = found.entry.link if found.entry else "this torch's registry has no entry of this type"
     compile.event("GraphBreak", id=found.entry.id if found.entry else "", context=found.context, link=link)
+
+
+def _is_statement(line: str) -> bool:
+    """Whether a line is a call whose result nothing uses."""
+    try:
+        (only,) = ast.parse(line.strip()).body
+    except (SyntaxError, ValueError):
+        return False
+    return isinstance(only, ast.Expr) and isinstance(only.value, ast.Call)
 
 
 def users_line(stack: Sequence[FrameSummary]) -> FrameSummary | None:

@@ -53,7 +53,7 @@ def around_submit(seen: Observation, call: Call) -> Iterator[None]:
 
 def _add(seen: Observation, tool: str, command: tuple[str, ...], output: str, seconds: float, *, cached: bool) -> None:
     half = seen.building
-    made = data.BuildData(tool, command, describe()["g++"], output, seconds, cached)
+    made = data.BuildData(tool, command, describe()["C++ compiler"], output, seconds, cached)
     if half is None:
         seen.compile().event("Build", tool=tool, output=Path(output).name, seconds=f"{seconds:.6f}")
     else:

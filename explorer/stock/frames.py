@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from time import perf_counter
+from typing import Any
 
 from msgspec.structs import replace
 
+from explorer.core.recorder import EVENT_CAP
 from explorer.ir import record as data
+from explorer.stock.breaks import LIBRARIES
 from explorer.stock.codes import code_data, listing
 from explorer.stock.hook import Call, Hook, Watch
 from explorer.stock.observation import Observation
 from explorer.stock.unsupported import reason_of
+
+PACKAGE = f"{Path(__file__).parent.parent}/"
+"""Where this package's own code is."""
+
+CHECKS = 20
+"""Of a frame's guards, to time them."""
 
 
 def around_frame(seen: Observation, call: Call) -> Iterator[None]:
@@ -28,10 +39,13 @@ def around_frame(seen: Observation, call: Call) -> Iterator[None]:
     compile.seconds += call.seconds
     compile.codes += [code_data(each, id, role) for each, (id, role) in compile.adopted.items() if each is not code]
     compile.evaluation = None
+    if seen.calls is not None:
+        seen.calls.compiled(call.seconds, compile.id)
     if call.error is not None:
-        compile.error = f"{type(call.error).__name__}: {str(call.error).partition(chr(10))[0]}"
+        compile.error = f"{type(call.error).__name__}: {call.error}"
         compile.fallback = reason_of(call.error)
         compile.skipped = True
+        seen.failing = compile
         return
     guarded = getattr(call.result, "guarded_code", None)
     if guarded is None:
@@ -39,10 +53,42 @@ def around_frame(seen: Observation, call: Call) -> Iterator[None]:
         compile.fallback = data.WhyData("stock.skipped", "Dynamo skipped the frame", said)
         compile.skipped = True
         return
-    compile.guard_managers.append(guarded.guard_manager)
+    if seen.calls is None:
+        compile.guard_managers.append(guarded.guard_manager)
+    compile.guard_seconds = seconds_of(guarded.guard_manager, call.args[2])
     rewritten = code_data(guarded.code, f"{compile.id}.rewritten", "rewritten")
     compile.codes.insert(1, rewritten)
     compile.stage("rewritten bytecode", ended=call.started + call.seconds, body=listing(rewritten))
+
+
+def around_answer(seen: Observation, call: Call) -> Iterator[None]:
+    """Dynamo says what becomes of a frame that it was shown: an error goes on to the program, or was swallowed."""
+    seen.failing = None
+    yield
+    if call.error is not None:
+        if seen.failing is not None:
+            seen.failing.raises, seen.failing.fallback = True, None
+        seen.raised = call.error if seen.calls is None else None
+        return
+    said = getattr(call.result, "skip_reason", None)
+    code = call.args[1].f_code
+    if said is None or call.result.guarded_code is not None or len(seen.left) >= EVENT_CAP:
+        return
+    own = code in seen.continuations or not code.co_filename.startswith((*LIBRARIES, PACKAGE, "<"))
+    if own and not any(compile.code is code for compile in seen.compiles):
+        seen.left.setdefault(code, said)
+
+
+def seconds_of(manager: Any, local: Mapping[str, Any]) -> float | None:
+    """The quickest of a few checks of all guards, which hold now."""
+    taken = []
+    for _ in range(CHECKS):
+        started = perf_counter()
+        holds = manager.check(local)
+        taken.append(perf_counter() - started)
+        if not holds:
+            return None  # the compile has changed what they ask of
+    return min(taken)
 
 
 def around_resume(seen: Observation, call: Call) -> Iterator[None]:
@@ -61,6 +107,7 @@ HOOK = Hook(
     missing="compiles under torch's own numbers, without bytecode, titles and what was left to Python",
     checked=("2.11 CPU", "2.11 CUDA", "2.13 CPU"),
     watches=(
+        Watch("torch._dynamo.convert_frame:CatchErrorsWrapper.__call__", around_answer),
         Watch("torch._dynamo.convert_frame:_compile", around_frame),
         Watch("torch._dynamo.resume_execution:ContinueExecutionCache.lookup", around_resume),
     ),

@@ -166,6 +166,16 @@ def called(node: Any) -> str:
     return str(getattr(node.node, "python_kernel_name", None) or type(node.node).__name__)
 
 
+def is_part(node: Any) -> bool:
+    """Whether it is one of the results of a library call, which runs nothing by itself."""
+    return type(node.node).__name__ == "MultiOutput"
+
+
+def part_of(node: Any) -> str:
+    whole = " and ".join(sorted(dep.name for dep in node.read_writes.reads))
+    return f"{node.get_name()} is a part of what {whole} gave"
+
+
 def elsewhere(pair: Pair) -> data.WhyData:
     """Why no touch of a buffer by one is the same as a touch by the other, although both touch it."""
     for one, wrote_one, other, wrote_other in pair.shared():
@@ -197,9 +207,7 @@ def elsewhere(pair: Pair) -> data.WhyData:
         return made(reasons.NOTHING_SHARED)
     if loops(pair.first) != loops(pair.second) and not same_points(pair) or reduces_otherwise(pair):
         return made(reasons.ITERATION_SPACE, detail(pair, reasons.ITERATION_SPACE))
-    return made(
-        reasons.NOTHING_SHARED, f"both read {', '.join(names[:3])}, but not the same elements in the same order"
-    )
+    return made(reasons.OTHER_ELEMENTS, ", ".join(names[:3]))
 
 
 def same_points(pair: Pair) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 from explorer.ir import record as data
 from explorer.schedule import reasons
 from explorer.stock.bodies import Bodies
-from explorer.stock.fusereasons import Pair, called, elsewhere, loops, made, relation, why
+from explorer.stock.fusereasons import NO_KERNEL, Pair, called, elsewhere, is_part, loops, made, part_of, relation, why
 from explorer.stock.half import Half
 from explorer.stock.hook import Call, Hook, Watch
 from explorer.stock.lowering import called as operator_of
@@ -139,6 +139,8 @@ def _kept_apart(half: Half, pair: Pair, spoken: tuple[str, str], touching: bool)
 
 
 def _verdict(fusing: Fusing, pair: Pair, touching: bool) -> data.WhyData:
+    if parts := [node for node in (pair.first, pair.second) if is_part(node)]:
+        return made(NO_KERNEL, " and ".join(map(part_of, parts)))
     first, second = pair.first.get_name(), pair.second.get_name()
     for key in ((first, second), (second, first)):
         if key in fusing.said:
@@ -159,10 +161,12 @@ def _verdict(fusing: Fusing, pair: Pair, touching: bool) -> data.WhyData:
 
 
 def _operation(half: Half, node: Any) -> data.OperationData:
-    extern, nop = node.is_extern(), type(node).__name__ == "NopKernelSchedulerNode"
+    nop = type(node).__name__ == "NopKernelSchedulerNode" or is_part(node)
+    extern = node.is_extern() and not nop
     work = getattr(node.node, "data", None)
     if extern or nop or work is None:
         target = operator_of(node.node) if node.node is not None else type(node).__name__
+        target = "a part of a result" if is_part(node) else target
     else:
         target = str(
             getattr(work, "reduction_type", None) or ("scatter" if hasattr(work, "scatter_mode") else "pointwise")

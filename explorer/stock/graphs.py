@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable, Iterator
 from time import perf_counter
+from typing import Any
 
 from torch import fx
+from torch.fx._lazy_graph_module import _LazyGraphModule
 
 from explorer.ir import record as data
 from explorer.stock.fxgraphs import Traced, captured, traced
@@ -25,6 +28,18 @@ def around_backend(seen: Observation, call: Call) -> Iterator[None]:
     made = captured(compile, module.graph, compile.id)
     compile.stage("capture", ended=ended, shown=made)
     yield
+    if seen.calls is not None and call.error is None:
+        compiled = settled(call.result)
+        call.result = functools.wraps(compiled, updated=())(seen.calls.graph(compile.id, compiled))
+
+
+def settled(compiled: Callable[..., Any]) -> Callable[..., Any]:
+    """A graph that a back end gave back as it is, its code generated: as Dynamo does, which would not know it again."""
+    owner = compiled if isinstance(compiled, _LazyGraphModule) else getattr(compiled, "__self__", None)
+    if isinstance(owner, _LazyGraphModule):
+        owner.real_recompile()
+        return compiled if compiled is owner else owner.forward
+    return compiled
 
 
 def around_partition(seen: Observation, call: Call) -> Iterator[None]:

@@ -13,6 +13,7 @@ from traceback import FrameSummary
 from typing import Any
 
 from explorer.ir import record as data
+from explorer.ir.dynamo_guards import TENSOR, device_of, in_words, is_torchs_own
 from explorer.stock.expressions import expression
 from explorer.stock.hook import Call, Hook, Watch
 from explorer.stock.observation import Compile, Observation
@@ -28,14 +29,11 @@ PROPERTIES = {
 }  # fmt: skip
 """Our word for what a kind of check asks, and how; a kind that is not here is a check in Python, under its own name."""
 
+UNKNOWN_SOURCE = re.compile(r"\(unknown source .*please file a bug\)")
+AS_CAPTURED = "the graph was made for inputs that lie in memory like this"
 _COMMENT = re.compile(r"\s+# ")
 _HINT = re.compile(r"\(HINT: (.*)\)\s*$", re.DOTALL)
 _TYPE = re.compile(r"type=<class '([^']+)'>")
-_TENSOR = re.compile(
-    r"check_tensor\((?P<source>.*), (?P<type>[\w.]+), DispatchKeySet\((?P<keys>[^)]*)\), (?P<dtype>torch\.\w+), "
-    r"device=(?P<device>[^,]*), requires_grad=(?P<grad>\w+), size=(?P<size>\[[^]]*\]|None), "
-    r"stride=(?P<stride>\[[^]]*\]|None)\)"
-)
 
 
 def around_guards(seen: Observation, call: Call) -> Iterator[None]:
@@ -90,13 +88,15 @@ def _guard(compile: Compile, source: str, kind: str, text: str, asked: defaultdi
     shape = None
     if not source and kind in ("LAMBDA_GUARD", "SYMBOLIC_SHAPE_GUARD") and "size()" in expression_text:
         property, relation, shape = "shape", "holds", expression(expression_text)
+    why = hint[1] if hint else UNKNOWN_SOURCE.sub(AS_CAPTURED, user_line)
     fields: dict[str, Any] = _facts(property, relation, expression_text)
     named = re.search(r"([^,()\s]+\[.*)$", expression_text.partition(" ==")[0]) if property == "shape" else None
     return data.GuardData(
         f"{compile.id}.guard{len(compile.guards)}", source or (named[1] if named else ""), property,
         fields.pop("relation", relation), _value(expression_text), expression_text,
-        hint[1] if hint else user_line, span=span_of(place) if place else None, shape=shape,
+        why, span=span_of(place) if place else None, shape=shape,
         cause="" if place else "synthetic:torch's own check of ambient state", **fields,
+        words=in_words(expression_text), of_torch=is_torchs_own(kind, source, expression_text),
     )  # fmt: skip
 
 
@@ -130,10 +130,12 @@ def _facts(property: str, relation: str, text: str) -> dict[str, Any]:
     """The fields that a check can be made from, beside the source."""
     if property == "type" and (found := _TYPE.search(text)):
         return {"type": found[1]}
-    if property == "tensor" and (found := _TENSOR.match(text)):
+    if property == "tensor" and (found := TENSOR.match(text)):
         return {"tensor": _tensor(found)}
     if property == "constant":
         return {"constant": constant(text.partition(" == ")[2] or text.partition(" is ")[2])}
+    if property == "length" and text.startswith("not "):
+        return {"length": 0}
     if property == "length" and text.rpartition(" == ")[2].isdigit():
         return {"length": int(text.rpartition(" == ")[2])}
     if property == "has" and (found := re.match(r"not hasattr\((.*), '(\w+)'\)", text)):
@@ -142,14 +144,10 @@ def _facts(property: str, relation: str, text: str) -> dict[str, Any]:
 
 
 def _tensor(found: re.Match[str]) -> data.TensorFactsData:
-    device = (
-        "cpu" if "CPU" in found["keys"] else "cuda" if "CUDA" in found["keys"] else found["keys"].split(",")[0].lower()
-    )
-    index = "" if found["device"] == "None" else f":{found['device']}"
     kind = found["type"]
     sizes, strides = ast.literal_eval(found["size"]), ast.literal_eval(found["stride"])
     return data.TensorFactsData(
-        found["dtype"].removeprefix("torch."), device + index, tuple(sizes or ()),
+        found["dtype"].removeprefix("torch."), device_of(found), tuple(sizes or ()),
         None if strides is None else tuple(strides), found["grad"] == "True",
         {"Tensor": "torch.Tensor", "Parameter": "torch.nn.parameter.Parameter"}.get(kind, kind),
     )  # fmt: skip

@@ -14,7 +14,8 @@ from torch import Tensor, fx
 from torch.utils._pytree import tree_map
 
 from explorer.check.accuracy import beyond, parted, same_kind
-from explorer.check.nodes import NARROW, is_unwritten, magnitude, unwritten_memory_filled, wide, widened
+from explorer.check.nodes import is_unwritten, magnitude, unwritten_memory_filled, wide, widened
+from explorer.check.referee import NARROW
 from explorer.check.reference import arguments, call_node
 from explorer.check.search import Errors
 from explorer.check.trial import SEED

@@ -16,7 +16,10 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from torch._C._dynamo.eval_frame import set_eval_frame
 from torch._guards import CompileContext, CompileId
+
+from explorer.capture.hook import unseen_by_stock
 
 
 @dataclass
@@ -53,11 +56,13 @@ Before = Callable[[Any, tuple[Any, ...]], None]
 @dataclass(frozen=True)
 class Watch:
     """One function of stock, "module:Class.name", and what is done around each call of it, or only before it: that
-    costs less where a function is called ten thousands of times in a compile."""
+    costs less where a function is called ten thousands of times in a compile. What is called at each call of compiled
+    code, where a microsecond counts, gets `instead` of it what that makes of the function."""
 
     target: str
     around: Around | None = None
     before: Before | None = None
+    instead: Callable[[Callable[..., Any]], Callable[..., Any]] | None = None
 
 
 @dataclass(frozen=True)
@@ -75,33 +80,41 @@ class Hook:
     watches: tuple[Watch, ...]
 
 
-_watcher: ContextVar[Watcher | None] = ContextVar("watcher of stock", default=None)
+_NOT_SAID = object()
+_watcher: ContextVar[Any] = ContextVar("watcher of stock", default=_NOT_SAID)
 _of_compile: dict[CompileId, Watcher] = {}
+_everywhere: list[Watcher] = []
+"""Who watches all threads that nobody else does: the last."""
 
 
 def watcher() -> Watcher | None:
     """Who watches the current thread. A backward is compiled on autograd's own thread, where its compile's id tells."""
     found = _watcher.get()
-    if found is not None or not _of_compile:
-        return found
-    id = CompileContext.current_compile_id()
-    return None if id is None else _of_compile.get(id)
+    if found is not None and found is not _NOT_SAID:
+        return found  # type: ignore[no-any-return]
+    id = CompileContext.current_compile_id() if _of_compile else None
+    if id is not None and id in _of_compile:
+        return _of_compile[id]
+    return _everywhere[-1] if _everywhere and found is _NOT_SAID else None
 
 
 class _Installed:
-    """The wrapped functions. Explorations may nest and run in threads: the first installs, the last removes."""
+    """The wrapped functions. Explorations may nest and run in threads: the first that needs a hook installs it, the
+    last to end removes all."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.users = 0
+        self.hooks: list[Hook] = []
         self.places: list[tuple[Any, str, Any, Any]] = []
         self.missing: dict[str, str] = {}
 
     def enter(self, hooks: tuple[Hook, ...]) -> None:
         with self.lock:
             self.users += 1
-            if self.users == 1:
-                for hook in hooks:
+            for hook in hooks:
+                if hook not in self.hooks:
+                    self.hooks.append(hook)
                     for watch in hook.watches:
                         self._wrap(watch)
 
@@ -114,6 +127,7 @@ class _Installed:
                     if vars(owner).get(name) is ours:
                         setattr(owner, name, before)
                 self.missing.clear()
+                self.hooks.clear()
 
     def _wrap(self, watch: Watch) -> None:
         try:
@@ -146,6 +160,8 @@ def located(target: str) -> tuple[Any, str]:
 
 
 def _wrapped(function: Callable[..., Any], watch: Watch) -> Callable[..., Any]:
+    if watch.instead is not None:
+        return watch.instead(function)
     if watch.around is not None:
         return _surrounded(function, watch.target, watch.around)
     assert watch.before is not None, watch
@@ -159,15 +175,17 @@ def _preceded(function: Callable[..., Any], target: str, before: Before) -> Call
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         told = watcher()
         if told is not None:
-            entered = clock()
+            entered, callback = clock(), set_eval_frame(None)
             try:
                 before(told, args)
             except Exception as error:
                 told.failed(target, error)
+            finally:
+                set_eval_frame(callback)
             told.spent += clock() - entered
         return function(*args, **kwargs)
 
-    return wrapper
+    return unseen(wrapper)
 
 
 def _surrounded(function: Callable[..., Any], target: str, around: Around) -> Callable[..., Any]:
@@ -178,7 +196,7 @@ def _surrounded(function: Callable[..., Any], target: str, around: Around) -> Ca
         told = watcher()
         if told is None:
             return function(*args, **kwargs)
-        entered = clock()
+        entered, callback = clock(), set_eval_frame(None)
         call = Call(args, kwargs)
         steps: Iterator[None] | None = around(told, call)
         try:
@@ -189,6 +207,8 @@ def _surrounded(function: Callable[..., Any], target: str, around: Around) -> Ca
             steps = None
             call.args, call.kwargs, call.instead = args, kwargs, None
             told.failed(target, error)
+        finally:
+            set_eval_frame(callback)
         call.started = clock()
         told.spent += call.started - entered
         try:
@@ -200,31 +220,52 @@ def _surrounded(function: Callable[..., Any], target: str, around: Around) -> Ca
             ended = clock()
             call.seconds = ended - call.started
             if steps is not None:
+                callback = set_eval_frame(None)
                 try:
                     next(steps, None)
                 except Exception as error:
                     told.failed(target, error)
+                finally:
+                    set_eval_frame(callback)
                 told.spent += clock() - ended
         return call.result
 
+    return unseen(wrapper)
+
+
+def unseen(wrapper: Callable[..., Any]) -> Callable[..., Any]:
+    """Who looks at every frame that starts in what is compiled, Dynamo and we, does not look at a hook's."""
+    for function in (wrapper, watcher):
+        unseen_by_stock(function)
     return wrapper
 
 
 @contextmanager
-def watching(told: Watcher, hooks: tuple[Hook, ...]) -> Iterator[dict[str, str]]:
-    """Tell `told` of the compiles that this thread starts inside the block, and of their backwards.
+def watching(told: Watcher, hooks: tuple[Hook, ...], everywhere: bool = False) -> Iterator[dict[str, str]]:
+    """Tell `told` of the compiles that this thread starts inside the block, and of their backwards; `everywhere`: of
+    those of all threads that nobody else watches.
 
     Yields the targets that this torch lacks, with why.
     """
     _installed.enter(hooks)
-    token = _watcher.set(told)
+    token = None if everywhere else _watcher.set(told)
+    if everywhere:
+        _everywhere.append(told)
     try:
         yield dict(_installed.missing)
     finally:
-        _watcher.reset(token)
+        if token is None:
+            _everywhere.remove(told)
+        else:
+            _watcher.reset(token)
         for id in [id for id, owner in _of_compile.items() if owner is told]:
             del _of_compile[id]
         _installed.leave()
+
+
+def is_watched() -> bool:
+    """Whether somebody watches all threads."""
+    return bool(_everywhere)
 
 
 @contextmanager

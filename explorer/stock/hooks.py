@@ -28,3 +28,6 @@ HOOKS = (
     caches.HOOK, graphs.HOOK, passes.HOOK, lowering.HOOK, causes.HOOK, fusion.HOOK, kernels.HOOK, builds.HOOK,
     absent.HOOK, looking.HOOK,
 )  # fmt: skip
+
+WATCHING = tuple(hook for hook in HOOKS if hook not in (steps.HOOK, absent.HOOK, looking.HOOK))
+"""Those of a program that is watched as it is: the evaluator's single steps would slow its compiles down."""

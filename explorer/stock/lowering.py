@@ -64,8 +64,14 @@ def around_half(seen: Observation, call: Call) -> Iterator[None]:
     yield
     if not compile.running:  # the backward is compiled when it is first run
         compile.seconds += call.seconds
+        if seen.calls is not None:
+            seen.calls.compiled(call.seconds, compile.id)
     if call.error is not None:
-        compile.stage("inductor", half=half.name, error=f"{type(call.error).__name__}: {call.error}")
+        said = f"{type(call.error).__name__}: {call.error}"
+        compile.stage("inductor", half=half.name, error=said)
+        if not compile.running:  # nobody runs a backward in its place
+            compile.error, compile.raises = said, True
+            seen.raised = call.error if seen.calls is None else None
     compile.half = None
 
 

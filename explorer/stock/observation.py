@@ -7,14 +7,16 @@ import time
 import traceback
 import types
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from torch._C._dynamo.eval_frame import _debug_get_cache_entry_list
 from torch._guards import CompileContext, CompileId
 
+from explorer.core.calls import CallLog
 from explorer.core.recorder import EVENT_CAP, CompileRun, OnStage, StageRun
+from explorer.export.flops import counted
 from explorer.ir import record as data
 from explorer.ir.gathered import Gathered
 from explorer.ir.graph import Graph
@@ -25,6 +27,10 @@ from explorer.stock.half import Half
 from explorer.stock.shown import Shown
 
 OUTSIDE = "outside any compile"
+MOST_WHOLE = 500
+"""Compiles of a watched program that keep their stages: the last. A program that compiles for ever does not fill the
+memory."""
+NEVER_MET = "not compiled: it was not called so far, or only where Dynamo was switched off"
 
 
 @dataclass
@@ -71,6 +77,7 @@ class Compile(Gathered):
     """Nodes of the graph that AOTAutograd traced (joint, or the inference graph), by name."""
     half: Half | None = None
     """The one being compiled now."""
+    guard_seconds: float | None = None
     guard_managers: list[Any] = field(default_factory=list)
     """Of Dynamo's, alive, to let go of the compiled code when the exploration ends."""
     skipped: bool = False
@@ -127,6 +134,13 @@ class Compile(Gathered):
             self.stage(f"{name}: {called}", started=at, ended=at, half=half, shown=inner, depth=depth + 1)
         self.mark = time.perf_counter()
 
+    def forget_stages(self) -> None:
+        """Keep why it was compiled and what came of it, and not what the stages made."""
+        self.left_out["Stage"] += len(self.stages)
+        for made in (self.stages, self.codes, self.graphs, self.saved, self.halves, self.inferred, self.fx, self.aten):
+            made.clear()
+        self.sources = self.passing = None
+
     def event(self, kind: str, **fields: object) -> None:
         if self._count[kind] >= EVENT_CAP:
             self.left_out[kind] += 1
@@ -138,19 +152,24 @@ class Compile(Gathered):
         """The origins of `id` were worked out, and `how`."""
         self.inferred[how].append(id)
 
-    def frozen(self, seconds: Mapping[str, Mapping[str, float]]) -> data.CompileData:
+    def frozen(self, seconds: Mapping[str, Mapping[str, float]], **more: Any) -> data.CompileData:
         return self.whole(
             self.started,
             self.seconds,
             codes=tuple(self.codes),
             saved=tuple(self.saved),
-            halves=tuple(half.frozen(seconds.get(half.name, {})) for half in self.halves.values()),
+            halves=counted(
+                (half.frozen(seconds.get(half.name, {})) for half in self.halves.values()),
+                (graph for *_, graph in self.graphs),
+            ),
             left_out=dict(self.left_out),
             fallback=self.fallback,
             continues=self.continues,
+            guard_seconds=self.guard_seconds,
             activations=tuple(self.activations),
             steps=tuple(self.steps),
             inferred={how: tuple(dict.fromkeys(ids)) for how, ids in self.inferred.items()},
+            **more,
         )
 
 
@@ -158,8 +177,9 @@ class Observation:
     """What one exploration sees: the watcher that the hooks tell."""
 
     def __init__(
-        self, on_stage: OnStage | None = None, absent: Target | None = None, ids: str = "s", search: Any = None
-    ) -> None:
+        self, on_stage: OnStage | None = None, absent: Target | None = None, ids: str = "s", search: Any = None,
+        calls: CallLog | None = None,
+    ) -> None:  # fmt: skip
         self.on_stage = on_stage
         self.ids = ids
         """What the ids of compiles begin with."""
@@ -167,6 +187,16 @@ class Observation:
         """The card that code is generated for although it is not here."""
         self.search = search
         """Who looks into the compiled programs as they run (`looking.StockSearch`)."""
+        self.calls = calls
+        """Who times graphs as they run, of a program that is watched: its compiles and caches stay as they are."""
+        self.settings: dict[str, str] = {}
+        """What torch.compile was given, by the compiled function."""
+        self.failing: Compile | None = None
+        """The compile of a frame that has just failed."""
+        self.raised: BaseException | None = None
+        """The last error that went on from a compile to the program; kept by an exploration alone."""
+        self.left: dict[types.CodeType, str] = {}
+        """Frames of the user's that Dynamo did not try to compile, with why."""
         self.started = time.perf_counter()
         self.compiles: list[Compile] = []
         self.spent = 0.0
@@ -178,20 +208,23 @@ class Observation:
         self.entries_before: dict[int, tuple[types.CodeType, int]] = {}
         """Each code object seen, with the number of compiled entries that it had at first."""
         self._by_id: dict[CompileId | None, Compile] = {}
-        self._frames: dict[int | None, list[Compile]] = defaultdict(list)
+        self._frames: dict[tuple[int | None, int], list[Compile]] = defaultdict(list)
+        """By torch's number of the frame, which counts anew after torch._dynamo.reset(), and the code object's id."""
 
     def begin(self, id: CompileId, title: str, code: types.CodeType) -> Compile:
         """A compile of a frame has begun."""
         if builtins.id(code) not in self.entries_before:
             self.entries_before[builtins.id(code)] = code, len(_debug_get_cache_entry_list(code))
-        earlier = self._frames[id.frame_id]
-        index = list(self._frames).index(id.frame_id)
+        earlier = self._frames[id.frame_id, builtins.id(code)]
+        index = list(self._frames).index((id.frame_id, builtins.id(code)))
         own = f"{self.ids}{index}" + (f".{len(earlier)}" if earlier else "")
         made = Compile(own, title, torch_id=str(id), code=code)
         made.on_stage = self.on_stage
         earlier.append(made)
         self._by_id[id] = made
         self.compiles.append(made)
+        if self.calls is not None and len(self.compiles) > MOST_WHOLE:
+            self.compiles[-1 - MOST_WHOLE].forget_stages()
         hook.owns(id, self)
         return made
 
@@ -233,4 +266,18 @@ class Observation:
 
     def frozen(self, seconds: Mapping[str, Mapping[str, Mapping[str, float]]]) -> tuple[data.CompileData, ...]:
         seen = [each for each in self.compiles if each.code is not None or each.stages or each.events]
-        return tuple(compile.frozen(seconds.get(compile.id, {})) for compile in seen)
+        runs = self.calls.runs if self.calls is not None else {}
+        timed = {id: {"runs": each.count, "run_seconds": each.seconds} for id, each in runs.items()}
+        return tuple(compile.frozen(seconds.get(compile.id, {}), **timed.get(compile.id, {})) for compile in seen)
+
+    def eager(self) -> Iterator[data.EagerData]:
+        """Frames that were never compiled: those that Dynamo left alone, and continuations that it never met."""
+        codes = [*(compile.code for compile in self.compiles if compile.code is not None), *self.left]
+        met = {code.co_qualname for code in codes}  # of two continuations of a branch one is never called
+        for code, why in self.left.items():
+            place = data.SpanData(code.co_filename, code.co_firstlineno, code.co_firstlineno)
+            yield data.EagerData(code.co_qualname, why, self.continuations.get(code, ""), place)
+        for code, compile in self.continuations.items():
+            if code.co_qualname not in met:
+                place = data.SpanData(code.co_filename, code.co_firstlineno, code.co_firstlineno)
+                yield data.EagerData(code.co_qualname, NEVER_MET, compile, place)

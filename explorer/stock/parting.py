@@ -7,19 +7,16 @@ the inputs that the kernel really gets. The referee is float64.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 import torch
 from msgspec.structs import replace as changed
 from torch._inductor import config as inductor_config
-from torch.utils._pytree import tree_map
 
-from explorer.check.accuracy import Comparison, compare, largest_error
-from explorer.check.nodes import NARROW, widened
-from explorer.check.trial import Outcome, Trial, duplicate
+from explorer.check.accuracy import Comparison, compare, exact_values
+from explorer.check.trial import Outcome, Trial
 from explorer.ir.record import PartingData
 from explorer.stock.held import drawing
 from explorer.stock.looking import StockSearch
@@ -100,11 +97,12 @@ def _no_fault(
     said = f"results differ, first in {compared.parted}, and no graph and no kernel that was compared is at fault"
     if search.unfollowed:
         return _no_node(f"{said}; not compared: {'; '.join(dict.fromkeys(search.unfollowed))}")
-    exact = _exact(trial)
-    if exact is None:
+    exact = exact_values(trial.contestant, eager.values())
+    judged = compare(ours.values(), eager.values(), exact)
+    mine, theirs = judged.own_error, judged.eager_error
+    if mine is None:
         return _no_node(f"{said}; there is no run in float64 to tell whether it is rounding")
-    mine, theirs = (largest_error(each.values(), exact.values()) for each in (ours, eager))
-    if mine is not None and theirs is not None and mine <= ROUNDING * theirs:
+    if theirs is not None and (judged.ok or mine <= ROUNDING * theirs):
         why = "each gives what eager operators give on the inputs that it really gets, so that rounding adds up"
         return _no_node(f"{said}: {why}", mine, theirs)
     return _no_node(f"{said}; what Python and AOTAutograd do around the graphs was not compared", mine, theirs)
@@ -112,20 +110,3 @@ def _no_fault(
 
 def _no_node(detail: str, error: float | None = None, eager_error: float | None = None) -> PartingData:
     return PartingData("", "", "", "", error, eager_error, detail=detail, engine="stock")
-
-
-def _exact(trial: Trial) -> Outcome | None:
-    """What the call gives in float64; None where it has no such form."""
-    fn: Callable[..., Any] = trial.fn
-    memo: dict[int, Any] = {}
-    if isinstance(fn, torch.nn.Module):
-        fn = duplicate(fn, memo).double()
-    args, kwargs = tree_map(widened, duplicate((trial.args, dict(trial.kwargs)), memo))
-    default = torch.get_default_dtype()
-    torch.set_default_dtype(NARROW.get(default, default))
-    try:
-        return replace(trial, fn=fn, args=args, kwargs=kwargs).contestant().observe()
-    except (RuntimeError, NotImplementedError, TypeError):
-        return None
-    finally:
-        torch.set_default_dtype(default)

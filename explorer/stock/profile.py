@@ -31,6 +31,7 @@ def profile(run: StockRun) -> dict[str, dict[str, Mapping[str, float]]]:
         with ExitStack() as stack:
             for compile, half in halves:
                 stack.enter_context(observed(half, _clock(taken[compile, half.name])))
+            run.trial.reset()
             run.contestant.call()
         if time.perf_counter() - started > LONGEST:
             break

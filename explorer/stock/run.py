@@ -5,17 +5,18 @@ from __future__ import annotations
 import copy
 import inspect
 import time
+import traceback
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
 import torch
 import torch._dynamo
 from torch._C._dynamo import eval_frame as c_eval_frame
 from torch._dynamo import config as dynamo_config
-from torch._dynamo import pgo
+from torch._dynamo import eval_frame, pgo
 from torch._dynamo.eval_frame import innermost_backend
 from torch._dynamo.exc import TorchDynamoException
 from torch._dynamo.guards import DeletedGuardManagerWrapper
@@ -30,7 +31,6 @@ from explorer.ir.target import Target
 from explorer.stock.absent import generating_for
 from explorer.stock.hook import watching
 from explorer.stock.hooks import HOOKS
-from explorer.stock.looking import StockSearch
 from explorer.stock.observation import Observation
 
 
@@ -55,15 +55,47 @@ class StockRun:
         return self.observation.frozen(seconds)
 
     def settings(self, given: Mapping[str, Any]) -> dict[str, str]:
-        """What the compile depended on: the arguments of torch.compile, and what the process changed in torch's
-        configuration."""
-        found = {f"torch.compile {name}": str(value) for name, value in given.items()}
-        for name, config in (("dynamo", dynamo_config), ("inductor", inductor_config), ("functorch", functorch_config)):
-            live: Any = config
-            for key, value in live._get_dict(skip_default=True).items():
-                if value != live._config[key].default:
-                    found[f"torch {name} {key}"] = str(value)
-        return found
+        """What the compile depended on: the arguments of torch.compile that really applied, and what the process
+        changed in torch's configuration."""
+        asked = {f"torch.compile {name}": str(value) for name, value in given.items()}
+        return {**asked, **applied(context_of(self.contestant.run)), **process_settings()}
+
+
+def applied(context: Any) -> dict[str, str]:
+    """The arguments of torch.compile that a compiled function has, also one that was compiled elsewhere."""
+    if not is_compiling(context):
+        return {}
+    backend = innermost_backend(context.callback)
+    found = {
+        "torch.compile backend": getattr(backend, "compiler_name", None) or getattr(backend, "__name__", repr(backend)),
+        "torch.compile fullgraph": str(context.fullgraph),
+        "torch.compile dynamic": str(context._dynamic),
+    }
+    return found | {f"torch.compile options {name}": str(on) for name, on in getattr(backend, "config", {}).items()}
+
+
+def is_compiling(context: Any) -> bool:
+    """Whether what torch keeps about a function is of torch.compile: not of torch.compiler.disable."""
+    return context is not None and callable(context.callback)
+
+
+def process_settings() -> dict[str, str]:
+    """What the process changed in torch's configuration."""
+    found = {}
+    for name, config in (("dynamo", dynamo_config), ("inductor", inductor_config), ("functorch", functorch_config)):
+        live: Any = config
+        for key, value in live._get_dict(skip_default=True).items():
+            if value != live._config[key].default:
+                found[f"torch {name} {key}"] = str(value)
+    return found
+
+
+class Looking(Protocol):
+    """Gets what is compiled, to give it back as it is or with somebody looking as it runs."""
+
+    def graph(self, compile: Any, compiled: Callable[..., Any]) -> Callable[..., Any]: ...
+
+    def module(self, compile: Any, half: Any, module: Any) -> Any: ...
 
 
 @contextmanager
@@ -73,14 +105,15 @@ def stock_run(
     on_stage: OnStage | None = None,
     absent: Target | None = None,
     ids: str = "s",
-    search: StockSearch | None = None,
+    search: Looking | None = None,
 ) -> Iterator[StockRun]:
     """Compile `trial` with stock torch.compile, run it once and see everything. Inside the block the contestant runs
     the compiled code, with nothing of torch wrapped any more; when it ends, what was compiled is let go of.
 
     `absent` is a card that is not here: Triton code for it is generated, and the graph's operators run one by one.
     `ids` is what the ids of compiles begin with. `search` looks into what is compiled as it first runs. `settings` are
-    arguments of torch.compile; a function that is compiled already keeps its own. A failed compile does not raise.
+    arguments of torch.compile; a function that is compiled already keeps its own. What stock raises in place of running
+    the program is the run's `failure`.
     Raises what torch.compile says of its arguments, and what the function raises.
     """
     asked = trial
@@ -100,13 +133,24 @@ def stock_run(
             started = time.perf_counter()
             try:
                 outcome = contestant.observe()
-            except TorchDynamoException as error:
+            except Exception as error:
+                if not by_compiler(error, observation):
+                    raise
                 failure = f"{type(error).__name__}: {error}"
+                observation.raised = None
             seconds = time.perf_counter() - started
         yield StockRun(asked, trial, contestant, outcome, seconds, observation.spent, observation, failure)
     finally:
         release(observation)
         forget_sizes(observation, sizes)
+
+
+def by_compiler(error: Exception, observation: Observation) -> bool:
+    """Whether stock raised this instead of running the program, rather than the program itself."""
+    if isinstance(error, TorchDynamoException) or observation.raised is error:
+        return True
+    innermost = next(reversed(list(traceback.walk_tb(error.__traceback__))), None)
+    return innermost is not None and innermost[0].f_code.co_filename == eval_frame.__file__
 
 
 class Apart:
@@ -122,7 +166,7 @@ class Apart:
 def apart(fn: Callable[..., Any]) -> Callable[..., Any]:
     """A function that torch.compile has just made, under a back end that equals no other."""
     context = context_of(fn)
-    if context is not None:  # None where the environment has switched torch.compile off
+    if is_compiling(context):  # not where the environment has switched torch.compile off
         backend = innermost_backend(context.callback)
         if not isinstance(backend, type(lambda: None)):
             backend.__class__ = type(f"Apart{type(backend).__name__}", (Apart, type(backend)), {})
@@ -143,7 +187,7 @@ def unwrapped(trial: Trial) -> tuple[Trial, Callable[..., Any] | None]:
     """The trial on the function under torch.compile, and what compiles it again as it was."""
     fn: Any = trial.fn
     context = context_of(fn)
-    if context is None:
+    if not is_compiling(context):
         return trial, None
     inner = fn._orig_mod if isinstance(fn, torch._dynamo.OptimizedModule) else fn._torchdynamo_orig_callable
     backend = copy.copy(innermost_backend(context.callback))
@@ -155,7 +199,7 @@ def unwrapped(trial: Trial) -> tuple[Trial, Callable[..., Any] | None]:
             guard_filter_fn=getattr(hooks, "guard_filter_fn", None),
         )(fn)  # fmt: skip
 
-    return Trial(inner, trial.args, trial.kwargs, trial.grad), compiler
+    return replace(trial, fn=inner), compiler
 
 
 def isolated(compiler: Callable[..., Any]) -> dict[str, Any]:

@@ -25,7 +25,8 @@ DIFFERENT = "but results are not eager's"
 @dataclass(frozen=True)
 class Attempt:
     """What came of a fix: the compiles with it, as far as Dynamo's graph, or why there are none. `lines` are those of
-    the breaks that it is for ("FILE:LINE"), all of the kind where there are none."""
+    the breaks that it is for ("FILE:LINE"), all of the kind where there are none; `before` those of all breaks without
+    it."""
 
     fix: Fix
     compiles: tuple[data.CompileData, ...] = ()
@@ -35,23 +36,36 @@ class Attempt:
     lines: tuple[str, ...] = ()
     refused: str = ""
     """Why it was not tried."""
+    before: frozenset[str] = frozenset()
 
     def said(self, each: data.BreakData) -> str:
         """Of one break."""
         if self.refused:
             return f"{UNTRIED}{self.fix.words}; not tried by machine: {self.refused}"
         where = ", ".join(compile.id for compile in self.compiles)
+        left = _lines(self.compiles)
+        elsewhere = sorted(line for line in left - self.before)
         if self.failure:
-            said = f"with it the compile fails: {self.failure}"
-        elif any(_line(left) == _line(each) for compile in self.compiles for left in compile.breaks):
-            said = f"the graph still breaks here, as {where} shows"
+            said = f"it does not help: the compile fails with it: {self.failure}"
+        elif _line(each) in left:
+            said = f"it does not help: the graph still breaks here, as {where} shows"
+        elif len(left) >= len(self.before):
+            said = f"it does not help: the graph breaks at {' and '.join(elsewhere)} in the place of this line"
+        elif self.against.startswith(DIFFERENT):
+            said = f"it does not help: the graph does not break here any more, {self.against}"
         else:
-            said = f"the graph does not break here any more, as {where} shows; {self.against}"
+            more = f" ({len(self.before)} breaks without it, {len(left)} with it)" if left else ""
+            said = f"it helps: the graph does not break here any more{more}, as {where} shows; {self.against}"
         return f"{TRIED}{self.fix.words}; {said}"
+
+
+def _lines(compiles: Sequence[data.CompileData]) -> frozenset[str]:
+    return frozenset(_line(each) for compile in compiles for each in compile.breaks)
 
 
 def attempts(run: StockRun) -> list[Attempt]:
     """One for each setting that may mend a break of `run`, and one for each line whose branch may be rewritten."""
+    before = frozenset(_line(each) for compile in run.observation.compiles for each in compile.breaks)
     wanted: list[Fix] = []
     branches: dict[str, tuple[Fix, list[data.BreakData]]] = {}
     for compile in run.observation.compiles:
@@ -62,7 +76,7 @@ def attempts(run: StockRun) -> list[Attempt]:
     made = [_set(run, fix, number) for number, fix in enumerate(wanted)]
     for fix, breaks in branches.values():
         made += _rewritten(run, fix, breaks, len(made))
-    return made
+    return [replace(each, before=before) for each in made]
 
 
 def _set(run: StockRun, fix: Fix, number: int) -> Attempt:
@@ -177,7 +191,7 @@ def _line(each: data.BreakData) -> str:
 
 
 def told(compiles: Sequence[data.CompileData], made: Sequence[Attempt]) -> tuple[data.CompileData, ...]:
-    """The compiles, their breaks saying what came of the fix, and after them those with the fixes."""
+    """The compiles, their breaks saying what came of the fix."""
 
     def of_hint(hint: str, each: data.BreakData) -> str:
         for attempt in made:
@@ -188,5 +202,4 @@ def told(compiles: Sequence[data.CompileData], made: Sequence[Attempt]) -> tuple
     def of_break(each: data.BreakData) -> data.BreakData:
         return changed(each, hints=tuple(of_hint(hint, each) for hint in each.hints))
 
-    mended = [changed(compile, breaks=tuple(map(of_break, compile.breaks))) for compile in compiles]
-    return (*mended, *(compile for attempt in made for compile in attempt.compiles))
+    return tuple(changed(compile, breaks=tuple(map(of_break, compile.breaks))) for compile in compiles)

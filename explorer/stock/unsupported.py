@@ -75,6 +75,8 @@ class Told:
     context: str
     stack: tuple[FrameSummary, ...]
     entry: Entry | None
+    cause: Told | None = None
+    """The break that this one came of: of several that follow each other, the first."""
 
 
 def told(error: BaseException) -> Told:
@@ -86,8 +88,9 @@ def told(error: BaseException) -> Told:
 def taken_apart(message: str, stack: tuple[FrameSummary, ...], kind: str = "") -> Told:
     """A message of the form that `torch._dynamo.exc.format_graph_break_message` gives it, the last where several follow
     each other."""
-    message = message.rpartition(ANOTHER)[2].strip()
-    head, _, rest = message.partition("\n  Explanation: ")
+    first, *others = message.split(ANOTHER)
+    cause, last = (taken_apart(first, stack), others[-1]) if others else (None, first)
+    head, _, rest = last.strip().partition("\n  Explanation: ")
     title = kind or head.strip().rpartition("\n")[2]
     rest, _, context = rest.partition("\n\n  Developer debug context:")
     explanation, *hints = re.split(r"\n\s*Hint: ", rest)
@@ -98,6 +101,7 @@ def taken_apart(message: str, stack: tuple[FrameSummary, ...], kind: str = "") -
         " ".join(context.partition("\n\n For more details")[0].split()),
         stack,
         registry().get(title),
+        cause,
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -12,6 +11,7 @@ from pygments.token import STANDARD_TYPES
 from pygments.util import ClassNotFound
 
 from explorer.ir.record import LineData, TextData
+from explorer.view import difference
 
 COLOURED = 4000
 """Lines beyond which a text is not coloured: the reader waits for it otherwise."""
@@ -57,12 +57,11 @@ def changes(before: TextData, after: TextData) -> list[Change] | None:
     """What `after` changed in `before`; None where the two have too little in common for that to read well."""
     if not before.lines or not after.lines:
         return None
-    matcher = difflib.SequenceMatcher(
-        None, [line.text for line in before.lines], [line.text for line in after.lines], autojunk=False
-    )
-    if matcher.ratio() < ALIKE:
+    found = difference.changes([line.text for line in before.lines], [line.text for line in after.lines])
+    same = sum(b - a for tag, a, b, _, _ in found if tag == "equal")
+    if 2 * same < ALIKE * (len(before.lines) + len(after.lines)):
         return None
-    return [Change(tag, range(a, b), range(c, d)) for tag, a, b, c, d in matcher.get_opcodes()]
+    return [Change(tag, range(a, b), range(c, d)) for tag, a, b, c, d in found]
 
 
 def changed(before: TextData, after: TextData, found: Sequence[Change]) -> str:

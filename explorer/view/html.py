@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from html import escape
 from importlib.resources import files
 
-from explorer.ir.record import AccuracyData, CompileData, CoverageData, RecordData, TimingData
-from explorer.view import text
+from explorer.ir.record import AccuracyData, CompileData, RecordData, TimingData
+from explorer.view import diagnosis, text
 from explorer.view.sections import anchor, compile_section, folded, stage_name, table
+from explorer.view.source import file_names
 from explorer.view.summary import COLUMNS, Entry, cells
 
 FRAGMENT_LINES = 400
@@ -112,7 +113,7 @@ def _jump(compile: CompileData, part: str, label: str, count: str = "") -> str:
 def _overview(record: RecordData) -> str:
     parts = ["<section id=r-overview><h2>Overview</h2>"]
     if record.error:
-        parts.append(f"<p class=failed>{escape(record.error)}</p>")
+        parts.append(f"<p class=failed>{escape(text.first_line(record.error))}</p>")
     if record.notes:
         parts.append(f"<h3>Notes</h3><ul>{''.join(f'<li>{escape(note)}</li>' for note in record.notes)}</ul>")
     if record.timing:
@@ -120,27 +121,29 @@ def _overview(record: RecordData) -> str:
         both = record.timing.accuracy, record.timing.stock_accuracy
         parts += [_accuracy(each, record) for each in both if each is not None]
     parts.append(_compiles(record))
-    parts.append(_coverage(record.coverage))
+    parts.append(_diagnosis(record))
+    parts.append(_coverage(record))
     parts.append("</section>")
     return "".join(parts)
 
 
 def _timing(timing: TimingData) -> str:
     slowest = max((c.median for c in timing.contestants), default=0.0) or 1.0
-    eager = next((c.median for c in timing.contestants if c.name == "eager"), 0.0)
+    eager = next((c for c in timing.contestants if c.name == "eager"), None)
     rows = [
         (
             escape(c.name),
             text.duration(c.median),
             f"&plusmn; {text.duration(c.spread)}",
-            f"{eager / c.median:.2f} x eager" if eager and c.median else "",
+            text.speed(eager, c) if eager is not None and c is not eager else "",
             _bar(c.median / slowest),
             "" if c.compile_seconds is None else text.duration(c.compile_seconds),
+            "" if c.peak is None else text.amount(c.peak, "B"),
             escape(c.note),
         )
         for c in timing.contestants
     ]
-    head = ("", "a call", "spread", "speed", "", "compile", "")
+    head = ("", "a call", "spread", "speed", "", "compile", "peak memory", "")
     overhead = "" if timing.overhead is None else f"Outside the kernels a call takes {text.duration(timing.overhead)}. "
     machine = timing.machine
     peaks = "" if machine is None else (
@@ -168,6 +171,8 @@ def _accuracy(accuracy: AccuracyData, record: RecordData) -> str:
     parts = "" if not accuracy.first_parting else (
         f"<p class=failed>Beyond tolerance first at {escape(accuracy.first_parting)}.</p>"
     )  # fmt: skip
+    if accuracy.own_error is not None and accuracy.eager_error is not None:
+        errors += f" From float64 it is {accuracy.own_error:.3g} off, and eager {accuracy.eager_error:.3g}."
     if (found := accuracy.parting) is not None:
         place = f" ({found.span.file}:{found.span.line})" if found.span else ""
         at = f"Parts from eager in {found.compile} at {found.node}{place}: " if found.node else ""
@@ -186,21 +191,38 @@ def _compiles(record: RecordData) -> str:
             str(len(compile.guards)),
             str(len(compile.breaks)),
             str(sum(len(half.kernels) for half in compile.halves)),
-            "failed" if compile.error else "eager" if compile.fallback else "",
+            "raises" if compile.raises else "eager" if compile.fallback else "failed" if compile.error else "",
         )
         for compile in record.compiles
     ]
     return "<h3>Compiles</h3>" + table(("", "of", "in", "guards", "breaks", "kernels", ""), rows)
 
 
-def _coverage(cover: CoverageData) -> str:
+def _diagnosis(record: RecordData) -> str:
+    """Calls, recompiles and errors, where there are any."""
+    names = file_names(record)
+    listed = (
+        ("Calls", [diagnosis.calls(each) for each in record.calls]),
+        ("Recompiles", [diagnosis.recompile(each, names) for each in record.recompiles]),
+        ("Errors", [diagnosis.error(each, names) for each in record.errors]),
+    )
+    return "".join(
+        f"<h3>{title}</h3><ul>{''.join(f'<li><pre>{escape(line)}</pre></li>' for line in lines)}</ul>"
+        for title, lines in listed
+        if lines
+    )
+
+
+def _coverage(record: RecordData) -> str:
+    cover, names = record.coverage, file_names(record)
     rows = [
         ("generated kernels", str(cover.kernel)),
         ("library calls", str(cover.extern)),
         ("views (free)", str(cover.view)),
         ("eager fallback", str(cover.fallback)),
     ]
-    outside = "".join(f"<li>{escape(name)}</li>" for name in cover.python)
+    python = [diagnosis.eager(each, names) for each in record.eager] or cover.python
+    outside = "".join(f"<li>{escape(name)}</li>" for name in python)
     ran = f"<p>Python that ran outside graphs:</p><ul>{outside}</ul>" if outside else ""
     return f"<h3>Where the ATen calls run</h3>{table(('', 'calls'), rows)}{ran}"
 

@@ -9,7 +9,6 @@ from html import escape
 from explorer.ir.record import (
     CompileData,
     HalfData,
-    KernelData,
     LineData,
     MachineData,
     RecordData,
@@ -59,7 +58,8 @@ def stage_name(stage: StageData) -> str:
 
 def compile_section(record: RecordData, compile: CompileData) -> str:
     """All of one compile: the source at the left, what was made of it at the right."""
-    failed = f"<p class=failed>Failed: {escape(compile.error)}</p>" if compile.error else ""
+    ended = "Raises" if compile.raises else "Failed"
+    failed = f"<pre class=failed>{ended}: {escape(compile.error)}</pre>" if compile.error else ""
     eager = f"<p class=failed>Runs eagerly: {why(compile.fallback)}</p>" if compile.fallback else ""
     machine = record.timing.machine if record.timing else None
     id = anchor(compile.id)
@@ -140,12 +140,13 @@ def _guards(compile: CompileData, names: Names) -> str:
         return ""
     rows = [
         (
-            f"<code>{escape(guard.expression)}</code>",
-            escape(guard.why),
+            f"{escape(guard.words)} <code>{escape(guard.expression)}</code>" if guard.words
+            else f"<code>{escape(guard.expression)}</code>",
+            escape("torch's own" if guard.of_torch else guard.why),
             escape(_place(guard.span.file, guard.span.line, names) if guard.span else guard.cause),
         )
-        for guard in compile.guards
-    ]
+        for guard in sorted(compile.guards, key=lambda guard: guard.of_torch)
+    ]  # fmt: skip
     shown = table(("guard", "because", "from"), rows)
     return _section(compile, "guards", "Guards", folded(f"{len(rows)} guards", shown, open=len(rows) < 20))
 
@@ -267,9 +268,7 @@ def _half(compile: CompileData, half: HalfData, machine: MachineData | None) -> 
     if half.wrapper:
         parts.append(folded("wrapper", code(half.wrapper)))
     if half.schedule and half.schedule.fusions:
-        rows = [
-            ("yes" if f.ok else "no", escape(f.first), escape(f.second), why(f.why)) for f in half.schedule.fusions
-        ]
+        rows = [("yes" if f.ok else "no", escape(f.first), escape(f.second), why(f.why)) for f in half.schedule.fusions]
         fused = sum(f.ok for f in half.schedule.fusions)
         heading = f"{len(rows)} fusions tried, {fused} made"
         parts.append(folded(heading, table(("fused", "operation", "with", "because"), rows)))
@@ -293,6 +292,7 @@ def _steps(half: HalfData, machine: MachineData | None) -> str:
         called = operations.get(item.id)
         what = called.target if item.kind == "extern" and called else ", ".join(item.operations)
         seconds = kernel.seconds if kernel else half.extern_seconds.get(item.id)
+        flops = kernel.flops if kernel else half.extern_flops.get(item.id, 0)
         axes = " x ".join(part for part in (item.outer, item.inner) if part)
         rows.append(
             (
@@ -300,20 +300,21 @@ def _steps(half: HalfData, machine: MachineData | None) -> str:
                 escape(what),
                 escape(axes),
                 text.amount(kernel.bytes, "B") if kernel else "",
+                text.amount(flops, "FLOP") if flops else "",
                 text.duration(seconds) if seconds is not None else "",
-                _of_peak(kernel, machine) if kernel else "",
+                _of_peak(kernel.bytes if kernel else 0, flops, seconds, machine),
             )
         )
-    return table(("", "runs", "over", "moves", "takes", "of peak"), rows)
+    return table(("", "runs", "over", "moves", "computes", "takes", "of peak"), rows)
 
 
-def _of_peak(kernel: KernelData, machine: MachineData | None) -> str:
-    """The roofline: the share of the machine's bandwidth or arithmetic, whichever bounds the kernel."""
-    if machine is None or not kernel.seconds or machine.bytes_per_second <= 0 or machine.flops_per_second <= 0:
+def _of_peak(bytes: int, flops: int, seconds: float | None, machine: MachineData | None) -> str:
+    """The roofline: the share of the machine's bandwidth or arithmetic, whichever bounds a kernel or a library call."""
+    if machine is None or not seconds or machine.bytes_per_second <= 0 or machine.flops_per_second <= 0:
         return ""
-    moving, computing = kernel.bytes / machine.bytes_per_second, kernel.flops / machine.flops_per_second
+    moving, computing = bytes / machine.bytes_per_second, flops / machine.flops_per_second
     bound = "bandwidth" if moving >= computing else "arithmetic"
-    return f"{100 * max(moving, computing) / kernel.seconds:.0f} % of {bound}"
+    return f"{100 * max(moving, computing) / seconds:.0f} % of {bound}" if max(moving, computing) else ""
 
 
 def _buffers(half: HalfData) -> str:

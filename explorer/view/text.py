@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-import difflib
+from collections.abc import Sequence
 
-from explorer.ir.record import CompileData, HalfData, RecordData, StageData, TimingData
+from explorer.ir.record import (
+    AccuracyData,
+    CompileData,
+    GuardData,
+    HalfData,
+    RecordData,
+    SamplesData,
+    StageData,
+    TimingData,
+)
+from explorer.view import diagnosis, difference
+from explorer.view.amounts import amount, duration
+from explorer.view.ratio import ratio
 from explorer.view.source import file_names
 
+__all__ = ["amount", "compile_line", "duration", "full", "half_lines", "stage_diff", "summary", "timing"]
 
-def duration(seconds: float) -> str:
-    """A duration in the unit that suits it: 12.3 us, 4.56 ms, 1.23 s."""
-    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
-        if seconds >= scale:
-            return f"{seconds / scale:.3g} {unit}"
-    return f"{seconds * 1e9:.3g} ns"
+UNCOUNTED = "; those outside graphs are not counted"
 
-
-def amount(count: float, unit: str) -> str:
-    """A count with a decimal prefix: 4.19 MB, 1.2 GB."""
-    for prefix, scale in (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
-        if count >= scale:
-            return f"{count / scale:.3g} {prefix}{unit}"
-    return f"{count:.3g} {unit}"
+AS_FAST = 1.1
+"""How far apart the ends of a ratio's interval may be for two to count as equally fast."""
 
 
 def summary(record: RecordData) -> str:
@@ -29,7 +32,7 @@ def summary(record: RecordData) -> str:
     names = file_names(record)
     lines = [f"{record.title}  [{', '.join(filter(None, (record.engine, record.target)))}]"]
     if record.error:
-        lines.append(f"  failed: {record.error}")
+        lines.append(f"  failed: {first_line(record.error)}")
     for compile in record.compiles:
         if not compile.stages:
             continue
@@ -37,50 +40,93 @@ def summary(record: RecordData) -> str:
         broken = ((b.span, b.why.title) for b in compile.breaks if b.span)
         lines += [f"    break at {names.get(at.file, at.file)}:{at.line}: {why}" for at, why in broken]
         if compile.fallback:
-            lines.append(f"    runs eagerly: {compile.fallback.title} {compile.fallback.detail}".rstrip())
+            why = " ".join(f"{compile.fallback.title} {compile.fallback.detail}".split())
+            lines.append(f"    runs eagerly: {why}")
     cover = record.coverage
     if cover.kernel + cover.extern + cover.view + cover.fallback:
         lines.append(
             f"  ATen calls: {cover.kernel} in generated kernels, {cover.extern} in library calls, "
-            f"{cover.view} views, {cover.fallback} in eager fallback"
+            f"{cover.view} views, {cover.fallback} in eager fallback" + UNCOUNTED * bool(record.eager)
         )
-    lines += [f"  outside graphs: {name}" for name in cover.python]
+    lines += ["  " + line for line in diagnosis.summary(record, names)]
     if record.timing:
         lines += ["  " + line for line in timing(record.timing)]
     lines += [f"  {note}" for note in record.notes]
     return "\n".join(lines)
 
 
+def guard_lines(guards: Sequence[GuardData]) -> list[str]:
+    """Each guard and its reason; those about torch itself after those about the program."""
+    own = [each for each in guards if each.of_torch]
+    lines = [f"{g.id:<8} {g.words or g.expression}  # {g.why}" for g in guards if not g.of_torch]
+    if own:
+        lines += [f"and {len(own)} about torch itself:", *(f"{g.id:<8} {g.words or g.expression}" for g in own)]
+    return lines
+
+
 def compile_line(compile: CompileData) -> str:
     kernels = sum(len(half.kernels) for half in compile.halves)
-    parts = [f"{len(compile.stages)} stages", f"{len(compile.guards)} guards", f"{len(compile.breaks)} breaks"]
+    own = sum(guard.of_torch for guard in compile.guards)
+    guards = f"{len(compile.guards)} guards" + (f" ({len(compile.guards) - own} of them the program's)" if own else "")
+    guards += f", checked in {duration(compile.guard_seconds)}" if compile.guard_seconds is not None else ""
+    parts = [f"{len(compile.stages)} stages", guards, f"{len(compile.breaks)} breaks"]
     parts += [f"{kernels} kernels", duration(compile.seconds)]
-    failed = f"  failed: {compile.error}" if compile.error else ""
+    answers = [event.fields for event in compile.events if event.kind == "Cache"]
+    cached = {fields.get("cache", "") for fields in answers if fields.get("state", "").startswith("hit")}
+    parts += [f"from the {' and the '.join(sorted(cached))}"] if cached else []
+    parts += [f"its graph ran {compile.runs} times"] if compile.runs > 1 else []
+    failed = f"  {'raises' if compile.raises else 'failed'}: {first_line(compile.error)}" if compile.error else ""
     return f"{compile.id}  {compile.title}: {', '.join(parts)}{failed}"
 
 
+def first_line(error: str) -> str:
+    """The type and the first line of an error, which is told in full elsewhere."""
+    return error.partition("\n")[0]
+
+
 def timing(measured: TimingData) -> list[str]:
-    eager = next((c.median for c in measured.contestants if c.name == "eager"), None)
+    eager = next((c for c in measured.contestants if c.name == "eager"), None)
     lines = []
     for c in measured.contestants:
-        ratio = f"  {eager / c.median:.2f}x eager" if eager and c.median else ""
+        faster = f"  {speed(eager, c)}" if eager is not None and c is not eager else ""
         compiled = f"  compiled in {duration(c.compile_seconds)}" if c.compile_seconds is not None else ""
         note = f"  ({c.note})" if c.note else ""
-        lines.append(f"{c.name:<9} {duration(c.median):>8} +- {duration(c.spread)}{ratio}{compiled}{note}")
+        compiled += f"  peak memory {amount(c.peak, 'B')}" if c.peak is not None else ""
+        lines.append(f"{c.name:<9} {duration(c.median):>8} +- {duration(c.spread)}{faster}{compiled}{note}")
     if measured.overhead is not None:
         lines.append(f"overhead  {duration(measured.overhead):>8} a call outside the kernels")
-    for accuracy in (measured.accuracy, measured.stock_accuracy):
-        if accuracy is None:
-            continue
-        whose = f"{accuracy.engine} " if measured.stock_accuracy is not None else ""
-        parts = f", first parts at {accuracy.first_parting}" if accuracy.first_parting else ""
-        error = f"largest error {accuracy.largest_absolute:.3g} absolute, {accuracy.largest_relative:.3g} relative"
-        where = accuracy.where or "equal"
-        lines.append(f"{whose}against eager: {error} ({where}{parts}) over {accuracy.compared} tensors")
-        if (found := accuracy.parting) is not None:
-            place = f" ({found.span.file}:{found.span.line})" if found.span else ""
-            at = f"parts from eager in {found.compile} at {found.node}{place}" if found.node else "where it parts"
-            lines.append(f"{found.engine}: {at}: {found.detail}")
+    for found in (measured.accuracy, measured.stock_accuracy):
+        if found is not None:
+            lines += accuracy(found, named=measured.stock_accuracy is not None)
+    return lines
+
+
+def speed(eager: SamplesData, other: SamplesData) -> str:
+    """How many times as fast as eager, as far as the samples tell."""
+    found = ratio(eager.samples, other.samples)
+    if found is None:
+        return "too few samples to compare with eager"
+    between = f"{found.low:.2g} to {found.high:.2g}"
+    if found.low <= 1 <= found.high:
+        if found.high <= AS_FAST * found.low:
+            return f"as fast as eager ({between} times)"
+        return f"not distinguishable from eager ({between} times; the machine was busy)"
+    return f"{found.value:.3g}x eager ({between})"
+
+
+def accuracy(found: AccuracyData, *, named: bool) -> list[str]:
+    """What comparing with eager gave; `named`: with the engine's name, where another's stands beside it."""
+    whose = f"{found.engine} " if named else ""
+    error = f"largest error {found.largest_absolute:.3g} absolute, {found.largest_relative:.3g} relative"
+    where = found.where or "equal"
+    parts = f", first parts at {found.first_parting}" if found.first_parting else ""
+    lines = [f"{whose}against eager: {error} ({where}{parts}) over {found.compared} tensors"]
+    if found.own_error is not None and found.eager_error is not None:
+        lines.append(f"{whose}against float64: {found.own_error:.3g} off; eager is {found.eager_error:.3g} off")
+    if (parting := found.parting) is not None:
+        place = f" ({parting.span.file}:{parting.span.line})" if parting.span else ""
+        at = f"parts from eager in {parting.compile} at {parting.node}{place}" if parting.node else "where it parts"
+        lines.append(f"{parting.engine}: {at}: {parting.detail}")
     return lines
 
 
@@ -105,7 +151,11 @@ def half_lines(half: HalfData) -> list[str]:
             lines.append(f"{item.id}: {', '.join(item.operations)}{moved}{spent}")
         else:
             target = next((o.target for o in half.operations if o.id == item.id), "")
-            lines.append(f"{item.id}: {target}")
+            spent, work = half.extern_seconds.get(item.id), half.extern_flops.get(item.id)
+            figures = f"  {amount(work, 'FLOP')}" if work else ""
+            figures += f"  {duration(spent)}" if spent is not None else ""
+            figures += f"  {amount(work / spent, 'FLOP/s')}" if work and spent else ""
+            lines.append(f"{item.id}: {target}{figures}")
     return lines
 
 
@@ -113,5 +163,5 @@ def stage_diff(before: StageData | None, after: StageData | None, context: int =
     """A unified diff of two stages' texts; empty where they agree."""
     old = before.text().splitlines() if before else []
     new = after.text().splitlines() if after else []
-    first, second = (stage.id if stage else "(absent)" for stage in (before, after))
-    return list(difflib.unified_diff(old, new, first, second, lineterm="", n=context))
+    names = before.id if before else "(absent)", after.id if after else "(absent)"
+    return list(difference.unified(old, new, names, context))

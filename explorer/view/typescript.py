@@ -11,6 +11,8 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import msgspec
 
+from explorer.ir.record import Whole
+
 CHECKS = {str: "text", int: "whole", float: "real", bool: "flag"}
 SIMPLE = {str: "string", int: "number", float: "number", bool: "boolean", type(None): "null", Any: "unknown"}
 
@@ -55,9 +57,15 @@ def checked(text: Any, within: type[msgspec.Struct] | None = None) -> str:
     """The check for a Python annotation. Raises TypeError for one that records do not use."""
     if text in CHECKS:
         return CHECKS[text]
+    if text == Whole:
+        return "whole"
     if isinstance(text, type) and issubclass(text, msgspec.Struct):
         return f"again(() => {text.__name__})" if text is within else text.__name__
     origin, arguments = get_origin(text), get_args(text)
+    if origin is Annotated and arguments[1].extra is not None:
+        (item, _), limits = get_args(arguments[0]), arguments[1].extra
+        by = f', "{limits["by"]}"' if limits["by"] else ""
+        return f"list({checked(item, within)}, {limits['most']}{by})"
     if origin is Annotated:
         return f"between({arguments[1].ge}, {arguments[1].le})"
     if origin is Literal:

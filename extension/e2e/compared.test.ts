@@ -87,7 +87,7 @@ test("ranks say where they part, and any two are shown stage by stage", async ()
   const on = await visit("ranks.html");
   const { page } = on;
   const part = page.getByRole("button", { name: "rank 1: inputs, line 1" });
-  assert.match(await page.locator("tr", { has: part }).first().innerText(), /A 1\.89 s\s+B 2\.00 s[\s\S]*\[4, 16\][\s\S]*\[5, 16\]/);
+  assert.match(await page.locator("tr", { has: part }).first().innerText(), /A 1\.80 s\s+B 1\.91 s[\s\S]*\[4, 16\][\s\S]*\[5, 16\]/);
   assert.match(await page.locator("tr", { hasText: "extra" }).first().innerText(), /–\s+A 53\.0 ms\s+not compiled on rank 0/);
   await part.nth(2).press("Enter");
   assert.match(await page.locator(".ex-header h1").last().innerText(), /rank 0 → rank 1/);

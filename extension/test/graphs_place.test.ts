@@ -13,6 +13,7 @@ import { Links } from "../src/viewer/links";
 import { Palette } from "../src/viewer/palette";
 import type { CompileData, GraphData, NodeData } from "../src/viewer/record";
 import { compile, graph, input, network, node, stage } from "./graphs_records";
+import { TooLarge } from "../src/viewer/panes/graphs/layered";
 
 function subjectOf(of: CompileData): { subject: Subject; views: readonly View[] } {
   const views = viewsOf(of);
@@ -191,7 +192,9 @@ test("a record made to harm comes out, in bounded time", () => {
     const paint = paintOf(colouring, of.state(views[1]!), of.kernels);
     assert.ok(paint.legend.every(entry => entry.count > 0 && !entry.label.includes("NaN")), JSON.stringify(paint.legend));
   }
-  const scene = sceneFor(of, views[1]!);
+  assert.throws(() => sceneFor(of, views[1]!), TooLarge);
+  const small = subjectOf(hostile(200));
+  const scene = sceneFor(small.subject, small.views[1]!);
   assert.ok(scene.marks.every(mark => mark.label.title.length < 40 && mark.label.detail.length < 40));
 });
 

@@ -8,6 +8,7 @@ import { download } from "../page/download";
 import { fileName } from "../viewer/filename";
 import { TITLES } from "../viewer/panes/titles";
 import { icon } from "./icon";
+import { opened } from "../page/packed";
 import { recordsOf, stamp } from "./records";
 import { DiffView, RecordView, recordViews } from "./view";
 
@@ -54,7 +55,11 @@ export function addCommands(app: JupyterFrontEnd, tracker: INotebookTracker, pal
       const before = others[names.indexOf(answer.value ?? "")]?.record;
       if (!answer.button.accept || !before) return;
       const beside = new DiffView(panel.context.path);
-      beside.display(before, after);
+      try {
+        beside.display(await opened(before), after);
+      } catch (error) {
+        beside.refuse(error);
+      }
       openTab(app, beside, `${before.title} → ${after.title}`);
     },
   });

@@ -1,7 +1,7 @@
 // Renders records wherever JupyterLab renders data: outputs of notebooks, with and without a kernel, and files.
 
 import type { IRenderMime } from "@jupyterlab/rendermime-interfaces";
-import { unpacked } from "../page/packed";
+import { opened, unpacked } from "../page/packed";
 import type { Json } from "../viewer/host";
 import { MIME as METHODS_MIME } from "../viewer/methods/data";
 import { MIME as RANKS_MIME } from "../viewer/ranks/data";
@@ -27,8 +27,8 @@ class RecordRenderer extends RecordView implements IRenderMime.IRenderer {
     if (data === this.#last) return;
     this.#last = data;
     try {
-      const record: unknown = this.#mimeType === PACKED ? await unpacked(String(data)) : data;
-      if (this.isDisposed) return;
+      const record: unknown = this.#mimeType === PACKED ? await unpacked(String(data)) : await opened(data);
+      if (this.isDisposed || data !== this.#last) return;
       const about = field(model.metadata as Json, MIME);
       const [live, panes] = [field(about, "live"), field(about, "panes")];
       if (Array.isArray(panes)) this.open(...panes.filter(each => typeof each === "string"));

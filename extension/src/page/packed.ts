@@ -16,6 +16,12 @@ export async function unpacked(base64: string): Promise<unknown> {
   return inflated(decoded(base64));
 }
 
+/** What an output holds: as it is, or as one string of its own beside what heads it. */
+export async function opened(shown: unknown): Promise<unknown> {
+  const packed = typeof shown === "object" && shown !== null && "packed" in shown ? shown.packed : null;
+  return typeof packed === "string" ? unpacked(packed) : shown;
+}
+
 function decoded(base64: string): Uint8Array<ArrayBuffer> {
   try {
     return Uint8Array.from(atob(base64.replace(/\s/g, "")), letter => letter.charCodeAt(0));

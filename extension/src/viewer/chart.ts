@@ -8,16 +8,24 @@ export interface Scale {
   readonly ticks: readonly number[];
 }
 
+/** Places beyond this would be lost in a drawing's arithmetic. */
+const FAR = 1e6;
+
+/** A place that can be drawn at: numbers of a record may be as large or small as numbers are. */
+function drawable(place: number, otherwise: number): number {
+  return Number.isNaN(place) ? otherwise : Math.max(-FAR, Math.min(place, FAR));
+}
+
 export function linear(least: number, most: number, from: number, to: number, ticks = 5): Scale {
   const span = most > least ? most - least : 1;
-  const place = (value: number) => from + ((value - least) / span) * (to - from);
+  const place = (value: number) => drawable(from + ((value - least) / span) * (to - from), from);
   return Object.assign(place, { ticks: roundTicks(least, most, ticks) });
 }
 
 /** By powers of ten; `least` must be positive. */
 export function logarithmic(least: number, most: number, from: number, to: number): Scale {
   const [low, high] = [Math.log10(least), Math.log10(Math.max(most, least * 1.0001))];
-  const place = (value: number) => from + ((Math.log10(value) - low) / (high - low)) * (to - from);
+  const place = (value: number) => drawable(from + ((Math.log10(value) - low) / (high - low)) * (to - from), from);
   return Object.assign(place, { ticks: powerTicks(least, most) });
 }
 
@@ -28,7 +36,7 @@ export function roundTicks(least: number, most: number, count: number): number[]
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = ([1, 2, 5, 10].find(each => each * power >= rough) ?? 10) * power;
   const ticks: number[] = [];
-  for (let n = Math.ceil(least / step - 1e-9) + 0; n * step <= most * (1 + 1e-12) + step * 1e-9; n++) ticks.push(n * step);
+  for (let n = Math.ceil(least / step - 1e-9) + 0; n * step <= most * (1 + 1e-12) + step * 1e-9 && ticks.length < 100; n++) ticks.push(n * step);
   return ticks;
 }
 

@@ -50,13 +50,32 @@ export function either(...checks: readonly Check[]): Check {
   };
 }
 
-/** The items that fit. */
-export function list(item: Check): Check {
+/** Items of a list that is given no number of its own. */
+const MOST_ITEMS = 100_000;
+
+/** The items that fit, `most` of them; where `by` names a field, those that differ in it. */
+export function list(item: Check, most = MOST_ITEMS, by = ""): Check {
   return (value, misfits) => {
     if (!Array.isArray(value)) return wrong("a list", value, misfits);
-    const taken = each(value, value.length, () => item, misfits);
-    return taken === value ? value : taken.filter(one => one !== undefined);
+    const items: readonly unknown[] = value.length > most ? value.slice(0, most) : value;
+    if (items !== value) wrong(`at most ${most.toLocaleString("en")} items: the others are left out`, value, misfits);
+    const taken = each(items, items.length, () => item, misfits);
+    const fitting = taken === items ? items : taken.filter(one => one !== undefined);
+    return by ? distinct(fitting, by, misfits) : fitting;
   };
+}
+
+function distinct(items: readonly unknown[], by: string, misfits: Misfit[]): readonly unknown[] {
+  const seen = new Set<unknown>();
+  const first = items.filter(item => {
+    const name = (item as { readonly [field: string]: unknown })[by];
+    if (seen.has(name)) return false;
+    seen.add(name);
+    return true;
+  });
+  if (first.length === items.length) return items;
+  wrong(`items with another ${by} each: those with the same are left out`, items, misfits);
+  return first;
 }
 
 /** An array whose places mean different things, up to the first that does not fit; those after `least` may be missing. */

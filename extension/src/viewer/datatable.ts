@@ -4,6 +4,7 @@ import { button, h } from "./dom";
 import type { Key } from "./element";
 import { Linked } from "./linked";
 import type { Selection } from "./selection";
+import { most } from "./gather";
 
 export interface Column<Row> {
   readonly name: string;
@@ -29,7 +30,12 @@ export interface Rows<Row> {
   look?(row: Row): string;
 }
 
+/** Rows shown at first, and more at each wish. */
 const SHOWN = 200;
+const MORE = 5000;
+
+/** Characters that a column of the table as text is padded to. */
+const WIDEST = 200;
 
 export class DataTable<Row> {
   readonly element: HTMLElement;
@@ -40,7 +46,7 @@ export class DataTable<Row> {
   readonly #linked: Linked;
   #rows: readonly Row[] = [];
   #sorted: { readonly column: Column<Row>; readonly down: boolean } | null = null;
-  #all = false;
+  #shown = SHOWN;
   #rowOf = new Map<Element, Row>();
   readonly #caption: string;
   #columns: readonly Column<Row>[];
@@ -78,8 +84,9 @@ export class DataTable<Row> {
 
   reveal(of: Key): boolean {
     const has = (row: Row) => this.#how.keys?.(row).includes(of) ?? false;
-    if (!this.#all && this.#rows.length > SHOWN && this.#inOrder().slice(SHOWN).some(has)) {
-      this.#all = true;
+    const at = this.#rows.length > this.#shown ? this.#inOrder().findIndex(has) : -1;
+    if (at >= this.#shown && at < MORE) {
+      this.#shown = MORE;
       this.#render();
     }
     return this.#linked.reveal(of);
@@ -88,7 +95,7 @@ export class DataTable<Row> {
   /** The table as text, its columns aligned. */
   text(): string {
     const cells = [this.#columns.map(each => each.name), ...this.#inOrder().map(row => this.#columns.map(each => each.text(row)))];
-    const widths = this.#columns.map((_, n) => Math.max(...cells.map(row => row[n]?.length ?? 0)));
+    const widths = this.#columns.map((_, n) => Math.min(most(cells.map(row => row[n]?.length ?? 0)), WIDEST));
     const line = (row: readonly string[]) =>
       row.map((cell, n) => (this.#columns[n]?.numeric ? cell.padStart(widths[n] ?? 0) : cell.padEnd(widths[n] ?? 0))).join("  ").trimEnd();
     return [this.#caption, "", ...cells.map(line), ""].join("\n");
@@ -107,7 +114,7 @@ export class DataTable<Row> {
     this.#table.hidden = this.isEmpty;
     this.#head.replaceChildren(...this.#columns.map(each => this.#heading(each)));
     const rows = this.#inOrder();
-    const shown = this.#all ? rows : rows.slice(0, SHOWN);
+    const shown = rows.slice(0, this.#shown);
     this.#linked.clear();
     this.#rowOf = new Map();
     const held = placeOfFocus(this.#body);
@@ -116,10 +123,11 @@ export class DataTable<Row> {
     this.#more.replaceChildren();
     if (shown.length < rows.length) {
       const open = () => {
-        this.#all = true;
+        this.#shown += MORE;
         this.#render();
       };
-      this.#more.append(button("ex-link", `Show all ${rows.length}`, open));
+      const left = rows.length - shown.length;
+      this.#more.append(button("ex-link", left <= MORE ? `Show all ${rows.length}` : `Show ${MORE} more of ${rows.length}`, open));
     }
   }
 

@@ -29,10 +29,17 @@ function filled(element: Element, looks: readonly string[], first: Attributes | 
   for (const [name, value] of Object.entries(isChild ? {} : (first ?? {}))) {
     if (typeof value === "function") element.addEventListener(name.replace(/^on/, ""), value);
     else if (value === true) element.setAttribute(name, "");
+    // Numbers of a record may be so large or small that a place worked out from them is none.
+    else if (typeof value === "number" && !Number.isFinite(value)) element.setAttribute(name, "0");
     else if (value !== undefined && value !== false) element.setAttribute(name, String(value));
   }
   for (const child of isChild ? [first, ...children] : children) if (child !== null && child !== undefined) element.append(child);
   return element;
+}
+
+/** The element whose data attribute has this value. A selector does not find every name that a record may hold. */
+export function named(inside: ParentNode, attribute: string, value: string): HTMLElement | undefined {
+  return [...inside.querySelectorAll<HTMLElement>(`[${attribute}]`)].find(each => each.getAttribute(attribute) === value);
 }
 
 /** A button that does something; `text` is its name. */

@@ -1,6 +1,6 @@
 // Filters as a row of buttons that can each be on or off: with none on, everything is shown.
 
-import { button, h } from "./dom";
+import { button, h, named } from "./dom";
 import type { Signal } from "./signal";
 
 export interface Facet {
@@ -27,7 +27,7 @@ export class Facets {
       made.append(h("span.ex-count", String(each.count)));
       return made;
     }));
-    if (focused !== undefined) this.element.querySelector<HTMLElement>(`[data-facet="${CSS.escape(focused)}"]`)?.focus();
+    if (focused !== undefined) named(this.element, "data-facet", focused)?.focus();
   }
 
   #toggle(id: string): void {

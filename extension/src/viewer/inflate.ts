@@ -1,7 +1,7 @@
 // A record's file as it is written: JSON, compressed by gzip or not.
 
 /** Bytes of JSON that are unpacked at most, as explorer.session.LARGEST: a small file may stand for a huge one. */
-const LARGEST = 2 ** 28;
+const LARGEST = 100_000_000;
 
 /** The JSON value in `bytes`; whether it is a record is for the viewer to see. Throws an Error that says what is wrong. */
 export async function inflated(bytes: Uint8Array<ArrayBuffer>): Promise<unknown> {
@@ -16,7 +16,7 @@ export async function inflated(bytes: Uint8Array<ArrayBuffer>): Promise<unknown>
       size += part.value.length;
       if (size > LARGEST) {
         await reader.cancel();
-        throw new Error(`This file unpacks to more than ${LARGEST >> 20} MiB of JSON, and no record is that large.`);
+        throw new Error(`This file unpacks to more than ${LARGEST / 1_000_000} MB of JSON, and no record is that large.`);
       }
       text += decoder.decode(part.value, { stream: true });
     }

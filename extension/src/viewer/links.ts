@@ -4,6 +4,9 @@
 import { type Key, key, parts, syntheticReason } from "./element";
 import type { CodeData, CompileData, HalfData, LineData, RecordData, StageData, TextData } from "./record";
 
+/** Origins beyond which they are looked up in a set. */
+const FEW = 20;
+
 export class Links {
   /** Elements by number, and the numbers of what each was caused by, and of what it caused. */
   readonly #names: Key[];
@@ -99,10 +102,12 @@ export class Links {
     };
     for (const [id, origins] of elementsOf(compile, part)) {
       const own = number(id);
+      const causes = this.#up[own] as number[];
+      const known = origins.length > FEW ? new Set(causes) : null;
       for (const origin of origins) {
         const cause = number(origin);
-        const causes = this.#up[own] as number[];
-        if (cause === own || causes.includes(cause)) continue;
+        if (cause === own || (known ? known.has(cause) : causes.includes(cause))) continue;
+        known?.add(cause);
         causes.push(cause);
         (this.#down[cause] as number[]).push(own);
       }

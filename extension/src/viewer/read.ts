@@ -37,7 +37,7 @@ function said({ path, found, wanted }: Misfit): string {
 }
 
 function shown(found: unknown): string {
-  if (Array.isArray(found)) return "a list";
+  if (Array.isArray(found)) return `a list of ${found.length.toLocaleString("en")}`;
   if (typeof found === "object" && found !== null) return "an object";
   return cut(JSON.stringify(found) ?? String(found), 40);
 }

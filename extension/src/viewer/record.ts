@@ -179,15 +179,19 @@ export interface GuardData {
   readonly shape?: ExpressionData | null;
   readonly others?: readonly string[];
   readonly state?: GlobalStateData | null;
+  readonly words?: string;
+  readonly of_torch?: boolean;
 }
 
 /** Why the earlier compile `of` the same frame did not accept this call: a guard of it that failed ("" where it
- * cannot be told which), and how, with the values. One for each such guard. */
+ * cannot be told which), and how, with the values. One for each such guard. `seen` is what the guard's source was at
+ * this call, where that can be told. */
 export interface RecompileData {
   readonly of: string;
   readonly guard: string;
   readonly expression: string;
   readonly why: string;
+  readonly seen?: string;
 }
 
 /** A frame that the evaluator entered: the root (`depth` 0), or a function inlined into `caller` (an index into the
@@ -332,6 +336,7 @@ export interface HalfData {
   readonly extern_seconds?: { readonly [key: string]: number };
   readonly nodes?: { readonly [key: string]: readonly [string, readonly string[]] };
   readonly runs?: boolean;
+  readonly extern_flops?: { readonly [key: string]: number };
 }
 
 /** One call of a stage. `half` names the half it belongs to; `error` is what ended it. `halves` are the forward and
@@ -376,6 +381,7 @@ export interface CompileData {
   readonly events?: readonly EventData[];
   readonly left_out?: { readonly [key: string]: number };
   readonly error?: string;
+  readonly raises?: boolean;
   readonly fallback?: WhyData | null;
   readonly inputs?: readonly InputData[];
   readonly recompiles?: readonly RecompileData[];
@@ -384,9 +390,61 @@ export interface CompileData {
   readonly steps?: readonly StepData[];
   readonly engine?: string;
   readonly inferred?: { readonly [key: string]: readonly string[] };
+  readonly runs?: number;
+  readonly run_seconds?: number;
+  readonly guard_seconds?: number | null;
 }
 
-/** Seconds of one contestant: "eager", "explorer" or "stock". Spread is the interquartile range. */
+/** A guard that made a frame compile again, over all compiles of the frame: how often it failed, with which values,
+ * and what would stop that ("" where nothing is known to). `guard` is its id in the compile `of`; `compiles` are those
+ * that it caused, perhaps with other guards. */
+export interface FailedGuardData {
+  readonly frame: string;
+  readonly expression: string;
+  readonly times: number;
+  readonly values: readonly string[];
+  readonly stops?: string;
+  readonly of?: string;
+  readonly guard?: string;
+  readonly compiles?: readonly string[];
+  readonly span?: SpanData | null;
+}
+
+/** An error of a compile (or, with compile "", of the whole): its type, all of its text, and the user's line. */
+export interface ErrorData {
+  readonly compile: string;
+  readonly title: string;
+  readonly kind: string;
+  readonly message: string;
+  readonly span?: SpanData | null;
+  readonly raises?: boolean;
+}
+
+/** What ran in Python outside graphs: `what` is a function, a continuation, or the Python at a graph break. `calls`
+ * is None where nobody counted them. */
+export interface EagerData {
+  readonly what: string;
+  readonly why: string;
+  readonly compile?: string;
+  readonly span?: SpanData | null;
+  readonly calls?: number | null;
+}
+
+/** Calls of one compiled function of a program that was watched. `seconds` is all that they took; of it, `compiling`
+ * in compiles and `graphs` in compiled graphs (None where its graphs are older than the watch). `samples` are the
+ * first calls one by one. */
+export interface CallsData {
+  readonly function: string;
+  readonly engine: string;
+  readonly count: number;
+  readonly seconds: number;
+  readonly compiling: number;
+  readonly graphs: number | null;
+  readonly samples: readonly number[];
+}
+
+/** Seconds of one contestant: "eager", "explorer" or "stock". Spread is the interquartile range. `peak` are the
+ * bytes that a whole call takes at its most, backward included, beyond what was there before it. */
 export interface SamplesData {
   readonly name: string;
   readonly median: number;
@@ -394,6 +452,7 @@ export interface SamplesData {
   readonly samples: readonly number[];
   readonly compile_seconds?: number | null;
   readonly note?: string;
+  readonly peak?: number | null;
 }
 
 /** The first graph node whose value parts from eager's beyond tolerance; the referee is the same graph in float64.
@@ -418,7 +477,8 @@ export interface PartingData {
 
 /** Of one `engine` against eager: the largest absolute and relative error over outputs and gradients, and the name
  * of the tensor where it lies. `first_parting` names the first tensor beyond tolerance ("" where none is), `parting`
- * the node where that began, where it was looked for. */
+ * the node where that began, where it was looked for. `own_error` and `eager_error` are the largest distances of the
+ * engine's and of eager's tensors from the same call in float64, where that was run beside eager. */
 export interface AccuracyData {
   readonly largest_absolute: number;
   readonly largest_relative: number;
@@ -427,6 +487,8 @@ export interface AccuracyData {
   readonly compared?: number;
   readonly parting?: PartingData | null;
   readonly engine?: string;
+  readonly own_error?: number | null;
+  readonly eager_error?: number | null;
 }
 
 /** Measured peaks: bytes and floating-point operations a second. */
@@ -436,6 +498,7 @@ export interface MachineData {
   readonly flops_per_second: number;
 }
 
+/** What was measured beside eager. There are no contestants where results were compared and nothing was timed. */
 export interface TimingData {
   readonly contestants: readonly SamplesData[];
   readonly overhead?: number | null;
@@ -477,7 +540,12 @@ export interface RecordData {
   readonly error?: string;
   readonly reasons?: readonly ReasonData[];
   readonly notes?: readonly string[];
+  readonly attempts?: readonly CompileData[];
   readonly meanings?: { readonly [key: string]: string };
+  readonly recompiles?: readonly FailedGuardData[];
+  readonly errors?: readonly ErrorData[];
+  readonly eager?: readonly EagerData[];
+  readonly calls?: readonly CallsData[];
 }
 
 /** Two records to be shown stage by stage: what an output of type DIFF_MIME holds. */

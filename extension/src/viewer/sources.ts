@@ -5,6 +5,7 @@ import { phrase, shortFile } from "./format";
 import type { Links } from "./links";
 import type { CompileData, RecordData, SourceData } from "./record";
 import { halfName } from "./stages";
+import { entry } from "./gather";
 
 const NOTEBOOK_CELL = /[/\\]ipykernel_\d+[/\\]\d+\.py$|^<ipython-input-/;
 const LIBRARY = /[/\\](?:site-packages|dist-packages|lib[/\\]python3\.\d+)[/\\]|^<(?!ipython-input-)/;
@@ -151,7 +152,7 @@ export function guardsByLine(compiles: readonly CompileData[]): Map<Key, string[
     for (const { span, expression } of compile.guards ?? []) {
       if (!span) continue;
       const line = `|${span.file}:${span.line}`;
-      found.set(line, [...(found.get(line) ?? []), expression]);
+      entry(found, line, () => []).push(expression);
     }
   }
   return found;
@@ -165,7 +166,7 @@ export function breaksByLine(compiles: readonly CompileData[]): Map<Key, string[
       if (!span) continue;
       const line = `|${span.file}:${span.line}`;
       const said = `${why.title}${why.detail ? `: ${why.detail}` : ""}`;
-      found.set(line, [...(found.get(line) ?? []), said]);
+      entry(found, line, () => []).push(said);
     }
   }
   return found;

@@ -1,14 +1,18 @@
 // The column at the left: the compiles of the record as a tree, and the stages of the chosen one as a list.
 
-import { button, h, taken } from "./dom";
+import { button, h, named, taken } from "./dom";
 import { key } from "./element";
 import type { Activity } from "./follow";
 import { phrase, seconds } from "./format";
+import { most } from "./gather";
 import { nearest } from "./nearest";
 import type { Context } from "./pane";
 import type { CompileData, StageData } from "./record";
 import { type Dispose, type Readable, Signal } from "./signal";
 import { type Branch, changeOf, compileTree, fittingPane, halfName } from "./stages";
+
+/** Levels of the tree that are indented. */
+const DEEPEST = 20;
 
 export class StageList {
   readonly element: HTMLElement;
@@ -66,7 +70,7 @@ export class StageList {
       "aria-pressed": String(shown), title: "Passes that left the graph as it was",
     });
     this.#heading.replaceChildren(h("span", "Stages"), ...(same > 0 ? [toggle] : []));
-    const total = Math.max(...stages.map(each => each.seconds), 1e-9);
+    const total = most(stages.map(each => each.seconds), 1e-9);
     this.list.replaceChildren(...this.#visible.map(stage => this.#option(compile as CompileData, stage, total)));
     const running = this.#activity.value;
     if (running?.stage && running.compile === this.#context.compile.value) {
@@ -105,7 +109,7 @@ export class StageList {
 
   #mark(): void {
     const chosen = this.#context.stage.value;
-    if (this.#compile?.stages?.some(each => each.id === chosen) && !this.list.querySelector(`[data-stage="${CSS.escape(chosen)}"]`)) {
+    if (this.#compile?.stages?.some(each => each.id === chosen) && !named(this.list, "data-stage", chosen)) {
       this.#render();
       return;
     }
@@ -144,7 +148,7 @@ export class StageList {
       h("div", {
         role: "treeitem", class: `ex-branch ${style}`, "aria-level": level, "aria-selected": String(selected), tabindex: selected ? 0 : -1,
         "aria-expanded": branch.children.length > 0 && style === "" ? "true" : undefined,
-        style: `padding-left: ${level * 0.75 - 0.25}rem`, title: phrase([text, extra], ": "), onclick: run,
+        style: `padding-left: ${Math.min(level, DEEPEST) * 0.75 - 0.25}rem`, title: phrase([text, extra], ": "), onclick: run,
       }, h("span", text), h("span.ex-stage-note", extra));
     const open = () => (this.#context.compile.value = compile.id);
     const breakItems = breaks.map(title =>
@@ -155,7 +159,7 @@ export class StageList {
         if (from && found) this.#context.show("breaks", key(from.id, found.instruction));
       }, false, "ex-break"));
     const recompiled = relation === "recompile" ? `↻ recompiled: ${compile.recompiles?.[0]?.expression ?? "a guard failed"}` : "";
-    const state = compile.error ? "✗ failed" : compile.fallback ? "runs eagerly" : recompiled;
+    const state = compile.raises ? "✗ raises" : compile.error && !compile.fallback ? "✗ failed" : compile.fallback ? "runs eagerly" : recompiled;
     return [
       ...breakItems,
       item(`${compile.id} ${compile.title}${compile.engine === "stock" ? " (stock)" : ""}`, state, open, chosen, ""),

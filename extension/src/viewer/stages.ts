@@ -1,5 +1,6 @@
 // What there is to say of a compile's stages, and which pane shows each best.
 
+import { entry } from "./gather";
 import type { CompileData, NodeData, StageData } from "./record";
 
 /** What a pass changed: nodes that appeared, went, and were altered. */
@@ -12,16 +13,25 @@ export interface Change {
 /** The stage whose artifact a stage shows: itself, or the earlier one that it left as it was. */
 export function artifact(compile: CompileData, stage: StageData): StageData {
   const stages = compile.stages ?? [];
-  // Earlier ones alone: a record may name stages in a circle.
-  const found = stage.same_as ? stages.slice(0, Math.max(stages.indexOf(stage), 0)).find(each => each.id === stage.same_as) : undefined;
-  return found ? artifact(compile, found) : stage;
+  return entry(artifacts, stages, () => artifactsOf(stages)).get(stage) ?? stage;
+}
+
+const artifacts = new WeakMap<readonly StageData[], ReadonlyMap<StageData, StageData>>();
+
+/** Of earlier ones alone: a record may name stages in a circle. */
+function artifactsOf(stages: readonly StageData[]): Map<StageData, StageData> {
+  const [found, named] = [new Map<StageData, StageData>(), new Map<string, StageData>()];
+  for (const stage of stages) {
+    const shown = (stage.same_as && named.get(stage.same_as)) || stage;
+    found.set(stage, shown);
+    if (!named.has(stage.id)) named.set(stage.id, shown);
+  }
+  return found;
 }
 
 /** The graph that a stage was given, where the stage before it in the same half made one of the same level. */
 export function stageBefore(compile: CompileData, stage: StageData): StageData | undefined {
-  const stages = compile.stages ?? [];
-  const at = stages.indexOf(stage);
-  const before = stages[at - 1];
+  const before = compile.stages?.[compile.stages.indexOf(stage) - 1];
   if (!before || !stage.graph) return undefined;
   const made = artifact(compile, before);
   return made.graph && level(made) === level(stage) ? made : undefined;
@@ -78,31 +88,43 @@ export interface Branch {
 /** The compiles as a tree: continuations under the compile that breaks, recompiles under the first of their frame. */
 export function compileTree(compiles: readonly CompileData[]): Branch[] {
   const ids = new Set(compiles.map(each => each.id));
+  const first = continued(compiles);
   const parent = (compile: CompileData): string | undefined => {
     const frame = compile.id.replace(/\.\d+$/, "");
     if (frame !== compile.id && ids.has(frame)) return frame;
     if (compile.continues && ids.has(compile.continues)) return compile.continues;
-    return compiles.find(each => each !== compile && continuesInto(each, compile))?.id;
+    return first.get(compile.title)?.find(each => each !== compile)?.id;
   };
   const parents = new Map(compiles.map(each => [each.id, parent(each)]));
   const reaches = (from: string | undefined, id: string, steps = compiles.length): boolean =>
     from !== undefined && (from === id || (steps > 0 && reaches(parents.get(from), id, steps - 1)));
   for (const each of compiles) if (reaches(parents.get(each.id), each.id)) parents.set(each.id, undefined);
+  const byId = new Map(compiles.map(each => [each.id, each]));
+  const below = new Map<string | undefined, CompileData[]>();
+  for (const each of byId.values()) entry(below, parents.get(each.id), () => []).push(each);
   const branch = (compile: CompileData): Branch => {
-    const above = compiles.find(each => each.id === parents.get(compile.id));
+    const above = byId.get(parents.get(compile.id) ?? "");
     const recompiled = above !== undefined && compile.id.startsWith(`${above.id}.`);
     return {
       compile,
       breaks: above && !recompiled ? breaksInto(above, compile) : [],
       relation: above === undefined ? "frame" : recompiled ? "recompile" : "continuation",
-      children: compiles.filter(each => parents.get(each.id) === compile.id).map(branch),
+      children: (below.get(compile.id) ?? []).map(branch),
     };
   };
-  return compiles.filter(each => parents.get(each.id) === undefined).map(branch);
+  return (below.get(undefined) ?? []).map(branch);
 }
 
-function continuesInto(from: CompileData, to: CompileData): boolean {
-  return breaksInto(from, to).length > 0;
+/** The first two compiles whose breaks go on in each function, by its name. */
+function continued(compiles: readonly CompileData[]): Map<string, CompileData[]> {
+  const found = new Map<string, CompileData[]>();
+  for (const compile of compiles) {
+    for (const name of new Set((compile.breaks ?? []).flatMap(each => (each.continuation ?? "").split(", ")))) {
+      const from = entry(found, name, () => []);
+      if (from.length < 2) from.push(compile);
+    }
+  }
+  return found;
 }
 
 function breaksInto(from: CompileData, to: CompileData): string[] {

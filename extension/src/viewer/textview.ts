@@ -48,10 +48,21 @@ export interface Rows {
 const relit = StateEffect.define<null>();
 /** The rows are others, though their text may be the same. */
 const replaced = StateEffect.define<null>();
+/** Characters of a row that are shown. */
+const LONGEST = 20_000;
+
+/** A row as one line of the text: a record may hold ends of lines within its lines, and lines without an end. */
+function inOneLine(row: Row): Row {
+  const cut = row.text.length > LONGEST ? `${row.text.slice(0, LONGEST)} … ${row.text.length - LONGEST} characters more` : row.text;
+  const text = /[\r\n]/.test(cut) ? cut.replace(/\r\n?|\n/g, "⏎") : cut;
+  return text === row.text ? row : { ...row, text };
+}
+
 const EMPTY: Rows = { rows: [], language: "text", label: "" };
 
 export class TextView {
   readonly view: EditorView;
+  #given: Rows = EMPTY;
   #shown: Rows = EMPTY;
   #inside: readonly string[] = [];
   #lines: ReadonlyMap<Key, number> | null = null;
@@ -77,8 +88,10 @@ export class TextView {
     ];
   }
 
-  show(rows: Rows): void {
-    if (rows === this.#shown) return;
+  show(given: Rows): void {
+    if (given === this.#given) return;
+    this.#given = given;
+    const rows = { ...given, rows: given.rows.map(inOneLine) };
     const sameText = rows.rows.length === this.#shown.rows.length && rows.rows.every((row, n) => row.text === this.#shown.rows[n]?.text);
     this.#shown = rows;
     this.#lines = null;

@@ -1,7 +1,7 @@
 // One method beside others: what is known of it, and the texts of what it captured.
 
 import type { DataTable } from "../datatable";
-import { button, h } from "../dom";
+import { button, h, named } from "../dom";
 import { fileName } from "../filename";
 import { phrase } from "../format";
 import type { Export } from "../pane";
@@ -48,7 +48,7 @@ export class MethodColumn {
   open(input: TriedInputData): void {
     this.#chosen = ABOUT;
     this.#render();
-    const card = this.#body.querySelector<HTMLElement>(`[data-input="${CSS.escape(input.name)}"]`) ?? this.#body.querySelector<HTMLElement>(".ex-cards");
+    const card = named(this.#body, "data-input", input.name) ?? this.#body.querySelector<HTMLElement>(".ex-cards");
     card?.scrollIntoView({ block: "nearest" });
     card?.focus({ preventScroll: true });
   }

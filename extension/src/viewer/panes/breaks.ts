@@ -1,4 +1,4 @@
-// Where the graph was split, why, and what Python did in between.
+// Where the graph was split, why, and what Python did in between; what failed, and what was compiled again.
 
 import { button, h } from "../dom";
 import { key } from "../element";
@@ -7,6 +7,7 @@ import { count } from "../format";
 import type { Context, Pane, PaneKind } from "../pane";
 import type { BreakData, CompileData } from "../record";
 import type { FileNames } from "../sources";
+import { at, diagnosis } from "./diagnosis";
 import { TITLES } from "./titles";
 
 export const breaks: PaneKind = {
@@ -15,7 +16,8 @@ export const breaks: PaneKind = {
   about: {
     text:
       "The places where one graph had to end, because what comes next cannot be part of it: each with its reason, what one can do "
-      + "about it, and the function that goes on behind it, which is captured anew. Below are the calls that ran in plain Python.",
+      + "about it, and the function that goes on behind it, which is captured anew. Errors and recompiles stand above, each with the "
+      + "program's line; below is what ran in plain Python.",
     paper: "Graph breaks and resume functions of TorchDynamo (section 3.5).",
     stock: "torch._dynamo.explain(f)(x); TORCH_LOGS=\"graph_breaks\".",
   },
@@ -55,8 +57,12 @@ function content(context: Context, cards: Map<string, HTMLElement>): HTMLElement
   const heading = found.length > 0
     ? `${count(found.length, "graph break")} in ${count(record.compiles.length, "compile")}`
     : captured.length > 0 ? "No graph break: every captured function is one graph." : "No capture has ended, so nothing is known of graph breaks.";
-  const python = record.coverage.python ?? [];
+  const files = context.model.files.value;
+  const python = record.eager?.length
+    ? record.eager.map(each => h("li", h("code", each.what), ...at(context, each.span), `: ${each.why}`))
+    : (record.coverage.python ?? []).map(each => h("li", h("code", files.inText(each))));
   return [
+    ...diagnosis(context),
     h("h2", heading),
     ...found.map(([compile, each]) => {
       const made = card(context, compile, each, compile.id === chosen);
@@ -65,7 +71,7 @@ function content(context: Context, cards: Map<string, HTMLElement>): HTMLElement
     }),
     ...record.compiles.filter(each => each.fallback).map(compile => fallbackCard(context, compile)),
     h("h2", python.length ? "Ran in Python, outside all graphs" : "Nothing ran in Python outside the graphs"),
-    h("ul.ex-list", ...python.map(each => h("li", h("code", context.model.files.value.inText(each))))),
+    h("ul.ex-list", ...python),
   ];
 }
 

@@ -17,7 +17,18 @@ export function partingText({ rank, what, line }: RankPartingData, ranks: readon
 /** "" where none is missing. */
 export function missingText({ missing = [] }: RanksData): string {
   if (missing.length === 0) return "";
-  return missing.length === 1 ? `Rank ${missing[0]} left no log here.` : `Ranks ${missing.join(", ")} left no logs here.`;
+  return missing.length === 1 ? `Rank ${missing[0]} left no log here.` : `Ranks ${ranges(missing)} left no logs here.`;
+}
+
+/** "0 to 2, 5". */
+function ranges(numbers: readonly number[]): string {
+  const found: [number, number][] = [];
+  for (const each of numbers) {
+    const last = found.at(-1);
+    if (last && each === last[1] + 1) last[1] = each;
+    else found.push([each, each]);
+  }
+  return found.map(([from, to]) => (from === to ? String(from) : `${from} to ${to}`)).join(", ");
 }
 
 /** Which ranks do not have a compile that others have; "" where all do. */

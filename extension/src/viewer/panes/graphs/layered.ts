@@ -4,6 +4,7 @@
 
 import { crossings, ordered } from "./order";
 import { spread } from "./spread";
+import { least, sum } from "../../gather";
 
 export interface Box {
   readonly width: number;
@@ -77,12 +78,20 @@ const BEND_WIDTH = 8;
 /** How far from a box an edge runs that goes round it. */
 const ROUND = 8;
 
+/** Edges, and places where they pass a layer, that are laid out in about a second. */
+const MOST_SEGMENTS = 20_000;
+
+/** A graph has more edges than can be drawn, or read. */
+export class TooLarge extends Error {}
+
 export function layered(boxes: readonly Box[], nets: readonly Net[]): Layered {
   const arcs = oriented(boxes, nets);
   const vertices: Vertex[] = ranked(boxes, arcs).map((layer, n) => {
     const box = boxes[n]!;
     return { width: box.width, bend: false, light: box.light ?? false, layer };
   });
+  const [size, edges] = [segmentsOf(vertices, arcs), arcs.length.toLocaleString("en")];
+  if (size > MOST_SEGMENTS) throw new TooLarge(`${edges} edges between ${boxes.length} boxes`);
   const { segments, bends } = bent(boxes, vertices, arcs);
   const layers = ordered(vertices, segments);
   const centres = spread(vertices, segments, layers);
@@ -201,7 +210,7 @@ function ranked(boxes: readonly Box[], arcs: readonly Arc[]): number[] {
     loose[box] = boxes[box]!.border === undefined && into[box]!.every(from => loose[from] && new Set(out[from]).size === 1);
   }
   for (const box of [...sequence].reverse()) {
-    if (loose[box] && out[box]!.length) layer[box] = Math.min(...out[box]!.map(to => layer[to]!)) - 1;
+    if (loose[box] && out[box]!.length) layer[box] = least(out[box]!.map(to => layer[to]!)) - 1;
   }
   const last = layer.reduce((a, b) => Math.max(a, b), 0);
   const inner = boxes.some((box, n) => box.border === undefined && layer[n] === last);
@@ -209,6 +218,14 @@ function ranked(boxes: readonly Box[], arcs: readonly Arc[]): number[] {
     if (box.border === "bottom") layer[n] = inner ? last + 1 : last;
   });
   return layer;
+}
+
+/** How many segments edges come to, before any is made: each edge, and for each net the layers that its longest passes. */
+function segmentsOf(vertices: readonly Vertex[], arcs: readonly Arc[]): number {
+  const passed = new Map<number, number>();
+  const spans = (arc: Arc) => vertices[arc.to.box]!.layer - vertices[arc.from.box]!.layer - 1;
+  for (const arc of arcs) passed.set(arc.net, Math.max(passed.get(arc.net) ?? 0, spans(arc)));
+  return arcs.length + [...passed.values()].reduce((total, each) => total + each, 0) + sum(arcs.filter(each => each.back), spans);
 }
 
 /** The bends of a net's longest edge, and how many of them an edge goes along. */

@@ -12,6 +12,7 @@ import { Card } from "./card";
 import { Drawing } from "./drawing";
 import { around, type Group, groupsIn, type Item } from "./groups";
 import { KeptList } from "./keptlist";
+import { TooLarge } from "./layered";
 import { legendOf } from "./legend";
 import { NodeTable } from "./nodetable";
 import { Openings } from "./openings";
@@ -46,6 +47,8 @@ export class GraphsPane implements Pane {
   #scene: Scene | null = null;
   readonly #openings = new Openings();
   #drawnFor = "";
+  /** Why the graph is not drawn; "" where it is. */
+  #tooLarge = "";
   #ownPin: Key | null = null;
   readonly #context: Context;
 
@@ -85,8 +88,8 @@ export class GraphsPane implements Pane {
     const view = views.find(each => read.find(each, by, id) !== undefined);
     if (!view) return false;
     if (view !== this.#view) this.#look(view);
-    if (this.#settings.shown.value === "table") return this.#table.table.reveal(what);
-    if (this.#settings.shown.value === "text") return this.#text.reveal(what);
+    if (this.#shown === "table") return this.#table.table.reveal(what);
+    if (this.#shown === "text") return this.#text.reveal(what);
     return this.#goTo(view, read.find(view, by, id)!);
   }
 
@@ -94,10 +97,12 @@ export class GraphsPane implements Pane {
     const [view, read] = [this.#view, this.#read];
     if (!view || !read) return [];
     const name = fileName(`${read.compile.id} ${view.title} graph`);
+    const text: Export = { kind: "txt", name, make: async () => view.lines.map(([text]) => text).join("\n") };
+    if (this.#tooLarge) return [text];
     return [
       { kind: "svg", name, make: async () => this.#picture(Infinity) },
       { kind: "png", name, make: async () => rasterised(this.#picture(MOST_PIXELS)) },
-      { kind: "txt", name, make: async () => view.lines.map(([text]) => text).join("\n") },
+      text,
     ];
   }
 
@@ -150,6 +155,12 @@ export class GraphsPane implements Pane {
     this.#context.stage.value = view.stage;
   }
 
+  /** What is shown: a graph that is too large to draw, as a table. */
+  get #shown(): Shown {
+    const { value } = this.#settings.shown;
+    return this.#tooLarge && value === "drawing" ? "table" : value;
+  }
+
   #subject(view: View): Subject {
     return this.#read!.subject(view);
   }
@@ -161,6 +172,7 @@ export class GraphsPane implements Pane {
   #setOpen(subject: Subject, view: View, open: ReadonlySet<Group>, keep?: Item): void {
     this.#openings.set(subject, view, this.#settings.by.value, open);
     this.#drawScene(keep);
+    this.#lay();
   }
 
   #open(subject: Subject, view: View, item: Item): void {
@@ -177,6 +189,7 @@ export class GraphsPane implements Pane {
     }
     this.#drawnFor = "";
     this.#drawScene();
+    this.#lay();
   }
 
   #nextChange(): void {
@@ -332,10 +345,17 @@ export class GraphsPane implements Pane {
   #drawScene(keep?: Item): void {
     const by = this.#settings.by.value;
     const views = this.#drawnViews();
-    const placed = views.map(view => {
-      const part = this.#partOf(view);
-      return { ...part, placement: part.subject.placement(by, this.#openIn(part.subject, view)) };
-    });
+    let placed: readonly Omit<Part, "x" | "y">[] = [];
+    this.#tooLarge = "";
+    try {
+      placed = views.map(view => {
+        const part = this.#partOf(view);
+        return { ...part, placement: part.subject.placement(by, this.#openIn(part.subject, view)) };
+      });
+    } catch (error) {
+      if (!(error instanceof TooLarge)) throw error;
+      this.#tooLarge = error.message;
+    }
     this.#scene = sceneOf(placed, this.#context.model.palette.value);
     const drawn = placed.map(({ subject, view }) => this.#openings.name(subject, view, by)).join(" | ");
     this.#drawing.show(this.#scene, drawn === this.#drawnFor, keep);
@@ -348,14 +368,15 @@ export class GraphsPane implements Pane {
 
   /** Shows the one of drawing, table and text that is wished for. */
   #lay(): void {
-    const { shown, kept } = this.#settings;
-    for (const [name, body] of Object.entries(this.#bodies)) body.hidden = name !== shown.value;
-    this.#legend.hidden = !this.#settings.legend.value || shown.value !== "drawing" || !this.#empty.hidden;
+    const { kept } = this.#settings;
+    const shown = this.#shown;
+    for (const [name, body] of Object.entries(this.#bodies)) body.hidden = name !== shown;
+    this.#legend.hidden = !this.#settings.legend.value || shown !== "drawing" || !this.#empty.hidden;
     this.#list.element.hidden = !kept.value || !this.#hasSaved();
     if (!this.#view || !this.#read || !this.#empty.hidden) return;
     if (!this.#list.element.hidden) this.#list.show(this.#read.compile);
-    if (shown.value === "table") this.#table.show(this.#partOf(this.#view));
-    if (shown.value === "text") this.#text.show(textOf(this.#partOf(this.#view), this.#context.model));
+    if (shown === "table") this.#table.show(this.#partOf(this.#view));
+    if (shown === "text") this.#text.show(textOf(this.#partOf(this.#view), this.#context.model));
     this.#describe();
   }
 
@@ -363,7 +384,8 @@ export class GraphsPane implements Pane {
     const view = this.#view;
     if (!view) return;
     const did = view.before && this.#settings.changes.value ? `. Against ${view.before.title}: ${this.#told(view)}` : "";
-    this.#tell(`${count(view.graph.nodes.length, "node")}: ${WHAT[view.kind]}${did}`);
+    const instead = this.#tooLarge && this.#settings.shown.value === "drawing" ? `Too large to draw: ${this.#tooLarge}. Here is the table. ` : "";
+    this.#tell(`${instead}${count(view.graph.nodes.length, "node")}: ${WHAT[view.kind]}${did}`);
   }
 
   #told(view: View): string {

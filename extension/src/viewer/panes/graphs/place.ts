@@ -3,7 +3,7 @@
 
 import { entry } from "../../gather";
 import { around, type Group, type Item, verticesOf } from "./groups";
-import { type Box, type End, layered, type Layered } from "./layered";
+import { type Box, type End, layered, type Layered, TooLarge } from "./layered";
 
 export interface Size {
   readonly width: number;
@@ -51,6 +51,9 @@ export type Memo = Map<string, Layered>;
 export const HEADER = 26;
 const PADDING = 16;
 const PORT = 4;
+
+/** Edges that are looked at one by one. */
+const MOST_EDGES = 50_000;
 
 type Place = Item | "border";
 
@@ -101,6 +104,7 @@ function bundlesOf(asked: Asked, shown: ReadonlyMap<number, Item>): Map<Group, r
     entry(bundle.to, to, () => new Set<Item>()).add(target);
   };
   const done = new Map<Item, Set<Item>>();
+  let edges = 0;
   for (const [vertex, target] of shown) {
     for (const source of asked.sourcesOf(vertex)) {
       const wire = shown.get(source);
@@ -108,6 +112,7 @@ function bundlesOf(asked: Asked, shown: ReadonlyMap<number, Item>): Map<Group, r
       const targets = entry(done, wire, () => new Set<Item>());
       if (targets.has(target)) continue;
       targets.add(target);
+      if (++edges > MOST_EDGES) throw new TooLarge(`over ${MOST_EDGES.toLocaleString("en")} edges`);
       const down = [...around(target), asked.root];
       const outside = new Set(down);
       let inner = wire;

@@ -7,6 +7,7 @@ import { bytes, count } from "../../format";
 import type { Linked } from "../../linked";
 import type { BufferData, HalfData } from "../../record";
 import { isAlias, rowsOf, type Place, type PlaceKind, type Plan } from "./plan";
+import { most } from "../../gather";
 
 const LEFT = 96;
 const RIGHT = 26;
@@ -78,7 +79,7 @@ function drawCurves(plan: Plan, x: (step: number) => number, column: number, wid
 
 /** Where each curve is highest, the higher one's figure above it and the other's below. */
 function peaks(plan: Plan, scale: Scale, x: (step: number) => number, column: number, width: number): SVGElement[] {
-  const [before, after] = [Math.max(...plan.before), Math.max(...plan.after)];
+  const [before, after] = [most(plan.before), most(plan.after)];
   const found = [["before", plan.before, before, before > after], ["after", plan.after, after, after >= before]] as const;
   return found.flatMap(([name, values, peak, above]) => {
     const middle = x(values.indexOf(peak)) + column / 2;

@@ -1,7 +1,7 @@
 // Where each buffer lives and when, and how many bytes are in use at each step. Counted as explorer/schedule/pool.py
 // (`peak`) counts: without inputs, sizes rounded as an allocator rounds them.
 
-import { entry } from "../../gather";
+import { entry, least, most } from "../../gather";
 import type { BufferData, HalfData } from "../../record";
 
 const ALIGNMENT = 64;
@@ -94,8 +94,8 @@ function place(owner: BufferData, lives: readonly BufferData[]): Place {
   const inOrder = [...lives].sort((a, b) => (a.first ?? 0) - (b.first ?? 0) || Number(b === owner) - Number(a === owner));
   return {
     kind, offset: owner.offset ?? 0, bytes: owner.bytes ?? 0, lives: inOrder,
-    first: Math.min(...lives.map(each => each.first ?? 0)),
-    last: Math.max(...lives.map(each => each.last ?? 0)),
+    first: least(lives.map(each => each.first ?? 0)),
+    last: most(lives.map(each => each.last ?? 0)),
   };
 }
 

@@ -7,6 +7,7 @@ import { bytes, count, phrase, seconds } from "../../format";
 import type { Linked } from "../../linked";
 import type { HalfData } from "../../record";
 import { CHIP_HEIGHT, rail, type Box, type Lane } from "./rail";
+import { most } from "../../gather";
 
 const LEAST_BOX = 200;
 const MOST_BOX = 460;
@@ -72,7 +73,7 @@ function drawBox(
 function drawLane(lane: Lane, boxWidth: number, step: number, width: number, size: number, own: Key, linked: Linked): SVGGElement {
   const left = boxWidth + 2;
   const x = left + 10 + lane.lane * step;
-  const last = Math.max(...lane.ends);
+  const last = most(lane.ends);
   const paths = [`M${left} ${lane.y}H${x}V${last}`, ...lane.ends.map(y => `M${x} ${y}H${left + 5}`)].join("");
   const heads = lane.ends.map(y => `M${left} ${y}l6 -3v6z`).join("");
   const label = fitted(size > 0 ? `${lane.buffer} ${bytes(size)}` : lane.buffer, width - x - 8, 10);

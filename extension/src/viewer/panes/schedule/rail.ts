@@ -3,6 +3,7 @@
 
 import { textWidth } from "../../chart";
 import type { HalfData, ItemData, OperationData } from "../../record";
+import { most } from "../../gather";
 
 export interface Chip {
   readonly id: string;
@@ -103,16 +104,16 @@ function flowing(items: readonly ItemData[], operations: ReadonlyMap<string, Ope
   return [...makers]
     .map(([buffer, from]) => ({ buffer, from, to: [...(readers.get(buffer) ?? [])] }))
     .filter(each => each.to.length > 0)
-    .sort((a, b) => a.from - b.from || Math.max(...a.to) - Math.max(...b.to));
+    .sort((a, b) => a.from - b.from || most(a.to) - most(b.to));
 }
 
 /** Gives each flow the lane nearest to the boxes that is free: short ones inside, long ones outside. */
 function laned(flows: readonly Flow[]): Lane[] {
   const taken: [from: number, to: number][][] = [];
   const lanes = new Map<Flow, number>();
-  const length = (each: Flow) => Math.max(...each.to) - each.from;
+  const length = (each: Flow) => most(each.to) - each.from;
   for (const flow of [...flows].sort((a, b) => length(a) - length(b) || a.from - b.from)) {
-    const end = Math.max(...flow.to);
+    const end = most(flow.to);
     let lane = taken.findIndex(others => others.every(([from, to]) => to <= flow.from || from >= end));
     if (lane < 0) lane = taken.push([]) - 1;
     taken[lane]?.push([flow.from, end]);

@@ -10,6 +10,7 @@ import { Roving } from "../../roving";
 import { type Dispose, Signal } from "../../signal";
 import { compilingBefore, tableOf, timelineOf, type Part, type Row, type Span, type Timeline } from "./spans";
 import { TITLES } from "../titles";
+import { most } from "../../gather";
 
 export const timeline: PaneKind = {
   id: "timeline",
@@ -116,7 +117,7 @@ class TimelinePane implements Pane {
     this.#roving.clear();
     this.#marks = new Map();
     const at = (moment: number) => (this.#waits.value ? moment : compilingBefore(found.busy, moment));
-    const all = Math.max(...found.spans.map(each => at(each.from + each.seconds)), 1e-9);
+    const all = most(found.spans.map(each => at(each.from + each.seconds)), 1e-9);
     const [from, to] = this.#zoom.value ?? [0, all];
     const x = linear(from, to, 8, width - 34, Math.floor(width / 120));
     const bottom = found.rows * ROW + 4;

@@ -1,6 +1,6 @@
 // What a compile spent its time on, as spans: compiles one after another, their stages below them.
 
-import { sum } from "../../gather";
+import { least, most, sum } from "../../gather";
 import type { BuildData, CompileData, RecordData, StageData } from "../../record";
 import { halfName } from "../../stages";
 
@@ -38,9 +38,9 @@ function partOf(stage: StageData): Part {
 
 export function timelineOf(record: RecordData): Timeline {
   const compiles = record.compiles.filter(each => (each.stages ?? []).length > 0).sort((a, b) => a.started - b.started);
-  const start = Math.min(...compiles.map(each => each.started));
+  const start = least(compiles.map(each => each.started));
   const tracks = tracksOf(compiles);
-  const heights = tracks.map(track => Math.max(...track.flatMap(each => (each.stages ?? []).map(stage => 2 + stage.depth))));
+  const heights = tracks.map(track => most(track.flatMap(each => (each.stages ?? []).map(stage => 2 + stage.depth))));
   const tops = tracks.map((_, n) => sum(heights.slice(0, n), each => each));
   const spans = tracks.flatMap((track, n) => track.flatMap(compile => spansOf(compile, start, tops[n] ?? 0)));
   return {

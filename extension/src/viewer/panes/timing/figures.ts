@@ -1,5 +1,7 @@
 // Numbers about samples, and how to write them without more digits than they have.
 
+import { least, most } from "../../gather";
+
 export function median(values: readonly number[]): number {
   const sorted = [...values].sort((a, b) => a - b);
   const middle = Math.floor(sorted.length / 2);
@@ -88,5 +90,5 @@ export function stacked(values: readonly number[], place: (value: number) => num
 /** Whether samples lie so far apart that only a logarithmic axis shows them all. */
 export function farApart(values: readonly number[]): boolean {
   const positive = values.filter(each => each > 0);
-  return positive.length > 1 && Math.max(...positive) > 20 * Math.min(...positive);
+  return positive.length > 1 && most(positive) > 20 * least(positive);
 }

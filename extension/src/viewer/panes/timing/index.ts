@@ -16,6 +16,7 @@ import { drawRoofline, pointsOf } from "./roofline";
 import { contestants, type Run, Runs } from "./runs";
 import { drawStrips } from "./strips";
 import { TITLES } from "../titles";
+import { least, most } from "../../gather";
 
 export const timing: PaneKind = {
   id: "timing",
@@ -188,8 +189,8 @@ class TimingPane implements Pane {
           return found ? `${writtenRatio(found)}${found.unclear ? " (within the spread)" : ""}` : "";
         },
       },
-      { name: "Least", numeric: true, text: each => (each.samples.length ? seconds(Math.min(...each.samples)) : "") },
-      { name: "Most", numeric: true, text: each => (each.samples.length ? seconds(Math.max(...each.samples)) : "") },
+      { name: "Least", numeric: true, text: each => (each.samples.length ? seconds(least(each.samples)) : "") },
+      { name: "Most", numeric: true, text: each => (each.samples.length ? seconds(most(each.samples)) : "") },
       { name: "Samples", numeric: true, text: each => String(each.samples.length) },
       { name: "Compile", numeric: true, text: each => (typeof each.compile_seconds === "number" ? seconds(each.compile_seconds) : ""), order: each => each.compile_seconds ?? null },
       {

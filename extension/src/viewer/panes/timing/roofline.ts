@@ -7,6 +7,7 @@ import { scaled } from "../../format";
 import type { Linked } from "../../linked";
 import type { MachineData } from "../../record";
 import { performance, ridge, roof, usable, type Cost, type Performance } from "./costs";
+import { least, most } from "../../gather";
 
 const LEFT = 92;
 const TOP = 18;
@@ -32,8 +33,8 @@ export function drawRoofline(costs: readonly Cost[], machine: MachineData, width
   const bottom = height - 40;
   const intensities = points.map(each => each.at.intensity);
   const rates = points.map(each => each.at.flopsPerSecond);
-  const [from, to] = [Math.min(...intensities, ridge(machine)) / 3, Math.max(...intensities, ridge(machine)) * 4];
-  const [low, high] = [Math.min(...rates, roof(machine, from)) / 2, Math.max(...rates, machine.flops_per_second) * 2.5];
+  const [from, to] = [least(intensities, ridge(machine)) / 3, most(intensities, ridge(machine)) * 4];
+  const [low, high] = [least(rates, roof(machine, from)) / 2, most(rates, machine.flops_per_second) * 2.5];
   const x = logarithmic(from, to, LEFT, width - 14);
   const y = logarithmic(low, high, bottom, TOP);
   const few = Object.assign((value: number) => y(value), { ticks: powerTicks(low, high).filter((_, n, all) => all.length < 9 || n % 2 === 0) });

@@ -5,6 +5,7 @@ import { svg } from "../../dom";
 import { phrase, seconds } from "../../format";
 import type { SamplesData } from "../../record";
 import { farApart, quartiles, ratio, stacked, withSpread, writtenRatio } from "./figures";
+import { least, most } from "../../gather";
 
 const LEFT = 112;
 const ROW = 68;
@@ -12,13 +13,16 @@ const DOTS = 40;
 const COLUMN = 5;
 const RADIUS = 2.2;
 
+/** Dots of one contestant: of more samples, evenly many are left out. */
+const MOST_DOTS = 2000;
+
 export function drawStrips(contestants: readonly SamplesData[], width: number): SVGSVGElement | null {
   const values = contestants.flatMap(each => each.samples).filter(each => each > 0);
   if (values.length === 0) return null;
   const log = farApart(values);
-  const [least, most] = [Math.min(...values), Math.max(...values)];
+  const [first, last] = [least(values), most(values)];
   const right = width - 22;
-  const x = log ? logarithmic(least * 0.9, most * 1.1, LEFT, right) : linear(0, most * 1.03, LEFT, right, Math.floor(width / 110));
+  const x = log ? logarithmic(first * 0.9, last * 1.1, LEFT, right) : linear(0, last * 1.03, LEFT, right, Math.floor(width / 110));
   const bottom = contestants.length * ROW + 6;
   const eager = contestants.find(each => each.name === "eager");
   const rows = contestants.map((each, n) => drawRow(each, n * ROW, x, width, each === eager ? [] : (eager?.samples ?? [])));
@@ -32,8 +36,9 @@ function drawRow(
 ): SVGGElement {
   const base = top + DOTS + 6;
   const positive = samples.filter(each => each > 0);
-  const dots = stacked(positive, x, COLUMN);
-  const step = Math.min(COLUMN, (DOTS - 4) / Math.max(1, ...dots.map(each => each.level)));
+  const every = Math.ceil(positive.length / MOST_DOTS);
+  const dots = stacked(positive.filter((_, n) => n % every === 0), x, COLUMN);
+  const step = Math.min(COLUMN, (DOTS - 4) / most(dots.map(each => each.level), 1));
   const [low, high] = quartiles(positive);
   const compared = ratio(samples, eager);
   const label = withSpread(median, spread);
@@ -44,7 +49,7 @@ function drawRow(
   return svg(
     "g", { class: `ex-contestant ex-is-${contestantClass(name)}`, role: "img", "aria-label": phrase([`${name}: median ${label} over ${samples.length} samples`, told], ", ") },
     svg("text.ex-contestant-name", { x: 0, y: base - 4 }, name),
-    svg("text.ex-tick", { x: 0, y: base + 9 }, `${samples.length} samples`),
+    svg("text.ex-tick", { x: 0, y: base + 9 }, every > 1 ? `1 of ${every} samples` : `${samples.length} samples`),
     typeof compile === "number" ? svg("text.ex-tick", { x: 0, y: base + 22 }, `compiled in ${seconds(compile)}`) : null,
     svg("text.ex-tick", { x: width - 22, y: top + 10, "text-anchor": "end" }, told),
     svg("line.ex-axis.ex-base", { x1: LEFT, x2: width - 22, y1: base + 1, y2: base + 1 }),

@@ -1,0 +1,215 @@
+"""The referee of a comparison: a call run eagerly with every value beside it in float64, and what rounding alone may
+change of it, so that a tolerance can be scaled to what was summed and not to what is left of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.multiprocessing.reductions import StorageWeakRef
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_flatten, tree_map
+
+NARROW = {
+    torch.float32: torch.float64, torch.float16: torch.float64, torch.bfloat16: torch.float64,
+    torch.complex64: torch.complex128,
+}  # fmt: skip
+"""What the referee computes with in place of each dtype."""
+
+RUNS = 4
+"""Values beside each tensor: the first exact, the others disturbed by what rounding may do."""
+
+MOST_BYTES = 1 << 31
+"""That these values may take together."""
+
+
+class TooLarge(RuntimeError):
+    """There is no room for the referee's values."""
+
+
+@dataclass
+class Beside:
+    """The values beside one storage: for each run its numbers in float64, in the storage's own layout."""
+
+    alive: StorageWeakRef
+    dtype: torch.dtype
+    runs: list[Tensor]
+
+
+@dataclass
+class Referee(TorchDispatchMode):
+    """Inside, each operator is also run in float64: once on exact values, and on values that are disturbed at random,
+    each by `disturbance` of its dtype relative to itself. Operators that compute elements are disturbed in their
+    results, all others in what they read, since that is what they sum. Control flow and random numbers are those of
+    the run itself."""
+
+    disturbance: Mapping[torch.dtype, float]
+    complete: bool = True
+    """Whether every operator had a form in float64."""
+    drew: bool = False
+    """Whether random numbers were drawn."""
+    _known: dict[int, Beside] = field(default_factory=dict)
+    _draw: dict[torch.device, torch.Generator] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        super().__init__()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        flat = tree_flatten((args, kwargs))[0]
+        leaves = [leaf for leaf in flat if isinstance(leaf, Tensor)]
+        draws = _draws(func)
+        self.drew = self.drew or draws
+        follows = all(map(_is_plain, leaves)) and any(map(_is_inexact, leaves)) and not draws
+        follows = follows and not any(isinstance(leaf, torch.UntypedStorage) for leaf in flat)
+        if follows:
+            for leaf in leaves:
+                if _is_inexact(leaf):
+                    self._beside(leaf)  # before the operator writes
+        written = [leaf for leaf in _written(func, args, kwargs) if _is_plain(leaf)]
+        before = [leaf.clone() if not _is_inexact(leaf) else leaf for leaf in written] if follows else []
+        result = func(*args, **kwargs)
+        if not follows:
+            self._forget(written)
+            return result
+        if _is_view(func):
+            return result  # shares the storage, and what is beside it
+        exact_inputs = {id(leaf): copy for leaf, copy in zip(written, before, strict=True)}
+        try:
+            for run in range(RUNS):
+                self._follow(run, func, args, kwargs, result, written, exact_inputs)
+        except (RuntimeError, NotImplementedError, TypeError, ValueError, IndexError) as error:
+            if isinstance(error, TooLarge):
+                raise
+            self.complete = False
+            self._forget([*written, *_tensors(result)])  # taken from the run itself when they are next read
+        return result
+
+    def _follow(
+        self, run: int, func: Any, args: Any, kwargs: Any, result: Any, written: Sequence[Tensor],
+        before: Mapping[int, Tensor],
+    ) -> None:  # fmt: skip
+        pointwise = torch.Tag.pointwise in func.tags
+        changed = {id(leaf) for leaf in written}
+
+        def given(value: Any) -> Any:
+            if isinstance(value, torch.dtype):
+                return NARROW.get(value, value)
+            if not isinstance(value, Tensor):
+                return value
+            if not _is_inexact(value):
+                return before[id(value)].clone() if id(value) in before else value
+            found = self._view(value, run)
+            return found if not run or pointwise or id(value) in changed else self._disturbed(found, value.dtype)
+
+        followed = func(*tree_map(given, args), **tree_map(given, kwargs))
+        known = {leaf.untyped_storage()._cdata for leaf in written}
+        for real, other in zip(_tensors(result), _tensors(followed), strict=True):
+            if _is_inexact(real) and _is_plain(real) and real.untyped_storage()._cdata not in known:
+                if run == 0:
+                    self._begin(real)
+                self._view(real, run).copy_(other)
+        if run and pointwise:
+            for real in {id(each): each for each in (*_tensors(result), *written)}.values():
+                if _is_inexact(real) and _is_plain(real):
+                    found = self._view(real, run)
+                    found.copy_(self._disturbed(found, real.dtype))
+
+    def _disturbed(self, value: Tensor, dtype: torch.dtype) -> Tensor:
+        draw = self._draw.get(value.device)
+        if draw is None:
+            draw = self._draw[value.device] = torch.Generator(value.device).manual_seed(0)
+        factor = torch.rand(value.shape, dtype=torch.float64, device=value.device, generator=draw)
+        return value * (1 + (2 * factor - 1) * self.disturbance.get(dtype, 0.0))
+
+    def _begin(self, tensor: Tensor) -> Beside:
+        """Values beside the whole storage of a tensor, as it is now."""
+        self._known = {key: each for key, each in self._known.items() if not each.alive.expired()}
+        storage = tensor.untyped_storage()
+        real = _real(tensor.dtype)
+        flat = torch.empty(0, dtype=real, device=tensor.device).set_(storage)
+        taken = sum(run.nbytes for each in self._known.values() for run in each.runs)
+        if taken + RUNS * 8 * flat.numel() > MOST_BYTES:
+            raise TooLarge(f"comparing with float64 would take more than {MOST_BYTES >> 30} GiB")
+        made = Beside(StorageWeakRef(storage), real, [flat.double() for _ in range(RUNS)])
+        self._known[storage._cdata] = made
+        return made
+
+    def _beside(self, tensor: Tensor) -> Beside:
+        storage = tensor.untyped_storage()
+        known = self._known.get(storage._cdata)
+        if known is None or known.alive.expired() or known.dtype != _real(tensor.dtype) or (
+            known.runs[0].numel() * known.dtype.itemsize < storage.nbytes()
+        ):  # fmt: skip
+            return self._begin(tensor)
+        return known
+
+    def _view(self, tensor: Tensor, run: int) -> Tensor:
+        """What is beside a tensor in one run, laid out as it is."""
+        flat = self._beside(tensor).runs[run]
+        if not tensor.is_complex():
+            found = flat.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
+            return torch._neg_view(found) if tensor.is_neg() else found
+        strides = [2 * step for step in tensor.stride()]
+        pairs = flat.as_strided([*tensor.shape, 2], [*strides, 1], 2 * tensor.storage_offset())
+        found = torch.view_as_complex(pairs)
+        return found.conj() if tensor.is_conj() else found
+
+    def _forget(self, tensors: Sequence[Tensor]) -> None:
+        for tensor in tensors:
+            if _is_plain(tensor):
+                self._known.pop(tensor.untyped_storage()._cdata, None)
+
+    def exact(self, tensor: Tensor) -> Tensor:
+        """What a tensor of the run is in float64."""
+        return self._view(tensor.detach(), 0).clone()
+
+    def rounding(self, tensor: Tensor) -> float:
+        """The largest change of an element by what was disturbed."""
+        if not tensor.numel():
+            return 0.0
+        exact, *others = (self._view(tensor.detach(), run) for run in range(RUNS))
+        found = torch.stack([(other - exact).abs() for other in others])
+        found = found[torch.isfinite(found)]
+        return found.max().item() if found.numel() else 0.0
+
+
+def _tensors(value: Any) -> list[Tensor]:
+    return [leaf for leaf in tree_flatten(value)[0] if isinstance(leaf, Tensor)]
+
+
+def _is_inexact(tensor: Tensor) -> bool:
+    return tensor.is_floating_point() or tensor.is_complex()
+
+
+def _is_plain(tensor: Tensor) -> bool:
+    plain = type(tensor) in (Tensor, torch.nn.Parameter) and tensor.layout is torch.strided
+    return plain and not tensor.is_meta and not tensor.is_quantized
+
+
+def _real(dtype: torch.dtype) -> torch.dtype:
+    return {torch.complex64: torch.float32, torch.complex128: torch.float64, torch.complex32: torch.float16}.get(
+        dtype, dtype
+    )
+
+
+def _is_view(func: Any) -> bool:
+    """Whether its results share storage with what it reads, and it writes nothing."""
+    aliases = [each.alias_info for each in func._schema.returns]
+    return bool(aliases) and all(each is not None and not each.is_write for each in aliases)
+
+
+def _draws(func: Any) -> bool:
+    """Whether it draws random numbers: those of the run itself are taken."""
+    # attention is marked for its dropout, which the CPU's has not, and cannot be told from a call without
+    return torch.Tag.nondeterministic_seeded in func.tags and "attention" not in func._schema.name
+
+
+def _written(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[Tensor]:
+    for place, each in enumerate(func._schema.arguments):
+        if each.alias_info is not None and each.alias_info.is_write:
+            value = kwargs.get(each.name) if each.name in kwargs else args[place] if place < len(args) else None
+            yield from _tensors(value)

@@ -1,0 +1,155 @@
+"""What went wrong in a record, out of its compiles: guards that failed again and again, errors, what ran eagerly."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from explorer.ir.record import (
+    CompileData,
+    EagerData,
+    ErrorData,
+    FailedGuardData,
+    GuardData,
+    RecompileData,
+    SpanData,
+)
+
+_PLACE = re.compile(r'File "([^"\n]{1,4096})", line (\d{1,9})')
+_USER = ("from user code:", "User code traceback:", "User stack:", "Framework stack")
+_MISMATCH = re.compile(
+    r"(?P<what>\w{1,40}) mismatch(?: at index (?P<index>\d{1,9}))?\. expected (?P<wanted>[^,]{1,200}), "
+    r"actual (?P<seen>.{1,200})"
+)
+_OURS = re.compile(r"(?:[\w()]{1,80} )?is (?P<seen>.{1,200}), expected (?P<wanted>.{1,200})")
+
+
+def failed_guards(compiles: Iterable[CompileData]) -> tuple[FailedGuardData, ...]:
+    """The guards that made frames compile again, those that failed most often first."""
+    known = {compile.id: compile for compile in compiles}
+    found: dict[tuple[str, str, str], list[tuple[CompileData, RecompileData]]] = {}
+    for compile in known.values():
+        for each in compile.recompiles:
+            found.setdefault((compile.title, _checked(each), compile.engine), []).append((compile, each))
+    made = [_failed(title, failures, known) for (title, _, _), failures in found.items()]
+    return tuple(sorted(made, key=lambda each: -each.times))
+
+
+def _checked(each: RecompileData) -> str:
+    """The check without the values that differ from one compile to the next: what counts as the same guard."""
+    said = each.why if "mismatch" in each.why else each.expression
+    return re.sub(r"(==|expected|actual) [^,)]*", r"\1", said.partition("  #")[0])
+
+
+def _failed(
+    title: str, failures: list[tuple[CompileData, RecompileData]], known: dict[str, CompileData]
+) -> FailedGuardData:
+    last = failures[-1][1]
+    guards = known[last.of].guards if last.of in known else ()
+    guard = next((each for each in guards if each.id == last.guard), None)
+    causes = tuple(dict.fromkeys(compile.id for compile, _ in failures))
+    values = tuple(dict.fromkeys(value for compile, each in failures for value in _values(each, known)))
+    span = guard.span if guard is not None else None
+    shown = last.why if "mismatch" in last.why else last.expression
+    return FailedGuardData(
+        title, shown, len(causes), values, stops(guard, last), last.of, last.guard, causes, span
+    )
+
+
+def _values(each: RecompileData, known: dict[str, CompileData]) -> tuple[str, ...]:
+    """What the guard wanted and what it met."""
+    if (told := _MISMATCH.search(each.why) or _OURS.fullmatch(each.why)) is not None:
+        return told["wanted"].rstrip("."), told["seen"].rstrip(".")
+    guards = known[each.of].guards if each.of in known else ()
+    guard = next((guard for guard in guards if guard.id == each.guard), None)
+    wanted = guard.constant.text if guard is not None and guard.constant is not None else ""
+    return tuple(filter(None, (wanted, each.seen)))
+
+
+def stops(guard: GuardData | None, failed: RecompileData) -> str:
+    """What keeps a guard from failing: torch's own hint where it gave one, else what the kind of check calls for."""
+    _, told, hint = failed.why.partition("HINT: ")
+    if told:
+        return hint.strip().removesuffix(")").strip()
+    told = _MISMATCH.search(failed.why)
+    source = guard.source if guard is not None else ""
+    if told is not None and told["what"] == "size" and told["index"]:
+        if {told["wanted"], told["seen"]} & {"0", "1"}:
+            return "sizes 0 and 1 are compiled by themselves; avoid them (pad), or keep the two kinds of call apart"
+        return (
+            "mark the dimension as dynamic before the first call, "
+            f"torch._dynamo.mark_dynamic(tensor, {told['index']}), or compile with dynamic=True"
+        )
+    for word, advice in _ADVICE_BY_WORD.items():
+        if word in failed.why:
+            return advice
+    if guard is None:
+        return ""
+    if guard.property == "constant" and guard.constant is not None and guard.constant.type in ("int", "float"):
+        return f"hold the number in a tensor, whose value is no guard: torch.tensor({guard.constant.text}) for {source}"
+    if guard.constant is not None and guard.constant.type == "NoneType":
+        return "pass None each time or never, or keep the two kinds of call in two compiled functions"
+    return _ADVICE.get(guard.property, "")
+
+
+_ADVICE_BY_WORD = {
+    "stride mismatch": "give tensors of one layout: x = x.contiguous() before the call",
+    "requires_grad": "call with the same requires_grad each time, or compile a function for each of the two",
+    "dtype mismatch": "convert to one dtype before the call",
+    "rank mismatch": "give tensors of one number of dimensions: unsqueeze or reshape before the call",
+    "dispatch key set mismatch": "call in one mode (inference mode, autocast, device) each time",
+    "grad_mode": "call always with, or always without, torch.no_grad(); or compile one function for each",
+    "GLOBAL_STATE changed": "keep torch's global state (autocast, deterministic, threads) the same for all calls",
+}
+_ADVICE = {
+    "constant": "pass the same value each time; a value that has to change belongs in a tensor",
+    "type": "pass the same type each time",
+    "length": "pass lists and tuples of one length, or stack the tensors into one",
+    "keys": "pass dicts with the same keys each time",
+    "has": "give the object the same attributes at each call: set them in __init__",
+    "id": "pass the same object each time, made once outside of the loop",
+    "code": "pass the same function each time, made once outside of the loop",
+    "alias": "pass different tensors, or the same one, in the same places each time",
+}
+"""By what the guard asks for."""
+
+
+def errors(compiles: Iterable[CompileData], failure: str = "") -> tuple[ErrorData, ...]:
+    """The errors of compiles, whole; `failure` is that of the call, where no compile has it."""
+    found = [error_of(each.error, each.id, each.title, each.raises) for each in compiles if each.error]
+    if failure and not any(each.raises for each in found):
+        found.append(error_of(failure, "", "", True))
+    return tuple(found)
+
+
+def error_of(text: str, compile: str, title: str, raises: bool) -> ErrorData:
+    kind, _, message = text.partition(": ")
+    return ErrorData(compile, title, kind, message, user_line(text), raises)
+
+
+def user_line(text: str) -> SpanData | None:
+    """The innermost line of the program that torch's text of an error names."""
+    told = max((text.find(word) for word in _USER), default=-1)
+    places = _PLACE.findall(text[told:]) if told >= 0 else []
+    own = [each for each in places if "/torch/" not in each[0]] or places
+    return SpanData(own[-1][0], int(own[-1][1]), int(own[-1][1])) if own else None
+
+
+def eager(compiles: Iterable[CompileData], more: Iterable[EagerData] = ()) -> tuple[EagerData, ...]:
+    """What ran outside graphs; `more` is what no compile tells."""
+    found: list[EagerData] = []
+    for compile in compiles:
+        if compile.fallback is not None:
+            code = compile.codes[0] if compile.codes else None
+            place = SpanData(code.file, code.line, code.line) if code is not None else None
+            why = f"{compile.fallback.title}: {compile.fallback.detail}".removesuffix(": ")
+            found.append(EagerData(compile.title, " ".join(why.split()), compile.id, place))
+        else:
+            found += [EagerData("the Python at a graph break", b.why.title, compile.id, b.span) for b in compile.breaks]
+        for event in compile.events:
+            if event.kind in ("FrameSkipped", "CallSkipped"):
+                fields = event.fields
+                what = fields.get("function") or fields.get("where") or ""
+                found.append(EagerData(what, fields.get("why", ""), compile.id))
+    found += more
+    return tuple({(each.what, each.why, each.span): each for each in found}.values())

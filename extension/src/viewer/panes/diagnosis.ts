@@ -1,0 +1,59 @@
+// What a program that ran shows: its calls, the guards that made it compile again, and its errors.
+
+import { button, h } from "../dom";
+import { key } from "../element";
+import { count, seconds } from "../format";
+import type { Context } from "../pane";
+import type { CallsData, ErrorData, FailedGuardData, SpanData } from "../record";
+
+const VALUES = 20;
+
+export function diagnosis(context: Context): HTMLElement[] {
+  const record = context.model.record.value;
+  const { calls = [], recompiles = [], errors = [] } = record;
+  return [
+    ...(errors.length ? [h("h2", count(errors.length, "error")), ...errors.map(each => failure(context, each))] : []),
+    ...(recompiles.length ? [h("h2", `${count(recompiles.length, "guard")} made frames compile again`), ...recompiles.map(each => recompiled(context, each))] : []),
+    ...(calls.length ? [h("h2", "Calls of compiled functions"), h("ul.ex-list", ...calls.map(each => h("li", called(each))))] : []),
+  ];
+}
+
+export function at(context: Context, span: SpanData | null | undefined): (HTMLElement | string)[] {
+  if (!span) return [];
+  const place = context.model.files.value.place(span.file, span.line);
+  const known = context.model.record.value.sources.some(each => each.file === span.file);
+  return [" at ", known ? button("ex-link", place, () => context.show("source", `|${span.file}:${span.line}`)) : place];
+}
+
+function recompiled(context: Context, each: FailedGuardData): HTMLElement {
+  const { values, compiles = [], of = "", guard = "" } = each;
+  const more = values.length > VALUES ? ` and ${values.length - VALUES} more` : "";
+  const expression = h("code", each.expression);
+  return h(
+    "section.ex-card", h("h3", `↻ ${each.frame} compiled again ${each.times === 1 ? "once" : `${each.times} times`}`),
+    h("dl.ex-facts",
+      h("dt", "Failed guard"), h("dd", expression, ...at(context, each.span), " ", ...(guard ? [button("ex-link", guard, () => context.show("guards", key(of, guard)))] : [])),
+      ...(values.length ? [h("dt", "Values"), h("dd", h("code", values.slice(0, VALUES).join(", ")), more)] : []),
+      ...(each.stops ? [h("dt", "To stop it"), h("dd", each.stops)] : []),
+      h("dt", "Compiles"), h("dd", ...compiles.map(id => h("span", button("ex-link", id, () => (context.compile.value = id)), " "))),
+    ),
+  );
+}
+
+function failure(context: Context, each: ErrorData): HTMLElement {
+  const whose = [each.compile, each.title].filter(Boolean).join(" ");
+  const what = each.raises ? "the program gets this error" : "the frame runs eagerly instead";
+  return h(
+    "section.ex-card", h("h3", `✗ ${whose ? `${whose}: ` : ""}${what}`),
+    h("p", ...at(context, each.span)), h("pre", each.message ? `${each.kind}: ${each.message}` : each.kind),
+  );
+}
+
+function called(each: CallsData): string {
+  const sorted = [...each.samples].sort((a, b) => a - b);
+  const middle = sorted[Math.floor(sorted.length / 2)];
+  const parts = each.compiling ? [`${seconds(each.compiling)} compiling`] : [];
+  if (each.graphs === null || each.graphs === undefined) parts.push("compiled before it was watched, so that its graphs are not timed apart");
+  else parts.push(`${seconds(each.graphs)} in compiled graphs`, `${seconds(Math.max(each.seconds - each.compiling - each.graphs, 0))} outside (guards, Python, eager frames)`);
+  return `${each.function}: ${count(each.count, "call")} (${each.engine}), ${middle === undefined ? "" : `${seconds(middle)} at the median, `}${seconds(each.seconds)} in all: ${parts.join(", ")}`;
+}

@@ -1,0 +1,237 @@
+"""Programs with effects of every kind, put together from parts: what a call of one may change, and how one sees it."""
+
+from __future__ import annotations
+
+import linecache
+import sys
+import textwrap
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from explorer.capture.hook import unseen_by_stock
+
+HEAD = """
+import abc, array, collections, contextvars, copy, dataclasses, enum, functools, io, itertools, json, logging, math
+import os, pathlib, random, tempfile, threading, time, types, warnings, weakref
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import nn
+"""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Statements before the function, in it (they may change `y`, a tensor), and what one sees of the effect."""
+
+    name: str
+    setup: str
+    body: str
+    seen: str
+    once: bool = False
+    """Whether it is an effect that nobody can put back."""
+    pure: bool = False
+    """Whether it changes nothing but tensors, so that the function may be called many times."""
+
+
+PARTS = (
+    Part("nothing", "", "y = y + 1", "()", pure=True),
+    Part("weights", "w = torch.ones(3)", "with torch.no_grad(): w.mul_(1.5)", "w", pure=True),
+    Part("weights by data", "w = nn.Parameter(torch.ones(3))", "w.data = w.data + 1", "w", pure=True),
+    Part("SGD", """
+        m = nn.Linear(3, 2)
+        opt = torch.optim.SGD(m.parameters(), lr=0.1, momentum=0.9)
+        """, """
+        opt.zero_grad()
+        loss = m(x).pow(2).sum()
+        loss.backward()
+        opt.step()
+        y = y + loss.detach()
+        """, "m.state_dict(), opt.state_dict(), [p.grad for p in m.parameters()]", pure=True),
+    Part("Adam, returning the loss", """
+        m2 = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1))
+        opt2 = torch.optim.Adam(m2.parameters())
+        sched = torch.optim.lr_scheduler.StepLR(opt2, 1)
+        """, """
+        loss2 = m2(x).square().mean()
+        loss2.backward()
+        opt2.step()
+        opt2.zero_grad()
+        sched.step()
+        y = y + loss2
+        """, "m2.state_dict(), opt2.state_dict(), sched.state_dict(), [p.grad for p in m2.parameters()]", pure=True),
+    Part("gradients that add up", "v = nn.Parameter(torch.ones(3))", "(v * x).sum().backward()", "v, v.grad",
+         pure=True),
+    Part("batch norm", "bn = nn.BatchNorm1d(3)", "y = y + bn(x).sum()", "bn.state_dict()", pure=True),
+    Part("dropout", "drop = nn.Dropout(0.5)", "y = y + drop(x).sum()", "()", pure=True),
+    Part("a global number", "count = 0", "{scope} count\n        count += 1", "count"),
+    Part("a list", "rows = [0]", "rows.append(len(rows))", "rows"),
+    Part("a list of tensors", "kept = []", "kept.append((x * 2).detach())", "kept"),
+    Part("a dictionary", "table = {'a': 1}", "table['b'] = table.pop('a')", "table, list(table)"),
+    Part("a set", "names = {1}", "names.add(2)", "names"),
+    Part("a deque", "queue = collections.deque([1, 2], maxlen=2)", "queue.append(3)", "queue"),
+    Part("a defaultdict", "groups = collections.defaultdict(list)", "groups['k'].append(1)", "groups"),
+    Part("an ordered dictionary", "order = collections.OrderedDict(a=1, b=2)", "order.move_to_end('a')", "list(order)"),
+    Part("a Counter", "tally = collections.Counter()", "tally['x'] += 1", "tally"),
+    Part("a bytearray", "raw = bytearray(b'ab')", "raw.append(99)", "raw"),
+    Part("an array of numbers", "numbers = array.array('d', [1.0])", "numbers.append(2.0)", "numbers"),
+    Part("an object", """
+        class Thing:
+            def __init__(self): self.n = 0
+            def more(self): self.n += 1
+        thing = Thing()
+        """, "thing.more()", "vars(thing)"),
+    Part("an object with slots", """
+        class Slotted:
+            __slots__ = ("n", "later")
+            def __init__(self): self.n = 0
+        slotted = Slotted()
+        """, "slotted.n += 1; slotted.later = 5", "slotted.n, slotted.later"),
+    Part("a dataclass", """
+        @dataclasses.dataclass
+        class Stats:
+            calls: int = 0
+            seen: list = dataclasses.field(default_factory=list)
+        stats = Stats()
+        """, "stats.calls += 1; stats.seen.append(stats.calls)", "stats.calls, stats.seen"),
+    Part("an attribute of a class", """
+        class Registry:
+            total = 0
+            items = []
+        """, "Registry.total += 1; Registry.items.append(1); Registry.new = 3",
+        "Registry.total, Registry.items, getattr(Registry, 'new', None)"),
+    Part("an attribute of the function", """
+        def helper(): helper.calls = getattr(helper, "calls", 0) + 1
+        """, "helper()", "helper.calls"),
+    Part("a default that changes", "def remember(v, into=[]): into.append(v)", "remember(1)", "remember.__defaults__"),
+    Part("a module's attribute", """
+        class Steps(nn.Module):
+            def __init__(self):
+                super().__init__(); self.lin = nn.Linear(3, 2); self.steps = 0; self.last = None
+            def forward(self, x):
+                self.steps += 1
+                out = self.lin(x)
+                self.last = out.detach()
+                return out
+        steps = Steps()
+        """, "y = y + steps(x).sum()", "steps.steps, steps.last"),
+    Part("a buffer made anew", """
+        class Running(nn.Module):
+            def __init__(self):
+                super().__init__(); self.register_buffer("mean", torch.zeros(3))
+            def forward(self, x):
+                self.mean = 0.9 * self.mean + 0.1 * x.detach().mean(0)
+                return x - self.mean
+        running = Running()
+        """, "y = y + running(x).sum()", "running.mean"),
+    Part("torch's random numbers", "", "y = y + torch.rand(3).sum()", "torch.get_rng_state()", pure=True),
+    Part("Python's random numbers", "", "y = y + random.random()", "random.getstate()", pure=True),
+    Part("NumPy's random numbers", "", "y = y + float(np.random.rand())", "np.random.get_state()[1]", pure=True),
+    Part("generators of one's own", """
+        own = random.Random(3); gen = torch.Generator().manual_seed(1); bits = np.random.default_rng(4)
+        """, "y = y + own.random() + torch.rand(1, generator=gen).sum() + float(bits.random())",
+        "own.getstate(), gen.get_state(), str(bits.bit_generator.state)"),
+    Part("a NumPy array", "grid = np.zeros(3)", "grid[1:] += 1", "grid"),
+    Part("an argument", "", "x.add_(1)", "()", pure=True),
+    Part("printing", "", "print('a line', tuple(x.shape))", "()"),
+    Part("logging", """
+        class Lines(logging.Handler):
+            def __init__(self): super().__init__(); self.lines = []
+            def emit(self, record): self.lines.append(record.getMessage())
+        lines = Lines(); log = logging.getLogger("effects"); log.handlers[:] = [lines]; log.setLevel(10)
+        log.propagate = False
+        """, "log.info('step')", "lines.lines"),
+    Part("a warning", "", "warnings.warn('careful', UserWarning)", "()"),
+    Part("a file in memory", "text = io.StringIO()", "text.write('z')", "text.getvalue(), text.tell()"),
+    Part("a context variable", "var = contextvars.ContextVar('v', default=0)", "var.set(var.get() + 1)", "var.get()"),
+    Part("a switch of torch", "torch.set_default_dtype(torch.float32)", "torch.set_default_dtype(torch.float64)",
+         "torch.get_default_dtype()", pure=True),
+    Part("time", "", "started = time.perf_counter(); y = y + 0 * (time.perf_counter() - started)", "()", pure=True),
+    Part("weak references", """
+        class Node: pass
+        node = Node(); refs = weakref.WeakKeyDictionary({node: 1})
+        """, "refs[node] += 1", "dict(refs.items())[node]"),
+    Part("two names of one list", "first = [1]; both = {'a': first, 'b': first}", "both['a'].append(2)",
+         "both['b'], both['a'] is both['b'] is first"),
+    Part("an iterator of one's own", """
+        class Up:
+            def __init__(self): self.n = 0
+            def __iter__(self): return self
+            def __next__(self): self.n += 1; return self.n
+        up = Up()
+        """, "y = y + next(up)", "up.n"),
+    Part("nothing but reading", "setting = {'scale': 2.0}", "y = y * setting['scale']", "setting", pure=True),
+    # What nobody can put back.
+    Part("a file", """
+        path = pathlib.Path(tempfile.mkdtemp()) / "f.txt"
+        """, "with open(path, 'a') as out: out.write('l')", "path.read_text()", once=True),
+    Part("an open file", """
+        handle = open(os.path.join(tempfile.mkdtemp(), "g.txt"), "w+")
+        """, "handle.write('l'); handle.flush()", "handle.tell()", once=True),
+    Part("an array in a file", """
+        target = os.path.join(tempfile.mkdtemp(), "h.npy")
+        """, "np.save(target, np.ones(2))", "os.path.getsize(target)", once=True),
+    Part("a generator", "numbered = (n for n in range(9))", "y = y + next(numbered)", "next(numbered)", once=True),
+    Part("an iterator", "it = iter([1, 2, 3])", "y = y + next(it)", "list(it)", once=True),
+    Part("an endless iterator", "ticks = itertools.count()", "y = y + next(ticks)", "next(ticks)", once=True),
+    Part("a cache", """
+        @functools.lru_cache
+        def looked_up(n): return n + 1
+        """, "y = y + looked_up(3)", "looked_up.cache_info()", once=True),
+)  # fmt: skip
+
+FILE = "<effects: "
+
+BY_NAME = {part.name: part for part in PARTS}
+
+
+@dataclass(frozen=True)
+class Made:
+    body: Callable[..., Any]
+    seen: Callable[[], Any]
+
+
+def text_of(names: tuple[str, ...], closure: bool) -> str:
+    """A program of these parts: its data in a function around the one explored, or in globals."""
+    parts = [BY_NAME[name] for name in names]
+    scope = "nonlocal" if closure else "global"
+    setup = "\n".join(textwrap.dedent(part.setup).strip() for part in parts)
+    steps = "\n".join(textwrap.dedent(part.body.replace("{scope}", scope).replace("\n        count", "\ncount")).strip()
+                      for part in parts)  # fmt: skip
+    body = "def body(x):\n    y = x.sum()\n" + textwrap.indent(steps, "    ") + "\n    return y"
+    seen = "def seen():\n    return (" + "".join(f"({part.seen}), " for part in parts) + ")"
+    if not closure:
+        return f"{HEAD}\n{setup}\n{body}\n{seen}\n"
+    inside = textwrap.indent(f"{setup}\n{body}\n{seen}\nreturn body, seen", "    ")
+    return f"{HEAD}\ndef around():\n{inside}\nbody, seen = around()\n"
+
+
+def made(names: tuple[str, ...], closure: bool) -> Made:
+    """A program, made anew."""
+    text = text_of(names, closure)
+    file = f"{FILE}{', '.join(names)}{' in a closure' if closure else ''}>"
+    linecache.cache[file] = len(text), None, text.splitlines(True), file
+    namespace: dict[str, Any] = {"__name__": "effects_made"}
+    exec(compile(text, file, "exec", dont_inherit=True), namespace)
+    return Made(namespace["body"], namespace["seen"])
+
+
+class Runs:
+    """Counts how often a function's body is run by Python, compiled or not, however it is called."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.count = 0
+
+    def _told(self, frame: Any, event: str, arg: Any) -> None:
+        if event == "call" and frame.f_code.co_name == self.name and frame.f_code.co_filename.startswith(FILE):
+            self.count += 1
+
+    def __enter__(self) -> Runs:
+        unseen_by_stock(Runs._told)  # it has frames of its own, which would be compiled
+        sys.setprofile(self._told)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        sys.setprofile(None)

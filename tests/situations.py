@@ -1,0 +1,672 @@
+"""Situations that users of torch.compile ask about, each a small program, and what the record has to say of it."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import json
+import logging
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+import torch._dynamo
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+import explorer
+from explorer.session import Record
+from stock_compiling import nothing_built
+
+log = logging.getLogger("a third party")
+X = torch.ones(4)
+
+
+@dataclass(frozen=True)
+class Situation:
+    """`asks` is the question, `thread` where users asked it (an issue of pytorch/pytorch where it is a number alone).
+    `record` makes the record; `says` are sentences, or parts of them, that print(record) has, or the listing `listing`
+    of it."""
+
+    asks: str
+    record: Callable[[], Record]
+    says: tuple[str, ...]
+    listing: str = ""
+    thread: str = ""
+
+    def text(self, record: Record) -> str:
+        return repr(getattr(record, self.listing)) if self.listing else repr(record)
+
+
+SITUATIONS: dict[str, Situation] = {}
+
+
+def situation(asks: str, *says: str, listing: str = "", thread: str = "") -> Callable[[Callable[[], Record]], Any]:
+    def register(record: Callable[[], Record]) -> Callable[[], Record]:
+        SITUATIONS[record.__name__] = Situation(asks, record, says, listing, thread)
+        return record
+
+    return register
+
+
+def watched(fn: Callable[..., Any], *calls: tuple[Any, ...], **settings: Any) -> Record:
+    """The record of these calls of the function, compiled by stock as far as Dynamo's graph."""
+    torch._dynamo.reset()
+    compiled = torch.compile(fn, **{"backend": "eager", **settings})
+    with explorer.watch() as found:
+        for args in calls:
+            with contextlib.suppress(Exception):
+                compiled(*args)
+    assert found.record is not None
+    return found.record
+
+
+def explored(
+    fn: Callable[..., Any], *args: Any, fixes: bool = False, grad: bool | None = None, **settings: Any
+) -> Record:
+    """The record of one call as far as Dynamo's graph, with what comes of fixes."""
+    stock = {"backend": "eager", **settings}
+    return explorer.explore(fn, engine="stock", stock=stock, fixes=fixes, time=False, grad=grad)(*args)
+
+
+def built(fn: Callable[..., Any], *args: Any) -> Record:
+    """The record of stock's compile up to its generated code."""
+    with nothing_built():
+        return explorer.explore(fn, engine="stock", time=False)(*args)
+
+
+def ours(fn: Callable[..., Any], *args: Any, **settings: Any) -> Record:
+    return explorer.explore(fn, **{"time": False, **settings})(*args)
+
+
+# ------------------------------------------------------------------------------------------------------ recompiles
+
+
+class Counter:
+    def __init__(self) -> None:
+        self.steps = 0
+
+
+@situation(
+    "An attribute counts up: why does every step compile again?",
+    "recompiled once, since this guard failed",
+    ".steps equals 0",
+    "values: 0, 1",
+    "to stop it: hold the number in a tensor",
+    thread="128319",
+)
+def counting() -> Record:
+    counter = Counter()
+
+    def step(x: Tensor) -> Tensor:
+        counter.steps += 1
+        return x * counter.steps
+
+    return watched(step, *[(X,)] * 4)
+
+
+@situation(
+    "The learning rate changes with a schedule: what fails?",
+    "recompiled",
+    "lr",
+    "values: 0.1, 0.05, 0.025",
+    thread="126514",
+)
+def learning_rate() -> Record:
+    def update(p: Tensor, g: Tensor, lr: float) -> Tensor:
+        return p - lr * g
+
+    return watched(update, *((X, X, 0.1 / 2**n) for n in range(3)), dynamic=False)
+
+
+@situation(
+    "A list grows",
+    "recompiled",
+    "xs has 1 element",
+    "list of length 2, list of length 3",
+    "to stop it: pass lists and tuples of one length",
+)
+def list_grows() -> Record:
+    return watched(lambda xs: sum(x * 2 for x in xs), *(([X] * n,) for n in (1, 2, 3)))
+
+
+@situation("The keys of a dict change", "recompiled", "d has 1 element")
+def dict_keys() -> Record:
+    return watched(lambda d: sum(d.values()) * 2, ({"a": X},), ({"a": X, "b": X},), ({"c": X},))
+
+
+RATE = 1.0
+
+
+@situation("A global changes", "recompiled", "RATE equals 1.0", "values: 1.0, 2.0")
+def global_changes() -> Record:
+    def scaled(x: Tensor) -> Tensor:
+        return x * RATE
+
+    torch._dynamo.reset()
+    compiled = torch.compile(scaled, backend="eager")
+    global RATE
+    with explorer.watch() as found:
+        for RATE in (1.0, 2.0):  # noqa: B007
+            compiled(X)
+    RATE = 1.0
+    return found.record
+
+
+@situation("A stride changes", "recompiled once", "stride")
+def stride_changes() -> Record:
+    return watched(lambda x: x + 1, (torch.ones(4, 8),), (torch.ones(8, 4).t(),))
+
+
+@situation("requires_grad changes", "recompiled once", "requires_grad")
+def grad_changes() -> Record:
+    return watched(lambda x: x + 1, (X,), (torch.ones(4, requires_grad=True),))
+
+
+@situation(
+    "A size becomes 1, then 0: why two compiles more after it was dynamic?", "recompiled", "size", thread="110666"
+)
+def sizes_of_one() -> Record:
+    return watched(lambda x: x + 1, *((torch.ones(n),) for n in (5, 6, 7, 1, 0)))
+
+
+@situation("Grad mode changes", "recompiled once", "grad")
+def mode_changes() -> Record:
+    torch._dynamo.reset()
+    compiled = torch.compile(lambda x: x + 1, backend="eager")
+    with explorer.watch() as found:
+        compiled(X)
+        with torch.no_grad():
+            compiled(X)
+    return found.record
+
+
+@situation("The limit of recompiles is reached", "recompile", "limit", thread="167504")
+def limit_reached() -> Record:
+    with torch._dynamo.config.patch(recompile_limit=3):
+        return watched(lambda x, s: x if s == "a" else x + len(s), *((X, "s" * n) for n in range(6)))
+
+
+@situation("An argument is an int, then a float, a bool, a tensor", "recompiled", "k equals 2")
+def kinds_of_numbers() -> Record:
+    return watched(lambda x, k: x * k, (X, 2), (X, 2.0), (X, True), (X, torch.tensor(2)))
+
+
+@situation("train() and eval()", "recompiled once", "training")
+def training_changes() -> Record:
+    torch._dynamo.reset()
+    layer = nn.Dropout(0.5)
+    compiled = torch.compile(layer, backend="eager")
+    with explorer.watch() as found:
+        compiled(X)
+        layer.eval()
+        compiled(X)
+    return found.record
+
+
+@situation(
+    "A new object each call, whose identity is guarded",
+    "f.__code__ is the same code",
+    "to stop it: pass the same object each time",
+    thread="123894",
+)
+def new_function_each_call() -> Record:
+    return watched(lambda f, x: f(x), *((eval(f"lambda x: x + {n}"), X) for n in range(3)))
+
+
+# ------------------------------------------------------------------------------------------------------ graph breaks
+
+
+@situation("A module logs", "ignore_logging_functions", "it helps", "logging.Logger", listing="breaks")
+def logging_inside() -> Record:
+    def noted(x: Tensor) -> Tensor:
+        y = x + 1
+        log.warning("shape %s", y.shape)
+        return y * 2
+
+    return explored(noted, X, fixes=True)
+
+
+@situation("A print under try", "print", "runs eagerly")
+def print_in_try() -> Record:
+    def tried(x: Tensor) -> Tensor:
+        try:
+            y = x + 1
+            print(end="")
+        except ValueError:
+            y = x
+        return y * 2
+
+    return explored(tried, X)
+
+
+@situation(
+    "A branch on a tensor",
+    "torch.where",
+    "it helps",
+    "the same on an input that takes the other side",
+    listing="breaks",
+)
+def branch() -> Record:
+    return explored(branching, X, fixes=True)
+
+
+def branching(x: Tensor) -> Tensor:
+    if x.sum() > 0:
+        return x.sin()
+    return x.cos()
+
+
+@situation("A number is taken out of a tensor", "capture_scalar_outputs", "it helps", listing="breaks")
+def item() -> Record:
+    return explored(lambda x: x * x.sum().item(), X, fixes=True)
+
+
+@situation(
+    "The same, and a branch on the number follows: does the setting help?",
+    "it does not help: the graph breaks at",
+    listing="breaks",
+    thread="135410",
+)
+def item_then_branch() -> Record:
+    return explored(sized, X, torch.tensor(3.0), fixes=True)
+
+
+def sized(x: Tensor, n: Tensor) -> Tensor:
+    k = n.item()
+    if k > 2:
+        return x + 1
+    return x[:2] * k
+
+
+@situation(
+    "A break in a loop: where does it come from, and what helps?",
+    "builtin operator `print`",
+    "This leads to: graph break in loop",
+    "Known to help: take the body of the loop out",
+    listing="breaks",
+    thread="112824",
+)
+def break_in_loop() -> Record:
+    def looping(x: Tensor) -> Tensor:
+        for turn in range(2):
+            x = x + turn
+            print(end="")
+        return x
+
+    return explored(looping, X)
+
+
+@situation(
+    "NumPy, and a copy.deepcopy",
+    "call NumPy before the compiled function",
+    "copy a tensor with its clone()",
+    listing="breaks",
+)
+def numpy_and_copies() -> Record:
+    def mixed(x: Tensor) -> Tensor:
+        y = x * 2
+        order = np.random.default_rng(0)
+        y = y + len(str(type(order)))
+        return y + copy.deepcopy(y)
+
+    return explored(mixed, X)
+
+
+@situation("A hook that takes a number", "Tensor.item", listing="breaks")
+def hook_with_item() -> Record:
+    layer = nn.Linear(4, 4)
+    layer.register_forward_hook(lambda module, args, out: out * out.sum().item())
+    return explored(layer, X)
+
+
+@situation("warnings.warn: what can I do?", "warn before or after the call", listing="breaks")
+def warned() -> Record:
+    def warning(x: Tensor) -> Tensor:
+        y = x + 1
+        warnings.warn("hello", stacklevel=1)
+        return y * 2
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return explored(warning, X)
+
+
+@situation("time.time() twice, for an interval", "read the clock before and after the call", listing="breaks")
+def clocks() -> Record:
+    def timed(x: Tensor) -> tuple[Tensor, float]:
+        begun = time.time()
+        y = x + 1
+        return y, time.time() - begun
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return explored(timed, X)
+
+
+@situation("json.dumps", "before or after its call", listing="breaks")
+def dumped() -> Record:
+    def dumping(x: Tensor) -> Tensor:
+        y = x + 1
+        return y * len(json.dumps({"a": 1}))
+
+    return explored(dumping, X)
+
+
+@situation("nonzero, a boolean mask", "capture_dynamic_output_shape_ops", "it helps", listing="breaks")
+def masked() -> Record:
+    return explored(lambda x: x[x > 0] * 2, X, fixes=True)
+
+
+WEIGHT = torch.ones(4, requires_grad=True)
+
+
+@situation("backward() inside", "trace_autograd_ops", "it helps", listing="breaks")
+def backward_inside() -> Record:
+    def step(x: Tensor) -> Tensor:
+        (WEIGHT * x).sum().backward()
+        return x * 2
+
+    return explored(step, X, fixes=True)
+
+
+@situation("fullgraph=True fails: where?", "the program gets this error", "print(end=")
+def fullgraph() -> Record:
+    def printing(x: Tensor) -> Tensor:
+        print(end="")
+        return x + 1
+
+    return explored(printing, X, fullgraph=True)
+
+
+@torch.library.custom_op("situations::doubled", mutates_args=())
+def doubled(x: Tensor) -> Tensor:
+    return x * 2
+
+
+@situation("A custom operator without a fake implementation", "register_fake", "situations::doubled", thread="177115")
+def no_fake() -> Record:
+    return explored(lambda x: doubled(x) + 1, X)
+
+
+@situation(
+    "A shape error in the program",
+    "the program gets this error",
+    "a and b must have same reduction dim",
+    "from user code",
+    thread="",
+)
+def shape_error() -> Record:
+    return watched(lambda a, b: a @ b + 1, (torch.ones(2, 3), torch.ones(2, 3)))
+
+
+@situation("mark_dynamic is violated", "mark", "the program gets this error")
+def mark_violated() -> Record:
+    def fixed(x: Tensor) -> Tensor:
+        return x + 1 if x.shape[0] == 8 else x
+
+    marked = torch.ones(8)
+    torch._dynamo.mark_dynamic(marked, 0)
+    return watched(fixed, (marked,))
+
+
+@situation(
+    "A guard on a size that only a run tells",
+    "Could not guard on data-dependent expression",
+    "the program gets this error",
+    thread="136196",
+)
+def unbacked_guard() -> Record:
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        return watched(lambda x: x + 1 if x.nonzero().shape[0] * 2 > 5 else x, (X,), fullgraph=True)
+
+
+@situation("nonzero, captured: are all stages there?", "capture", listing="stages")
+def nonzero_captured() -> Record:
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        return explored(lambda x: x.nonzero() + 1, X)
+
+
+@situation("dynamic=True, and a test fixes what a size may be", "x.size(0) % 2 equals 0", listing="guards")
+def dynamic_and_test() -> Record:
+    return explored(lambda x: x + 1 if x.shape[0] % 2 == 0 else x, torch.ones(8), dynamic=True)
+
+
+@situation("autograd.Function, torch.cond, checkpoint: do they break?", "0 breaks")
+def higher_order() -> Record:
+    def conditional(x: Tensor) -> Tensor:
+        y = torch.cond(x.sum() > 0, lambda x: x.sin(), lambda x: x.cos(), (x,))
+        return checkpoint(torch.sigmoid, y, use_reentrant=False)
+
+    return explored(conditional, X)
+
+
+@situation(
+    "A compiled optimizer breaks in torch's own code", "No change is needed: the line is torch's own", listing="breaks"
+)
+def compiled_optimizer() -> Record:
+    WEIGHT.grad = torch.ones(4)
+    optimizer = torch.optim.SGD([WEIGHT], lr=0.0)
+    return explored(lambda: optimizer.step())
+
+
+# ------------------------------------------------------------------------------------------- results, time, memory
+
+MODEL = nn.Linear(8, 8)
+
+
+@situation(
+    "Are the gradients of a model that the function closes over those of eager?",
+    "largest error",
+    " tensors",
+    thread="133303",
+)
+def closed_over() -> Record:
+    return ours(lambda x: F.gelu(MODEL(x)), torch.randn(4, 8))
+
+
+@situation("A sum of about 0: is that a difference?", "against eager", "over 2 tensors")
+def cancelling() -> Record:
+    return ours(lambda x: (x - x.mean()).sum(), torch.randn(4096))
+
+
+@situation("bfloat16: how far is eager itself off?", "against float64", "eager is", thread="163670")
+def half_precision() -> Record:
+    return ours(lambda x: torch.relu(x @ x.t()).sum(-1), torch.randn(64, 64).bfloat16())
+
+
+@situation("Random numbers: why do results differ?", "random numbers in a way of its own")
+def random_numbers() -> Record:
+    return built(lambda x: F.dropout(x, 0.5), torch.ones(64))
+
+
+@situation("Is it faster than eager, and how sure is that?", "eager (", "to")
+def faster() -> Record:
+    return ours(lambda x: torch.sin(x) * torch.cos(x) + x, torch.randn(64, 64), time=True)
+
+
+@situation("Why is a matrix product no part of a kernel?", "A library call runs as it is", listing="schedule")
+def product_apart() -> Record:
+    return built(lambda x: torch.relu(x @ x) + 1, torch.randn(16, 16))
+
+
+@situation("Why are two loops that share nothing two kernels?", "They share no data", listing="schedule")
+def two_sizes() -> Record:
+    return built(lambda x, y: (x.exp().sum(), y.sin()), torch.randn(8), torch.randn(9))
+
+
+@situation("How much memory does a whole step take, beside eager's?", "peak memory", thread="197838")
+def whole_step() -> Record:
+    return ours(MODEL, torch.randn(64, 8), time=True)
+
+
+@situation("How much arithmetic is in a product, and at what rate does it run?", "FLOP/s", listing="schedule")
+def arithmetic() -> Record:
+    return ours(lambda x: torch.relu(x @ x), torch.randn(256, 256), time=True)
+
+
+@situation("What do the guards cost each call?", "guards", "checked in", "us", thread="185886")
+def guard_cost() -> Record:
+    return explored(nn.Sequential(*(nn.Linear(8, 8) for _ in range(8))), torch.randn(2, 8))
+
+
+@situation("Which guards are the program's, and which torch's own?", "of them the program's")
+def whose_guards() -> Record:
+    return explored(MODEL, torch.randn(2, 8))
+
+
+@situation(
+    "What is compiled again for other sizes, and what did automatic dynamic shapes make of them?",
+    "size",
+    "recompiled once",
+    thread="163329",
+)
+def automatic_dynamic() -> Record:
+    return watched(lambda x: x * 2, (torch.ones(5, 3),), (torch.ones(6, 3),), (torch.ones(7, 3),))
+
+
+@situation("Does a view of one tensor passed twice compile again?", "recompiled", "x and y are the same object")
+def aliased() -> Record:
+    return watched(lambda x, y: x + y, (X, X), (X, torch.zeros(4)))
+
+
+@situation("The dtype changes under autocast", "recompiled once", "expected Float, actual BFloat16")
+def dtype_changes() -> Record:
+    return watched(lambda x: x + 1, (X,), (X.bfloat16(),))
+
+
+@situation("What ran outside of graphs, and why?", "outside graphs", "Data-dependent branching")
+def outside() -> Record:
+    return watched(branching, (X,))
+
+
+@situation("Which function costs the compile time?", "compiling", "in compiled graphs", thread="150706")
+def costs() -> Record:
+    return watched(MODEL, (torch.randn(2, 8),))
+
+
+@situation("How many breaks are there, and where?", "break at", "Data-dependent branching")
+def where_it_breaks() -> Record:
+    return explored(branching, X)
+
+
+@situation("A size in a Python list: tolist()", "tolist", listing="breaks")
+def to_list() -> Record:
+    return explored(lambda x: x * x.tolist()[0], X)
+
+
+@situation(
+    "A break under a context manager",
+    "This leads to: Graph break under GenericContextWrappingVariable",
+    "Known to help: take the body of the with statement out",
+    listing="breaks",
+    thread="98441",
+)
+def under_context() -> Record:
+    def suppressing(x: Tensor) -> Tensor:
+        with contextlib.suppress(ValueError):
+            x = x + 1
+            print(end="")
+        return x
+
+    return explored(suppressing, X)
+
+
+@situation("torch._dynamo.graph_break() of one's own", "Call to `torch._dynamo.graph_break()`", listing="breaks")
+def own_break() -> Record:
+    def broken(x: Tensor) -> Tensor:
+        y = x + 1
+        torch._dynamo.graph_break()
+        return y * 2
+
+    return explored(broken, X)
+
+
+@situation("A function under torch.compiler.disable is called", "disable", listing="breaks")
+def disabled() -> Record:
+    @torch.compiler.disable
+    def left_alone(x: Tensor) -> Tensor:
+        return x.sin()
+
+    return explored(lambda x: left_alone(x + 1) * 2, X)
+
+
+@situation("A branch on a size that only a run tells", "torch._check", listing="breaks")
+def size_branch() -> Record:
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        return explored(lambda x: x + 1 if x.nonzero().shape[0] > 2 else x, X)
+
+
+@situation(
+    "Is a padded or sliced read of one tensor one kernel?", "They read other elements of one tensor", listing="schedule"
+)
+def other_elements() -> Record:
+    return built(lambda x: (x[:8].exp(), x[8:].t().contiguous() + 1), torch.randn(16, 16))
+
+
+@situation(
+    "Which result of an operator with several is a call of its own?", "One of the two runs nothing", listing="schedule"
+)
+def parts_of_results() -> Record:
+    return built(lambda x: [each + 1 for each in torch.linalg.qr(x)], torch.randn(4, 4))
+
+
+@situation(
+    "Our own compile: which guards are there, and why?",
+    "the graph is traced and compiled for a tensor like this",
+    listing="guards",
+)
+def own_guards() -> Record:
+    return ours(lambda x: x + 1, X)
+
+
+@situation("Our own compile: where does the graph break, and what to do?", "hint", listing="breaks")
+def own_breaks() -> Record:
+    return ours(branching, X)
+
+
+@situation(
+    "Our own fusion: why are two operations apart?",
+    "The second reads another element than the first just wrote",
+    listing="schedule",
+)
+def own_fusion() -> Record:
+    return ours(lambda x: (y := x.exp(), y.flip(0) + 1), torch.randn(8, 16))
+
+
+@situation("Which stage of a compile takes the time?", "capture", "build", listing="stages", thread="150706")
+def stages_and_time() -> Record:
+    return ours(lambda x: torch.relu(x) + 1, torch.randn(64))
+
+
+@situation("A float argument: is each value a compile?", "recompiled", "f equals 0.5")
+def float_argument() -> Record:
+    return watched(lambda x, f: x * f, (X, 0.5), (X, 0.25), dynamic=False)
+
+
+@situation("A module's attribute that is a number", "self.k equals 2", listing="guards")
+def module_number() -> Record:
+    class Scaled(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.k = 2
+
+        def forward(self, x: Tensor) -> Tensor:
+            return x * self.k
+
+    return explored(Scaled(), X)
+
+
+@situation("Is the default device guarded?", "no default device is set", listing="guards")
+def default_device() -> Record:
+    return explored(lambda x: x + 1, X)
+
+
+@situation("Code for a card that is not here: is anything claimed of its speed?", "cuda:sm_90")
+def absent_card() -> Record:
+    return ours(lambda x: torch.relu(x) + 1, torch.randn(64), target="cuda:sm_90")

@@ -1,0 +1,207 @@
+"""Exploring changes nothing that a program can see, beyond one call: its state, output, random numbers."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import io
+import random
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import explorer
+from effects import BY_NAME, PARTS, Made, Runs, made
+
+ENGINES: tuple[dict[str, Any], ...] = (
+    {},
+    {"engine": "stock", "stock": {"backend": "eager"}},
+    {"engine": "both", "stock": {"backend": "eager"}},
+)
+SECONDS = 0.001
+
+
+def programs() -> list[tuple[tuple[str, ...], bool, dict[str, Any]]]:
+    """Each part by itself or with one or two others, in globals or in a closure, with each engine in turn."""
+    drawn = random.Random(10)
+    names = [part.name for part in PARTS if part.name != "SGD"]  # see `test_a_training_step_is_compared_and_timed`
+    again = [name for name in names if not BY_NAME[name].once and "Adam" not in name]
+    found = []
+    for number, name in enumerate(names):
+        others = drawn.sample([each for each in again if each != name], number % 3)
+        # Stock traces into a function with a cache, and fills no cache.
+        engine = ENGINES[0 if name == "a cache" else number % 3]
+        found.append(((name, *others), drawn.random() < 0.5, engine))
+    return found
+
+
+def seeded() -> None:
+    torch.manual_seed(5)
+    random.seed(5)
+    np.random.seed(5)
+    torch.set_default_dtype(torch.float32)
+
+
+def state(program: Made, x: torch.Tensor) -> Any:
+    """Everything that a program sees of itself and of the process."""
+    process = torch.get_rng_state(), random.getstate(), np.random.get_state()[1], torch.get_default_dtype()
+    return copy.deepcopy((program.seen(), x, x._version, process))
+
+
+def different(a: Any, b: Any, path: str = "") -> list[str]:
+    """Where two states differ, bit for bit."""
+    if isinstance(a, torch.Tensor):
+        same = isinstance(b, torch.Tensor) and (a.dtype, a.shape) == (b.dtype, b.shape)
+        return [] if same and torch.equal(a.nan_to_num(), b.nan_to_num()) else [f"{path}: {b} in place of {a}"]
+    if isinstance(a, np.ndarray):
+        return [] if np.array_equal(a, b) else [path]
+    if isinstance(a, dict):
+        keys = [] if list(a) == list(b) else [f"{path}: {list(b)} in place of {list(a)}"]
+        return keys or [found for key in a for found in different(a[key], b[key], f"{path}[{key!r}]")]
+    if isinstance(a, (list, tuple)):
+        if type(a) is not type(b) or len(a) != len(b):
+            return [f"{path}: {b} in place of {a}"]
+        return [found for n, pair in enumerate(zip(a, b, strict=True)) for found in different(*pair, f"{path}[{n}]")]
+    return [] if a == b or str(a) == str(b) else [f"{path}: {b!r} in place of {a!r}"]
+
+
+def said(call: Callable[[], Any]) -> tuple[Any, tuple[str, str, list[str]]]:
+    """What a call returns, and what it prints and warns of."""
+    with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(io.StringIO()) as err:
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always", UserWarning)
+            result = call()
+    return result, (out.getvalue(), err.getvalue(), [str(w.message) for w in warned if w.category is UserWarning])
+
+
+@pytest.mark.parametrize(
+    ("names", "closure", "engine"), programs(), ids=lambda value: ", ".join(value) if isinstance(value, tuple) else ""
+)
+def test_exploring_is_like_one_call(names: tuple[str, ...], closure: bool, engine: dict[str, Any]) -> None:
+    seeded()
+    plain, x = made(names, closure), torch.randn(4, 3)
+    _, wanted = said(lambda: plain.body(x))
+    expected = state(plain, x)
+    seeded()
+    explored, x = made(names, closure), torch.randn(4, 3)
+    with Runs("body") as runs:
+        record, heard = said(lambda: explorer.explore(explored.body, time=SECONDS, **engine)(x))
+    found = state(explored, x)
+    torch.set_default_dtype(torch.float32)
+    assert not different(expected, found)
+    assert heard == wanted
+    parts = [BY_NAME[name] for name in names]
+    if any(part.once for part in parts):
+        assert runs.count == 1
+        assert any("Called once" in note for note in record.data.notes)
+    elif not all(part.pure for part in parts):
+        assert runs.count <= 3
+        assert any("timing is of the captured graphs alone" in note for note in record.data.notes)
+
+
+@pytest.mark.parametrize("engine", ENGINES, ids=("ours", "stock", "both"))
+def test_exploring_can_leave_everything_unchanged(engine: dict[str, Any]) -> None:
+    names = ("gradients that add up", "a list", "a buffer made anew", "torch's random numbers", "printing")
+    seeded()
+    program, x = made(names, closure=True), torch.randn(4, 3)
+    before = state(program, x)
+    _, heard = said(lambda: explorer.explore(program.body, time=SECONDS, leave="unchanged", **engine)(x))
+    assert not different(before, state(program, x))
+    assert heard == ("", "", [])
+
+
+def test_what_cannot_be_put_back_is_not_called_where_nothing_is_to_change() -> None:
+    program, x = made(("a file in memory", "a generator"), closure=False), torch.randn(4, 3)
+    with Runs("body") as runs:
+        record = explorer.explore(program.body, leave="unchanged")(x)
+    assert runs.count == 0
+    assert "Not called" in record.data.notes[0]
+    assert record.stages
+
+
+def test_a_training_step_is_compared_and_timed() -> None:
+    first = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 1))
+    model, other = copy.deepcopy(first), copy.deepcopy(first)
+    optimiser = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    others = torch.optim.SGD(other.parameters(), lr=0.1, momentum=0.9)
+
+    def step(model: nn.Module, optimiser: torch.optim.Optimizer, x: torch.Tensor) -> torch.Tensor:
+        optimiser.zero_grad()
+        loss = model(x).square().mean()
+        loss.backward()
+        optimiser.step()
+        return loss
+
+    x = torch.randn(4, 3)
+    record = explorer.explore(lambda x: step(model, optimiser, x), time=SECONDS)(x)
+    step(other, others, x)
+    assert record.timing is not None and len(record.timing.contestants) == 2
+    for mine, theirs in zip(model.state_dict().values(), other.state_dict().values(), strict=True):
+        assert torch.equal(mine, theirs)
+    for mine, theirs in zip(optimiser.state.values(), others.state.values(), strict=True):
+        assert torch.equal(mine["momentum_buffer"], theirs["momentum_buffer"])
+    assert [each._version for each in model.parameters()] == [each._version for each in other.parameters()]
+
+
+def test_torchs_counters_are_as_before() -> None:
+    counters = torch._dynamo.utils.counters
+    before = copy.deepcopy(counters)
+    explorer.explore(lambda x: x.sin() + 1, engine="both", stock={"backend": "eager"}, time=False)(torch.randn(3))
+    assert counters == before
+
+
+def inner(x: torch.Tensor) -> torch.Tensor:
+    return torch.relu(x)
+
+
+def outer(x: torch.Tensor) -> torch.Tensor:
+    explorer.explore(inner, time=False)(x)
+    return x + 1
+
+
+@pytest.mark.parametrize(
+    "call",
+    (
+        lambda x: explorer.explore(outer)(x),
+        lambda x: explorer.explore(outer, engine="stock", stock={"backend": "eager"})(x),
+        lambda x: torch.compile(outer, backend="eager")(x),
+        lambda x: explorer.compile(outer)(x),
+    ),
+    ids=("explored", "explored with stock", "torch.compile", "explorer.compile"),
+)
+def test_exploring_inside_of_exploring_is_refused(call: Callable[[torch.Tensor], Any]) -> None:
+    with pytest.raises(RuntimeError, match=r"explorer\.explore was called inside of a function"):
+        call(torch.randn(3))
+    explorer.explore(inner, time=False)(torch.randn(3))
+
+
+class Odd(Exception):
+    pass
+
+
+@pytest.mark.parametrize("raised", (Odd, AssertionError, KeyboardInterrupt, SystemExit))
+@pytest.mark.parametrize("engine", ENGINES[:2], ids=("ours", "stock"))
+def test_what_the_function_raises_propagates(raised: type[BaseException], engine: dict[str, Any]) -> None:
+    rows: list[int] = []
+    weight = torch.ones(3)
+
+    def body(x: torch.Tensor) -> torch.Tensor:
+        rows.append(1)
+        weight.mul_(2)
+        y = torch.relu(x * weight)
+        if rows:
+            raise raised("of the program")
+        return y
+
+    with pytest.raises(raised, match="of the program") as caught:
+        explorer.explore(body, **engine)(torch.randn(3))
+    assert type(caught.value) is raised
+    assert (rows, weight.tolist()) == ([1], [2.0, 2.0, 2.0])
+    record = caught.value.explored  # type: ignore[attr-defined]
+    assert raised.__name__ in record.data.error
+    explorer.explore(inner, time=False)(torch.randn(3))

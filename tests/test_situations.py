@@ -1,0 +1,30 @@
+"""What users of torch.compile ask is answered by the record of a small program: docs/situations.md is made of these."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+
+import pytest
+import torch
+
+from situations import SITUATIONS, Situation
+
+
+def test_there_are_enough() -> None:
+    assert len(SITUATIONS) >= 65
+
+
+@pytest.mark.parametrize("situation", SITUATIONS.values(), ids=SITUATIONS)
+def test_the_record_answers(situation: Situation) -> None:
+    torch.manual_seed(0)
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            text = situation.text(situation.record())
+    finally:
+        logging.disable(logging.NOTSET)
+        torch._dynamo.reset()
+    for said in situation.says:
+        assert said in text

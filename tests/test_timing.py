@@ -1,0 +1,123 @@
+"""What figures of time may say: a ratio only with its interval, a machine's peaks only where it was quiet."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+import explorer
+from explorer.check.peak import peak_bytes
+from explorer.ir.record import SamplesData, TimingData
+from explorer.runtime import machine
+from explorer.runtime.machine import Peaks, peaks
+from explorer.view.ratio import ratio
+from explorer.view.text import timing
+from stock_compiling import inference
+
+
+def said(eager: list[float], ours: list[float]) -> str:
+    each = [SamplesData(name, 1.0, 0.0, tuple(s)) for name, s in (("eager", eager), ("explorer", ours))]
+    return timing(TimingData(tuple(each)))[1]
+
+
+@pytest.mark.parametrize("count", [5, 8, 20, 60])
+def test_the_interval_of_a_ratio_holds_the_true_one(count: int) -> None:
+    draw, held = random.Random(0), 0
+    for _ in range(400):
+        eager = [2 * draw.lognormvariate(0, 0.3) for _ in range(count)]
+        found = ratio(eager, [draw.lognormvariate(0, 0.3) for _ in range(count)])
+        assert found is not None and found.low <= found.value <= found.high
+        held += found.low <= 2 <= found.high
+    assert held / 400 > 0.9
+
+
+def test_a_drift_of_the_machine_cancels() -> None:
+    drift = [1 + n / 3 for n in range(12)]
+    found = ratio([2 * each for each in drift], drift)
+    assert found is not None and found.low == found.high == found.value == 2
+
+
+def test_words_for_a_ratio() -> None:
+    draw = random.Random(1)
+    noisy = [draw.lognormvariate(0, 1) for _ in range(20)]
+    noisier = [draw.lognormvariate(0, 1) for _ in range(20)]
+    assert "not distinguishable from eager" in said(noisy, noisier) and "busy" in said(noisy, noisier)
+    alike = [1 + draw.random() / 50 for _ in range(20)], [1 + draw.random() / 50 for _ in range(20)]
+    assert "as fast as eager (" in said(*alike)
+    assert "3x eager (3 to 3)" in said([3.0] * 6, [1.0] * 6)
+    assert "too few samples" in said([3.0] * 3, [1.0] * 3)
+
+
+@pytest.fixture
+def nothing_known() -> Iterator[None]:
+    machine._known.cache_clear()
+    yield
+    machine._known.cache_clear()
+
+
+def test_peaks_are_measured_again_until_the_machine_was_quiet(
+    nothing_known: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measures = iter([Peaks("m", 2.0, 9.0, False), Peaks("m", 5.0, 7.0, True), Peaks("m", 1.0, 1.0, True)])
+    monkeypatch.setattr(machine, "_measured", lambda device: next(measures))
+    assert not peaks().quiet
+    assert peaks() == Peaks("m", 5.0, 9.0, True) == peaks()
+
+
+def test_a_thread_that_waits_is_no_quiet_machine() -> None:
+    assert not machine._best(lambda: time.sleep(0.005), "cpu")[1]
+
+
+def multiplied(x: Tensor, w: Tensor) -> Tensor:
+    return F.scaled_dot_product_attention(x, x, x) @ w + torch.baddbmm(x, x, w.expand(2, 8, 8))
+
+
+def convolved(x: Tensor, w: Tensor) -> Tensor:
+    return F.conv2d(x.view(1, 2, 8, 8), w[:2, :].reshape(2, 2, 2, 2)).relu()
+
+
+@pytest.mark.parametrize(
+    ("fn", "expected"),
+    [
+        (multiplied, [2 * 2 * 8 * 8 * 8, 2 * 2 * (2 * 8 * 8 * 8), 2 * 2 * 8 * 8 * 8]),
+        (convolved, [2 * 2 * 2 * 2 * 2 * 7 * 7]),
+    ],
+)
+def test_products_are_counted(fn: Any, expected: list[int]) -> None:
+    inputs = torch.randn(2, 8, 8), torch.randn(8, 8)
+    ours = explorer.explore(fn, time=False)(*inputs)
+    stock = inference(fn, *inputs)
+    for half in (ours.data.compiles[0].halves[0], stock):
+        products = [count for count in half.extern_flops.values()]
+        assert sum(products) == sum(expected), (products, half.operations)
+    assert "FLOP" in repr(ours.schedule)
+
+
+def test_the_peak_of_a_call_counts_what_is_alive_at_once(capfd: pytest.CaptureFixture[str]) -> None:
+    x, kept = torch.ones(100, 1000), 400_000
+
+    def step() -> Tensor:
+        y = (x + 1) * 2
+        return y.sum()
+
+    assert 2 * kept <= (peak_bytes(step) or 0) < 2.1 * kept
+    assert kept <= (peak_bytes(lambda: x + 1) or 0) < 1.1 * kept
+    assert peak_bytes(lambda: None) == 0
+    layer = torch.nn.Linear(1000, 1000)
+    assert (peak_bytes(lambda: layer(x).sum().backward()) or 0) >= 4_000_000
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_record_has_the_peaks_of_all_that_were_timed() -> None:
+    record = explorer.explore(lambda x: torch.sin(x) * torch.cos(x) + x)(torch.ones(100, 1000))
+    assert record.timing is not None
+    peaks_of = {each.name: each.peak for each in record.timing.contestants}
+    assert 400_000 <= (peaks_of["explorer"] or 0) < (peaks_of["eager"] or 0)
+    assert "peak memory" in repr(record)

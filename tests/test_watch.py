@@ -1,0 +1,406 @@
+"""Programs watched as they are: what torch's own counters and logs tell is in the record, and nothing runs twice."""
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch._dynamo
+from torch._dynamo.utils import counters
+
+import explorer
+from explorer.ir.dynamo_guards import in_words
+from explorer.session import Record
+from explorer.stock import observation
+
+X = torch.ones(4, 8)
+
+
+class Holder:
+    def __init__(self) -> None:
+        self.step = 0
+        self.items = {"a": 1}
+        self.function = torch.sin
+
+
+HOLDER = Holder()
+RATE = 1.0
+
+
+def attribute(x, n):
+    return x * HOLDER.step
+
+
+def argument(x, n):
+    return x * n
+
+
+def length(x, n):
+    return sum([x] * 1) + len(n)
+
+
+def keys(x, n):
+    return x + len(n) + ("b" in n)
+
+
+def break_inside(x, n):
+    y = x.sin()
+    torch._dynamo.graph_break()
+    return y.cos() * n
+
+
+def branch(x, n):
+    return x.sin() if x.sum() > 0 else x.cos()
+
+
+def loop_break(x, n):
+    for _ in range(2):
+        x = x + 1
+        torch._dynamo.graph_break()
+    return x
+
+
+def global_rate(x, n):
+    return x * RATE
+
+
+def kind(x, n):
+    return x + 1 if n is None else x + 2
+
+
+def function_called(x, n):
+    return n(x)
+
+
+def set_step(value):
+    def before() -> None:
+        HOLDER.step = value
+
+    return before
+
+
+def set_rate(value):
+    def before() -> None:
+        global RATE
+        RATE = value
+
+    return before
+
+
+def nothing() -> None:
+    pass
+
+
+CASES: dict[str, tuple[Callable[..., Any], list[tuple[Callable[[], None], Any, Any]], str]] = {
+    # name: (function, calls as (what happens before, x, n), a value that a failed guard saw)
+    "attribute": (attribute, [(set_step(i), X, None) for i in range(4)], "3"),
+    "int argument": (argument, [(nothing, X, n) for n in (2, 3, 4, 5)], "3"),
+    "float argument": (argument, [(nothing, X, n) for n in (0.5, 1.5, 2.5)], "1.5"),
+    "int, float, tensor": (argument, [(nothing, X, n) for n in (2, 2.5, torch.ones(()), True)], ""),
+    "size": (argument, [(nothing, torch.ones(n, 8), 2) for n in (4, 5, 6, 1)], "5"),
+    "rank": (argument, [(nothing, x, 2) for x in (X, X[0])], ""),
+    "stride": (argument, [(nothing, x, 2) for x in (X, torch.ones(8, 4).t())], "1"),
+    "dtype": (argument, [(nothing, x, 2) for x in (X, X.double())], ""),
+    "requires_grad": (argument, [(nothing, x, 2) for x in (X, X.clone().requires_grad_())], ""),
+    "list length": (length, [(nothing, X, [X] * n) for n in (1, 2, 3)], ""),
+    "dict keys": (keys, [(nothing, X, n) for n in ({"a": 1}, {"b": 1}, {"a": 1, "b": 2})], ""),
+    "global": (global_rate, [(set_rate(value), X, None) for value in (1.0, 2.0, 3.0)], "2.0"),
+    "none or not": (kind, [(nothing, X, None), (nothing, X, 3)], "3"),
+    "function": (function_called, [(nothing, X, n) for n in (torch.sin, torch.cos)], ""),
+    "recompile limit": (attribute, [(set_step(i + 100), X, None) for i in range(11)], "101"),
+    "graph break": (break_inside, [(nothing, X, n) for n in (2, 2, 3)], "3"),
+    "branch": (branch, [(nothing, X, None), (nothing, -X, None)], ""),
+    "break in a loop": (loop_break, [(nothing, X, None)] * 2, ""),
+}
+
+
+@contextmanager
+def recompiles_logged() -> Iterator[list[str]]:
+    """What torch logs of recompiles."""
+    told: list[str] = []
+
+    class Keep(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            told.append(record.getMessage())
+
+    keep = Keep()
+    torch._logging.set_logs(recompiles=True)
+    log = logging.getLogger("torch._dynamo.guards.__recompiles")
+    log.addHandler(keep)
+    try:
+        yield told
+    finally:
+        log.removeHandler(keep)
+        torch._logging.set_logs()
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> Iterator[None]:
+    torch._dynamo.reset()
+    counters.clear()
+    yield
+    torch._dynamo.reset()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_torch_counts_is_in_the_record(name: str) -> None:
+    function, calls, value = CASES[name]
+    expected = []
+    for before, x, n in calls:
+        before()
+        expected.append(function(x, n))
+    compiled = torch.compile(function, backend="eager")
+    with recompiles_logged() as logged, explorer.watch() as log:
+        for (before, x, n), wanted in zip(calls, expected, strict=True):
+            before()
+            torch.testing.assert_close(compiled(x, n), wanted)
+    record = log.record
+    made = [each for each in record.data.compiles if each.engine == "stock" and each.codes]
+    graphs = [each for each in made if any(stage.name == "capture" for stage in each.stages)]
+    assert len(graphs) == counters["stats"]["unique_graphs"]
+    assert sum(bool(each.recompiles) for each in made) == len(logged)
+    assert sum(each.times for each in record.recompiles) >= len(logged)
+    assert all(each.expression for each in record.recompiles)
+    assert {at for each in record.recompiles for at in each.compiles} == {each.id for each in made if each.recompiles}
+    if value:
+        assert value in {seen for each in record.recompiles for seen in each.values}, record.recompiles
+    (called,) = record.calls
+    assert (called.function, called.count, len(called.samples)) == (function.__qualname__, len(calls), len(calls))
+    assert called.seconds >= called.compiling > 0
+    assert not [event for each in record.data.compiles for event in each.events if event.kind == "HookFailed"]
+    for each in record.recompiles:
+        assert in_words(each.expression) in repr(log)
+
+
+@pytest.mark.parametrize(
+    "name, value", [("attribute", "1"), ("size", "5"), ("graph break", "3"), ("global", "2.0"), ("none or not", "None")]
+)
+def test_ours_likewise(name: str, value: str) -> None:
+    function, calls, _ = CASES[name]
+    before_that = explorer.counters().get("compiles", 0)
+    compiled = explorer.compile(function, backend="eager")
+    with explorer.watch() as log:
+        for before, x, n in calls:
+            before()
+            compiled(x, n)
+    made = [each for each in log.record.data.compiles if each.codes]
+    assert len(made) == explorer.counters()["compiles"] - before_that
+    assert any(value in each.values for each in log.record.recompiles), log.record.recompiles
+    (called,) = log.record.calls
+    assert (called.engine, called.count) == ("explorer", len(calls))
+    assert called.compiling > 0 and called.graphs is not None
+
+
+def test_the_body_runs_once_a_call_and_nothing_is_left_behind() -> None:
+    ran = []
+
+    @torch.compile(backend="eager")
+    def counted(x):
+        torch._dynamo.graph_break()
+        ran.append(1)
+        return x + 1
+
+    from torch._dynamo import convert_frame, eval_frame
+
+    before = convert_frame._compile, eval_frame._callback_from_stance
+    with explorer.watch() as log:
+        for _ in range(3):
+            counted(X)
+    assert len(ran) == 3
+    assert (convert_frame._compile, eval_frame._callback_from_stance) == before
+    counted(X)
+    assert log.record.calls[0].count == 3
+
+
+def test_a_function_compiled_before_is_timed_and_said_to_be() -> None:
+    compiled = torch.compile(lambda x: x.sin(), backend="eager")
+    compiled(X)
+    with explorer.watch() as log:
+        compiled(X)
+        assert log.record.calls[0].count == 1
+    assert log.record.calls[0].graphs is None
+    assert "compiled before it was watched" in repr(log)
+
+
+def test_threads_are_seen() -> None:
+    compiled = torch.compile(lambda x: x.sin(), backend="eager")
+    with explorer.watch() as log:
+        thread = threading.Thread(target=compiled, args=(X,))
+        thread.start()
+        thread.join()
+    assert len(log.record.graphs) == 1
+    assert log.record.calls[0].count == 1
+
+
+def test_only_one_watch_at_a_time() -> None:
+    with explorer.watch(), pytest.raises(RuntimeError, match="a watch is going on already"), explorer.watch():
+        pass
+    with explorer.watch() as log:
+        pass
+    with pytest.raises(RuntimeError, match="this one has ended"):
+        log.__enter__()
+
+
+def test_an_exploration_inside_a_watch_is_apart() -> None:
+    with explorer.watch() as log:
+        record = explorer.explore(attribute, engine="stock", stock={"backend": "eager"}, time=False)(X, None)
+    assert record.graphs
+    assert not log.record.graphs
+
+
+def test_the_error_of_the_program_goes_on_and_is_noted() -> None:
+    log = explorer.watch("failing")
+    with pytest.raises(KeyError, match="'of the program'"), log:
+        raise KeyError("of the program")
+    assert "The program ended with KeyError: 'of the program'" in repr(log)
+
+
+def test_a_record_of_a_watch_is_a_record(tmp_path: Path) -> None:
+    compiled = torch.compile(argument, backend="eager", dynamic=False)
+    with explorer.watch("kept") as log:
+        compiled(X, 2)
+        compiled(X, 3)
+    loaded = Record.load(log.record.save(tmp_path / "kept.explore.json.gz"))
+    assert loaded.data == log.record.data
+    assert "kept" in loaded.to_html(tmp_path / "kept.html").read_text()
+    assert loaded.data.config["argument: torch.compile dynamic"] == "False"
+    assert loaded.data.config["argument: torch.compile backend"] == "eager"
+    assert "recompiled once" in loaded.text() and "torch.tensor(2)" in loaded.text()
+
+
+def test_a_program_that_compiles_for_ever_does_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(observation, "MOST_WHOLE", 2)
+    compiled = torch.compile(attribute, backend="eager")
+    with explorer.watch() as log:
+        for step in range(5):
+            HOLDER.step = step + 50
+            compiled(X, None)
+    assert [bool(each.stages) for each in log.record.data.compiles] == [False] * 3 + [True] * 2
+    assert log.record.recompiles[0].times == 4
+    assert "The first 3 compiles are kept without their stages" in repr(log)
+
+
+# What fails
+
+
+@torch.library.custom_op("explorer_watch::no_fake", mutates_args=())
+def no_fake(x: torch.Tensor) -> torch.Tensor:
+    return x + 1
+
+
+def prints(x):
+    print("x")
+    return x + 1
+
+
+def of_wrong_shape(x):
+    return x @ x
+
+
+def without_fake(x):
+    return no_fake(x) * 2
+
+
+def unbacked(x):
+    n = x.sum().to(torch.int64).item()
+    return torch.zeros(4) if n > 3 else x
+
+
+def specialises(x):
+    return x.view(4, 8) * 2
+
+
+def failing_backend(graph, inputs):
+    raise ValueError("of the back end")
+
+
+def marked() -> torch.Tensor:
+    x = torch.ones(4, 8)
+    torch._dynamo.mark_dynamic(x, 0)
+    return x
+
+
+FAILURES = {
+    # name: (function, argument, arguments of torch.compile, words of torch's explanation, whether its line is told)
+    "fullgraph": (prints, X, {"fullgraph": True}, "Avoid calling builtin `print`", True),
+    "shape": (of_wrong_shape, X, {}, "[4, 8] X [4, 8]", True),
+    "no fake implementation": (without_fake, X, {}, "no fake impl registered", True),
+    "unbacked symbol": (unbacked, X, {"fullgraph": True}, "data-dependent", True),
+    "mark_dynamic": (specialises, marked, {}, "specialized it to be a constant", True),
+    "back end": (attribute, X, {"backend": failing_backend}, "of the back end", False),
+}
+
+
+@pytest.mark.parametrize("name", FAILURES)
+@pytest.mark.parametrize("how", ["explored", "watched"])
+def test_an_error_is_told_whole_with_the_users_line(name: str, how: str) -> None:
+    function, given, arguments, words, has_line = FAILURES[name]
+    x = given() if callable(given) and not isinstance(given, torch.Tensor) else given
+    wanted = {"backend": "eager", **arguments}
+    args = (x, None) if function is attribute else (x,)
+    with torch._dynamo.config.patch(capture_scalar_outputs=name == "unbacked symbol"):
+        if how == "explored":
+            try:
+                record = explorer.explore(function, engine="stock", stock=wanted, time=False)(*args)
+            except RuntimeError as error:  # the function raises in eager too
+                assert name == "shape"
+                record = error.explored
+            assert words in record.data.error
+        else:
+            compiled = torch.compile(function, **wanted)
+            with explorer.watch() as log, pytest.raises(Exception) as raised:
+                compiled(*args)
+            record = log.record
+            assert str(raised.value).strip().splitlines()[0] in record.errors[0].message
+    (told,) = record.errors
+    assert told.raises and words in told.message, told
+    assert words in repr(record) and words in record.text() and words in repr(record.errors)
+    assert "runs eagerly" not in repr(record)
+    if has_line:
+        first = function.__code__.co_firstlineno
+        assert told.span is not None and told.span.file == __file__
+        assert first <= told.span.line <= first + 4
+
+
+def test_ours_says_what_fullgraph_refuses_and_does_not_raise() -> None:
+    for engine in ("explorer", "both"):
+        record = explorer.explore(prints, engine=engine, fullgraph=True, time=False)(X)
+        assert "call of print" in record.errors[0].message
+        assert record.errors[0].raises
+        assert "FullGraphError" in record.data.error or engine == "both"
+
+
+def test_an_error_of_the_running_program_is_the_programs() -> None:
+    def fails(x):
+        torch._dynamo.graph_break()
+        raise LookupError("of the program")
+
+    with pytest.raises(LookupError, match="of the program"):
+        explorer.explore(fails, engine="stock", stock={"backend": "eager"}, time=False)(X)
+
+
+@pytest.mark.parametrize("disable", [torch._dynamo.disable, torch.compiler.disable])
+def test_a_disabled_function_is_explored_as_torch_compile_takes_it(disable: Any) -> None:
+    record = explorer.explore(disable(of_wrong_shape), engine="stock", stock={"backend": "eager"}, time=False)(X[:, :4])
+    assert not record.errors
+
+
+def test_a_frame_that_is_left_to_python_is_said_to_run_eagerly() -> None:
+    compiled = torch.compile(loop_break, backend="eager")
+    with explorer.watch() as log:
+        compiled(X, None)
+    assert not [each for each in log.record.errors if each.raises]
+    assert any(each.what == "loop_break" for each in log.record.eager)
+    assert "runs eagerly" in repr(log)
+
+
+def test_the_configuration_is_the_one_that_applied() -> None:
+    compiled = torch.compile(argument, dynamic=True, options={"max_fusion_size": 3})
+    record = explorer.explore(compiled, engine="stock", time=False)(X, 2)
+    assert record.data.config["torch.compile dynamic"] == "True"
+    assert record.data.config["torch.compile options max_fusion_size"] == "3"
+    assert record.data.config["torch.compile backend"] == "inductor"
