@@ -498,9 +498,9 @@ def measure(
             for e, s in found
         ),
         overhead=median - spent if kernels and not failures and spent < median else None,
-        machine=data.MachineData(machine.name, machine.bytes, machine.flops) if machine.quiet else None,
+        machine=None if machine is None else data.MachineData(machine.name, machine.bytes, machine.flops),
         accuracy=compared.accuracy,
-        method="; ".join((METHOD, *failures, *(() if machine.quiet else (NO_PEAKS,)))),
+        method="; ".join((METHOD, *failures, *((NO_PEAKS,) if machine is None else ()))),
         stock_accuracy=compared.stock_accuracy,
     )
     return Measured(timing, kernels)
