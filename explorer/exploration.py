@@ -45,6 +45,7 @@ from explorer.stock.profile import profile as profile_stock
 from explorer.stock.run import StockRun, stock_run, unwrapped
 from explorer.stock.trying import attempts, told
 from explorer.stock.untouched import untouched
+from explorer.view.ratio import speed
 from explorer.view.source import stretches, used_lines
 from explorer.view.text import duration
 
@@ -484,7 +485,7 @@ def measure(
             reset()
             taken[each] = peak_bytes(call)
     progress.on_phase("timing single kernels")
-    found = ((entrant, samples[entrant.name]) for entrant in entrants)
+    eager = samples["eager"].seconds
     with put_back():
         kernels, failures = profiles(recorder) if recorder is not None else ({}, [])
     median = samples["explorer"].median if recorder is not None else 0.0
@@ -494,8 +495,11 @@ def measure(
     compared = untimed(accuracy).timing
     timing = data.TimingData(
         tuple(
-            data.SamplesData(e.name, s.median, s.spread, tuple(s.seconds), e.compile_seconds, e.note, taken[e.name])
-            for e, s in found
+            data.SamplesData(
+                e.name, s.median, s.spread, tuple(s.seconds), e.compile_seconds, e.note, taken[e.name],
+                None if e.name == "eager" else speed(eager, s.seconds),
+            )
+            for e, s in ((entrant, samples[entrant.name]) for entrant in entrants)
         ),
         overhead=median - spent if kernels and not failures and spent < median else None,
         machine=None if machine is None else data.MachineData(machine.name, machine.bytes, machine.flops),

@@ -44,6 +44,7 @@ from explorer.ir.record import (
     ScheduleData,
     SourceData,
     SpanData,
+    SpeedData,
     StageData,
     StepData,
     SymbolData,
@@ -128,6 +129,7 @@ def half() -> HalfData:
         extern_seconds={"op1": 2e-6},
         nodes={"aten.mul": ("kernel", ("op0",))},
         runs=False,
+        extern_flops={"op1": 4096},
     )  # fmt: skip
 
 
@@ -144,7 +146,8 @@ def compiled() -> CompileData:
         stages=stages(),
         codes=(code, rewritten),
         guards=guards(),
-        breaks=(BreakData(why, "f0@9", at(3), ("scaled at scaled.py:3",), ("print after the call",), "resume_at_3"),),
+        breaks=(BreakData(why, "f0@9", at(3), ("scaled at scaled.py:3",),
+                          ("print after the call", "Fix, tried: log later; as fix0s0 shows"), "resume_at_3"),),
         effects=(EffectData("append", "log.append(y)", ("f0@9",)),),
         symbols=(SymbolData("s0", 8, "x.size(0)", "2 to 64", "dynamic", "seen 8 and 9"),),
         saved=(SavedData("aten.mul", "kept", 512, WhyData("partition.kept", "cheap to keep", "512 bytes")),),
@@ -176,8 +179,17 @@ def guards() -> tuple[GuardData, ...]:
         GuardData("g2", "L['x']", "shape", "holds", "2 <= L['x'].size(0)", "2 <= L['x'].size(0)", "sizes 0 and 1 apart",
                   "synthetic:size symbols", seen="L['x'].size(0) = 8", shape=least),
         GuardData("g3", "", "global_state", "==", "grad", "global state", "results depend on it",
-                  "synthetic:every capture", state=GlobalStateData(True, ("cpu bfloat16",))),
+                  "synthetic:every capture", state=GlobalStateData(True, ("cpu bfloat16",)),
+                  words="grad mode is as at capture", of_torch=True),
     )  # fmt: skip
+
+
+def attempt() -> CompileData:
+    """A compile with a fix of a graph break."""
+    changed = lines("diff", ("-    print(y.shape)", "", ()))
+    left = BreakData(WhyData("break.print", "a call that prints"), "fix0s0@4", at(3), (), ())
+    stages = (StageData("fix0s0/0", "rewritten source", 0.0, 0.0, 0, body=changed),)
+    return CompileData("fix0s0", "scaled, with torch.where", 0.0, 0.1, stages, breaks=(left,))
 
 
 def sample() -> RecordData:
@@ -190,16 +202,20 @@ def sample() -> RecordData:
         (compiled(),),
         CoverageData(3, 2, 1, 0, (f"{FILE}:3 (a call that prints)",)),
         TimingData(
-            (SamplesData("eager", 2e-5, 1e-6, (2e-5, 2.1e-5)),
-             SamplesData("explorer", 1e-5, 1e-6, (1e-5, 1.1e-5), 0.4),
-             SamplesData("stock", 1.5e-5, 1e-6, (1.5e-5,), 31.0, "warm 0.2 s")),
+            (SamplesData("eager", 2e-5, 1e-6, (2e-5, 2.1e-5), peak=4096),
+             SamplesData("explorer", 1e-5, 1e-6, (1e-5, 1.1e-5), 0.4, "", 2048,
+                         SpeedData("2 times as fast as eager (1.9 to 2.1)", 2.0, 1.9, 2.1)),
+             SamplesData("stock", 1.5e-5, 1e-6, (1.5e-5,), 31.0, "warm 0.2 s", None,
+                         SpeedData("too noisy to compare with eager (0.5 to 2 times as fast)", None, 0.5, 2.0))),
             3e-6, MachineData("a processor", 2e10, 1e11),
             AccuracyData(1e-6, 1e-7, "output", "aten.mul", 3, parting), "rounds of each in turn",
         ),
         "ok", "ValueError: it went wrong",
         (ReasonData("break.print", "a call that prints", "Printing cannot be part of a graph.", "print later"),),
         ("`x` was computed in an earlier cell: the backward shown ends at it.",),
-        recompiles=(FailedGuardData("scaled", "n == 3", 2, ("3", "4"), "mark_dynamic", "f0", "f0.guard1", ("f1",)),),
+        (attempt(),),
+        recompiles=(FailedGuardData("scaled", "n == 3", 2, ("3", "4"), "mark_dynamic", "f0", "f0.guard1", ("f1",),
+                                    at(2), "n equals 3"),),
         errors=(ErrorData("f0", "the program raises", "ValueError", "it went wrong", SpanData(FILE, 3, 3), True),),
         eager=(EagerData("print", "a call that prints", "f0", SpanData(FILE, 3, 3), 2),),
         calls=(CallsData("scaled", "explorer", 2, 3e-3, 2e-3, 1e-5, (2.9e-3, 1e-4)),),

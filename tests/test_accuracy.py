@@ -8,8 +8,16 @@ import pytest
 import torch
 from torch import nn
 
+import explorer
 from explorer.check.accuracy import against_eager, compare, exact_values
+from explorer.check.isolate import reached
+from explorer.check.repeat import Repetition
 from explorer.check.trial import Trial
+from explorer.config import Config
+from explorer.core.recorder import SILENT
+from explorer.notebook.retime import Retiming
+from explorer.stock.fixes import Fix
+from explorer.stock.trying import Attempt, _tried
 
 
 def test_rounding_passes_and_a_wrong_element_does_not() -> None:
@@ -162,3 +170,28 @@ def test_a_result_as_far_from_float64_as_eagers_is_no_parting() -> None:
     ours = {**expected, "output": (x.float() @ x.float().t()).sum(-1).bfloat16()}
     found = against_eager(trial.contestant, ours, expected)
     assert found.ok and found.own_error is not None and found.own_error <= (found.eager_error or 0.0)
+
+
+def about_zero(x: torch.Tensor) -> torch.Tensor:
+    return (x - x.mean()).sum()
+
+
+ABOUT_ZERO = torch.linspace(-1, 1, 4096).sin() * 3 + 0.1
+
+
+def test_all_that_judge_results_ask_the_referee() -> None:
+    eager = {"output": about_zero(ABOUT_ZERO)}
+    for other in (explorer.compile(about_zero), in_another_order):
+        assert compare({"output": other(ABOUT_ZERO)}, eager).parted, "without the referee it is a difference"
+    compared = explorer.compare(about_zero, methods=["explorer.compile"], time=False)(ABOUT_ZERO)
+    assert [verdict.answer for verdict in compared.data.methods[0].verdicts][:2] == ["right", "right"]
+    trial = Repetition(about_zero, (), {}, state=reached(about_zero, {"x": ABOUT_ZERO}).copied())
+    timed = Retiming(trial, Config(), True).time({"x": (4096,)}, SILENT)
+    assert timed.accuracy is not None and not timed.accuracy.first_parting
+    mended, given = (Trial(fn, (ABOUT_ZERO,), {}) for fn in (in_another_order, about_zero))
+    attempt = _tried(mended, given, Attempt(Fix("")), "another order", 0)
+    assert attempt.against.startswith("largest error against eager")
+
+
+def in_another_order(x: torch.Tensor) -> torch.Tensor:
+    return (x - x.view(64, 64).mean(0).mean()).view(64, 64).sum(0).sum()

@@ -14,17 +14,10 @@ from torch import Tensor
 
 import explorer
 from explorer.check.peak import peak_bytes
-from explorer.ir.record import SamplesData, TimingData
 from explorer.runtime import machine
 from explorer.runtime.machine import Peaks, peaks
-from explorer.view.ratio import ratio
-from explorer.view.text import timing
+from explorer.view.ratio import speed
 from stock_compiling import inference
-
-
-def said(eager: list[float], ours: list[float]) -> str:
-    each = [SamplesData(name, 1.0, 0.0, tuple(s)) for name, s in (("eager", eager), ("explorer", ours))]
-    return timing(TimingData(tuple(each)))[1]
 
 
 @pytest.mark.parametrize("count", [5, 8, 20, 60])
@@ -32,27 +25,37 @@ def test_the_interval_of_a_ratio_holds_the_true_one(count: int) -> None:
     draw, held = random.Random(0), 0
     for _ in range(400):
         eager = [2 * draw.lognormvariate(0, 0.3) for _ in range(count)]
-        found = ratio(eager, [draw.lognormvariate(0, 0.3) for _ in range(count)])
-        assert found is not None and found.low <= found.value <= found.high
+        found = speed(eager, [draw.lognormvariate(0, 0.3) for _ in range(count)])
+        assert found.low is not None and found.high is not None
+        assert found.times is None or found.low <= found.times <= found.high
         held += found.low <= 2 <= found.high
     assert held / 400 > 0.9
 
 
 def test_a_drift_of_the_machine_cancels() -> None:
     drift = [1 + n / 3 for n in range(12)]
-    found = ratio([2 * each for each in drift], drift)
-    assert found is not None and found.low == found.high == found.value == 2
+    found = speed([2 * each for each in drift], drift)
+    assert found.low == found.high == found.times == 2
 
 
-def test_words_for_a_ratio() -> None:
+def test_a_ratio_is_given_only_where_it_is_no_noise() -> None:
     draw = random.Random(1)
     noisy = [draw.lognormvariate(0, 1) for _ in range(20)]
-    noisier = [draw.lognormvariate(0, 1) for _ in range(20)]
-    assert "not distinguishable from eager" in said(noisy, noisier) and "busy" in said(noisy, noisier)
+    noisier = speed(noisy, [draw.lognormvariate(0, 1) for _ in range(20)])
+    assert noisier.times is None and "too noisy to compare with eager" in noisier.said
     alike = [1 + draw.random() / 50 for _ in range(20)], [1 + draw.random() / 50 for _ in range(20)]
-    assert "as fast as eager (" in said(*alike)
-    assert "3x eager (3 to 3)" in said([3.0] * 6, [1.0] * 6)
-    assert "too few samples" in said([3.0] * 3, [1.0] * 3)
+    assert "as fast as eager (" in speed(*alike).said
+    assert speed([3.0] * 6, [1.0] * 6).said == "3 times as fast as eager (3 to 3)"
+    few = speed([3.0] * 3, [1.0] * 3)
+    assert few.times is None and "too few samples" in few.said
+
+
+def test_the_ratio_of_a_record_is_from_its_samples() -> None:
+    record = explorer.explore(lambda x: torch.sin(x) * torch.cos(x) + x)(torch.ones(64))
+    assert record.timing is not None
+    eager, ours = record.timing.contestants
+    assert eager.speed is None and ours.speed == speed(eager.samples, ours.samples)
+    assert ours.speed.said in repr(record)
 
 
 @pytest.fixture

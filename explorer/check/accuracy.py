@@ -6,14 +6,13 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch.utils._pytree import tree_flatten_with_path
 
 from explorer.check.isolate import NotIsolated
 from explorer.check.referee import Referee, TooLarge
-from explorer.check.trial import Contestant
 from explorer.ir.record import PartingData
 
 TOLERANCE: Mapping[torch.dtype, float] = {
@@ -71,12 +70,24 @@ class Exact:
     drew: bool
 
 
+class Left(Protocol):
+    """What a call left behind."""
+
+    def values(self) -> Mapping[str, Any]: ...
+
+
+class Call(Protocol):
+    """A call that is ready to be made once."""
+
+    def observe(self) -> Left: ...
+
+
 def against_eager(
-    eager: Callable[[], Contestant], actual: Mapping[str, Any], expected: Mapping[str, Any]
+    eager: Callable[[], Call], actual: Mapping[str, Any], expected: Mapping[str, Any]
 ) -> Comparison:
     """Compare with what eager gave; where that is beyond tolerance, or of low precision, with one more run of eager
-    beside which each value is computed in float64. That run is not made where `eager` cannot give a contestant, or
-    there is no room."""
+    beside which each value is computed in float64. That run is not made where `eager` cannot give a call, or there is
+    no room."""
     found = compare(actual, expected)
     low = any(_is_inexact(leaf) and leaf.dtype in LOW_PRECISION for leaf in _leaves(expected).values())
     if found.ok and not low:
@@ -88,13 +99,13 @@ def against_eager(
     return judged
 
 
-def exact_values(eager: Callable[[], Contestant], expected: Mapping[str, Any]) -> dict[str, Exact]:
+def exact_values(eager: Callable[[], Call], expected: Mapping[str, Any]) -> dict[str, Exact]:
     """What eager's tensors are in float64, by name; empty where that cannot be told."""
     referee = Referee({dtype: allowed / DISTURBANCES for dtype, allowed in TOLERANCE.items()})
     try:
-        contestant = eager()
+        call = eager()
         with torch.autograd.set_multithreading_enabled(False), without_onednn(), referee:
-            again = contestant.observe().values()
+            again = call.observe().values()
     except (TooLarge, NotIsolated):
         return {}
     if compare(again, expected).parted:

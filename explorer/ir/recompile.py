@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from explorer.ir.record import GuardData, RecompileData
 
@@ -13,18 +13,23 @@ _TENSOR = re.compile(r"(?:tensor|expected type of) '(.+?)' [^']*(?:mismatch|to b
 _LOCAL = re.compile(r"L\[['\"]([^'\"]*)['\"]\]")
 
 
-def recompiled(reason: str, earlier: Mapping[str, tuple[str, Sequence[GuardData]]]) -> RecompileData:
+def recompiled(
+    reason: str,
+    earlier: Mapping[str, tuple[str, Sequence[GuardData]]],
+    value_of: Callable[[str], str] = lambda source: "",
+) -> RecompileData:
     """A reason such as "3/0: len(xs) == 2  # for x in xs:". `earlier` gives, by what torch calls them, the id and the
-    guards of the frame's compiles so far."""
+    guards of the frame's compiles so far; `value_of` what a guard's source is at this call."""
     found = _ID.match(reason)
     torch_id, text = (found[1], reason[found.end() :]) if found else ("", reason)
     text = text.partition(_STACK)[0]
     id, guards = earlier.get(torch_id, (torch_id, ()))
     expression = text.partition("  # ")[0].strip()
     guard = failed(expression, guards)
-    return RecompileData(
-        id, guard.id if guard else "", guard.expression if guard else expression, " ".join(text.split())
-    )
+    why = " ".join(text.split())
+    if guard is None:
+        return RecompileData(id, "", expression, why)
+    return RecompileData(id, guard.id, guard.expression, why, value_of(guard.source))
 
 
 def failed(expression: str, guards: Sequence[GuardData]) -> GuardData | None:

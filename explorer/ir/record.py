@@ -538,6 +538,8 @@ class FailedGuardData(Data, frozen=True):
     guard: str = ""
     compiles: tuple[str, ...] = ()
     span: SpanData | None = None
+    words: str = ""
+    """What `expression` asks, in words, where it is not Python as a person writes it."""
 
 
 class ErrorData(Data, frozen=True):
@@ -577,6 +579,16 @@ class CallsData(Data, frozen=True):
     samples: tuple[float, ...]
 
 
+class SpeedData(Data, frozen=True):
+    """How many times as fast as eager: the median of the samples' ratios, which is `times`, and the interval from `low`
+    to `high` that holds the true one with 95 % confidence. `times` is None where noise hides it, and `said` says so."""
+
+    said: str
+    times: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+
 class SamplesData(Data, frozen=True):
     """Seconds of one contestant: "eager", "explorer" or "stock". Spread is the interquartile range. `peak` are the
     bytes that a whole call takes at its most, backward included, beyond what was there before it."""
@@ -588,6 +600,7 @@ class SamplesData(Data, frozen=True):
     compile_seconds: float | None = None
     note: str = ""
     peak: Whole | None = None
+    speed: SpeedData | None = None
 
 
 class PartingData(Data, frozen=True):

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_flatten_with_path
 
-from explorer.check.accuracy import compare
+from explorer.check.accuracy import against_eager
 from explorer.check.trial import SEED
 from explorer.ir.methods import VerdictData
 from explorer.methods.inputs import Call, Input
@@ -24,8 +24,24 @@ SHOWN = 4
 class Outcome:
     """What a call left: its result and its arguments after it, or the exception that ended it."""
 
-    values: dict[str, Any]
+    found: dict[str, Any]
     error: BaseException | None = None
+
+    def values(self) -> dict[str, Any]:
+        return self.found
+
+
+@dataclass(frozen=True)
+class Eager:
+    """One call of `fn` itself; a module is copied so that its buffers stay."""
+
+    fn: Callable[..., Any]
+    tried: Input
+
+    def observe(self) -> Outcome:
+        with self.tried.world(self.fn):
+            called = copy.deepcopy(self.fn) if isinstance(self.fn, torch.nn.Module) else self.fn
+            return outcome(called, self.tried.copy())
 
 
 def outcome(call: Callable[..., Any], given: Call) -> Outcome:
@@ -40,21 +56,16 @@ def outcome(call: Callable[..., Any], given: Call) -> Outcome:
     return Outcome({"output": result, "arguments": (args, kwargs)})
 
 
-def _eager(fn: Callable[..., Any], tried: Input) -> Outcome:
-    """What `fn` itself gives; a module is copied so that its buffers stay."""
-    with tried.world(fn):
-        return outcome(copy.deepcopy(fn) if isinstance(fn, torch.nn.Module) else fn, tried.copy())
-
-
 def expected(fn: Callable[..., Any], tried: Input) -> str:
     """What eager gives for an input, or raises, in words."""
-    found = _eager(fn, tried)
-    return values(found.values) if found.error is None else f"{type(found.error).__name__}: {message(found.error)}"
+    found = Eager(fn, tried).observe()
+    return shown(found.found) if found.error is None else f"{type(found.error).__name__}: {message(found.error)}"
 
 
 def verdict(captured: Captured, under: Callable[..., Any], fn: Callable[..., Any], tried: Input) -> VerdictData:
     """What comes of `captured`, which was made from `under`, beside eager's `fn`."""
-    wanted = _eager(fn, tried)
+    eager = Eager(fn, tried)
+    wanted = eager.observe()
     before = captured.compiles() if captured.compiles else 0
     with tried.world(under):
         got = outcome(captured.call, tried.copy())
@@ -63,16 +74,17 @@ def verdict(captured: Captured, under: Callable[..., Any], fn: Callable[..., Any
         return _beside_error(tried, wanted.error, got, anew)
     if got.error is not None:
         return VerdictData(tried.name, "refused", f"{type(got.error).__name__}: {message(got.error)}", recompiled=anew)
-    found = compare(got.values, wanted.values)
+    found = against_eager(lambda: eager, got.found, wanted.found)
     if found.ok:
         return VerdictData(tried.name, "right", "", found.largest_absolute, anew)
-    return VerdictData(tried.name, "wrong", differing(got.values, wanted.values), found.largest_absolute, anew)
+    said = differing(found.parted, got.found, wanted.found)
+    return VerdictData(tried.name, "wrong", said, found.largest_absolute, anew)
 
 
 def _beside_error(tried: Input, expected: BaseException, got: Outcome, anew: bool) -> VerdictData:
     said = f"eager raises {type(expected).__name__}: {message(expected)}"
     if got.error is None:
-        return VerdictData(tried.name, "wrong", f"{said}; this gave {values(got.values)}", recompiled=anew)
+        return VerdictData(tried.name, "wrong", f"{said}; this gave {shown(got.found)}", recompiled=anew)
     same = type(got.error) is type(expected)
     detail = said if same else f"{said}; this raised {type(got.error).__name__}: {message(got.error)}"
     return VerdictData(tried.name, "right" if same else "refused", detail, recompiled=anew)
@@ -84,18 +96,15 @@ def message(error: BaseException, most: int = 300) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
-def differing(got: dict[str, Any], expected: dict[str, Any]) -> str:
-    """The first value that parts from eager's, with both."""
+def differing(parted: str, got: dict[str, Any], expected: dict[str, Any]) -> str:
+    """What parts from eager's first, as comparing named it; of a tensor both values."""
     ours, theirs = _leaves(got), _leaves(expected)
-    for name, value in theirs.items():
-        found = ours.get(name)
-        if not compare({name: found}, {name: value}).ok:
-            return f"{name}: {_elements(found)}, eager {_elements(value)}"
-    extra = [name for name in ours if name not in theirs]
-    return f"{', '.join(extra)} is not in eager's result" if extra else "the structures differ"
+    if parted not in ours or parted not in theirs:
+        return parted
+    return f"{parted}: {_elements(ours[parted])}, eager {_elements(theirs[parted])}"
 
 
-def values(of: dict[str, Any]) -> str:
+def shown(of: dict[str, Any]) -> str:
     return ", ".join(f"{name}: {_elements(value)}" for name, value in _leaves(of).items() if name.startswith("output"))
 
 

@@ -3,41 +3,29 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator, Mapping
+from functools import partial
 from textwrap import shorten
 from typing import Any
 
-from explorer.ir import record as data
+from explorer.ir.recompile import recompiled
 from explorer.stock.hook import Call, Hook, Watch
 from explorer.stock.inputs import describe
-from explorer.stock.observation import Compile, Observation
+from explorer.stock.observation import Observation
 
 LONGEST = 80
 """Characters of a value."""
 MODULE_GROUPS = ("_parameters", "_buffers", "_modules")
 
-_REASON = re.compile(r"^(?P<id>\S+/\d+): (?P<text>.*)$", re.DOTALL)
-
 
 def around_reasons(seen: Observation, call: Call) -> Iterator[None]:
     yield
     compile = seen.compile()
-    for reason in call.result or ():
-        found = _REASON.match(str(reason))
-        text = found["text"] if found else str(reason)
-        earlier = next((each for each in seen.earlier(compile) if found and each.torch_id == found["id"]), None)
-        expression = text.partition("  # ")[0].strip()
-        guard = _guard(earlier, expression) if earlier is not None else None
-        compile.recompiles.append(
-            data.RecompileData(
-                earlier.id if earlier is not None else found["id"] if found else "",
-                guard.id if guard is not None else "",
-                guard.expression if guard is not None else expression,
-                " ".join(text.partition("User stack trace:")[0].split()),
-                value_of(guard.source, call.args[1]) if guard is not None else "",
-            )
-        )
+    earlier = {each.torch_id: (each.id, each.guards) for each in seen.earlier(compile)}
+    frame = call.args[1]
+    compile.recompiles += [
+        recompiled(str(reason), earlier, partial(value_of, frame=frame)) for reason in call.result or ()
+    ]
 
 
 def value_of(source: str, frame: Any) -> str:
@@ -69,23 +57,6 @@ def _look(node: ast.expr, names: Mapping[str, Any]) -> Any:
                 if isinstance(held, dict) and name in held:
                     return held[name]
     raise LookupError
-
-
-def _guard(earlier: Compile, expression: str) -> data.GuardData | None:
-    """The guard that a reason speaks of: by its text, or for "tensor 'x' size mismatch ..." by the tensor."""
-    same = next((guard for guard in earlier.guards if expression in (guard.expression, _plain(guard.expression))), None)
-    if same is not None:
-        return same
-    tensor = re.match(r"tensor '(?P<name>[^']+(?:'[^']*'[^']*)*)' ", expression)
-    if tensor is None:
-        return None
-    names = {tensor["name"], f"L['{tensor['name']}']"}
-    return next((guard for guard in earlier.guards if guard.property == "tensor" and guard.source in names), None)
-
-
-def _plain(expression: str) -> str:
-    """As torch shortens a check of a local's value: n == 2 for L['n'] == 2."""
-    return re.sub(r"L\['(\w+)'\]", r"\1", expression)
 
 
 HOOK = Hook(

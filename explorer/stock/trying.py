@@ -12,7 +12,7 @@ from msgspec.structs import replace as changed
 from torch import Tensor
 from torch.utils._pytree import tree_map
 
-from explorer.check.accuracy import compare
+from explorer.check.accuracy import against_eager
 from explorer.check.trial import Outcome, Trial, duplicate
 from explorer.ir import record as data
 from explorer.stock.fixes import TRIED, UNTRIED, Fix
@@ -89,19 +89,20 @@ def _tried(trial: Trial, eager: Trial, attempt: Attempt, how: str, number: int) 
         compiles = tuple(changed(each, title=f"{each.title}, with {how}") for each in again.compiles({}))
         if again.outcome is None:
             return replace(attempt, compiles=compiles, failure=again.failure.partition("\n")[0])
-        against = _against(again.outcome, eager.contestant().observe())
+        against = _against(again.outcome, eager)
     return replace(attempt, compiles=compiles, against=against)
 
 
-def _against(ours: Outcome, eager: Outcome) -> str:
+def _against(ours: Outcome, eager: Trial) -> str:
     """A tensor that only the side not taken uses has a gradient of zeros, where it has none in eager: that is said."""
-    more = [name for name, g in ours.gradients.items() if name not in eager.gradients and g is not None and not g.any()]
-    gradients = {name: g for name, g in ours.gradients.items() if name not in more}
-    found = compare(replace(ours, gradients=gradients).values(), eager.values())
-    if found.parted:
-        return f"{DIFFERENT}: {found.parted}"
+    expected, found = eager.contestant().observe(), ours.gradients
+    more = [name for name, g in found.items() if name not in expected.gradients and g is not None and not g.any()]
+    gradients = {name: g for name, g in found.items() if name not in more}
+    judged = against_eager(eager.again, replace(ours, gradients=gradients).values(), expected.values())
+    if judged.parted:
+        return f"{DIFFERENT}: {judged.parted}"
     zeros = f"; gradients of zeros where eager has none: {', '.join(more)}" if more else ""
-    return f"largest error against eager {found.largest_absolute:.3g}{zeros}"
+    return f"largest error against eager {judged.largest_absolute:.3g}{zeros}"
 
 
 def _rewritten(run: StockRun, fix: Fix, breaks: Sequence[data.BreakData], number: int) -> Iterator[Attempt]:

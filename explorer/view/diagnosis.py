@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from statistics import median
 
-from explorer.ir.dynamo_guards import in_words
 from explorer.ir.record import CallsData, EagerData, ErrorData, FailedGuardData, RecordData, SpanData
 from explorer.view.amounts import duration
 
@@ -32,7 +31,8 @@ def recompile(each: FailedGuardData, names: Names) -> str:
     values = f"; values: {shown}" if shown else ""
     advice = f"\n  to stop it: {each.stops}" if each.stops else ""
     at = place(each.span, names)
-    return f"{each.frame} recompiled {times}, since this guard failed: {in_words(each.expression)}{values}{at}{advice}"
+    guard = each.words or each.expression
+    return f"{each.frame} recompiled {times}, since this guard failed: {guard}{values}{at}{advice}"
 
 
 def error(each: ErrorData, names: Names) -> str:
@@ -77,7 +77,7 @@ def costs(record: RecordData) -> list[str]:
         how = f": {first.stops}" if first.stops else ""
         times = "1 recompile" if first.times == 1 else f"{first.times} recompiles"
         lines.append(
-            f"to change first: {first.expression} in {first.frame}, which took part in {times} "
+            f"to change first: {first.words or first.expression} in {first.frame}, which took part in {times} "
             f"({duration(taken[first])}){how}"
         )
     return lines

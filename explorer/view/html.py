@@ -10,6 +10,7 @@ from importlib.resources import files
 
 from explorer.ir.record import AccuracyData, CompileData, RecordData, TimingData
 from explorer.view import diagnosis, text
+from explorer.view.code import code
 from explorer.view.sections import anchor, compile_section, folded, stage_name, table
 from explorer.view.source import file_names
 from explorer.view.summary import COLUMNS, Entry, cells
@@ -27,6 +28,7 @@ def page(record: RecordData, note: str = "") -> str:
         "<main>",
         _overview(record),
         *(compile_section(record, compile) for compile in record.compiles),
+        _attempts(record),
         _reasons(record),
         _environment(record),
         "</main>",
@@ -101,6 +103,8 @@ def _navigation(record: RecordData) -> str:
             )
         parts += [_jump(compile, f"code-{half.name}", f"Code: {half.name}") for half in compile.halves]
         parts.append("</details>")
+    if record.attempts:
+        parts.append(f"<a href='#r-attempts'>Fixes tried<small>{len(record.attempts)}</small></a>")
     parts.append("<a href='#r-environment'>Configuration</a>")
     return "\n".join(parts)
 
@@ -129,13 +133,12 @@ def _overview(record: RecordData) -> str:
 
 def _timing(timing: TimingData) -> str:
     slowest = max((c.median for c in timing.contestants), default=0.0) or 1.0
-    eager = next((c for c in timing.contestants if c.name == "eager"), None)
     rows = [
         (
             escape(c.name),
             text.duration(c.median),
             f"&plusmn; {text.duration(c.spread)}",
-            text.speed(eager, c) if eager is not None and c is not eager else "",
+            escape(c.speed.said) if c.speed is not None else "",
             _bar(c.median / slowest),
             "" if c.compile_seconds is None else text.duration(c.compile_seconds),
             "" if c.peak is None else text.amount(c.peak, "B"),
@@ -225,6 +228,21 @@ def _coverage(record: RecordData) -> str:
     outside = "".join(f"<li>{escape(name)}</li>" for name in python)
     ran = f"<p>Python that ran outside graphs:</p><ul>{outside}</ul>" if outside else ""
     return f"<h3>Where the ATen calls run</h3>{table(('', 'calls'), rows)}{ran}"
+
+
+def _attempts(record: RecordData) -> str:
+    """Compiles of the program with a fix of a graph break, apart from those of the program itself."""
+    if not record.attempts:
+        return ""
+    names = file_names(record)
+    parts = []
+    for compile in record.attempts:
+        left = [f"{each.why.title}{diagnosis.place(each.span, names)}" for each in compile.breaks]
+        said = compile.error or "".join(f"The graph breaks with it: {each}. " for each in left)
+        parts.append(f"<h3>{escape(compile.id)} <small>{escape(compile.title)}</small></h3>")
+        parts.append(f"<p>{escape(said or 'The graph does not break with it.')}</p>")
+        parts += [folded(stage_name(stage), code(stage.body)) for stage in compile.stages if stage.body is not None]
+    return f"<section id=r-attempts><h2>Fixes that were tried</h2>{''.join(parts)}</section>"
 
 
 def _reasons(record: RecordData) -> str:

@@ -1,27 +1,24 @@
-"""How many times as fast one of two that were timed in turn is, with the interval that the samples allow."""
+"""How many times as fast as eager a contestant is that was timed in turn with it, as far as the samples tell."""
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import comb
 
+from explorer.ir.record import SpeedData
+
 CONFIDENCE = 0.95
+SLACK = 0.015
+"""Five pairs, the fewest that are taken, give 94 %."""
+
+AS_FAST = 1.1
+"""How far apart the ends of the interval may be for two to count as equally fast."""
 
 
-@dataclass(frozen=True)
-class Ratio:
-    """The median of the ratios of samples taken one after the other, and the interval that holds the true median with
-    CONFIDENCE, whatever its distribution. What slows both samples of a pair down cancels."""
-
-    value: float
-    low: float
-    high: float
-
-
-def ratio(eager: Sequence[float], other: Sequence[float]) -> Ratio | None:
-    """None where there are too few pairs for an interval."""
+def speed(eager: Sequence[float], other: Sequence[float]) -> SpeedData:
+    """From the ratios of samples taken one after the other: what slows both of a pair down cancels. The interval holds
+    their true median whatever the distribution (sign test)."""
     pairs = sorted(a / b for a, b in zip(eager, other, strict=False) if b > 0)
     count = len(pairs)
     outside, place = 2 * 0.5**count, 0
@@ -29,9 +26,11 @@ def ratio(eager: Sequence[float], other: Sequence[float]) -> Ratio | None:
         place += 1
         outside += 2 * comb(count, place) * 0.5**count
     if outside > 1 - CONFIDENCE + SLACK:
-        return None
-    return Ratio(statistics.median(pairs), pairs[place], pairs[-1 - place])
-
-
-SLACK = 0.015
-"""Five pairs, the fewest that are taken, give 94 %."""
+        return SpeedData("too few samples to compare with eager")
+    times, low, high = statistics.median(pairs), pairs[place], pairs[-1 - place]
+    between = f"{low:.2g} to {high:.2g}"
+    if not low <= 1 <= high:
+        return SpeedData(f"{times:.3g} times as fast as eager ({between})", times, low, high)
+    if high <= AS_FAST * low:
+        return SpeedData(f"as fast as eager ({between} times)", times, low, high)
+    return SpeedData(f"too noisy to compare with eager ({between} times as fast)", None, low, high)

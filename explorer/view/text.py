@@ -10,21 +10,16 @@ from explorer.ir.record import (
     GuardData,
     HalfData,
     RecordData,
-    SamplesData,
     StageData,
     TimingData,
 )
 from explorer.view import diagnosis, difference
 from explorer.view.amounts import amount, duration
-from explorer.view.ratio import ratio
 from explorer.view.source import file_names
 
 __all__ = ["amount", "compile_line", "duration", "full", "half_lines", "stage_diff", "summary", "timing"]
 
 UNCOUNTED = "; those outside graphs are not counted"
-
-AS_FAST = 1.1
-"""How far apart the ends of a ratio's interval may be for two to count as equally fast."""
 
 
 def summary(record: RecordData) -> str:
@@ -85,10 +80,9 @@ def first_line(error: str) -> str:
 
 
 def timing(measured: TimingData) -> list[str]:
-    eager = next((c for c in measured.contestants if c.name == "eager"), None)
     lines = []
     for c in measured.contestants:
-        faster = f"  {speed(eager, c)}" if eager is not None and c is not eager else ""
+        faster = f"  {c.speed.said}" if c.speed is not None else ""
         compiled = f"  compiled in {duration(c.compile_seconds)}" if c.compile_seconds is not None else ""
         note = f"  ({c.note})" if c.note else ""
         compiled += f"  peak memory {amount(c.peak, 'B')}" if c.peak is not None else ""
@@ -99,19 +93,6 @@ def timing(measured: TimingData) -> list[str]:
         if found is not None:
             lines += accuracy(found, named=measured.stock_accuracy is not None)
     return lines
-
-
-def speed(eager: SamplesData, other: SamplesData) -> str:
-    """How many times as fast as eager, as far as the samples tell."""
-    found = ratio(eager.samples, other.samples)
-    if found is None:
-        return "too few samples to compare with eager"
-    between = f"{found.low:.2g} to {found.high:.2g}"
-    if found.low <= 1 <= found.high:
-        if found.high <= AS_FAST * found.low:
-            return f"as fast as eager ({between} times)"
-        return f"not distinguishable from eager ({between} times; the machine was busy)"
-    return f"{found.value:.3g}x eager ({between})"
 
 
 def accuracy(found: AccuracyData, *, named: bool) -> list[str]:
@@ -133,7 +114,7 @@ def accuracy(found: AccuracyData, *, named: bool) -> list[str]:
 def full(record: RecordData) -> str:
     """Every stage of every compile, one after another."""
     parts = [summary(record)]
-    for compile in record.compiles:
+    for compile in (*record.compiles, *record.attempts):
         for stage in compile.stages:
             half = f" {stage.half}" if stage.half else ""
             parts.append(f"\n=== {compile.id} {stage.name}{half}  {duration(stage.seconds)}\n{stage.text()}")

@@ -101,6 +101,8 @@ def main(folder: Path) -> None:
         each.save(folder / f"{name}.explore.json.gz")
         each.to_html(folder / f"{name}.html")
         nbformat.write(notebook(each), folder / f"{name}.ipynb")
+    sample = Path(__file__).parent.parent / "test" / "fixtures" / "sample.explore.json"
+    Record.load(sample).to_html(folder / "sample.html")
     methods = compared()
     methods.save(folder / "branch.methods.json")
     for name, made in (("methods", methods), ("ranks", ranks())):

@@ -43,6 +43,28 @@ for (const dark of [false, true]) {
   });
 }
 
+test("what was told of trouble, cost and memory stands where one looks for it", async () => {
+  const on = await visit("sample.html");
+  const viewer = on.page.locator("#viewer");
+  const told: { readonly [pane: string]: readonly string[] } = {
+    breaks: ["1 error", "n equals 3", "To stop it", "Fixes that were tried", "fix0s0 scaled, with torch.where", "With it the graph breaks at"],
+    guards: ["grad mode is as at capture", "torch itself"],
+    timing: ["2 times as fast as eager (1.9 to 2.1)", "too noisy to compare with eager", "4.10 kFLOP", "2.00 KiB"],
+    memory: ["A whole call, backward included, takes at its most 4.00 KiB in eager, 2.00 KiB in explorer"],
+  };
+  for (const [id, texts] of Object.entries(told)) {
+    const pane = await openPane(viewer, id);
+    for (const table of await pane.getByRole("button", { name: "Table", exact: true }).all()) await table.click();
+    const shown = (await pane.innerText()) + (await pane.locator("text").allInnerTexts()).join(" ");
+    for (const text of texts) assert.ok(shown.includes(text), `${text} in ${id}: ${shown}`);
+  }
+  const breaks = await openPane(viewer, "breaks");
+  await breaks.getByRole("button", { name: "fix0s0", exact: true }).first().click();
+  assert.equal(await on.page.evaluate(() => document.activeElement?.getAttribute("aria-label")), "Fix: scaled, with torch.where");
+  assert.deepEqual(on.errors, []);
+  await on.end();
+});
+
 test("nothing in a record runs", async () => {
   const on = await visit("hostile.html");
   await openEachPane(on.page.locator("#viewer"));

@@ -4,7 +4,7 @@ import { linear, logarithmic, powerTicks, roundTicks, fitted, textWidth } from "
 import type { CompileData, MachineData, RecordData, StageData, TimingData } from "../src/viewer/record";
 import { compilingBefore, tableOf, timelineOf } from "../src/viewer/panes/timeline/spans";
 import { costsOf, performance, ridge, roof, whyNoOverhead, type Cost } from "../src/viewer/panes/timing/costs";
-import { farApart, median, paysOffAfter, quartiles, ratio, stacked, withSpread, writtenRatio } from "../src/viewer/panes/timing/figures";
+import { farApart, median, paysOffAfter, quartiles, stacked, withSpread } from "../src/viewer/panes/timing/figures";
 import { pointsOf } from "../src/viewer/panes/timing/roofline";
 import { contestants, Runs } from "../src/viewer/panes/timing/runs";
 import { positionOf, positions, Sizes, sizeAt } from "../src/viewer/panes/timing/sizes";
@@ -27,23 +27,14 @@ test("no more digits than the spread allows", () => {
   for (const [middle, spread, text] of written) assert.equal(withSpread(middle, spread), text);
 });
 
-test("a ratio says when it is within the spread", () => {
-  const clear = ratio([1, 1.1, 0.9, 1], [4, 4.1, 3.9, 4]);
-  assert.ok(clear && !clear.unclear && clear.value === 4);
-  const unclear = ratio([1, 2, 3, 4], [2, 3, 4, 5]);
-  assert.ok(unclear?.unclear);
-  assert.equal(ratio([], [1]), null);
-  assert.equal(ratio([0, 0, 0], [1]), null);
-  assert.equal(writtenRatio({ value: 12.34, least: 12, most: 13, unclear: false }), "12×");
-  assert.equal(writtenRatio({ value: 2.345, least: 2.34, most: 2.35, unclear: false }), "2.35×");
-  assert.equal(writtenRatio({ value: 0.0512, least: 0.01, most: 3, unclear: true }), "0.05×");
-  assert.equal(writtenRatio({ value: 2.345, least: 1.5, most: 3, unclear: false }), "2.3×");
-});
-
 test("a compile pays off only where a call is clearly quicker", () => {
-  assert.equal(paysOffAfter(10, [1, 1, 1, 1], [2, 2, 2, 2]), 10);
-  assert.equal(paysOffAfter(10, [1, 2, 3, 4], [2, 3, 4, 5]), null);
-  assert.equal(paysOffAfter(10, [2, 2, 2, 2], [1, 1, 1, 1]), null);
+  const eager = { name: "eager", median: 2, spread: 0, samples: [] };
+  const ours = { name: "explorer", median: 1, spread: 0, samples: [], compile_seconds: 10 };
+  const said = (low: number) => ({ said: "", low });
+  assert.equal(paysOffAfter({ ...ours, speed: said(1.5) }, eager), 10);
+  assert.equal(paysOffAfter({ ...ours, speed: said(0.9) }, eager), null, "it may be noise");
+  assert.equal(paysOffAfter(ours, eager), null, "nobody told how fast it is");
+  assert.equal(paysOffAfter({ ...ours, speed: said(1.5), compile_seconds: null }, eager), null);
 });
 
 test("dots stack where they fall into one column", () => {
@@ -98,6 +89,12 @@ test("the roofline's figures", () => {
   assert.equal(best?.flopsPerSecond, roof(machine, best?.intensity ?? 0));
 });
 
+test("a product of a library is held against arithmetic alone, and has no place on the roofline", () => {
+  const call: Cost = { ...cost(2, null, 100e9), kind: "call" };
+  assert.deepEqual(performance(call, machine), { bytesPerSecond: null, flopsPerSecond: 50e9, intensity: null, share: 0.5, bound: "arithmetic" });
+  assert.deepEqual(pointsOf([call], machine), []);
+});
+
 test("kernels without a place on it", () => {
   assert.equal(performance(cost(null, 1, 1), machine), null);
   assert.equal(performance(cost(1, null, null), machine), null);
@@ -113,13 +110,13 @@ function timed(contestant: number, overhead: number | null): TimingData {
 function withKernels(seconds: (number | null)[], timing: TimingData | null): RecordData {
   const kernels = seconds.map((each, n) => ({ id: `k${n}`, function: "", language: "cpp", source: { lines: [] }, origins: [], bytes: 1, flops: 1, seconds: each }));
   const items = [...kernels.map(each => ({ id: each.id, kind: "kernel", operations: [] })), { id: "call0", kind: "extern", operations: ["call0"] }];
-  const half = { name: "f0", target: "cpu", kernels, schedule: { items, fusions: [] }, extern_seconds: { call0: 1 } };
+  const half = { name: "f0", target: "cpu", kernels, schedule: { items, fusions: [] }, extern_seconds: { call0: 1 }, extern_flops: { call0: 64 } };
   return record([compile("f0", 0, [], { halves: [half] })], timing);
 }
 
 test("costs in the order in which they run; a library call's bytes are not known", () => {
   const found = costsOf(withKernels([2, 3], timed(10, 4)));
-  assert.deepEqual(found.map(each => [each.id, each.kind, each.seconds, each.bytes]), [["k0", "kernel", 2, 1], ["k1", "kernel", 3, 1], ["call0", "call", 1, null]]);
+  assert.deepEqual(found.map(each => [each.id, each.kind, each.seconds, each.bytes, each.flops]), [["k0", "kernel", 2, 1, 1], ["k1", "kernel", 3, 1, 1], ["call0", "call", 1, null, 64]]);
 });
 
 test("why the time outside the kernels is not told", () => {

@@ -408,6 +408,7 @@ export interface FailedGuardData {
   readonly guard?: string;
   readonly compiles?: readonly string[];
   readonly span?: SpanData | null;
+  readonly words?: string;
 }
 
 /** An error of a compile (or, with compile "", of the whole): its type, all of its text, and the user's line. */
@@ -443,6 +444,15 @@ export interface CallsData {
   readonly samples: readonly number[];
 }
 
+/** How many times as fast as eager: the median of the samples' ratios, which is `times`, and the interval from `low`
+ * to `high` that holds the true one with 95 % confidence. `times` is None where noise hides it, and `said` says so. */
+export interface SpeedData {
+  readonly said: string;
+  readonly times?: number | null;
+  readonly low?: number | null;
+  readonly high?: number | null;
+}
+
 /** Seconds of one contestant: "eager", "explorer" or "stock". Spread is the interquartile range. `peak` are the
  * bytes that a whole call takes at its most, backward included, beyond what was there before it. */
 export interface SamplesData {
@@ -453,6 +463,7 @@ export interface SamplesData {
   readonly compile_seconds?: number | null;
   readonly note?: string;
   readonly peak?: number | null;
+  readonly speed?: SpeedData | null;
 }
 
 /** The first graph node whose value parts from eager's beyond tolerance; the referee is the same graph in float64.

@@ -2,7 +2,8 @@
 
 import { bytes, count, phrase, seconds } from "../format";
 import { sum } from "../gather";
-import type { CompileData, HalfData, LineData, RecordData, StageData } from "../record";
+import { withSpread } from "../panes/timing/figures";
+import type { CompileData, HalfData, LineData, RecordData, SamplesData, StageData } from "../record";
 import { FileNames } from "../sources";
 import { artifact, halfName } from "../stages";
 
@@ -101,9 +102,9 @@ export function facts(before: RecordData, after: RecordData): Fact[] {
   const halves = (record: RecordData): readonly HalfData[] => record.compiles.flatMap(each => each.halves ?? []);
   const all = (of: (compile: CompileData) => number) => (record: RecordData) => sum(record.compiles, of).toLocaleString("en");
   const contestants = [...new Set([...(before.timing?.contestants ?? []), ...(after.timing?.contestants ?? [])].map(each => each.name))];
-  const median = (name: string) => (record: RecordData) => {
+  const timed = (name: string, written: (found: SamplesData) => string) => (record: RecordData) => {
     const found = record.timing?.contestants.find(each => each.name === name);
-    return found ? `${seconds(found.median)} ± ${seconds(found.spread / 2)}` : "not timed";
+    return found ? written(found) : "not timed";
   };
   const settings = [...new Set([...Object.keys(before.config), ...Object.keys(after.config)])].filter(name => before.config[name] !== after.config[name]);
   const versions = [...new Set([...Object.keys(before.environment), ...Object.keys(after.environment)])].filter(name => before.environment[name] !== after.environment[name]);
@@ -113,9 +114,12 @@ export function facts(before: RecordData, after: RecordData): Fact[] {
     ...versions.map(name => both(name, record => record.environment[name] ?? "absent")),
     both("compiles", all(() => 1)), both("graph breaks", all(each => each.breaks?.length ?? 0)), both("guards", all(each => each.guards?.length ?? 0)),
     both("kernels", record => sum(halves(record), each => each.kernels?.length ?? 0).toLocaleString("en")),
-    both("peak memory", record => halves(record).flatMap(each => (each.memory ? [bytes(each.memory.peak_after)] : [])).join(", ") || "unknown"),
+    both("peak of the memory plan", record => halves(record).flatMap(each => (each.memory ? [bytes(each.memory.peak_after)] : [])).join(", ") || "unknown"),
     both("time to compile", record => seconds(sum(record.compiles, each => each.seconds))),
-    ...contestants.map(name => both(`a call of ${name}`, median(name))),
+    ...contestants.flatMap(name => [
+      both(`a call of ${name}`, timed(name, each => withSpread(each.median, each.spread))),
+      both(`peak memory of ${name}`, timed(name, each => (typeof each.peak === "number" ? bytes(each.peak) : "unknown"))),
+    ]),
     both("eager fallbacks", record => count(record.compiles.filter(each => each.fallback).length, "graph")),
   ];
 }

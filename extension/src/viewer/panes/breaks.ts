@@ -24,7 +24,7 @@ export const breaks: PaneKind = {
   open(into: HTMLElement, context: Context): Pane {
     const body = h("div.ex-cards", { tabindex: 0, role: "region", "aria-label": "Graph breaks" });
     into.append(body);
-    const cards = new Map<string, HTMLElement>();
+    const cards: Cards = new Map();
     const render = () => {
       cards.clear();
       body.replaceChildren(...content(context, cards));
@@ -49,7 +49,9 @@ export const breaks: PaneKind = {
   },
 };
 
-function content(context: Context, cards: Map<string, HTMLElement>): HTMLElement[] {
+type Cards = Map<string, HTMLElement>;
+
+function content(context: Context, cards: Cards): HTMLElement[] {
   const record = context.model.record.value;
   const chosen = context.compile.value;
   const found = record.compiles.flatMap(compile => (compile.breaks ?? []).map(each => [compile, each] as const));
@@ -65,17 +67,18 @@ function content(context: Context, cards: Map<string, HTMLElement>): HTMLElement
     ...diagnosis(context),
     h("h2", heading),
     ...found.map(([compile, each]) => {
-      const made = card(context, compile, each, compile.id === chosen);
+      const made = card(context, compile, each, compile.id === chosen, cards);
       cards.set(key(compile.id, each.instruction), made);
       return made;
     }),
     ...record.compiles.filter(each => each.fallback).map(compile => fallbackCard(context, compile)),
+    ...(record.attempts?.length ? [h("h2", "Fixes that were tried"), ...record.attempts.map(each => tried(context, each, cards))] : []),
     h("h2", python.length ? "Ran in Python, outside all graphs" : "Nothing ran in Python outside the graphs"),
     h("ul.ex-list", ...python),
   ];
 }
 
-function card(context: Context, compile: CompileData, broke: BreakData, chosen: boolean): HTMLElement {
+function card(context: Context, compile: CompileData, broke: BreakData, chosen: boolean, cards: Cards): HTMLElement {
   const { why, span, stack, hints } = broke;
   const what = key(compile.id, broke.instruction);
   const record = context.model.record.value;
@@ -99,7 +102,7 @@ function card(context: Context, compile: CompileData, broke: BreakData, chosen: 
       ...(why.detail ? row("What happened", h("code", why.detail)) : []),
       ...row("Where", `${compile.id}, `, span ? link(files.place(span.file, span.line), () => context.show("source", `|${span.file}:${span.line}`)) : "no source line", ", ",
         link(`instruction ${broke.instruction}`, () => context.show("bytecode", what))),
-      ...(hints.length ? row("What you can do", ...hints) : []),
+      ...(hints.length ? row("What you can do", ...hints.map(each => h("p", ...hinted(each, record.attempts ?? [], cards)))) : []),
       ...row("Goes on in", ...(onwards.length ? onwards : ["nothing goes on after it"])),
       ...(frames.length ? row("Call stack", h("ol.ex-list", ...frames)) : []),
       ...row("Reason", link(why.code, () => context.reason(why.code))),
@@ -108,6 +111,26 @@ function card(context: Context, compile: CompileData, broke: BreakData, chosen: 
   element.addEventListener("mouseenter", () => (context.selection.hovered.value = what));
   element.addEventListener("mouseleave", () => (context.selection.hovered.value = null));
   return element;
+}
+
+/** A hint, whose names of compiles with a fix lead to these. */
+function hinted(hint: string, attempts: readonly CompileData[], cards: Cards): (HTMLElement | string)[] {
+  const ids = new Set(attempts.map(each => each.id));
+  return hint.split(/\b(fix\w+(?:\.\d+)?)\b/).map(part => (ids.has(part) ? button("ex-link", part, () => cards.get(key(part, ""))?.focus()) : part));
+}
+
+/** A compile of the program with a fix: what is left of the breaks, and what was compiled. */
+function tried(context: Context, compile: CompileData, cards: Cards): HTMLElement {
+  const files = context.model.files.value;
+  const left = (compile.breaks ?? []).map(({ why, span }) => h("li", `${why.title}${span ? ` at ${files.place(span.file, span.line)}` : ""}`));
+  const shown = (compile.stages ?? []).filter(each => each.body && ["rewritten source", "capture"].includes(each.name));
+  const made = h(
+    "section.ex-card", { tabindex: -1, "aria-label": `Fix: ${compile.title}` }, h("h3", `${compile.id} ${compile.title}`),
+    ...(compile.error ? [h("p.ex-fails", compile.error)] : left.length ? [h("p", "With it the graph breaks at"), h("ul.ex-list", ...left)] : [h("p", "With it the graph does not break.")]),
+    ...shown.map(stage => h("details", h("summary", stage.name === "capture" ? "the graph with it" : "the change of the source"), h("pre", (stage.body?.lines ?? []).map(([text]) => text).join("\n")))),
+  );
+  cards.set(key(compile.id, ""), made);
+  return made;
 }
 
 function fallbackCard(context: Context, compile: CompileData): HTMLElement {

@@ -28,7 +28,7 @@ export function at(context: Context, span: SpanData | null | undefined): (HTMLEl
 function recompiled(context: Context, each: FailedGuardData): HTMLElement {
   const { values, compiles = [], of = "", guard = "" } = each;
   const more = values.length > VALUES ? ` and ${values.length - VALUES} more` : "";
-  const expression = h("code", each.expression);
+  const expression = each.words ? `${each.words} ` : h("code", each.expression);
   return h(
     "section.ex-card", h("h3", `↻ ${each.frame} compiled again ${each.times === 1 ? "once" : `${each.times} times`}`),
     h("dl.ex-facts",

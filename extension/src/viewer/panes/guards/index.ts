@@ -40,7 +40,8 @@ class GuardsPane implements Pane {
   readonly #historyPart: HTMLElement;
   readonly #outcomes: Facets;
   readonly #properties: Facets;
-  readonly #filters: { readonly outcomes: Signal<readonly string[]>; readonly properties: Signal<readonly string[]>; readonly words: Signal<string> };
+  readonly #owners: Facets;
+  readonly #filters: { readonly outcomes: Signal<readonly string[]>; readonly owners: Signal<readonly string[]>; readonly properties: Signal<readonly string[]>; readonly words: Signal<string> };
   readonly #words: HTMLInputElement;
   readonly #answer = h("div.ex-answer", { role: "status" });
   readonly #fields = h("div");
@@ -58,6 +59,7 @@ class GuardsPane implements Pane {
     this.#context = context;
     this.#filters = {
       outcomes: context.setting<readonly string[]>("outcomes", []),
+      owners: context.setting<readonly string[]>("owners", []),
       properties: context.setting<readonly string[]>("properties", []),
       words: new Signal(""),
     };
@@ -66,6 +68,7 @@ class GuardsPane implements Pane {
     });
     this.#history = new DataTable<CompileData>("Compiles of this frame", [], context.selection);
     this.#outcomes = new Facets("Show only these outcomes", this.#filters.outcomes);
+    this.#owners = new Facets("Show only guards about these", this.#filters.owners);
     this.#properties = new Facets("Show only guards of these kinds", this.#filters.properties);
     this.#words = h("input.ex-field", { type: "search", placeholder: "Guard, source or line", "aria-label": "Filter guards by words", oninput: () => (this.#filters.words.value = this.#words.value) });
     const all = button("ex-action", "All as seen", () => this.#resetAll());
@@ -77,14 +80,14 @@ class GuardsPane implements Pane {
         "div.ex-main",
         part("What it would do", [], this.#answer),
         this.#historyPart,
-        part("Guards", [this.#words], this.#outcomes.element, this.#properties.element, this.#counted, this.#table.element),
+        part("Guards", [this.#words], this.#outcomes.element, this.#owners.element, this.#properties.element, this.#counted, this.#table.element),
       ),
     );
     into.append(this.#empty, h("div.ex-pad", this.#body));
     const filtered = () => this.#decideAll();
     this.#disposers.push(
       context.compile.watch(() => this.#render()), context.model.record.watch(() => this.#render()),
-      this.#filters.outcomes.watch(filtered), this.#filters.properties.watch(filtered), this.#filters.words.watch(filtered),
+      this.#filters.outcomes.watch(filtered), this.#filters.owners.watch(filtered), this.#filters.properties.watch(filtered), this.#filters.words.watch(filtered),
     );
   }
 
@@ -179,15 +182,16 @@ class GuardsPane implements Pane {
   }
 
   #showTable(all: readonly Decision[]): void {
-    const { outcomes, properties, words } = this.#filters;
+    const { outcomes, owners, properties, words } = this.#filters;
     const passes = (chosen: readonly string[], id: string) => chosen.length === 0 || chosen.includes(id);
     const asked = words.value.toLowerCase().split(/\s+/).filter(Boolean);
-    const said = ({ guard, how }: Decision) => `${guard.expression} ${guard.why} ${this.#place(guard)} ${guard.cause ?? ""} ${how.join(" ")}`.toLowerCase();
+    const said = ({ guard, how }: Decision) => `${guard.words ?? ""} ${guard.expression} ${guard.why} ${this.#place(guard)} ${guard.cause ?? ""} ${how.join(" ")}`.toLowerCase();
     const rows = all
-      .filter(each => passes(outcomes.value, each.outcome) && passes(properties.value, each.guard.property))
+      .filter(each => passes(outcomes.value, each.outcome) && passes(properties.value, each.guard.property) && passes(owners.value, owner(each.guard)))
       .filter(each => asked.every(word => said(each).includes(word)))
-      .sort((a, b) => Number(b.outcome === "fails") - Number(a.outcome === "fails"));
+      .sort((a, b) => Number(b.outcome === "fails") - Number(a.outcome === "fails") || Number(a.guard.of_torch ?? false) - Number(b.guard.of_torch ?? false));
     this.#outcomes.show(facetsOf(all, each => each.outcome, each => MARKS[each.outcome]));
+    this.#owners.show(all.some(each => each.guard.of_torch) ? facetsOf(all, each => owner(each.guard), each => owner(each.guard)) : []);
     this.#properties.show(facetsOf(all, each => each.guard.property, each => each.guard.property.replace("_", " ")));
     this.#counted.textContent = rows.length === all.length ? "" : `${rows.length} of ${count(all.length, "guard")} shown`;
     this.#counted.hidden = rows.length === all.length;
@@ -196,6 +200,7 @@ class GuardsPane implements Pane {
 
   #clearFilters(): void {
     this.#filters.outcomes.value = [];
+    this.#filters.owners.value = [];
     this.#filters.properties.value = [];
     this.#words.value = this.#filters.words.value = "";
   }
@@ -208,9 +213,9 @@ class GuardsPane implements Pane {
       },
       {
         name: "Guard", order: each => each.guard.expression,
-        text: ({ guard, how }) => phrase([guard.expression, ...how, seenBeside(guard), guard.why], "; "),
+        text: ({ guard, how }) => phrase([guard.words, guard.expression, ...how, seenBeside(guard), guard.why], "; "),
         cell: ({ guard, outcome, how }) => h(
-          "div.ex-expression", h("code", guard.expression),
+          "div.ex-expression", ...(guard.words ? [h("div", guard.words)] : []), h("code", guard.expression),
           ...(outcome === "holds" ? [] : how.map(each => h("div", { class: outcome === "fails" ? "ex-how ex-fails" : "ex-how" }, each))),
           ...[seenBeside(guard), guard.why].filter(Boolean).map(each => h("div.ex-how", each)),
         ),
@@ -284,6 +289,10 @@ class GuardsPane implements Pane {
   #place({ span }: GuardData): string {
     return span ? this.#context.model.files.value.place(span.file, span.line) : "";
   }
+}
+
+function owner(guard: GuardData): string {
+  return guard.of_torch ? "torch itself" : "the program";
 }
 
 /** What the value was at capture, where the guard itself does not say it. */

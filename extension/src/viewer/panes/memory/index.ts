@@ -9,7 +9,7 @@ import { bytes, count } from "../../format";
 import { HalfChoice, type Looked } from "../../halfchoice";
 import type { Context, Export, Pane, PaneKind } from "../../pane";
 import { Picture, type Shown } from "../../picture";
-import type { BufferData, HalfData } from "../../record";
+import type { BufferData, HalfData, SamplesData } from "../../record";
 import type { Dispose } from "../../signal";
 import { drawLives, drawPool, LOOKS } from "./draw";
 import { planOf, type Plan } from "./plan";
@@ -34,6 +34,8 @@ class MemoryPane implements Pane {
   readonly #lives: Picture<BufferData>;
   readonly #pool: Picture<BufferData>;
   readonly #said = h("p.ex-say");
+  readonly #calls = h("p.ex-say");
+  readonly #callsPart = h("div.ex-pad", this.#calls);
   readonly #legend = legend();
   readonly #empty = h("div.ex-empty");
   readonly #body: HTMLElement;
@@ -51,8 +53,11 @@ class MemoryPane implements Pane {
     this.#lives.element.insertBefore(this.#said, this.#lives.element.children[1] ?? null);
     this.#lives.element.append(this.#legend);
     this.#body = h("div.ex-pad", this.#lives.element, this.#pool.element);
-    into.append(this.#empty, this.#body);
-    this.#disposers.push(this.#choice.looked.watch(looked => this.#render(looked)));
+    into.append(this.#callsPart, this.#empty, this.#body);
+    this.#disposers.push(this.#choice.looked.watch(looked => this.#render(looked)), context.model.record.watch(record => {
+      this.#calls.textContent = saidOfCalls(record.timing?.contestants ?? []);
+      this.#callsPart.hidden = this.#calls.textContent === "";
+    }));
   }
 
   reveal(what: Key): boolean {
@@ -156,6 +161,12 @@ class MemoryPane implements Pane {
       },
     };
   }
+}
+
+/** What whole calls take, measured: the plan below is of one graph. */
+function saidOfCalls(contestants: readonly SamplesData[]): string {
+  const known = contestants.flatMap(({ name, peak }) => (typeof peak === "number" ? [`${bytes(peak)} in ${name}`] : []));
+  return known.length ? `A whole call, backward included, takes at its most ${known.join(", ")} (measured, beyond what was there before it).` : "";
 }
 
 function offsetColumn(): Column<BufferData> {

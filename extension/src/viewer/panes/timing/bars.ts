@@ -36,7 +36,7 @@ export function drawBars({ costs, overhead, machine, all }: Spent, width: number
   const rows: SVGElement[] = listed.map((cost, n) => {
     const spent = cost.seconds ?? 0;
     const found = machine ? performance(cost, machine) : null;
-    const rate = found && figures > 200 ? `  ${scaled(found.bytesPerSecond, "B/s")}  ${percent(found.share)} of ${found.bound === "bandwidth" ? "bw" : "peak"}` : "";
+    const rate = found && figures > 200 ? `  ${found.bytesPerSecond === null ? scaled(found.flopsPerSecond, "FLOP/s") : scaled(found.bytesPerSecond, "B/s")}  ${percent(found.share)} of ${found.bound === "bandwidth" ? "bw" : "peak"}` : "";
     const group = mark(
       `${names[n]}: ${seconds(spent)}, ${percent(spent / total)} of all kernels; runs ${cost.runs}`, "ex-spent",
       ...bar(names[n] ?? "", n, left, x(spent), patterns, cost.kind === "kernel" ? "plain" : "dotted", cost.kind === "kernel" ? "ex-tone-0" : "ex-tone-1"),

@@ -12,7 +12,8 @@ export interface Cost {
   readonly kind: "kernel" | "call";
   readonly runs: string;
   readonly seconds: number | null;
-  /** Bytes moved and operations done, as the compiler counted them; null for a library call, of which it knows neither. */
+  /** Bytes moved and operations done, as the compiler counted them. Of a library call no bytes are known, and operations
+   * where it is a product, a convolution or attention. */
   readonly bytes: number | null;
   readonly flops: number | null;
 }
@@ -33,29 +34,35 @@ function ofHalf(compile: CompileData, half: HalfData): Cost[] {
     }
     if (item.kind !== "extern") return [];
     const runs = operations.get(item.id)?.target ?? item.operations.join(", ");
-    return [{ ...place, id: item.id, kind: "call", runs, seconds: own(half.extern_seconds, item.id) ?? null, bytes: null, flops: null }];
+    return [{ ...place, id: item.id, kind: "call", runs, seconds: own(half.extern_seconds, item.id) ?? null, bytes: null, flops: own(half.extern_flops, item.id) ?? null }];
   });
 }
 
 export interface Performance {
-  readonly bytesPerSecond: number;
+  /** Null where it is not known what it moves. */
+  readonly bytesPerSecond: number | null;
   readonly flopsPerSecond: number;
-  /** Operations a byte; 0 where it only moves bytes. */
-  readonly intensity: number;
+  /** Operations a byte; 0 where it only moves bytes, null where it is not known what it moves. */
+  readonly intensity: number | null;
   /** Seconds that it would take at the machine's peak, as a share of what it takes. */
   readonly share: number;
   readonly bound: "bandwidth" | "arithmetic";
 }
 
-/** Where a kernel stands against the machine's peaks, as view/sections.py (`_of_peak`) says it. */
+/** Where a kernel or a library call stands against the machine's peaks, as view/sections.py (`_of_peak`) says it. */
 export function performance(cost: Cost, machine: MachineData): Performance | null {
   const { seconds, bytes, flops } = cost;
-  if (seconds === null || !(seconds > 0) || bytes === null || flops === null || !(bytes > 0) || !usable(machine)) return null;
-  const [moving, computing] = [bytes / machine.bytes_per_second, flops / machine.flops_per_second];
+  if (seconds === null || !(seconds > 0) || !((bytes ?? flops ?? 0) > 0) || !usable(machine)) return null;
+  const [moving, computing] = [(bytes ?? 0) / machine.bytes_per_second, (flops ?? 0) / machine.flops_per_second];
   return {
-    bytesPerSecond: bytes / seconds, flopsPerSecond: flops / seconds, intensity: flops / bytes,
+    bytesPerSecond: rate(bytes, seconds), flopsPerSecond: (flops ?? 0) / seconds, intensity: bytes === null ? null : (flops ?? 0) / bytes,
     share: Math.max(moving, computing) / seconds, bound: moving >= computing ? "bandwidth" : "arithmetic",
   };
+}
+
+/** So much a second. */
+export function rate(amount: number | null, seconds: number | null): number | null {
+  return amount === null || seconds === null || !(seconds > 0) ? null : amount / seconds;
 }
 
 export function usable(machine: MachineData): boolean {

@@ -1,6 +1,7 @@
 // Numbers about samples, and how to write them without more digits than they have.
 
 import { least, most } from "../../gather";
+import type { SamplesData } from "../../record";
 
 export function median(values: readonly number[]): number {
   const sorted = [...values].sort((a, b) => a - b);
@@ -45,35 +46,9 @@ export function writtenError(value: number): string {
   return value === 0 ? "0" : Math.abs(value) < 1e-3 ? value.toExponential(1) : value.toPrecision(2);
 }
 
-/** How many times as fast as another: from the medians, and the range that the two middle halves allow. */
-export interface Ratio {
-  readonly value: number;
-  readonly least: number;
-  readonly most: number;
-  /** The middle halves of the two overlap: neither can be called faster. */
-  readonly unclear: boolean;
-}
-
-export function ratio(of: readonly number[], to: readonly number[]): Ratio | null {
-  if (of.length === 0 || to.length === 0) return null;
-  const [ownLow, ownHigh] = quartiles(of);
-  const [theirLow, theirHigh] = quartiles(to);
-  const own = median(of);
-  if (!(own > 0) || !(ownLow > 0) || !(ownHigh > 0)) return null;
-  const [least, most] = [theirLow / ownHigh, theirHigh / ownLow];
-  return { value: median(to) / own, least, most, unclear: least < 1 && most > 1 };
-}
-
-export function writtenRatio({ value, least, most }: Ratio): string {
-  const digits = most - least > 0.1 * value ? 1 : 2;
-  return `${value >= 10 ? value.toFixed(0) : value >= 1 ? value.toFixed(digits) : value.toPrecision(digits)}×`;
-}
-
-/** Calls after which a compile has paid for itself; null where a call is not clearly quicker. */
-export function paysOffAfter(compile: number, own: readonly number[], eager: readonly number[]): number | null {
-  const compared = ratio(own, eager);
-  if (!compared || compared.least <= 1) return null;
-  return Math.ceil(compile / (median(eager) - median(own)));
+/** Calls after which a compile has paid for itself; null where a call is not clearly quicker than eager's. */
+export function paysOffAfter({ compile_seconds: compile, median: own, speed }: SamplesData, eager: SamplesData): number | null {
+  return typeof compile === "number" && (speed?.low ?? 0) > 1 && eager.median > own ? Math.ceil(compile / (eager.median - own)) : null;
 }
 
 /** Dots in columns: each sample in the column of its place, above those that are there already. */

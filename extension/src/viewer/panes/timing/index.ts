@@ -9,8 +9,8 @@ import { part, Picture, type Shown } from "../../picture";
 import type { AccuracyData, PartingData, RecordData, SamplesData } from "../../record";
 import { type Dispose, Signal } from "../../signal";
 import { drawBars } from "./bars";
-import { costsOf, performance, usable, whyNoOverhead, type Cost } from "./costs";
-import { paysOffAfter, ratio, withSpread, writtenError, writtenRatio } from "./figures";
+import { costsOf, performance, rate, usable, whyNoOverhead, type Cost } from "./costs";
+import { paysOffAfter, withSpread, writtenError } from "./figures";
 import { Retime } from "./retime";
 import { drawRoofline, pointsOf } from "./roofline";
 import { contestants, type Run, Runs } from "./runs";
@@ -178,16 +178,16 @@ class TimingPane implements Pane {
 
   #contestantColumns(shown: readonly SamplesData[] = []): Column<SamplesData>[] {
     const eager = shown.find(each => each.name === "eager");
-    const compared = (each: SamplesData) => (eager && each !== eager ? ratio(each.samples, eager.samples) : null);
     return [
       { name: "Contestant", text: each => each.name, cell: each => h("strong", each.name) },
       { name: "Median ± spread", numeric: true, text: each => withSpread(each.median, each.spread), order: each => each.median },
       {
-        name: "As fast as eager", numeric: true, order: each => compared(each)?.value ?? null,
-        text: each => {
-          const found = compared(each);
-          return found ? `${writtenRatio(found)}${found.unclear ? " (within the spread)" : ""}` : "";
-        },
+        name: "Beside eager", title: "The median of the samples' ratios, and the interval that holds the true one with 95 % confidence",
+        text: each => each.speed?.said ?? "", order: each => each.speed?.times ?? null,
+      },
+      {
+        name: "Peak memory", numeric: true, title: "What a whole call takes at its most, backward included, beyond what was there before it",
+        text: each => (typeof each.peak === "number" ? bytes(each.peak) : ""), order: each => each.peak ?? null,
       },
       { name: "Least", numeric: true, text: each => (each.samples.length ? seconds(least(each.samples)) : "") },
       { name: "Most", numeric: true, text: each => (each.samples.length ? seconds(most(each.samples)) : "") },
@@ -196,7 +196,7 @@ class TimingPane implements Pane {
       {
         name: "Pays off after", title: "Calls until what the compile took has been saved",
         text: each => {
-          const calls = eager && typeof each.compile_seconds === "number" ? paysOffAfter(each.compile_seconds, each.samples, eager.samples) : null;
+          const calls = eager ? paysOffAfter(each, eager) : null;
           return calls === null ? "" : `${calls.toLocaleString("en")} calls`;
         },
       },
@@ -261,11 +261,11 @@ class TimingPane implements Pane {
     const said = [
       `The roof is what this machine reached when measured (${machine.name}): a large copy and a float32 matrix product.`,
       moving ? `${count(moving, "kernel only moves bytes and has", "kernels only move bytes and have")} no place here.` : "",
-      costs.some(each => each.kind === "call") ? "Library calls are not here: what they move and compute is not counted." : "",
+      costs.some(each => each.kind === "call") ? "Library calls are not here: what they move is not counted." : "",
       above ? `${count(above, "kernel lies", "kernels lie")} above the roof: what ${above === 1 ? "it reads" : "they read"} was probably in a cache, which is faster than memory.` : "",
     ];
     this.#roofSay.textContent = phrase(said, " ");
-    this.#roofline.table.show(costs.filter(each => performance(each, machine) !== null), this.#costColumns(record, 0).filter(each => each.name !== "Share"));
+    this.#roofline.table.show(costs.filter(each => each.kind === "kernel" && performance(each, machine) !== null), this.#costColumns(record, 0).filter(each => each.name !== "Share"));
     this.#roofline.show((width, linked) => drawRoofline(costs, machine, width, linked));
   }
 
@@ -280,13 +280,17 @@ class TimingPane implements Pane {
       { name: "Takes", numeric: true, text: each => (each.seconds === null ? "not timed" : seconds(each.seconds)), order: each => each.seconds },
       { name: "Share", numeric: true, text: each => (each.seconds === null || total === 0 ? "" : percent(each.seconds / total)), order: each => each.seconds },
       { name: "Moves", numeric: true, text: each => (each.bytes === null ? "" : bytes(each.bytes)), order: each => each.bytes },
-      { name: "Bandwidth", numeric: true, text: each => (found(each) ? scaled(found(each)?.bytesPerSecond ?? 0, "B/s") : ""), order: each => found(each)?.bytesPerSecond ?? null },
-      { name: "Computes", numeric: true, text: each => (each.flops === null ? "" : scaled(each.flops, "FLOP")), order: each => each.flops },
-      { name: "Rate", numeric: true, text: each => (found(each) ? scaled(found(each)?.flopsPerSecond ?? 0, "FLOP/s") : ""), order: each => found(each)?.flopsPerSecond ?? null },
+      { name: "Bandwidth", numeric: true, text: each => written(rate(each.bytes, each.seconds), "B/s"), order: each => rate(each.bytes, each.seconds) },
+      { name: "Computes", numeric: true, text: each => written(each.flops, "FLOP"), order: each => each.flops },
+      { name: "Rate", numeric: true, text: each => written(rate(each.flops, each.seconds), "FLOP/s"), order: each => rate(each.flops, each.seconds) },
       { name: "Of peak", numeric: true, title: "The machine's bandwidth or arithmetic, whichever bounds it", text: each => (found(each) ? `${percent(found(each)?.share ?? 0)} of ${found(each)?.bound}` : ""), order: each => found(each)?.share ?? null },
     ];
     return columns.filter(each => several || each.name !== "Of");
   }
+}
+
+function written(value: number | null, unit: string): string {
+  return value === null ? "" : scaled(value, unit);
 }
 
 function saidOfKernels(record: RecordData, costs: readonly Cost[]): string {

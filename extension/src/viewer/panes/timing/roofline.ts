@@ -15,14 +15,14 @@ const LABELLED = 14;
 
 export interface Point {
   readonly cost: Cost;
-  readonly at: Performance;
+  readonly at: Performance & { readonly intensity: number };
 }
 
 /** The kernels that have a place in the drawing: those that move bytes and compute. */
 export function pointsOf(costs: readonly Cost[], machine: MachineData): Point[] {
   return costs.flatMap(cost => {
     const at = performance(cost, machine);
-    return at && at.intensity > 0 ? [{ cost, at }] : [];
+    return at?.intensity ? [{ cost, at: { ...at, intensity: at.intensity } }] : [];
   });
 }
 

@@ -1,10 +1,10 @@
 // Samples of each contestant as columns of dots, with the middle half and the median under them.
 
-import { across, drawing, linear, logarithmic, textWidth } from "../../chart";
+import { across, drawing, fitted, linear, logarithmic, textWidth } from "../../chart";
 import { svg } from "../../dom";
 import { phrase, seconds } from "../../format";
 import type { SamplesData } from "../../record";
-import { farApart, quartiles, ratio, stacked, withSpread, writtenRatio } from "./figures";
+import { farApart, quartiles, stacked, withSpread } from "./figures";
 import { least, most } from "../../gather";
 
 const LEFT = 112;
@@ -24,15 +24,14 @@ export function drawStrips(contestants: readonly SamplesData[], width: number): 
   const right = width - 22;
   const x = log ? logarithmic(first * 0.9, last * 1.1, LEFT, right) : linear(0, last * 1.03, LEFT, right, Math.floor(width / 110));
   const bottom = contestants.length * ROW + 6;
-  const eager = contestants.find(each => each.name === "eager");
-  const rows = contestants.map((each, n) => drawRow(each, n * ROW, x, width, each === eager ? [] : (eager?.samples ?? [])));
+  const rows = contestants.map((each, n) => drawRow(each, n * ROW, x, width));
   const name = `Samples of ${contestants.map(each => each.name).join(", ")}`;
   const axis = across(x, bottom, bottom, seconds, log ? "time of a call, on a logarithmic axis" : "time of a call", right);
   return drawing(width, bottom + 34, name, axis, ...rows);
 }
 
 function drawRow(
-  { name, samples, median, spread, compile_seconds: compile }: SamplesData, top: number, x: (value: number) => number, width: number, eager: readonly number[],
+  { name, samples, median, spread, compile_seconds: compile, speed }: SamplesData, top: number, x: (value: number) => number, width: number,
 ): SVGGElement {
   const base = top + DOTS + 6;
   const positive = samples.filter(each => each > 0);
@@ -40,9 +39,8 @@ function drawRow(
   const dots = stacked(positive.filter((_, n) => n % every === 0), x, COLUMN);
   const step = Math.min(COLUMN, (DOTS - 4) / most(dots.map(each => each.level), 1));
   const [low, high] = quartiles(positive);
-  const compared = ratio(samples, eager);
   const label = withSpread(median, spread);
-  const told = compared ? `${writtenRatio(compared)} eager's speed${compared.unclear ? ", within the spread" : ""}` : "";
+  const told = speed?.said ?? "";
   const middle = x(median);
   const room = textWidth(label) / 2 + 4;
   const at = Math.min(Math.max(middle, LEFT + room), width - room);
@@ -51,7 +49,7 @@ function drawRow(
     svg("text.ex-contestant-name", { x: 0, y: base - 4 }, name),
     svg("text.ex-tick", { x: 0, y: base + 9 }, every > 1 ? `1 of ${every} samples` : `${samples.length} samples`),
     typeof compile === "number" ? svg("text.ex-tick", { x: 0, y: base + 22 }, `compiled in ${seconds(compile)}`) : null,
-    svg("text.ex-tick", { x: width - 22, y: top + 10, "text-anchor": "end" }, told),
+    svg("text.ex-tick", { x: width - 22, y: top + 10, "text-anchor": "end" }, fitted(told, width - 30, 10)),
     svg("line.ex-axis.ex-base", { x1: LEFT, x2: width - 22, y1: base + 1, y2: base + 1 }),
     ...dots.map(dot => svg("circle.ex-sample", { cx: dot.x, cy: base - 3 - dot.level * step, r: RADIUS })),
     svg("rect.ex-quartiles", { x: x(low), y: base + 4, width: Math.max(2, x(high) - x(low)), height: 6, rx: 2 }),
