@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import io
+import os
 import random
 import warnings
 from collections.abc import Callable
@@ -17,6 +18,7 @@ from torch import nn
 
 import explorer
 from effects import BY_NAME, PARTS, Made, Runs, made
+from explorer.check.outside import heard
 
 ENGINES: tuple[dict[str, Any], ...] = (
     {},
@@ -205,3 +207,18 @@ def test_what_the_function_raises_propagates(raised: type[BaseException], engine
     record = caught.value.explored  # type: ignore[attr-defined]
     assert raised.__name__ in record.data.error
     explorer.explore(inner, time=False)(torch.randn(3))
+
+
+def test_what_listens_for_files_is_no_frame_that_anybody_compiles() -> None:
+    """Python never takes an audit hook away: it is still called when the program compiles something of its own."""
+
+    def listing(x: torch.Tensor) -> torch.Tensor:
+        y = x + 1
+        os.listdir(".")
+        return y * 2
+
+    with heard():
+        listing(torch.ones(2))
+    torch._dynamo.reset()
+    torch.compile(listing, backend="eager")(torch.ones(2))
+    assert torch._dynamo.utils.counters["frames"]["total"] == 2, "listing, and what goes on after its break"

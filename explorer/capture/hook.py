@@ -310,10 +310,11 @@ def stance() -> str:
     return "default" if frames is None else frames._stance.stance
 
 
-def unseen_by_stock(function: types.FunctionType) -> None:
-    """Stock need not trace frames of this function, nor break at them."""
+def unseen_by_stock(function: types.FunctionType, with_callees: bool = False) -> None:
+    """Stock need not trace frames of this function, nor break at them; nor, `with_callees`, of what it calls."""
     action = eval_frame._FrameAction
-    eval_frame.set_code_exec_strategy(function.__code__, eval_frame._FrameExecStrategy(action.SKIP, action.DEFAULT))
+    callees = action.SKIP if with_callees else action.DEFAULT
+    eval_frame.set_code_exec_strategy(function.__code__, eval_frame._FrameExecStrategy(action.SKIP, callees))
 
 
 def watcher() -> Any:

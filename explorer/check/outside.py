@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from explorer.capture.hook import unseen_by_stock
 from explorer.check.isolate import is_programs
 
 EVENTS = (
@@ -62,7 +63,8 @@ def heard() -> Iterator[list[str]]:
 
 @cache
 def _install() -> None:
-    """Once: Python never takes an audit hook away."""
+    """Once: Python never takes an audit hook away, nor is it part of what anybody compiles."""
+    unseen_by_stock(_hear, with_callees=True)
     sys.addaudithook(_hear)
 
 
