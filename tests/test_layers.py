@@ -39,7 +39,8 @@ LAYERS["api"] = LAYERS["exploration"] | {"exploration"}
 LAYERS["demo"] = LAYERS["api"] | {"api"}
 LAYERS["notebook"] = LAYERS["api"] | {"api", "comparison", "methods"}
 LAYERS["doctor"] = LAYERS["api"] | {"api"}
-LAYERS["cli"] = LAYERS["demo"] | {"demo", "doctor", "watching", "comparison", "methods", "logs", "ranks"}
+LAYERS["operators"] = {"core", "autograd", "lower"}
+LAYERS["cli"] = LAYERS["demo"] | {"demo", "doctor", "operators", "watching", "comparison", "methods", "logs", "ranks"}
 TOP = LAYERS["cli"] | {"cli"}
 
 FILES = sorted(PACKAGE.rglob("*.py"))

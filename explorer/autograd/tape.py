@@ -18,7 +18,6 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from explorer.autograd.decomps import DECOMPOSITIONS, Decomposition, decompositions, reference_of_prim
-from explorer.autograd.layouts import inverse, stride_order
 from explorer.autograd.reasons import MUTABLE_OPERATOR, TENSOR_KIND
 from explorer.autograd.sizes import SizeNodes, Symbolic
 from explorer.core.origin import origin, origins
@@ -105,7 +104,7 @@ class Tape(TorchDispatchMode):
         kwargs = kwargs or {}
         if func.namespace == "prim" or func in METADATA:
             return func(*args, **kwargs)
-        rule = drawn_in_place if func is aten.bernoulli.p else self._rule(func, args)
+        rule = self._rule(func, args)
         if rule is not None:
             with self, self._inside_prim(func.namespace == "prims"):
                 result = rule(*args, **kwargs)
@@ -114,13 +113,13 @@ class Tape(TorchDispatchMode):
         return self._record(func, args, kwargs)
 
     def _rule(self, func: OpOverload, args: tuple[Any, ...]) -> Decomposition | None:
-        """How `func` is broken up. What a prim calls is the end of a decomposition, so it is not broken up again; nor
-        is by torch's what no loop will compute, where the operator has a kernel, which rounds and overflows its own
-        way."""
-        rule = reference_of_prim(func)
+        """How `func` is broken up. What a prim calls is the end of torch's decompositions, so only ours break it up
+        again; nor do torch's break up what no loop will compute, where the operator has a kernel, which rounds and
+        overflows its own way."""
+        rule = reference_of_prim(func) or DECOMPOSITIONS.get(func)
         if rule is None and not self._in_prim:
             rule = self._table.get(func)
-            if rule is not None and func not in DECOMPOSITIONS and _is_complex(args) and has_kernel(func):
+            if rule is not None and _is_complex(args) and has_kernel(func):
                 return None
         if rule is None and torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), COMPOSITE):
             rule = func.decompose
@@ -183,18 +182,6 @@ class Tape(TorchDispatchMode):
         given = [part for value in args for part in (value if isinstance(value, (tuple, list)) else (value,))]
         shared = any(isinstance(value, torch.Tensor) and storage_of(value) == storage for value in given)
         return self._record(aten.clone.default, (result,), {}) if shared else result
-
-
-def drawn_in_place(x: torch.Tensor, p: float, generator: Any = None) -> Any:
-    """bernoulli(x, p) -> bernoulli(y, p) permuted, with y contiguous in the order in which x lies in memory.
-
-    Functionalisation writes it for x.bernoulli_(p), which draws in that order; the operator draws in that of the axes.
-    """
-    order = stride_order(x)
-    if order == sorted(order):
-        return NotImplemented
-    memory = aten.empty.memory_format([x.shape[d] for d in order], dtype=x.dtype, device=x.device)
-    return aten.bernoulli.p(memory, p, generator=generator).permute(inverse(order))
 
 
 def storage_of(value: torch.Tensor) -> int:

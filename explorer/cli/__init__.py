@@ -1,4 +1,4 @@
-"""The command line: explorer demo | run | report | diff | import | ranks | doctor | cache."""
+"""The command line: explorer demo | run | report | diff | import | ranks | operators | doctor | cache."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from explorer.cli.machine import cache_command, doctor_command
+from explorer.cli.operators import operators_command
 from explorer.cli.progress import Output, Terminal, wide_enough
 from explorer.cli.script import run as run_script
 from explorer.comparison import Compared
@@ -292,5 +293,6 @@ def _stem(file: Path) -> str:
     return next((file.name.removesuffix(suffix) for suffix in SUFFIXES if file.name.endswith(suffix)), file.stem)
 
 
+main.add_command(operators_command)
 main.add_command(doctor_command)
 main.add_command(cache_command)

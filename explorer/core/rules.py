@@ -45,7 +45,3 @@ class RuleTable(Mapping[K, F], Generic[K, F]):
 
     def __len__(self) -> int:
         return len(self._rules)
-
-    def listing(self) -> list[tuple[str, str]]:
-        """(key, first line of the rule's docstring) for the documentation, sorted."""
-        return sorted((str(key), (rule.__doc__ or "").strip().split("\n")[0]) for key, rule in self._rules.items())

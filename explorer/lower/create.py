@@ -21,68 +21,22 @@ def filled(lower: Lowering, out: torch.Tensor, value: Any) -> Tensor:
     return lower.computed(out, lambda point: number(lower, value, out.dtype))
 
 
-@LOWERINGS.rule(aten.full.default, aten.full_like.default)
+@LOWERINGS.rule(aten.full.default)
 def full(lower: Lowering, out: torch.Tensor, size: Any, value: Any, **facts: Any) -> Tensor:
     """One number everywhere."""
     return filled(lower, out, value)
 
 
-@LOWERINGS.rule(aten.new_full.default)
-def new_full(lower: Lowering, out: torch.Tensor, x: Tensor, size: Any, value: Any, **facts: Any) -> Tensor:
-    """One number everywhere, in the dtype of `x`."""
-    return filled(lower, out, value)
-
-
-@LOWERINGS.rule(aten.zero.default)
-def zero(lower: Lowering, out: torch.Tensor, x: Tensor) -> Tensor:
-    """0 everywhere, in the shape of `x`."""
+@LOWERINGS.rule(aten.empty.memory_format, aten.empty_permuted.default)
+def empty(lower: Lowering, out: torch.Tensor, *args: Any, **facts: Any) -> Tensor:
+    """0 everywhere: the contents may be anything."""
     return filled(lower, out, 0)
-
-
-@LOWERINGS.rule(aten.fill.Scalar)
-def fill(lower: Lowering, out: torch.Tensor, x: Tensor, value: Any) -> Tensor:
-    """One number everywhere, in the shape of `x`."""
-    return filled(lower, out, value)
-
-
-@LOWERINGS.rule(aten.scalar_tensor.default)
-def scalar_tensor(lower: Lowering, out: torch.Tensor, value: Any, **facts: Any) -> Tensor:
-    """A number as a tensor of no dimensions."""
-    return filled(lower, out, value)
-
-
-@LOWERINGS.rule(
-    aten.zeros.default, aten.zeros_like.default, aten.new_zeros.default,
-    aten.empty.memory_format, aten.empty_like.default, aten.empty_strided.default, aten.new_empty.default,
-    aten.new_empty_strided.default, aten.empty_permuted.default,
-)  # fmt: skip
-def zeros(lower: Lowering, out: torch.Tensor, *args: Any, **facts: Any) -> Tensor:
-    """0 everywhere; also for `empty`, whose contents may be anything."""
-    return filled(lower, out, 0)
-
-
-@LOWERINGS.rule(aten.ones.default, aten.ones_like.default, aten.new_ones.default)
-def ones(lower: Lowering, out: torch.Tensor, *args: Any, **facts: Any) -> Tensor:
-    """1 everywhere."""
-    return filled(lower, out, 1)
 
 
 @LOWERINGS.rule(aten.arange.start_step)
 def arange(lower: Lowering, out: torch.Tensor, start: Any, end: Any, step: Any = 1, **facts: Any) -> Tensor | None:
     """start + step * position."""
     return _progression(lower, out, start, step)
-
-
-@LOWERINGS.rule(aten.arange.start)
-def arange_from(lower: Lowering, out: torch.Tensor, start: Any, end: Any, **facts: Any) -> Tensor | None:
-    """start + position"""
-    return _progression(lower, out, start, 1)
-
-
-@LOWERINGS.rule(aten.arange.default)
-def arange_to(lower: Lowering, out: torch.Tensor, end: Any, **facts: Any) -> Tensor | None:
-    """The position."""
-    return _progression(lower, out, 0, 1)
 
 
 @LOWERINGS.rule(prims.iota.default)

@@ -88,7 +88,7 @@ def gather(
 
 @LOWERINGS.rule(aten.index_select.default)
 def index_select(lower: Lowering, out: torch.Tensor, x: Tensor, dim: int, index: Tensor) -> Tensor | None:
-    """Some indices of one dimension."""
+    """Some indices of one dimension. None of the index_* operators but index_fill takes negative ones."""
     if not x.size or not index.size:
         return None
     settle_gathered(lower, x, shape(out))
@@ -260,6 +260,46 @@ def scatter_add(
 ) -> Tensor | None:
     """Along one dimension, values added at the positions that an index tensor gives."""
     return _scatter(lower, out, x, dim, index, source, "add", "scatter_add")
+
+
+@LOWERINGS.rule(aten.index_copy.default)
+def index_copy(lower: Lowering, out: torch.Tensor, x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor | None:
+    """Slices of one dimension written at the positions that an index tensor gives."""
+    return _scatter_slices(lower, out, x, dim, index, source.size, source.at, "set", "index_copy")
+
+
+@LOWERINGS.rule(aten.index_add.default)
+def index_add(
+    lower: Lowering, out: torch.Tensor, x: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Any = 1
+) -> Tensor | None:
+    """Slices of one dimension, times alpha, added at the positions that an index tensor gives."""
+    if x.dtype == torch.bool or alpha != 1 and x.dtype.itemsize == 2:
+        return None
+    factor = number(lower, alpha, x.dtype)
+    value: Element = source.at if alpha == 1 else lambda point: apply("mul", source.at(point), factor)
+    return _scatter_slices(lower, out, x, dim, index, source.size, value, "add", "index_add")
+
+
+def _scatter_slices(
+    lower: Lowering,
+    out: torch.Tensor,
+    x: Tensor,
+    dim: int,
+    index: Tensor,
+    over: Point,
+    value: Element,
+    store: Store,
+    what: str,
+) -> Tensor | None:
+    if not x.size or len(over) != len(x.size):
+        return None
+    dim %= len(x.size)
+
+    def place(point: Point) -> Point:
+        at = (point[dim],) if index.size else ()
+        return (*point[:dim], position(lower, index, at, x.size[dim], what, wrap=False), *point[dim + 1 :])
+
+    return scatter_into(lower, out, x, over, place, value, store, what)
 
 
 _STORES: dict[str, Store] = {"sum": "add", "prod": "prod", "amax": "max", "amin": "min"}

@@ -102,13 +102,12 @@ _ROUNDED: dict[str, tuple[Any, ...]] = {
     "shr": (aten.bitwise_right_shift.Tensor, aten.bitwise_right_shift.Tensor_Scalar,
             aten.bitwise_right_shift.Scalar_Tensor, aten.__rshift__.Tensor, aten.__rshift__.Scalar),
     "pow": (aten.pow.Tensor_Tensor, aten.pow.Scalar),
-    "floordiv": (aten.floor_divide.default,),
 }  # fmt: skip
 _EXACT: dict[str, tuple[Any, ...]] = {
     "neg": (aten.neg.default,),
     "abs": (aten.abs.default,),
     "relu": (aten.relu.default,),
-    "sign": (aten.sign.default, aten.sgn.default),
+    "sign": (aten.sign.default,),
     "copysign": (aten.copysign.Tensor, aten.copysign.Scalar),
     "minimum": (aten.minimum.default,),
     "maximum": (aten.maximum.default,),
@@ -156,13 +155,6 @@ def sub(lower: Lowering, out: torch.Tensor, x: Operand, y: Operand, alpha: Any =
         return pointwise(lower, out, lambda a, b: apply("sub", a, b), x, y)
     return pointwise(lower, out, lambda a, b, c: apply("sub", a, apply("mul", b, c)), x, y, alpha,
                      dtype=common_dtype(out, x, y))  # fmt: skip
-
-
-@LOWERINGS.rule(aten.rsub.Tensor, aten.rsub.Scalar)
-def rsub(lower: Lowering, out: torch.Tensor, x: Operand, y: Operand, alpha: Any = 1) -> Tensor:
-    """y - alpha * x"""
-    made: Tensor = sub(lower, out, y, x, alpha)
-    return made
 
 
 @LOWERINGS.rule(aten.mul.Tensor, aten.mul.Scalar)
@@ -303,20 +295,6 @@ def clamp(lower: Lowering, out: torch.Tensor, x: Tensor, min: Any = None, max: A
     return pointwise(lower, out, operation, x, *given, dtype=out.dtype, exact=True)
 
 
-@LOWERINGS.rule(aten.clamp_min.default, aten.clamp_min.Tensor)
-def clamp_min(lower: Lowering, out: torch.Tensor, x: Tensor, min: Any) -> Tensor:
-    """max(x, bound)"""
-    made: Tensor = clamp(lower, out, x, min)
-    return made
-
-
-@LOWERINGS.rule(aten.clamp_max.default, aten.clamp_max.Tensor)
-def clamp_max(lower: Lowering, out: torch.Tensor, x: Tensor, max: Any) -> Tensor:
-    """min(x, bound)"""
-    made: Tensor = clamp(lower, out, x, None, max)
-    return made
-
-
 @LOWERINGS.rule(aten.where.self, aten.where.ScalarSelf, aten.where.ScalarOther, aten.where.Scalar)
 def where(lower: Lowering, out: torch.Tensor, condition: Tensor, x: Operand, y: Operand) -> Tensor:
     """x where the condition holds, else y."""
@@ -327,46 +305,12 @@ def where(lower: Lowering, out: torch.Tensor, condition: Tensor, x: Operand, y: 
     return lower.computed(out, lambda point: apply("where", holds(point), yes(point), no(point)), *operands)
 
 
-@LOWERINGS.rule(aten.masked_fill.Scalar, aten.masked_fill.Tensor)
-def masked_fill(lower: Lowering, out: torch.Tensor, x: Tensor, mask: Tensor, value: Operand) -> Tensor:
-    """value where the mask holds, else x."""
-    made: Tensor = where(lower, out, mask, value, x)
-    return made
-
-
 @LOWERINGS.rule(
     aten._to_copy.default, prims.convert_element_type.default, aten.clone.default, aten.lift_fresh_copy.default
 )
 def convert(lower: Lowering, out: torch.Tensor, x: Tensor, *unused: Any, **facts: Any) -> Tensor:
     """A copy, of another dtype perhaps."""
     return lower.computed(out, lambda point: cast(x.at(point), x.dtype, out.dtype), x)
-
-
-@LOWERINGS.rule(aten.copy.default)
-def copy(lower: Lowering, out: torch.Tensor, x: Tensor, source: Operand, non_blocking: bool = False) -> Tensor:
-    """The source broadcast and converted to what `x` is."""
-    element = broadcast(lower, source, shape(out), out.dtype)
-    return lower.computed(out, element, *([source] if isinstance(source, Tensor) else []))
-
-
-@LOWERINGS.rule(aten.addcmul.default)
-def addcmul(lower: Lowering, out: torch.Tensor, x: Tensor, a: Tensor, b: Tensor, value: Any = 1) -> Tensor:
-    """x + value * a * b"""
-
-    def operation(x: Expr, a: Expr, b: Expr, v: Expr) -> Expr:
-        return apply("add", x, apply("mul", apply("mul", v, a), b))
-
-    return pointwise(lower, out, operation, x, a, b, value, wide=True, dtype=out.dtype)
-
-
-@LOWERINGS.rule(aten.addcdiv.default)
-def addcdiv(lower: Lowering, out: torch.Tensor, x: Tensor, a: Tensor, b: Tensor, value: Any = 1) -> Tensor:
-    """x + value * a / b"""
-
-    def operation(x: Expr, a: Expr, b: Expr, v: Expr) -> Expr:
-        return apply("add", x, apply("div", apply("mul", v, a), b))
-
-    return pointwise(lower, out, operation, x, a, b, value, wide=True, dtype=out.dtype)
 
 
 @LOWERINGS.rule(aten.round.decimals)

@@ -8,15 +8,13 @@ from typing import Any
 import torch
 
 from explorer.core.reasons import Why
-from explorer.ir.loops import Expr, Layout, Size, apply, computing_dtype
+from explorer.ir.loops import Expr, Layout
 from explorer.ir.ops import Combine
 from explorer.lower import reasons
 from explorer.lower.builder import Lowering
 from explorer.lower.dtypes import cast
-from explorer.lower.indexing import ONE, ZERO, Point, product, strides
+from explorer.lower.indexing import ONE, Point, strides
 from explorer.lower.pointwise import convert
-from explorer.lower.policy import settle
-from explorer.lower.sizes import number
 from explorer.lower.table import LOWERINGS
 from explorer.lower.tensors import Tensor
 
@@ -75,9 +73,9 @@ def _direct(combine: Combine) -> Any:
     return lower_reduction
 
 
-LOWERINGS.rule(aten.sum.default, aten.sum.dim_IntList)(_direct("sum"))
-LOWERINGS.rule(aten.amax.default, aten.max.default)(_direct("max"))
-LOWERINGS.rule(aten.amin.default, aten.min.default)(_direct("min"))
+LOWERINGS.rule(aten.sum.dim_IntList)(_direct("sum"))
+LOWERINGS.rule(aten.amax.default)(_direct("max"))
+LOWERINGS.rule(aten.amin.default)(_direct("min"))
 LOWERINGS.rule(aten.prod.dim_int)(_direct("prod"))
 
 
@@ -118,100 +116,3 @@ def _position(combine: Combine) -> Any:
 
 LOWERINGS.rule(aten.argmax.default)(_position("argmax"))
 LOWERINGS.rule(aten.argmin.default)(_position("argmin"))
-
-
-def _extreme(combine: Combine, position: Combine) -> Any:
-    """A rule for max and min along a dimension: the values and their positions."""
-
-    def lower_extreme(lower: Lowering, out: Any, x: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor, Tensor]:
-        settle(lower, x, 2)
-        over, stride = reduced_dims(x, dim), _strides(out[0])
-        values = reduction(lower, x, over, combine, keepdim, value=x.dtype, stride=stride)
-        where = reduction(lower, x, over, position, keepdim, value=x.dtype, result=torch.int64, stride=stride)
-        return values, where
-
-    lower_extreme.__doc__ = f"The {combine} along a dimension, and its first position."
-    return lower_extreme
-
-
-LOWERINGS.rule(aten.max.dim)(_extreme("max", "argmax"))
-LOWERINGS.rule(aten.min.dim)(_extreme("min", "argmin"))
-
-
-def _count(x: Tensor, dims: tuple[int, ...]) -> Size:
-    return product([x.size[d] for d in dims])
-
-
-def _average(lower: Lowering, x: Tensor, dims: tuple[int, ...], keepdim: bool, stride: Point | None = None) -> Tensor:
-    """The mean over `dims` in the dtype that `x` computes in."""
-    computing, count = computing_dtype(x.dtype), _count(x, dims)
-    total = reduction(lower, x, dims, "sum", keepdim, value=computing, stride=stride)
-    return lower.value(
-        computing, x.device, total.size, lambda p: apply("div", total.at(p), number(lower, count, computing)), total,
-        stride=total.stride,
-    )  # fmt: skip
-
-
-@LOWERINGS.rule(aten.mean.default, aten.mean.dim)
-def mean(
-    lower: Lowering, out: torch.Tensor, x: Tensor, dims: Any = None, keepdim: bool = False, *, dtype: Any = None
-) -> Tensor:
-    """The mean over some dimensions; 16-bit floats are summed and divided in float32."""
-    given = x if x.dtype == out.dtype else _converted(lower, x, out.dtype)
-    made: Tensor = convert(lower, out, _average(lower, given, reduced_dims(x, dims), keepdim, _strides(out)))
-    return made
-
-
-def _converted(lower: Lowering, x: Tensor, dtype: torch.dtype) -> Tensor:
-    return lower.value(dtype, x.device, x.size, lambda p: cast(x.at(p), x.dtype, dtype), x, stride=x.stride)
-
-
-def _moments(
-    lower: Lowering, x: Tensor, dims: tuple[int, ...], correction: Any, keepdim: bool, stride: Point
-) -> tuple[Tensor, Tensor]:
-    """Variance and mean in two passes: the mean, then the squared distances from it."""
-    settle(lower, x, 2)
-    correction = 1 if correction is None else correction
-    computing = computing_dtype(x.dtype)
-    average = _average(lower, x, dims, True)
-
-    def squared_distance(point: Point) -> Expr:
-        of_average = tuple(ZERO if d in dims else i for d, i in enumerate(point))
-        distance = apply("sub", cast(x.at(point), x.dtype, computing), average.at(of_average))
-        return apply("mul", distance, distance)
-
-    squares = lower.value(computing, x.device, x.size, squared_distance, x, average)
-    total = reduction(lower, squares, dims, "sum", keepdim, value=computing, stride=stride)
-    left = _count(x, dims) - correction
-    divisor = max(left, 0) if left.is_number else left
-    variance = lower.value(
-        computing, x.device, total.size, lambda p: apply("div", total.at(p), number(lower, divisor, computing)), total,
-        stride=stride,
-    )  # fmt: skip
-    if keepdim:
-        return variance, average
-
-    def without(point: Point) -> Expr:
-        rest = iter(point)
-        return average.at(tuple(ZERO if d in dims else next(rest) for d in range(len(x.size))))
-
-    return variance, lower.value(computing, x.device, total.size, without, average, stride=stride)
-
-
-@LOWERINGS.rule(aten.var.correction)
-def var(
-    lower: Lowering, out: torch.Tensor, x: Tensor, dims: Any = None, *, correction: Any = None, keepdim: bool = False
-) -> Tensor:
-    """The variance over some dimensions."""
-    variance, _ = _moments(lower, x, reduced_dims(x, dims), correction, keepdim, _strides(out))
-    made: Tensor = convert(lower, out, variance)
-    return made
-
-
-@LOWERINGS.rule(aten.var_mean.correction)
-def var_mean(
-    lower: Lowering, out: Any, x: Tensor, dims: Any = None, *, correction: Any = None, keepdim: bool = False
-) -> tuple[Tensor, Tensor]:
-    """The variance and the mean over some dimensions."""
-    found = _moments(lower, x, reduced_dims(x, dims), correction, keepdim, _strides(out[0]))
-    return convert(lower, out[0], found[0]), convert(lower, out[1], found[1])

@@ -42,21 +42,6 @@ def permute(lower: Lowering, out: torch.Tensor, x: Tensor, dims: Sequence[int]) 
     return moved(lower, x, shape(out), [d % len(x.size) for d in dims])
 
 
-@VIEWS.rule(aten.transpose.int)
-def transpose(lower: Lowering, out: torch.Tensor, x: Tensor, a: int, b: int) -> Tensor:
-    """Two dimensions exchanged."""
-    order = list(range(len(x.size)))
-    if order:
-        order[a], order[b] = order[b], order[a]
-    return moved(lower, x, shape(out), order)
-
-
-@VIEWS.rule(aten.t.default)
-def t(lower: Lowering, out: torch.Tensor, x: Tensor) -> Tensor:
-    """A matrix transposed."""
-    return moved(lower, x, shape(out), list(range(len(x.size)))[::-1])
-
-
 @VIEWS.rule(aten.alias.default, aten.detach.default)
 def alias(lower: Lowering, out: torch.Tensor, x: Tensor) -> Tensor:
     """The tensor itself."""
@@ -103,7 +88,7 @@ def unsqueeze(lower: Lowering, out: torch.Tensor, x: Tensor, dim: int) -> Tensor
     return made
 
 
-@VIEWS.rule(aten.squeeze.default, aten.squeeze.dim, aten.squeeze.dims)
+@VIEWS.rule(aten.squeeze.dims)
 def squeeze(lower: Lowering, out: torch.Tensor, x: Tensor, dims: int | Sequence[int] | None = None) -> Tensor:
     """Without dimensions of size 1."""
     if dims is None:
@@ -167,7 +152,7 @@ def bounded(lower: Lowering, bound: Any, size: Size) -> Size:
     return size if lower.sizes.holds(place > size) else place
 
 
-@VIEWS.rule(aten.view.default, aten.reshape.default, aten._unsafe_view.default)
+@VIEWS.rule(aten.view.default, aten.reshape.default)
 def view(lower: Lowering, out: torch.Tensor, x: Tensor, size: Any) -> Tensor:
     """The same elements in the same order under another shape."""
     made = shape(out)
@@ -319,23 +304,6 @@ def unfold(lower: Lowering, out: torch.Tensor, x: Tensor, dimension: int, size: 
     )
 
 
-@VIEWS.rule(aten.split.Tensor, aten.split_with_sizes.default, aten.split.sizes)
-def split(lower: Lowering, out: Sequence[torch.Tensor], x: Tensor, sizes: Any, dim: int = 0) -> tuple[Tensor, ...]:
-    """Consecutive pieces of a dimension."""
-    start: Size = ZERO
-    pieces = []
-    for piece in out:
-        pieces.append(slice_tensor(lower, piece, x, dim, start))
-        start = start + shape(piece)[dim]
-    return tuple(pieces)
-
-
-@VIEWS.rule(aten.unbind.int)
-def unbind(lower: Lowering, out: Sequence[torch.Tensor], x: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
-    """Each index of a dimension."""
-    return tuple(select(lower, piece, x, dim, place) for place, piece in enumerate(out))
-
-
 # Elements moved about in ways that no strides can describe.
 
 
@@ -347,36 +315,4 @@ def flip(lower: Lowering, out: torch.Tensor, x: Tensor, dims: Sequence[int]) -> 
     def element(point: Point) -> Expr:
         return x.at(tuple(x.size[d] - 1 - i if d in turned else i for d, i in enumerate(point)))
 
-    return lower.computed(out, element, x)
-
-
-@LOWERINGS.rule(aten.repeat.default)
-def repeat(lower: Lowering, out: torch.Tensor, x: Tensor, repeats: Any) -> Tensor:
-    """The tensor several times along each dimension."""
-    settle_broadcast(lower, x, shape(out))
-    skipped = len(out.shape) - len(x.size)
-    modulo = lower.indexing.modulo
-    return lower.computed(
-        out, lambda point: x.at(tuple(modulo(i, n) for i, n in zip(point[skipped:], x.size, strict=True))), x
-    )
-
-
-@LOWERINGS.rule(aten.roll.default)
-def roll(lower: Lowering, out: torch.Tensor, x: Tensor, shifts: Any, dims: Any = ()) -> Tensor | None:
-    """Dimensions shifted round."""
-    shifts, dims = ([value] if isinstance(value, int) else list(value) for value in (shifts, dims))
-    if not dims or any(not isinstance(shift, int) for shift in shifts):
-        return None
-    by: dict[int, int] = {}
-    for shift, d in zip(shifts, dims, strict=True):
-        by[d % len(x.size)] = by.get(d % len(x.size), 0) + shift
-
-    def element(point: Point) -> Expr:
-        moved = list(point)
-        for d, shift in by.items():
-            moved[d] = lower.indexing.modulo(point[d] + integer(-shift % int(x.size[d])), x.size[d])
-        return x.at(tuple(moved))
-
-    if any(not x.size[d].is_Integer or x.size[d] == 0 for d in by):
-        return None
     return lower.computed(out, element, x)

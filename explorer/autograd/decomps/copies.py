@@ -26,13 +26,3 @@ def copy(target: Tensor, source: Tensor, non_blocking: bool = False) -> Any:
         return NotImplemented
     cast = to(source, target.dtype)
     return in_layout_of(target, cast if list(cast.shape) == list(target.shape) else cast.expand(target.shape))
-
-
-@DECOMPOSITIONS.rule(aten._to_copy.default)
-def to_copy(x: Tensor, **facts: Any) -> Any:
-    """_to_copy(x, dtype, memory_format) -> clone(_to_copy(x, dtype), memory_format)"""
-    wanted = facts.pop("memory_format", None)
-    given = {name: value for name, value in facts.items() if value is not None and value is not False}
-    if wanted in (None, torch.preserve_format) or set(given) - {"dtype"}:
-        return NotImplemented
-    return aten.clone.default(to(x, given.get("dtype", x.dtype)), memory_format=wanted)

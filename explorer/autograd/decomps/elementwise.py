@@ -1,4 +1,4 @@
-"""Elementwise work: losses, dropout, powers."""
+"""Elementwise work: a loss and random masks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from explorer.autograd.decomps.table import DECOMPOSITIONS
-from explorer.autograd.layouts import to
+from explorer.autograd.layouts import inverse, stride_order, to
 
 aten = torch.ops.aten
 
@@ -43,24 +43,14 @@ def native_dropout(x: Tensor, p: float, train: bool | None) -> Any:
     return x * (to(mask, x.dtype) / (1 - p)), mask
 
 
-@DECOMPOSITIONS.rule(aten.pow.Tensor_Scalar)
-def power(x: Tensor, exponent: Any) -> Any:
-    """pow(x, 2) -> x * x, and so for 0.5, 3, -0.5, -1"""
-    whole = not x.is_floating_point()
-    if type(exponent) not in ((int,) if whole else (int, float)) or whole and exponent not in (2, 3):
+@DECOMPOSITIONS.rule(aten.bernoulli.p)
+def bernoulli(x: torch.Tensor, p: float, generator: Any = None) -> Any:
+    """bernoulli(x, p) -> bernoulli(y, p) permuted, with y contiguous in the order in which x lies in memory.
+
+    Functionalisation writes it for x.bernoulli_(p), which draws in that order; the operator draws in that of the axes.
+    """
+    order = stride_order(x)
+    if order == sorted(order):
         return NotImplemented
-    x = to(x, torch.result_type(x, exponent))
-    if x.dtype is torch.float16 and exponent != 2 and x.device.type == "cpu":
-        return NotImplemented  # eager takes pow of these, also where it is another zero or infinity than the root
-    match exponent:
-        case 2:
-            return x * x
-        case 3:
-            return x * x * x
-        case 0.5:
-            return x.sqrt()
-        case -0.5:
-            return x.rsqrt()
-        case -1:
-            return x.reciprocal()
-    return NotImplemented
+    memory = aten.empty.memory_format([x.shape[d] for d in order], dtype=x.dtype, device=x.device)
+    return aten.bernoulli.p(memory, p, generator=generator).permute(inverse(order))

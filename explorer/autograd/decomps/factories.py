@@ -56,10 +56,13 @@ def fill_in_layout(
     memory_format: torch.memory_format | None = None,
 ) -> Any:
     """A tensor of x's shape, strided as eager's `*_like` strides it; `value` None leaves it uninitialised."""
-    if layout not in (None, torch.strided) or pin_memory or memory_format in CHANNELS_LAST:
+    if layout not in (None, torch.strided) or pin_memory:
         return NotImplemented
-    keep = memory_format in (None, torch.preserve_format)
-    order = stride_order(x) if keep else list(range(x.dim()))
+    order = list(range(x.dim()))
+    if memory_format in (None, torch.preserve_format):
+        order = stride_order(x)
+    elif memory_format in CHANNELS_LAST:
+        order = [0, *order[2:], 1]
     return filled(x.shape, order, value, dtype or x.dtype, device or x.device)
 
 

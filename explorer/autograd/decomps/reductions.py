@@ -99,17 +99,19 @@ def native_group_norm(
 @DECOMPOSITIONS.rule(aten.max.dim)
 def max_dim(x: Tensor, dim: int, keepdim: bool = False) -> Any:
     """max(x, dim) -> (amax(x, dim), argmax(x, dim))"""
-    if x.dim() == 0:
-        return NotImplemented
-    return aten.amax.default(x, [dim], keepdim), aten.argmax.default(comparable(x), dim, keepdim)
+    return extreme(aten.amax.default, aten.argmax.default, x, dim, keepdim)
 
 
 @DECOMPOSITIONS.rule(aten.min.dim)
 def min_dim(x: Tensor, dim: int, keepdim: bool = False) -> Any:
     """min(x, dim) -> (amin(x, dim), argmin(x, dim))"""
+    return extreme(aten.amin.default, aten.argmin.default, x, dim, keepdim)
+
+
+def extreme(value: Any, position: Any, x: Tensor, dim: int, keepdim: bool) -> tuple[Tensor, Tensor]:
     if x.dim() == 0:
-        return NotImplemented
-    return aten.amin.default(x, [dim], keepdim), aten.argmin.default(comparable(x), dim, keepdim)
+        return x.clone(), aten.full.default([], 0, dtype=torch.int64, device=x.device, pin_memory=False)
+    return value(x, [dim], keepdim), position(comparable(x), dim, keepdim)
 
 
 @DECOMPOSITIONS.rule(aten.max.default)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import torch
@@ -15,7 +14,6 @@ aten = torch.ops.aten
 
 
 def of_floats(decomposition: Decomposition) -> Decomposition:
-    @functools.wraps(decomposition)
     def resampled(x: Tensor, *args: Any, **kwargs: Any) -> Any:
         """upsample(x) -> sum of weight * x at the neighbours; eager resamples bytes with integer weights"""
         return decomposition(x, *args, **kwargs) if x.is_floating_point() else NotImplemented

@@ -14,12 +14,10 @@ aten = torch.ops.aten
 
 
 @DECOMPOSITIONS.rule(aten.split.Tensor)
-def split(x: Tensor, size: Any, dim: int = 0) -> Any:
+def split(x: Tensor, size: Any, dim: int = 0) -> list[Tensor]:
     """split(x, n) -> [slice(x, 0, n), slice(x, n, 2n), ...]"""
     extent = x.shape[dim]
-    if extent == 0 or size == 0:
-        return NotImplemented
-    count = int((extent + size - 1) // size)
+    count = 1 if extent == 0 or size == 0 else int((extent + size - 1) // size)
     ends = [*(n * size for n in range(1, count)), extent]
     return [aten.slice.Tensor(x, dim, n * size, end) for n, end in enumerate(ends)]
 
@@ -35,7 +33,7 @@ def split_with_sizes(x: Tensor, sizes: Sequence[Any], dim: int = 0) -> list[Tens
 
 
 @DECOMPOSITIONS.rule(aten.unsafe_split.Tensor)
-def unsafe_split(x: Tensor, size: Any, dim: int = 0) -> Any:
+def unsafe_split(x: Tensor, size: Any, dim: int = 0) -> list[Tensor]:
     """unsafe_split(x, n) -> split(x, n)"""
     return split(x, size, dim)
 

@@ -1,0 +1,60 @@
+"""One part of the compiler handles each operator; `explorer operators` says which."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from click.testing import CliRunner
+
+from explorer.autograd.decomps import decompositions
+from explorer.cli import main
+from explorer.lower.table import LOWERINGS, VIEWS
+from explorer.operators import handlers, named
+
+ROOT = Path(__file__).parent.parent
+
+
+def test_no_operator_is_both_decomposed_and_lowered():
+    both = decompositions().keys() & {*LOWERINGS, *VIEWS} | set(LOWERINGS) & set(VIEWS)
+    assert not both
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "place"),
+    [
+        ("aten._softmax.default", "torch decomposition", "torch/_"),
+        ("softmax.int", "composite", ""),
+        ("aten::mean.dim", "decomposition", "explorer/autograd/decomps/reductions.py"),
+        ("amax", "lowering", "explorer/lower/reduce.py"),
+        ("permute", "view", "explorer/lower/view.py"),
+        ("mm", "library call", ""),
+    ],
+)
+def test_a_name_leads_to_its_handler(name, kind, place):
+    found = next(each for each in named(name) if each.kind == kind)
+    assert found.file.startswith(place)
+    if place.startswith("explorer"):
+        assert f"def {found.function}" in (ROOT / found.file).read_text()
+
+
+def test_a_part_of_a_name_finds_what_contains_it():
+    found = {each.operator for each in named("layer_nor")}
+    assert {"aten.layer_norm.default", "aten.native_layer_norm.default"} <= found
+
+
+def test_the_command():
+    result = CliRunner().invoke(main, ["operators", "softmax"])
+    assert result.exit_code == 0
+    assert "aten._softmax.default" in result.output and "torch decomposition" in result.output
+    unknown = CliRunner().invoke(main, ["operators", "no_such_operator"])
+    assert unknown.exit_code == 2 and "no_such_operator" in unknown.output
+
+
+@pytest.mark.skipif(not torch.__version__.startswith("2.13"), reason="the page was written with torch 2.13")
+def test_the_page_is_in_step():
+    assert (ROOT / "docs" / "handlers.md").read_text() == CliRunner().invoke(main, ["operators", "--markdown"]).output
+
+
+def test_every_lowering_says_what_it_does():
+    ours = [each for each in handlers() if each.kind != "torch decomposition"]
+    assert len(ours) > 200 and not [each.operator for each in ours if not each.about]
