@@ -5,11 +5,14 @@ from __future__ import annotations
 import ctypes
 import itertools
 import mmap
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import pytest
 import torch
 
+import explorer
 from compiling import assert_like_eager, compile_fx, program_of
 from explorer.ir.program import BuildOptions
 
@@ -288,3 +291,39 @@ def test_masked_loads_are_made_only_where_the_mask_holds() -> None:
     assert_like_eager(every, x.clone())
     for mine, eager in zip(compile_fx(every, x.clone())(x), every(x), strict=True):
         torch.testing.assert_close(mine, eager)
+
+
+INDEXED = {
+    "index_select": lambda x, i, s: x.index_select(0, i),
+    "index_add": lambda x, i, s: x.index_add(0, i, s),
+    "index_add alpha": lambda x, i, s: x.index_add(0, i, s, alpha=2),
+    "index_copy": lambda x, i, s: x.index_copy(0, i, s),
+    "index_fill": lambda x, i, s: x.index_fill(0, i, 1),
+    "index_reduce": lambda x, i, s: x.index_reduce(0, i, s, "amax"),
+    "take": lambda x, i, s: x.take(i),
+    "put": lambda x, i, s: x.put(i, s[:, 0].to(x.dtype)),
+    "gather": lambda x, i, s: x.gather(0, i[:, None].long()),
+    "scatter": lambda x, i, s: x.scatter(0, i[:, None].expand(3, 5).long(), s),
+    "embedding": lambda x, i, s: torch.nn.functional.embedding(i, x),
+    "subscript": lambda x, i, s: x[i],
+}
+
+
+@pytest.mark.filterwarnings("ignore:index_reduce")
+@pytest.mark.parametrize("name", INDEXED)
+def test_an_index_means_what_it_does_in_eager(name: str) -> None:
+    """Negative ones count from the end in some operators, and are an error in others."""
+    x, s = torch.randn(4, 5), torch.randn(3, 5)
+    compiled = explorer.compile(INDEXED[name])
+    for values in ([0, 3, 2], [0, -1, 2], [-4, 1, 2], [0, 4, 2], [-5, 1, 2]):
+        for dtype in (torch.int64, torch.int32):
+            index = torch.tensor(values, dtype=dtype)
+            wanted, found = (attempt(fn, x.clone(), index, s) for fn in (INDEXED[name], compiled))
+            assert str(found) == str(wanted), (values, dtype)
+
+
+def attempt(fn: Callable[..., Any], *args: Any) -> Any:
+    try:
+        return fn(*args)
+    except Exception as error:
+        return type(error), str(error)
