@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from explorer.autograd import CLEANUP, PARTITION, REJOIN, TRACE, only_eager, user_pass
+from explorer.autograd import CLEANUP, PARTITION, REJOIN, TRACE, only_eager, user_pass, verify_compiled
 from explorer.autograd.reasons import ALIASED_MUTATION
 from explorer.autograd.replay import overlap_of, unless_overlapping, written_inputs
 from explorer.capture import CAPTURE, DECODE, LINK, BackendFailed, adopt
@@ -21,7 +21,7 @@ from explorer.capture.hook import ambient_put_aside
 from explorer.codegen import GENERATE
 from explorer.config import Config
 from explorer.core.reasons import Unsupported, Why, reason
-from explorer.core.recorder import TOTALS, compile_scope, note
+from explorer.core.recorder import compile_scope, note
 from explorer.core.stage import Stage
 from explorer.core.text import Line, Text
 from explorer.ir.capture import CaptureInput, CompilerBug, Frame, GuardedCode, Linking
@@ -76,7 +76,6 @@ def compile_graph(graph: Graph, config: Config) -> Compiled:
 
 def compile_half(graph: Graph, config: Config) -> Program:
     loops = LOWER(graph)
-    TOTALS.update(f"calls: {fate}" for fate, _ in loops.nodes.values())
     schedule = ORDER((FUSE if config.fuse else SEPARATE)(DEPENDENCIES(loops)))
     target = config.target or native(graph)
     return BUILD(GENERATE(Generation(schedule, PLAN_MEMORY(schedule), target, config.build)))
@@ -108,7 +107,6 @@ def attempted(graph: Graph, config: Config) -> Compiled:
     except Unsupported as refusal:
         return fall_back(graph, refusal.why)
     except Exception as bug:
-        TOTALS["compiler bugs"] += 1
         note(CompilerBug, graph.name, traceback.format_exc())
         return fall_back(graph, Why(COMPILER_BUG, f"{type(bug).__name__}: {bug}"))
     if config.target not in (None, native(graph)) or any(half.call is None for half in compiled.halves):
@@ -117,7 +115,6 @@ def attempted(graph: Graph, config: Config) -> Compiled:
 
 
 def fall_back(graph: Graph, why: Why) -> Compiled:
-    TOTALS["calls: fallback"] += sum(node.op.startswith("call") for node in graph.graph.nodes)
     return RUN_EAGERLY((graph, why))
 
 
@@ -166,5 +163,13 @@ def _hand_over(given: tuple[Graph, Callable[..., Any]]) -> Compiled:
     return Compiled(graph.name, call, (), Text((Line(f"compiled by {name}"),)))
 
 
-RUN_EAGERLY = Stage("run eagerly", _run_eagerly)
-HAND_OVER = Stage("hand over", _hand_over)
+def _totals(given: tuple[Graph, Why | None], made: Compiled) -> tuple[str, ...]:
+    """The calls that fall back to eager kernels: not where nobody wanted others, or where those were generated too."""
+    graph, why = given
+    if why is None or why.code == TARGET_ABSENT:
+        return ()
+    return tuple("calls: fallback" for node in graph.graph.nodes if node.op.startswith("call"))
+
+
+RUN_EAGERLY = Stage("run eagerly", _run_eagerly, verify_compiled, _totals)
+HAND_OVER = Stage("hand over", _hand_over, verify_compiled)

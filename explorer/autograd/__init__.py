@@ -6,7 +6,7 @@ from explorer.autograd.preload import preload
 from explorer.autograd.rejoin import rejoin
 from explorer.autograd.trace import only_eager, trace
 from explorer.autograd.userpass import user_pass
-from explorer.autograd.verify import verify_partitioned, verify_traced
+from explorer.autograd.verify import verify_compiled, verify_partitioned, verify_traced
 from explorer.core.stage import Stage
 from explorer.ir.graph import Graph
 from explorer.ir.joint import Halves, Partitioned, Traced
@@ -14,6 +14,6 @@ from explorer.ir.program import Compiled
 
 TRACE: Stage[Graph, Traced] = Stage("trace", trace, verify_traced)
 PARTITION: Stage[Traced, Partitioned] = Stage("partition", partition, verify_partitioned)
-REJOIN: Stage[Halves, Compiled] = Stage("rejoin", rejoin)
+REJOIN: Stage[Halves, Compiled] = Stage("rejoin", rejoin, verify_compiled)
 
-__all__ = ["CLEANUP", "PARTITION", "REJOIN", "TRACE", "only_eager", "preload", "user_pass"]
+__all__ = ["CLEANUP", "PARTITION", "REJOIN", "TRACE", "only_eager", "preload", "user_pass", "verify_compiled"]

@@ -8,6 +8,7 @@ from torch._ops import OpOverload
 
 from explorer.ir.graph import INFO, Graph, info
 from explorer.ir.joint import GradientOf, Partitioned, Traced
+from explorer.ir.program import Compiled
 
 aten = torch.ops.aten
 
@@ -64,3 +65,9 @@ def verify_partitioned(parts: Partitioned) -> None:
     assert len(parts.backward.inputs) == len(parts.backward_inputs)
     assert len(parts.backward.outputs) == gradients
     assert len(parts.forward.inputs) == len(parts.captured.inputs)
+
+
+def verify_compiled(compiled: Compiled) -> None:
+    """Raise AssertionError unless it can be called, and came of one half, of two, or of eager or foreign kernels."""
+    assert callable(compiled.call), f"{compiled.name} cannot be called"
+    assert len(compiled.halves) <= 2 and not (compiled.halves and compiled.fallback), f"{compiled.name}: which runs?"

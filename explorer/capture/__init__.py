@@ -5,6 +5,7 @@ from explorer.capture.adopt import adopt
 from explorer.capture.capture import FullGraphError, capture
 from explorer.capture.entry import BackendFailed, optimize
 from explorer.capture.link import link
+from explorer.capture.verify import verify_capture, verify_code, verify_linked
 from explorer.core.stage import Stage
 from explorer.ir.bytecode import Code
 from explorer.ir.capture import Capture, CaptureInput, Frame, GuardedCode, Linking
@@ -15,8 +16,13 @@ def _decode(frame: Frame) -> Code:
     return frame.history.body or decode(frame.code, frame.id.partition(".")[0])
 
 
-DECODE: Stage[Frame, Code] = Stage("decode", _decode)
-CAPTURE: Stage[CaptureInput, Capture] = Stage("capture", capture)
-LINK: Stage[Linking, GuardedCode] = Stage("link", link)
+def _totals(given: Linking, made: GuardedCode) -> tuple[str, ...]:
+    is_compile = made.code is not None and not made.is_idle
+    return ("breaks",) * len(made.breaks) + ("compiles",) * is_compile
+
+
+DECODE: Stage[Frame, Code] = Stage("decode", _decode, verify_code)
+CAPTURE: Stage[CaptureInput, Capture] = Stage("capture", capture, verify_capture)
+LINK: Stage[Linking, GuardedCode] = Stage("link", link, verify_linked, _totals)
 
 __all__ = ["CAPTURE", "DECODE", "LINK", "BackendFailed", "FullGraphError", "adopt", "optimize"]

@@ -11,9 +11,9 @@ import threading
 import traceback
 import types
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -28,10 +28,12 @@ from explorer.capture.tensors import may_touch
 from explorer.capture.wrap import ORIGINAL
 from explorer.config import Config
 from explorer.core.reasons import Why
-from explorer.core.recorder import TOTALS, compile_scope, note, recorder
+from explorer.core.recorder import compile_scope, note, recorder
+from explorer.ir.bytecode import Code
 from explorer.ir.capture import (
     CallSkipped,
     CompilerBug,
+    Continued,
     Frame,
     FrameHistory,
     FrameSkipped,
@@ -57,13 +59,22 @@ _ONE_AT_A_TIME = threading.RLock()
 
 
 @dataclass(eq=False)
+class _Family:
+    """A function and all continuations of it, which have the same continuations."""
+
+    continuations: Mapping[str, Continued] = field(default_factory=dict)
+    base: Code | None = None
+
+
+@dataclass(eq=False)
 class _Known:
     """A code object that the engine has met, its number, and what was made of it."""
 
     code: types.CodeType
     number: int
     history: FrameHistory
-    made: list[GuardedCode]
+    family: _Family
+    made: list[GuardedCode] = field(default_factory=list)
     left_alone: bool = False
     """Whether it was called with nothing that touches a tensor."""
 
@@ -121,13 +132,12 @@ class Engine:
     def _answer(self, frame: Any) -> Any:
         code = frame.f_code
         seen = self._known(code)
-        history = seen.history
-        if history.gave_up is not None:
+        if seen.history.gave_up is not None:
             return hook.AS_IT_IS
         for made in seen.made:  # stock's reset took its entry away, or another thread just made it
             if made.manager.check(dict(frame.f_locals)):
-                return hook.run_instead(made.code, made.manager, seen.number, history.compiles)
-        given = self._frame(frame, code, seen.number, history)
+                return hook.run_instead(made.code, made.manager, seen.number, seen.history.compiles)
+        given = self._frame(frame, seen)
         if active := hook.modes():
             note(CallSkipped, given.code.co_qualname, Why(reasons.FRAME_MODE, active))
             return hook.AS_IT_IS
@@ -137,8 +147,8 @@ class Engine:
                 note(CallSkipped, given.code.co_qualname, Why(reasons.FRAME_NO_TENSOR))
             return hook.AS_IT_IS
         title = getattr(code, "co_qualname", code.co_name)
-        if history.compiles >= self.config.recompile_limit:
-            return self._give_up(given, Why(reasons.RECOMPILE_LIMIT, f"{history.compiles} times"))
+        if seen.history.compiles >= self.config.recompile_limit:
+            return self._give_up(given, Why(reasons.RECOMPILE_LIMIT, f"{seen.history.compiles} times"), seen)
         try:
             with compile_scope(given.id, title), collector_paused():
                 self._note_recompile(given, seen.made)
@@ -147,19 +157,26 @@ class Engine:
         except (FullGraphError, BackendFailed):
             raise
         except Exception as bug:
-            TOTALS["compiler bugs"] += 1
             note(CompilerBug, given.id, traceback.format_exc())
-            return self._give_up(given, Why(reasons.COMPILER_BUG, f"{type(bug).__name__}: {bug}"))
+            return self._give_up(given, Why(reasons.COMPILER_BUG, f"{type(bug).__name__}: {bug}"), seen)
         return self._accept(given, guarded, seen)
 
     def _known(self, code: types.CodeType) -> _Known:
         if id(code) not in self._codes:
-            families = (seen.history.continuation(code) for seen in self._codes.values())
-            history = next((h for h in families if h is not None), None) or FrameHistory()
-            self._codes[id(code)] = _Known(code, len(self._codes), history, [])
+            self._codes[id(code)] = self._new(code)
         return self._codes[id(code)]
 
-    def _frame(self, frame: Any, code: types.CodeType, number: int, history: FrameHistory) -> Frame:
+    def _new(self, code: types.CodeType) -> _Known:
+        for seen in self._codes.values():
+            for made in seen.family.continuations.values():
+                if made.code is code:
+                    history = FrameHistory(body=made.body, continues=made.compile)
+                    return _Known(code, len(self._codes), history, seen.family)
+        return _Known(code, len(self._codes), FrameHistory(), _Family())
+
+    def _frame(self, frame: Any, seen: _Known) -> Frame:
+        code, family = seen.code, seen.family
+        history = replace(seen.history, continuations=family.continuations, base=family.base)
         locals = dict(frame.f_locals)
         cells = dict(zip(code.co_freevars, frame.closure, strict=False))
         for name, cell in cells.items():
@@ -169,23 +186,22 @@ class Engine:
                 locals.pop(name, None)
         suffix = f".{history.compiles}" if history.compiles else ""
         return Frame(
-            f"f{number}{suffix}", code, locals, frame.f_globals, frame.f_builtins, cells, history, hook.devices()
+            f"f{seen.number}{suffix}", code, locals, frame.f_globals, frame.f_builtins, cells, history, hook.devices()
         )
 
     def _accept(self, given: Frame, guarded: GuardedCode, seen: _Known) -> Any:
-        TOTALS["breaks"] += len(guarded.breaks)
         if guarded.code is None:
             assert guarded.fallback is not None
-            return self._give_up(given, guarded.fallback)
-        given.history.compiles += 1
-        TOTALS["compiles"] += not guarded.is_idle
+            return self._give_up(given, guarded.fallback, seen)
+        history = guarded.history
+        seen.history = replace(history, compiles=history.compiles + 1)
+        seen.family.continuations, seen.family.base = history.continuations, history.base
         seen.made.append(guarded)
         self._managers.append(weakref.ref(guarded.manager))
-        return hook.run_instead(guarded.code, guarded.manager, seen.number, given.history.compiles)
+        return hook.run_instead(guarded.code, guarded.manager, seen.number, seen.history.compiles)
 
-    def _give_up(self, given: Frame, why: Why) -> Any:
-        given.history.gave_up = why
-        TOTALS["frames run eagerly"] += 1
+    def _give_up(self, given: Frame, why: Why, seen: _Known) -> Any:
+        seen.history = replace(seen.history, gave_up=why)
         note(FrameSkipped, given.id, f"{given.code.co_filename}:{given.code.co_firstlineno}", why)
         if self.config.fullgraph and why.code == reasons.COMPILER_BUG and self.is_root(given.code):
             raise RuntimeError(f"fullgraph=True, and the compiler failed: {why}")

@@ -15,7 +15,7 @@ from explorer.capture.residual import COMPILED, FRAME, eagerly
 from explorer.capture.shapes import of_compile
 from explorer.core.recorder import recorder
 from explorer.ir.bytecode import Code, Span
-from explorer.ir.capture import Capture, Continued, GuardedCode, Hole, Linking
+from explorer.ir.capture import Capture, Continued, FrameHistory, GuardedCode, Hole, Linking
 from explorer.ir.settings import as_they_are
 
 hook.unseen_by_stock(go_on)
@@ -32,10 +32,10 @@ def link(given: Linking) -> GuardedCode:
     if given.compiled is not None:
         relied = (*relied, *of_compile(capture, given.compiled.assumed))
     manager = guards.build(relied, capture.frame)
-    capture.frame.history.note_sizes(capture)
+    history = continued(capture.frame.history.after(capture), capture)
     if capture.residual is None:
-        return GuardedCode(capture.name, capture.frame.code, relied, manager, is_idle=True)
-    filling: dict[str, Any] = {name: code for name, code in _continuations(capture).items()}
+        return GuardedCode(capture.name, capture.frame.code, relied, manager, is_idle=True, history=history)
+    filling: dict[str, Any] = {code.name: history.continuations[code.name].code for code in capture.continuations}
     if given.compiled is not None:
         current = recorder()
         call = given.compiled.call if current is None else current.timed(given.compiled.call)
@@ -43,19 +43,16 @@ def link(given: Linking) -> GuardedCode:
         filling[FRAME] = positional(capture.frame.code)
     code = encode(placed(fill(capture.residual, filling)))
     is_idle = capture.graph is None and not capture.breaks
-    return GuardedCode(capture.name, code, relied, manager, capture.breaks, is_idle=is_idle)
+    return GuardedCode(capture.name, code, relied, manager, capture.breaks, is_idle=is_idle, history=history)
 
 
-def _continuations(capture: Capture) -> dict[str, types.CodeType]:
-    """Code objects of the continuations; one that an earlier compile made is used again, compiled as it is."""
-    assert capture.frame is not None
-    history = capture.frame.history
-    history.base = history.base or capture.code
-    kept = history.continuations
-    for code in capture.continuations:
-        if code.name not in kept:
-            kept[code.name] = Continued(encode(code), code, capture.name)
-    return {code.name: kept[code.name].code for code in capture.continuations}
+def continued(history: FrameHistory, capture: Capture) -> FrameHistory:
+    """`history` with the continuations of a capture; one that an earlier compile made stays, compiled as it is."""
+    if not capture.continuations:
+        return history
+    new = (code for code in capture.continuations if code.name not in history.continuations)
+    made = {code.name: Continued(encode(code), code, capture.name) for code in new}
+    return replace(history, base=history.base or capture.code, continuations={**history.continuations, **made})
 
 
 def positional(code: types.CodeType) -> types.CodeType:

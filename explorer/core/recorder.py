@@ -200,7 +200,10 @@ def wanted(kind: type) -> bool:
 
 
 def note(event: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> None:
-    """Record `event(*args, **kwargs)`, an attempt that leaves no trace in a result; one lookup when nobody records."""
+    """Record `event(*args, **kwargs)`, an attempt that leaves no trace in a result; one lookup when nobody records.
+    An event with a `TOTAL` counts in the totals of this process under that name, recorded or not."""
+    if total := getattr(event, "TOTAL", ""):
+        TOTALS[total] += 1
     current = recorder()
     if current is not None:
         current.event(event(*args, **kwargs))

@@ -5,11 +5,11 @@ Nothing else records artifacts, so no stage can forget to and none can do it twi
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
-from explorer.core.recorder import recorder
+from explorer.core.recorder import TOTALS, recorder
 from explorer.core.text import Text
 
 A = TypeVar("A")
@@ -22,26 +22,32 @@ class Artifact(Protocol):
     def text(self) -> Text: ...
 
 
-def unverified(artifact: object) -> None:
-    """The verifier of a stage whose result has no invariant beyond its types."""
+def uncounted(given: object, made: object) -> tuple[str, ...]:
+    """For a stage that adds nothing to the totals of this process."""
+    return ()
 
 
 @dataclass(frozen=True)
 class Stage(Generic[A, B]):
-    """`function` maps one artifact to the next; `verify` raises where the result breaks its specification."""
+    """`function` maps one artifact to the next; `verify` raises where the result breaks its specification. `totals`
+    names what it adds to the totals of this process, once each time that it names it."""
 
     name: str
     function: Callable[[A], B]
-    verify: Callable[[B], None] = unverified
+    verify: Callable[[B], None]
+    totals: Callable[[A, B], Iterable[str]] = uncounted
 
     def __call__(self, value: A) -> B:
         recording = recorder()
         if recording is None:
-            made = self.function(value)
-            self.verify(made)
-            return made
-        with recording.stage(self.name) as run:
-            made = self.function(value)
-            self.verify(made)
-            run.artifact = made
+            made = self._made(value)
+        else:
+            with recording.stage(self.name) as run:
+                made = run.artifact = self._made(value)
+        TOTALS.update(self.totals(value, made))
+        return made
+
+    def _made(self, value: A) -> B:
+        made = self.function(value)
+        self.verify(made)
         return made

@@ -7,8 +7,8 @@ import itertools
 import sys
 import types
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -481,15 +481,15 @@ class Continued:
     compile: str
 
 
-@dataclass
+@dataclass(frozen=True)
 class FrameHistory:
     """What earlier compiles of a code object leave for later ones: sizes seen, and the continuations it has."""
 
-    sizes: dict[str, tuple[int | float | None, ...] | None] = field(default_factory=dict)
+    sizes: Mapping[str, tuple[int | float | None, ...] | None] = field(default_factory=dict)
     """By source name: the sizes seen, None where they differed, or where how many there are did (a number counts as one
     size)."""
-    continuations: dict[str, Continued] = field(default_factory=dict)
-    """By name. One dictionary for a function and all continuations of it: a continuation breaks into its siblings."""
+    continuations: Mapping[str, Continued] = field(default_factory=dict)
+    """By name: those of a function and of all continuations of it, since a continuation breaks into its siblings."""
     body: Code | None = None
     """The body of a continuation, as it was built: its instructions keep the ids they have in the function."""
     base: Code | None = None
@@ -499,8 +499,8 @@ class FrameHistory:
     compiles: int = 0
     gave_up: Why | None = None
 
-    def note_sizes(self, capture: Capture) -> None:
-        """Remember the sizes and numbers that a capture met; those that differ from earlier ones count as changing."""
+    def after(self, capture: Capture) -> FrameHistory:
+        """With the sizes and numbers that a capture met; those that differ from earlier ones count as changing."""
         found: dict[str, tuple[int | None, ...]] = {}
         for guard in capture.guards:
             if guard.source is not None and guard.property == "tensor":
@@ -510,11 +510,13 @@ class FrameHistory:
             elif guard.source is not None and guard.property == "type" and guard.value is float:
                 found[guard.source.name] = (None,)
         found |= {symbol.source.name: (None,) for symbol in capture.symbols if not isinstance(symbol.source, Size)}
+        sizes = dict(self.sizes)
         for name, now in found.items():
-            before = self.sizes.get(name, now)
+            before = sizes.get(name, now)
             same_rank = before is not None and len(before) == len(now)
             joined = (a if a == b else None for a, b in zip(before or (), now, strict=False))
-            self.sizes[name] = tuple(joined) if same_rank else None
+            sizes[name] = tuple(joined) if same_rank else None
+        return replace(self, sizes=sizes)
 
     def changes(self, name: str, place: int, *now: int | float) -> bool:
         """Whether a size, or the number, that is now the one at `place` of `now` was something else before."""
@@ -522,15 +524,6 @@ class FrameHistory:
             return False
         before = self.sizes[name]
         return before is None or len(before) != len(now) or before[place] != now[place]
-
-    def continuation(self, code: types.CodeType) -> FrameHistory | None:
-        """The history that one of the continuations starts with."""
-        for made in self.continuations.values():
-            if made.code is code:
-                return FrameHistory(
-                    continuations=self.continuations, body=made.body, base=self.base, continues=made.compile
-                )
-        return None
 
 
 @dataclass(frozen=True)
@@ -643,6 +636,8 @@ class GuardedCode:
     """Why the frame runs as it is, with no guards, from now on."""
     is_idle: bool = False
     """Whether it holds no graph and no break: nothing was compiled."""
+    history: FrameHistory = field(default_factory=FrameHistory, compare=False, repr=False)
+    """The frame's history with this compile."""
 
     def text(self) -> Text:
         runs = "residual code" if self.code else "runs as it is"
@@ -689,6 +684,8 @@ class GuardFailed:
 class FrameSkipped:
     """A frame runs eagerly; the reason stays with it."""
 
+    TOTAL: ClassVar[str] = "frames run eagerly"
+
     frame: str
     where: str
     why: Why
@@ -705,6 +702,8 @@ class CallSkipped:
 @dataclass(frozen=True, slots=True)
 class CompilerBug:
     """An exception inside the compiler; the frame runs eagerly."""
+
+    TOTAL: ClassVar[str] = "compiler bugs"
 
     frame: str
     traceback: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 from explorer.core.origin import Origins
 from explorer.core.reasons import Why
@@ -128,6 +128,16 @@ class BuildStep:
     output: str
     seconds: float
     cached: bool
+
+
+@dataclass(frozen=True, slots=True)
+class BuildFailed:
+    """No kernel of a graph could be built; it runs eagerly."""
+
+    TOTAL: ClassVar[str] = "builds failed"
+
+    graph: str
+    why: Why
 
 
 class Watch(Protocol):

@@ -6,4 +6,10 @@ from explorer.ir.loops import Loops
 from explorer.lower.driver import lower_graph
 from explorer.lower.verify import verify_loops
 
-LOWER: Stage[Graph, Loops] = Stage("lower", lower_graph, verify_loops)
+
+def _totals(graph: Graph, loops: Loops) -> tuple[str, ...]:
+    """Where each ATen call runs."""
+    return tuple(f"calls: {fate}" for fate, _ in loops.nodes.values())
+
+
+LOWER: Stage[Graph, Loops] = Stage("lower", lower_graph, verify_loops, _totals)

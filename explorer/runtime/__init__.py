@@ -2,6 +2,6 @@
 
 from explorer.core.stage import Stage
 from explorer.ir.program import Generated, Program
-from explorer.runtime.targets import build
+from explorer.runtime.targets import build, verify_built
 
-BUILD: Stage[Generated, Program] = Stage("build", build)
+BUILD: Stage[Generated, Program] = Stage("build", build, verify_built)

@@ -6,8 +6,8 @@ import importlib
 import logging
 
 from explorer.core.reasons import Unsupported, Why
-from explorer.core.recorder import TOTALS
-from explorer.ir.program import Generated, Program
+from explorer.core.recorder import TOTALS, note
+from explorer.ir.program import BuildFailed, Generated, Program
 from explorer.runtime.cpp_build import build_cpp
 from explorer.runtime.triton_reasons import NO_TRITON
 
@@ -24,7 +24,7 @@ def build(generated: Generated) -> Program:
         except Unsupported as refusal:
             if not TOTALS["builds failed"]:
                 logging.getLogger("explorer").warning(NOT_BUILT, refusal.why)
-            TOTALS["builds failed"] += 1
+            note(BuildFailed, generated.name, refusal.why)
             raise
     try:
         triton_build = importlib.import_module("explorer.runtime.triton_build")
@@ -32,3 +32,11 @@ def build(generated: Generated) -> Program:
         raise Unsupported(Why(NO_TRITON, str(error))) from error
     program: Program = triton_build.build_triton(generated)
     return program
+
+
+def verify_built(program: Program) -> None:
+    """Raise AssertionError unless it can be called, or names a machine that this one is not."""
+    runs_here = program.generated.target == "cpu"
+    assert callable(program.call) or not runs_here, f"{program.generated.name} was built and cannot be called"
+    tools = bool(program.steps) or not program.generated.kernels
+    assert tools, f"{program.generated.name} has kernels that no tool built"
