@@ -1,5 +1,6 @@
 """Makes tests/ importable (`from programs import ZOO`), seeds every test, and skips `gpu` tests where there is none."""
 
+import gc
 import os
 import sys
 from collections.abc import Iterator
@@ -9,6 +10,8 @@ import pytest
 import torch
 
 sys.path.insert(0, str(Path(__file__).parent))
+# jsonschema, which nbformat imports, makes a parser from this package's grammar, which takes seconds; it does without.
+sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]
 
 
 def pytest_configure() -> None:
@@ -30,6 +33,15 @@ def unmeasured_guards() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("torch._dynamo.guards.profile_guard_manager", lambda *_: 0.0, raising=False)
         yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def long_lived(unmeasured_guards: None) -> Iterator[None]:
+    """What was imported stays: no garbage collection, which IPython and some tests ask for, looks through it."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 @pytest.fixture(autouse=True)
