@@ -12,8 +12,9 @@ from typing import Any
 
 import msgspec
 
+from explorer.assembly import quoted
 from explorer.core.visible import visible
-from explorer.exploration import quoted, title
+from explorer.exploration import title
 from explorer.ir.methods import METHODS_MIME, METHODS_VERSION, MethodData, MethodsData
 from explorer.ir.record import SourceData, Whole
 from explorer.methods.compare import chosen, compared

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import datetime
-import linecache
-import sys
 import time as clock
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import msgspec
 
-from explorer import diagnosis, export
+from explorer import export
+from explorer.assembly import assembled, compiles_of, settings_of
 from explorer.capture import optimize
 from explorer.capture.hook import watcher
 from explorer.check.accuracy import Comparison, against_eager
@@ -30,11 +27,10 @@ from explorer.check.profile import profile
 from explorer.check.trial import Contestant, Trial
 from explorer.config import Config
 from explorer.core.recorder import SILENT, Progress, Recorder, recording
-from explorer.environment import describe
 from explorer.ir import record as data
 from explorer.ir.capture import Frame, GuardedCode
 from explorer.ir.target import CPU, Target
-from explorer.pipeline import TARGET_ABSENT, compile_frame
+from explorer.pipeline import compile_frame
 from explorer.runtime.machine import NO_PEAKS, peaks
 from explorer.runtime.timing import METHOD, interleave
 from explorer.session import Bisect, Record
@@ -46,7 +42,6 @@ from explorer.stock.run import StockRun, stock_run, unwrapped
 from explorer.stock.trying import attempts, told
 from explorer.stock.untouched import untouched
 from explorer.view.ratio import speed
-from explorer.view.source import stretches, used_lines
 from explorer.view.text import duration
 
 SECONDS_OF_TIMING = 1.0
@@ -272,7 +267,7 @@ def beside(
                 measured = measured.with_overhead(
                     sum(sum(half.values()) for each in seconds.values() for half in each.values())
                 )
-    own = () if first is None else compiles_of(first.recorder, measured)
+    own = () if first is None else compiles_of(first.recorder, measured.kernels if measured else {})
     called_once = isinstance(theirs.given, (Once, GraphTrial))
     if fixes and called_once:
         notes.append("No fix of a graph break was tried, which takes more calls of the function.")
@@ -281,8 +276,8 @@ def beside(
     settings = {**({} if first is None else settings_of(config)), **theirs.settings(stock)}
     engine = "stock" if first is None else "explorer and stock"
     made = assembled(
-        name, engine, settings, compiles, own or compiles, measured, failure=theirs.failure,
-        eager=theirs.observation.eager(),
+        name, engine, settings, compiles, own or compiles, measured.timing if measured else None,
+        failure=theirs.failure, eager=theirs.observation.eager(),
     )  # fmt: skip
     made = msgspec.structs.replace(
         made,
@@ -406,53 +401,9 @@ def contents(
     recorder: Recorder, config: Config, name: str, measured: Measured | None = None, error: str = ""
 ) -> data.RecordData:
     """Record data of everything that `recorder` saw."""
-    compiles = compiles_of(recorder, measured)
-    made = assembled(name, "explorer", settings_of(config), compiles, compiles, measured)
+    compiles = compiles_of(recorder, measured.kernels if measured else {})
+    made = assembled(name, "explorer", settings_of(config), compiles, compiles, measured.timing if measured else None)
     return msgspec.structs.replace(made, error=error)
-
-
-def compiles_of(recorder: Recorder, measured: Measured | None) -> tuple[data.CompileData, ...]:
-    seconds = measured.kernels if measured else {}
-    return tuple(export.compile(run, seconds.get(run.id, {})) for run in recorder.compiles)
-
-
-def settings_of(config: Config) -> dict[str, str]:
-    return {field.name: str(getattr(config, field.name)) for field in fields(config)}
-
-
-def assembled(
-    name: str,
-    engine: str,
-    settings: Mapping[str, str],
-    compiles: tuple[data.CompileData, ...],
-    counted: Iterable[data.CompileData],
-    measured: Measured | None,
-    *,
-    failure: str = "",
-    eager: Iterable[data.EagerData] = (),
-    calls: tuple[data.CallsData, ...] = (),
-) -> data.RecordData:
-    """Record data of `compiles`; `counted` are those whose ATen calls the coverage counts. `failure` is what the call
-    raised, `eager` what ran outside graphs that no compile tells."""
-    return data.RecordData(
-        data.VERSION,
-        name,
-        engine,
-        ", ".join(dict.fromkeys(half.target for compile in compiles for half in compile.halves if half.target)),
-        datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        describe(),
-        dict(settings),
-        sources(compiles),
-        compiles,
-        coverage(counted),
-        None if measured is None else measured.timing,
-        reasons=export.reasons(named_reasons(compiles)),
-        meanings=export.meanings(compiles),
-        recompiles=diagnosis.failed_guards(compiles),
-        errors=diagnosis.errors(compiles, failure),
-        eager=diagnosis.eager(compiles, eager),
-        calls=calls,
-    )
 
 
 @dataclass(frozen=True)
@@ -541,72 +492,3 @@ def profiles(recorder: Recorder) -> tuple[dict[str, export.Seconds], list[str]]:
         if halves:
             found[run.id] = halves
     return found, failures
-
-
-def coverage(compiles: Iterable[data.CompileData]) -> data.CoverageData:
-    """Where the ATen calls of all compiles run (or would, on a target that is not here), and what ran in Python."""
-    fates: Counter[str] = Counter()
-    python: dict[str, None] = {}
-    for compile in compiles:
-        for half in compile.halves:
-            fates.update(fate for fate, _ in half.nodes.values())
-        if compile.fallback is not None and compile.fallback.code != TARGET_ABSENT:
-            graph = next((stage.graph for stage in compile.stages if stage.graph is not None), None)
-            calls = [node for node in graph.nodes if node.op.startswith("call")] if graph else []
-            fates["fallback"] += len(calls)
-        for b in compile.breaks:
-            place = f"{b.span.file}:{b.span.line}" if b.span else b.instruction
-            python[f"{place} ({b.why.title})"] = None
-        for happened in compile.events:
-            if happened.kind == "FrameSkipped":
-                python[f"{happened.fields['where']} ({happened.fields['why']})"] = None
-            if happened.kind == "CallSkipped":
-                python[f"{happened.fields['function']} ({happened.fields['why']})"] = None
-    return data.CoverageData(fates["kernel"], fates["extern"], fates["view"], fates["fallback"], tuple(python))
-
-
-def sources(compiles: Iterable[data.CompileData]) -> tuple[data.SourceData, ...]:
-    """The stretches of source that the compiles name: from the first to the last line used of each function."""
-    used: dict[str, set[int]] = {}
-    for compile in compiles:
-        for file, numbers in used_lines(compile).items():
-            used.setdefault(file, set()).update(numbers)
-    return quoted(used)
-
-
-def quoted(used: Mapping[str, Iterable[int]]) -> tuple[data.SourceData, ...]:
-    """The stretches of source that hold these lines, by file; none of a file whose source is not known."""
-    found = []
-    for file, numbers in used.items():
-        lines = source_lines(file)
-        for first, last in stretches(number for number in numbers if 0 < number <= len(lines)):
-            found.append(data.SourceData(file, first, "\n".join(lines[first - 1 : last]), cell_name(file)))
-    return tuple(found)
-
-
-def cell_name(file: str) -> str:
-    """ "In[3]" for the file name that IPython gave to that cell; "" for other files."""
-    ipython = sys.modules.get("IPython")
-    shell = None if ipython is None else ipython.get_ipython()
-    known = None if shell is None else shell.compile.format_code_name(file)
-    return "" if known is None else str(known[1])
-
-
-def source_lines(file: str) -> list[str]:
-    """The lines of a file or notebook cell; none where the source is not known."""
-    return [line.rstrip("\n") for line in linecache.getlines(file)]
-
-
-def named_reasons(compiles: Iterable[data.CompileData]) -> set[str]:
-    """The catalogue codes that the compiles name."""
-    found: set[str] = set()
-    for compile in compiles:
-        named = [b.why for b in compile.breaks] + [s.why for s in compile.saved]
-        for half in compile.halves:
-            named += [f.why for f in half.schedule.fusions] if half.schedule else []
-            named += [why for b in half.buffers for why in (b.why, b.where_why) if why is not None]
-            named += [o.why for o in half.operations if o.why is not None]
-        if compile.fallback is not None:
-            named.append(compile.fallback)
-        found.update(why.code for why in named)
-    return found

@@ -29,7 +29,7 @@ from explorer.ir.graph import Graph, info
 from explorer.ir.joint import Halves
 from explorer.ir.program import Compiled, Generation, Program
 from explorer.ir.sizes import relations
-from explorer.ir.target import CPU, Target
+from explorer.ir.target import CPU, TARGET_ABSENT, Target
 from explorer.lower import LOWER
 from explorer.runtime import BUILD
 from explorer.schedule import DEPENDENCIES, FUSE, ORDER, PLAN_MEMORY, SEPARATE
@@ -45,12 +45,6 @@ BACK_END_FAILED = reason(
     "the chosen back end raised",
     "One of torch's back ends does not compile this graph. The graph runs eagerly, so its results are right.",
     'Use backend="explorer".',
-)
-TARGET_ABSENT = reason(
-    "pipeline.target_absent",
-    "the target is not where the program runs",
-    "Code was generated and compiled for the named target and never run; the program itself ran eagerly.",
-    "Run on a machine that has the target, with tensors on it, or leave out target=.",
 )
 
 

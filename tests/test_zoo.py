@@ -5,8 +5,8 @@ import torch
 
 import explorer
 from explorer import export
+from explorer.assembly import coverage
 from explorer.core.recorder import Recorder, recording
-from explorer.exploration import coverage
 from programs import MODELS, TRANSFORMERS, ZOO, assert_same, observe
 
 CASES = [(program, False) for program in ZOO] + [(program, True) for program in ZOO if program.grad]

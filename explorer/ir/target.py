@@ -6,6 +6,15 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
+from explorer.core.reasons import reason
+
+TARGET_ABSENT = reason(
+    "pipeline.target_absent",
+    "the target is not where the program runs",
+    "Code was generated and compiled for the named target and never run; the program itself ran eagerly.",
+    "Run on a machine that has the target, with tensors on it, or leave out target=.",
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Target:

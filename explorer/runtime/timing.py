@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import statistics
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.utils.benchmark import Timer
 
 METHOD = (
     "contestants timed in turn in one run after two warm-up calls each; a sample is the mean of a batch of calls of at "
@@ -83,6 +83,8 @@ def interleave(
     return {name: Samples(tuple(seconds)) for name, seconds in taken.items()}
 
 
-def _timer(call: Callable[[], Any]) -> Timer:
-    """torch's timer; it synchronises a GPU. It would time with one thread by default, unlike the user's program."""
-    return Timer("call()", globals={"call": call}, num_threads=torch.get_num_threads())
+def _timer(call: Callable[[], Any]) -> Any:
+    """torch's timer, which brings setuptools along; it synchronises a GPU. It would time with one thread by default,
+    unlike the user's program."""
+    timer = importlib.import_module("torch.utils.benchmark").Timer
+    return timer("call()", globals={"call": call}, num_threads=torch.get_num_threads())
