@@ -256,8 +256,10 @@ Callback = Callable[[Any, Any, Any], Any]
 
 
 enter_frames: Callable[[Any], Any] = eval_frame.set_eval_frame
-leave_frames: Callable[[Any], Any] = eval_frame.set_eval_frame
-"""Called where a call of a compiled function begins and where it ends: by these names, so that both can be watched."""
+change_region: Callable[[int], int] = eval_frame.set_eval_frame_isolate_recompiles_id if _HAS_REGIONS else int
+leave_region = change_region
+"""`enter_frames` and `leave_region` are called where a call of a compiled function begins and where it ends: by these
+names, so that both can be watched. No frame is seen by then, which would make a watcher's slow."""
 
 
 def watched(
@@ -269,8 +271,6 @@ def watched(
     Nobody sees it under a torch mode, which every operation has to pass through and generated code would not; default
     devices are the exception, since only what makes tensors asks for them.
     """
-    region: Callable[[int], int] = eval_frame.set_eval_frame_isolate_recompiles_id if _HAS_REGIONS else int
-
     code, defaults, named = follows.__code__, follows.__defaults__, follows.__kwdefaults__
 
     def run(*args: Any, **kwargs: Any) -> Any:
@@ -287,15 +287,15 @@ def watched(
             return function(*args, **kwargs)
         if stance() == "force_eager":
             return function(*args, **kwargs)
-        previous_region = region(_REGION)
+        previous_region = change_region(_REGION)
         previous = enter_frames(callback)
         if previous_region == _REGION and type(previous) is not type(callback):
             previous_region = -1  # another thread's: callbacks belong to a thread, the region to all
         try:
             return function(*args, **kwargs)
         finally:
-            leave_frames(previous)
-            region(previous_region)
+            eval_frame.set_eval_frame(previous)
+            leave_region(previous_region)
 
     unseen_by_stock(run)
     return run

@@ -18,38 +18,72 @@ SAMPLES = 2000
 FUNCTIONS = 1000
 """Compiled functions that are told apart; a program that compiles anew for ever has the others counted together."""
 
+ALL_TIMED, EVERY = 1000, 8
+"""Runs of a graph that are timed; of those after them every eighth, which stands for as many."""
+
 Function = Callable[..., Any]
 
 
 @dataclass(eq=False, slots=True)
 class Calls:
     """Of one compiled function. `compiling` is seconds of `seconds`; `compiles` are the ids of those that its calls
-    caused."""
+    caused. `taken` are seconds of calls that are not in the sums yet: a call adds to it and to nothing else."""
 
     function: str
     engine: str
-    count: int = 0
-    seconds: float = 0.0
     compiling: float = 0.0
     compiles: list[str] = field(default_factory=list)
     samples: array[float] = field(default_factory=lambda: array("d"))
+    taken: array[float] = field(default_factory=lambda: array("d"))
+    _count: int = 0
+    _seconds: float = 0.0
+
+    @property
+    def count(self) -> int:
+        return self._count + len(self.taken)
+
+    @property
+    def seconds(self) -> float:
+        return self._seconds + sum(self.taken)
+
+    def add_up(self) -> None:
+        """Other threads go on adding to the end of `taken` meanwhile."""
+        some = self.taken[:]
+        self.samples.extend(some[: max(SAMPLES - self._count, 0)])
+        self._count += len(some)
+        self._seconds += sum(some)
+        del self.taken[: len(some)]
 
 
-@dataclass(eq=False, slots=True)
+@dataclass
 class Runs:
-    """Of the graph of one compile."""
+    """Of the graph of one compile. `read` gives their number and the seconds that they took."""
 
-    count: int = 0
-    seconds: float = 0.0
+    read: Callable[[], tuple[int, float]]
+
+    @property
+    def count(self) -> int:
+        return self.read()[0]
+
+    @property
+    def seconds(self) -> float:
+        return self.read()[1]
+
+    def end(self) -> None:
+        last = self.read()
+        self.read = lambda: last
 
 
 class _Functions(dict[Any, Calls]):
-    """By what stands for a compiled function. One that is met the first time has no engine and no name yet."""
+    """By what stands for a compiled function. `name` is asked of one that is met the first time."""
+
+    def __init__(self, name: Callable[[Any], str], engine: str) -> None:
+        self._name, self._engine = name, engine
 
     def __missing__(self, compiled: Any) -> Calls:
         if len(self) >= FUNCTIONS:
-            return self.setdefault("others", Calls("other functions", "any"))
-        made = self[compiled] = Calls("", "")
+            return self.setdefault("others", Calls("other functions", self._engine))
+        made = self[compiled] = Calls(self._name(compiled), self._engine)
         return made
 
 
@@ -66,31 +100,32 @@ class CallLog:
     def __init__(self, on_call: Callable[[float], None] | None = None) -> None:
         self.runs: dict[str, Runs] = {}
         """By the compile's id."""
-        self.closed = False
         self._on_call = on_call
         self._open = _Open()
-        self._functions = _Functions()
+        self._functions: list[dict[Any, Calls]] = []
+        """By engine."""
 
     @property
     def functions(self) -> tuple[Calls, ...]:
-        return tuple(self._functions.values())
+        found = tuple(calls for functions in self._functions for calls in list(functions.values()))
+        for calls in found:
+            calls.add_up()
+        return found
 
     def graph_seconds(self, calls: Calls) -> float | None:
         """In graphs that calls of the function made compile; None where there are none: they are older."""
         found = [self.runs[id] for id in calls.compiles if id in self.runs]
         return sum(runs.seconds for runs in found) if found or calls.compiling else None
 
-    def entering(self, function: Function, name: Callable[[], str], engine: str) -> Function:
+    def entering(self, function: Function, name: Callable[[Any], str], engine: str) -> Function:
         """`function`, called with what stands for a compiled function (or nothing) where a call of that begins. `name`
         is asked the first time."""
-        known, open, clock = self._functions, self._open, perf_counter
+        known, open, clock = _Functions(name, engine), self._open, perf_counter
+        self._functions.append(known)
 
         def enter(compiled: Any) -> Any:
             if compiled:
-                calls = known[compiled]
-                if not calls.engine:
-                    calls.function, calls.engine = name(), engine
-                open.stack.append((calls, clock()))
+                open.stack.append((known[compiled], clock()))
             return function(compiled)
 
         return enter
@@ -104,13 +139,12 @@ class CallLog:
             stack = open.stack
             if stack:  # else it began before anybody watched
                 calls, started = stack.pop()
-                now = clock()
-                calls.count = count = calls.count + 1
-                calls.seconds += now - started
-                if count <= SAMPLES:
-                    calls.samples.append(now - started)
+                taken = calls.taken
+                taken.append(clock() - started)
+                if len(taken) > SAMPLES:
+                    calls.add_up()
                 if on_call is not None and not stack:
-                    on_call(now)
+                    on_call(clock())
             return result
 
         return leave
@@ -123,21 +157,31 @@ class CallLog:
 
     def graph(self, compile: str, call: Function) -> Function:
         """`call`, the graph of `compile`, with its runs timed until the log is closed."""
-        runs, clock = self.runs.setdefault(compile, Runs()), perf_counter
+        clock, count, seconds = perf_counter, 0, 0.0
+        before = self.runs.get(compile)
 
         def run(*args: Any) -> Any:
-            if self.closed:
-                return call(*args)
+            nonlocal count, seconds  # cells, which are quicker than attributes
+            count += 1
+            stands_for = 1
+            if count > ALL_TIMED:
+                if count % EVERY:
+                    return call(*args)
+                stands_for = EVERY
             started = clock()
             try:
                 return call(*args)
             finally:
-                runs.seconds += clock() - started
-                runs.count += 1
+                seconds += stands_for * (clock() - started)
 
+        def read() -> tuple[int, float]:
+            return (count, seconds) if before is None else (count + before.count, seconds + before.seconds)
+
+        self.runs[compile] = Runs(read)
         return run
 
     def close(self) -> None:
-        """Graphs run on, and are timed no more."""
-        self.closed = True
-        self._functions = _Functions(enumerate(self.functions))
+        """Nothing is counted any more; graphs run on as they were made."""
+        self._functions = [dict(enumerate(self.functions))]
+        for runs in list(self.runs.values()):
+            runs.end()

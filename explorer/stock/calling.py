@@ -16,16 +16,15 @@ from explorer.stock.run import applied
 def hook_of(log: CallLog, settings: dict[str, str]) -> Hook:
     """What tells `log` of each call. `settings` get what torch.compile was given, by function."""
 
-    def meet() -> str:
+    def meet(_: Any) -> str:
         """The name of the function whose wrapper, made by torch.compile, is being called the first time."""
-        wrapper = sys._getframe(2).f_locals
+        wrapper = sys._getframe(3).f_locals
         name = _name(wrapper.get("fn"))
         if "self" in wrapper:
             settings.update({f"{name}: {key}": value for key, value in applied(wrapper["self"]).items()})
         return name
 
-    def meet_ours() -> str:
-        engine: Any = sys._getframe(1).f_locals["compiled"]
+    def meet_ours(engine: Any) -> str:
         return str(engine.roots[0].co_qualname)
 
     def begins(callback_from_stance: Function) -> Function:  # which torch.compiler.disable calls with None
@@ -46,7 +45,7 @@ def hook_of(log: CallLog, settings: dict[str, str]) -> Hook:
             Watch("torch._dynamo.eval_frame:_callback_from_stance", instead=begins),
             Watch("torch._C._functorch:pop_dynamic_layer_stack_and_undo_to_depth", instead=ends),
             Watch("explorer.capture.hook:enter_frames", instead=begins_ours),
-            Watch("explorer.capture.hook:leave_frames", instead=ends),
+            Watch("explorer.capture.hook:leave_region", instead=ends),
         ),
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from statistics import median
 
+from explorer.core.calls import ALL_TIMED
 from explorer.ir.record import CallsData, EagerData, ErrorData, FailedGuardData, RecordData, SpanData
 from explorer.view.amounts import duration
 
@@ -50,9 +51,10 @@ def calls(each: CallsData) -> str:
     """What the calls of one function took, and where."""
     parts = [f"{duration(each.compiling)} compiling"] if each.compiling else []
     if each.graphs is not None:
-        parts.append(f"{duration(each.graphs)} in compiled graphs")
+        about = "about " if each.count > ALL_TIMED else ""
+        parts.append(f"{about}{duration(each.graphs)} in compiled graphs")
         outside = max(each.seconds - each.compiling - each.graphs, 0.0)
-        parts.append(f"{duration(outside)} outside (guards, Python, eager frames)")
+        parts.append(f"{about}{duration(outside)} outside (guards, Python, eager frames)")
     else:
         parts.append("compiled before it was watched, so that its graphs are not timed apart")
     times = "1 call" if each.count == 1 else f"{each.count} calls"
