@@ -8,6 +8,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from contextlib import nullcontext
 from pathlib import Path
 
 from benchmarks.report import Aim, Report, Selection
@@ -51,9 +52,9 @@ def child(who: str) -> dict[str, float]:
     return in_new_process("benchmarks.cold_child", who)
 
 
-def in_new_process(module: str, *arguments: str) -> dict[str, float]:
-    """What a module's `main` measured and printed, in a new process whose caches are empty."""
-    with tempfile.TemporaryDirectory() as caches:
+def in_new_process(module: str, *arguments: str, caches: str = "") -> dict[str, float]:
+    """What a module's `main` measured and printed, in a new process with empty caches or those in a folder."""
+    with nullcontext(caches) if caches else tempfile.TemporaryDirectory() as caches:
         environment = os.environ | {
             "XDG_CACHE_HOME": caches,
             "TORCHINDUCTOR_CACHE_DIR": f"{caches}/inductor",

@@ -51,6 +51,7 @@ if not TYPE_CHECKING:  # or a misspelt name would be taken for one of unknown ty
         found = getattr(importlib.import_module(f"explorer.{_HOME[name]}"), name)
         if _HOME[name] in ("api", "comparison", "watching"):
             importlib.import_module("explorer.stock.backend").register()
+        if _HOME[name] in ("api", "comparison"):
             importlib.import_module("explorer.autograd.preload").preload()
         globals()[name] = found
         return found

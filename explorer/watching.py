@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import datetime
 import importlib
+import linecache
 import sys
 from contextlib import ExitStack
 from time import perf_counter
 from types import TracebackType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
+from explorer.assembly import assembled, compiles_of, settings_of
 from explorer.config import Config
 from explorer.core.calls import CallLog
 from explorer.core.recorder import SILENT, Progress, Recorder, recording_everywhere
-from explorer.exploration import assembled, compiles_of, settings_of
 from explorer.ir import record as data
-from explorer.session import Bundle, Record
 from explorer.stock import calling, hook
 from explorer.stock.hooks import WATCHING
 from explorer.stock.observation import Observation
 from explorer.stock.run import process_settings
+
+if TYPE_CHECKING:
+    from explorer.session import Bundle, Record
 
 SHOWN_EVERY = 1.0
 """Seconds, at least, from one look at the whole in a live view to the next."""
@@ -44,7 +48,8 @@ class Watch:
     """A context manager. Inside it the program runs as it would without; `record` is what was seen so far, and
     printing the watch answers what was compiled, how often and why again, what failed, and what ran eagerly.
 
-    A watch sees all threads. Only one goes on at a time; an exploration inside it is not part of it.
+    A watch sees all threads. Only one goes on at a time; an exploration inside it is not part of it. What it saw of
+    stock is put into words when the record is first asked for; until then it keeps the captured graphs alive.
     """
 
     def __init__(self, title: str = "", view: View | None = None) -> None:
@@ -52,6 +57,8 @@ class Watch:
         self._view = view
         self._next = 0.0
         self._notes: tuple[str, ...] = ()
+        self._ended: dict[str, Any] = {}
+        """What the record says of the moment at which the watch ended."""
         self._whole: data.RecordData | None = None
         progress = SILENT if view is None else view.progress
         self._calls = CallLog(None if view is None else self._show)
@@ -62,7 +69,7 @@ class Watch:
         """Seconds that looking took, once it has ended; the calls themselves aside."""
 
     def __enter__(self) -> Watch:
-        if self._whole is not None or hook.is_watched():
+        if self._ended or hook.is_watched():
             raise RuntimeError("a watch is going on already, or this one has ended: make one with explorer.watch()")
         self._ends.enter_context(recording_everywhere(self._recorder))
         hooks = (*WATCHING, calling.hook_of(self._calls, self._seen.settings))
@@ -78,15 +85,15 @@ class Watch:
         self._calls.close()
         if error is not None and not isinstance(error, SystemExit):
             self._notes = (f"The program ended with {type(error).__name__}: {error}",)
-        self._whole = self._so_far()
         self.spent = self._seen.spent
-        self._recorder, self._seen = Recorder(), Observation()  # what was compiled is the program's alone again
+        self._ended = self._now()
         if self._view is not None:
-            self._view.finish(self._whole)
+            self._view.finish(self._data())
 
     @property
     def record(self) -> Record:
-        return Record(self._whole or self._so_far())
+        made: Record = importlib.import_module("explorer.session").Record(self._data())
+        return made
 
     def __repr__(self) -> str:
         return repr(self.record)
@@ -94,8 +101,21 @@ class Watch:
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Bundle:
         return self.record._repr_mimebundle_(include, exclude)
 
+    def _data(self) -> data.RecordData:
+        if not self._ended:
+            return self._so_far()
+        if self._whole is None:
+            self._whole = self._so_far()
+            self._recorder, self._seen = Recorder(), Observation()  # what was compiled is the program's alone again
+        return self._whole
+
+    def _now(self) -> dict[str, Any]:
+        lines = {file: entry[2] for file, entry in linecache.cache.items() if len(entry) > 1}
+        return {"moment": datetime.datetime.now(datetime.UTC), "process": process_settings(), "lines": lines}
+
     def _so_far(self) -> data.RecordData:
-        ours = tuple(map(self._with_runs, compiles_of(self._recorder, None)))
+        now = self._ended or self._now()
+        ours = tuple(map(self._with_runs, compiles_of(self._recorder, {})))
         stock = self._seen.frozen({})
         calls = tuple(
             data.CallsData(
@@ -107,10 +127,10 @@ class Watch:
         )  # fmt: skip
         engines = [name for name, some in (("explorer", ours), ("stock", stock)) if some]
         engines = engines or list(dict.fromkeys(each.engine for each in calls))
-        settings = {**(settings_of(Config()) if ours else {}), **process_settings(), **self._seen.settings}
+        settings = {**(settings_of(Config()) if ours else {}), **now["process"], **self._seen.settings}
         made = assembled(
             self.title, " and ".join(engines), settings, (*ours, *stock), (*ours, *stock), None, calls=calls,
-            eager=self._seen.eager(),
+            eager=self._seen.eager(), lines=now["lines"], moment=now["moment"],
         )  # fmt: skip
         cut = sum("Stage" in each.left_out for each in stock)
         said = (f"The first {cut} compiles are kept without their stages, to save memory.",) if cut else ()

@@ -1,6 +1,8 @@
 """Programs watched as they are: what torch's own counters and logs tell is in the record, and nothing runs twice."""
 
+import linecache
 import logging
+import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -270,6 +272,60 @@ def test_a_record_of_a_watch_is_a_record(tmp_path: Path) -> None:
     assert loaded.data.config["argument: torch.compile dynamic"] == "False"
     assert loaded.data.config["argument: torch.compile backend"] == "eager"
     assert "recompiled once" in loaded.text() and "torch.tensor(2)" in loaded.text()
+
+
+def specialising(graph, inputs):
+    """A back end that fixes what the graph left open."""
+    for each in inputs:
+        if isinstance(each, torch.SymInt):
+            int(each)
+        elif isinstance(each, torch.Tensor):
+            list(map(int, each.shape))
+    return graph.forward
+
+
+def calls_twice(x, n):
+    return torch.relu(x * n + 1).sum(0)
+
+
+@pytest.mark.parametrize("compiled_by", ["eager", specialising])
+@pytest.mark.parametrize("function", [calls_twice, break_inside, attribute])
+def test_what_is_put_into_words_later_reads_as_if_it_were_at_once(
+    function: Callable[..., Any], compiled_by: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def seen() -> str:
+        torch._dynamo.reset()
+        HOLDER.step = 7
+        compiled = torch.compile(function, backend=compiled_by, dynamic=True)
+        with explorer.watch() as log:
+            compiled(X.clone(), 2)
+            HOLDER.step = 8
+            compiled(torch.ones(5, 8), 3)
+        torch._dynamo.reset()
+        compiles = log.record.data.compiles
+        found: list[Any] = [(each.id, at.name, at.body, at.graph) for each in compiles for at in each.stages]
+        found += [(each.id, each.guards, each.codes, each.recompiles) for each in compiles]
+        return re.sub(r"__(compiled_fn|resume_at)_\w+", r"\1", repr(found))  # which torch names anew each time
+
+    later = seen()
+    monkeypatch.setattr(observation.Compile, "later", lambda self, target, work: work())
+    at_once = seen()
+    assert later == at_once
+    assert "'capture'" in later
+
+
+def test_lines_are_those_that_ran_though_the_file_has_changed_since(tmp_path: Path) -> None:
+    file = tmp_path / "program.py"
+    file.write_text("def scaled(x):\n    return x * 2  # as it ran\n")
+    held: dict[str, Any] = {}
+    exec(compile(file.read_text(), str(file), "exec"), held)
+    compiled = torch.compile(held["scaled"], backend="eager")
+    with explorer.watch() as log:
+        compiled(X)
+    file.write_text("def other(x):\n    return 0\n")
+    linecache.checkcache()
+    (source,) = log.record.data.sources
+    assert "as it ran" in source.text
 
 
 def test_a_program_that_compiles_for_ever_does_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,7 +35,7 @@ def graph(artifact: Graph) -> data.GraphData:
         ids[node] = facts.id
         nodes.append(
             data.NodeData(
-                facts.id, node.name, node.op, target_name(node), describe(facts.value),
+                facts.id, node.name, node.op, target_name(node), facts.type or describe(facts.value),
                 tuple(ids[n] for n in node.all_input_nodes), facts.origins, facts.module, facts.about,
                 tensor_bytes(facts.value), span(facts.span),
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 import sympy
@@ -34,6 +35,8 @@ class NodeInfo:
     span: Span | None = None
     module: str = ""
     about: str = ""
+    type: str = ""
+    """How the value reads, where that is known already."""
 
 
 def info(node: fx.Node) -> NodeInfo:
@@ -135,7 +138,7 @@ class Graph:
                 lines.append(Line(f"  return ({', '.join(map(str, self.outputs))}{',' if self.outputs else ''})"))
                 continue
             facts = info(node)
-            text = f"  {node.name}: {describe(facts.value)} = {_call(node)}{_aside(facts)}"
+            text = f"  {node.name}: {facts.type or describe(facts.value)} = {_call(node)}{_aside(facts)}"
             lines.append(Line(text, facts.id, facts.origins))
         return Text(tuple(lines), "python")
 
@@ -162,8 +165,13 @@ def _contiguous(value: torch.Tensor) -> bool:
     for size, stride in zip(map(_expression, reversed(value.shape)), reversed(value.stride()), strict=True):
         if size != 1 and _expression(stride) != step:
             return False
-        step = step * (max(1, size) if isinstance(size, int) else sympy.Max(1, size))
+        step = step * (max(1, size) if isinstance(size, int) else _at_least_one(size))
     return True
+
+
+@lru_cache(1000)
+def _at_least_one(size: sympy.Expr) -> sympy.Expr:
+    return sympy.Max(1, size)
 
 
 def _expression(number: Any) -> Any:

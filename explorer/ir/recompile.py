@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
 
-from explorer.ir.record import GuardData, RecompileData
+from explorer.ir.record import RecompileData
 
 _ID = re.compile(r"(!?\d+(?:/\d+){0,2}): ")
 _STACK = "\nUser stack trace:"
@@ -13,9 +14,25 @@ _TENSOR = re.compile(r"(?:tensor|expected type of) '(.+?)' [^']*(?:mismatch|to b
 _LOCAL = re.compile(r"L\[['\"]([^'\"]*)['\"]\]")
 
 
+class Guard(Protocol):
+    """What a guard is known by: as data, or as torch has it. `property` is our word or torch's ("TENSOR_MATCH")."""
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def source(self) -> str: ...
+
+    @property
+    def expression(self) -> str: ...
+
+    @property
+    def property(self) -> str: ...
+
+
 def recompiled(
     reason: str,
-    earlier: Mapping[str, tuple[str, Sequence[GuardData]]],
+    earlier: Mapping[str, tuple[str, Sequence[Guard]]],
     value_of: Callable[[str], str] = lambda source: "",
 ) -> RecompileData:
     """A reason such as "3/0: len(xs) == 2  # for x in xs:". `earlier` gives, by what torch calls them, the id and the
@@ -32,7 +49,7 @@ def recompiled(
     return RecompileData(id, guard.id, guard.expression, why, value_of(guard.source))
 
 
-def failed(expression: str, guards: Sequence[GuardData]) -> GuardData | None:
+def failed(expression: str, guards: Sequence[Guard]) -> Guard | None:
     """The guard that a reason speaks of: by its text, in which torch writes locals without L['...'], or for "tensor 'x'
     size mismatch ..." by the tensor."""
     plain = _without_locals(expression)

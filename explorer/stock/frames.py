@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -15,13 +16,15 @@ from explorer.ir import record as data
 from explorer.stock.breaks import LIBRARIES
 from explorer.stock.codes import code_data, listing
 from explorer.stock.hook import Call, Hook, Watch
-from explorer.stock.observation import Observation
+from explorer.stock.observation import Compile, Observation
 from explorer.stock.unsupported import reason_of
 
 PACKAGE = f"{Path(__file__).parent.parent}/"
 """Where this package's own code is."""
 
-CHECKS = 20
+COMPILE = "torch._dynamo.convert_frame:_compile"
+
+CHECKS = 5
 """Of a frame's guards, to time them."""
 
 
@@ -29,15 +32,15 @@ def around_frame(seen: Observation, call: Call) -> Iterator[None]:
     code: types.CodeType = call.args[0]
     compile = seen.begin(call.kwargs["compile_id"], code.co_qualname, code)
     original = compile.adopt(code, "original")
-    made = code_data(code, original, "original")
-    compile.codes.append(made)
-    compile.stage("bytecode", body=listing(made))
+    compile.stage_later(COMPILE, "bytecode", partial(add_code, compile, code, original, "original"))
     compile.continues = seen.continuations.get(code, "")
     compile.running = True
     yield
     compile.running = False
     compile.seconds += call.seconds
-    compile.codes += [code_data(each, id, role) for each, (id, role) in compile.adopted.items() if each is not code]
+    for each, (id, role) in compile.adopted.items():
+        if each is not code:
+            compile.later(COMPILE, partial(add_code, compile, each, id, role))
     compile.evaluation = None
     if seen.calls is not None:
         seen.calls.compiled(call.seconds, compile.id)
@@ -56,9 +59,15 @@ def around_frame(seen: Observation, call: Call) -> Iterator[None]:
     if seen.calls is None:
         compile.guard_managers.append(guarded.guard_manager)
     compile.guard_seconds = seconds_of(guarded.guard_manager, call.args[2])
-    rewritten = code_data(guarded.code, f"{compile.id}.rewritten", "rewritten")
-    compile.codes.insert(1, rewritten)
-    compile.stage("rewritten bytecode", ended=call.started + call.seconds, body=listing(rewritten))
+    made = partial(add_code, compile, guarded.code, f"{compile.id}.rewritten", "rewritten")
+    compile.stage_later(COMPILE, "rewritten bytecode", made, ended=call.started + call.seconds)
+
+
+def add_code(compile: Compile, code: types.CodeType, id: str, role: str) -> dict[str, data.TextData]:
+    """Show `code` under the compile; gives its listing as the body of a stage."""
+    made = code_data(code, id, role)
+    compile.codes.insert(1 if role == "rewritten" else len(compile.codes), made)
+    return {"body": listing(made)}
 
 
 def around_answer(seen: Observation, call: Call) -> Iterator[None]:
@@ -108,7 +117,7 @@ HOOK = Hook(
     checked=("2.11 CPU", "2.11 CUDA", "2.13 CPU"),
     watches=(
         Watch("torch._dynamo.convert_frame:CatchErrorsWrapper.__call__", around_answer),
-        Watch("torch._dynamo.convert_frame:_compile", around_frame),
+        Watch(COMPILE, around_frame),
         Watch("torch._dynamo.resume_execution:ContinueExecutionCache.lookup", around_resume),
     ),
 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import islice
 from operator import attrgetter
 from typing import Any
@@ -20,7 +21,7 @@ from torch.utils._pytree import tree_leaves
 from explorer import export
 from explorer.ir import record as data
 from explorer.ir.bytecode import Span
-from explorer.ir.graph import INFO, Graph, NodeInfo, target_name
+from explorer.ir.graph import INFO, Graph, NodeInfo, describe, target_name
 from explorer.stock.observation import Compile
 from explorer.stock.shown import Shown
 
@@ -33,13 +34,49 @@ FROM_LINE = "the same source line"
 FROM_OPERANDS = "the nodes that it reads"
 
 
+TYPE = "explorer: type"
+"""The type of a node's value as it was read when the graph was copied."""
+
+
+def copied(compile: Compile, graph: fx.Graph) -> fx.Graph | None:
+    """`graph` as it is now, to be read later. None where that would not do: graphs that it calls are changed in place.
+
+    What stands for a size may be replaced by a number meanwhile, so that types with symbols are read now.
+    """
+    held = constants(graph)
+    if compile.made_by or any(isinstance(each, fx.GraphModule) for each in held.values()):
+        return None
+    copy = fx.Graph(graph.owning_module)
+    known: dict[fx.Node, fx.Node] = {}
+    returned = copy.graph_copy(graph, known)
+    for old, new in known.items():
+        new.meta = dict(old.meta)
+        value = value_of(old)
+        if is_symbolic(value):
+            new.meta[TYPE] = describe(value)
+    copy.output(returned).meta = dict(graph.output_node().meta)
+    return copy
+
+
+def is_symbolic(value: Any) -> bool:
+    if isinstance(value, torch.Tensor):
+        return any(type(size) is not int for size in (*value.shape, *strides_of(value)))
+    return isinstance(value, torch.SymInt) or (isinstance(value, (tuple, list)) and any(map(is_symbolic, value)))
+
+
+def strides_of(value: torch.Tensor) -> tuple[int, ...]:
+    return value.stride() if value.layout is torch.strided else ()
+
+
 def shown(graph: fx.Graph, name: str, facts: Callable[[fx.Node], NodeInfo]) -> Shown:
     """`graph` as it is now: stock goes on to change it in place."""
     copy = fx.Graph()
     copied: dict[fx.Node, fx.Node] = {}
     returned = copy.graph_copy(graph, copied)
     for old, new in copied.items():
-        new.meta = {INFO: facts(old), DESCRIBED: old.meta.get(DESCRIBED)}
+        found = facts(old)
+        type = old.meta.get(TYPE) or describe(found.value)
+        new.meta = {INFO: replace(found, type=type), DESCRIBED: old.meta.get(DESCRIBED)}
     output = copy.output(tuple(tree_leaves(returned)))
     output.meta[DESCRIBED] = graph.output_node().meta.get(DESCRIBED)
     artifact = Graph(name, copy, FakeTensorMode(), constants(graph), torch.is_grad_enabled())

@@ -11,12 +11,13 @@ from torch import fx
 from torch.fx._lazy_graph_module import _LazyGraphModule
 
 from explorer.ir import record as data
-from explorer.stock.fxgraphs import Traced, captured, traced
+from explorer.stock.fxgraphs import Traced, captured, copied, traced
 from explorer.stock.hook import Call, Hook, Watch
 from explorer.stock.observation import Compile, Observation
 from explorer.stock.partition import saved
 from explorer.stock.shown import Shown
 
+BACKEND = "torch._dynamo.output_graph:OutputGraph.call_user_compiler"
 JOINT = "joint"
 
 
@@ -25,8 +26,11 @@ def around_backend(seen: Observation, call: Call) -> Iterator[None]:
     compile = seen.compile()
     module: fx.GraphModule = call.args[1]
     ended = perf_counter()
-    made = captured(compile, module.graph, compile.id)
-    compile.stage("capture", ended=ended, shown=made)
+    graph = copied(compile, module.graph) if compile.patient else None
+    if graph is None:
+        compile.stage("capture", ended=ended, shown=captured(compile, module.graph, compile.id))
+    else:
+        compile.stage_later(BACKEND, "capture", lambda: {"shown": captured(compile, graph, compile.id)}, ended)
     yield
     if seen.calls is not None and call.error is None:
         compiled = settled(call.result)
@@ -94,7 +98,7 @@ HOOK = Hook(
     missing="no graphs above Inductor",
     checked=("2.11 CPU", "2.11 CUDA", "2.13 CPU"),
     watches=(
-        Watch("torch._dynamo.output_graph:OutputGraph.call_user_compiler", around_backend),
+        Watch(BACKEND, around_backend),
         Watch("torch._inductor.compile_fx:partition_fn", around_partition),
         Watch("torch._inductor.compile_fx:compile_fx_forward", around_inference),
     ),

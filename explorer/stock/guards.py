@@ -9,6 +9,8 @@ import ast
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
 from traceback import FrameSummary
 from typing import Any
 
@@ -29,6 +31,7 @@ PROPERTIES = {
 }  # fmt: skip
 """Our word for what a kind of check asks, and how; a kind that is not here is a check in Python, under its own name."""
 
+MANAGER = "torch._dynamo.guards:CheckFunctionManager.__init__"
 UNKNOWN_SOURCE = re.compile(r"\(unknown source .*please file a bug\)")
 AS_CAPTURED = "the graph was made for inputs that lie in memory like this"
 _COMMENT = re.compile(r"\s+# ")
@@ -42,16 +45,36 @@ def around_guards(seen: Observation, call: Call) -> Iterator[None]:
     asked: defaultdict[str, list[Any]] = defaultdict(list)
     for guard in output_graph.guards or ():
         asked[_name(guard)].append(guard)
+        if guard.user_stack:
+            _ = guard.user_stack[-1].line  # which is read from the file when it is first asked for
     yield
     if call.error is None:
         compile = seen.compile()
-        compile.guards.clear()
+        compile.checks.clear()
         for source, leaf in checks(manager.guard_manager.root):
             parts = list(leaf.verbose_code_parts())
             if source and len(parts) > 1:  # one check of several attributes
                 head = " and ".join(_COMMENT.split(part, maxsplit=1)[0] for part in parts)
                 parts = [f"{head}  # {_COMMENT.split(parts[0], maxsplit=1)[-1]}"]
-            compile.guards += [_guard(compile, source, type(leaf).__name__, part, asked) for part in parts]
+            for part in parts:
+                id = f"{compile.id}.guard{len(compile.checks)}"
+                compile.checks.append(Check(id, source, type(leaf).__name__, *_COMMENT.split(part, maxsplit=1)))
+        compile.later(MANAGER, partial(_put_into_words, compile, tuple(compile.checks), asked))
+
+
+@dataclass(frozen=True)
+class Check:
+    """A guard as torch has it: its class's name (`property`), its text, and the comment behind that."""
+
+    id: str
+    source: str
+    property: str
+    expression: str
+    comment: str = ""
+
+
+def _put_into_words(compile: Compile, checks: tuple[Check, ...], asked: defaultdict[str, list[Any]]) -> None:
+    compile.guards[:] = [_guard(check, asked) for check in checks]
 
 
 def checks(root: Any) -> Iterator[tuple[str, Any]]:
@@ -79,9 +102,8 @@ def _name(guard: Any) -> str:
     return str(name() if callable(name) else name)
 
 
-def _guard(compile: Compile, source: str, kind: str, text: str, asked: defaultdict[str, list[Any]]) -> data.GuardData:
-    expression_text, *comments = _COMMENT.split(text, maxsplit=1)
-    comment = comments[0] if comments else ""
+def _guard(check: Check, asked: defaultdict[str, list[Any]]) -> data.GuardData:
+    source, kind, expression_text, comment = check.source, check.property, check.expression, check.comment
     hint = _HINT.search(comment)
     place, user_line = _place(source, kind, expression_text, comment, asked)
     property, relation = PROPERTIES.get(kind, ("value", kind.lower()))
@@ -92,7 +114,7 @@ def _guard(compile: Compile, source: str, kind: str, text: str, asked: defaultdi
     fields: dict[str, Any] = _facts(property, relation, expression_text)
     named = re.search(r"([^,()\s]+\[.*)$", expression_text.partition(" ==")[0]) if property == "shape" else None
     return data.GuardData(
-        f"{compile.id}.guard{len(compile.guards)}", source or (named[1] if named else ""), property,
+        check.id, source or (named[1] if named else ""), property,
         fields.pop("relation", relation), _value(expression_text), expression_text,
         why, span=span_of(place) if place else None, shape=shape,
         cause="" if place else "synthetic:torch's own check of ambient state", **fields,
@@ -169,5 +191,5 @@ HOOK = Hook(
     shows="each check that a call makes, with the source line that asked for it",
     missing="no guards",
     checked=("2.11 CPU", "2.11 CUDA", "2.13 CPU"),
-    watches=(Watch("torch._dynamo.guards:CheckFunctionManager.__init__", around_guards),),
+    watches=(Watch(MANAGER, around_guards),),
 )

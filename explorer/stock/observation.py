@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import builtins
+import threading
 import time
 import traceback
 import types
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -83,6 +84,45 @@ class Compile(Gathered):
     skipped: bool = False
     running: bool = False
     """Whether its frame is being compiled now; the backward is compiled later."""
+    checks: list[Any] = field(default_factory=list)
+    """Its guards as torch has them (`guards.Check`)."""
+    patient: bool = False
+    """Whether what can be put into words later is: a watched program does not wait for it."""
+    _later: list[tuple[str, Callable[[], Any]]] = field(default_factory=list)
+    _settling: threading.RLock = field(default_factory=threading.RLock)
+    _settles: bool = False
+
+    def later(self, target: str, work: Callable[[], Any]) -> None:
+        """Do `work`, of the hook on `target`, at once or where somebody reads this, after all that came before it.
+        Nothing that it reads may change meanwhile."""
+        if self.patient:
+            self._later.append((target, work))
+        else:
+            work()
+
+    def settle(self) -> None:
+        """Do what was put off."""
+        with self._settling:
+            if self._settles:
+                return
+            self._settles, mark = True, self.mark
+            try:
+                while self._later:
+                    target, work = self._later.pop(0)
+                    try:
+                        work()
+                    except Exception as error:
+                        self.failed(target, error)
+            finally:
+                self._settles, self.mark = False, mark
+
+    def failed(self, target: str, error: Exception) -> None:
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        said = f"{type(error).__name__}: {error} ({where.filename.rpartition('/')[2]}:{where.lineno})"
+        if any(event.kind == "HookFailed" and event.fields["error"] == said for event in self.events):
+            self.left_out["HookFailed"] += 1
+        else:
+            self.event("HookFailed", hook=target, error=said)
 
     def adopt(self, code: types.CodeType, role: str) -> str:
         """What the ids of `code`'s instructions begin with; it is shown under the compile from now on."""
@@ -109,9 +149,10 @@ class Compile(Gathered):
 
         One whose text is that of the last with a graph in the same half is marked as unchanged.
         """
-        graph, body = (None, body) if shown is None else (shown.graph, shown.body)
         started = self.mark if started is None else started
         seconds = (time.perf_counter() if ended is None else ended) - started
+        self.settle()
+        graph, body = (None, body) if shown is None else (shown.graph, shown.body)
         same_as = ""
         if graph is not None and body is not None:
             own = (s for s in reversed(self.stages) if s.graph is not None and (s.half, s.depth) == (half, depth))
@@ -134,8 +175,17 @@ class Compile(Gathered):
             self.stage(f"{name}: {called}", started=at, ended=at, half=half, shown=inner, depth=depth + 1)
         self.mark = time.perf_counter()
 
+    def stage_later(
+        self, target: str, name: str, made: Callable[[], Mapping[str, Any]], ended: float | None = None
+    ) -> None:
+        """A stage that ends now, whose text and graph are `made` where somebody reads them."""
+        started, ended = self.mark, time.perf_counter() if ended is None else ended
+        self.later(target, lambda: self.stage(name, started=started, ended=ended, **made()))
+        self.mark = time.perf_counter()
+
     def forget_stages(self) -> None:
         """Keep why it was compiled and what came of it, and not what the stages made."""
+        self.settle()
         self.left_out["Stage"] += len(self.stages)
         for made in (self.stages, self.codes, self.graphs, self.saved, self.halves, self.inferred, self.fx, self.aten):
             made.clear()
@@ -153,6 +203,7 @@ class Compile(Gathered):
         self.inferred[how].append(id)
 
     def frozen(self, seconds: Mapping[str, Mapping[str, float]], **more: Any) -> data.CompileData:
+        self.settle()
         return self.whole(
             self.started,
             self.seconds,
@@ -218,8 +269,8 @@ class Observation:
         earlier = self._frames[id.frame_id, builtins.id(code)]
         index = list(self._frames).index((id.frame_id, builtins.id(code)))
         own = f"{self.ids}{index}" + (f".{len(earlier)}" if earlier else "")
-        made = Compile(own, title, torch_id=str(id), code=code)
-        made.on_stage = self.on_stage
+        patient = self.calls is not None and self.on_stage is None
+        made = Compile(own, title, torch_id=str(id), code=code, on_stage=self.on_stage, patient=patient)
         earlier.append(made)
         self._by_id[id] = made
         self.compiles.append(made)
@@ -256,13 +307,7 @@ class Observation:
         return found[: found.index(compile)]
 
     def failed(self, target: str, error: Exception) -> None:
-        where = traceback.extract_tb(error.__traceback__)[-1]
-        said = f"{type(error).__name__}: {error} ({where.filename.rpartition('/')[2]}:{where.lineno})"
-        compile = self.compile()
-        if any(event.kind == "HookFailed" and event.fields["error"] == said for event in compile.events):
-            compile.left_out["HookFailed"] += 1
-        else:
-            compile.event("HookFailed", hook=target, error=said)
+        self.compile().failed(target, error)
 
     def frozen(self, seconds: Mapping[str, Mapping[str, Mapping[str, float]]]) -> tuple[data.CompileData, ...]:
         seen = [each for each in self.compiles if each.code is not None or each.stages or each.events]

@@ -21,7 +21,7 @@ MODULE_GROUPS = ("_parameters", "_buffers", "_modules")
 def around_reasons(seen: Observation, call: Call) -> Iterator[None]:
     yield
     compile = seen.compile()
-    earlier = {each.torch_id: (each.id, each.guards) for each in seen.earlier(compile)}
+    earlier = {each.torch_id: (each.id, each.checks) for each in seen.earlier(compile)}
     frame = call.args[1]
     compile.recompiles += [
         recompiled(str(reason), earlier, partial(value_of, frame=frame)) for reason in call.result or ()
