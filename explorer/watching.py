@@ -15,7 +15,7 @@ import msgspec
 
 from explorer.assembly import assembled, compiles_of, settings_of
 from explorer.config import Config
-from explorer.core.calls import CallLog
+from explorer.core.calls import ALL_TIMED, EVERY, CallLog
 from explorer.core.recorder import SILENT, Progress, Recorder, recording_everywhere
 from explorer.ir import record as data
 from explorer.stock import calling, hook
@@ -30,6 +30,11 @@ SHOWN_EVERY = 1.0
 """Seconds, at least, from one look at the whole in a live view to the next."""
 SHARE_OF_SHOWING = 0.03
 """Of the program's time that showing it may take."""
+
+
+TIMED_SELDOM = (
+    f"Of a graph's runs the first {ALL_TIMED} are timed, and every {EVERY}th after them, which stands for {EVERY}."
+)
 
 
 class View(Protocol):
@@ -134,6 +139,8 @@ class Watch:
         )  # fmt: skip
         cut = sum("Stage" in each.left_out for each in stock)
         said = (f"The first {cut} compiles are kept without their stages, to save memory.",) if cut else ()
+        if any(runs.count > ALL_TIMED for runs in self._calls.runs.values()):
+            said += (TIMED_SELDOM,)
         return msgspec.structs.replace(made, notes=(*made.notes, *said, *self._notes))
 
     def _with_runs(self, compile: data.CompileData) -> data.CompileData:

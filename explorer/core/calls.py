@@ -87,7 +87,7 @@ class _Functions(dict[Any, Calls]):
         return made
 
 
-class _Open(threading.local):
+class Open(threading.local):
     """The calls that a thread is in: of which function, and since when."""
 
     def __init__(self) -> None:
@@ -101,7 +101,7 @@ class CallLog:
         self.runs: dict[str, Runs] = {}
         """By the compile's id."""
         self._on_call = on_call
-        self._open = _Open()
+        self.open = Open()
         self._functions: list[dict[Any, Calls]] = []
         """By engine."""
 
@@ -117,22 +117,15 @@ class CallLog:
         found = [self.runs[id] for id in calls.compiles if id in self.runs]
         return sum(runs.seconds for runs in found) if found or calls.compiling else None
 
-    def entering(self, function: Function, name: Callable[[Any], str], engine: str) -> Function:
-        """`function`, called with what stands for a compiled function (or nothing) where a call of that begins. `name`
-        is asked the first time."""
-        known, open, clock = _Functions(name, engine), self._open, perf_counter
-        self._functions.append(known)
-
-        def enter(compiled: Any) -> Any:
-            if compiled:
-                open.stack.append((known[compiled], clock()))
-            return function(compiled)
-
-        return enter
+    def known(self, name: Callable[[Any], str], engine: str) -> dict[Any, Calls]:
+        """The functions of an engine, by what stands for each; `name` is asked the first time."""
+        made = _Functions(name, engine)
+        self._functions.append(made)
+        return made
 
     def leaving(self, function: Function) -> Function:
         """`function`, called where the call of a compiled function ends."""
-        open, clock, on_call = self._open, perf_counter, self._on_call
+        open, clock, on_call = self.open, perf_counter, self._on_call
 
         def leave(argument: Any) -> Any:
             result = function(argument)
@@ -151,7 +144,7 @@ class CallLog:
 
     def compiled(self, seconds: float, compile: str) -> None:
         """A compile has ended in this thread."""
-        for calls, _ in self._open.stack:
+        for calls, _ in self.open.stack:
             calls.compiling += seconds
             calls.compiles.append(compile)
 

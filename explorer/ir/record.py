@@ -567,8 +567,8 @@ class EagerData(Data, frozen=True):
 
 class CallsData(Data, frozen=True):
     """Calls of one compiled function of a program that was watched. `seconds` is all that they took; of it, `compiling`
-    in compiles and `graphs` in compiled graphs (None where its graphs are older than the watch), of which after 1,000
-    runs every eighth is timed. `samples` are the first calls one by one."""
+    in compiles and `graphs` in compiled graphs (None where its graphs are older than the watch). `samples` are the
+    first calls one by one."""
 
     function: str
     engine: str

@@ -6,7 +6,10 @@ These run at every call, so that they are as short as can be and no part of what
 from __future__ import annotations
 
 import sys
+from time import perf_counter
 from typing import Any
+
+from torch._dynamo import eval_frame
 
 from explorer.core.calls import CallLog, Function
 from explorer.stock.hook import Hook, Watch, unseen
@@ -27,11 +30,28 @@ def hook_of(log: CallLog, settings: dict[str, str]) -> Hook:
     def meet_ours(engine: Any) -> str:
         return str(engine.roots[0].co_qualname)
 
-    def begins(callback_from_stance: Function) -> Function:  # which torch.compiler.disable calls with None
-        return unseen(log.entering(callback_from_stance, meet, "stock"))
+    def begins(callback_from_stance: Function) -> Function:
+        """torch.compiler.disable calls it too, with None, and so does each graph. What it gave back as it was is not
+        asked for again under the same stance."""
+        known, open, clock, some = log.known(meet, "stock"), log.open, perf_counter, object()
+        as_is = callback_from_stance(some) is some and callback_from_stance(None) is None
+        plain = eval_frame._stance if as_is else some
+
+        def begin(callback: Any) -> Any:
+            if callback:
+                open.stack.append((known[callback], clock()))
+            return callback if eval_frame._stance is plain else callback_from_stance(callback)
+
+        return unseen(begin)
 
     def begins_ours(enter_frames: Function) -> Function:
-        return unseen(log.entering(enter_frames, meet_ours, "explorer"))
+        known, open, clock = log.known(meet_ours, "explorer"), log.open, perf_counter
+
+        def begin(engine: Any) -> Any:
+            open.stack.append((known[engine], clock()))
+            return enter_frames(engine)
+
+        return unseen(begin)
 
     def ends(function: Function) -> Function:
         return unseen(log.leaving(function))
