@@ -1,6 +1,7 @@
 # make demo   set up a virtual environment (once) and run the demo
 # make lab    set up (once), build the viewer, and open JupyterLab on the tour
-# make test   set up (once) and run every test, the browser's too
+# make test   set up (once) and run the tests, the browser's too, but for those that are marked slow
+# make test-all   the same with the slow ones
 # make extension  build the viewer again after a change of extension/
 # make reference  the API reference from the docstrings, in build/reference
 # make bench  the figures of the README, printed side by side
@@ -23,7 +24,7 @@ export PATH := $(abspath $(BIN)):$(PATH)
 CHROMIUM ?= $(or $(shell command -v chromium || command -v chromium-browser || command -v google-chrome),$(wildcard $(abspath $(VENV))/chromium/chromium))
 export CHROMIUM
 
-.PHONY: demo lab test extension reference bench picture clean need-demo need-test
+.PHONY: demo lab test test-all extension reference bench picture clean need-demo need-test
 .DEFAULT_GOAL := help
 
 help:
@@ -76,7 +77,7 @@ demo: need-demo $(READY_DEMO) $(VIEWER)
 lab: need-demo $(READY_LAB) $(VIEWER)
 	$(BIN)/jupyter lab notebooks/tour.ipynb
 
-test: need-test $(READY) $(VIEWER)
+test test-all: need-test $(READY) $(VIEWER)
 	@$(NEED) get $(VENV) chromium
 	@echo "==> static checks"
 	$(BIN)/ruff check explorer tests benchmarks extension
@@ -84,8 +85,8 @@ test: need-test $(READY) $(VIEWER)
 	cd extension && jlpm check
 	@echo "==> tests of the viewer"
 	cd extension && jlpm test
-	@echo "==> tests (2 processes)"
-	$(BIN)/python -m pytest -n 2 -q tests
+	@echo "==> tests (2 processes)$(if $(filter test,$@),; make test-all runs the slow ones too)"
+	$(BIN)/python -m pytest -n 2 -q $(if $(filter test,$@),-m "not slow") tests
 	@echo "==> tests in a browser"
 	cd extension && jlpm e2e
 

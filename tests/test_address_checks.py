@@ -41,6 +41,7 @@ def test_what_is_past_the_end_is_noticed() -> None:
     assert ended.returncode and "heap-buffer-overflow" in ended.stderr, ended.stderr[-3000:]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["zoo", "random"])
 def test_no_access_outside(what: str) -> None:
     ended = checked(what)

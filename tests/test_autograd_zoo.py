@@ -24,7 +24,14 @@ REFUSED = {
 """Programs with a graph that runs eagerly, and the reason."""
 MODEL_RUNS = [(model, True) for model in (*MODELS, *TRANSFORMERS) if getattr(model, "available", True)]
 RUNS = [(p, train) for p in ZOO for train in (False, True) if p.grad or not train] + MODEL_RUNS
-@pytest.mark.parametrize(("subject", "train"), RUNS, ids=[f"{s.name}-{'train' if t else 'eval'}" for s, t in RUNS])
+
+
+def case(subject: Any, train: bool) -> Any:
+    marks = [pytest.mark.slow] if subject in TRANSFORMERS else []
+    return pytest.param(subject, train, id=f"{subject.name}-{'train' if train else 'eval'}", marks=marks)
+
+
+@pytest.mark.parametrize(("subject", "train"), [case(*run) for run in RUNS])
 def test_like_eager(subject: Any, train: bool) -> None:
     refused: list[str] = []
 

@@ -53,7 +53,9 @@ def compile_zoo_program(program: Program, target: Target, cache: Path) -> list[i
     return made
 
 
-@pytest.mark.parametrize("program", ZOO, ids=lambda p: p.name)
+@pytest.mark.parametrize(
+    "program", [pytest.param(p, id=p.name, marks=() if p.name in ELSEWHERE else pytest.mark.slow) for p in ZOO]
+)
 def test_zoo_compiles_for_sm_90(program: Program, cache: Path) -> None:
     for half in compile_zoo_program(program, SM_90, cache):
         assert half.call is None or torch.cuda.is_available()
