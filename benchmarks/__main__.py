@@ -22,6 +22,7 @@ from benchmarks import (
     record_size,
     recording,
     situations,
+    size,
     speed,
     stock,
     viewer,
@@ -48,6 +49,7 @@ BENCHMARKS = {
     "operators": operators.run,
     "counts": counts.run,
     "watch": watch.run,
+    "size": size.run,
 }
 
 LOG_WIDTH = 150
