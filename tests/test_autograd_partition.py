@@ -12,7 +12,7 @@ from torch import Tensor
 
 from explorer.autograd import TRACE
 from explorer.autograd.costs import is_library
-from explorer.autograd.passes.rewrite import is_random
+from explorer.autograd.rewriting import is_random
 from explorer.check.reference import run_graph
 from explorer.core.reasons import CATALOGUE
 from explorer.ir.graph import Graph, info

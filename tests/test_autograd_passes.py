@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, fx
 
 from explorer.autograd import CLEANUP, TRACE, user_pass
-from explorer.autograd.passes.casts import is_lossless
+from explorer.autograd.passes import is_lossless
 from explorer.check.reference import run_graph
 from explorer.core.reasons import Unsupported
 from explorer.ir.graph import Graph, info

@@ -14,7 +14,7 @@ from capturing import compiled
 from explorer.export.capture import guard_data
 from explorer.ir.capture import Guard
 from explorer.ir.description import described, global_state
-from explorer.view.playground import Decision, decide
+from guard_decisions import Decision, decide
 
 
 def scale(x, factor, flag=True):

@@ -13,7 +13,7 @@ from explorer.config import Config
 from explorer.core.origin import synthetic_reason
 from explorer.export.capture import guards
 from explorer.ir.capture import Capture
-from explorer.view.playground import decide
+from guard_decisions import decide
 from programs import MODELS, TRANSFORMERS, ZOO, assert_same, observe
 
 MODELS_HERE = [*MODELS, *(model for model in TRANSFORMERS if model.available)]

@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 import torch
 
-from explorer.check.schedule import run_schedule
 from explorer.ir.memory import MemoryPlan
 from explorer.ir.schedule import Schedule
 from explorer.schedule import DEPENDENCIES, FUSE, ORDER, PLAN_MEMORY, SEPARATE, reasons
 from explorer.schedule.verify import verify_memory
 from lowering import lowered
+from schedule_reference import run_schedule
 
 
 def planned(fn, *inputs, separate: bool = False, **options) -> tuple[Schedule, MemoryPlan]:

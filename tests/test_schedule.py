@@ -6,7 +6,6 @@ import pytest
 import sympy
 import torch
 
-from explorer.check.schedule import run_schedule
 from explorer.core.reasons import CATALOGUE
 from explorer.core.recorder import Recorder, recording
 from explorer.ir.loops import Axis, Buffer, Layout, Load, Loop, Loops, View, apply
@@ -14,6 +13,7 @@ from explorer.ir.schedule import Fused, FusedKernel, FusionTried
 from explorer.schedule import DEPENDENCIES, FUSE, ORDER, PLAN_MEMORY, SEPARATE, explain, reasons
 from fusion_pairs import FUSED, REFUSED, Case
 from lowering import lowered
+from schedule_reference import run_schedule
 
 I0, I1 = (sympy.Symbol(f"i{n}", integer=True, nonnegative=True) for n in range(2))
 

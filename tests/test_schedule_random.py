@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from torch.utils._sympy.functions import FloorDiv, ModularIndexing
 
 from explorer.check.loops import run_loops
-from explorer.check.schedule import run_schedule
 from explorer.codegen import GENERATE
 from explorer.ir.loops import Axis, Buffer, Expr, IndexValue, Layout, Load, Loop, Loops, View, apply, walk
 from explorer.ir.program import Generation
@@ -17,6 +16,7 @@ from explorer.ir.schedule import FusedKernel
 from explorer.ir.target import CPU
 from explorer.runtime import BUILD
 from explorer.schedule import DEPENDENCIES, FUSE, ORDER, PLAN_MEMORY, SEPARATE, explain
+from schedule_reference import run_schedule
 
 F32 = torch.float32
 SHAPES = [(12,), (4, 3), (3, 4), (2, 6), (2, 2, 3), (4,), (3,), (2,), (), (6, 2), (4, 3, 2)]

@@ -1,5 +1,4 @@
-"""The viewer, in TypeScript, decides guards on described calls as `view/playground.py` does, which is held against the
-real checks."""
+"""The viewer decides guards on described calls as tests/guard_decisions.py does, and as the real checks do."""
 
 import json
 import random
@@ -14,7 +13,7 @@ import torch
 
 import explorer
 from explorer.ir.record import CompileData, ConstantData, GlobalStateData, InputData
-from explorer.view.playground import decide
+from guard_decisions import decide
 
 EXTENSION = Path(__file__).parent.parent / "extension"
 NODE = shutil.which("node")

@@ -7,14 +7,16 @@ from dataclasses import replace
 
 from torch import fx
 
-from explorer.autograd.passes.casts import exact_casts
-from explorer.autograd.passes.cse import common_subexpressions
-from explorer.autograd.passes.dead import dead_code
-from explorer.autograd.passes.fold import fold_constants
-from explorer.autograd.passes.noops import no_ops
-from explorer.autograd.passes.readback import read_back
-from explorer.autograd.passes.shapes import shape_only_operands
-from explorer.autograd.passes.views import views_of_views
+from explorer.autograd.passes import (
+    common_subexpressions,
+    dead_code,
+    exact_casts,
+    fold_constants,
+    no_ops,
+    read_back,
+    shape_only_operands,
+    views_of_views,
+)
 from explorer.autograd.verify import verify_traced
 from explorer.core.stage import Stage
 from explorer.ir.graph import Graph

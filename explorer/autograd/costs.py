@@ -13,7 +13,6 @@ import torch
 from torch import Tensor, fx
 from torch._ops import OpOverload
 
-from explorer.autograd.passes.rewrite import is_random
 from explorer.autograd.reasons import (
     KEPT_IN_MEMORY,
     KEPT_LIBRARY,
@@ -25,6 +24,7 @@ from explorer.autograd.reasons import (
     RECOMPUTED_CONSTANT,
     RECOMPUTED_VIEW,
 )
+from explorer.autograd.rewriting import is_random
 from explorer.autograd.sizes import Symbolic, size_weight
 from explorer.autograd.tape import is_view
 from explorer.core.reasons import Why

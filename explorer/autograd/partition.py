@@ -16,8 +16,8 @@ from torch import Tensor, fx
 
 from explorer.autograd.aliases import root
 from explorer.autograd.costs import banned, levels, nbytes, recompute_reason, weight
-from explorer.autograd.passes.rewrite import has_effect, insert
 from explorer.autograd.reasons import KEPT_CUT, KEPT_INPUT, KEPT_SIZE, KEPT_WRITTEN
+from explorer.autograd.rewriting import has_effect, insert
 from explorer.core.reasons import Why
 from explorer.ir.graph import Graph, info, restamp
 from explorer.ir.joint import GraphInput, Kept, Partitioned, Primal, Saved, Tangent, Traced

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, fx
 
-from explorer.autograd.passes.rewrite import is_random
+from explorer.autograd.rewriting import is_random
 from explorer.ir.graph import info
 from explorer.ir.joint import Base, GraphOutput, Kept, NewValue, Partitioned, Primal, Result
 from explorer.ir.settings import in_force, restored

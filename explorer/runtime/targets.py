@@ -9,7 +9,7 @@ from explorer.core.reasons import Unsupported, Why
 from explorer.core.recorder import TOTALS, note
 from explorer.ir.program import BuildFailed, Generated, Program
 from explorer.runtime.cpp_build import build_cpp
-from explorer.runtime.triton_reasons import NO_TRITON
+from explorer.runtime.reasons import NO_TRITON
 
 NOT_BUILT = "programs run eagerly, since no kernel can be built: %s (`explorer doctor` says more; this is said once)"
 

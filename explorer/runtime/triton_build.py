@@ -28,9 +28,9 @@ from explorer.ir.program import BuildStep, Generated, Kernel, Program
 from explorer.ir.target import Target
 from explorer.runtime.cache import TRITON, in_some_folder, put, trim
 from explorer.runtime.child import Child
+from explorer.runtime.reasons import NO_TOOL, TRITON_FAILED
 from explorer.runtime.triton_cache import CheckedFiles
 from explorer.runtime.triton_call import ALIGNMENT, load, present, profiler
-from explorer.runtime.triton_reasons import NO_TOOL, TRITON_FAILED
 from explorer.runtime.triton_texts import steady_locations, texts
 from explorer.runtime.triton_version import assembler
 

@@ -7,13 +7,12 @@ whole so that they draw from torch's generator in eager's order. Everything is d
 Inductor: decomposition.py. Most decompositions are torch's own (torch._decomp); ours replace or add to them.
 """
 
-from explorer.autograd.decomps import copies, elementwise, factories, reductions, resampling, views
+from explorer.autograd.decomps import elementwise, factories, reductions, resampling, views
 from explorer.autograd.decomps.table import DECOMPOSITIONS, Decomposition, decompositions, reference_of_prim
 
 __all__ = [
     "DECOMPOSITIONS",
     "Decomposition",
-    "copies",
     "decompositions",
     "elementwise",
     "factories",

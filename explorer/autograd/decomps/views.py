@@ -1,4 +1,4 @@
-"""Views: every one a single-result operator."""
+"""Views, every one a single-result operator, and copies."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from explorer.autograd.decomps.table import DECOMPOSITIONS
+from explorer.autograd.layouts import in_layout_of, to
 
 aten = torch.ops.aten
 
@@ -76,3 +77,18 @@ def repeat(x: Tensor, repeats: Sequence[Any]) -> Tensor:
     spread = [part for times, n in zip(repeats, shape, strict=True) for part in (times, n)]
     joined = [times * n for times, n in zip(repeats, shape, strict=True)]
     return x.reshape(apart).expand(spread).reshape(joined)
+
+
+@DECOMPOSITIONS.rule(aten.lift_fresh.default)
+def lift_fresh(x: Tensor) -> Tensor:
+    """lift_fresh(x) -> lift_fresh_copy(x): x is a constant of the graph, and each call makes a tensor of its own"""
+    return aten.lift_fresh_copy.default(x)
+
+
+@DECOMPOSITIONS.rule(aten.copy.default)
+def copy(target: Tensor, source: Tensor, non_blocking: bool = False) -> Any:
+    """copy(target, source) -> source, cast and expanded to target's dtype and shape, in target's layout"""
+    if target.device != source.device:
+        return NotImplemented
+    cast = to(source, target.dtype)
+    return in_layout_of(target, cast if list(cast.shape) == list(target.shape) else cast.expand(target.shape))

@@ -1,5 +1,5 @@
 // Which guards a described call breaks, without a tensor and without running anything. All that fail are found, where
-// the compiled check stops at the first. explorer/view/playground.py says the same; a test compares the two.
+// the compiled check stops at the first. tests/guard_decisions.py says the same; a test compares the two.
 
 import type { ConstantData, GlobalStateData, GuardData, InputData, TensorFactsData } from "../../record";
 import { Exact, Undecided } from "./exact";

@@ -1,4 +1,4 @@
-"""Guards tried on descriptions, as the viewer's playground does, agree with the C++ checks on real values."""
+"""Guards tried on descriptions, as the viewer does, agree with the C++ checks on real values."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from explorer.export import compile as exported
 from explorer.export.capture import guard_data
 from explorer.ir.description import constant, described, global_state
 from explorer.ir.record import CompileData, ExpressionData, InputData, TensorFactsData
-from explorer.view.playground import Undecided, decide, evaluate
+from guard_decisions import Undecided, decide, evaluate
 
 
 def uses(x: Tensor, items: list[Any], table: dict[str, Any], count: int, flag: bool | None, name: str) -> Tensor:
