@@ -57,10 +57,6 @@ def store_deref(name: str) -> Instruction:
     return instruction("STORE_DEREF", name)
 
 
-def delete_deref(name: str) -> Instruction:
-    return instruction("DELETE_DEREF", name)
-
-
 def load_closure(name: str) -> Instruction:
     return instruction("LOAD_CLOSURE", name)
 
@@ -69,38 +65,12 @@ def load_global(name: str) -> Instruction:
     return instruction("LOAD_GLOBAL", name)
 
 
-def store_global(name: str) -> Instruction:
-    return instruction("STORE_GLOBAL", name)
-
-
-def delete_global(name: str) -> Instruction:
-    return instruction("DELETE_GLOBAL", name)
-
-
 def load_attr(name: str) -> Instruction:
     return instruction("LOAD_ATTR", name)
 
 
-def store_attr(name: str) -> Instruction:
-    """value, object -> ; the object on top."""
-    return instruction("STORE_ATTR", name)
-
-
-def delete_attr(name: str) -> Instruction:
-    return instruction("DELETE_ATTR", name)
-
-
 def binary_subscr() -> Instruction:
     return instruction("BINARY_SUBSCR")
-
-
-def store_subscr() -> Instruction:
-    """value, container, key -> ; the key on top."""
-    return instruction("STORE_SUBSCR")
-
-
-def delete_subscr() -> Instruction:
-    return instruction("DELETE_SUBSCR")
 
 
 def pop_top() -> Instruction:
@@ -131,19 +101,6 @@ def build_tuple(count: int) -> Instruction:
 
 def build_list(count: int) -> Instruction:
     return instruction("BUILD_LIST", count)
-
-
-def build_set(count: int) -> Instruction:
-    return instruction("BUILD_SET", count)
-
-
-def build_map(count: int) -> Instruction:
-    """Of `count` pairs key, value."""
-    return instruction("BUILD_MAP", count)
-
-
-def build_slice(count: int) -> Instruction:
-    return instruction("BUILD_SLICE", count)
 
 
 def unpack(count: int) -> Instruction:

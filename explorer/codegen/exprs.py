@@ -6,7 +6,6 @@ builds for symbolic sizes; they are told apart by class name. Stock: torch/utils
 
 from __future__ import annotations
 
-import math
 import struct
 from collections.abc import Callable, Mapping
 from typing import Literal
@@ -211,7 +210,3 @@ def float32_text(value: float) -> str:
         if wanted and struct.pack("f", float(text)) == wanted:
             return text if any(mark in text for mark in ".e") else text + ".0"
     return repr(value)
-
-
-def float64_text(value: float) -> str:
-    return repr(value) if math.isfinite(value) else str(value)

@@ -112,11 +112,6 @@ class Body:
         """The values that a sweep needs and that differ between its points, operands first."""
         return [value for value in walk(*self.passes[number].sweep_roots) if self.varies_inside(value)]
 
-    def before_sweep(self, number: int) -> list[Expr]:
-        """The values that are the same at all points of a sweep and needed in it or written before it."""
-        roots = (*self.passes[number].sweep_roots, *self.passes[number].once_roots)
-        return [value for value in walk(*roots) if not self.varies_inside(value)]
-
 
 def body(kernel: FusedKernel, storage: Callable[[str], str] = lambda buffer: buffer) -> Body:
     """Arrange a kernel's steps into passes. `storage` names the memory that a buffer lives in: a store into memory that
