@@ -83,10 +83,14 @@ def classify(graph: fx.Graph, traced: Traced) -> Sides:
             backward[node] = None
     returned: Any = graph.output_node().args[0]
     split = len(signature.forward_outputs)
-    effects = [n for n in graph.nodes if n.op == "call_function" and has_effect(n)]
+    effects = [n for n in graph.nodes if must_run(n)]
     forward = needed_by([*returned[:split], *(n for n in effects if n not in backward)])
     wanted = needed_by([*returned[split:], *(n for n in effects if n in backward)])
     return Sides(backward, forward, {n: None for n in graph.nodes if n in wanted and n not in backward})
+
+
+def must_run(node: fx.Node) -> bool:
+    return node.op == "call_function" and (has_effect(node) or not node.users)
 
 
 def needed_by(roots: Iterable[Any]) -> Nodes:
@@ -153,7 +157,7 @@ def build(graph: fx.Graph, traced: Traced, sides: Sides, kept: list[fx.Node], wh
     outputs = results + extra
     primals = [n for n, source in zip(placeholders, signature.inputs, strict=True) if isinstance(source, Primal)]
     tangents = [n for n in placeholders if n in sides.backward]
-    in_forward = needed_by([*outputs, *(n for n in sides.forward if n.op == "call_function" and has_effect(n))])
+    in_forward = needed_by([*outputs, *filter(must_run, sides.forward)])
 
     forward = Half(traced.forward, "forward", "")
     for node in primals:
@@ -164,8 +168,7 @@ def build(graph: fx.Graph, traced: Traced, sides: Sides, kept: list[fx.Node], wh
     first = Half(traced.forward, "backward", "bwd_")
     for node in tensors + numbers + tangents:
         first.input(node)
-    effects = [n for n in sides.backward if n.op == "call_function" and has_effect(n)]
-    wanted = needed_until([*gradients, *effects], set(first.nodes))
+    wanted = needed_until([*gradients, *filter(must_run, sides.backward)], set(first.nodes))
     for node in sides.backward:
         if node in wanted and node.op != "placeholder":
             first.add_with_inputs(node)

@@ -12,7 +12,7 @@ from torch._ops import OpOverload
 from explorer.autograd.aliases import root
 from explorer.autograd.sizes import expression
 from explorer.core.origin import Origins, origin
-from explorer.ir.graph import info, stamp
+from explorer.ir.graph import checks_positions, info, stamp
 
 SEEDED = torch.Tag.nondeterministic_seeded
 
@@ -31,9 +31,9 @@ def has_effect(node: fx.Node) -> bool:
 
 
 def remove_dead(graph: fx.Graph) -> None:
-    """Erase nodes without users and without effects, last first."""
+    """Erase nodes without users, without effects and without checks of an index tensor's elements, last first."""
     for node in reversed(graph.nodes):
-        if not node.users and not has_effect(node):
+        if not node.users and not has_effect(node) and not checks_positions(node.target):
             graph.erase_node(node)
 
 

@@ -185,6 +185,18 @@ DTYPE_NAMES: dict[torch.dtype, str] = {
 }  # fmt: skip
 
 
+def checks_positions(target: Any) -> bool:
+    """Whether an operator of ATen raises an error for an element of an index tensor that is out of range."""
+    return isinstance(target, torch._ops.OpOverload) and str(target.overloadpacket) in CHECKING
+
+
+CHECKING = frozenset(
+    f"aten.{name}"
+    for name in "index gather index_select embedding index_put scatter scatter_add scatter_reduce index_add index_copy "
+    "index_fill index_reduce take put".split()
+)
+
+
 def target_name(node: fx.Node) -> str:
     """The node's target as a person names it: aten.add.Tensor, torch.relu, the attribute or method name."""
     target = node.target

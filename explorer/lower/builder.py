@@ -16,6 +16,7 @@ from explorer.core.origin import Origins, origin, origins, union
 from explorer.core.reasons import Unsupported, Why
 from explorer.ir.loops import (
     Buffer,
+    Check,
     Const,
     Expr,
     Extern,
@@ -59,6 +60,8 @@ class Lowering:
         self.operations: list[Operation] = []
         self.buffers: dict[str, Buffer] = {}
         self.indirect: dict[sympy.Symbol, Expr] = {}
+        self.checks: set[str] = set()
+        """The loops that do nothing but check index tensors."""
         self._symbols: dict[Expr, sympy.Symbol] = {}
         self._taken = set(taken)
         self._mark = mark
@@ -271,6 +274,17 @@ class Lowering:
             Loop(buffer, axes, value, where, reduced_axes, combine, store, indirect, causes)
         )  # fmt: skip
         return buffer
+
+    def check(self, index: Tensor, element: Element, what: str) -> None:
+        """A loop that makes the checks in `element` for every element of an index tensor. What reads the result of
+        indexing may drop some: those of rows that a slice leaves out, or all of a constant's."""
+        if not isinstance(element(tuple(self.indexing.axis("i", d, n).symbol for d, n in enumerate(index.size))), Check):
+            return
+        layout = Layout(torch.int64, index.device, (), ())
+        made = self.loop(
+            layout, lambda _, point: element(point), Why(reasons.CHECK, what), reduced=index.size, combine="max"
+        )
+        self.checks.add(made.name)
 
     def extern(
         self,

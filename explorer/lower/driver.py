@@ -15,11 +15,12 @@ from torch import fx
 
 from explorer.core.origin import origin
 from explorer.core.reasons import Unsupported, Why
-from explorer.ir.graph import Graph, NodeInfo, info
-from explorer.ir.loops import Buffer, Extern, Layout, Load, Loops, Operation, Size, View, walk
+from explorer.ir.graph import Graph, NodeInfo, checks_positions, info
+from explorer.ir.loops import Buffer, Extern, Layout, Load, Loop, Loops, Operation, Size, View, walk
 from explorer.ir.sizes import Sizes
 from explorer.lower import combine, create, index, pointwise, pooling, reasons, reduce, view  # noqa: F401  (rules register)
 from explorer.lower.builder import Lowering, shape
+from explorer.lower.checks import missing
 from explorer.lower.create import filled
 from explorer.lower.dtypes import LOOP_DTYPES
 from explorer.lower.extern import library, mutated, symbols_of, why_library
@@ -74,7 +75,7 @@ class _Walk:
                 )
         outputs = tuple(self._output(value) for value in self.graph.outputs)
         given = {entry.name for entry in (*self.inputs, *self.captured) if isinstance(entry, Buffer)}
-        operations = _needed(self.lower.operations, outputs, given)
+        operations = _needed(self.lower.operations, outputs, given, self.lower.checks)
         inside = Inside(self.lower.buffers, self.lower.sizes)
         for operation in operations:
             if isinstance(operation, Extern):
@@ -300,7 +301,8 @@ def _is_written(node: fx.Node) -> bool:
 def _must_run(target: Any) -> bool:
     """Whether the call matters even where nobody uses its result: it updates, draws, or checks."""
     schema = target._schema
-    return schema.is_mutable or not schema.returns or torch.Tag.nondeterministic_seeded in target.tags
+    seeded = torch.Tag.nondeterministic_seeded in target.tags
+    return schema.is_mutable or not schema.returns or seeded or checks_positions(target)
 
 
 def _given_symbols(graph: Graph) -> set[sympy.Symbol]:
@@ -340,10 +342,16 @@ def _returned(graph: Graph) -> set[fx.Node]:
     return found
 
 
-def _needed(operations: list[Operation], outputs: tuple[Any, ...], given: set[str]) -> tuple[Operation, ...]:
+def _needed(
+    operations: list[Operation], outputs: tuple[Any, ...], given: set[str], checks: set[str]
+) -> tuple[Operation, ...]:
     """The operations without those that nobody reads (the values of a max of which only the positions are used).
-    What is written to the buffers `given` from outside is kept."""
+    What is written to the buffers `given` from outside is kept, and those of the loops `checks` that check what no
+    other does."""
     read = {value.buffer for value in outputs if isinstance(value, View)} | given
+    if checks:
+        loops = [each for each in _needed(operations, outputs, given, set()) if isinstance(each, Loop)]
+        read |= missing([each for each in operations if isinstance(each, Loop) and each.id in checks], loops)
     kept: list[Operation] = []
     for operation in reversed(operations):
         if any(made.name in read or made.alias_of in read for made in operation.writes) or _has_effect(operation):
@@ -353,7 +361,11 @@ def _needed(operations: list[Operation], outputs: tuple[Any, ...], given: set[st
 
 
 def _has_effect(operation: Operation) -> bool:
-    return isinstance(operation, Extern) and (operation.random or bool(operation.mutates) or not operation.writes)
+    if not isinstance(operation, Extern):
+        return False
+    return (
+        operation.random or bool(operation.mutates) or not operation.writes or checks_positions(operation.target)
+    )
 
 
 def _reads(operation: Operation) -> set[str]:

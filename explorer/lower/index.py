@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import sympy
@@ -28,18 +29,37 @@ aten = torch.ops.aten
 Store = Literal["set", "add", "max", "min", "prod"]
 
 
-def position(lower: Lowering, index: Tensor, point: Point, size: Size, what: str, *, wrap: bool = True) -> Size:
-    """The element of an index tensor as an index into a dimension of `size`: itself an index expression where it is
-    computed from the axes (arange), else a symbol for the checked value. Raises Unsupported where none can be right."""
-    if size == 0 and index.numel != 0:
-        raise Unsupported(Why(reasons.EMPTY_DIMENSION, what))
-    value = cast(index.at(point), index.dtype, torch.int64)
-    known = symbolic(value)
-    if known is not None:
-        bounds = lower.indexing.bounds(known)
-        if bounds is not None and certainly(bounds[0]) and certainly(size - 1 - bounds[1]):
-            return known
-    return lower.behind(Check(torch.int64, origins(), value, size, what, wrap), size)
+@dataclass(frozen=True, slots=True)
+class Positions:
+    """The elements of an index tensor as indices into a dimension of `size`. What the elements are checked against is
+    checked for `all` of them, whatever is read of the result. Raises Unsupported where none can be right."""
+
+    lower: Lowering
+    index: Tensor
+    size: Size
+    what: str
+    wrap: bool = False
+    all: bool = True
+
+    def __post_init__(self) -> None:
+        if self.size == 0 and self.index.numel != 0:
+            raise Unsupported(Why(reasons.EMPTY_DIMENSION, self.what))
+        if self.all:
+            self.lower.check(self.index, self._value, self.what)
+
+    def at(self, point: Point) -> Size:
+        """Itself an index expression where it is computed from the axes (arange), else a symbol for the checked
+        value."""
+        value = self._value(point)
+        return self.lower.behind(value, self.size) if isinstance(value, Check) else symbolic(value)
+
+    def _value(self, point: Point) -> Expr:
+        value = cast(self.index.at(point), self.index.dtype, torch.int64)
+        known = symbolic(value)
+        bounds = None if known is None else self.lower.indexing.bounds(known)
+        if bounds is not None and certainly(bounds[0]) and certainly(self.size - 1 - bounds[1]):
+            return value
+        return Check(torch.int64, origins(), value, self.size, self.what, self.wrap)
 
 
 def symbolic(value: Expr) -> Size | None:
@@ -62,9 +82,10 @@ def embedding(lower: Lowering, out: torch.Tensor, weight: Tensor, indices: Tenso
     """Rows of a table."""
     settle_gathered(lower, weight, shape(out))
 
+    rows = Positions(lower, indices, weight.size[0], "embedding")
+
     def element(point: Point) -> Expr:
-        row = position(lower, indices, point[:-1], weight.size[0], "embedding", wrap=False)
-        return weight.at((row, point[-1]))
+        return weight.at((rows.at(point[:-1]), point[-1]))
 
     return lower.computed(out, element, weight, indices)
 
@@ -78,10 +99,10 @@ def gather(
     if not x.size or not index.size:
         return None
     dim %= len(x.size)
+    places = Positions(lower, index, x.size[dim], "gather")
 
     def element(point: Point) -> Expr:
-        place = position(lower, index, point, x.size[dim], "gather", wrap=False)
-        return x.at((*point[:dim], place, *point[dim + 1 :]))
+        return x.at((*point[:dim], places.at(point), *point[dim + 1 :]))
 
     return lower.computed(out, element, x, index)
 
@@ -93,10 +114,10 @@ def index_select(lower: Lowering, out: torch.Tensor, x: Tensor, dim: int, index:
         return None
     settle_gathered(lower, x, shape(out))
     dim %= len(x.size)
+    places = Positions(lower, index, x.size[dim], "index_select")
 
     def element(point: Point) -> Expr:
-        place = position(lower, index, (point[dim],), x.size[dim], "index_select", wrap=False)
-        return x.at((*point[:dim], place, *point[dim + 1 :]))
+        return x.at((*point[:dim], places.at((point[dim],)), *point[dim + 1 :]))
 
     return lower.computed(out, element, x, index)
 
@@ -104,10 +125,13 @@ def index_select(lower: Lowering, out: torch.Tensor, x: Tensor, dim: int, index:
 class Indices:
     """The index tensors of x[i, :, j]: their common shape, and which points of `x` those of the result come from."""
 
-    def __init__(self, lower: Lowering, x: Tensor, given: Sequence[Tensor | None], what: str) -> None:
-        self.lower, self.x, self.what = lower, x, what
+    def __init__(self, lower: Lowering, x: Tensor, given: Sequence[Tensor | None], what: str, all: bool = True) -> None:
         self.given = [*given, *[None] * (len(x.size) - len(given))]
         self.tensors = [index for index in given if index is not None]
+        self.positions = [
+            None if index is None else Positions(lower, index, n, what, wrap=True, all=all)
+            for index, n in zip(self.given, x.size, strict=True)
+        ]
         self.common = common_size([index.size for index in self.tensors])
         places = [d for d, index in enumerate(self.given) if index is not None]
         self.first = places[0] if places == list(range(places[0], places[-1] + 1)) else 0
@@ -119,13 +143,13 @@ class Indices:
         end = self.first + len(self.common)
         shared, rest = point[self.first : end], iter((*point[: self.first], *point[end:]))
         found: list[Size] = []
-        for index, n in zip(self.given, self.x.size, strict=True):
-            if index is None:
+        for positions in self.positions:
+            if positions is None:
                 found.append(next(rest))
             else:
-                own = shared[len(shared) - len(index.size) :]
-                own = tuple(ZERO if m == 1 else i for i, m in zip(own, index.size, strict=True))
-                found.append(position(self.lower, index, own, n, self.what))
+                size = positions.index.size
+                own = shared[len(shared) - len(size) :]
+                found.append(positions.at(tuple(ZERO if m == 1 else i for i, m in zip(own, size, strict=True))))
         return tuple(found)
 
 
@@ -237,9 +261,10 @@ def _scatter(
     if not x.size or (x.dtype == torch.bool and store != "set"):
         return None
     dim %= len(x.size)
+    places = Positions(lower, index, x.size[dim], what)
 
     def place(point: Point) -> Point:
-        return (*point[:dim], position(lower, index, point, x.size[dim], what, wrap=False), *point[dim + 1 :])
+        return (*point[:dim], places.at(point), *point[dim + 1 :])
 
     if isinstance(source, Tensor):
         value: Element = lambda point: cast(source.at(point), source.dtype, x.dtype)  # noqa: E731
@@ -339,7 +364,7 @@ def masked_index(
 ) -> Tensor:
     """Advanced indexing where the mask holds, a number elsewhere; indices are valid where it holds."""
     settle_gathered(lower, x, shape(out))
-    indices = Indices(lower, x, given, "index")
+    indices = Indices(lower, x, given, "index", all=False)
     holds = broadcast(lower, mask, shape(out), torch.bool)
     return lower.computed(
         out, lambda point: masked([holds(point)], x.at(indices.source(point)), number(lower, fill, x.dtype)),
@@ -352,7 +377,7 @@ def masked_index_put(
     lower: Lowering, out: torch.Tensor, x: Tensor, mask: Tensor, given: Sequence[Tensor | None], values: Tensor
 ) -> Tensor | None:
     """Values added at positions that index tensors give, where the mask holds."""
-    plain = Indices(lower, x, given, "index_put")
+    plain = Indices(lower, x, given, "index_put", all=False)
     rank, shared = len(plain.size), range(plain.first, plain.first + len(plain.common))
     of_mask = (ONE,) * (rank - len(mask.size)) + mask.size
     if x.dtype == torch.bool or any(n != 1 for d, n in enumerate(of_mask) if d not in shared):

@@ -21,8 +21,8 @@ def merged(*roots: Expr) -> list[Expr]:
     first: list[Expr] = []
     causes: list[Origins] = []
     for expr in walk(*roots):
-        key = _key(expr, tuple(number[child] for child in children(expr)))
-        found = number[expr] = numbers.setdefault(key, len(first))
+        operands = tuple(number[child] for child in children(expr))
+        found = number[expr] = numbers.setdefault(key(expr, operands), len(first))
         if found == len(first):
             first.append(expr)
             causes.append(expr.origins)
@@ -34,7 +34,8 @@ def merged(*roots: Expr) -> list[Expr]:
     return [made[number[root]] for root in roots]
 
 
-def _key(expr: Expr, operands: tuple[int, ...]) -> Key:
+def key(expr: Expr, operands: tuple[int, ...]) -> Key:
+    """What is the same for expressions that are computed alike from operands of these numbers."""
     match expr:
         case Const(value=value):
             # Two constants of a program stay two, so that each is shown where it comes from.

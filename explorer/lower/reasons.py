@@ -68,6 +68,13 @@ GATHERED = reason(
     "An index tensor says which elements are read, the same one perhaps many times, so they are computed once, before.",
     "Index first and compute afterwards.",
 )
+CHECK = reason(
+    "lower.check",
+    "The positions are checked",
+    "Not every element of an index tensor is used further on, and one that is out of range raises an error all the "
+    "same, so they are read here.",
+    "",
+)
 PART = reason(
     "lower.part",
     "It is one part of a larger tensor",
