@@ -38,8 +38,9 @@ OVERLAPPING_WRITE = reason(
 NOT_FUNCTIONAL = reason(
     "autograd.not_functional",
     "a change that has no functional form",
-    "Setting tensor.data, and torch.inference_mode, change what a tensor is rather than what is computed.",
-    "Use copy_() or a new tensor in place of tensor.data, and torch.no_grad in place of inference_mode.",
+    "Setting tensor.data, and torch.inference_mode, change what a tensor is rather than what is computed; the parts "
+    "that unsafe_split and the like make share memory without being views.",
+    "Use copy_() or a new tensor in place of tensor.data, torch.no_grad in place of inference_mode, and split.",
 )
 STORAGE_CHANGED = reason(
     "autograd.storage_changed",

@@ -103,9 +103,10 @@ def refuse(captured: Graph) -> None:
 
 def only_eager(captured: Graph) -> Why | None:
     """Why the graph runs eagerly whatever compiles it: it gives a tensor other memory, which back ends do to a copy of
-    it, or it returns a leaf made inside, which none gives back."""
+    it, it takes parts of a tensor that no schema calls views, or it returns a leaf made inside, which none gives
+    back."""
     for node in captured.graph.nodes:
-        if node.target is setattr:
+        if node.target is setattr or getattr(node.target, "__name__", str(node.target)).startswith("unsafe_"):
             return Why(NOT_FUNCTIONAL, node.name)
     for node in captured.outputs:
         value = info(node).value if isinstance(node, fx.Node) and node.op != "placeholder" else None

@@ -51,6 +51,8 @@ class Effects:
         self.version += 1
         if not hasattr(target, "overlay"):
             target.overlay = {}
+        if target.overlay.get(name) is DELETED:
+            del target.overlay[name]  # what was deleted and is set anew comes last
         target.overlay[name] = value
         if target.source is not None:
             self._log((id(target), name), Change("attribute", target, name, origins()))

@@ -6,12 +6,14 @@ own checks: ATen/MemoryOverlap.h.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
+
+from explorer.capture.refused import tensors_in
 
 MOST = 1 << 18
 """Elements of two tensors up to which their places in memory are compared one by one, where strides do not tell."""
@@ -29,6 +31,31 @@ def _may_fold(tensor: FakeTensor, hint: Hint) -> bool:
             return True
         reach = reach + step * (size - 1)
     return False
+
+
+def written_by(
+    target: Any, args: Sequence[Any], kwargs: Mapping[str, Any], changed: Sequence[FakeTensor]
+) -> Sequence[FakeTensor]:
+    """The tensors that an operator writes; those whose version it `changed` where its name does not say, among which
+    are views of what it writes. Inference tensors have no version, and torch._foreach_add_ and its like change none
+    of a fake tensor's."""
+    name = _name(target)
+    if not (changed or torch.is_inference_mode_enabled() or name.startswith("_foreach_")):
+        return changed
+    if kwargs.get("out") is not None:
+        return list(tensors_in(kwargs["out"]))  # type: ignore[arg-type]
+    places = _written_in_aten(name) if name[-1:] == "_" and name[-2:] != "__" else ()
+    if name in ("setitem", "__setitem__") or getattr(target, "__module__", "") == "_operator" and name[0] == "i":
+        places = (0,)
+    return [each for place in places for each in tensors_in(args[place : place + 1])] or changed  # type: ignore[misc]
+
+
+@functools.cache
+def _written_in_aten(name: str) -> tuple[int, ...]:
+    packet = getattr(torch.ops.aten, name, None)
+    schema = None if packet is None else getattr(packet, packet.overloads()[0])._schema
+    given = () if schema is None else schema.arguments
+    return tuple(place for place, each in enumerate(given) if each.alias_info is not None and each.alias_info.is_write)
 
 
 def overlaps(
@@ -91,11 +118,15 @@ def _meet(a: FakeTensor, b: FakeTensor, hint: Hint) -> bool:
     return bool(np.isin(*places).any())
 
 
+def _name(target: Any) -> str:
+    return target if isinstance(target, str) else getattr(target, "__name__", "").partition(".")[0]
+
+
 def _is_pointwise(target: Any) -> bool:
-    name = target if isinstance(target, str) else getattr(target, "__name__", "")
+    name = _name(target)
     if getattr(target, "__module__", "") == "_operator":
         return name not in ("setitem", "imatmul")
-    return name == "copy_" or _is_pointwise_in_aten(name.rstrip("_"))
+    return name == "copy_" or not name.startswith("_foreach_") and _is_pointwise_in_aten(name.rstrip("_"))
 
 
 @functools.cache

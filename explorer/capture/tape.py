@@ -35,7 +35,7 @@ from torch.fx.experimental.symbolic_shapes import (
 )
 
 from explorer.capture import reasons
-from explorer.capture.overlaps import overlaps
+from explorer.capture.overlaps import overlaps, written_by
 from explorer.capture.refused import refusal, tensors_in
 from explorer.capture.shapes import function_of
 from explorer.capture.values.base import unsupported
@@ -248,8 +248,10 @@ class Tape:
             unsupported(reasons.OP_RAISED, f"{getattr(target, '__name__', target)}: {first_line(error)}")
         finally:
             self.note_shape_guards(f"which way {getattr(target, '__name__', target)} computes depends on it")
-        written = [each for each, count in zip(tensors, before, strict=True) if version(each) != count]
-        if written:
+        changed = [each for each, count in zip(tensors, before, strict=True) if version(each) != count]
+        if written := written_by(target, fake_args, fake_kwargs, changed):
+            if not changed and not torch.is_inference_mode_enabled():
+                torch.autograd.graph.increment_version(written)
             with self.mode:
                 roots = [given for each in written for _, _, given in self.sharing(each)]
                 overlapping = overlaps(target, fake_args, written, tensors, roots, self._hint)
