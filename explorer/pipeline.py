@@ -134,7 +134,27 @@ def native(graph: Graph) -> Target:
 def _run_eagerly(given: tuple[Graph, Why | None]) -> Compiled:
     graph, why = given
     said = f"runs eagerly: {why} [{why.code}]" if why else "runs eagerly, as asked"
-    return Compiled(graph.name, graph.module().forward, (), Text((Line(said),)), why)
+    forward = graph.module().forward
+    if any(getattr(node.target, "__name__", "").startswith("enter_") for node in graph.graph.nodes):
+        forward = leaving_contexts(forward)
+    return Compiled(graph.name, forward, (), Text((Line(said),)), why)
+
+
+def leaving_contexts(forward: Callable[..., Any]) -> Callable[..., Any]:
+    """`forward`, of whose contexts (torch.inference_mode) none stays open where it raises: the guards that its frame
+    holds would live as long as the error."""
+
+    def call(*inputs: Any) -> Any:
+        grad_mode = torch.is_grad_enabled()
+        with torch.inference_mode(torch.is_inference_mode_enabled()):
+            torch._C._set_grad_enabled(grad_mode)
+            try:
+                return forward(*inputs)
+            except BaseException as error:
+                traceback.clear_frames(error.__traceback__)
+                raise
+
+    return call
 
 
 def _hand_over(given: tuple[Graph, Callable[..., Any]]) -> Compiled:

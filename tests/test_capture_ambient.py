@@ -340,3 +340,30 @@ def by_default(x):
 def given(x):
     with torch.autocast("cpu", torch.bfloat16):
         return x @ x
+
+
+def fails(x: Tensor) -> Tensor:
+    return torch.linalg.cholesky(-(x @ x.T).float())
+
+
+def in_inference_mode(x: Tensor) -> Tensor:
+    with torch.inference_mode():
+        return fails(x)
+
+
+def in_blocks_of_inference_mode(x: Tensor) -> Tensor:
+    with torch.inference_mode(), torch.inference_mode(False), torch.inference_mode():
+        return fails(x)
+
+
+def without_grad_and_with_casts(x: Tensor) -> Tensor:
+    with torch.no_grad(), BFLOAT16:
+        return fails(x)
+
+
+@pytest.mark.parametrize("backend", ["explorer", "eager"])
+@pytest.mark.parametrize("fn", [in_inference_mode, in_blocks_of_inference_mode, without_grad_and_with_casts])
+def test_no_block_stays_open_where_a_graph_raises(fn: Callable[..., Any], backend: str) -> None:
+    with pytest.raises(torch.linalg.LinAlgError) as kept_alive:
+        explorer.compile(fn, backend=backend)(torch.rand(3, 3))
+    assert kept_alive.value and not torch.is_inference_mode_enabled() and torch.is_grad_enabled()

@@ -31,6 +31,9 @@ PROGRAMS = {
     "folded": lambda x: x.as_strided((2, 3), (1, 1)).add_(1),
     "an element": lambda x: x.fill_(x[3]),
     "running sum": lambda x: torch.cumsum(x, 0, out=x),
+    "a list of one twice": lambda x: torch._foreach_mul_([x, x], 2.0),
+    "a list with a part": lambda x: torch._foreach_add_([x[:3], x], 1.0),
+    "a list from its parts": lambda x: torch._foreach_copy_([x[:3], x[3:6]], [x[3:6], x[:3]]),
 }
 ONE_GRAPH = ("itself", "another row", "all of it", "columns beside", "columns between", "one column", "out")
 
@@ -48,7 +51,19 @@ def outcome(function):
 @pytest.mark.parametrize("backend", ("explorer", "eager"))
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_as_in_eager(name, backend, dynamic):
-    program = PROGRAMS[name]
+    as_in_eager(PROGRAMS[name], backend, dynamic)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_as_in_eager_in_inference_mode(name):
+    def program(x):
+        with torch.inference_mode():
+            PROGRAMS[name](x)
+
+    as_in_eager(program, "eager", None)
+
+
+def as_in_eager(program, backend, dynamic):
     expected, error = outcome(program)
     found, raised = outcome(explorer.compile(program, backend=backend, dynamic=dynamic))
     assert raised == error

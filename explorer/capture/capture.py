@@ -108,7 +108,7 @@ def _finish(given: CaptureInput, t: Tracer, frame: Frame, known: BreakAt | None)
             return _result(given, t, None, (place,))
         refused = not_splittable(t.code, frame)
         if t.tape.refuses_view:
-            refused = Why(reasons.FRAME_BREAK, "one of several views of a function is written")
+            refused = Why(reasons.FRAME_BREAK, "a view is written that may not be")
         if refused is not None:
             raise Unsupported(refused)
         residual = breaking(t, frame)

@@ -39,20 +39,25 @@ def written_by(
     """The tensors that an operator writes; those whose version it `changed` where its name does not say, among which
     are views of what it writes. Inference tensors have no version, and torch._foreach_add_ and its like change none
     of a fake tensor's."""
-    name = _name(target)
-    if not (changed or torch.is_inference_mode_enabled() or name.startswith("_foreach_")):
+    if not (changed or torch.is_inference_mode_enabled() or _name(target).startswith("_foreach_")):
         return changed
     if kwargs.get("out") is not None:
         return list(tensors_in(kwargs["out"]))  # type: ignore[arg-type]
-    places = _written_in_aten(name) if name[-1:] == "_" and name[-2:] != "__" else ()
-    if name in ("setitem", "__setitem__") or getattr(target, "__module__", "") == "_operator" and name[0] == "i":
-        places = (0,)
+    places = written_places(target)
     return [each for place in places for each in tensors_in(args[place : place + 1])] or changed  # type: ignore[misc]
+
+
+def written_places(target: Any) -> tuple[int, ...]:
+    """Which of its arguments an operator writes, as far as its name tells."""
+    name = _name(target)
+    if name in ("setitem", "__setitem__") or getattr(target, "__module__", "") == "_operator" and name[0] == "i":
+        return (0,)
+    return _written_in_aten(name)
 
 
 @functools.cache
 def _written_in_aten(name: str) -> tuple[int, ...]:
-    packet = getattr(torch.ops.aten, name, None)
+    packet = getattr(torch.ops.aten, name, None) if name[-1:] == "_" and name[-2:] != "__" else None
     schema = None if packet is None else getattr(packet, packet.overloads()[0])._schema
     given = () if schema is None else schema.arguments
     return tuple(place for place, each in enumerate(given) if each.alias_info is not None and each.alias_info.is_write)

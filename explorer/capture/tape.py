@@ -35,7 +35,7 @@ from torch.fx.experimental.symbolic_shapes import (
 )
 
 from explorer.capture import reasons
-from explorer.capture.overlaps import overlaps, written_by
+from explorer.capture.overlaps import overlaps, written_by, written_places
 from explorer.capture.refused import refusal, tensors_in
 from explorer.capture.shapes import function_of
 from explorer.capture.values.base import unsupported
@@ -121,10 +121,8 @@ class Tape:
         self.shape_guard_causes: list[tuple[Origins, Span | None, str]] = []
         self.grad_enabled = torch.is_grad_enabled()
         self.calls = 0
-        self.parts: dict[int, torch.Tensor] = {}
-        """Views of functions that yield several, which autograd lets nobody write."""
         self.refuses_view = False
-        """Whether an operator refused one of them. It would not refuse what a graph returns in its place."""
+        """Whether an operator refused to write a view. It would not refuse what a graph returns in its place."""
         self.nodes = 0
         """Nodes that are no placeholders."""
         self._dynamic = dynamic
@@ -244,7 +242,9 @@ class Tape:
             NotImplementedError,
             AttributeError,
         ) as error:
-            self.refuses_view = any(id(each) in self.parts for each in (*fake_args, *fake_kwargs.values()))
+            places = written_places(target)
+            meant = (each for place in places for each in tensors_in(fake_args[place : place + 1]))
+            self.refuses_view = any(each._is_view() for each in meant)
             unsupported(reasons.OP_RAISED, f"{getattr(target, '__name__', target)}: {first_line(error)}")
         finally:
             self.note_shape_guards(f"which way {getattr(target, '__name__', target)} computes depends on it")
@@ -283,8 +283,6 @@ class Tape:
         return self._stamped(self._create(kind, target, args, kwargs), value)
 
     def element(self, node: fx.Node, index: int, value: Any) -> fx.Node:
-        if isinstance(value, torch.Tensor) and value._is_view():
-            self.parts[id(value)] = value
         return self._stamped(self._create("call_function", operator.getitem, (node, index)), value)
 
     def _create(self, kind: str, target: Any, args: tuple[Any, ...], named: Mapping[str, Any] | None = None) -> fx.Node:

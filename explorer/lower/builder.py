@@ -278,7 +278,8 @@ class Lowering:
     def check(self, index: Tensor, element: Element, what: str) -> None:
         """A loop that makes the checks in `element` for every element of an index tensor. What reads the result of
         indexing may drop some: those of rows that a slice leaves out, or all of a constant's."""
-        if not isinstance(element(tuple(self.indexing.axis("i", d, n).symbol for d, n in enumerate(index.size))), Check):
+        point = tuple(self.indexing.axis("i", d, n).symbol for d, n in enumerate(index.size))
+        if not isinstance(element(point), Check):
             return
         layout = Layout(torch.int64, index.device, (), ())
         made = self.loop(

@@ -7,7 +7,7 @@ from typing import Any
 
 import sympy
 
-from explorer.ir.loops import Axis, Check, Expr, IndexValue, Load, Loop, Masked, Size, children, walk
+from explorer.ir.loops import Check, Expr, IndexValue, Load, Loop, Masked, Size, children, walk
 from explorer.lower.merge import key
 
 

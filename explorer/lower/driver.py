@@ -363,9 +363,7 @@ def _needed(
 def _has_effect(operation: Operation) -> bool:
     if not isinstance(operation, Extern):
         return False
-    return (
-        operation.random or bool(operation.mutates) or not operation.writes or checks_positions(operation.target)
-    )
+    return operation.random or bool(operation.mutates) or not operation.writes or checks_positions(operation.target)
 
 
 def _reads(operation: Operation) -> set[str]:

@@ -248,6 +248,8 @@ def tensor_of_array(t: Tracer, value: ArrayValue) -> Value:
     """torch.from_numpy(array): the same memory as a tensor of its own."""
     if isinstance(value.stand_in, np.ndarray) and not value.stand_in.flags.writeable:
         unsupported(reasons.NUMPY, f"{value.describe()} is read-only")
+    if torch.is_inference_mode_enabled():
+        unsupported(reasons.NUMPY, f"{value.describe()} as an inference tensor")
     held = TensorValue(value.node, value.fake)  # type: ignore[arg-type]
     return graph_call(t, "call_method", "detach", [held], {})
 
