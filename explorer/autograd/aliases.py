@@ -97,7 +97,7 @@ def place(
                 returned[i] = rebuilt(lives[i], inputs[index], FromInput(index), grad_off)
         elif new := [i for i in members if results[i].requires_grad and results[i].grad_fn is None]:
             raise Unsupported(Why(NEW_LEAF, f"result {new[0]}"))
-        elif len(members) == 1 and not results[members[0]].is_neg():  # the bit is in no memory
+        elif len(members) == 1 and not is_lazy(results[members[0]]):
             (i,) = members
             returned[i] = output(Result(i), lives[i].node, lives[i].seen)
         else:
@@ -108,6 +108,11 @@ def place(
             for i in members:
                 returned[i] = source if i == own else rebuilt(lives[i], base, source, grad_off)
     return Placed(tuple(outputs), tuple(returned[i] for i in range(len(results))))
+
+
+def is_lazy(value: Tensor) -> bool:
+    """Whether the elements count as the conjugate or the negative of what is in memory."""
+    return value.is_conj() or value.is_neg()
 
 
 def base_of(members: list[Live], live: Any) -> Live:

@@ -97,7 +97,7 @@ def refuse(captured: Graph) -> None:
         if node.op == "placeholder" and isinstance(value := info(node).value, Tensor):
             if type(value) is not FakeTensor or not is_plain(value):
                 raise Unsupported(Why(TENSOR_KIND, f"{node.name} is a {type(value).__name__}, {value.layout}"))
-            if value.is_neg() or value.is_conj():
+            if aliases.is_lazy(value):
                 raise Unsupported(Why(LAZY_BIT, node.name))
 
 
@@ -484,6 +484,8 @@ class Tracer:
                 raise
             except Exception as error:  # eager raises it when backward() is called
                 raise Unsupported(Why(TRACE_FAILED, f"backward: {type(error).__name__}: {error}")) from error
+        if lazy := [i for i, value in zip(wanted, found, strict=True) if value is not None and aliases.is_lazy(value)]:
+            raise Unsupported(Why(LAZY_BIT, f"the gradient of {self.placeholders[lazy[0]].name}"))
         with origin(synthetic("gradient of an input")):
             return {i: self.live(value).node for i, value in zip(wanted, found, strict=True) if value is not None}
 

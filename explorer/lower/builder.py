@@ -237,6 +237,7 @@ class Lowering:
         store: Literal["set", "add", "max", "min", "prod"] = "set",
         alias_of: str | None = None,
         cause: Origins = (),
+        names: tuple[str, str] = ("buf", "r"),
     ) -> Buffer:
         """Write a loop over the points of `over` (the buffer's own, unless it scatters) and return its new buffer.
 
@@ -247,7 +248,7 @@ class Lowering:
         if index is None:
             order = sorted(order, key=lambda d: -self.weight(layout.stride[d]))  # type: ignore[assignment]
         outer = {d: self.indexing.axis("i", d, over[d]) for d in order if over[d] != 1}
-        inner = {d: self.indexing.axis("r", d, n) for d, n in enumerate(reduced) if n != 1}
+        inner = {d: self.indexing.axis(names[1], d, n) for d, n in enumerate(reduced) if n != 1}
         point = tuple(outer[d].symbol if d in outer else ZERO for d in range(len(over)))
         within = tuple(inner[d].symbol if d in inner else ZERO for d in range(len(reduced)))
         axes, reduced_axes = tuple(outer.values()), tuple(inner.values())
@@ -268,7 +269,7 @@ class Lowering:
             value, *behind = merged(value, *(place for _, place in places))
             indirect = tuple((symbol, place) for (symbol, _), place in zip(places, behind, strict=True))
             causes = union(origins(), all_origins(value, *behind))
-            buffer = Buffer(self.name("buf"), layout, "loop", origins(), alias_of, why)
+            buffer = Buffer(self.name(names[0]), layout, "loop", origins(), alias_of, why)
         self.buffers[buffer.name] = buffer
         self.operations.append(
             Loop(buffer, axes, value, where, reduced_axes, combine, store, indirect, causes)
@@ -278,14 +279,13 @@ class Lowering:
     def check(self, index: Tensor, element: Element, what: str) -> None:
         """A loop that makes the checks in `element` for every element of an index tensor. What reads the result of
         indexing may drop some: those of rows that a slice leaves out, or all of a constant's."""
-        point = tuple(self.indexing.axis("i", d, n).symbol for d, n in enumerate(index.size))
-        if not isinstance(element(point), Check):
-            return
-        layout = Layout(torch.int64, index.device, (), ())
-        made = self.loop(
-            layout, lambda _, point: element(point), Why(reasons.CHECK, what), reduced=index.size, combine="max"
-        )
-        self.checks.add(made.name)
+        point = tuple(self.indexing.axis("c", d, n).symbol for d, n in enumerate(index.size))
+        if isinstance(element(point), Check):
+            layout, why = Layout(torch.int64, index.device, (), ()), Why(reasons.CHECK, what)
+            made = self.loop(
+                layout, lambda _, at: element(at), why, reduced=index.size, combine="max", names=("check", "c")
+            )
+            self.checks.add(made.name)
 
     def extern(
         self,
