@@ -12,9 +12,10 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch.utils._pytree import tree_leaves
 
 from explorer.autograd import CLEANUP, PARTITION, REJOIN, TRACE, only_eager, user_pass, verify_compiled
-from explorer.autograd.reasons import ALIASED_MUTATION
+from explorer.autograd.reasons import ALIASED_MUTATION, RESIZED
 from explorer.autograd.replay import overlap_of, unless_overlapping, written_inputs
 from explorer.capture import CAPTURE, DECODE, LINK, BackendFailed, adopt
 from explorer.capture.hook import ambient_put_aside
@@ -39,6 +40,12 @@ COMPILER_BUG = reason(
     "a bug in this compiler",
     "The compiler raised an error of its own. The program runs eagerly, so its results are right.",
     "Save the record and attach it to a bug report.",
+)
+WRITTEN_AND_KEPT = reason(
+    "pipeline.written_and_kept",
+    "an input that requires grad is written",
+    "torch's back ends may keep the input for the backward and write it afterwards, which autograd then refuses.",
+    "Write to a copy of the input.",
 )
 BACK_END_FAILED = reason(
     "pipeline.back_end_failed",
@@ -164,10 +171,15 @@ def _hand_over(given: tuple[Graph, Callable[..., Any]]) -> Compiled:
     written = written_inputs(graph)
     if overlap_of(written, examples):
         return _run_eagerly((graph, Why(ALIASED_MUTATION, f"for {name}")))
+    of_torch = str(getattr(backend, "__module__", "")).startswith("torch.")
+    if of_torch and graph.grad_enabled and any(examples[index].requires_grad for index in written):
+        return _run_eagerly((graph, Why(WRITTEN_AND_KEPT, f"for {name}")))
+    if resized := [node.name for node in graph.graph.nodes if resizes(node)]:
+        return _run_eagerly((graph, Why(RESIZED, f"by {resized[0]}, for {name}")))
     try:
         call = backend(graph.module(), examples)
     except Exception as error:
-        if str(getattr(backend, "__module__", "")).startswith("torch."):
+        if of_torch:
             note(CompilerBug, graph.name, traceback.format_exc())
             return fall_back(graph, Why(BACK_END_FAILED, f"{name}: {type(error).__name__}: {error}"))
         raise BackendFailed(f"backend {name} raised {type(error).__name__}: {error}") from error
@@ -183,6 +195,12 @@ def _totals(given: tuple[Graph, Why | None], made: Compiled) -> tuple[str, ...]:
     if why is None or why.code == TARGET_ABSENT:
         return ()
     return tuple("calls: fallback" for node in graph.graph.nodes if node.op.startswith("call"))
+
+
+def resizes(node: fx.Node) -> bool:
+    """Whether the node gives an input of the graph, its `out=`, another shape."""
+    pairs = zip(tree_leaves(node.kwargs.get("out")), tree_leaves(info(node).value), strict=False) if node.kwargs else ()
+    return any(isinstance(out, fx.Node) and info(out).value.shape != made.shape for out, made in pairs)
 
 
 RUN_EAGERLY = Stage("run eagerly", _run_eagerly, verify_compiled, _totals)

@@ -27,6 +27,7 @@ PROGRAMS = {
     "out": lambda x: torch.add(x, 1, out=x),
     "out shifted": lambda x: torch.add(x[:12], 1, out=x[6:18]),
     "product": lambda x: torch.mm(x[:16].view(4, 4), x[:16].view(4, 4), out=x[:16].view(4, 4)),
+    "out of another shape": lambda x: torch.add(x[None], 1, out=x),
     "expanded": lambda x: x[:1].expand(3).add_(1),
     "folded": lambda x: x.as_strided((2, 3), (1, 1)).add_(1),
     "an element": lambda x: x.fill_(x[3]),

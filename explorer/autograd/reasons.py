@@ -50,8 +50,9 @@ STORAGE_CHANGED = reason(
 )
 RESIZED = reason(
     "autograd.resized",
-    "out= that is resized to strides of its own",
-    "Capture gives a resized tensor contiguous strides; the operator may lay it out as its inputs are.",
+    "out= that is resized",
+    "Capture gives a resized tensor contiguous strides, where the operator may lay it out as its inputs are; other "
+    "back ends do not resize the caller's tensor.",
     "Give out= the shape of the result.",
 )
 RESTRIDED_WRITE = reason(

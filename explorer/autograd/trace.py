@@ -106,7 +106,8 @@ def only_eager(captured: Graph) -> Why | None:
     it, it takes parts of a tensor that no schema calls views, or it returns a leaf made inside, which none gives
     back."""
     for node in captured.graph.nodes:
-        if node.target is setattr or getattr(node.target, "__name__", str(node.target)).startswith("unsafe_"):
+        name = getattr(node.target, "__name__", str(node.target))
+        if node.target is setattr or name == "enter_InferenceMode" or name.startswith("unsafe_"):
             return Why(NOT_FUNCTIONAL, node.name)
     for node in captured.outputs:
         value = info(node).value if isinstance(node, fx.Node) and node.op != "placeholder" else None

@@ -11,6 +11,7 @@ from torch import fx
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
+from explorer.capture.fakes import LaidOut
 from explorer.core.origin import origin, synthetic
 from explorer.core.reasons import Unsupported, Why, reason
 from explorer.ir.bytecode import Span
@@ -56,7 +57,7 @@ def _fake_mode(module: fx.GraphModule, example_inputs: Sequence[Any]) -> FakeTen
     for value in [*carried, *example_inputs]:
         if isinstance(value, FakeTensor):
             return value.fake_mode
-    return FakeTensorMode(shape_env=ShapeEnv())
+    return LaidOut(shape_env=ShapeEnv())
 
 
 def _value(

@@ -107,8 +107,8 @@ def _finish(given: CaptureInput, t: Tracer, frame: Frame, known: BreakAt | None)
         if untouched and place.why.code == reasons.RAISES:
             return _result(given, t, None, (place,))
         refused = not_splittable(t.code, frame)
-        if t.tape.refuses_view:
-            refused = Why(reasons.FRAME_BREAK, "a view is written that may not be")
+        if t.tape.whole:
+            refused = Why(reasons.FRAME_BREAK, t.tape.whole)
         if refused is not None:
             raise Unsupported(refused)
         residual = breaking(t, frame)

@@ -23,7 +23,6 @@ from torch._subclasses.fake_tensor import (
     DataDependentOutputException,
     DynamicOutputShapeException,
     FakeTensor,
-    FakeTensorMode,
     UnsupportedOperatorException,
 )
 from torch.fx.experimental.symbolic_shapes import (
@@ -35,6 +34,7 @@ from torch.fx.experimental.symbolic_shapes import (
 )
 
 from explorer.capture import reasons
+from explorer.capture.fakes import LaidOut
 from explorer.capture.overlaps import overlaps, written_by, written_places
 from explorer.capture.refused import refusal, tensors_in
 from explorer.capture.shapes import function_of
@@ -107,7 +107,7 @@ class Tape:
         self.scalar_outputs = scalar_outputs
         self.shape_env = ShapeEnv(duck_shape=True, allow_dynamic_output_shape_ops=dynamic_outputs)
         self.shape_env.guards = Relations()
-        self.mode = FakeTensorMode(shape_env=self.shape_env, allow_non_fake_inputs=False)
+        self.mode = LaidOut(shape_env=self.shape_env, allow_non_fake_inputs=False)
         self.inputs: dict[fx.Node, Input] = {}
         self.fakes: dict[Source, FakeTensor] = {}
         self.reals: dict[Source, torch.Tensor] = {}
@@ -121,8 +121,8 @@ class Tape:
         self.shape_guard_causes: list[tuple[Origins, Span | None, str]] = []
         self.grad_enabled = torch.is_grad_enabled()
         self.calls = 0
-        self.refuses_view = False
-        """Whether an operator refused to write a view. It would not refuse what a graph returns in its place."""
+        self.whole = ""
+        """Why the frame runs eagerly as a whole where a part of it does."""
         self.nodes = 0
         """Nodes that are no placeholders."""
         self._dynamic = dynamic
@@ -156,6 +156,10 @@ class Tape:
         if None in self._versions.values():
             return None
         return [source for source, fake in self.fakes.items() if version(fake) != self._versions[source]]
+
+    def is_as_given(self, fake: Any) -> bool:
+        """Whether this is an input that the graph has not written."""
+        return any(known is fake and version(fake) == self._versions[source] for source, known in self.fakes.items())
 
     def writes(self) -> int:
         """How often the graph has written inputs by now."""
@@ -224,6 +228,7 @@ class Tape:
         given = tensors_in((*fake_args, *fake_kwargs.values()))
         tensors = [each for each in given if isinstance(each, FakeTensor) and each.layout is torch.strided]
         before = [version(each) for each in tensors]
+        outs = [(each, each.shape) for each in tensors_in(fake_kwargs.get("out"))]
         try:
             with self.mode, self._dispatcher(), _quiet():
                 result = function(*fake_args, **fake_kwargs)
@@ -244,7 +249,8 @@ class Tape:
         ) as error:
             places = written_places(target)
             meant = (each for place in places for each in tensors_in(fake_args[place : place + 1]))
-            self.refuses_view = any(each._is_view() for each in meant)
+            if any(each._is_view() for each in meant):
+                self.whole = "a view is written that may not be"  # a graph returns something else in its place
             unsupported(reasons.OP_RAISED, f"{getattr(target, '__name__', target)}: {first_line(error)}")
         finally:
             self.note_shape_guards(f"which way {getattr(target, '__name__', target)} computes depends on it")
@@ -258,6 +264,15 @@ class Tape:
             self.note_shape_guards("whether elements that are written share memory depends on it")
             if overlapping:
                 unsupported(reasons.OVERLAPPING_WRITE, getattr(target, "__name__", str(target)))
+        if any(each.shape != size for each, size in outs):
+            plain = {name: value for name, value in fake_kwargs.items() if name != "out"}
+            with self.mode, self._dispatcher():
+                made = tensors_in(function(*fake_args, **plain))
+            storages = {each.untyped_storage()._cdata for each, _ in outs}
+            meets = any(each.untyped_storage()._cdata in storages for each in tensors_in(fake_args))
+            if meets or not all(each.is_contiguous() for each in made):
+                name = getattr(target, "__name__", target)
+                unsupported(reasons.UNTRACEABLE_CALL, f"{name} into an out= that takes another shape and layout")
         self.shape_env.pending_fresh_unbacked_symbols.clear()
         unknown = _unknown_sizes(result)
         if unknown and not (self.scalar_outputs or self.shape_env.allow_dynamic_output_shape_ops):

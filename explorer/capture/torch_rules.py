@@ -346,6 +346,10 @@ def _seed(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
 @CALLS.rule(torch.autograd.grad, torch.autograd.backward)
 def _autograd(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """Breaks."""
+    wanted = kwargs.get("inputs") or (args[1] if len(args) > 1 else None)
+    of = t.items(wanted) if isinstance(wanted, (ListValue, TupleValue)) else [wanted]
+    if any(isinstance(each, TensorValue) and not t.tape.is_as_given(each.fake) for each in of):
+        t.tape.whole = "a gradient is asked for of a tensor that the same graph makes"
     unsupported(reasons.AUTOGRAD_CALL, "torch.autograd")
 
 
