@@ -259,4 +259,4 @@ class Half:
         self._graph.output(tuple(self.nodes[n] if isinstance(n, fx.Node) else n for n in outputs))
         named = {str(n.target) for n in self._graph.nodes if n.op == "get_attr"}
         constants = {name: value for name, value in self._joint.constants.items() if name in named}
-        return Graph(self._name, self._graph, self._joint.fake_mode, constants, False, self._mark)
+        return Graph(self._name, self._graph, self._joint.fake_mode, constants, False, self._mark, not self._mark)

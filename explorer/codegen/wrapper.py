@@ -156,7 +156,7 @@ class Wrapper:
             call = f"{function}({', '.join(given)})"
             self.body.line(f"{made} = {call}" if any(b is not None for b in extern.outputs) else call)
             for buffer in extern.writes:
-                if buffer.alias_of is None:
+                if buffer.alias_of is None and not extern.as_made:
                     name = variable(buffer.name)
                     self.body.line(f"{name} = laid_out({name}, {self._tuple(buffer.layout.stride)})")
         self.made |= {buffer.name for buffer in extern.writes}

@@ -89,7 +89,8 @@ class Graph:
     """A graph that nobody mutates: a pass works on `copy()` and returns a new Graph.
 
     `constants` holds the tensors that `get_attr` nodes name. `grad_enabled` is the grad mode at entry. `mark` begins
-    the names of the buffers and kernels made from it, so that the halves of one compile share none.
+    the names of the buffers and kernels made from it, so that the halves of one compile share none. `saves`: a backward
+    reads some of its outputs.
     The single output node returns a flat tuple of nodes, numbers and None.
     """
 
@@ -99,6 +100,7 @@ class Graph:
     constants: Mapping[str, torch.Tensor | torch.nn.Module | Any] = field(default_factory=dict)
     grad_enabled: bool = False
     mark: str = ""
+    saves: bool = False
 
     @property
     def inputs(self) -> tuple[fx.Node, ...]:

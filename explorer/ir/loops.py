@@ -187,6 +187,7 @@ class Extern:
 
     `outputs` are the buffers it makes, None where the operator returns None there. `out` says that the result goes
     into a buffer that the memory plan allocates; else the operator allocates. `mutates` names buffers it updates.
+    `as_made`: nothing reads the results here, so that they may lie in memory as the operator lays them out.
     `why` says why it is a library call ("lower.library_matmul", "lower.no_rule").
     """
 
@@ -201,6 +202,7 @@ class Extern:
     mutates: tuple[str, ...] = ()
     random: bool = False
     """Whether it draws from a generator: such calls keep their program order."""
+    as_made: bool = False
     origins: Origins = ()
 
     @property

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import sympy
@@ -76,6 +77,8 @@ class _Walk:
         outputs = tuple(self._output(value) for value in self.graph.outputs)
         given = {entry.name for entry in (*self.inputs, *self.captured) if isinstance(entry, Buffer)}
         operations = _needed(self.lower.operations, outputs, given, self.lower.checks)
+        if not self.graph.saves:
+            operations = tuple(_as_made(operations, outputs, self.lower.buffers))
         inside = Inside(self.lower.buffers, self.lower.sizes)
         for operation in operations:
             if isinstance(operation, Extern):
@@ -358,6 +361,18 @@ def _needed(
             kept.append(operation)
             read |= _reads(operation) | {made.alias_of for made in operation.writes if made.alias_of}
     return tuple(reversed(kept))
+
+
+def _as_made(
+    operations: tuple[Operation, ...], outputs: tuple[Any, ...], buffers: Mapping[str, Buffer]
+) -> Iterator[Operation]:
+    """The operations; the results of library calls that are only returned stay as the library makes them."""
+    read = {v.buffer for v in outputs if isinstance(v, View) and v.layout != buffers[v.buffer].layout}
+    for operation in operations:
+        read |= _reads(operation) | {made.alias_of for made in operation.writes if made.alias_of}
+    for operation in operations:
+        free = isinstance(operation, Extern) and not any(made.name in read for made in operation.writes)
+        yield replace(operation, as_made=True) if free else operation  # type: ignore[call-arg]
 
 
 def _has_effect(operation: Operation) -> bool:

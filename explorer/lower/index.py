@@ -319,10 +319,10 @@ def _scatter_slices(
     if not x.size or len(over) != len(x.size):
         return None
     dim %= len(x.size)
+    places = Positions(lower, index, x.size[dim], what)
 
     def place(point: Point) -> Point:
-        at = (point[dim],) if index.size else ()
-        return (*point[:dim], position(lower, index, at, x.size[dim], what, wrap=False), *point[dim + 1 :])
+        return (*point[:dim], places.at((point[dim],) if index.size else ()), *point[dim + 1 :])
 
     return scatter_into(lower, out, x, over, place, value, store, what)
 

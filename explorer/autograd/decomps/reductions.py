@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._prims_common import suggest_memory_format
 
 from explorer.autograd.decomps.table import DECOMPOSITIONS, Dims
 from explorer.autograd.layouts import computing_dtype, in_layout_of, to
@@ -80,8 +81,8 @@ def native_group_norm(
     x: Tensor, weight: Tensor | None, bias: Tensor | None, batch: Any, channels: Any, area: Any, groups: int, eps: float
 ) -> Any:
     """native_group_norm(x, w, b) -> ((x - mean) * rsqrt(var + eps) * w + b, mean, rstd), group by group"""
-    if x.numel() == 0:
-        return NotImplemented
+    if x.numel() == 0 or not (x.is_contiguous() or x.is_contiguous(memory_format=suggest_memory_format(x))):
+        return NotImplemented  # eager refuses the latter
     compute = computing_dtype(x.dtype)
     grouped = to(x, compute).reshape(batch, groups, -1)
     spread, average = var_mean(grouped, [2], correction=0, keepdim=True)
