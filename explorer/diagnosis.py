@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from explorer.ir.dynamo_guards import in_words
 from explorer.ir.record import (
     CompileData,
     EagerData,
@@ -52,11 +51,9 @@ def _failed(
     values = tuple(dict.fromkeys(value for compile, each in failures for value in _values(each, known)))
     span = guard.span if guard is not None else None
     shown = last.why if "mismatch" in last.why else last.expression
-    words = in_words(shown)
     return FailedGuardData(
-        title, shown, len(causes), values, stops(guard, last), last.of, last.guard, causes, span,
-        words if words != shown else "",
-    )  # fmt: skip
+        title, shown, len(causes), values, stops(guard, last), last.of, last.guard, causes, span, last.words
+    )
 
 
 def _values(each: RecompileData, known: dict[str, CompileData]) -> tuple[str, ...]:

@@ -22,6 +22,7 @@ from explorer.api import compile
 from explorer.config import Config
 from explorer.core.reasons import CATALOGUE, Unsupported
 from explorer.core.recorder import Recorder, recording
+from explorer.core.text import count
 from explorer.environment import processor
 from explorer.ir.program import BuildOptions, Compiled
 from explorer.runtime.cache import default_folder, items, private, said
@@ -132,7 +133,8 @@ def _folders() -> list[Finding]:
         folder = private(default_folder())
         kept, _ = items(folder)
         size = sum(item.bytes for item in kept.values())
-        detail = f"{folder}: {len(kept)} programs, {size / 2**20:.1f} MiB of at most {Config().build.cache_bytes >> 20}"
+        holds = f"{count(len(kept), 'program')}, {size / 2**20:.1f} MiB"
+        detail = f"{folder}: {holds} of at most {Config().build.cache_bytes >> 20}"
         found.append(Finding("cache folder", "works", detail))
     except OSError as error:
         hint = "Kernels are built again by each process; set XDG_CACHE_HOME to a folder of your own."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time as clock
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -27,6 +28,7 @@ from explorer.check.profile import profile
 from explorer.check.trial import Contestant, Trial
 from explorer.config import Config
 from explorer.core.recorder import SILENT, Progress, Recorder, recording
+from explorer.core.text import count
 from explorer.ir import record as data
 from explorer.ir.capture import Frame, GuardedCode
 from explorer.ir.target import CPU, Target
@@ -34,7 +36,9 @@ from explorer.pipeline import compile_frame
 from explorer.runtime.machine import NO_PEAKS, peaks
 from explorer.runtime.timing import METHOD, interleave
 from explorer.session import Bisect, Record
+from explorer.stock.breaks import LIBRARIES
 from explorer.stock.contestant import Stock
+from explorer.stock.frames import PACKAGE
 from explorer.stock.parting import first_parting as first_parting_of_stock
 from explorer.stock.parting import unasked
 from explorer.stock.profile import profile as profile_stock
@@ -93,7 +97,7 @@ def harmless(
                 record = in_place(InPlace(fn, args, kwargs, grad, calls=calls), under, config, name, recorder, ask)
         except BaseException as error:
             if not hasattr(error, "explored"):
-                keep(error, Record(contents(recorder, config, name, error=f"{type(error).__name__}: {error}")))
+                keep(error, Record(contents(recorder, config, name, error=error)))
             raise
         calls.ended = True
         return record.noting(calls.told())
@@ -189,7 +193,7 @@ def exploration(
         try:
             run = explored(trial, config, name=name, progress=progress, recorder=recorder)
         except Raised as raised:
-            return Record(msgspec.structs.replace(contents(raised.recorder, config, name), error=str(raised)))
+            return Record(contents(raised.recorder, config, name, error=raised.__cause__))
         return run.record(run.time(budget=budget) if time else None)
     # Ours first: what stock leaves to Python for good, it leaves so for every front end.
     under, _ = unwrapped(trial)
@@ -379,8 +383,7 @@ def explored(
 
 
 def _note(stock: Stock) -> str:
-    breaks = "1 break" if stock.breaks == 1 else f"{stock.breaks} breaks"
-    return f"{breaks}, {duration(stock.warm_seconds)} with full caches"
+    return f"{count(stock.breaks, 'break')}, {duration(stock.warm_seconds)} with full caches"
 
 
 @dataclass(frozen=True)
@@ -398,12 +401,23 @@ class Measured:
 
 
 def contents(
-    recorder: Recorder, config: Config, name: str, measured: Measured | None = None, error: str = ""
+    recorder: Recorder, config: Config, name: str, measured: Measured | None = None, error: BaseException | None = None
 ) -> data.RecordData:
-    """Record data of everything that `recorder` saw."""
+    """Record data of everything that `recorder` saw; `error` is what the call raised."""
     compiles = compiles_of(recorder, measured.kernels if measured else {})
-    made = assembled(name, "explorer", settings_of(config), compiles, compiles, measured.timing if measured else None)
-    return msgspec.structs.replace(made, error=error)
+    said = "" if error is None else f"{type(error).__name__}: {error}"
+    timing = measured.timing if measured else None
+    made = assembled(name, "explorer", settings_of(config), compiles, compiles, timing, failure=said)
+    place = None if error is None else raised_at(error)
+    errors = tuple(each if each.span else msgspec.structs.replace(each, span=place) for each in made.errors)
+    return msgspec.structs.replace(made, error=said, errors=errors)
+
+
+def raised_at(error: BaseException) -> data.SpanData | None:
+    """The innermost line of the program that an exception passed."""
+    passed = traceback.extract_tb(error.__traceback__)
+    own = [each for each in passed if not each.filename.startswith((*LIBRARIES, PACKAGE))]
+    return data.SpanData(own[-1].filename, own[-1].lineno or 0, own[-1].lineno or 0) if own else None
 
 
 @dataclass(frozen=True)

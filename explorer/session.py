@@ -16,6 +16,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from explorer.core.regular import regular
+from explorer.core.text import count
 from explorer.core.visible import visible
 from explorer.ir import record as data
 from explorer.view import diagnosis, html, report, text
@@ -389,7 +390,7 @@ class Difference:
         both = data.DiffData(*(fitted(each, MOST_BYTES // 2) for each in (self.records.before, self.records.after)))
         lines = repr(self).splitlines()
         if (left := len(lines) - DIFF_LINES) > 0:
-            lines[DIFF_LINES:] = [f"... and {left} lines more, which print(record.diff(other)) shows"]
+            lines[DIFF_LINES:] = [f"... and {count(left, 'more line')}, which print(record.diff(other)) shows"]
         return {data.DIFF_MIME: msgspec.to_builtins(both), "text/plain": "\n".join(lines)}, {}
 
 

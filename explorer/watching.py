@@ -17,6 +17,7 @@ from explorer.assembly import assembled, compiles_of, settings_of
 from explorer.config import Config
 from explorer.core.calls import ALL_TIMED, EVERY, CallLog
 from explorer.core.recorder import SILENT, Progress, Recorder, recording_everywhere
+from explorer.core.text import count
 from explorer.ir import record as data
 from explorer.stock import calling, hook
 from explorer.stock.hooks import WATCHING
@@ -89,7 +90,8 @@ class Watch:
         self._ends.close()
         self._calls.close()
         if error is not None and not isinstance(error, SystemExit):
-            self._notes = (f"The program ended with {type(error).__name__}: {error}",)
+            said = str(error).strip().partition("\n")[0]
+            self._notes = (f"The program ended with {type(error).__name__}" + (f": {said}" if said else ""),)
         self.spent = self._seen.spent
         self._ended = self._now()
         if self._view is not None:
@@ -138,7 +140,7 @@ class Watch:
             eager=self._seen.eager(), lines=now["lines"], moment=now["moment"],
         )  # fmt: skip
         cut = sum("Stage" in each.left_out for each in stock)
-        said = (f"The first {cut} compiles are kept without their stages, to save memory.",) if cut else ()
+        said = (f"Of the first {count(cut, 'compile')} the stages are not kept, to save memory.",) if cut else ()
         if any(runs.count > ALL_TIMED for runs in self._calls.runs.values()):
             said += (TIMED_SELDOM,)
         return msgspec.structs.replace(made, notes=(*made.notes, *said, *self._notes))

@@ -515,7 +515,7 @@ def guard_cost() -> Record:
     return explored(nn.Sequential(*(nn.Linear(8, 8) for _ in range(8))), torch.randn(2, 8))
 
 
-@situation("Which guards are the program's, and which torch's own?", "of them the program's")
+@situation("Which guards are the program's, and which torch's own?", "on the program's values")
 def whose_guards() -> Record:
     return explored(MODEL, torch.randn(2, 8))
 
@@ -540,7 +540,7 @@ def dtype_changes() -> Record:
     return watched(lambda x: x + 1, (X,), (X.bfloat16(),))
 
 
-@situation("What ran outside of graphs, and why?", "outside graphs", "Data-dependent branching")
+@situation("What ran outside of graphs, and why?", "at a graph break", "Data-dependent branching", listing="eager")
 def outside() -> Record:
     return watched(branching, (X,))
 

@@ -51,7 +51,7 @@ def test_a_break_names_the_line_the_reason_and_a_fix(program: BreakProgram) -> N
         assert each.why.code.startswith("stock.GB") and each.why.code in CATALOGUE
         assert each.why.title and each.why.detail and each.hints
         assert any(f":{each.span.line} " in frame for frame in each.stack)
-        assert each.hints[0].startswith("Fix, untried: ")
+        assert each.hints[0].startswith("Fix (not tried): ")
     assert not [event for compile in compiles for event in compile.events if event.kind.startswith("Hook")]
 
 
@@ -85,7 +85,7 @@ def fixed(name: str) -> tuple[str, list[CompileData]]:
 def test_a_fix_that_a_setting_makes_is_tried(name: str, setting: str) -> None:
     before = getattr(torch._dynamo.config, setting)
     said, compiles = fixed(name)
-    assert said.startswith("Fix, tried: ") and setting in said
+    assert said.startswith("Fix (tried): ") and setting in said
     (whole,) = compiles
     assert not whole.breaks and setting in whole.title and whole.id in said
     assert "it helps: " in said and "largest error against eager 0" in said
@@ -94,7 +94,7 @@ def test_a_fix_that_a_setting_makes_is_tried(name: str, setting: str) -> None:
 
 def test_a_branch_that_is_rewritten_is_tried() -> None:
     said, (whole,) = fixed("branch_on_data")
-    assert said.startswith("Fix, tried: ") and "torch.where" in said and not whole.breaks
+    assert said.startswith("Fix (tried): ") and "torch.where" in said and not whole.breaks
     assert "largest error against eager 0; the same on an input that takes the other side" in said
     source = whole.stages[0]
     assert source.name == "rewritten source" and source.body is not None
@@ -104,7 +104,7 @@ def test_a_branch_that_is_rewritten_is_tried() -> None:
 
 def test_a_fix_that_takes_a_person_stays_untried() -> None:
     said, compiles = fixed("numpy_call")
-    assert said.startswith("Fix, untried: ") and not compiles
+    assert said.startswith("Fix (not tried): ") and not compiles
 
 
 def test_a_fix_that_does_not_help_is_said_not_to(monkeypatch: pytest.MonkeyPatch) -> None:

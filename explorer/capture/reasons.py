@@ -30,7 +30,7 @@ DISABLED = reason(
     "break.disabled",
     "a function that is not to be compiled",
     "torch.compiler.disable or disallow_in_graph marks the function; Python runs it.",
-    "Remove the mark.",
+    "Remove the mark where the function is yours. Torch's own (an optimizer's zero_grad, say) need no change.",
 )
 HIGHER_ORDER = reason(
     "break.higher_order",

@@ -180,15 +180,15 @@ class Calls:
     def told(self) -> tuple[str, ...]:
         """How the function was called, in words."""
         if self.once:
-            return (f"Called once, for real, since {self.once}.",)
+            return (f"The function was called once, for real, since {self.once}.",)
         state = "as before" if self.leave == "unchanged" else "as one eager call leaves it"
         if self.repeatable:
             return ()
         more = "" if len(self.effects) == 1 else f" (and {len(self.effects) - 1} more)"
         times = {1: "once", 2: "twice"}.get(self.made, f"{self.made} times")
         return (
-            f"Called {times}, each from the same state, which is now {state}; not called many times, since "
-            f"{self.effects[0]}{more}: timing is of the captured graphs alone, on the inputs that they got.",
+            f"The function was called {times}, each time from the same state; that is now {state}. It was not called "
+            f"many times, since {self.effects[0]}{more}: what is timed are its graphs, on the inputs that they got.",
         )
 
 

@@ -17,6 +17,7 @@ from explorer.cli.operators import operators_command
 from explorer.cli.progress import Output, Terminal, wide_enough
 from explorer.cli.script import run as run_script
 from explorer.comparison import Compared
+from explorer.core.text import count
 from explorer.core.visible import visible
 from explorer.demo import NO_TRANSFORMERS, cases, demo, without_compiler
 from explorer.logs.read import LogError, read
@@ -261,7 +262,7 @@ def diff_command(context: click.Context, before: Path, after: Path, exit_code: b
             console.print(Syntax("\n".join(changed[:left]), "diff", background_color="default"))
             left -= len(changed[:left])
     if (more := sum(len(changed) for _, changed in found.stages) - lines) > 0:
-        console.print(Text(f"... and {more} lines more, which --lines {lines + more} shows"))
+        console.print(Text(f"... and {count(more, 'more line')}, which --lines {lines + more} shows"))
     console.print(Text(f"{len(found.changed)} of {len(found.stages)} stages differ"))
     context.exit(1 if exit_code and found.changed else 0)
 

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from explorer.cli.progress import wide_enough
 from explorer.config import Config
+from explorer.core.text import count
 from explorer.doctor import as_json, examine
 from explorer.runtime.cache import clear, damaged, default_folder, items, private, remove, said
 
@@ -82,9 +83,10 @@ def cache_command(action: str, folder: Path | None, machine_readable: bool) -> N
         return
     console = wide_enough()
     size, limit = (f"{int(told[name]) / 2**20:.1f} MiB" for name in ("bytes", "limit"))  # type: ignore[call-overload]
-    console.print(Text(f"{real}: {len(kept)} programs, {size}; beyond {limit} the least recently used are removed"))
+    holds = f"{count(len(kept), 'program')}, {size}"
+    console.print(Text(f"{real}: {holds}; beyond {limit} the least recently used are removed"))
     if action == "verify":
-        console.print(Text(f"{len(bad)} damaged files removed" if bad else "all are as they were built"))
+        console.print(Text(f"{count(len(bad), 'damaged file')} removed" if bad else "all are as they were built"))
         console.print(*[Text(f"  {path.name}") for path in bad], sep="\n")
     if action == "clear":
         console.print(Text(f"{removed / 2**20:.1f} MiB removed"))

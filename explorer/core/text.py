@@ -9,6 +9,11 @@ from dataclasses import dataclass
 from explorer.core.origin import Origins, origins
 
 
+def count(number: int, one: str, several: str = "") -> str:
+    """ "1 guard", "3 guards"."""
+    return f"{number} {one if number == 1 else several or one + 's'}"
+
+
 @dataclass(frozen=True, slots=True)
 class Line:
     """One line: its own id ("k1:17", or "" when nothing refers to it) and the ids one level up."""

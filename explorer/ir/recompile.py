@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
+from explorer.ir.dynamo_guards import in_words
 from explorer.ir.record import RecompileData
 
 _ID = re.compile(r"(!?\d+(?:/\d+){0,2}): ")
@@ -45,8 +46,9 @@ def recompiled(
     guard = failed(expression, guards)
     why = " ".join(text.split())
     if guard is None:
-        return RecompileData(id, "", expression, why)
-    return RecompileData(id, guard.id, guard.expression, why, value_of(guard.source))
+        return RecompileData(id, "", expression, why, words=in_words(expression))
+    words = in_words(expression if "mismatch" in expression else guard.expression)
+    return RecompileData(id, guard.id, guard.expression, why, value_of(guard.source), words)
 
 
 def failed(expression: str, guards: Sequence[Guard]) -> Guard | None:

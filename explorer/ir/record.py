@@ -271,13 +271,14 @@ class GuardData(Data, frozen=True):
 class RecompileData(Data, frozen=True):
     """Why the earlier compile `of` the same frame did not accept this call: a guard of it that failed ("" where it
     cannot be told which), and how, with the values. One for each such guard. `seen` is what the guard's source was at
-    this call, where that can be told."""
+    this call, where that can be told; `words` what failed, where `why` does not say it as a person would."""
 
     of: str
     guard: str
     expression: str
     why: str
     seen: str = ""
+    words: str = ""
 
 
 class ActivationData(Data, frozen=True):
@@ -580,7 +581,7 @@ class CallsData(Data, frozen=True):
 
 
 class SpeedData(Data, frozen=True):
-    """How many times as fast as eager: the median of the samples' ratios, which is `times`, and the interval from `low`
+    """How many times as fast as eager: the median of the samples' ratios, which is `times`, and an interval from `low`
     to `high` that holds the true one with 95 % confidence. `times` is None where noise hides it, and `said` says so."""
 
     said: str

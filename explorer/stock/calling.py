@@ -12,6 +12,7 @@ from typing import Any
 from torch._dynamo import eval_frame
 
 from explorer.core.calls import CallLog, Function
+from explorer.stock.frames import name_of
 from explorer.stock.hook import Hook, Watch, unseen
 from explorer.stock.run import applied
 
@@ -22,7 +23,7 @@ def hook_of(log: CallLog, settings: dict[str, str]) -> Hook:
     def meet(_: Any) -> str:
         """The name of the function whose wrapper, made by torch.compile, is being called the first time."""
         wrapper = sys._getframe(3).f_locals
-        name = _name(wrapper.get("fn"))
+        name = name_of(wrapper.get("fn"))
         if "self" in wrapper:
             settings.update({f"{name}: {key}": value for key, value in applied(wrapper["self"]).items()})
         return name
@@ -68,10 +69,3 @@ def hook_of(log: CallLog, settings: dict[str, str]) -> Hook:
             Watch("explorer.capture.hook:leave_region", instead=ends),
         ),
     )
-
-
-def _name(fn: Any) -> str:
-    inner = getattr(fn, "__self__", None)
-    if inner is not None and getattr(fn, "__name__", "") in ("__call__", "_call_impl", "_wrapped_call_impl", "forward"):
-        return type(inner).__qualname__
-    return str(getattr(fn, "__qualname__", None) or type(fn).__qualname__)

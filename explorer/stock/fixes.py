@@ -13,8 +13,8 @@ from torch._dynamo import config
 
 from explorer.stock.unsupported import Told
 
-UNTRIED = "Fix, untried: "
-TRIED = "Fix, tried: "
+UNTRIED = "Fix (not tried): "
+TRIED = "Fix (tried): "
 KNOWN = "Known to help: "
 
 

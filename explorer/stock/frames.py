@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import types
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -24,13 +25,23 @@ PACKAGE = f"{Path(__file__).parent.parent}/"
 
 COMPILE = "torch._dynamo.convert_frame:_compile"
 
+_EACH_TIME = re.compile(
+    r"Dynamo decided to skip the frame while tracing: |`torch\.compile` will skip the frame and fall back to eager\. ?"
+    r"|Frame info: .*$"
+)
+INLINED = "wrap_inline.<locals>.inner"
+"""What torch calls the frame that it puts around a module, whose own class it does not trace into."""
+
+MODULE_CALLS = ("__call__", "_call_impl", "_wrapped_call_impl", "forward")
+
 CHECKS = 5
 """Of a frame's guards, to time them."""
 
 
 def around_frame(seen: Observation, call: Call) -> Iterator[None]:
     code: types.CodeType = call.args[0]
-    compile = seen.begin(call.kwargs["compile_id"], code.co_qualname, code)
+    title = name_of(call.args[2].get("fn")) if code.co_qualname == INLINED else code.co_qualname
+    compile = seen.begin(call.kwargs["compile_id"], title, code)
     original = compile.adopt(code, "original")
     compile.stage_later(COMPILE, "bytecode", partial(add_code, compile, code, original, "original"))
     compile.continues = seen.continuations.get(code, "")
@@ -52,7 +63,7 @@ def around_frame(seen: Observation, call: Call) -> Iterator[None]:
         return
     guarded = getattr(call.result, "guarded_code", None)
     if guarded is None:
-        said = getattr(call.result, "skip_reason", None) or "Dynamo left the frame to Python"
+        said = why_skipped(getattr(call.result, "skip_reason", None) or "")
         compile.fallback = data.WhyData("stock.skipped", "Dynamo skipped the frame", said)
         compile.skipped = True
         return
@@ -85,7 +96,22 @@ def around_answer(seen: Observation, call: Call) -> Iterator[None]:
         return
     own = code in seen.continuations or not code.co_filename.startswith((*LIBRARIES, PACKAGE, "<"))
     if own and not any(compile.code is code for compile in seen.compiles):
-        seen.left.setdefault(code, said)
+        seen.left.setdefault(code, why_skipped(said))
+
+
+def name_of(function: Any) -> str:
+    """What a person calls a function, or the module whose call it is."""
+    if getattr(function, "__qualname__", "") == INLINED:
+        function = function.__wrapped__
+    inner = getattr(function, "__self__", None)
+    if inner is not None and getattr(function, "__name__", "") in MODULE_CALLS:
+        function = type(inner)
+    return str(getattr(function, "__qualname__", None) or type(function).__qualname__)
+
+
+def why_skipped(said: str) -> str:
+    """Torch's reason for leaving a frame to Python, without the sentences that each has."""
+    return _EACH_TIME.sub("", " ".join(said.split())).strip()
 
 
 def seconds_of(manager: Any, local: Mapping[str, Any]) -> float | None:

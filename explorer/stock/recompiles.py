@@ -8,6 +8,8 @@ from functools import partial
 from textwrap import shorten
 from typing import Any
 
+import torch
+
 from explorer.ir.recompile import recompiled
 from explorer.stock.hook import Call, Hook, Watch
 from explorer.stock.inputs import describe
@@ -47,6 +49,13 @@ def _look(node: ast.expr, names: Mapping[str, Any]) -> Any:
     match node:
         case ast.Name(id=name):
             return names[name]
+        case ast.Subscript(
+            value=ast.Call(func=ast.Attribute(value=base, attr="size" | "stride" as asked), args=[]),
+            slice=ast.Constant(value=int(dim)),
+        ):
+            tensor = _look(base, names)
+            if type(tensor) in (torch.Tensor, torch.nn.Parameter) and dim < tensor.dim():
+                return getattr(tensor, asked)(dim)
         case ast.Subscript(value=base, slice=ast.Constant(value=key)):
             held = _look(base, names)
             if isinstance(base, ast.Name) or type(held) in (dict, list, tuple):

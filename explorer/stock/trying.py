@@ -14,6 +14,7 @@ from torch.utils._pytree import tree_map
 
 from explorer.check.accuracy import against_eager
 from explorer.check.trial import Outcome, Trial, duplicate
+from explorer.core.text import count
 from explorer.ir import record as data
 from explorer.stock.fixes import TRIED, UNTRIED, Fix
 from explorer.stock.rewrite import Refused, Rewritten, function_of, rewritten, standing_in
@@ -54,7 +55,7 @@ class Attempt:
         elif self.against.startswith(DIFFERENT):
             said = f"it does not help: the graph does not break here any more, {self.against}"
         else:
-            more = f" ({len(self.before)} breaks without it, {len(left)} with it)" if left else ""
+            more = f" ({count(len(self.before), 'break')} without it, {len(left)} with it)" if left else ""
             said = f"it helps: the graph does not break here any more{more}, as {where} shows; {self.against}"
         return f"{TRIED}{self.fix.words}; {said}"
 

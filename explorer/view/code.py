@@ -10,6 +10,7 @@ from pygments.lexers import get_lexer_by_name
 from pygments.token import STANDARD_TYPES
 from pygments.util import ClassNotFound
 
+from explorer.core.text import count
 from explorer.ir.record import LineData, TextData
 from explorer.view import difference
 
@@ -77,7 +78,7 @@ def changed(before: TextData, after: TextData, found: Sequence[Change]) -> str:
         hidden = len(change.after) - lead - trail
         same = [("l", "  ", after.lines[n]) for n in change.after]
         if hidden > 1:
-            same[lead : lead + hidden] = [("l same", "  ", LineData(f"# {hidden} lines unchanged"))]
+            same[lead : lead + hidden] = [("l same", "  ", LineData(f"# {count(hidden, 'line')} unchanged"))]
         shown += same
     inner = coloured(TextData(tuple(line for _, _, line in shown), after.language))
     rows = (_row(sign + code, style) for (style, sign, _), code in zip(shown, inner, strict=True))

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from statistics import median
 
 from explorer.core.calls import ALL_TIMED
+from explorer.core.text import count
 from explorer.ir.record import CallsData, EagerData, ErrorData, FailedGuardData, RecordData, SpanData
 from explorer.view.amounts import duration
 
@@ -57,9 +58,9 @@ def calls(each: CallsData) -> str:
         parts.append(f"{about}{duration(outside)} outside (guards, Python, eager frames)")
     else:
         parts.append("compiled before it was watched, so that its graphs are not timed apart")
-    times = "1 call" if each.count == 1 else f"{each.count} calls"
-    middle = f"{duration(median(each.samples))} at the median, " if each.samples else ""
-    return f"{each.function}: {times} ({each.engine}), {middle}{duration(each.seconds)} in all: {', '.join(parts)}"
+    middle = f"{duration(median(each.samples))} at the median, " if each.count > 1 and each.samples else ""
+    times = f"{count(each.count, 'call')} ({each.engine})"
+    return f"{each.function}: {times}, {middle}{duration(each.seconds)} in all: {', '.join(parts)}"
 
 
 def costs(record: RecordData) -> list[str]:
@@ -72,15 +73,14 @@ def costs(record: RecordData) -> list[str]:
     if len(spent) < FEW or not sum(spent.values()):
         return []
     dearest = sorted(by_title.items(), key=lambda each: -sum(each[1]))[:DEAREST]
-    shown = ", ".join(f"{title} {duration(sum(took))} ({len(took)} compiles)" for title, took in dearest)
+    shown = ", ".join(f"{title} {duration(sum(took))} ({count(len(took), 'compile')})" for title, took in dearest)
     lines = [f"compiling: {duration(sum(spent.values()))} in {len(spent)} compiles; most of it in {shown}"]
     taken = {each: sum(spent.get(id, 0.0) for id in each.compiles) for each in record.recompiles}
     if taken and taken[first := max(taken, key=lambda each: taken[each])]:
-        how = f": {first.stops}" if first.stops else ""
-        times = "1 recompile" if first.times == 1 else f"{first.times} recompiles"
+        how = f"\n  to stop it: {first.stops}" if first.stops else ""
         lines.append(
-            f"to change first: {first.words or first.expression} in {first.frame}, which took part in {times} "
-            f"({duration(taken[first])}){how}"
+            f"what to change first: the guard of {first.frame} that failed in {count(first.times, 'recompile')} "
+            f"({duration(taken[first])}): {first.words or first.expression}{how}"
         )
     return lines
 
@@ -91,10 +91,18 @@ def summary(record: RecordData, names: Names) -> list[str]:
     lines += [recompile(each, names) for each in record.recompiles]
     lines += [f"error: {error(each, names)}" for each in record.errors]
     if record.eager:
-        lines += [f"outside graphs: {eager(each, names)}" for each in record.eager]
+        lines += [f"outside graphs: {eager(each, names)}" for each in record.eager if not _told(each, record)]
     else:
         lines += [f"outside graphs: {name}" for name in record.coverage.python]
     return [line for each in lines for line in each.split("\n")]
+
+
+def _told(each: EagerData, record: RecordData) -> bool:
+    """Whether the lines of its compile say it: the Python at a break, and a frame that runs eagerly."""
+    of = next((compile for compile in record.compiles if compile.id == each.compile), None)
+    if of is None:
+        return False
+    return each.what == of.title and of.fallback is not None or each.span in [b.span for b in of.breaks]
 
 
 def _indented(text: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
+from explorer.core.text import count
 from explorer.ir.methods import (
     MethodData,
     MethodsData,
@@ -34,7 +35,7 @@ def outcome(method: MethodData) -> str:
 
 def text(data: MethodsData) -> str:
     """A line for each method and input, for a terminal."""
-    lines = [f"{data.title}: {len(data.methods)} ways to run it", ""]
+    lines = [f"{data.title}: {count(len(data.methods), 'way')} to run it", ""]
     for each in data.inputs:
         lines.append(f"  {each.name}: {each.change} ({each.arguments})")
     for method in data.methods:
@@ -135,7 +136,7 @@ def _method(method: MethodData) -> str:
 def _view(view: ViewData) -> str:
     lines = view.text.lines[:LINES_SHOWN]
     left = len(view.text.lines) - len(lines)
-    more = f"\n… {left} more lines" if left else ""
+    more = f"\n… {count(left, 'more line')}" if left else ""
     return f"<h4>{escape(view.title)}</h4><pre>{escape(chr(10).join(line.text for line in lines) + more)}</pre>"
 
 

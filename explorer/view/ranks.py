@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
+from explorer.core.text import count
 from explorer.ir.ranks import RankCompileData, RankData, RanksData
 from explorer.view.source import stretches
 from explorer.view.text import duration
@@ -46,7 +47,7 @@ def missing(data: RanksData) -> str:
 
 def text(data: RanksData) -> str:
     """Each rank in numbers, then what differs, for a terminal."""
-    return "\n".join([f"{data.title}: {len(data.ranks)} ranks", *map(_numbers, data.ranks), differences(data)])
+    return "\n".join([f"{data.title}: {count(len(data.ranks), 'rank')}", *map(_numbers, data.ranks), differences(data)])
 
 
 def differences(data: RanksData) -> str:
@@ -65,9 +66,9 @@ def differences(data: RanksData) -> str:
 
 
 def _numbers(rank: RankData) -> str:
-    counts = ((rank.compiles, "compiles"), (rank.recompiles, "of them again"), (rank.graphs, "graphs"))
-    more = ((rank.breaks, "breaks"), (rank.guards, "guards"))
-    said = ", ".join(f"{count} {what}" for count, what in (*counts, *more))
+    again = f"{rank.recompiles} of them again"
+    counts = ((rank.graphs, "graph"), (rank.breaks, "break"), (rank.guards, "guard"))
+    said = ", ".join((count(rank.compiles, "compile"), again, *(count(*each) for each in counts)))
     damage = f"; {rank.error}" if rank.error else ""
     return f"  {rank.name}: {said}, {compiling(rank)}{damage}"
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from html import escape
 
+from explorer.core.text import count
 from explorer.ir.record import (
     CompileData,
     HalfData,
@@ -126,7 +127,7 @@ def _codes(compile: CompileData, names: Names) -> str:
         heading = f"{each.name} ({each.role}, {_place(each.file, each.line, names)})"
         shown = folded(heading, code(TextData(listing)), open=each.role == "original")
         parts[each.role == "inlined"].append(shown)
-    inlined = folded(f"{len(parts[True])} inlined functions", "".join(parts[True])) if parts[True] else ""
+    inlined = folded(count(len(parts[True]), "inlined function"), "".join(parts[True])) if parts[True] else ""
     return _section(compile, "codes", "Bytecode", *parts[False], inlined)
 
 
@@ -148,7 +149,7 @@ def _guards(compile: CompileData, names: Names) -> str:
         for guard in sorted(compile.guards, key=lambda guard: guard.of_torch)
     ]  # fmt: skip
     shown = table(("guard", "because", "from"), rows)
-    return _section(compile, "guards", "Guards", folded(f"{len(rows)} guards", shown, open=len(rows) < 20))
+    return _section(compile, "guards", "Guards", folded(count(len(rows), "guard"), shown, open=len(rows) < 20))
 
 
 def _breaks(compile: CompileData, names: Names) -> str:
@@ -205,7 +206,7 @@ def _stage(compile: CompileData, stage: StageData, previous: StageData | None, h
     elif half is not None and (rest := _besides_code(stage.body, half)) is not None:
         place = f"<a href='#{anchor(compile.id, 'code-' + half.name)}'>Code: {escape(half.name)}</a>"
         inner = f"<p>Kernels and wrapper: see {place}.</p>" + (
-            folded(f"what comes before them ({len(rest.lines)} lines)", code(rest)) if rest.lines else ""
+            folded(f"what comes before them ({count(len(rest.lines), 'line')})", code(rest)) if rest.lines else ""
         )
     elif previous is not None and previous.body is not None and (found := changes(previous.body, stage.body)):
         heading += f"  (changes to {stage_name(previous)})"
@@ -230,7 +231,7 @@ def _saved(compile: CompileData) -> str:
         return ""
     rows = [(escape(s.id), escape(s.fate), text.amount(s.bytes, "B"), why(s.why)) for s in compile.saved]
     shown = table(("value", "", "size", "because"), rows)
-    heading = f"{len(rows)} values"
+    heading = count(len(rows), "value")
     return _section(compile, "saved", "What the backward needs", folded(heading, shown, open=len(rows) < 20))
 
 
@@ -241,7 +242,7 @@ def _eager_backward(compile: CompileData) -> str:
         LineData(f"{node.name:<28} -> {', '.join(id.rpartition('.')[2] for id in node.inputs)}", node.id, node.origins)
         for node in compile.eager_backward
     )
-    shown = folded(f"{len(lines)} nodes", code(TextData(lines)))
+    shown = folded(count(len(lines), "node"), code(TextData(lines)))
     return _section(compile, "eager", "Eager's own backward, for comparison", shown)
 
 
@@ -253,7 +254,7 @@ def _half(compile: CompileData, half: HalfData, machine: MachineData | None) -> 
         before, after = text.amount(half.memory.peak_before, "B"), text.amount(half.memory.peak_after, "B")
         parts.append(f"<p>Memory peak {before} before planning, {after} after.</p>")
     if half.schedule:
-        parts.append(folded(f"{len(half.schedule.items)} steps", _steps(half, machine), open=True))
+        parts.append(folded(count(len(half.schedule.items), "step"), _steps(half, machine), open=True))
     printed: set[str] = set()
     for kernel in half.kernels:
         heading = f"{kernel.id} {kernel.function}"
@@ -264,16 +265,16 @@ def _half(compile: CompileData, half: HalfData, machine: MachineData | None) -> 
         parts.append(folded(heading, code(kernel.source), open=True))
         for kind, lowered in kernel.lowered.items():
             shown = code(lowered, most=MACHINE_LINES)
-            parts.append(folded(f"{kernel.function} {kind} ({len(lowered.lines)} lines)", shown))
+            parts.append(folded(f"{kernel.function} {kind} ({count(len(lowered.lines), 'line')})", shown))
     if half.wrapper:
         parts.append(folded("wrapper", code(half.wrapper)))
     if half.schedule and half.schedule.fusions:
         rows = [("yes" if f.ok else "no", escape(f.first), escape(f.second), why(f.why)) for f in half.schedule.fusions]
         fused = sum(f.ok for f in half.schedule.fusions)
-        heading = f"{len(rows)} fusions tried, {fused} made"
+        heading = f"{count(len(rows), 'fusion')} tried, {fused} made"
         parts.append(folded(heading, table(("fused", "operation", "with", "because"), rows)))
     if half.buffers:
-        parts.append(folded(f"{len(half.buffers)} buffers", _buffers(half)))
+        parts.append(folded(count(len(half.buffers), "buffer"), _buffers(half)))
     for build in half.builds:
         cached = ", from the cache" if build.cached else ""
         heading = f"{build.tool} {build.version}: {text.duration(build.seconds)}{cached}"
@@ -337,11 +338,11 @@ def _events(compile: CompileData) -> str:
     if not compile.events:
         return ""
     parts = []
-    for kind, count in Counter(event.kind for event in compile.events).items():
+    for kind, times in Counter(event.kind for event in compile.events).items():
         of_kind = [event for event in compile.events if event.kind == kind]
         names = list(dict.fromkeys(name for event in of_kind for name in event.fields))
         rows = ([escape(event.fields.get(name, "")) for name in names] for event in of_kind[:EVENTS_SHOWN])
-        left = compile.left_out.get(kind, 0) + max(0, count - EVENTS_SHOWN)
-        heading = f"{count} {kind}" + (f", {left} more left out" if left else "")
+        left = compile.left_out.get(kind, 0) + max(0, times - EVENTS_SHOWN)
+        heading = f"{times} {kind}" + (f", {left} more left out" if left else "")
         parts.append(folded(heading, table(map(escape, names), rows)))
     return _section(compile, "events", "What was tried", *parts)

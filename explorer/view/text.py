@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from explorer.core.text import count
 from explorer.ir.record import (
     AccuracyData,
     CompileData,
@@ -26,7 +27,7 @@ def summary(record: RecordData) -> str:
     """A few lines: what was compiled, what came of it, how fast it is."""
     names = file_names(record)
     lines = [f"{record.title}  [{', '.join(filter(None, (record.engine, record.target)))}]"]
-    if record.error:
+    if record.error and not record.errors:
         lines.append(f"  failed: {first_line(record.error)}")
     for compile in record.compiles:
         if not compile.stages:
@@ -61,11 +62,12 @@ def guard_lines(guards: Sequence[GuardData]) -> list[str]:
 
 def compile_line(compile: CompileData) -> str:
     kernels = sum(len(half.kernels) for half in compile.halves)
-    own = sum(guard.of_torch for guard in compile.guards)
-    guards = f"{len(compile.guards)} guards" + (f" ({len(compile.guards) - own} of them the program's)" if own else "")
+    own = sum(not guard.of_torch for guard in compile.guards)
+    guards = count(len(compile.guards), "guard")
+    guards += f" ({own} on the program's values)" if own < len(compile.guards) else ""
     guards += f", checked in {duration(compile.guard_seconds)}" if compile.guard_seconds is not None else ""
-    parts = [f"{len(compile.stages)} stages", guards, f"{len(compile.breaks)} breaks"]
-    parts += [f"{kernels} kernels", duration(compile.seconds)]
+    parts = [count(len(compile.stages), "stage"), guards, count(len(compile.breaks), "break")]
+    parts += [count(kernels, "kernel"), duration(compile.seconds)]
     answers = [event.fields for event in compile.events if event.kind == "Cache"]
     cached = {fields.get("cache", "") for fields in answers if fields.get("state", "").startswith("hit")}
     parts += [f"from the {' and the '.join(sorted(cached))}"] if cached else []

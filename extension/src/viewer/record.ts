@@ -185,13 +185,14 @@ export interface GuardData {
 
 /** Why the earlier compile `of` the same frame did not accept this call: a guard of it that failed ("" where it
  * cannot be told which), and how, with the values. One for each such guard. `seen` is what the guard's source was at
- * this call, where that can be told. */
+ * this call, where that can be told; `words` what failed, where `why` does not say it as a person would. */
 export interface RecompileData {
   readonly of: string;
   readonly guard: string;
   readonly expression: string;
   readonly why: string;
   readonly seen?: string;
+  readonly words?: string;
 }
 
 /** A frame that the evaluator entered: the root (`depth` 0), or a function inlined into `caller` (an index into the
@@ -444,7 +445,7 @@ export interface CallsData {
   readonly samples: readonly number[];
 }
 
-/** How many times as fast as eager: the median of the samples' ratios, which is `times`, and the interval from `low`
+/** How many times as fast as eager: the median of the samples' ratios, which is `times`, and an interval from `low`
  * to `high` that holds the true one with 95 % confidence. `times` is None where noise hides it, and `said` says so. */
 export interface SpeedData {
   readonly said: string;

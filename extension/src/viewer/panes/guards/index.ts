@@ -312,9 +312,9 @@ function interest(input: InputData): number {
 /** Why each earlier compile did not accept the call that led to this one: all its guards that failed. */
 function refusals(compile: CompileData, compiles: readonly CompileData[]): [of: string, whys: string[]][] {
   const found = new Map<string, string[]>();
-  for (const { of, guard, expression, why } of compile.recompiles ?? []) {
+  for (const { of, guard, expression, why, words, seen } of compile.recompiles ?? []) {
     const source = compiles.find(each => each.id === of)?.guards?.find(each => each.id === guard)?.source;
-    entry(found, of, () => []).push(phrase([source || expression, why], " "));
+    entry(found, of, () => []).push(words ? `${words}${seen ? `; it was ${seen}` : ""}` : phrase([source || expression, why], " "));
   }
   return [...found];
 }

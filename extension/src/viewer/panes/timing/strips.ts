@@ -8,8 +8,10 @@ import { farApart, quartiles, stacked, withSpread } from "./figures";
 import { least, most } from "../../gather";
 
 const LEFT = 112;
-const ROW = 68;
+const ROW = 80;
 const DOTS = 40;
+/** Above the dots, for how fast it is. */
+const TOLD = 14;
 const COLUMN = 5;
 const RADIUS = 2.2;
 
@@ -33,7 +35,7 @@ export function drawStrips(contestants: readonly SamplesData[], width: number): 
 function drawRow(
   { name, samples, median, spread, compile_seconds: compile, speed }: SamplesData, top: number, x: (value: number) => number, width: number,
 ): SVGGElement {
-  const base = top + DOTS + 6;
+  const base = top + TOLD + DOTS + 4;
   const positive = samples.filter(each => each > 0);
   const every = Math.ceil(positive.length / MOST_DOTS);
   const dots = stacked(positive.filter((_, n) => n % every === 0), x, COLUMN);
