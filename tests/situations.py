@@ -17,6 +17,8 @@ import torch
 import torch._dynamo
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.testing._internal.distributed.fake_pg import FakeStore
 from torch.utils.checkpoint import checkpoint
 
 import explorer
@@ -115,7 +117,7 @@ def counting() -> Record:
     "recompiled",
     "lr",
     "values: 0.1, 0.05, 0.025",
-    thread="126514",
+    thread="107076",
 )
 def learning_rate() -> Record:
     def update(p: Tensor, g: Tensor, lr: float) -> Tensor:
@@ -169,7 +171,7 @@ def grad_changes() -> Record:
 
 
 @situation(
-    "A size becomes 1, then 0: why two compiles more after it was dynamic?", "recompiled", "size", thread="110666"
+    "A size becomes 1, then 0: why two compiles more after it was dynamic?", "recompiled", "size", thread="141225"
 )
 def sizes_of_one() -> Record:
     return watched(lambda x: x + 1, *((torch.ones(n),) for n in (5, 6, 7, 1, 0)))
@@ -213,7 +215,7 @@ def training_changes() -> Record:
     "A new object each call, whose identity is guarded",
     "f.__code__ is the same code",
     "to stop it: pass the same object each time",
-    thread="123894",
+    thread="107866",
 )
 def new_function_each_call() -> Record:
     return watched(lambda f, x: f(x), *((eval(f"lambda x: x + {n}"), X) for n in range(3)))
@@ -271,7 +273,7 @@ def item() -> Record:
     "The same, and a branch on the number follows: does the setting help?",
     "it does not help: the graph breaks at",
     listing="breaks",
-    thread="135410",
+    thread="145970",
 )
 def item_then_branch() -> Record:
     return explored(sized, X, torch.tensor(3.0), fixes=True)
@@ -389,7 +391,7 @@ def doubled(x: Tensor) -> Tensor:
     return x * 2
 
 
-@situation("A custom operator without a fake implementation", "register_fake", "situations::doubled", thread="177115")
+@situation("A custom operator without a fake implementation", "register_fake", "situations::doubled")
 def no_fake() -> Record:
     return explored(lambda x: doubled(x) + 1, X)
 
@@ -399,7 +401,6 @@ def no_fake() -> Record:
     "the program gets this error",
     "a and b must have same reduction dim",
     "from user code",
-    thread="",
 )
 def shape_error() -> Record:
     return watched(lambda a, b: a @ b + 1, (torch.ones(2, 3), torch.ones(2, 3)))
@@ -419,7 +420,7 @@ def mark_violated() -> Record:
     "A guard on a size that only a run tells",
     "Could not guard on data-dependent expression",
     "the program gets this error",
-    thread="136196",
+    thread="127830",
 )
 def unbacked_guard() -> Record:
     with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
@@ -464,7 +465,7 @@ MODEL = nn.Linear(8, 8)
     "Are the gradients of a model that the function closes over those of eager?",
     "largest error",
     " tensors",
-    thread="133303",
+    thread="182012",
 )
 def closed_over() -> Record:
     return ours(lambda x: F.gelu(MODEL(x)), torch.randn(4, 8))
@@ -475,7 +476,7 @@ def cancelling() -> Record:
     return ours(lambda x: (x - x.mean()).sum(), torch.randn(4096))
 
 
-@situation("bfloat16: how far is eager itself off?", "against float64", "eager is", thread="163670")
+@situation("bfloat16: how far is eager itself off?", "against float64", "eager is", thread="168126")
 def half_precision() -> Record:
     return ours(lambda x: torch.relu(x @ x.t()).sum(-1), torch.randn(64, 64).bfloat16())
 
@@ -500,7 +501,7 @@ def two_sizes() -> Record:
     return built(lambda x, y: (x.exp().sum(), y.sin()), torch.randn(8), torch.randn(9))
 
 
-@situation("How much memory does a whole step take, beside eager's?", "peak memory", thread="197838")
+@situation("How much memory does a whole step take, beside eager's?", "peak memory", thread="122512")
 def whole_step() -> Record:
     return ours(MODEL, torch.randn(64, 8), time=True)
 
@@ -524,7 +525,7 @@ def whose_guards() -> Record:
     "What is compiled again for other sizes, and what did automatic dynamic shapes make of them?",
     "size",
     "recompiled once",
-    thread="163329",
+    thread="105279",
 )
 def automatic_dynamic() -> Record:
     return watched(lambda x: x * 2, (torch.ones(5, 3),), (torch.ones(6, 3),), (torch.ones(7, 3),))
@@ -545,7 +546,7 @@ def outside() -> Record:
     return watched(branching, (X,))
 
 
-@situation("Which function costs the compile time?", "compiling", "in compiled graphs", thread="150706")
+@situation("Which function costs the compile time?", "compiling", "in compiled graphs", thread="111441")
 def costs() -> Record:
     return watched(MODEL, (torch.randn(2, 8),))
 
@@ -565,7 +566,6 @@ def to_list() -> Record:
     "This leads to: Graph break under GenericContextWrappingVariable",
     "Known to help: take the body of the with statement out",
     listing="breaks",
-    thread="98441",
 )
 def under_context() -> Record:
     def suppressing(x: Tensor) -> Tensor:
@@ -639,7 +639,7 @@ def own_fusion() -> Record:
     return ours(lambda x: (y := x.exp(), y.flip(0) + 1), torch.randn(8, 16))
 
 
-@situation("Which stage of a compile takes the time?", "capture", "build", listing="stages", thread="150706")
+@situation("Which stage of a compile takes the time?", "capture", "build", listing="stages", thread="130119")
 def stages_and_time() -> Record:
     return ours(lambda x: torch.relu(x) + 1, torch.randn(64))
 
@@ -670,3 +670,44 @@ def default_device() -> Record:
 @situation("Code for a card that is not here: is anything claimed of its speed?", "cuda:sm_90")
 def absent_card() -> Record:
     return ours(lambda x: torch.relu(x) + 1, torch.randn(64), target="cuda:sm_90")
+
+
+# ------------------------------------------------------------------------------------------- training and several cards
+
+
+@situation(
+    'mode="reduce-overhead": why are CUDA graphs skipped?',
+    "runs without CUDA graphs",
+    "not on a card",
+    thread="117281",
+)
+def cuda_graphs_skipped() -> Record:
+    with nothing_built(), explorer.watch() as found:
+        torch._dynamo.reset()
+        torch.compile(lambda x: torch.relu(x) + 1, mode="reduce-overhead")(X)
+    return found.record
+
+
+@situation(
+    "backward(retain_graph=True) fails: what are donated buffers?",
+    "The program ended with RuntimeError",
+    "donated_buffer=False",
+)
+def donated_buffers() -> Record:
+    torch._dynamo.reset()
+    compiled = torch.compile(lambda x: (x.sin() * x.cos()).exp().sum(), backend="aot_eager")
+    x = torch.ones(8, requires_grad=True)
+    with contextlib.suppress(RuntimeError), explorer.watch() as found:
+        compiled(x).backward()
+        compiled(x).backward(retain_graph=True)
+    return found.record
+
+
+@situation("DDP: is the model compiled?", "no compiled graph ran", "torch/nn/parallel/distributed.py", thread="108966")
+def data_parallel() -> Record:
+    torch.distributed.init_process_group("fake", store=FakeStore(), rank=0, world_size=2)
+    try:
+        return watched(DistributedDataParallel(nn.Sequential(nn.Linear(4, 4))), (torch.ones(2, 4),))
+    finally:
+        torch.distributed.destroy_process_group()
+

@@ -8,6 +8,7 @@ from explorer.stock import (
     builds,
     caches,
     causes,
+    cudagraphs,
     frames,
     fusion,
     graphs,
@@ -26,7 +27,7 @@ from explorer.stock import (
 HOOKS = (
     phases.HOOK, inputs.HOOK, frames.HOOK, recompiles.HOOK, steps.HOOK, breaks.HOOK, guards.HOOK, symbols.HOOK,
     caches.HOOK, graphs.HOOK, passes.HOOK, lowering.HOOK, causes.HOOK, fusion.HOOK, kernels.HOOK, builds.HOOK,
-    absent.HOOK, looking.HOOK,
+    cudagraphs.HOOK, absent.HOOK, looking.HOOK,
 )  # fmt: skip
 
 WATCHING = tuple(hook for hook in HOOKS if hook not in (steps.HOOK, absent.HOOK, looking.HOOK))

@@ -53,7 +53,7 @@ def calls(each: CallsData) -> str:
     parts = [f"{duration(each.compiling)} compiling"] if each.compiling else []
     if each.graphs is not None:
         about = "about " if each.count > ALL_TIMED else ""
-        parts.append(f"{about}{duration(each.graphs)} in compiled graphs")
+        parts.append(f"{about}{duration(each.graphs)} in compiled graphs" if each.graphs else "no compiled graph ran")
         outside = max(each.seconds - each.compiling - each.graphs, 0.0)
         parts.append(f"{about}{duration(outside)} outside (guards, Python, eager frames)")
     else:

@@ -36,8 +36,10 @@ def summary(record: RecordData) -> str:
         broken = ((b.span, b.why.title) for b in compile.breaks if b.span)
         lines += [f"    break at {names.get(at.file, at.file)}:{at.line}: {why}" for at, why in broken]
         if compile.fallback:
-            why = " ".join(f"{compile.fallback.title} {compile.fallback.detail}".split())
+            why = " ".join(f"{compile.fallback.title}: {compile.fallback.detail}".removesuffix(": ").split())
             lines.append(f"    runs eagerly: {why}")
+        skipped = (event.fields.get("why", "") for event in compile.events if event.kind == "CudagraphSkipped")
+        lines += [f"    runs without CUDA graphs: {why}" for why in dict.fromkeys(skipped)]
     cover = record.coverage
     if cover.kernel + cover.extern + cover.view + cover.fallback:
         lines.append(

@@ -24,7 +24,7 @@ export const source: PaneKind = {
     const files = h("select.ex-select", { "aria-label": "Go to a file" });
     const marks = h("select.ex-select", { "aria-label": "Go to a mark" });
     const body = h("div.ex-body-text");
-    const nothing = h("p.ex-hint", "The record holds no source: it was not there to be read when the record was made.");
+    const nothing = h("p.ex-hint");
     const bar = h("div.ex-bar", files, marks);
     into.append(h("div.ex-pane", bar, nothing, body));
     const view = new TextView(body, context, true);
@@ -41,6 +41,8 @@ export const source: PaneKind = {
       marks.hidden = marked.length === 0;
       marks.replaceChildren(option("", count(marked.length, "mark")), ...marked.map(([n, text]) => option(String(n), text)));
       nothing.hidden = rows.length > 0;
+      nothing.textContent = context.model.record.value.compiles.length
+        ? "The record holds no source: it was not there to be read when the record was made." : "Nothing was compiled yet.";
       body.hidden = rows.length === 0;
       bar.hidden = files.hidden && marks.hidden;
       view.show({ rows, language: "python", label: "Source" });
