@@ -34,4 +34,4 @@ def speed(eager: Sequence[float], other: Sequence[float]) -> SpeedData:
         return SpeedData(f"{times:.3g} times as fast as eager ({between})", times, low, high)
     if high <= AS_FAST * low:
         return SpeedData(f"as fast as eager ({between} times)", times, low, high)
-    return SpeedData(f"too noisy to compare with eager ({between} times as fast)", None, low, high)
+    return SpeedData(f"too noisy to compare with eager ({between} times)", None, low, high)
