@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from explorer.ir.dynamo_guards import names
 from explorer.ir.record import (
     CompileData,
     EagerData,
@@ -86,7 +87,8 @@ def stops(guard: GuardData | None, failed: RecompileData) -> str:
     if guard is None:
         return ""
     if guard.property == "constant" and guard.constant is not None and guard.constant.type in ("int", "float"):
-        return f"hold the number in a tensor, whose value is no guard: torch.tensor({guard.constant.text}) for {source}"
+        made = f"torch.tensor({guard.constant.text}) for {names(source)}"
+        return f"hold the number in a tensor where it is only computed with ({made}): a tensor's value is no guard"
     if guard.constant is not None and guard.constant.type == "NoneType":
         return "pass None each time or never, or keep the two kinds of call in two compiled functions"
     return _ADVICE.get(guard.property, "")

@@ -26,7 +26,8 @@ UNCOUNTED = "; those outside graphs are not counted"
 def summary(record: RecordData) -> str:
     """A few lines: what was compiled, what came of it, how fast it is."""
     names = file_names(record)
-    lines = [f"{record.title}  [{', '.join(filter(None, (record.engine, record.target)))}]"]
+    made_by = ", ".join(filter(None, (record.engine, record.target)))
+    lines = [f"{record.title}  [{made_by}]" if made_by else f"{record.title}: nothing was compiled"]
     if record.error and not record.errors:
         lines.append(f"  failed: {first_line(record.error)}")
     for compile in record.compiles:
