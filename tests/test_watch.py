@@ -337,7 +337,7 @@ def test_a_program_that_compiles_for_ever_does_not_fill_the_memory(monkeypatch: 
             compiled(X, None)
     assert [bool(each.stages) for each in log.record.data.compiles] == [False] * 3 + [True] * 2
     assert log.record.recompiles[0].times == 4
-    assert "The first 3 compiles are kept without their stages" in repr(log)
+    assert "Of the first 3 compiles the stages are not kept" in repr(log)
 
 
 # What fails
