@@ -29,6 +29,7 @@ from explorer.ir.capture import CaptureInput, CompilerBug, Frame, GuardedCode, L
 from explorer.ir.graph import Graph, info
 from explorer.ir.joint import Halves
 from explorer.ir.program import Compiled, Generation, Program
+from explorer.ir.settings import kept
 from explorer.ir.sizes import relations
 from explorer.ir.target import CPU, TARGET_ABSENT, Target
 from explorer.lower import LOWER
@@ -141,15 +142,14 @@ def native(graph: Graph) -> Target:
 def _run_eagerly(given: tuple[Graph, Why | None]) -> Compiled:
     graph, why = given
     said = f"runs eagerly: {why} [{why.code}]" if why else "runs eagerly, as asked"
-    forward = graph.module().forward
-    if any(getattr(node.target, "__name__", "").startswith("enter_") for node in graph.graph.nodes):
-        forward = leaving_contexts(forward)
-    return Compiled(graph.name, forward, (), Text((Line(said),)), why)
+    return Compiled(graph.name, leaving_contexts(graph, graph.module().forward), (), Text((Line(said),)), why)
 
 
-def leaving_contexts(forward: Callable[..., Any]) -> Callable[..., Any]:
-    """`forward`, of whose contexts (torch.inference_mode) none stays open where it raises: the guards that its frame
-    holds would live as long as the error."""
+def leaving_contexts(graph: Graph, forward: Callable[..., Any]) -> Callable[..., Any]:
+    """What runs the graph, without leaving a context of it (torch.inference_mode, torch.no_grad) open where it raises:
+    the guards that its frame holds would live as long as the error."""
+    if not any(getattr(n.target, "__name__", "").startswith(("enter_", "_set_grad")) for n in graph.graph.nodes):
+        return forward
 
     def call(*inputs: Any) -> Any:
         grad_mode = torch.is_grad_enabled()
@@ -177,7 +177,8 @@ def _hand_over(given: tuple[Graph, Callable[..., Any]]) -> Compiled:
     if resized := [node.name for node in graph.graph.nodes if resizes(node)]:
         return _run_eagerly((graph, Why(RESIZED, f"by {resized[0]}, for {name}")))
     try:
-        call = backend(graph.module(), examples)
+        with kept():
+            call = backend(graph.module(), examples)
     except Exception as error:
         if of_torch:
             note(CompilerBug, graph.name, traceback.format_exc())
@@ -186,7 +187,7 @@ def _hand_over(given: tuple[Graph, Callable[..., Any]]) -> Compiled:
     if not callable(call):
         raise BackendFailed(f"backend {name} returned a {type(call).__name__}, which cannot be called")
     call = unless_overlapping(graph, call, written) if written else call
-    return Compiled(graph.name, call, (), Text((Line(f"compiled by {name}"),)))
+    return Compiled(graph.name, leaving_contexts(graph, call), (), Text((Line(f"compiled by {name}"),)))
 
 
 def _totals(given: tuple[Graph, Why | None], made: Compiled) -> tuple[str, ...]:

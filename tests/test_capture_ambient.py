@@ -361,7 +361,7 @@ def without_grad_and_with_casts(x: Tensor) -> Tensor:
         return fails(x)
 
 
-@pytest.mark.parametrize("backend", ["explorer", "eager"])
+@pytest.mark.parametrize("backend", ["explorer", "eager", "aot_eager"])
 @pytest.mark.parametrize("fn", [in_inference_mode, in_blocks_of_inference_mode, without_grad_and_with_casts])
 def test_no_block_stays_open_where_a_graph_raises(fn: Callable[..., Any], backend: str) -> None:
     with pytest.raises(torch.linalg.LinAlgError) as kept_alive:

@@ -20,6 +20,7 @@ ENDLESS = (itertools.count, itertools.cycle, itertools.repeat)
 MOST_ITEMS = 30
 TOLERANCE = {torch.float64: 1e-9, torch.complex128: 1e-9, torch.float16: 2e-2, torch.bfloat16: 6e-2}
 ADDRESS = re.compile(r"0x[0-9a-f]+|at 0x\w+")
+GRAD_FUNCTION = re.compile(r"Function \w+Backward0? returned")
 UNBOUND = re.compile(r"cannot access (?:local|free) variable '(\w+)'")
 SILENT = {"__slotnames__", "__module__", "__dict__", "__weakref__", "__doc__", "__annotations__", "__slots__"}
 
@@ -140,7 +141,7 @@ class Observer:
                 return self.error(place, error)
 
     def error(self, place: str, error: BaseException) -> None:
-        text = ADDRESS.sub("0x", str(error))
+        text = GRAD_FUNCTION.sub("Function returned", ADDRESS.sub("0x", str(error)))
         name = type(error).__name__
         if found := UNBOUND.match(text):  # a local that closures share is a free variable after a break
             name, text = "NameError", f"{found[1]} is unbound"

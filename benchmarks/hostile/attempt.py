@@ -4,15 +4,14 @@ raise anything but the errors that say what is wrong with the file, take long, t
 from __future__ import annotations
 
 import resource
-import signal
 import time
 import traceback
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
+from benchmarks.fuzz.program import at_most
 from benchmarks.hostile.mutate import mutated, mutated_log
 from explorer import Ranks
 from explorer.comparison import Compared
@@ -23,10 +22,6 @@ from explorer.view import html
 
 SECONDS = 10
 MEGABYTES = 500
-
-
-class Hangs(Exception):
-    """It takes too long."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +82,7 @@ def _tried(seed: str, use: Callable[[], None]) -> Outcome:
     before, started = _megabytes(), time.perf_counter()
     wrong = refused = ""
     try:
-        with limited():
+        with at_most(SECONDS):
             use()
     except (RecordError, LogError) as error:
         refused = str(error)
@@ -99,22 +94,6 @@ def _tried(seed: str, use: Callable[[], None]) -> Outcome:
     if grown > MEGABYTES and not wrong:
         wrong = f"it took {grown:.0f} MB"
     return Outcome(seed, time.perf_counter() - started, grown, wrong, refused)
-
-
-@contextmanager
-def limited() -> Iterator[None]:
-    """Raises Hangs in what takes over SECONDS."""
-
-    def ring(number: int, frame: object) -> None:
-        raise Hangs(f"over {SECONDS} s")
-
-    before = signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(signal.ITIMER_REAL, SECONDS)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
 
 
 def _megabytes() -> float:
