@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import bisect
 import contextlib
 import copy
 import dataclasses
 import enum
 import functools
+import heapq
 import inspect
 import itertools
 import operator
@@ -411,3 +413,28 @@ def contexts(x):
     except OSError as error:
         log.append(repr(error.__cause__))
     return x + 1, log
+
+
+@program
+def sorted_in_place(x):
+    queue, row = [], [1, 3, 5]
+    for number in (3, 1, 2, 5, 4):
+        heapq.heappush(queue, number)
+    least = heapq.heappop(queue), heapq.heapreplace(queue, 7), heapq.heappushpop(queue, 0)
+    bisect.insort(row, 4)
+    bisect.insort_left(row, 2, key=lambda number: -number)
+    heapq.heapify(other := [3, 2, 1])
+    return (
+        x + least[0], queue, row, other, least, heapq.nsmallest(2, queue), list(heapq.merge([1, 3], [2])),
+        bisect.bisect_left(row, 3), bisect.bisect(row, 9), bisect.bisect_right(row, 3, lo=1),
+    )  # fmt: skip
+
+
+@program
+def written_by_operators(x):
+    """What the functions of operator write is written."""
+    a, b, c = [1, 2], {1: 2}, {1, 2}
+    operator.setitem(a, 0, 5)
+    operator.delitem(b, 1)
+    found = operator.iadd(a, [3]), operator.iconcat(a, [4]), operator.imul(a, 2), operator.ior(c, {3})
+    return x + len(a), a, b, c, [each is a or each is c for each in found]

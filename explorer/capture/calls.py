@@ -10,6 +10,7 @@ import enum
 import functools
 import inspect
 import os
+import random
 import sys
 import sysconfig
 import types
@@ -56,7 +57,7 @@ NOT_GRAPH = frozenset(
     "isinstance refine get_default_dtype __len__ __iter__ __contains__".split()
 )
 PURE_MODULES = frozenset(
-    "math cmath _operator operator _struct _string _bisect zlib_ unicodedata _functools _collections".split()
+    "math cmath _operator operator _struct _string zlib_ unicodedata _functools _collections".split()
 )
 PURE_BUILTINS = frozenset(
     {abs, ascii, bin, chr, divmod, format, hex, oct, ord, pow, repr, round, hash, callable, len, min, max, sum,
@@ -254,6 +255,8 @@ class Calls:
         if isinstance(bound, type):
             return self._class_builtin(function, bound, args, kwargs)
         module = getattr(function, "__module__", None) or ""
+        if type(bound) is random.Random:
+            return self.call_method(self.from_python(bound), function.__name__, args, kwargs)
         if bound is not None and type(bound).__module__ == "builtins" and not isinstance(bound, types.ModuleType):
             if is_plain(bound):
                 return Constant(bound).method(self, function.__name__, args, kwargs)
@@ -265,11 +268,11 @@ class Calls:
             if any(isinstance(a, SizeValue) for a in args) and not kwargs:
                 return self.on_numbers(function, *args)
             if not any(isinstance(a, TensorValue) for a in args):
-                return self.from_python(
-                    self.python(
-                        function, *map(self.constant_of, args), **{k: self.constant_of(v) for k, v in kwargs.items()}
-                    )
-                )
+                plain = [self.constant_of(a) for a in args]
+                found = self.python(function, *plain, **{k: self.constant_of(v) for k, v in kwargs.items()})
+                if plain != [self.constant_of(a) for a in args]:
+                    unsupported(reasons.UNTRACEABLE_CALL, f"{module}.{function.__name__}, which writes its argument")
+                return self.from_python(found)
         name = getattr(function, "__qualname__", None) or getattr(function, "__name__", None) or repr(function)
         unsupported(reasons.UNTRACEABLE_CALL, f"{module}.{name}" if module not in ("", "builtins") else str(name))
 

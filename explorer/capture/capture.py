@@ -160,7 +160,7 @@ def _result(given: CaptureInput, t: Tracer, residual: Residual | None, broken: t
         specialised=tuple(t.specialised),
         inlined=tuple(t.decoded.values()),
         assumed=relations(t.tape.shape_env).since(0),
-        given=described_inputs(given.code, given.frame, guards, inputs),
+        given=described_inputs(given.code, given.frame, guards, inputs, t.tape.reals),
         frame=replace(given.frame),
     )
 

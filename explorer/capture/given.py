@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from explorer.ir.bytecode import Code
@@ -15,9 +15,10 @@ _DESCRIBED = frozenset("tensor constant id length keys has value type".split())
 
 
 def described_inputs(
-    code: Code, frame: Frame, guards: Iterable[Guard], placeholders: Iterable[Input]
+    code: Code, frame: Frame, guards: Iterable[Guard], placeholders: Iterable[Input], held: Mapping[Source, Any]
 ) -> tuple[InputData, ...]:
-    """Each value once: the arguments first, then what guards ask about, in the order in which the frame read it."""
+    """Each value once: the arguments first, then what guards ask about, in the order in which the frame read it.
+    What is `held` is not read again: reading may draw a random number."""
     names = {each.source: each.name for each in placeholders}
     sources: dict[Source, None] = {Local(name): None for name in frame.locals}
     sources |= {g.source: None for g in guards if g.source is not None and g.property in _DESCRIBED}
@@ -25,7 +26,7 @@ def described_inputs(
     objects: dict[int, str] = {}
     found = []
     for source in sources:
-        value = read(source, frame.locals, frame.globals)
+        value = held[source] if source in held else read(source, frame.locals, frame.globals)
         first = objects.setdefault(id(value), source.name) if _has_identity(value) else source.name
         same_as = first if first != source.name else ""
         found.append(described(source.name, value, _role(source, code), names.get(source, ""), same_as))

@@ -61,6 +61,7 @@ class Residual:
 def returning(t: Tracer, frame: Frame) -> Residual:
     """For a frame that was evaluated to its end."""
     r = Rebuilder(t)
+    _draw(t, r)
     with origin(synthetic("result")):
         assert frame.result is not None
         r.value(frame.result)
@@ -84,6 +85,7 @@ def breaking(t: Tracer, frame: Frame) -> Residual:
     needed = [name for name in code.locals if name in live[instruction.id] and name not in cells]
     bound = [name for name in needed if _is_bound(t, frame, name)]
     r = Rebuilder(t)
+    _draw(t, r)
     handled = {each.place: each.error for each in frame.handled}
     slots: list[Slot] = []
     placed: dict[int, str] = {}
@@ -112,6 +114,12 @@ def breaking(t: Tracer, frame: Frame) -> Residual:
         r.body += build.at(instruction.span, stacked)
     tail, continuations = _onward(t, frame, slots, bound)
     return _assemble(t, r, r.body, tail, tuple(continuations), handlers)
+
+
+def _draw(t: Tracer, r: Rebuilder) -> None:
+    """Random numbers are drawn once, in the program's order, used or not."""
+    for source in t.draws:
+        r.load(source)
 
 
 def _is_bound(t: Tracer, frame: Frame, name: str) -> bool:
@@ -373,9 +381,9 @@ def _forget_temporaries(steps: Sequence[Instruction]) -> list[Instruction]:
 
 def _versions(t: Tracer, r: Rebuilder) -> list[Instruction] | None:
     """Push the version counters of the inputs that the graph writes, as a tuple; None where that is not known of them,
-    or of so many that reading the counters would take its time."""
+    or of so many that reading the counters would take its time, or where random numbers would be drawn again."""
     written = t.tape.written_inputs()
-    if written is None or len(written) > MOST_WRITTEN:
+    if t.draws or written is None or len(written) > MOST_WRITTEN:
         return None
     if not written:
         return [build.load_const(())]

@@ -287,9 +287,16 @@ class Tape:
         found = self.hint(size.node.expr)
         return int(found) if found.is_number else 2  # one that only the graph knows
 
+    @contextmanager
+    def numbers_read(self) -> Iterator[None]:
+        """Inside, numbers that are read from tensors stay in the graph."""
+        before, self.scalar_outputs = self.scalar_outputs, True
+        yield
+        self.scalar_outputs = before
+
     def _dispatcher(self) -> Any:
         """Operators written in C++ over others see symbolic sizes only through the Python dispatcher."""
-        symbolic = self.symbol_sources or self.scalar_outputs or self.shape_env.allow_dynamic_output_shape_ops
+        symbolic = self.symbol_sources or self.symbol_nodes or self.scalar_outputs or self.shape_env.allow_dynamic_output_shape_ops
         return enable_python_dispatcher() if symbolic else nullcontext()
 
     def add(self, kind: str, target: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], value: Any) -> fx.Node:

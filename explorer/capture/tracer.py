@@ -129,6 +129,8 @@ class Tracer(Calls, DataModel):
         self.made_generators: weakref.WeakSet[GeneratorValue] = weakref.WeakSet()
         self.lost: list[Value] = []
         self.raw_items: set[Source] = set()
+        self.draws: list[Source] = []
+        """Random numbers that the frame draws before its graph, in this order."""
         """Items of containers whose class says in Python how they are read."""
         self.modules: list[str] = []
         self.ambient = Ambient(self.tape, frame.devices)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import bisect
 import functools
+import heapq
+import importlib.util
 import inspect
 import itertools
 import operator
+import sys
 import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 from explorer.capture.library import in_python
 from explorer.capture.rules import CALLS, positional
@@ -174,3 +179,18 @@ for _module in (itertools, operator, functools):
     for _name, _body in vars(in_python).items():
         if isinstance(_body, types.FunctionType) and _name in vars(_module):
             _inlined(vars(_module)[_name], _body)
+
+
+def _without_c(name: str) -> dict[str, Any]:
+    """What a module of the standard library holds where its part in C is missing: all of it in Python."""
+    space: dict[str, Any] = {"__name__": name}
+    with patch.dict(sys.modules, {f"_{name}": None}):
+        exec(importlib.util.find_spec(name).loader.get_code(name), space)  # type: ignore[union-attr]
+    return space
+
+
+for _module in (bisect, heapq):
+    _bodies = {vars(_module).get(name): body for name, body in _without_c(_module.__name__).items() if callable(body)}
+    for _function, _body in _bodies.items():
+        if isinstance(_body, types.FunctionType) and isinstance(_function, types.BuiltinFunctionType):
+            _inlined(_function, _body)

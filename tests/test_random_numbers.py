@@ -1,0 +1,120 @@
+"""Python's random generators in captured programs: numbers, their order and the state left behind are eager's."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+import explorer
+
+OWN = random.Random(4)
+
+DRAWN: dict[str, Callable[[Any], Any]] = {
+    "random": lambda g: g.random(),
+    "uniform": lambda g: g.uniform(-1, 2.5),
+    "triangular": lambda g: g.triangular(0, 2, 1),
+    "randint": lambda g: g.randint(-3, 9),
+    "randrange": lambda g: g.randrange(1, 100, 3),
+    "getrandbits": lambda g: g.getrandbits(40),
+    "gauss": lambda g: g.gauss(0, 2),
+    "normalvariate": lambda g: g.normalvariate(1, 2),
+    "expovariate": lambda g: g.expovariate(2),
+    "betavariate": lambda g: g.betavariate(1, 2),
+    "seed": lambda g: (g.seed(9), g.random())[1],
+}
+MADE: dict[str, Callable[[Any], Any]] = {
+    **DRAWN,
+    "choice": lambda g: g.choice([1, 2, 3]),
+    "sample": lambda g: sum(g.sample(range(9), 3)),
+    "shuffle": lambda g: (items := [1, 2, 3, 4], g.shuffle(items))[0][0],
+    "choices": lambda g: sum(g.choices([1, 2, 3], k=2)),
+}
+
+
+def observed(fn: Callable[..., Any], made: Callable[[Any], Any], *args: Any) -> list[Any]:
+    """Results of three calls, and the numbers that come after each."""
+    random.seed(1)
+    OWN.seed(4)
+    called, found = made(fn), []
+    for turn in range(3):
+        given = [random.Random(turn) for _ in args]
+        try:
+            result = repr([v.getstate() if isinstance(v, random.Random) else v for v in called(torch.ones(2), *given)])
+        except ValueError as error:
+            result = repr(error)
+        found.append((result, random.random(), OWN.random(), [each.random() for each in given]))
+    return found
+
+
+def like_eager(fn: Callable[..., Any], *args: Any, backends: Any = ("eager",), **settings: Any) -> None:
+    expected = observed(fn, lambda fn: fn, *args)
+    for backend in backends:
+        assert observed(fn, lambda fn, b=backend: explorer.compile(fn, backend=b, **settings), *args) == expected
+
+
+@pytest.mark.parametrize("generator", [random, OWN], ids=["module", "own"])
+@pytest.mark.parametrize("name", DRAWN)
+def test_drawn(name: str, generator: Any) -> None:
+    """In one graph: drawn anew in each call, in order, and whether or not the number is used."""
+
+    def fn(x: torch.Tensor) -> Any:
+        first = generator.random()
+        generator.random()
+        return x * first, DRAWN[name](generator), x + DRAWN[name](generator)
+
+    like_eager(fn, fullgraph=True)
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_made(name: str) -> None:
+    """A generator that the program makes with a seed: its numbers are constants, and it can be returned."""
+
+    def fn(x: torch.Tensor) -> Any:
+        generator = random.Random(5)
+        return x + MADE[name](generator), MADE[name](generator), generator
+
+    like_eager(fn, fullgraph=True)
+
+
+def test_given() -> None:
+    """Another generator, another compile."""
+    like_eager(lambda x, g: (x * g.random(), g.getrandbits(20)), 1, fullgraph=True, backends=("explorer", "aot_eager"))
+
+
+def test_break_between(capsys: pytest.CaptureFixture[str]) -> None:
+    def fn(x: torch.Tensor) -> Any:
+        y = x + random.random()
+        print("now")
+        return y + random.random(), OWN.choice([1, 2, 3]), y * OWN.random()
+
+    like_eager(fn)
+
+
+def test_branch_on_number() -> None:
+    like_eager(lambda x: (x + 1 if random.random() < 0.5 else x - 1, random.random()))
+
+
+def test_error_in_graph() -> None:
+    """Nothing is drawn twice where the graph raises and the frame runs eagerly."""
+
+    def fn(x: torch.Tensor) -> Any:
+        number = random.random()
+        return x + number, torch.bincount(x.long() - 2)
+
+    settled: list[Any] = []
+    for made in (lambda fn: fn, lambda fn: explorer.compile(fn)):
+        random.seed(3)
+        with pytest.raises(RuntimeError):
+            made(fn)(torch.ones(2))
+        settled.append(random.random())
+    assert settled[0] == settled[1]
+
+
+def test_errors() -> None:
+    like_eager(lambda x: (x, random.randrange(0)))
+    like_eager(lambda x: (x, random.Random(None) is None))
+    like_eager(lambda x: (x + 1, random.getrandbits(100)))
