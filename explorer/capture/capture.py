@@ -187,7 +187,7 @@ def _distinct(t: Tracer) -> Iterator[list[Source]]:
     to be."""
     values = [value for value in t.wrapped.values() if value.source is not None]
     compared = {value.source for value in values if value.compared}
-    written = any(fake._version for fake in t.tape.fakes.values())
+    written = t.tape.written_inputs() != []
     yield [
         guard.source.base if isinstance(guard.source, AsTensor) else guard.source
         for guard in t.guards.values()

@@ -22,6 +22,7 @@ from explorer.capture.values.mappings import DictValue
 from explorer.capture.values.sequences import ListValue, TupleValue
 from explorer.capture.values.size import SizeValue
 from explorer.capture.values.tensor import TensorValue, from_fake, to_graph
+from explorer.capture.values.tensor_properties import version
 
 if TYPE_CHECKING:
     from explorer.capture.tracer import Tracer
@@ -95,7 +96,7 @@ def body(
         inputs.append(TensorValue(node, fake))
         t.tensors[id(fake)] = inputs[-1]
     given = [leaf.fake for leaf in inputs if isinstance(leaf, TensorValue)]
-    versions = [fake._version for fake in given]
+    versions = [version(fake) for fake in given]
     try:
         returned = t.call(function, arguments(inputs), {})
     except Raised as raised:
@@ -103,7 +104,7 @@ def body(
     outputs = leaves(t, returned)
     if not effects and t.effects.outside != changes or torch.is_grad_enabled() != grad:
         unsupported(reasons.HIGHER_ORDER, "a function that changes what is outside of it")
-    if [fake._version for fake in given] != versions:
+    if [version(fake) for fake in given] != versions:
         unsupported(reasons.HIGHER_ORDER, "a function that writes its inputs")
     lent = {storage(value) for value in (*like, *map(t.tape.value, branch.lifted))}
     if not aliases and any(storage(leaf.fake) in lent for leaf in outputs):

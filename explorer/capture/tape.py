@@ -296,7 +296,8 @@ class Tape:
 
     def _dispatcher(self) -> Any:
         """Operators written in C++ over others see symbolic sizes only through the Python dispatcher."""
-        symbolic = self.symbol_sources or self.symbol_nodes or self.scalar_outputs or self.shape_env.allow_dynamic_output_shape_ops
+        numbers = self.symbol_sources or self.symbol_nodes
+        symbolic = numbers or self.scalar_outputs or self.shape_env.allow_dynamic_output_shape_ops
         return enable_python_dispatcher() if symbolic else nullcontext()
 
     def add(self, kind: str, target: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], value: Any) -> fx.Node:

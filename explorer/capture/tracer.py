@@ -38,6 +38,7 @@ from explorer.capture.values.objects import MISSING, ObjectValue
 from explorer.capture.values.sequences import ListValue, TupleValue
 from explorer.capture.values.size import FloatValue, NumberValue, SizeValue
 from explorer.capture.values.tensor import TensorValue
+from explorer.capture.values.tensor_properties import version
 from explorer.capture.wrap import from_python, wrap, wrap_tensor
 from explorer.capture.wrappers import unflattening
 from explorer.config import Config
@@ -410,7 +411,7 @@ class Tracer(Calls, DataModel):
     def note_copy(self, base: Any, copy: Any) -> None:
         """Python would go on with an object that the graph has as a copy: writes to either refuse the frame."""
         for each in (base, copy):
-            self.unshared[id(each)] = (base.fake, base.fake._version, copy.fake, copy.fake._version)
+            self.unshared[id(each)] = (base.fake, version(base.fake), copy.fake, version(copy.fake))
         self.kept += [base, copy]
 
     def wraps_numpy(self) -> bool:

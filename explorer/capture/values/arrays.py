@@ -27,6 +27,7 @@ from explorer.capture.values.mappings import DictValue
 from explorer.capture.values.sequences import ListValue, SliceValue, TupleValue
 from explorer.capture.values.size import SizeValue, is_unbacked
 from explorer.capture.values.tensor import TensorValue, from_fake, graph_call, has_tensor
+from explorer.capture.values.tensor_properties import version
 from explorer.ir.capture import AsTensor, Source, as_tensor, share_no_memory
 
 if TYPE_CHECKING:
@@ -523,7 +524,7 @@ def _settle(
         shares = np.may_share_memory(held, before)
         if before.size and shares != (_storage(result) == _storage(fake)):
             if shares:
-                t.unshared[_storage(result)] = (fake, fake._version, result, result._version)
+                t.unshared[_storage(result)] = (fake, version(fake), result, version(result))
                 t.kept.append(result)
             else:
                 made = graph_call(t, "call_method", "clone", [TensorValue(node, result)], {})  # type: ignore[arg-type]
@@ -539,14 +540,14 @@ def _storage(tensor: torch.Tensor) -> int:
 def check_copies(t: Tracer) -> None:
     """Refuse the frame where a write would be seen through a view of NumPy's that the graph has as a copy."""
     for base, before, copy, then in t.unshared.values():
-        if base._version != before or copy._version != then:
+        if version(base) != before or version(copy) != then:
             unsupported(reasons.NUMPY, "a write through a view that torch._numpy makes a copy")
 
 
 def check_memory(t: Tracer) -> list[Source]:
     """Where arrays were read of which one was written, while several were: they must share no memory."""
     arrays = [array for array in t.arrays.values() if isinstance(array.given, np.ndarray)]
-    if not any(array.fake._version for array in arrays):
+    if not any(version(array.fake) != 0 for array in arrays):
         return []
     sources = [array.source for array in arrays]
     given = [array.given for array in arrays]

@@ -21,7 +21,7 @@ from explorer.capture.values.objects import DELETED, MISSING, bound_attribute, o
 from explorer.capture.values.overrides import PLAIN, dispatches, is_wrapper, overridden, overrides_torch
 from explorer.capture.values.sequences import ListValue, SliceValue, TupleValue
 from explorer.capture.values.size import FloatValue, NumberValue, SizeValue, is_unbacked
-from explorer.capture.values.tensor_properties import TENSOR_PROPERTIES
+from explorer.capture.values.tensor_properties import TENSOR_PROPERTIES, version
 from explorer.ir.capture import Attr, Returned, Source
 
 if TYPE_CHECKING:
@@ -105,6 +105,8 @@ class TensorValue(Value):
             return t.from_python(found) if held == "tensor guard" else self.asked(t, name)
         if name == "grad":
             return self._grad(t)
+        if name == "_version" and self.fake.is_inference():
+            t.raise_(RuntimeError, "Inference tensors do not track version counter.")
         if name == "_version" and self.source is None and not any(t.tape.sharing(self.fake)):
             return Constant(self.fake._version)
         if name == "__class__":
@@ -279,7 +281,7 @@ class TensorValue(Value):
             or given.dtype not in _INTEGERS
             or given.device.type != "cpu"
             or given.untyped_storage().nbytes() != given.element_size()
-            or self.fake._version
+            or version(self.fake) != 0
         ):
             return None
         if self.read is None:
@@ -530,7 +532,7 @@ def hold(t: Tracer, value: TensorValue, name: str, shared: bool) -> None:
         if isinstance(_property(fake, name), torch.SymInt):
             continue
         t.guard(found, "constant", "==", now, "the program asked for it, or the graph was traced for it")
-        if fake._version == 0 and _property(fake, name) != now:
+        if version(fake) == 0 and _property(fake, name) != now:
             unsupported(reasons.ATTRIBUTE, f"tensor.{name} of {value.describe()}")
 
 

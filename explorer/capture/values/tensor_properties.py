@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
+import torch
+
 Held = Literal["tensor guard", "own guard", "graph"]
 """tensor guard: a function of what the guard on every tensor input checks (type, dtype, device, sizes, strides,
 requires_grad, dispatch keys). own guard: checked for the input once the program asks. graph: a node."""
@@ -30,3 +32,8 @@ TENSOR_PROPERTIES: Mapping[str, Held] = {
     **dict.fromkeys(_OWN_GUARD.split(), "own guard"),
     **dict.fromkeys(_GRAPH.split(), "graph"),
 }  # fmt: skip
+
+
+def version(tensor: torch.Tensor) -> int | object:
+    """How often it was written; of an inference tensor, whose writes nobody counts, something equal to nothing else."""
+    return object() if tensor.is_inference() else tensor._version
