@@ -12,6 +12,7 @@ import heapq
 import inspect
 import itertools
 import operator
+import sys
 import types
 import typing
 import weakref
@@ -438,3 +439,33 @@ def written_by_operators(x):
     operator.delitem(b, 1)
     found = operator.iadd(a, [3]), operator.iconcat(a, [4]), operator.imul(a, 2), operator.ior(c, {3})
     return x + len(a), a, b, c, [each is a or each is c for each in found]
+
+
+class Doubling:
+    """A descriptor that sets, and does not get: what it keeps under its own name is read."""
+
+    def __set__(self, owner, value):
+        owner.__dict__["kept"] = owner.__dict__.get("kept", 0) + value * 2
+
+
+class Keeping:
+    kept = Doubling()
+    other = Doubling()
+
+
+@program
+def descriptors_that_only_set(x):
+    made = Keeping()
+    before = type(made.other).__name__
+    made.kept = 10
+    made.other = 3
+    return x + made.kept, made, vars(made), before
+
+
+@program
+def versions(x):
+    """Tuples that nobody can make, compared."""
+    return (
+        x + (sys.version_info >= (3, 11)), (3,) < sys.version_info, sys.version_info[:1] == (3,),
+        sys.version_info + (1,) > sys.version_info, sys.float_info.max > 1,
+    )  # fmt: skip

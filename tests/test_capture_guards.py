@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 from collections.abc import Iterable
 from typing import Any
@@ -322,3 +323,56 @@ def test_text() -> None:
     text = str(captures.made[0].text())
     assert "L['x']: f32[3]" in text and "L['factor'] == 2.0" in text
     assert "guards" in str(captures.linked[0].text())
+
+
+UNREAD = {
+    "returned": lambda x, k: (x + 1, k),
+    "held": lambda x, k: (x + 1, [k], {"k": k}, (k, k)),
+    "passed": lambda x, k: ((lambda a, unused: a + 1)(x, k), k),
+    "is a tensor": lambda x, k: (x + 1, torch.is_tensor(k), k is x),
+    "closed over": lambda x, k: (x + 1, (lambda: k)()),
+    "attribute": lambda x, k: (setattr(x, "kept", k), x.kept),
+}
+READ = {
+    "text": lambda x, k: (x + 1, f"{k}"),
+    "truth": lambda x, k: x + 1 if k else x,
+    "key": lambda x, k: (x + 1, {2: 5}.get(k if isinstance(k, (int, str, float)) else 0)),
+    "type": lambda x, k: (x + 1, type(k), hasattr(k, "shape"), callable(k)),
+    "equal": lambda x, k: (x + 1, not isinstance(k, torch.Tensor) and k == 2),
+    "length": lambda x, k: (x + 1, len(k) if isinstance(k, (list, str)) else 0),
+    "items": lambda x, k: (x + 1, [*k] if isinstance(k, list) else 0),
+    "identity": lambda x, k: (x + 1, k is None, k is True),
+}
+GIVEN = (
+    2, 3, 2.5, 3.5, True, False, None, "a", "b", torch.ones(1), [1], [1, 2], [], 1j, torch.float32, range(3), range(2),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [*UNREAD, *READ])
+def test_any_kind_after_any(name: str) -> None:
+    """Whatever comes in the place of another value, results are eager's."""
+    function = {**UNREAD, **READ}[name]
+    for given in (GIVEN, GIVEN[::-1]):
+        fn, _ = compiled(function, recompile_limit=40)
+        for each in given:
+            assert repr(fn(torch.ones(2), each)) == repr(function(torch.ones(2), each))
+
+
+@pytest.mark.parametrize("name", UNREAD)
+@pytest.mark.parametrize("values", [(2, 3, 4), (0.5, 1.5), ("a", "b"), ([1], [1, 2], [])], ids=str)
+def test_what_is_not_read_does_not_compile_again(name: str, values: tuple[Any, ...]) -> None:
+    fn, captures = compiled(UNREAD[name])
+    for value in values:
+        assert repr(fn(torch.ones(2), value)) == repr(UNREAD[name](torch.ones(2), value))
+    assert len(captures.made) == 1
+
+
+def test_longest_a_deque_can_be() -> None:
+    def push(x, items):
+        items.append(1)
+        return x + len(items), items
+
+    fn, _ = compiled(push)
+    for longest in (2, None, 3, 2):
+        mine, eager = (collections.deque([1, 2], longest) for _ in range(2))
+        assert repr(fn(torch.ones(2), mine)) == repr(push(torch.ones(2), eager))

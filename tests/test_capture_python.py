@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 import explorer
-from python_programs import PROGRAMS
+from python_programs import PROGRAMS, Keeping
 
 
 def shown(value: Any) -> Any:
@@ -254,3 +254,44 @@ def test_islice_refuses_bounds_when_it_is_made():
 
     x = torch.ones(2)
     assert str(explorer.compile(program, backend="eager")(x)) == str(program(x))
+
+
+def test_descriptor_that_only_sets_of_an_input() -> None:
+    def f(held, x):
+        held.kept = 10
+        return x + held.kept
+
+    compiled = explorer.compile(f, fullgraph=True)
+    mine, eager = Keeping(), Keeping()
+    for _ in range(2):
+        assert torch.equal(compiled(mine, torch.ones(2)), f(eager, torch.ones(2)))
+        assert vars(mine) == vars(eager)
+
+
+def test_numpy_by_force() -> None:
+    compiled = explorer.compile(lambda x: (x.numpy(force=False) + 1, x.numpy(force=True) * 2), fullgraph=True)
+    plain, forced = compiled(torch.ones(2))
+    assert plain.tolist() == forced.tolist() == [2.0, 2.0]
+
+
+def test_optree() -> None:
+    """Trees of optree are taken apart and put together while tracing; its setting of the order of keys is guarded."""
+    optree = pytest.importorskip("optree")
+
+    def f(x):
+        tree = {"b": x, "a": [x, (x, None)]}
+        leaves, spec = optree.tree_flatten(tree)
+        return optree.tree_map(lambda a, b: a * b, tree, tree), optree.tree_unflatten(spec, leaves), spec.num_leaves, [
+            *optree.tree_flatten(tree, namespace="ours")[0]
+        ]  # fmt: skip
+
+    compiled = explorer.compile(f, backend="eager", fullgraph=True)
+    for _ in range(2):
+        assert shown(compiled(torch.arange(3.0))) == shown(f(torch.arange(3.0)))
+    with optree.dict_insertion_ordered(True, namespace="ours"):
+        assert shown(compiled(torch.arange(3.0))) == shown(f(torch.arange(3.0)))
+
+    def specs(x):
+        return x + 1, optree.tree_structure([x, {"a": x}])
+
+    assert type(explorer.compile(specs)(torch.ones(2))[1]) is optree.PyTreeSpec

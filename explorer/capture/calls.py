@@ -8,6 +8,7 @@ from __future__ import annotations
 import collections
 import enum
 import functools
+import importlib
 import inspect
 import os
 import random
@@ -30,7 +31,7 @@ from explorer.capture.values.exceptions import ExceptionValue
 from explorer.capture.values.functions import BoundMethod, BuiltinMethod, CellValue, FunctionValue
 from explorer.capture.values.iterators import GeneratorValue
 from explorer.capture.values.mappings import DictValue
-from explorer.capture.values.objects import MISSING, ObjectValue, is_library, maker_of
+from explorer.capture.values.objects import MISSING, OPTREE, ObjectValue, is_library, maker_of
 from explorer.capture.values.overrides import dispatches
 from explorer.capture.values.sequences import ListValue, TupleValue
 from explorer.capture.values.size import FloatValue, NumberValue, SizeValue
@@ -74,6 +75,14 @@ _UNCHANGING = frozenset("re typing inspect types functools enum packaging.versio
 """Objects of these modules' classes do not change."""
 
 
+@functools.cache
+def optrees() -> dict[Any, types.FunctionType]:
+    """What torch has in Python for functions of optree, which are in C++: trees are taken apart while tracing."""
+    in_python = importlib.import_module(OPTREE)
+    mended = [each for each in vars(in_python).values() if hasattr(each, "__torch_dynamo_polyfill__")]
+    return {each.__torch_dynamo_original__: each.__torch_dynamo_polyfill__ for each in mended}
+
+
 class Calls:
     """A part of the tracer: everything that a call can mean."""
 
@@ -101,6 +110,8 @@ class Calls:
             if is_numpys(given):
                 return call_numpy(self, given, args, kwargs)
             module = getattr(given, "__module__", None) or ""
+            if module.startswith("optree") and given in optrees():
+                return self._of_optree(given, args, kwargs)
             if given.__qualname__ == "singledispatch.<locals>.dispatch" and module == "functools":
                 return self._dispatched(given, args)
             if module.startswith(FOLDED_MODULES) and not function.code.co_flags & inspect.CO_GENERATOR:
@@ -108,6 +119,14 @@ class Calls:
                 if folded is not None:
                     return folded
         return self.inline(function, args, kwargs)
+
+    def _of_optree(self: Tracer, function: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        """A function of optree as torch has it in Python. The order of keys is a setting, which is guarded."""
+        if function.__name__ != "is_dict_insertion_ordered":
+            return self.inline(self.function_of(optrees()[function]), args, kwargs)
+        named = {name: self.constant_of(value) for name, value in kwargs.items()}
+        asked = functools.partial(function, *map(self.constant_of, args), **named)
+        return self.wrap(self.returned(self.known_source(asked), "__call__"), asked())
 
     def _dispatched(self: Tracer, dispatch: types.FunctionType, args: list[Value]) -> Value:
         """Which implementation functools.singledispatch takes for a class; guarded by the classes that have one."""
@@ -240,6 +259,8 @@ class Calls:
             return rule(self, args, kwargs)
         if is_numpys(function):
             return call_numpy(self, function, args, kwargs)
+        if str(getattr(function, "__module__", "")).startswith("optree") and function in optrees():
+            return self._of_optree(function, args, kwargs)
         if isinstance(function, functools._lru_cache_wrapper):
             if all(isinstance(v, Constant) for v in (*args, *kwargs.values())):
                 return self.from_python(

@@ -142,6 +142,10 @@ def _eager(given: CaptureInput, why: Why) -> Capture:
 
 
 def _result(given: CaptureInput, t: Tracer, residual: Residual | None, broken: tuple[Break, ...]) -> Capture:
+    for each in t.unread:
+        if each.unread is not None and each.source is not None:
+            why = "that it is no tensor, and how the frame goes on with it"
+            t.guard(each.source, "type", "is", each.kind, why)
     from_sizes, on_sizes = symbols(t)
     guards = (*t.guards.values(), *on_sizes, *_on_everything(t))
     calls_graph = residual is not None and residual.calls_graph

@@ -20,7 +20,7 @@ from explorer.capture.values.classes import ClassValue, PyModuleValue
 from explorer.capture.values.constant import Constant
 from explorer.capture.values.functions import CellValue, FunctionValue
 from explorer.capture.values.mappings import DictValue
-from explorer.capture.values.objects import DELETED, Lazy, ObjectValue, maker_of
+from explorer.capture.values.objects import DELETED, Lazy, ObjectValue, is_shadowed, maker_of, set_in_dict
 from explorer.capture.values.sequences import ListValue, SliceValue, TupleValue
 from explorer.capture.values.sets import SetValue
 from explorer.capture.values.tensor import TensorValue
@@ -87,6 +87,9 @@ class Rebuilder:
             return
         if value is NULL:
             self.emit("PUSH_NULL")
+            return
+        if isinstance(value, Constant) and value.unread is not None:
+            self.source(value.source)  # type: ignore[arg-type]
             return
         if isinstance(value, (Constant, ClassValue, PyModuleValue)):
             self.constant(value.constant())
@@ -246,7 +249,8 @@ class Rebuilder:
             value.refill(self, load)
         for attribute, held in value.overlay.items():
             if held is not DELETED:
-                self.discard_call(object.__setattr__, load, [Constant(attribute), held])
+                writer = set_in_dict if is_shadowed(value.cls, attribute) else object.__setattr__
+                self.discard_call(writer, load, [Constant(attribute), held])
         load()
 
     def size(self, sym: Any) -> None:

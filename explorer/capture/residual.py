@@ -23,7 +23,7 @@ from explorer.capture.refusing import refuses_late, unused_refusals
 from explorer.capture.resume import TEMP, Continuation, Slot, error_in, restored, split
 from explorer.capture.values.base import Value, unsupported
 from explorer.capture.values.constant import Constant
-from explorer.capture.values.objects import DELETED
+from explorer.capture.values.objects import DELETED, is_shadowed, set_in_dict
 from explorer.core.origin import origin, synthetic
 from explorer.core.recorder import note
 from explorer.ir.bytecode import Code, Handler, Instruction
@@ -245,10 +245,10 @@ def _apply(t: Tracer, r: Rebuilder, change: Change, prepared: Any) -> None:
         if held is None:
             r.discard_call(forget, lambda: r.emit("LOAD_FAST", base), [Constant(change.name)])
             return
-        if _has_python_setattr(target):
-            r.constant(object.__setattr__)
-            for name in (base,):
-                r.emit("LOAD_FAST", name)
+        is_own = is_shadowed(target.python_type(), change.name)
+        if is_own or _has_python_setattr(target):
+            r.constant(set_in_dict if is_own else object.__setattr__)
+            r.emit("LOAD_FAST", base)
             r.constant(change.name)
             r.emit("LOAD_FAST", held)
             r.body += build.call_stacked(3)

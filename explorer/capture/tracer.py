@@ -130,6 +130,8 @@ class Tracer(Calls, DataModel):
         self.made_generators: weakref.WeakSet[GeneratorValue] = weakref.WeakSet()
         self.lost: list[Value] = []
         self.raw_items: set[Source] = set()
+        self.unread: list[Constant] = []
+        """Constants that the frame was given, and that are guarded by their type alone where nothing reads them."""
         self.draws: list[Source] = []
         """Random numbers that the frame draws before its graph, in this order."""
         """Items of containers whose class says in Python how they are read."""

@@ -120,7 +120,9 @@ def _plain(t: Tracer, source: Source, given: Any) -> Value:
     elif isinstance(given, float) and math.isnan(given):
         t.guard(source, "value", "is", "nan", why)
     else:
-        t.guard(source, "constant", "==", given, why)
+        made = Constant(given, source, lambda: t.guard(source, "constant", "==", given, why))
+        t.unread.append(made)
+        return made
     return Constant(given, source)
 
 
@@ -273,17 +275,15 @@ def _container(t: Tracer, source: Source, given: Any) -> Value:
         t.guard(source, "constant", "==", given, "its sizes are used while tracing")
         return TupleValue(map(Constant, given), torch.Size, source, given)
     if isinstance(given, (tuple, list, collections.deque)):
-        t.guard(source, "length", "==", len(given), "its items are read by position")
         base = next(each for each in (tuple, list, collections.deque) if isinstance(given, each))
         items = [Lazy(Item(source, i), item) for i, item in enumerate(base.__iter__(given))]
         if hasattr(kind.__getitem__, "__code__"):
             t.raw_items.update(item.source for item in items)
-        if isinstance(given, tuple):
-            found = TupleValue(items, kind, source, given)
-            found.asked = t
-            return found
-        made = ListValue(items, kind, source, given)
+        made = (TupleValue if isinstance(given, tuple) else ListValue)(items, kind, source, given)
+        made.asked = t
+        made.unread = lambda: t.guard(source, "length", "==", len(given), "its items are read by position")
         if isinstance(given, collections.deque):
+            t.guard(Attr(source, "maxlen"), "value", "==", given.maxlen, "what goes in at one end may push out another")
             made.maxlen = given.maxlen
         return made
     if isinstance(given, (set, frozenset)):

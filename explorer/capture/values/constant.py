@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,14 +37,28 @@ def is_plain(value: object) -> bool:
 
 
 class Constant(Value):
-    """An immutable Python object."""
+    """An immutable Python object. One that the frame was given is guarded once something asks for its value: `unread`,
+    where it is set, makes the guard."""
 
-    def __init__(self, value: Any, source: Source | None = None) -> None:
-        self.value = value
+    def __init__(self, value: Any, source: Source | None = None, unread: Callable[[], None] | None = None) -> None:
+        self._value = value
         self.source = source
+        self.unread = unread
+
+    @property
+    def kind(self) -> type:
+        """Its type, which is guarded in any case."""
+        return type(self._value)
+
+    @property
+    def value(self) -> Any:
+        if self.unread is not None:
+            unread, self.unread = self.unread, None
+            unread()
+        return self._value
 
     def python_type(self) -> type:
-        return type(self.value)
+        return self.kind
 
     def constant(self) -> Any:
         return self.value
@@ -94,5 +109,5 @@ class Constant(Value):
         r.constant(self.value)
 
     def describe(self) -> str:
-        text = repr(self.value)
+        text = repr(self._value)
         return text if len(text) < 60 else text[:57] + "..."

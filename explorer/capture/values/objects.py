@@ -33,6 +33,10 @@ _LIBRARIES = frozenset(
 )
 
 
+OPTREE = "torch._dynamo.polyfills.pytree"
+"""Where torch has optree in Python. Its tree specs stand for those in C++, which the program is to see."""
+
+
 def is_library(module: Any) -> bool:
     """Whether classes and functions of the module are trusted to stay as they are: Python's own and torch's."""
     return isinstance(module, str) and module.partition(".")[0] in _LIBRARIES
@@ -196,7 +200,7 @@ class ObjectValue(Value):
                 self.attributes = t.instance_dict(self)
             return self.attributes
         descriptor = t.look_up(self.cls, name)
-        is_data = descriptor is not MISSING and hasattr(type(descriptor), "__set__")
+        is_data = all(hasattr(type(descriptor), each) for each in ("__get__", "__set__"))
         if is_data:
             return self.bind(t, descriptor, name)
         own = self.own(t, name)
@@ -402,6 +406,8 @@ class ObjectValue(Value):
     def rebuild(self, r: Rebuilder) -> None:
         if self.given is not MISSING:
             unsupported(reasons.NOT_REBUILT, f"a {self.cls.__name__} without a source")
+        if self.cls.__module__ == OPTREE:
+            unsupported(reasons.NOT_REBUILT, f"a {self.cls.__name__} of optree's")
         r.instance(self)
 
 
@@ -412,6 +418,18 @@ def _answers_itself(cls: type) -> bool:
     if not isinstance(found, types.WrapperDescriptorType) or found is object.__getattribute__:
         return False
     return found.__objclass__.__module__ not in ("builtins", "collections")
+
+
+def is_shadowed(cls: type, name: str) -> bool:
+    """Whether setting an attribute runs a descriptor of the class, while the program has it in the dictionary."""
+    found = type_attribute(cls, name)
+    of_c = isinstance(found, (types.MemberDescriptorType, types.GetSetDescriptorType))
+    return found is not MISSING and hasattr(type(found), "__set__") and not of_c
+
+
+def set_in_dict(owner: Any, name: str, value: Any) -> None:
+    """What `is_shadowed` is about: the attribute in the object's own dictionary."""
+    object.__getattribute__(owner, "__dict__")[name] = value
 
 
 def _has_dict(given: Any) -> bool:

@@ -54,16 +54,31 @@ class SliceValue(Value):
 
 
 class SequenceValue(ObjectValue):
-    """What lists, tuples and deques share. `items` are values, or Lazy until they are read."""
-
-    items: list[Any]
+    """What lists, tuples and deques share. `items` are values, or Lazy until they are read. `unread`, where it is set,
+    guards how many there are: it is called once something asks for them."""
 
     def __init__(self, items: Iterable[Any], cls: type, source: Source | None = None, given: Any = MISSING) -> None:
         super().__init__(cls, source, given)
-        self.items = list(items)
+        self.unread: Callable[[], None] | None = None
+        self._items = list(items)
+
+    @property
+    def items(self) -> list[Any]:
+        self.read_all()
+        return self._items
+
+    @items.setter
+    def items(self, items: list[Any]) -> None:
+        self.read_all()
+        self._items = items
+
+    def read_all(self) -> None:
+        if self.unread is not None:
+            unread, self.unread = self.unread, None
+            unread()
 
     def shown(self) -> str:
-        return f"{self.describe()} of {len(self.items)}"
+        return f"{self.describe()} of {len(self._items)}"
 
     def constant(self) -> Any:
         if self.cls not in (tuple, list, torch.Size) and not hasattr(self.cls, "_fields"):

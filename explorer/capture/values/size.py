@@ -103,6 +103,8 @@ class FloatValue(Value):
         return self.known(self.asked)
 
     def get_attr(self, t: Tracer, name: str) -> Value:
+        if not callable(getattr(float, name, None)):
+            return t.get_attr(t.from_python(self.known(t)), name)
         return t.builtin_method(self, name)
 
     def method(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:

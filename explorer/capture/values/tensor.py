@@ -192,9 +192,10 @@ class TensorValue(Value):
             found = overridden(t, "call_method", name, [self, *args], kwargs)
             if found is not None:
                 return found
-        if name in ("numpy", "__array__") and not args and not kwargs:
+        is_forced = name == "numpy" and not args and list(kwargs) == ["force"] and t.truth(kwargs["force"])
+        if name in ("numpy", "__array__") and not args and not (is_forced or kwargs.keys() - {"force"}):
             return t.array_of_tensor(self)
-        if name == "numpy" and not args and list(kwargs) == ["force"] and t.truth(kwargs["force"]):
+        if is_forced:
             made: Value = self
             for step in ("detach", "cpu", "resolve_conj", "resolve_neg"):
                 made = graph_call(t, "call_method", step, [made], {})
