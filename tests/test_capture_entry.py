@@ -18,7 +18,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import explorer
 from capturing import Captures, compiled
-from explorer.capture import hook, optimize
+from explorer.capture import entry, hook, optimize
 from explorer.config import Config
 from explorer.core.recorder import Recorder, recording
 
@@ -331,3 +331,20 @@ def test_under_a_mode_a_call_runs_eagerly_and_says_why() -> None:
     before = explorer.counters().get("compiles", 0)
     fn(torch.randn(4, 4))
     assert explorer.counters()["compiles"] == before + 1
+
+
+@pytest.mark.parametrize("error", [RuntimeError, KeyError])
+@pytest.mark.parametrize("where", ["wanted", "is_root", "_known", "_frame", "_answer", "_accept"])
+def test_an_error_before_or_after_a_compile_runs_eagerly(
+    where: str, error: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*args: Any) -> Any:
+        raise error("of the compiler")
+
+    fn = explorer.compile(shared_outer, backend="eager")
+    with monkeypatch.context() as broken:
+        broken.setattr(entry.Engine, where, fail)
+        before = explorer.counters().get("compiler bugs", 0)
+        assert torch.equal(fn(torch.ones(3), 2), shared_outer(torch.ones(3), 2))
+        assert explorer.counters()["compiler bugs"] > before
+    assert torch.equal(fn(torch.ones(4), 2), shared_outer(torch.ones(4), 2))

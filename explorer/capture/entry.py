@@ -98,6 +98,10 @@ class BackendFailed(RuntimeError):
     reaches_program = True
 
 
+class Forbidden(RuntimeError):
+    """The program asked for an error where a frame cannot be compiled, or would be compiled again."""
+
+
 class Engine:
     """The compiler of one wrapped function: the callback that sees its frames, and what it remembers of their code.
 
@@ -118,14 +122,25 @@ class Engine:
         """By id: code objects of functions that look alike are equal, and those with odd constants have no hash."""
 
     def __call__(self, frame: Any, entry: Any, state: Any) -> Any:
-        """The callback: no compiled code of this frame accepts its locals. Nobody watches while it runs."""
+        """The callback: no compiled code of this frame accepts its locals. Nobody watches while it runs. An error of
+        ours is recorded, and the frame runs as it is."""
+        try:
+            return self._asked(frame)
+        except (FullGraphError, BackendFailed, Forbidden):
+            raise
+        except Exception:
+            TOTALS["compiler bugs"] += 1
+            note(CompilerBug, frame.f_code.co_qualname, traceback.format_exc())
+            return hook.AS_IT_IS
+
+    def _asked(self, frame: Any) -> Any:
         if not self.wanted(frame.f_code):
             return hook.AS_IT_IS
         match hook.stance():
             case "eager_on_recompile":
                 return hook.AS_IT_IS
             case "fail_on_recompile":
-                raise RuntimeError("a compile is needed, and torch.compiler.set_stance('fail_on_recompile') forbids it")
+                raise Forbidden("a compile is needed, and torch.compiler.set_stance('fail_on_recompile') forbids it")
         with _ONE_AT_A_TIME:
             return self._answer(frame)
 
@@ -204,7 +219,7 @@ class Engine:
         seen.history = replace(seen.history, gave_up=why)
         note(FrameSkipped, given.id, f"{given.code.co_filename}:{given.code.co_firstlineno}", why)
         if self.config.fullgraph and why.code == reasons.COMPILER_BUG and self.is_root(given.code):
-            raise RuntimeError(f"fullgraph=True, and the compiler failed: {why}")
+            raise Forbidden(f"fullgraph=True, and the compiler failed: {why}")
         return hook.AS_IT_IS
 
     def _note_recompile(self, given: Frame, before: list[GuardedCode]) -> None:
