@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -394,6 +394,12 @@ def _tensor(function: Any) -> Rule:
                 plain = torch.get_default_dtype() if data.python_type() is float else number.fake.dtype
                 dtype = kwargs.get("dtype", Constant(plain))
                 return graph_call(t, "call_method", "to", [number, dtype], {"copy": Constant(True)})
+        numbers = list(_numbers(t, data)) if function is torch.tensor and len(args) == 1 else []
+        if any(isinstance(each, NumberValue) for each in numbers) and not kwargs.keys() - {"dtype", "device"}:
+            kinds = {each.python_type() for each in numbers}
+            if kinds <= {bool, int, float}:
+                plain = torch.get_default_dtype() if float in kinds else torch.int64 if int in kinds else torch.bool
+                return _of_numbers(t, data, {"dtype": Constant(plain), **kwargs})
         if isinstance(data, Constant) and isinstance(data.value, np.generic):
             kwargs = {"dtype": Constant(torch.as_tensor(data.value).dtype), **kwargs}
         if isinstance(data, ObjectValue) and not isinstance(data, SequenceValue):
@@ -405,6 +411,23 @@ def _tensor(function: Any) -> Rule:
         return graph_call(t, "call_function", function, args, kwargs)
 
     return make
+
+
+def _numbers(t: Tracer, data: Value | None) -> Iterator[Value]:
+    """What nested lists hold."""
+    if isinstance(data, (ListValue, TupleValue)):
+        for item in t.items(data):
+            yield from _numbers(t, item)
+    elif data is not None:
+        yield data
+
+
+def _of_numbers(t: Tracer, data: Value, facts: dict[str, Value]) -> Value:
+    """torch.tensor of nested lists with numbers that only the graph knows, which it would ask for."""
+    if isinstance(data, (ListValue, TupleValue)):
+        rows = [_of_numbers(t, item, facts) for item in t.items(data)]
+        return graph_call(t, "call_function", torch.stack, [ListValue(rows)], {})
+    return graph_call(t, "call_function", torch.full, [TupleValue([]), data], facts)
 
 
 @each(torch.nn.functional.dropout, torch.dropout)
