@@ -22,7 +22,7 @@ from explorer.capture.values.constant import Constant
 from explorer.capture.values.functions import BuiltinValue
 from explorer.capture.values.modules import Uninitialized
 from explorer.capture.values.tensor import TensorValue
-from explorer.core.origin import synthetic
+from explorer.core.origin import origin, synthetic
 from explorer.core.reasons import Unsupported, Why
 from explorer.core.recorder import note
 from explorer.ir.bytecode import Code, Span
@@ -142,10 +142,10 @@ def _eager(given: CaptureInput, why: Why) -> Capture:
 
 
 def _result(given: CaptureInput, t: Tracer, residual: Residual | None, broken: tuple[Break, ...]) -> Capture:
-    for each in t.unread:
-        if each.unread is not None and each.source is not None:
-            why = "that it is no tensor, and how the frame goes on with it"
-            t.guard(each.source, "type", "is", each.kind, why)
+    with origin(synthetic("values that nothing reads")):
+        for each in t.unread:
+            if each.unread is not None and each.source is not None:
+                t.guard(each.source, "type", "is", each.kind, "nothing reads its value; a tensor would be the graph's")
     from_sizes, on_sizes = symbols(t)
     guards = (*t.guards.values(), *on_sizes, *_on_everything(t))
     calls_graph = residual is not None and residual.calls_graph

@@ -129,7 +129,6 @@ class Engine:
         except (FullGraphError, BackendFailed, Forbidden):
             raise
         except Exception:
-            TOTALS["compiler bugs"] += 1
             note(CompilerBug, frame.f_code.co_qualname, traceback.format_exc())
             return hook.AS_IT_IS
 
