@@ -81,7 +81,7 @@ test test-all: need-test $(READY) $(VIEWER)
 	@$(NEED) get $(VENV) chromium
 	@echo "==> static checks"
 	$(BIN)/ruff check explorer tests benchmarks extension
-	$(BIN)/mypy --strict explorer/core explorer/ir explorer/pipeline.py
+	$(BIN)/mypy --strict explorer
 	cd extension && jlpm check
 	@echo "==> tests of the viewer"
 	cd extension && jlpm test

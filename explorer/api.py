@@ -30,7 +30,7 @@ def compile(fn: F, **settings: Any) -> F: ...
 def compile(fn: None = None, **settings: Any) -> Callable[[F], F]: ...
 
 
-def compile(
+def compile(  # type: ignore[misc]  # the settings are those below
     fn: Any = None,
     *,
     fullgraph: bool = False,

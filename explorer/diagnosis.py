@@ -69,8 +69,8 @@ def _values(each: RecompileData, known: dict[str, CompileData]) -> tuple[str, ..
 
 def stops(guard: GuardData | None, failed: RecompileData) -> str:
     """What keeps a guard from failing: torch's own hint where it gave one, else what the kind of check calls for."""
-    _, told, hint = failed.why.partition("HINT: ")
-    if told:
+    _, found, hint = failed.why.partition("HINT: ")
+    if found:
         return hint.strip().removesuffix(")").strip()
     told = _MISMATCH.search(failed.why)
     source = guard.source if guard is not None else ""

@@ -442,7 +442,8 @@ def measure(
     what comparing with eager gave, by engine. `trial` is what they run, where that has to be put back."""
     progress.on_phase(f"timing {', '.join(entrant.name for entrant in entrants)}")
     calls = {entrant.name: entrant.contestant.call for entrant in entrants}
-    reset, steady = ((lambda: None), True) if trial is None else (trial.reset, trial.steady)
+    reset: Callable[[], object] = bool if trial is None else trial.reset
+    steady = trial is None or trial.steady
     taken: dict[str, Any] = {}
     with put_back() if trial is None else trial.timed():
         samples = interleave(calls, budget=budget, on_sample=progress.on_sample, reset=reset, steady=steady)

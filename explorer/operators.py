@@ -14,6 +14,7 @@ from typing import Any, Literal
 import torch
 
 from explorer.autograd.decomps import DECOMPOSITIONS, decompositions
+from explorer.core.reasons import CATALOGUE
 from explorer.lower.extern import why_library
 from explorer.lower.table import LOWERINGS, VIEWS
 
@@ -57,7 +58,7 @@ def handler(operator: torch._ops.OpOverload) -> Handler:
             return Handler(str(operator), kind, *_place(rule), _first_line(rule))
     if torch._C._dispatch_has_kernel_for_dispatch_key(operator.name(), COMPOSITE):
         return Handler(str(operator), "composite")
-    return Handler(str(operator), "library call", about=why_library(operator).title)
+    return Handler(str(operator), "library call", about=CATALOGUE[why_library(operator)].title)
 
 
 def handlers() -> list[Handler]:

@@ -140,7 +140,9 @@ class Watch:
             eager=self._seen.eager(), lines=now["lines"], moment=now["moment"],
         )  # fmt: skip
         cut = sum("Stage" in each.left_out for each in stock)
-        said = (f"Of the first {count(cut, 'compile')} the stages are not kept, to save memory.",) if cut else ()
+        said: tuple[str, ...] = ()
+        if cut:
+            said = (f"Of the first {count(cut, 'compile')} the stages are not kept, to save memory.",)
         if any(runs.count > ALL_TIMED for runs in self._calls.runs.values()):
             said += (TIMED_SELDOM,)
         return msgspec.structs.replace(made, notes=(*made.notes, *said, *self._notes))

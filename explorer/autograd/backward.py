@@ -103,7 +103,7 @@ class Backward:
 
     def _saved(self, ctx: Any, came: int) -> Sequence[Any]:
         if not ctx.spent:
-            return ctx.saved_tensors if self._count or self._watched or ctx.packed else ()  # type: ignore[no-any-return]
+            return ctx.saved_tensors if self._count or self._watched or ctx.packed else ()
         if self._routes.freed(came, ctx.spent):
             raise RuntimeError(TWICE)
         if any(version(tensor) != expected for tensor, expected in ctx.rest if expected is not None):

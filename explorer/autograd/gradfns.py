@@ -96,7 +96,8 @@ def record(outputs: Iterable[torch.Tensor], edges: Mapping[int, Any], memory: Ma
 
 def saves(grad_fn: Any) -> list[torch.Tensor]:
     """The tensors that a grad_fn keeps for its backward."""
-    saved = (saved for name in saving(type(grad_fn)) for saved in several(getattr(grad_fn, name)))
+    kind: Any = type(grad_fn)
+    saved = (saved for name in saving(kind) for saved in several(getattr(grad_fn, name)))
     return [data for each in saved if (data := each.data) is not None]
 
 

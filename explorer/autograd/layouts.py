@@ -17,8 +17,9 @@ def in_layout_of(like: Tensor, value: Tensor) -> Tensor:
         return value
     order = stride_order(like)
     if order == sorted(order):
-        return aten.clone.default(value, memory_format=torch.contiguous_format)
-    dense = aten.clone.default(value.permute(order), memory_format=torch.contiguous_format)
+        copied: Tensor = aten.clone.default(value, memory_format=torch.contiguous_format)
+        return copied
+    dense: Tensor = aten.clone.default(value.permute(order), memory_format=torch.contiguous_format)
     return dense.permute(inverse(order))
 
 
@@ -28,7 +29,7 @@ def laid_out_as(like: Tensor, value: Tensor) -> Tensor:
     if not fixed or is_non_overlapping_and_dense_or_false(like):
         value = in_layout_of(like, value)
         if fixed and value.stride() != like.stride():
-            return aten.as_strided.default(value, like.shape, like.stride())
+            value = aten.as_strided.default(value, like.shape, like.stride())
         return value
     size = [1 if step == 0 else n for n, step in zip(like.shape, like.stride(), strict=True)]
     if value.stride() == like.stride() or not is_apart(size, like.stride()):
@@ -38,7 +39,8 @@ def laid_out_as(like: Tensor, value: Tensor) -> Tensor:
     length = 1 + sum((n - 1) * step for n, step in zip(size, like.stride(), strict=True))
     memory = aten.empty.memory_format([length], dtype=value.dtype, device=value.device)
     filled = aten.as_strided_scatter.default(memory, value, size, like.stride(), 0)
-    return aten.as_strided.default(filled, like.shape, like.stride(), 0)
+    made: Tensor = aten.as_strided.default(filled, like.shape, like.stride(), 0)
+    return made
 
 
 def is_apart(size: Sequence[int], stride: Sequence[int]) -> bool:

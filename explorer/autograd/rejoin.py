@@ -116,7 +116,7 @@ def applying(function: type[torch.autograd.Function]) -> Callable[..., tuple[Any
     transformed = torch._C._are_functorch_transforms_active
 
     def apply(*inputs: Any) -> tuple[Any, ...]:
-        return function.apply(*inputs) if transformed() else plain_apply(*inputs)  # type: ignore[no-any-return]
+        return function.apply(*inputs) if transformed() else plain_apply(*inputs)
 
     return apply
 

@@ -141,7 +141,7 @@ def meet(a: Tensor, b: Tensor) -> bool:
     if a.untyped_storage()._cdata != b.untyped_storage()._cdata or not a.numel() or not b.numel():
         return False
     (first, last), (start, end) = byte_range(a), byte_range(b)
-    return first < end and start < last
+    return bool(first < end and start < last)
 
 
 def byte_range(value: Tensor) -> tuple[Any, Any]:

@@ -117,10 +117,10 @@ class Facts:
 
     def __init__(self, value: Tensor) -> None:
         self._shape, self._stride, self._requires_grad = value.shape, value.stride(), value.requires_grad
-        self._options = {"dtype": value.dtype, "device": value.device}
+        self._dtype, self._device = value.dtype, value.device
 
     def zeros(self) -> Tensor:
-        made: Tensor = torch.empty_strided(self._shape, self._stride, **self._options).zero_()
+        made = torch.empty_strided(self._shape, self._stride, dtype=self._dtype, device=self._device).zero_()
         return made.requires_grad_(self._requires_grad)
 
 

@@ -75,7 +75,8 @@ class SizeNodes:
             number: int | float | bool = wanted
             return number
         try:
-            return computed(wanted, self._symbol, self._call)
+            made: fx.Node = computed(wanted, self._symbol, self._call)
+            return made
         except KeyError as unknown:
             raise Unsupported(Why(DATA_DEPENDENT, f"{unknown} of {wanted}")) from unknown
 

@@ -50,7 +50,7 @@ class Tape(TorchDispatchMode):
     """
 
     def __init__(self, graph: fx.Graph, fake_mode: FakeTensorMode, causes: Mapping[str, NodeInfo]) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.graph = graph
         self.constants: dict[str, torch.Tensor] = {}
         self.sizes: SizeNodes | None = None
@@ -186,7 +186,8 @@ class Tape(TorchDispatchMode):
 
 def storage_of(value: torch.Tensor) -> int:
     """The identity of the memory that `value` lies in."""
-    return value.untyped_storage()._cdata
+    identity: int = value.untyped_storage()._cdata
+    return identity
 
 
 def is_plain(value: torch.Tensor) -> bool:

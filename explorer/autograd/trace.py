@@ -272,7 +272,8 @@ class Tracer:
 
     def check_in_place(self, node: fx.Node) -> None:
         """Raise Unsupported where integers would be updated with floats: decompositions cast, operators raise."""
-        args, kwargs = fx.map_arg((node.args, node.kwargs), lambda given: info(given).value)
+        given: Any = fx.map_arg((node.args, node.kwargs), lambda each: info(each).value)
+        args, kwargs = given
         plain = getattr(torch.Tensor, str(node.target)[:-1], None)
         if plain is None or args[0].dtype.is_floating_point or args[0].dtype.is_complex:
             return

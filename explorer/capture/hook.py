@@ -310,11 +310,12 @@ def stance() -> str:
     return "default" if frames is None else frames._stance.stance
 
 
-def unseen_by_stock(function: types.FunctionType, with_callees: bool = False) -> None:
+def unseen_by_stock(function: Callable[..., Any], with_callees: bool = False) -> None:
     """Stock need not trace frames of this function, nor break at them; nor, `with_callees`, of what it calls."""
     action = eval_frame._FrameAction
     callees = action.SKIP if with_callees else action.DEFAULT
-    eval_frame.set_code_exec_strategy(function.__code__, eval_frame._FrameExecStrategy(action.SKIP, callees))
+    code: types.CodeType = function.__code__  # type: ignore[attr-defined]
+    eval_frame.set_code_exec_strategy(code, eval_frame._FrameExecStrategy(action.SKIP, callees))
 
 
 def watcher() -> Any:

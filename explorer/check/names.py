@@ -61,8 +61,8 @@ def _parts(path: str, value: Any) -> Iterator[tuple[str, Any]]:
     elif isinstance(value, type):
         return
     yield from ((f"{dot}{name}", each) for name, each in getattr(value, "__dict__", {}).items())
-    for kind in type(value).__mro__:
-        for name, member in vars(kind).items():
+    for base in type(value).__mro__:
+        for name, member in vars(base).items():
             if isinstance(member, types.FunctionType) and is_users(member.__code__):
                 yield "", member
             elif isinstance(member, types.MemberDescriptorType) and hasattr(value, name):

@@ -65,7 +65,7 @@ def _told(heard: Heard) -> Iterator[None]:
     theirs = tuple(_Stream(stream, own, heard) for stream in streams)
     with undone(undo):
         sys.stdout, sys.stderr = theirs
-        logging.Logger.handle = handled  # type: ignore[method-assign]
+        logging.Logger.handle = handled  # type: ignore[method-assign, assignment]
         warnings._showwarnmsg = shown  # type: ignore[attr-defined]
         yield
 

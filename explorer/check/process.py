@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy
@@ -24,7 +25,7 @@ def _random() -> Iterator[Setting]:
     yield random.getstate, random.setstate
     yield numpy.random.get_state, numpy.random.set_state
     yield torch.get_rng_state, torch.set_rng_state
-    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+    if torch.cuda.is_initialized():
         yield torch.cuda.get_rng_state_all, torch.cuda.set_rng_state_all
 
 
@@ -38,8 +39,8 @@ def _switches() -> Iterator[Setting]:
     yield torch.get_float32_matmul_precision, torch.set_float32_matmul_precision
     yield torch.is_autocast_cache_enabled, torch.set_autocast_cache_enabled
     for device in ("cpu", "cuda"):
-        yield lambda d=device: torch.is_autocast_enabled(d), lambda on, d=device: torch.set_autocast_enabled(d, on)
-        yield lambda d=device: torch.get_autocast_dtype(d), lambda kind, d=device: torch.set_autocast_dtype(d, kind)
+        yield partial(torch.is_autocast_enabled, device), partial(torch.set_autocast_enabled, device)
+        yield partial(torch.get_autocast_dtype, device), partial(torch.set_autocast_dtype, device)
     for name in ("cudnn_enabled", "cudnn_benchmark", "cudnn_deterministic", "cudnn_allow_tf32", "cublas_allow_tf32"):
         yield getattr(c, f"_get_{name}"), getattr(c, f"_set_{name}")
     yield _default_device, torch.set_default_device

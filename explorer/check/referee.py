@@ -55,7 +55,7 @@ class Referee(TorchDispatchMode):
     _draw: dict[torch.device, torch.Generator] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}

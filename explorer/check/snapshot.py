@@ -12,7 +12,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy
 import torch
@@ -402,7 +402,7 @@ def _position(value: Any, path: str) -> Kept | None:
     if isinstance(value, random.Random):
         return Position(value, path, value.getstate, value.setstate)
     if isinstance(value, torch.Generator):
-        return Position(value, path, value.get_state, value.set_state)
+        return Position(value, path, value.get_state, cast(Callable[[Any], None], value.set_state))
     if isinstance(value, numpy.random.RandomState):
         return Position(value, path, value.get_state, value.set_state)
     if isinstance(value, (numpy.random.Generator, numpy.random.BitGenerator)):

@@ -153,7 +153,8 @@ def _floor(index: Size, syntax: Syntax, sub: Callable[..., str]) -> tuple[str, i
     (inside,) = index.args
     if type(inside).__name__ != "IntTrueDiv":
         return _of_float("int(({}) // 1)", "(long)__builtin_floor({})")(index, syntax, sub)
-    return _floor_divide(*inside.args, syntax, sub)
+    above, below = inside.args
+    return _floor_divide(above, below, syntax, sub)
 
 
 def _of_float(python: str, cpp: str) -> Form:

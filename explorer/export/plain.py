@@ -35,8 +35,9 @@ def shown(value: Any) -> str:
         return value.id
     if isinstance(value, (tuple, list)):
         return ", ".join(filter(None, map(shown, value)))
-    if type(value).__str__ is object.__str__ and type(value).__repr__ is object.__repr__:
-        return type(value).__name__  # its address says nothing
+    kind: Any = type(value)
+    if kind.__str__ is object.__str__ and kind.__repr__ is object.__repr__:
+        return str(kind.__name__)  # its address says nothing
     return str(value)
 
 

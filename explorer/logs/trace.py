@@ -348,7 +348,8 @@ class Reader:
 
     def _cached(self, entry: Entry) -> None:
         found, seen = msgspec.json.decode(entry.payload, type=forms.Cached), self._seen(entry)
-        parts = dict(part.groups()[::-1] for each in found.components if (part := KEY_PART.match(each)))
+        matched = (KEY_PART.match(each) for each in found.components)
+        parts: dict[str, str] = {part[2]: part[1] for part in matched if part}
         of = entry.name.partition("_cache_")[0], seen.torch_id.rpartition("/")[0]
         before, known = self._keys.get(of, ("", {}))
         unlike = [name for name in parts if name in known and known[name] != parts[name]]

@@ -224,7 +224,8 @@ class _Walk:
         fakes = [item for item in (value if isinstance(value, (tuple, list)) else [value])]
         made = [item for item in fakes if isinstance(item, torch.Tensor)]
         read = [tensor for tensor in of_args if tensor.size or tensor.reads]
-        strange = [item.dtype for item in (*read, *made) if item.dtype not in LOOP_DTYPES]
+        dtypes = [*(item.dtype for item in read), *(item.dtype for item in made)]
+        strange = [dtype for dtype in dtypes if dtype not in LOOP_DTYPES]
         if strange:
             return Why(reasons.DTYPE, str(strange[0]).removeprefix("torch."))
         here = self.lower.device
@@ -371,8 +372,9 @@ def _as_made(
     for operation in operations:
         read |= _reads(operation) | {made.alias_of for made in operation.writes if made.alias_of}
     for operation in operations:
-        free = isinstance(operation, Extern) and not any(made.name in read for made in operation.writes)
-        yield replace(operation, as_made=True) if free else operation  # type: ignore[call-arg]
+        if isinstance(operation, Extern) and not any(made.name in read for made in operation.writes):
+            operation = replace(operation, as_made=True)
+        yield operation
 
 
 def _has_effect(operation: Operation) -> bool:

@@ -295,7 +295,8 @@ def between(index: Size, ranges: Mapping[sympy.Symbol, Size], reach: Size) -> bo
 
 def divided(a: Size, b: Size) -> Size:
     """a // b, with what b divides taken out of the quotient."""
-    whole, rest = [], []
+    whole: list[Size] = []
+    rest: list[Size] = []
     for term in sympy.Add.make_args(sympy.expand(a)):
         quotient = term / b
         (whole if quotient.is_integer and not quotient.as_numer_denom()[1].free_symbols else rest).append(quotient * b)

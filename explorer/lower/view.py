@@ -254,9 +254,8 @@ def as_strided(
     elements of another tensor may be left."""
     place = lower.memory(x, reasons.LIBRARY_ARGUMENT, exact=True)
     if lower.is_given(place.buffer):
-        made: Tensor = library(
-            lower, aten.as_strided.default, out, (x, size, stride, storage_offset), {}, Why(reasons.STORAGE)
-        )
+        made = library(lower, aten.as_strided.default, out, (x, size, stride, storage_offset), {}, Why(reasons.STORAGE))
+        assert isinstance(made, Tensor)
         return made
     start = place.layout.offset if storage_offset is None else integer(storage_offset)
     layout, held = Layout(x.dtype, x.device, shape(out), integers(stride), start), lower.buffers[place.buffer].layout

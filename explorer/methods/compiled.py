@@ -101,7 +101,8 @@ def stock(backend: str) -> Method:
 
         def observed(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
             graphs.append(module)
-            return build(module, inputs)
+            made: Callable[..., Any] = build(module, inputs)
+            return made
 
         compiled = torch.compile(example.fn, backend=observed)
         compiled(*example.args, **example.kwargs)

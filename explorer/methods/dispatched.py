@@ -25,7 +25,7 @@ class _Observer(TorchDispatchMode):
     """Notes each operation below autograd. `outside` are the keys that were included and excluded before this mode."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.included = torch._C._dispatch_tls_local_include_set()
         self.excluded = torch._C._dispatch_tls_local_exclude_set()
         self.calls: list[tuple[Any, tuple[str, ...], torch.Tensor | None, Any, float, str]] = []

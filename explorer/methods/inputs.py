@@ -6,6 +6,7 @@ import copy
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -92,7 +93,7 @@ def _longer(fn: Callable[..., Any], call: Call) -> Input | None:
     """
     sizes = dict.fromkeys(size for leaf in tree_leaves(call) if isinstance(leaf, torch.Tensor) for size in leaf.shape)
     for size in (size for size in sizes if size > 1):
-        made = _mapped(call, lambda tensor, size=size: _extended(tensor, size))
+        made = _mapped(call, partial(_extended, size=size))
         if _runs(fn, made):
             return _changed("other shape", f"sizes of {size} are {size + 1}", "shape", made)
     return None

@@ -63,7 +63,7 @@ def _place(line: str) -> str:
 
 
 def _loaded(path: str) -> Callable[..., Any]:
-    return torch.jit.load(path)  # type: ignore[no-any-return, no-untyped-call]
+    return torch.jit.load(path)  # type: ignore[no-any-return]
 
 
 def _nodes(block: Any) -> Any:

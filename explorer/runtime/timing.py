@@ -26,7 +26,7 @@ BUSY = 400_000
 def occupy_card() -> None:
     """Give the card something to do, so that what is queued meanwhile starts at once when it ends. The time between two
     events around a short kernel would else be what it took to launch it."""
-    torch.cuda._sleep(BUSY)  # type: ignore[no-untyped-call]
+    torch.cuda._sleep(BUSY)
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ def interleave(
     *,
     budget: float = 1.0,
     on_sample: Callable[[str, float], None] | None = None,
-    reset: Callable[[], None] = lambda: None,
+    reset: Callable[[], object] = lambda: None,
     steady: bool = True,
 ) -> dict[str, Samples]:
     """Samples by contestant, taken in turn for about `budget` seconds each and at least 5 of each.

@@ -99,7 +99,7 @@ def profiler(generated: Generated, kernels: Kernels) -> Callable[[Sequence[Any]]
 
 def _timed(function: Callable[..., Any], order: list[Iterator[str]], marks: Marks) -> Callable[..., Any]:
     def run(*args: Any, **kwargs: Any) -> Any:
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         occupy_card()
         start.record()
         made = function(*args, **kwargs)

@@ -67,7 +67,7 @@ def applied(context: Any) -> dict[str, str]:
         return {}
     backend = innermost_backend(context.callback)
     found = {
-        "torch.compile backend": getattr(backend, "compiler_name", None) or getattr(backend, "__name__", repr(backend)),
+        "torch.compile backend": str(getattr(backend, "compiler_name", "") or getattr(backend, "__name__", backend)),
         "torch.compile fullgraph": str(context.fullgraph),
         "torch.compile dynamic": str(context._dynamic),
     }

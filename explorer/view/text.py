@@ -137,10 +137,10 @@ def half_lines(half: HalfData) -> list[str]:
             lines.append(f"{item.id}: {', '.join(item.operations)}{moved}{spent}")
         else:
             target = next((o.target for o in half.operations if o.id == item.id), "")
-            spent, work = half.extern_seconds.get(item.id), half.extern_flops.get(item.id)
+            took, work = half.extern_seconds.get(item.id), half.extern_flops.get(item.id)
             figures = f"  {amount(work, 'FLOP')}" if work else ""
-            figures += f"  {duration(spent)}" if spent is not None else ""
-            figures += f"  {amount(work / spent, 'FLOP/s')}" if work and spent else ""
+            figures += f"  {duration(took)}" if took is not None else ""
+            figures += f"  {amount(work / took, 'FLOP/s')}" if work and took else ""
             lines.append(f"{item.id}: {target}{figures}")
     return lines
 
