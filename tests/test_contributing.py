@@ -1,0 +1,28 @@
+"""What CONTRIBUTING.md points at is there."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+TEXT = (ROOT / "CONTRIBUTING.md").read_text()
+LINES = [line for line in TEXT.splitlines() if line.startswith("| ")]
+ROWS = [tuple(cell.strip() for cell in line.strip("|").split("|")) for line in LINES]
+
+
+@pytest.mark.parametrize(("question", "file", "names"), [row for row in ROWS if row[0].endswith("?")])
+def test_the_answer_is_where_it_says(question: str, file: str, names: str) -> None:
+    source = (ROOT / file).read_text()
+    for name in names.split(", "):
+        made = rf"(def|class|const) {re.escape(name)}\b|^{re.escape(name)}\b"
+        assert file.startswith("docs") and name in source or re.search(made, source, re.M), name
+
+
+def test_the_paths_exist() -> None:
+    named = set(re.findall(r"`((?:explorer|tests|extension|docs)/[\w/.-]+)`", TEXT))
+    assert len(named) > 10 and not sorted(path for path in named if not (ROOT / path).exists())
+
+
+def test_the_tests_it_names_exist() -> None:
+    assert not [path for path in re.findall(r"pytest (tests/[\w.]+)", TEXT) if not (ROOT / path).exists()]
