@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from benchmarks import (
+    architecture,
     capture_time,
     cold,
     correctness,
@@ -50,6 +51,7 @@ BENCHMARKS = {
     "counts": counts.run,
     "watch": watch.run,
     "size": size.run,
+    "architecture": architecture.run,
 }
 
 LOG_WIDTH = 150

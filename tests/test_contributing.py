@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import architecture
+
 ROOT = Path(__file__).parent.parent
 TEXT = (ROOT / "CONTRIBUTING.md").read_text()
 LINES = [line for line in TEXT.splitlines() if line.startswith("| ")]
@@ -26,3 +28,7 @@ def test_the_paths_exist() -> None:
 
 def test_the_tests_it_names_exist() -> None:
     assert not [path for path in re.findall(r"pytest (tests/[\w.]+)", TEXT) if not (ROOT / path).exists()]
+
+
+def test_the_drawing_is_in_step() -> None:
+    assert architecture.DOCUMENT.read_text() == architecture.page(), "run: python -m benchmarks architecture"

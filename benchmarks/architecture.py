@@ -1,0 +1,72 @@
+"""docs/architecture.md: the parts of the package and which imports which, read from their imports."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping, Set
+from pathlib import Path
+
+from benchmarks.report import Report, Selection
+from benchmarks.size import PACKAGE, imports
+
+DOCUMENT = Path(__file__).parent.parent / "docs" / "architecture.md"
+
+HEAD = """# Architecture
+
+Written by `python -m benchmarks architecture`, from the imports. An arrow leads from a part to what it is built on;
+arrows that others imply are left out. `tests/test_layers.py` keeps them one way.
+
+"""
+
+
+def run(selection: Selection) -> Report:
+    DOCUMENT.write_text(page())
+    rows = tuple((name, about(name)) for name in sorted(parts(imports(PACKAGE))))
+    return Report("The parts of the package", ("part", "what it is"), rows)
+
+
+def page() -> str:
+    found = parts(imports(PACKAGE))
+    arrows = sorted((name, below) for name, all_below in reduced(found).items() for below in all_below)
+    drawing = "\n".join(["```mermaid", "flowchart TD", *(f"    {a} --> {b}" for a, b in arrows), "```"])
+    ground_up = sorted(found, key=lambda name: (depth(name, found), name))
+    table = "\n".join(f"| {name} | {about(name)} |" for name in ground_up)
+    return f"{HEAD}{drawing}\n\nFrom the ground up:\n\n| part | what it is |\n| --- | --- |\n{table}\n"
+
+
+def parts(modules: Mapping[str, Set[str]]) -> dict[str, set[str]]:
+    """Folders and files of the package, and which of them each imports."""
+    found: dict[str, set[str]] = {}
+    for module, named in modules.items():
+        own = part(module)
+        if own:
+            found.setdefault(own, set()).update(filter(None, map(part, named)))
+    return {own: below - {own} for own, below in found.items()}
+
+
+def part(module: str) -> str:
+    name = module.split(".")[1] if "." in module else ""
+    return "" if name.startswith("__") else name
+
+
+def reduced(found: Mapping[str, Set[str]]) -> dict[str, set[str]]:
+    """The transitive reduction of an acyclic graph."""
+    return {
+        name: {one for one in below if not any(one in reach(other, found) for other in below - {one})}
+        for name, below in found.items()
+    }
+
+
+def reach(name: str, found: Mapping[str, Set[str]]) -> set[str]:
+    return set().union(*({below} | reach(below, found) for below in found[name]))
+
+
+def depth(name: str, found: Mapping[str, Set[str]]) -> int:
+    return 1 + max((depth(below, found) for below in found[name]), default=0)
+
+
+def about(name: str) -> str:
+    """The first sentence of a part's docstring."""
+    file = PACKAGE / name / "__init__.py"
+    text = ast.get_docstring(ast.parse((file if file.exists() else PACKAGE / f"{name}.py").read_text())) or ""
+    return " ".join(text.split("\n\n")[0].split()).replace("|", "\\|")
