@@ -144,7 +144,7 @@ def _eager(given: CaptureInput, why: Why) -> Capture:
 def _result(given: CaptureInput, t: Tracer, residual: Residual | None, broken: tuple[Break, ...]) -> Capture:
     with origin(synthetic("values that nothing reads")):
         for each in t.unread:
-            if each.unread is not None and each.source is not None:
+            if each.unread is not None and each.source is not None and (each.source, "constant", None) not in t.guards:
                 t.guard(each.source, "type", "is", each.kind, "nothing reads its value; a tensor would be the graph's")
     from_sizes, on_sizes = symbols(t)
     guards = (*t.guards.values(), *on_sizes, *_on_everything(t))
