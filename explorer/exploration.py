@@ -97,7 +97,9 @@ def harmless(
                 record = in_place(InPlace(fn, args, kwargs, grad, calls=calls), under, config, name, recorder, ask)
         except BaseException as error:
             if not hasattr(error, "explored"):
-                keep(error, Record(contents(recorder, config, name, error=error)))
+                record = Record(contents(recorder, config, name, error=error))
+                in_eager = f"Whether the program raises in eager too is not known, since {calls.once}."
+                keep(error, record.noting((in_eager,) if calls.once else ()))
             raise
         calls.ended = True
         return record.noting(calls.told())
@@ -117,14 +119,18 @@ def in_place(
     try:
         eager.call()
     except Exception as error:
+        record = None
         if calls.after is not None and not calls.once:
             with suppress(Exception, Outside):  # the program's own, which the compiled program raises too
-                keep(error, ask(trial))
+                record = ask(trial)
+        record = record or Record(contents(recorder, config, name, error=error))
+        keep(error, record.noting((f"The program raises in eager too: {type(error).__name__}: {error}",)))
         raise
     if calls.once:
         return not_called(under, config, name, recorder, "Compiled and not called again")
     try:
-        return ask(trial)
+        record = ask(trial)
+        return record.noting(("In eager the program does not raise.",)) if record.data.error else record
     except Outside as refusal:
         return Record(contents(recorder, config, name)).noting((f"Not compared and not timed: {refusal}.",))
 

@@ -422,6 +422,30 @@ def test_an_error_is_told_whole_with_the_users_line(name: str, how: str) -> None
         assert first <= told.span.line <= first + 4
 
 
+def raises_after(x):
+    x.sin()
+    raise KeyError("of the program")
+
+
+@pytest.mark.parametrize("engine", ["explorer", "stock", "both"])
+@pytest.mark.parametrize("function, kind", [(of_wrong_shape, RuntimeError), (raises_after, KeyError)])
+def test_a_failed_exploration_says_that_the_program_raises_in_eager_too(
+    function: Callable[..., Any], kind: type[Exception], engine: str
+) -> None:
+    stock = None if engine == "explorer" else {"backend": "eager"}
+    with pytest.raises(kind) as raised:
+        explorer.explore(function, engine=engine, stock=stock, time=False)(X)
+    record = raised.value.explored
+    assert f"The program raises in eager too: {kind.__name__}: " in repr(record)
+    assert "The program raises in eager too" in record.text()
+
+
+def test_an_error_of_the_compiler_alone_is_told_from_the_programs() -> None:
+    record = explorer.explore(prints, engine="stock", stock={"backend": "eager", "fullgraph": True}, time=False)(X)
+    assert record.data.error
+    assert "In eager the program does not raise." in repr(record)
+
+
 def test_ours_says_what_fullgraph_refuses_and_does_not_raise() -> None:
     for engine in ("explorer", "both"):
         record = explorer.explore(prints, engine=engine, fullgraph=True, time=False)(X)
