@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+import torch
 
 from benchmarks import architecture
 
@@ -32,3 +33,16 @@ def test_the_tests_it_names_exist() -> None:
 
 def test_the_drawing_is_in_step() -> None:
     assert architecture.DOCUMENT.read_text() == architecture.page(), "run: python -m benchmarks architecture"
+
+
+def test_what_the_glossary_names_in_torch_exists() -> None:
+    rows = [line for line in (ROOT / "docs" / "glossary.md").read_text().splitlines() if line.startswith("| ")]
+    named = {path for row in rows for path in re.findall(r"`torch/([\w/.]+)`", row)}
+    assert len(named) > 20 and not sorted(path for path in named if not (Path(torch.__file__).parent / path).exists())
+
+
+def test_the_glossary_s_names_in_torch_are_in_those_files() -> None:
+    text = (ROOT / "docs" / "glossary.md").read_text()
+    for path, names in re.findall(r"`torch/([\w/.]+)` \(([A-Z]\w+(?:, [A-Z]\w+)*)\)", text):
+        source = (Path(torch.__file__).parent / path).read_text()
+        assert not [name for name in names.split(", ") if f"class {name}" not in source], path
