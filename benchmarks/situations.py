@@ -17,8 +17,8 @@ LONGEST = 220
 HEAD = """# What users ask of torch.compile, answered by a record
 
 Made by `python -m benchmarks situations`. Each row is a small program of `tests/situations.py`; the answer is a line of
-what is printed of its record. Threads are issues of pytorch/pytorch. Not tried: what takes several cards (recorded CUDA
-graphs, the buckets of DDPOptimizer, ranks that wait for each other).
+what is printed of its record. "Thread" is an issue number of pytorch/pytorch. Not covered:
+CUDA graph recording (needs a GPU), and DDPOptimizer buckets and ranks that wait for each other (need several GPUs).
 
 | question | thread | printed by | answer |
 | --- | --- | --- | --- |

@@ -49,8 +49,9 @@ def page(found: Sequence[Handler]) -> str:
         "# What handles an operator",
         "",
         f"Written by `explorer operators --markdown` with torch {torch.__version__.partition('+')[0]}. Exactly one part"
-        " of the compiler handles each ATen operator. What is not listed is composite (torch itself breaks it up) or a"
-        " library call; `explorer operators NAME` says which.",
+        " of the compiler handles each ATen operator. Operators not listed are either composite (decomposed by PyTorch"
+        " itself) or library calls; `explorer operators NAME` shows which. TRACE and LOWER are stages of the pipeline"
+        " (README).",
         "",
         "| handled by | operators | meaning |",
         "| --- | --- | --- |",
