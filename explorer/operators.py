@@ -5,7 +5,7 @@ torch/_inductor/decomposition.py and lowering.py, where an operator may be in bo
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import FunctionType
@@ -51,10 +51,8 @@ class Handler:
 def handler(operator: torch._ops.OpOverload) -> Handler:
     """What handles one overload on tensors of real numbers. Of complex ones, torch's decompositions apply only where
     the operator has no kernel, and what would be a lowering is a library call."""
-    rule: Callable[..., Any]
     for kind, table in _TABLES.items():
-        if operator in table():
-            rule = table()[operator]
+        if (rule := table().get(operator)) is not None:
             return Handler(str(operator), kind, *_place(rule), _first_line(rule))
     if torch._C._dispatch_has_kernel_for_dispatch_key(operator.name(), COMPOSITE):
         return Handler(str(operator), "composite")
@@ -63,7 +61,7 @@ def handler(operator: torch._ops.OpOverload) -> Handler:
 
 def handlers() -> list[Handler]:
     """What handles each functional operator that some table of this package names, by name."""
-    known = (each for table in _TABLES.values() for each in table() if not each._schema.is_mutable)
+    known = {each for table in _TABLES.values() for each in table() if not each._schema.is_mutable}
     return sorted(map(handler, known), key=lambda h: h.operator)
 
 
@@ -78,9 +76,9 @@ def named(name: str) -> list[Handler]:
     return sorted((handler(each) for each in found), key=lambda h: h.operator)
 
 
-_TABLES: dict[Kind, Callable[[], Any]] = {
+_TABLES: dict[Kind, Callable[[], Mapping[torch._ops.OpOverload, Callable[..., Any]]]] = {
     "decomposition": lambda: DECOMPOSITIONS,
-    "torch decomposition": lambda: {k: v for k, v in decompositions().items() if k not in DECOMPOSITIONS},
+    "torch decomposition": decompositions,  # with ours, which are found above
     "view": lambda: VIEWS,
     "lowering": lambda: LOWERINGS,
 }

@@ -14,11 +14,12 @@ def verify_generated(generated: Generated) -> None:
     for kernel in generated.kernels:
         assert kernel.origins and has_origin(kernel.source), f"{kernel.id} comes from nothing"
     entered = [id for entry in generated.entries for id in entry.kernels]
-    assert len(set(entered)) == len(entered), f"{generated.name}: a kernel is called twice"
-    assert set(entered) <= set(ids), f"{generated.name} calls {set(entered) - set(ids)}, which it lacks"
+    inside = set(entered)
+    assert len(inside) == len(entered), f"{generated.name}: a kernel is called twice"
+    assert inside <= set(ids), f"{generated.name} calls {inside - set(ids)}, which it lacks"
     wrapper = str(generated.wrapper)
     called = [entry.function for entry in generated.entries]
-    called += [kernel.function for kernel in generated.kernels if kernel.id not in set(entered)]
+    called += [kernel.function for kernel in generated.kernels if kernel.id not in inside]
     lacking = [name for name in (*called, *(name for _, name in generated.externs)) if name not in wrapper]
     assert not lacking, f"{generated.name} never calls {lacking}"
     unknown = [name for _, name in generated.externs if name not in generated.constants]
