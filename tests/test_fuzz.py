@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.fuzz.program import grow
+from benchmarks.fuzz.observe import Fact
+from benchmarks.fuzz.program import Program, grow
 from benchmarks.fuzz.shrink import shrunk
 from benchmarks.fuzz.stream import stream
 from benchmarks.fuzz.trial import Difference, compared, difference, meaningful, observed
@@ -107,3 +108,23 @@ def test_a_crash_is_a_finding_and_no_end(monkeypatch):
 def test_programs_are_compared_with_a_compiler():
     program = replace(grow("seed", 0), source="def f(a0):\n    return a0 * 2", steps=("R = f(t(3))",), dynamic=None)
     assert compared(program, meaningful(program), "eager") is None
+
+
+def test_a_program_that_ends_the_process_in_eager_too_is_dropped():
+    def made(seed, number):
+        dies = "import os; os._exit(3)" if number == 1 else "return a0"
+        return Program("dies", f"def f(a0):\n    {dies}", ("f(1)",))
+
+    tally = stream("any", "eager", 1, 0, lambda begun: begun >= 1, lambda tally: None, made)
+    assert tally.outcomes["dropped"] == 1 and not tally.kinds
+
+
+def test_numbers_in_texts_may_be_rounded():
+    def told(text, value=None):
+        return [Fact("output", text, value)]
+
+    assert difference(told("sum 1.8070911 2"), told("sum 1.8070913 2"), exact=False) is None
+    assert difference(told("float", 0.99999994), told("float", 1.0), exact=False) is None
+    for other in ("sum 1.8170913 2", "sum 1.8070913 3", "of 1.8070913 2"):
+        assert difference(told("sum 1.8070911 2"), told(other), exact=False)
+    assert difference(told("sum 1.8070911"), told("sum 1.8070913"), exact=True)
