@@ -130,6 +130,17 @@ def test_changing_sizes_with_another_back_end(name: str) -> None:
     assert_like_eager(function, calls, backend="aot_eager")
 
 
+@pytest.mark.parametrize("extreme", [min, max])
+def test_the_chosen_number_keeps_its_type(extreme: Callable[..., Any]) -> None:
+    def function(x: torch.Tensor) -> tuple[Any, ...]:
+        n = x.shape[0]
+        return x + 1, extreme(3, n / 2), extreme(n / 2, 3), extreme(n, 6.0), extreme(n > 5, n - 5), extreme(n, 5)
+
+    compiled = explorer.compile(function, dynamic=True)
+    for n in (4, 5, 6, 7, 8):
+        assert repr(compiled(line(n))[1:]) == repr(function(line(n))[1:])
+
+
 EMPTY: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "softmax": (lambda x: x.softmax(-1).sum(0), (line(0, 4),)),
     "a sum read by the library": (lambda x: (x.sum(1), x.sum(1).cumsum(0)), (line(0, 4),)),

@@ -264,7 +264,8 @@ def _extreme(symbol: str, function: Callable[..., Any]) -> Callable[..., Value]:
             if default is not None:
                 return default
             t.raise_(ValueError, f"{function.__name__}() arg is an empty sequence")
-        if key is None and any(isinstance(i, SizeValue) for i in items) and all(map(is_number, items)):
+        symbolic = any(isinstance(i, SizeValue) for i in items) and all(map(is_number, items))
+        if key is None and symbolic and len({i.python_type() for i in items}) == 1:  # of two types, one is returned
             torch_function = torch.sym_min if function is min else torch.sym_max
             return functools.reduce(lambda a, b: t.on_numbers(torch_function, a, b), items)
         if key is None and all(map(_is_number_tensor, items)) and len({i.fake.dtype for i in items}) == 1:  # type: ignore[attr-defined]
