@@ -1,5 +1,7 @@
 """Where results lie in memory: tensors without data are laid out as the kernels lay out real ones."""
 
+import itertools
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -16,6 +18,7 @@ LAID_OUT = {
     aten.log_sigmoid_forward.default: lambda x: (x,),
     aten.normal.Tensor_Tensor: lambda x: (x, x.abs()),
     aten.normal.float_Tensor: lambda x: (0.0, x.abs()),
+    aten.masked_fill.Scalar: lambda x: (x, x > 0.5, 1.0),
     aten.max_unpool2d.default: lambda x: (x, torch.arange(x.numel()).view(x.shape) % 25, (5, 5)),
     aten.channel_shuffle.default: lambda x: (x, 2),
     aten.native_batch_norm.default: lambda x: (x, None, None, None, None, True, 0.1, 1e-5),
@@ -27,15 +30,6 @@ LAYOUTS = {
     "expanded": lambda x: x[..., :1].expand(x.shape),
     "with gaps": lambda x: torch.stack([x, x], -1)[..., 0],
 }
-MIXED = (
-    torch.copysign, torch.xlogy, torch.floor_divide, torch.ldexp, torch.fmod, torch.heaviside,
-    lambda x, y: torch.div(x, y, rounding_mode="trunc"),
-    lambda x, y: torch.where(x > 0, x, y),
-    lambda x, y: torch.lerp(x, y, y),
-    lambda x, y: torch.clamp(x, y),
-)  # fmt: skip
-
-
 MODE = LaidOut()
 
 
@@ -54,14 +48,46 @@ def test_operators_with_a_layout_of_their_own(operator, layout):
     assert isinstance(first, FakeTensor) and first.stride() == expected.stride()
 
 
-@pytest.mark.parametrize("operator", MIXED)
-def test_operators_on_several_layouts(operator):
-    for one in LAYOUTS.values():
-        for other in LAYOUTS.values():
-            x, y = one(torch.rand(2, 4, 3, 5)), other(torch.rand(2, 4, 3, 5))
+def pointwise():
+    """Operators element by element that take two or three tensors."""
+    for name in dir(aten):
+        packet = getattr(aten, name)
+        for overload in packet.overloads() if isinstance(packet, torch._ops.OpOverloadPacket) else ():
+            operator = getattr(packet, overload)
+            types = [str(each.type) for each in operator._schema.arguments if not each.kwarg_only]
+            if torch.Tag.pointwise in operator.tags and types.count("Tensor") in (2, 3):
+                if not operator._schema.is_mutable and str(operator._schema.returns[0].type) == "Tensor":
+                    yield operator
+
+
+def arguments(operator, tensors):
+    tensors = iter(tensors)
+    for each in operator._schema.arguments:
+        if str(each.type) == "Tensor":
+            tensor = next(tensors)
+            yield tensor > 0.5 if each.name in ("mask", "condition") else tensor
+        elif not each.has_default_value():
+            yield "trunc" if each.name == "rounding_mode" else 1
+
+
+def test_operators_on_several_layouts():
+    made = {name: layout(torch.rand(2, 4, 3, 5)) for name, layout in LAYOUTS.items()}
+    tested = 0
+    for operator in pointwise():
+        count = sum(str(each.type) == "Tensor" for each in operator._schema.arguments)
+        chosen = itertools.product(list(LAYOUTS), repeat=count)
+        for names in itertools.islice(chosen, None, None, 1 if count == 2 else 7):
+            given = list(arguments(operator, [made[name] for name in names]))
+            named = {"rounding_mode": given.pop()} if "trunc" in given else {}
+            try:
+                real = operator(*given, **named)
+            except (RuntimeError, NotImplementedError):  # one of integers
+                break
             with MODE:
-                made = operator(fake(x), fake(y))
-            assert made.stride() == operator(x, y).stride()
+                found = operator(*map(fake, given), **named)
+            assert found.stride() == real.stride(), (operator, names)
+            tested += 1
+    assert tested > 600
 
 
 @pytest.mark.parametrize("function", [lambda x: 2**x, lambda x: F.logsigmoid(x), lambda x: torch.xlogy(x, x.T)])

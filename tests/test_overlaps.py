@@ -78,21 +78,40 @@ def test_memory_that_does_not_meet_breaks_no_graph(name):
     assert torch.equal(found, outcome(PROGRAMS[name])[0])
 
 
+LAYOUTS = (
+    lambda: torch.arange(8.0).view(2, 4)[:, 1:],
+    lambda: torch.arange(6.0).view(3, 2).t(),
+    lambda: torch.arange(6.0).view(2, 3),
+    lambda: (torch.arange(8.0).view(2, 4).requires_grad_() * 1)[:, 1:],
+)
+WRITES = (
+    lambda x: x.mul_(2),
+    lambda x: x.masked_fill_(x > 2, 1),
+    lambda x: x.tril_(),
+    lambda x: x.cumsum_(0),
+    lambda x: x.addcmul_(x, x),
+    lambda x: x[..., 0].zero_(),
+)
+
+
 @pytest.mark.parametrize("change", (lambda x: x.unsqueeze_(0), lambda x: x.t_(), lambda x: x.squeeze_(0)))
 @pytest.mark.parametrize("first", (True, False))
-def test_axes_and_elements_of_an_input_with_gaps_change(change, first):
-    def program(x):
-        if first:
-            change(x)
-        x.mul_(2)
-        if not first:
-            change(x)
+def test_axes_and_elements_of_an_input_change(change, first):
+    for number, write in enumerate(WRITES):
 
-    expected, found = (torch.arange(8.0).view(2, 4)[:, 1:] for _ in range(2))
-    program(expected)
-    explorer.compile(program)(found)
-    assert found.stride() == expected.stride()
-    assert torch.equal(found, expected)
+        def program(x, write=write):
+            if first:
+                change(x)
+            write(x)
+            if not first:
+                change(x)
+
+        made = LAYOUTS[number % len(LAYOUTS)]
+        expected, found = made(), made()
+        program(expected)
+        explorer.compile(program, dynamic=number % 3 == 2)(found)
+        assert found.stride() == expected.stride(), number
+        assert torch.equal(found, expected)
 
 
 @pytest.mark.parametrize("backend", ("explorer", "aot_eager", "eager"))

@@ -55,12 +55,6 @@ RESIZED = reason(
     "back ends do not resize the caller's tensor.",
     "Give out= the shape of the result.",
 )
-RESTRIDED_WRITE = reason(
-    "autograd.restrided_write",
-    "an input with gaps in memory gets other axes and other elements",
-    "The trace computes the new elements without gaps, so it does not know the strides that the input has at the end.",
-    "Use t() or unsqueeze() in place of t_() or unsqueeze_().",
-)
 STORAGE_WRITE = reason(
     "autograd.storage_write",
     "a view that as_strided took of an input is written",

@@ -14,7 +14,6 @@ from typing import Any
 import torch
 from torch import Tensor, fx
 from torch._dispatch.python import enable_python_dispatcher, no_python_dispatcher
-from torch._prims_common import is_non_overlapping_and_dense_or_false
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensor
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.utils._python_dispatch import _disable_current_modes, is_traceable_wrapper_subclass
@@ -38,7 +37,6 @@ from explorer.autograd.reasons import (
     OVERLAPPING_WRITE,
     REQUIRES_GRAD_CHANGED,
     RESIZED,
-    RESTRIDED_WRITE,
     STORAGE_CHANGED,
     STORAGE_WRITE,
     TENSOR_KIND,
@@ -309,15 +307,14 @@ class Tracer:
         self.check_constants()
         self.check_inputs(inputs)
         restrides = tuple(
-            self.restride(i, value if self.is_restrided(i) else info(inputs[i].node).value)
-            for i, value in self.inputs.items()
+            self.restride(i, self.moved(i) if self.is_restrided(i) else info(inputs[i].node).value)
+            for i in self.inputs
             if self.is_restrided(i) or self.is_resized(i, inputs[i].node)
         )
         restrided = frozenset(restride.index for restride in restrides)
         written = [i for i, value in inputs.items() if aliases.root(value.node) is not self.placeholders[i]]
         self.check_overlap(written)
         self.check_storage(written, inputs)
-        self.check_restrided(restrided.intersection(written))
         after = [i for i in written if i in restrided or self.autograd_saw(i)]
         outputs: list[tuple[GraphOutput, fx.Node, Tensor | None]] = []
         outputs += [(NewValue(i), inputs[i].node, inputs[i].seen) for i in after]
@@ -383,6 +380,13 @@ class Tracer:
         """Whether an operator gave this input, its `out=`, another shape and the memory for it."""
         return bool(info(node).value.shape != info(self.placeholders[index]).value.shape)
 
+    def moved(self, index: int) -> Tensor:
+        """An input with other axes, as capture saw it last: what is traced has the strides of the functional results
+        that were written to it."""
+        seen = [node for node, value in self.values.items() if value is self.inputs[index] and node.op != "placeholder"]
+        value: Tensor = info(seen[-1]).value
+        return value
+
     def restride(self, index: int, value: Tensor) -> Restride:
         size, stride = tuple(map(expression, value.shape)), tuple(map(expression, value.stride()))
         first, resized = info(self.captured.inputs[index]).value.storage_offset(), not self.is_restrided(index)
@@ -434,13 +438,6 @@ class Tracer:
             leaf_now = value.requires_grad and value.grad_fn is None
             if (before and not value.requires_grad) or (not before and leaf_now):
                 raise Unsupported(Why(REQUIRES_GRAD_CHANGED, name))
-
-    def check_restrided(self, indices: frozenset[int]) -> None:
-        """Raise Unsupported for an input with gaps whose axes and elements both change: its strides are lost."""
-        for index in indices:
-            node = self.placeholders[index]
-            if not is_non_overlapping_and_dense_or_false(info(node).value):
-                raise Unsupported(Why(RESTRIDED_WRITE, f"{node.name} has strides {list(info(node).value.stride())}"))
 
     def check_constants(self) -> None:
         for name, value in self.constants.items():

@@ -18,7 +18,7 @@ aten = torch.ops.aten
 CONTIGUOUS = frozenset(
     {
         aten.pow.Scalar, aten.poisson.default, aten.rrelu_with_noise.default, aten.log_sigmoid_forward.default,
-        aten.normal.Tensor_Tensor, aten.normal.float_Tensor,
+        aten.normal.Tensor_Tensor, aten.normal.float_Tensor, aten.masked_fill.Scalar,
     }
 )  # fmt: skip
 """Operators whose results are contiguous, whatever their inputs are."""
@@ -61,7 +61,9 @@ def _mixed(func: Any, args: Sequence[Any]) -> list[Place]:
     if func is aten.ldexp.Tensor:  # a product with a power of two, which is contiguous
         size = given[-1][0]
         given[-1] = size, torch._prims_common.make_contiguous_strides_for(size)
-    return given if len({stride for _, stride in given}) > 1 else []
+    if func is aten.threshold_backward.default:  # its kernel takes them the other way round
+        given.reverse()
+    return given if len({stride for _, stride in given}) > 1 or func is aten.native_dropout_backward.default else []
 
 
 SUMS: dict[int, Callable[..., Tensor]] = {2: torch.add, 3: torch.addcmul}
