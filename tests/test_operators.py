@@ -310,3 +310,48 @@ LAID_OUT = {
 def test_results_that_a_library_call_lays_out_in_its_own_way(name, dtype):
     a = torch.randn(2, 3, 4, 4, dtype=dtype) + 4 * torch.eye(4)
     right(LAID_OUT[name], a, differentiable=True)
+
+
+@pytest.mark.parametrize(
+    ("function", "size"),
+    [
+        (lambda x, out: torch.linalg.matrix_rank(x, out=out), ()),
+        (lambda x, out: torch.count_nonzero(x).to(torch.int64) + torch.argmax(x, 0, out=out), (4,)),
+        (lambda x, out: torch.max(x, 1, out=(torch.empty(0), out)).indices + out, (4,)),
+        (lambda x, out: torch.bucketize(x, torch.arange(4.0), out=out), (4, 4)),
+    ],
+)
+def test_out_of_integers_is_written(function, size):
+    for out in (torch.zeros(size, dtype=torch.int64), torch.zeros((*size, 2), dtype=torch.int64)[..., 0]):
+        assert right(function, torch.randn(4, 4), out).outcome == "right"
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda out: torch.empty(2, 3, out=out).fill_(1.0),
+        lambda out: torch._native_batch_norm_legit(
+            torch.ones(2, 1), None, None, True, 0.5, 1e-5, out=(out, torch.empty(0), torch.empty(0))
+        ),
+    ],
+)
+def test_out_whose_rule_for_fake_tensors_does_not_resize(function):
+    right(function, torch.empty(0))
+
+
+def test_indices_that_are_negative_or_of_another_rank():
+    x = torch.randn(5, 5)
+    for index in (torch.tensor([2, -1, -5]), torch.tensor(-3), torch.zeros(0, dtype=torch.int64), torch.tensor([5])):
+        right(lambda x, i: x.index_fill(0, i, 3), x, index)
+        right(lambda x, i: x.mT.index_fill_(1, i, torch.tensor(2.0)), x, index)
+    for size in ((2, 0), (0,), (0, 3, 2)):
+        index = torch.zeros(size, dtype=torch.int64)
+        for function in (lambda x, i: x.gather(0, i), lambda x, i: x.scatter(0, i, 2.0)):
+            right(function, x, index)
+            right(function, x[0], index)
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int32, torch.int64, torch.bfloat16, torch.float32])
+def test_ranges_between_fractions(dtype):
+    for start, end, step in ((-0.9, 2.1, 2.0), (0.5, 5, 1.5), (-2.9, 2, 1.0), (1.9, 9, 2.5)):
+        right(lambda start=start, end=end, step=step: torch.arange(start, end, step, dtype=dtype))

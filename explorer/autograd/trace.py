@@ -223,13 +223,13 @@ class Tracer:
 
     def run(self, node: fx.Node) -> Any:
         args, kwargs = fx.map_arg((node.args, node.kwargs), self.values.__getitem__)
-        if kwargs.get("out") is not None:
-            self.check_out(node)
-        elif node.op == "call_method" and str(node.target).endswith("_") and not str(node.target).endswith("__"):
+        if node.op == "call_method" and str(node.target).endswith("_") and not str(node.target).endswith("__"):
             self.check_in_place(node)
         before = [(value, value._version, value.shape) for value in args if isinstance(value, Tensor)]
         try:
-            if node.op == "call_method":
+            if kwargs.get("out") is not None:
+                result = self.written_out(node, args, {**kwargs})
+            elif node.op == "call_method":
                 result = getattr(args[0], node.target)(*args[1:], **kwargs)  # type: ignore[arg-type]
             elif resamples_bytes(node):
                 with no_python_dispatcher():  # which would break it up above the tape
@@ -255,18 +255,23 @@ class Tracer:
             self.attribution.attribute(tensors_with_bases((result, args, kwargs)))
         return result
 
-    def check_out(self, node: fx.Node) -> None:
-        """Raise Unsupported for `out=` of another dtype than the result's: some operators cast, others raise."""
-        args, named = fx.map_arg((node.args, node.kwargs), lambda given: info(given).value)
-        kwargs = {name: value for name, value in named.items() if name != "out"}
-        with _disable_current_modes(), self.captured.fake_mode, not_functional():
-            try:
-                result = node.target(*args, **kwargs)  # type: ignore[operator]
-            except Exception as error:
-                raise Unsupported(Why(TRACE_FAILED, f"{node.name}: {type(error).__name__}: {error}")) from error
-        for given, made in zip(tree_leaves(named["out"]), tree_leaves(result), strict=False):
-            if given.dtype != made.dtype:
-                raise Unsupported(Why(OUT_DTYPE, f"{node.name}: {made.dtype} into {given.dtype}"))
+    def written_out(self, node: fx.Node, args: Any, kwargs: dict[str, Any]) -> Any:
+        """The call without `out=`, its results then written there: of some overloads with `out=` a write is lost.
+
+        Raises Unsupported for `out=` of another dtype than the result's: some operators cast, others raise."""
+        given = kwargs.pop("out")
+        result = node.target(*args, **kwargs)  # type: ignore[operator]
+        for target, made in zip(tree_leaves(given), tree_leaves(result), strict=True):
+            if target.dtype != made.dtype:
+                raise Unsupported(Why(OUT_DTYPE, f"{node.name}: {made.dtype} into {target.dtype}"))
+            if target.shape == made.shape:
+                target.copy_(made)
+            elif target._is_view() or not torch._is_functional_tensor(made):
+                raise Unsupported(Why(RESIZED, f"{node.name}: {list(target.shape)} becomes {list(made.shape)}"))
+            else:
+                torch._functionalize_replace(target, torch._from_functional_tensor(made))
+                torch._functionalize_commit_update(target)
+        return given if isinstance(given, Tensor) else type(result)(given)
 
     def check_in_place(self, node: fx.Node) -> None:
         """Raise Unsupported where integers would be updated with floats: decompositions cast, operators raise."""

@@ -264,15 +264,8 @@ class Tape:
             self.note_shape_guards("whether elements that are written share memory depends on it")
             if overlapping:
                 unsupported(reasons.OVERLAPPING_WRITE, getattr(target, "__name__", str(target)))
-        if any(each.shape != size for each, size in outs):
-            plain = {name: value for name, value in fake_kwargs.items() if name != "out"}
-            with self.mode, self._dispatcher():
-                made = tensors_in(function(*fake_args, **plain))
-            storages = {each.untyped_storage()._cdata for each, _ in outs}
-            meets = any(each.untyped_storage()._cdata in storages for each in tensors_in(fake_args))
-            if meets or not all(each.is_contiguous() for each in made):
-                name = getattr(target, "__name__", target)
-                unsupported(reasons.UNTRACEABLE_CALL, f"{name} into an out= that takes another shape and layout")
+        if outs and not isinstance(target, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
+            self.check_outs(function, fake_args, fake_kwargs, outs)
         self.shape_env.pending_fresh_unbacked_symbols.clear()
         unknown = _unknown_sizes(result)
         if unknown and not (self.scalar_outputs or self.shape_env.allow_dynamic_output_shape_ops):
@@ -280,6 +273,24 @@ class Tape:
         if refused := refusal(target, fake_args, fake_kwargs, result, self._hint):
             unsupported(reasons.OP_RAISED, f"{getattr(target, '__name__', target)}: {refused}")
         return result
+
+    def check_outs(
+        self, function: Any, args: Any, kwargs: Mapping[str, Any], outs: list[tuple[torch.Tensor, Any]]
+    ) -> None:
+        """Refuse a call that resizes its `out=` otherwise than to new contiguous memory, or whose rule for fake tensors
+        leaves the size as it was."""
+        plain = {name: value for name, value in kwargs.items() if name != "out"}
+        with self.mode, self._dispatcher(), _quiet():
+            made = tensors_in(function(*args, **plain))
+        name, given = getattr(function, "__name__", function), [each for each, _ in outs]
+        if any(each.shape != result.shape for each, result in zip(given, made, strict=True)):
+            unsupported(reasons.UNTRACEABLE_CALL, f"{name} has no rule for fake tensors that resizes its out=")
+        if all(each.shape == size for each, size in outs):
+            return
+        storages = {each.untyped_storage()._cdata for each in given}
+        meets = any(each.untyped_storage()._cdata in storages for each in tensors_in(args))
+        if meets or not all(each.is_contiguous() for each in made):
+            unsupported(reasons.UNTRACEABLE_CALL, f"{name} into an out= that takes another shape and layout")
 
     def _hint(self, size: int | torch.SymInt) -> int:
         if isinstance(size, int):

@@ -46,6 +46,8 @@ def iota(lower: Lowering, out: torch.Tensor, length: Any, *, start: Any, step: A
 
 
 def _progression(lower: Lowering, out: torch.Tensor, start: Any, step: Any) -> Tensor:
+    if not out.dtype.is_floating_point:
+        start, step = (int(each) if isinstance(each, float) else each for each in (start, step))
     if isinstance(start, float) or isinstance(step, float):
         # ATen computes these in the accumulation type, float64 on the CPU.
         def of_float(point: Point) -> Expr:

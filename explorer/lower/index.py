@@ -95,9 +95,9 @@ def gather(
     lower: Lowering, out: torch.Tensor, x: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False
 ) -> Tensor | None:
     """Along one dimension, the elements that an index tensor of the result's shape names."""
-    settle_gathered(lower, x, shape(out))
-    if not x.size or not index.size:
+    if not x.size or len(index.size) != len(x.size):  # an empty index may have any shape
         return None
+    settle_gathered(lower, x, shape(out))
     dim %= len(x.size)
     places = Positions(lower, index, x.size[dim], "gather")
 
@@ -109,7 +109,7 @@ def gather(
 
 @LOWERINGS.rule(aten.index_select.default)
 def index_select(lower: Lowering, out: torch.Tensor, x: Tensor, dim: int, index: Tensor) -> Tensor | None:
-    """Some indices of one dimension. None of the index_* operators but index_fill takes negative ones."""
+    """Some indices of one dimension. Of the index_* operators only index_fill takes negative ones."""
     if not x.size or not index.size:
         return None
     settle_gathered(lower, x, shape(out))
@@ -258,7 +258,7 @@ def _scatter(
     store: Store,
     what: str,
 ) -> Tensor | None:
-    if not x.size or (x.dtype == torch.bool and store != "set"):
+    if not x.size or len(index.size) != len(x.size) or (x.dtype == torch.bool and store != "set"):
         return None
     dim %= len(x.size)
     places = Positions(lower, index, x.size[dim], what)
@@ -293,6 +293,18 @@ def index_copy(lower: Lowering, out: torch.Tensor, x: Tensor, dim: int, index: T
     return _scatter_slices(lower, out, x, dim, index, source.size, source.at, "set", "index_copy")
 
 
+@LOWERINGS.rule(aten.index_fill.int_Scalar, aten.index_fill.int_Tensor)
+def index_fill(lower: Lowering, out: torch.Tensor, x: Tensor, dim: int, index: Tensor, value: Any) -> Tensor | None:
+    """Slices of one dimension set to one value at the positions that an index tensor gives."""
+    if not x.size:
+        return None
+    dim %= len(x.size)
+    over = (*x.size[:dim], index.numel, *x.size[dim + 1 :])
+    return _scatter_slices(
+        lower, out, x, dim, index, over, broadcast(lower, value, over, x.dtype), "set", "index_fill", wrap=True
+    )
+
+
 @LOWERINGS.rule(aten.index_add.default)
 def index_add(
     lower: Lowering, out: torch.Tensor, x: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Any = 1
@@ -315,11 +327,12 @@ def _scatter_slices(
     value: Element,
     store: Store,
     what: str,
+    wrap: bool = False,
 ) -> Tensor | None:
     if not x.size or len(over) != len(x.size):
         return None
     dim %= len(x.size)
-    places = Positions(lower, index, x.size[dim], what)
+    places = Positions(lower, index, x.size[dim], what, wrap)
 
     def place(point: Point) -> Point:
         return (*point[:dim], places.at((point[dim],) if index.size else ()), *point[dim + 1 :])

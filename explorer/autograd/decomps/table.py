@@ -40,7 +40,7 @@ TORCHS: tuple[str, ...] = tuple(
     # small products and reductions
     "addmv mv dot vdot aminmax count_nonzero nansum std std_mean trace _euclidean_dist "
     # indexing and scattering
-    "embedding_dense_backward index_fill isin masked_fill take unfold_backward "
+    "embedding_dense_backward isin masked_fill take unfold_backward "
     "diagonal_backward select_backward slice_backward diag_embed "
     "reflection_pad1d reflection_pad1d_backward reflection_pad2d reflection_pad2d_backward reflection_pad3d "
     "reflection_pad3d_backward replication_pad1d replication_pad2d replication_pad3d im2col col2im "
