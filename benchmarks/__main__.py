@@ -32,7 +32,7 @@ from benchmarks import (
 from benchmarks.fuzz.command import fuzz
 from benchmarks.hostile.command import hostile
 from benchmarks.report import Report, Selection
-from explorer.environment import describe
+from explorer.records.environment import describe
 
 BENCHMARKS = {
     "cold": cold.run,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping, Set
+from collections.abc import Collection, Mapping, Set
 from pathlib import Path
 
 from benchmarks.report import Report, Selection
-from benchmarks.size import PACKAGE, imports
+from benchmarks.size import FLOORS, PACKAGE, imports
 
 DOCUMENT = Path(__file__).parent.parent / "docs" / "architecture.md"
 
@@ -27,11 +27,21 @@ def run(selection: Selection) -> Report:
 
 def page() -> str:
     found = parts(imports(PACKAGE))
+    grouped = [line for floor in FLOORS for line in subgraph(floor, found)]
     arrows = sorted((name, below) for name, all_below in reduced(found).items() for below in all_below)
-    drawing = "\n".join(["```mermaid", "flowchart TD", *(f"    {a} --> {b}" for a, b in arrows), "```"])
+    lines = ["```mermaid", "flowchart TD", *grouped, *(f"    {a} --> {b}" for a, b in arrows), "```"]
+    drawing = "\n".join(lines)
     ground_up = sorted(found, key=lambda name: (depth(name, found), name))
     table = "\n".join(f"| {name} | {about(name)} |" for name in ground_up)
     return f"{HEAD}{drawing}\n\nFrom the ground up:\n\n| part | what it is |\n| --- | --- |\n{table}\n"
+
+
+def subgraph(floor: str, found: Collection[str]) -> list[str]:
+    return [
+        f"    subgraph {floor}",
+        *(f"        {name}" for name in sorted(found) if floor_of(name) == floor),
+        "    end",
+    ]
 
 
 def parts(modules: Mapping[str, Set[str]]) -> dict[str, set[str]]:
@@ -45,8 +55,18 @@ def parts(modules: Mapping[str, Set[str]]) -> dict[str, set[str]]:
 
 
 def part(module: str) -> str:
-    name = module.split(".")[1] if "." in module else ""
-    return "" if name.startswith("__") else name
+    names = [name for name in module.split(".")[1:] if name not in FLOORS]
+    return "" if not names or names[0].startswith("__") else names[0]
+
+
+def floor_of(name: str) -> str:
+    """The folder of folders that a part is in; "" for one that is in none."""
+    return next((floor for floor in FLOORS if file_of(PACKAGE / floor, name).exists()), "")
+
+
+def file_of(folder: Path, name: str) -> Path:
+    """The file with the docstring of a part: of a folder, or of a file."""
+    return folder / name / "__init__.py" if (folder / name).is_dir() else folder / f"{name}.py"
 
 
 def reduced(found: Mapping[str, Set[str]]) -> dict[str, set[str]]:
@@ -67,6 +87,5 @@ def depth(name: str, found: Mapping[str, Set[str]]) -> int:
 
 def about(name: str) -> str:
     """The first sentence of a part's docstring."""
-    file = PACKAGE / name / "__init__.py"
-    text = ast.get_docstring(ast.parse((file if file.exists() else PACKAGE / f"{name}.py").read_text())) or ""
-    return " ".join(text.split("\n\n")[0].split()).replace("|", "\\|")
+    text = ast.get_docstring(ast.parse(file_of(PACKAGE / floor_of(name), name).read_text()))
+    return " ".join((text or "").split("\n\n")[0].split()).replace("|", "\\|")

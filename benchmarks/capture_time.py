@@ -13,8 +13,8 @@ from torch import Tensor, fx, nn
 
 import explorer
 from benchmarks.report import Aim, Report, Selection
-from explorer.runtime.timing import METHOD, interleave
-from explorer.view.text import duration
+from explorer.compiler.runtime.timing import METHOD, interleave
+from explorer.show.view.text import duration
 
 REPEATS = 3
 DEPTHS = (25, 50, 100)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from benchmarks.programs import models
 from benchmarks.report import Aim, Report, Selection, percent
 from explorer.api import configure
-from explorer.exploration import explored
-from explorer.session import Record
+from explorer.records.exploration import explored
+from explorer.records.session import Record
 
 BREAKS_OF_TRANSFORMERS = 2
 

@@ -22,10 +22,10 @@ from benchmarks.fuzz.stream import SHRINK_SECONDS, Finding, Outcome, Tally, isol
 from benchmarks.fuzz.trial import SECONDS, meaningful, observed
 from benchmarks.report import Aim, Report, Selection, percent
 from explorer.api import configure
-from explorer.capture import optimize
-from explorer.config import Config
+from explorer.compiler.capture import optimize
+from explorer.compiler.config import Config
+from explorer.compiler.pipeline import compile_frame
 from explorer.ir.capture import Frame, GuardedCode
-from explorer.pipeline import compile_frame
 
 SEQUENCES = 1000
 SHARE = 96.0

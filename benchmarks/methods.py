@@ -6,10 +6,10 @@ from pathlib import Path
 
 from benchmarks.capture_programs import PROGRAMS
 from benchmarks.report import Aim, Report, Selection
-from explorer.comparison import compare
 from explorer.ir.methods import MethodData
-from explorer.methods.compare import METHODS
-from explorer.view.methods import SIGNS
+from explorer.records.comparison import compare
+from explorer.records.methods.compare import METHODS
+from explorer.show.view.methods import SIGNS
 
 DOCUMENT = Path(__file__).parent.parent / "docs" / "methods.md"
 

@@ -26,7 +26,7 @@ import torch
 from benchmarks.operator_samples import DTYPES, operators, supported
 from benchmarks.operators_child import Row
 from benchmarks.report import Aim, Report, Selection, percent
-from explorer.runtime.cache import default_folder, private
+from explorer.compiler.runtime.cache import default_folder, private
 
 SILENCE = 600
 """Seconds without a word after which a worker is ended."""

@@ -21,8 +21,8 @@ from torch.utils._pytree import tree_leaves
 import explorer
 from benchmarks.operator_samples import Sample, samples
 from explorer.api import counters
-from explorer.check.accuracy import tensor_error
 from explorer.ir.program import BuildOptions
+from explorer.records.check.accuracy import tensor_error
 
 SECONDS = 60
 """Of the processor that a compile may take, eager's runs included."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
-from explorer.check.trial import Trial
+from explorer.records.check.trial import Trial
 from programs import MODELS, TRANSFORMERS, ZOO, Model, Program
 
 __all__ = ["MODELS", "TRANSFORMERS", "ZOO", "Model", "Named", "models", "of_model", "of_program"]

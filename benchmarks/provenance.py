@@ -9,8 +9,8 @@ from contextlib import redirect_stdout
 from benchmarks.programs import ZOO, of_program
 from benchmarks.report import Aim, Report, Selection, percent
 from explorer.api import configure
-from explorer.exploration import explored
-from explorer.view.provenance import unsourced
+from explorer.records.exploration import explored
+from explorer.show.view.provenance import unsourced
 
 SHARE = 0.15
 

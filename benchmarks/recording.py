@@ -14,15 +14,15 @@ import torch
 
 from benchmarks.report import Aim, Report, Selection
 from explorer.api import configure
-from explorer.capture import optimize
-from explorer.check.trial import Contestant, Trial
-from explorer.config import Config
+from explorer.compiler.capture import optimize
+from explorer.compiler.config import Config
+from explorer.compiler.pipeline import compile_frame
+from explorer.compiler.runtime.timing import interleave
 from explorer.core.recorder import Recorder, recording
-from explorer.demo import CNN, GPT2, cases
 from explorer.ir.program import BuildOptions
-from explorer.pipeline import compile_frame
-from explorer.runtime.timing import interleave
-from explorer.view.text import duration
+from explorer.records.check.trial import Contestant, Trial
+from explorer.show.demo import CNN, GPT2, cases
+from explorer.show.view.text import duration
 
 REPEATS = 7
 

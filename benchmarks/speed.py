@@ -9,11 +9,11 @@ import torch
 from benchmarks.programs import ZOO, Named, models, of_program
 from benchmarks.report import Aim, Report, Selection, geometric_mean
 from explorer.api import configure
-from explorer.capture import optimize
-from explorer.check.accuracy import compare
-from explorer.pipeline import compile_frame
-from explorer.runtime.timing import METHOD, interleave
-from explorer.view.text import duration
+from explorer.compiler.capture import optimize
+from explorer.compiler.pipeline import compile_frame
+from explorer.compiler.runtime.timing import METHOD, interleave
+from explorer.records.check.accuracy import compare
+from explorer.show.view.text import duration
 
 
 def run(selection: Selection) -> Report:

@@ -15,12 +15,12 @@ import torch._dynamo
 from benchmarks.cold import in_new_process
 from benchmarks.programs import ZOO, models, of_program
 from benchmarks.report import Aim, Report, Selection, percent
-from explorer.check.trial import Trial
 from explorer.core.reasons import CATALOGUE
 from explorer.ir.record import CompileData
-from explorer.stock.run import stock_run
-from explorer.view.provenance import unsourced
-from explorer.view.text import duration
+from explorer.records.check.trial import Trial
+from explorer.records.stock.run import stock_run
+from explorer.show.view.provenance import unsourced
+from explorer.show.view.text import duration
 from stock_compiling import nothing_built
 
 COLD = ("function", "hf_gpt2 training", "hf_bert training", "hf_vit inference", "small_cnn training")

@@ -17,8 +17,8 @@ import torch._inductor.compile_fx
 
 from benchmarks import cold_child
 from benchmarks.programs import models
-from explorer.check.trial import Trial
-from explorer.stock.run import stock_run
+from explorer.records.check.trial import Trial
+from explorer.records.stock.run import stock_run
 
 ROUNDS = 15
 CALLS = 40

@@ -8,7 +8,7 @@ from statistics import median
 
 from benchmarks.cold import in_new_process
 from benchmarks.report import Aim, Report, Selection
-from explorer.view.text import duration
+from explorer.show.view.text import duration
 
 COLD, WARM = 2, 8
 """New processes of each kind, with empty caches and with full ones."""

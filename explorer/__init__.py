@@ -2,15 +2,17 @@
 
 import importlib
 from importlib.metadata import PackageNotFoundError, distribution
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from explorer.api import compile, configure, counters, explore
-    from explorer.comparison import Compared, backends, compare
-    from explorer.config import Config
-    from explorer.ranks import Ranks
-    from explorer.session import Difference, Record, RecordError
-    from explorer.watching import Watch, watch
+    from explorer.compiler.config import Config
+    from explorer.records.comparison import Compared, backends, compare
+    from explorer.records.ranks import Ranks
+    from explorer.records.session import Difference, Record, RecordError
+    from explorer.records.watching import Watch, watch
+    from explorer.show.notebook.embed import embed
 
 __all__ = [
     "Compared",
@@ -25,6 +27,7 @@ __all__ = [
     "compile",
     "configure",
     "counters",
+    "embed",
     "explore",
     "watch",
 ]
@@ -33,11 +36,12 @@ __version__ = "0.1.0"
 
 _HOME = {
     **dict.fromkeys(("compile", "configure", "counters", "explore"), "api"),
-    **dict.fromkeys(("Compared", "backends", "compare"), "comparison"),
-    **dict.fromkeys(("Difference", "Record", "RecordError"), "session"),
-    **dict.fromkeys(("Watch", "watch"), "watching"),
-    "Config": "config",
-    "Ranks": "ranks",
+    **dict.fromkeys(("Compared", "backends", "compare"), "records.comparison"),
+    **dict.fromkeys(("Difference", "Record", "RecordError"), "records.session"),
+    **dict.fromkeys(("Watch", "watch"), "records.watching"),
+    "Config": "compiler.config",
+    "Ranks": "records.ranks",
+    "embed": "show.notebook.embed",
 }
 
 
@@ -49,10 +53,10 @@ if not TYPE_CHECKING:  # or a misspelt name would be taken for one of unknown ty
         if name not in _HOME:
             raise AttributeError(f"module 'explorer' has no attribute {name!r}")
         found = getattr(importlib.import_module(f"explorer.{_HOME[name]}"), name)
-        if _HOME[name] in ("api", "comparison", "watching"):
-            importlib.import_module("explorer.stock.backend").register()
-        if _HOME[name] in ("api", "comparison"):
-            importlib.import_module("explorer.autograd.preload").preload()
+        if _HOME[name] in ("api", "records.comparison", "records.watching"):
+            importlib.import_module("explorer.records.stock.backend").register()
+        if _HOME[name] in ("api", "records.comparison"):
+            importlib.import_module("explorer.compiler.autograd.preload").preload()
         globals()[name] = found
         return found
 
@@ -63,12 +67,12 @@ def __dir__() -> list[str]:
 
 def load_ipython_extension(shell: Any) -> None:
     """`%load_ext explorer`: the magics. IPython and ipywidgets are imported here, not where there is no notebook."""
-    importlib.import_module("explorer.notebook.magics").load(shell)
+    importlib.import_module("explorer.show.notebook.magics").load(shell)
 
 
 def unload_ipython_extension(shell: Any) -> None:
     """`%unload_ext explorer`"""
-    importlib.import_module("explorer.notebook.magics").unload(shell)
+    importlib.import_module("explorer.show.notebook.magics").unload(shell)
 
 
 def _known_to_torch() -> bool:
@@ -79,5 +83,5 @@ def _known_to_torch() -> bool:
         return False
 
 
-if not _known_to_torch():
-    importlib.import_module("explorer.stock.backend").register()
+if find_spec("explorer.records") is not None and not _known_to_torch():
+    importlib.import_module("explorer.records.stock.backend").register()

@@ -1,5 +1,5 @@
 """`python -m explorer` is the command `explorer`."""
 
-from explorer.cli import main
+from explorer.show.cli import main
 
 main(prog_name="explorer")

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, replace
 from typing import Any, TypeVar, overload
 
 from torch import fx
 
-from explorer.capture import optimize
-from explorer.capture.hook import unseen_by_stock
-from explorer.check.calls import Leave
-from explorer.config import Config, GraphPass
+from explorer.compiler.capture.hook import unseen_by_stock
+from explorer.compiler.compile import compile as compiled
+from explorer.compiler.compile import configure as configured
+from explorer.compiler.config import Config, GraphPass
+from explorer.compiler.pipeline import compile_module
 from explorer.core.recorder import SILENT, TOTALS, OnStage, Progress
-from explorer.exploration import ENGINES, harmless, title
-from explorer.ir.target import Target
-from explorer.pipeline import compile_frame, compile_module
-from explorer.session import Record
-from explorer.stock.backend import named
-
-OWN_BACKENDS = ("explorer", "eager")
+from explorer.records.check.calls import Leave
+from explorer.records.exploration import ENGINES, harmless, title
+from explorer.records.session import Record
+from explorer.records.stock.backend import named
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -50,32 +47,13 @@ def compile(  # type: ignore[misc]  # the settings are those below
     for a back end, option or target that does not exist.
     """
     config = configure(fullgraph=fullgraph, dynamic=dynamic, backend=backend, target=target, options=options)
-    if fn is None:
-        return lambda decorated: optimize(decorated, config, compile_frame)
-    return optimize(fn, config, compile_frame)
+    return compiled(fn, config)
 
 
-def configure(
-    *,
-    fullgraph: bool = False,
-    dynamic: bool | None = None,
-    backend: str | Callable[..., Any] = "explorer",
-    target: str | None = None,
-    passes: Sequence[GraphPass] = (),
-    options: Mapping[str, Any] | None = None,
-) -> Config:
-    """A Config from the arguments of `compile`. Raises ValueError naming what does not exist and what does."""
-    known = {field.name for field in fields(Config)}
-    if unknown := sorted(set(options or {}) - known):
-        raise ValueError(f"no option {', '.join(unknown)}; there are: {', '.join(sorted(known))}")
-    chosen = None if target is None else Target.parse(target)
-    base = Config(target=chosen, fullgraph=fullgraph, dynamic=dynamic, backend=backend, passes=tuple(passes))
-    made = replace(base, **dict(options or {}))
-    if isinstance(made.backend, str) and made.backend not in OWN_BACKENDS:
-        made = replace(made, backend=named(made.backend))
-    if not isinstance(made.backend, str) and not callable(made.backend):
-        raise TypeError(f"a backend is a name or a callable, not {type(made.backend).__name__}")
-    return made
+def configure(**settings: Any) -> Config:
+    """A Config from the arguments of `compile` and `explore`, with torch's back ends by name. Raises ValueError naming
+    what does not exist and what does."""
+    return configured(**settings, named=named)
 
 
 def stock_backend(module: fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:

@@ -19,9 +19,9 @@ import torch
 from benchmarks.fuzz.program import grow
 from benchmarks.fuzz.trial import SECONDS, meaningful, observed
 from explorer.api import configure
-from explorer.capture import optimize
+from explorer.compiler.capture import optimize
+from explorer.compiler.pipeline import compile_frame
 from explorer.ir.program import BuildOptions
-from explorer.pipeline import compile_frame
 from programs import ZOO, observe
 
 FLAGS = ("-O1", "-fsanitize=address", "-fno-omit-frame-pointer")

@@ -1,12 +1,12 @@
-"""Bodies written with `explorer.bytecode.build`, and what they must do; without pytest, to run on any Python."""
+"""Bodies written with compiler/bytecode/build.py, and what they must do; without pytest, to run on any Python."""
 
 from __future__ import annotations
 
 import types
 from typing import Any
 
-from explorer.bytecode import build
-from explorer.bytecode.encode import encode
+from explorer.compiler.bytecode import build
+from explorer.compiler.bytecode.encode import encode
 from explorer.ir.bytecode import Handler, Instruction
 
 

@@ -9,12 +9,12 @@ from typing import Any
 import torch
 
 from compiling import flat
-from explorer.capture import FullGraphError, optimize
-from explorer.config import Config
+from explorer.compiler.capture import FullGraphError, optimize
+from explorer.compiler.config import Config
+from explorer.compiler.pipeline import compile_frame
 from explorer.core.recorder import Recorder, recording
 from explorer.ir.capture import Frame, GuardedCode
 from explorer.ir.program import Compiled
-from explorer.pipeline import compile_frame
 
 
 class FellBack(BaseException):

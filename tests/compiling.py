@@ -8,11 +8,11 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves
 
-from explorer.codegen import GENERATE
+from explorer.compiler.codegen import GENERATE
+from explorer.compiler.runtime import BUILD
+from explorer.compiler.schedule import DEPENDENCIES, FUSE, ORDER, PLAN_MEMORY
 from explorer.ir.program import BuildOptions, Generation, Program
 from explorer.ir.target import CPU, Target
-from explorer.runtime import BUILD
-from explorer.schedule import DEPENDENCIES, FUSE, ORDER, PLAN_MEMORY
 from lowering import lowered
 
 

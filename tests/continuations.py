@@ -18,19 +18,19 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 
 if __name__ == "__main__":  # without the packages' own imports, which need torch
-    for name in ("explorer", "explorer.capture"):
+    for name in ("explorer", "explorer.compiler.capture"):
         package = types.ModuleType(name)
         package.__path__ = [str(HERE.parent.joinpath(*name.split(".")))]
         sys.modules[name] = package
 
 import bytecode_roundtrip as roundtrip
-from explorer.bytecode import build
-from explorer.bytecode.decode import decode
-from explorer.bytecode.encode import encode
-from explorer.bytecode.flow import bound, flow, stack_depths
-from explorer.bytecode.ops import OPS
-from explorer.capture.progress import progress
-from explorer.capture.resume import Continuation, Slot, error_in, split
+from explorer.compiler.bytecode import build
+from explorer.compiler.bytecode.decode import decode
+from explorer.compiler.bytecode.encode import encode
+from explorer.compiler.bytecode.flow import bound, flow, stack_depths
+from explorer.compiler.bytecode.ops import OPS
+from explorer.compiler.capture.progress import progress
+from explorer.compiler.capture.resume import Continuation, Slot, error_in, split
 from explorer.ir.bytecode import Code, Instruction
 
 _NEVER = frozenset(

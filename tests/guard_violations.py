@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from explorer.capture.guards import instance_dict
+from explorer.compiler.capture.guards import instance_dict
 from explorer.ir.capture import AsTensor, Attr, Frame, Global, Guard, Item, Local, Size, Source, TypeOf, read
 
 Locals = dict[str, Any]

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from explorer.capture.values.tensor_properties import TENSOR_PROPERTIES
+from explorer.compiler.capture.values.tensor_properties import TENSOR_PROPERTIES
 
 
 @dataclass(frozen=True)

@@ -13,12 +13,12 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
 
-from explorer.autograd.decomps import decompositions
-from explorer.check.loops import run_loops
+from explorer.compiler.autograd.decomps import decompositions
+from explorer.compiler.lower import LOWER
 from explorer.core.origin import origin, synthetic
 from explorer.ir.graph import Graph, stamp
 from explorer.ir.loops import Extern, Loop, Loops
-from explorer.lower import LOWER
+from explorer.records.check.loops import run_loops
 
 
 def traced(fn: Callable[..., Any], *inputs: Any, dynamic: bool = False, decompose: bool = True) -> Graph:

@@ -10,12 +10,12 @@ from torch import fx
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
-from explorer.autograd import CLEANUP, PARTITION, REJOIN, TRACE
-from explorer.capture.adopt import adopt
-from explorer.check.reference import run_graph
+from explorer.compiler.autograd import CLEANUP, PARTITION, REJOIN, TRACE
+from explorer.compiler.capture.adopt import adopt
 from explorer.ir.graph import Graph
 from explorer.ir.joint import Halves, Partitioned, Traced
 from explorer.ir.program import Compiled, Program
+from explorer.records.check.reference import run_graph
 
 
 def interpreted(graph: Graph) -> Program:

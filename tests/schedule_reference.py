@@ -11,12 +11,12 @@ from typing import Any
 
 import torch
 
-from explorer.check.loops import Grid, Memory, Run, storage_of
+from explorer.compiler.schedule.memory import extent
+from explorer.compiler.schedule.pool import held
 from explorer.ir.loops import Buffer, Extern, View
 from explorer.ir.memory import Allocation, MemoryPlan
 from explorer.ir.schedule import FusedKernel, Schedule
-from explorer.schedule.memory import extent
-from explorer.schedule.pool import held
+from explorer.records.check.loops import Grid, Memory, Run, storage_of
 
 BLOCKS = 3
 GARBAGE = 0x7F

@@ -12,10 +12,10 @@ import torch._functorch.config as functorch_config
 import torch._inductor.config as inductor_config
 from torch._inductor.graph import GraphLowering
 
-from explorer.check.trial import Trial
 from explorer.ir.record import CompileData, HalfData
-from explorer.stock.absent import interpreted
-from explorer.stock.run import stock_run
+from explorer.records.check.trial import Trial
+from explorer.records.stock.absent import interpreted
+from explorer.records.stock.run import stock_run
 
 
 @contextmanager

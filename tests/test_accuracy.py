@@ -9,15 +9,15 @@ import torch
 from torch import nn
 
 import explorer
-from explorer.check.accuracy import against_eager, compare, exact_values
-from explorer.check.isolate import reached
-from explorer.check.repeat import Repetition
-from explorer.check.trial import Trial
-from explorer.config import Config
+from explorer.compiler.config import Config
 from explorer.core.recorder import SILENT
-from explorer.notebook.retime import Retiming
-from explorer.stock.fixes import Fix
-from explorer.stock.trying import Attempt, _tried
+from explorer.records.check.accuracy import against_eager, compare, exact_values
+from explorer.records.check.isolate import reached
+from explorer.records.check.repeat import Repetition
+from explorer.records.check.trial import Trial
+from explorer.records.stock.fixes import Fix
+from explorer.records.stock.trying import Attempt, _tried
+from explorer.show.notebook.retime import Retiming
 
 
 def test_rounding_passes_and_a_wrong_element_does_not() -> None:

@@ -10,12 +10,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, fx
 
-from explorer.autograd import CLEANUP, TRACE, user_pass
-from explorer.autograd.passes import is_lossless
-from explorer.check.reference import run_graph
+from explorer.compiler.autograd import CLEANUP, TRACE, user_pass
+from explorer.compiler.autograd.passes import is_lossless
 from explorer.core.reasons import Unsupported
 from explorer.ir.graph import Graph, info
 from explorer.ir.joint import Traced
+from explorer.records.check.reference import run_graph
 from reference_backend import compiled, symbolic
 
 PASSES = {stage.name: stage for stage in CLEANUP}

@@ -11,13 +11,13 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
-from explorer.autograd import TRACE
-from explorer.autograd.gradfns import ACCUMULATION
-from explorer.capture.adopt import adopt
-from explorer.check.reference import run_graph
+from explorer.compiler.autograd import TRACE
+from explorer.compiler.autograd.gradfns import ACCUMULATION
+from explorer.compiler.capture.adopt import adopt
 from explorer.core.reasons import CATALOGUE, Unsupported
 from explorer.ir.graph import Graph, info
 from explorer.ir.joint import Primal, Tangent
+from explorer.records.check.reference import run_graph
 from reference_backend import captured, clean, compiled, symbolic
 
 

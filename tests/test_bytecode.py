@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 import bytecode_roundtrip as roundtrip
-from explorer.bytecode.decode import decode
-from explorer.bytecode.encode import encode
-from explorer.bytecode.flow import liveness
-from explorer.bytecode.normal import OPS
-from explorer.bytecode.rules import WRITING
+from explorer.compiler.bytecode.decode import decode
+from explorer.compiler.bytecode.encode import encode
+from explorer.compiler.bytecode.flow import liveness
+from explorer.compiler.bytecode.normal import OPS
+from explorer.compiler.bytecode.rules import WRITING
 from explorer.core.reasons import Unsupported
 
 CORPUS = {name: (before, after) for name, before, after in roundtrip.corpus()}

@@ -10,10 +10,10 @@ import pytest
 
 import bytecode_roundtrip as roundtrip
 from bytecode_bodies import CHECKS, made
-from explorer.bytecode import build
-from explorer.bytecode.decode import decode
-from explorer.bytecode.encode import encode
-from explorer.bytecode.flow import liveness, reachable, stack_depths
+from explorer.compiler.bytecode import build
+from explorer.compiler.bytecode.decode import decode
+from explorer.compiler.bytecode.encode import encode
+from explorer.compiler.bytecode.flow import liveness, reachable, stack_depths
 from explorer.core.origin import origin, synthetic
 from explorer.ir.bytecode import Instruction, Span
 

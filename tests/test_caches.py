@@ -20,14 +20,14 @@ from click.testing import CliRunner
 
 import explorer
 from compiling import program_of
-from explorer.cli import main
+from explorer.compiler.runtime import cache, compiler
+from explorer.compiler.runtime import reasons as why
 from explorer.core.reasons import Unsupported
 from explorer.core.recorder import TOTALS, Recorder, recording
-from explorer.demo import CNN
 from explorer.ir.program import BuildOptions, Program
 from explorer.ir.target import Target
-from explorer.runtime import cache, compiler
-from explorer.runtime import reasons as why
+from explorer.show.cli import main
+from explorer.show.demo import CNN
 
 X, Y = torch.linspace(-2, 2, 30), torch.linspace(3, -1, 30)
 
@@ -728,7 +728,7 @@ def test_the_doctor(good: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest
 
 
 def test_the_demo_says_first_that_there_is_no_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("explorer.demo.cases", lambda: CNN[:1])
+    monkeypatch.setattr("explorer.show.demo.cases", lambda: CNN[:1])
     monkeypatch.setenv("CXX", "no-such-compiler")
     first = explorer_says("demo", "--no-stock", "--out", str(tmp_path)).splitlines()[0]
     assert "Nothing is compiled here" in first and "apt install g++" in first.replace("\n", " ")

@@ -14,7 +14,7 @@ from torch import nn
 
 import explorer
 from capturing import compiled
-from explorer.capture import FullGraphError
+from explorer.compiler.capture import FullGraphError
 from explorer.core.recorder import Recorder, recording
 from explorer.ir.capture import CompilerBug, FrameSkipped, GuardFailed, Inlined, Restarted
 
@@ -542,8 +542,8 @@ def test_recompile_limit() -> None:
 
 
 def test_compiler_bug_runs_eagerly() -> None:
-    from explorer.capture import optimize
-    from explorer.config import Config
+    from explorer.compiler.capture import optimize
+    from explorer.compiler.config import Config
 
     def broken(frame, config):
         raise ZeroDivisionError("inside the compiler")

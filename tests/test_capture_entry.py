@@ -18,8 +18,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import explorer
 from capturing import Captures, compiled
-from explorer.capture import entry, hook, optimize
-from explorer.config import Config
+from explorer.compiler.capture import entry, hook, optimize
+from explorer.compiler.config import Config
 from explorer.core.recorder import Recorder, recording
 
 

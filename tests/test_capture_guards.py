@@ -12,9 +12,9 @@ import torch
 from torch import nn
 
 from capturing import compiled
-from explorer.export.capture import guard_data
 from explorer.ir.capture import Guard
 from explorer.ir.description import described, global_state
+from explorer.records.export.capture import guard_data
 from guard_decisions import Decision, decide
 
 

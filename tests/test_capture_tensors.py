@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 import explorer
 from capturing import compiled
-from explorer.capture.tensors import may_touch
+from explorer.compiler.capture.tensors import may_touch
 
 WEIGHT = torch.ones(2)
 LAYER = nn.Linear(2, 2)

@@ -8,11 +8,11 @@ import pytest
 import torch
 
 from capturing import Captures
-from explorer.capture import optimize
-from explorer.config import Config
+from explorer.compiler.capture import optimize
+from explorer.compiler.config import Config
 from explorer.core.origin import synthetic_reason
-from explorer.export.capture import guards
 from explorer.ir.capture import Capture
+from explorer.records.export.capture import guards
 from guard_decisions import decide
 from programs import MODELS, TRANSFORMERS, ZOO, assert_same, observe
 

@@ -4,7 +4,7 @@ import ast
 
 import pytest
 
-from explorer.notebook.cell import function, names, parameters, plan
+from explorer.show.notebook.cell import function, names, parameters, plan
 
 
 def planned(source: str):

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from explorer import demo
-from explorer.cli import main
-from explorer.session import Record
+from explorer.records.session import Record
+from explorer.show import demo
+from explorer.show.cli import main
 from records import sample
 
 ROOT = Path(__file__).parent.parent
@@ -147,7 +147,7 @@ def test_run_shows_the_script_s_own_traceback(tmp_path: Path) -> None:
     ran = run_script(tmp_path, SCRIPT + "def g():\n    raise KeyError('mine')\ng()\n")
     assert ran.returncode == 1
     assert "KeyError: 'mine'" in ran.stderr and "in g" in ran.stderr
-    assert "explorer/cli" not in ran.stderr
+    assert "explorer/show/cli" not in ran.stderr
     assert (tmp_path / "out" / "script.explore.json.gz").exists()
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 import continuations
-from explorer.capture import resume
+from explorer.compiler.capture import resume
 from test_bytecode import interpreter
 
 VERSIONS = [(3, 11), (3, 12), (3, 13)]

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from compiling import compile_fx
-from explorer.codegen.cpp_scalar import literal
+from explorer.compiler.codegen.cpp_scalar import literal
 from explorer.ir.ops import OPS
 
 INF, NAN = float("inf"), float("nan")

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from explorer.view import difference
+from explorer.show.view import difference
 
 
 def random_texts(seed: int) -> tuple[list[str], list[str]]:

@@ -10,8 +10,8 @@ from typing import Any
 import sympy
 from torch.utils._sympy.functions import FloorDiv, Max, Min, ModularIndexing, PythonMod
 
-from explorer.codegen.cpp_prelude import HELPERS
-from explorer.codegen.exprs import index_text
+from explorer.compiler.codegen.cpp_prelude import HELPERS
+from explorer.compiler.codegen.exprs import index_text
 
 SIZES = sympy.symbols("s0 s1 s2", integer=True, positive=True)
 NUMBER = sympy.Symbol("k0", integer=True)

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch._subclasses.fake_tensor import FakeTensor
 
 import explorer
-from explorer.capture.fakes import CONTIGUOUS, SUGGESTED, LaidOut
+from explorer.compiler.capture.fakes import CONTIGUOUS, SUGGESTED, LaidOut
 
 aten = torch.ops.aten
 LAID_OUT = {

@@ -4,8 +4,8 @@ import msgspec
 
 from explorer.ir import record as data
 from explorer.ir.methods import METHODS_VERSION, MethodData, MethodsData, ViewData
-from explorer.session import Record, unpacked
-from explorer.view.fit import cut_to_fit, fitted, size
+from explorer.records.session import Record, unpacked
+from explorer.show.view.fit import cut_to_fit, fitted, size
 from records import sample
 
 
@@ -53,7 +53,7 @@ def test_where_that_is_not_enough_more_goes() -> None:
 
 def test_outputs_are_cut_and_the_record_is_not(monkeypatch) -> None:
     record = Record(long(5000))
-    monkeypatch.setattr("explorer.session.fitted", lambda given: fitted(given, 100_000))
+    monkeypatch.setattr("explorer.records.session.fitted", lambda given: fitted(given, 100_000))
     bundle, _ = record._repr_mimebundle_()
     assert len(msgspec.json.encode(bundle[data.MIME])) <= 100_000
     assert "lines are left out" in msgspec.json.encode(unpacked(bundle[data.MIME])).decode()

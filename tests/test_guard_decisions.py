@@ -13,10 +13,10 @@ from torch import Tensor, nn
 import explorer
 from capturing import compiled
 from explorer.core.recorder import Recorder, recording
-from explorer.export import compile as exported
-from explorer.export.capture import guard_data
 from explorer.ir.description import constant, described, global_state
 from explorer.ir.record import CompileData, ExpressionData, InputData, TensorFactsData
+from explorer.records.export import compile as exported
+from explorer.records.export.capture import guard_data
 from guard_decisions import Undecided, decide, evaluate
 
 

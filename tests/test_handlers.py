@@ -6,10 +6,10 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from explorer.autograd.decomps import decompositions
-from explorer.cli import main
-from explorer.lower.table import LOWERINGS, VIEWS
-from explorer.operators import handlers, named
+from explorer.compiler.autograd.decomps import decompositions
+from explorer.compiler.lower.table import LOWERINGS, VIEWS
+from explorer.compiler.operators import handlers, named
+from explorer.show.cli import main
 
 ROOT = Path(__file__).parent.parent
 
@@ -24,9 +24,9 @@ def test_no_operator_is_both_decomposed_and_lowered():
     [
         ("aten._softmax.default", "torch decomposition", "torch/_"),
         ("softmax.int", "composite", ""),
-        ("aten::mean.dim", "decomposition", "explorer/autograd/decomps/reductions.py"),
-        ("amax", "lowering", "explorer/lower/reduce.py"),
-        ("permute", "view", "explorer/lower/view.py"),
+        ("aten::mean.dim", "decomposition", "explorer/compiler/autograd/decomps/reductions.py"),
+        ("amax", "lowering", "explorer/compiler/lower/reduce.py"),
+        ("permute", "view", "explorer/compiler/lower/view.py"),
         ("mm", "library call", ""),
     ],
 )

@@ -17,20 +17,22 @@ from click.testing import CliRunner
 from rich.table import Table
 from rich.text import Text
 
-from explorer import Ranks, diagnosis, logs, view
-from explorer.cli import main
-from explorer.cli.progress import Output
-from explorer.comparison import Compared
+from explorer import Ranks
 from explorer.core.regular import regular
 from explorer.core.visible import visible
 from explorer.ir import dynamo_guards, methods, ranks, recompile
 from explorer.ir import record as data
-from explorer.logs.graphs import graph
-from explorer.logs.guards import guards
-from explorer.logs.read import LogError, read
-from explorer.logs.trace import graph_break
-from explorer.notebook.types import structs
-from explorer.session import Record, RecordError, decode
+from explorer.records import diagnosis, logs
+from explorer.records.comparison import Compared
+from explorer.records.logs.graphs import graph
+from explorer.records.logs.guards import guards
+from explorer.records.logs.read import LogError, read
+from explorer.records.logs.trace import graph_break
+from explorer.records.session import Record, RecordError, decode
+from explorer.show import view
+from explorer.show.cli import main
+from explorer.show.cli.progress import Output
+from explorer.show.notebook.types import structs
 from records import compiled, empty, sample
 
 IRREGULAR = ("pipe", "endless", "folder", "absent")
@@ -63,7 +65,7 @@ def test_commands_say_in_a_sentence_what_they_cannot_read(kind: str, command: tu
 
 
 def test_a_line_without_an_end_is_cut(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr("explorer.logs.read.LONGEST", 1000)
+    monkeypatch.setattr("explorer.records.logs.read.LONGEST", 1000)
     file = tmp_path / "long.log"
     file.write_text('V1121 18:29:14.686000 1 a.py:1] {"str": ["a", 1]}\n' + "x" * 5000)
     assert "the log is cut here" in read(file)[0].error
@@ -71,7 +73,7 @@ def test_a_line_without_an_end_is_cut(tmp_path: Path, monkeypatch) -> None:
 
 @pytest.mark.parametrize("limit", ["MOST_ENTRIES", "MOST_PAYLOAD"])
 def test_a_log_without_an_end_is_cut(limit: str, tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(f"explorer.logs.entries.{limit}", 20)
+    monkeypatch.setattr(f"explorer.records.logs.entries.{limit}", 20)
     file = tmp_path / "long.log"
     file.write_text('V1121 18:29:14.686000 1 a.py:1] {"artifact": {"name": "a"}}\n\tpayload payload payload\n' * 50)
     found = read(file)[0]
@@ -80,7 +82,7 @@ def test_a_log_without_an_end_is_cut(limit: str, tmp_path: Path, monkeypatch) ->
 
 
 def test_texts_beyond_what_a_record_keeps_are_cut_and_told(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr("explorer.logs.trace.MOST_TEXT", 3000)
+    monkeypatch.setattr("explorer.records.logs.trace.MOST_TEXT", 3000)
     file = tmp_path / "long.log"
     payload = "".join(f"\tline {n}\n" for n in range(200))
     file.write_text(f'V1121 18:29:14.686000 1 a.py:1] {{"artifact": {{"name": "a"}}}}\n{payload}' * 9)

@@ -10,10 +10,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from explorer.compiler.lower.inside import Inside
 from explorer.core.reasons import Unsupported
 from explorer.ir.loops import Load, Loop, rewrite, walk
 from explorer.ir.sizes import Sizes
-from explorer.lower.inside import Inside
 from lowering import lowered
 
 PROGRAMS: dict[str, Callable[[torch.Tensor], Any]] = {

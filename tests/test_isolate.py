@@ -18,10 +18,10 @@ import pytest
 import torch
 from torch import nn
 
-from explorer.check.isolate import NotIsolated, reached, undone
-from explorer.check.outside import Outside, kept_inside
-from explorer.check.repeat import COPIES, Repetition, check_memory, unnoticed
-from explorer.check.trial import Trial
+from explorer.records.check.isolate import NotIsolated, reached, undone
+from explorer.records.check.outside import Outside, kept_inside
+from explorer.records.check.repeat import COPIES, Repetition, check_memory, unnoticed
+from explorer.records.check.trial import Trial
 
 SETTINGS = {"scale": 2.0}
 SEEN: list[int] = []
@@ -343,13 +343,13 @@ def test_a_method_that_is_not_called_does_not_count():
 
 
 def test_too_many_objects(monkeypatch):
-    monkeypatch.setattr("explorer.check.isolate.MOST_OBJECTS", 100)
+    monkeypatch.setattr("explorer.records.check.isolate.MOST_OBJECTS", 100)
     with pytest.raises(NotIsolated, match="more than 100 objects"):
         reached(identity, {"x": [[] for _ in range(200)]})
 
 
 def test_no_room(monkeypatch):
-    monkeypatch.setattr("explorer.check.repeat._free", lambda device: 1 << 20)
+    monkeypatch.setattr("explorer.records.check.repeat._free", lambda device: 1 << 20)
     check_memory(reached(identity, {"x": torch.zeros(1 << 10)}))
     with pytest.raises(NotIsolated, match=f"no room for {COPIES} copies"):
         check_memory(reached(identity, {"x": torch.zeros(1 << 20)}))

@@ -15,17 +15,17 @@ import pytest
 from click.testing import CliRunner
 
 from explorer import Ranks
-from explorer.cli import main
 from explorer.ir.ranks import RANKS_MIME, RanksData
 from explorer.ir.record import LineData, RecordData, TextData
-from explorer.logs.entries import Damage, Entry, entries
-from explorer.logs.graphs import graph
-from explorer.logs.guards import guards
-from explorer.logs.ranks import ranked
-from explorer.logs.read import LogError, read
-from explorer.logs.trace import graph_break, stock_id
-from explorer.session import Record
-from explorer.view.provenance import provenance
+from explorer.records.logs.entries import Damage, Entry, entries
+from explorer.records.logs.graphs import graph
+from explorer.records.logs.guards import guards
+from explorer.records.logs.ranks import ranked
+from explorer.records.logs.read import LogError, read
+from explorer.records.logs.trace import graph_break, stock_id
+from explorer.records.session import Record
+from explorer.show.cli import main
+from explorer.show.view.provenance import provenance
 
 SCRIPT = """
 import os

@@ -10,10 +10,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from explorer.check.loops import run_loops
+from explorer.compiler.lower import LOWER
 from explorer.core.reasons import Unsupported
 from explorer.ir.loops import Extern, Load, walk
-from explorer.lower import LOWER
+from explorer.records.check.loops import run_loops
 from lowering import check, externs, flat, kernels, lowered
 
 aten = torch.ops.aten

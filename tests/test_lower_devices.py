@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 import torch
 
-from explorer.codegen import GENERATE
+from explorer.compiler.codegen import GENERATE
+from explorer.compiler.runtime import BUILD
+from explorer.compiler.schedule import DEPENDENCIES, FUSE, ORDER, PLAN_MEMORY
 from explorer.ir.loops import Extern, Loop, Loops
 from explorer.ir.program import BuildOptions, Generated, Generation
 from explorer.ir.target import CPU, Target
-from explorer.runtime import BUILD
-from explorer.schedule import DEPENDENCIES, FUSE, ORDER, PLAN_MEMORY
 from lowering import OnCard, lowered
 
 aten = torch.ops.aten

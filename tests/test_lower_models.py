@@ -9,15 +9,15 @@ import pytest
 import torch
 from torch import fx
 
-from explorer.autograd import REJOIN
-from explorer.capture.adopt import adopt
-from explorer.check.loops import run_loops
-from explorer.check.reference import run_graph
+from explorer.compiler.autograd import REJOIN
+from explorer.compiler.capture.adopt import adopt
+from explorer.compiler.lower import LOWER
 from explorer.ir.graph import Graph
 from explorer.ir.joint import Halves, Partitioned
 from explorer.ir.loops import Extern, Loops
 from explorer.ir.program import Program
-from explorer.lower import LOWER
+from explorer.records.check.loops import run_loops
+from explorer.records.check.reference import run_graph
 from programs import MODELS, Model
 from reference_backend import plan
 

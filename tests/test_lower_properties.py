@@ -14,13 +14,13 @@ from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 import explorer
-from explorer.check.loops import run_loops
+from explorer.compiler.lower.indexing import Indexing, contiguous
+from explorer.compiler.lower.reasons import UNBOUND_SIZE, UNPROVEN
+from explorer.compiler.lower.split import split_axes
+from explorer.compiler.lower.view import matching_groups
 from explorer.core.reasons import Unsupported
 from explorer.ir.loops import Load, Loop, walk
-from explorer.lower.indexing import Indexing, contiguous
-from explorer.lower.reasons import UNBOUND_SIZE, UNPROVEN
-from explorer.lower.split import split_axes
-from explorer.lower.view import matching_groups
+from explorer.records.check.loops import run_loops
 from lowering import lowered
 
 Tensor = torch.Tensor

@@ -20,8 +20,8 @@ from traitlets.config import Config
 
 from explorer import Record
 from explorer.ir import record as data
-from explorer.notebook import magics, session
-from explorer.session import unpacked
+from explorer.records.session import unpacked
+from explorer.show.notebook import magics, session
 
 SETUP = """
 import torch, random, numpy
@@ -458,7 +458,7 @@ def test_an_expression_on_a_line(shell):
     assert "takes an expression" in shell.run("%explore --no-time").error
     failed = shell.run("%explore undefined + x")
     assert "NameError" in failed.out
-    assert "explorer/notebook" not in failed.out
+    assert "explorer/show/notebook" not in failed.out
 
 
 def test_a_record_before_and_after_an_edit(shell):
@@ -561,7 +561,7 @@ def test_loading_twice_leaves_one_of_each(shell):
 
 
 IMPORTED = (
-    "import explorer, sys; print(*[n for n in ('IPython', 'ipywidgets', 'explorer.notebook') if n in sys.modules])"
+    "import explorer, sys; print(*[n for n in ('IPython', 'ipywidgets', 'explorer.show.notebook') if n in sys.modules])"
 )
 
 

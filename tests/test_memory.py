@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 import torch
 
+from explorer.compiler.schedule import DEPENDENCIES, FUSE, ORDER, PLAN_MEMORY, SEPARATE, reasons
+from explorer.compiler.schedule.verify import verify_memory
 from explorer.ir.memory import MemoryPlan
 from explorer.ir.schedule import Schedule
-from explorer.schedule import DEPENDENCIES, FUSE, ORDER, PLAN_MEMORY, SEPARATE, reasons
-from explorer.schedule.verify import verify_memory
 from lowering import lowered
 from schedule_reference import run_schedule
 

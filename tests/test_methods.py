@@ -11,13 +11,13 @@ from click.testing import CliRunner
 import explorer
 from benchmarks import capture_programs
 from benchmarks.capture_programs import PROGRAMS
-from explorer.cli import main
-from explorer.comparison import Compared
 from explorer.ir.methods import METHODS_MIME, MethodsData
-from explorer.methods.inputs import describe, inputs
-from explorer.methods.meanings import meaning
-from explorer.session import RecordError
-from explorer.view import report
+from explorer.records.comparison import Compared
+from explorer.records.methods.inputs import describe, inputs
+from explorer.records.methods.meanings import meaning
+from explorer.records.session import RecordError
+from explorer.show.cli import main
+from explorer.show.view import report
 
 QUICK = ["eager", "torch.jit.trace", "torch.jit.script", "torch.fx.symbolic_trace", "explorer.compile"]
 BY_NAME = {program.name: program for program in PROGRAMS}

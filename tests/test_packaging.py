@@ -7,8 +7,8 @@ import sys
 import tomllib
 from pathlib import Path
 
-from explorer.notebook.magics import PANES
-from explorer.notebook.widget import MODULE, MODULE_VERSION
+from explorer.show.notebook.magics import PANES
+from explorer.show.notebook.widget import MODULE, MODULE_VERSION
 
 ROOT = Path(__file__).parent.parent
 EXTENSION = ROOT / "extension"

@@ -14,11 +14,11 @@ import pytest
 from nbconvert import HTMLExporter
 
 from explorer.ir import record as data
-from explorer.session import Record
-from explorer.view import html, report, text
-from explorer.view.code import changes
-from explorer.view.provenance import lines as printed_lines
-from explorer.view.summary import COLUMNS, Entry, cells
+from explorer.records.session import Record
+from explorer.show.view import html, report, text
+from explorer.show.view.code import changes
+from explorer.show.view.provenance import lines as printed_lines
+from explorer.show.view.summary import COLUMNS, Entry, cells
 from records import empty, lines, sample
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")

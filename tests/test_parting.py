@@ -15,14 +15,14 @@ from torch import Tensor, fx, nn
 
 import explorer
 from explorer.api import configure
-from explorer.autograd.decomps import table as decompositions
-from explorer.check.parting import first_parting
-from explorer.check.trial import Trial
-from explorer.codegen import cpp_scalar
+from explorer.compiler.autograd.decomps import table as decompositions
+from explorer.compiler.codegen import cpp_scalar
+from explorer.compiler.lower.table import LOWERINGS
 from explorer.ir.program import BuildOptions
 from explorer.ir.record import PartingData
-from explorer.lower.table import LOWERINGS
-from explorer.session import Record
+from explorer.records.check.parting import first_parting
+from explorer.records.check.trial import Trial
+from explorer.records.session import Record
 from programs import NAMED
 from zoo.observe import require_grad
 

@@ -10,7 +10,7 @@ import torch
 import explorer
 from explorer.core.recorder import Recorder, recording
 from explorer.ir.program import BuildOptions
-from explorer.view.provenance import generated_lines, provenance, unsourced
+from explorer.show.view.provenance import generated_lines, provenance, unsourced
 from programs import NAMED
 
 SOURCES = {

@@ -10,11 +10,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from explorer import export, session
 from explorer.ir import operators
 from explorer.ir import record as data
-from explorer.session import Record, RecordError, decode, unpacked
-from explorer.view import html, provenance
+from explorer.records import export, session
+from explorer.records.session import Record, RecordError, decode, unpacked
+from explorer.show.view import html, provenance
 from records import compiled, empty, sample
 
 ENCODED = msgspec.json.encode(sample())
@@ -113,7 +113,7 @@ FULL_DISK = """
 import resource, sys
 sys.path[:0] = sys.argv[2:]
 from records import sample
-from explorer.session import Record
+from explorer.records.session import Record
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
 import signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 for write in (Record(sample()).save, Record(sample()).to_html):

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 
 import explorer
-from explorer.capture import refused
+from explorer.compiler.capture import refused
 
 DTYPES = [torch.bool, torch.uint8, torch.int64, torch.float16, torch.bfloat16, torch.float32, torch.complex64]
 UNARY = {

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import explorer
-from explorer.view import html
+from explorer.show.view import html
 
 ROOT = Path(__file__).parent.parent
 

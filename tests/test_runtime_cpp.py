@@ -14,16 +14,16 @@ import torch
 
 import explorer
 from compiling import compile_fx, program_of
-from explorer.codegen import GENERATE
+from explorer.compiler.codegen import GENERATE
+from explorer.compiler.lower import LOWER
+from explorer.compiler.runtime import BUILD, cache
+from explorer.compiler.runtime import reasons as why
+from explorer.compiler.runtime.child import Child
+from explorer.compiler.schedule import DEPENDENCIES, FUSE, ORDER, PLAN_MEMORY
 from explorer.core.reasons import Unsupported
 from explorer.core.recorder import Recorder, recording
 from explorer.core.text import Text
 from explorer.ir.program import BuildOptions, Generation
-from explorer.lower import LOWER
-from explorer.runtime import BUILD, cache
-from explorer.runtime import reasons as why
-from explorer.runtime.child import Child
-from explorer.schedule import DEPENDENCIES, FUSE, ORDER, PLAN_MEMORY
 from lowering import traced
 from programs import MODELS, observe
 
@@ -95,7 +95,7 @@ def test_a_full_disk_is_one_clear_reason(folder: BuildOptions, monkeypatch: pyte
     def full(*_: object) -> Path:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("explorer.runtime.cpp_build.put", full)
+    monkeypatch.setattr("explorer.compiler.runtime.cpp_build.put", full)
     with pytest.raises(Unsupported) as error:
         program_of(chain, torch.randn(3), torch.randn(3), options=folder)
     assert error.value.why.code == why.NO_ROOM
@@ -117,7 +117,7 @@ def test_a_compiler_that_refuses(folder: BuildOptions) -> None:
 
 
 def test_a_large_half_is_built_in_units(folder: BuildOptions, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("explorer.runtime.cpp_build.UNIT_LINES", 10)
+    monkeypatch.setattr("explorer.compiler.runtime.cpp_build.UNIT_LINES", 10)
     monkeypatch.setattr("os.cpu_count", lambda: 2)
     x, w = torch.randn(20, 30), torch.randn(30, 8)
     compiled = compile_fx(staged, x, w, options=folder)

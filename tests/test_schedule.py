@@ -6,11 +6,11 @@ import pytest
 import sympy
 import torch
 
+from explorer.compiler.schedule import DEPENDENCIES, FUSE, ORDER, PLAN_MEMORY, SEPARATE, explain, reasons
 from explorer.core.reasons import CATALOGUE
 from explorer.core.recorder import Recorder, recording
 from explorer.ir.loops import Axis, Buffer, Layout, Load, Loop, Loops, View, apply
 from explorer.ir.schedule import Fused, FusedKernel, FusionTried
-from explorer.schedule import DEPENDENCIES, FUSE, ORDER, PLAN_MEMORY, SEPARATE, explain, reasons
 from fusion_pairs import FUSED, REFUSED, Case
 from lowering import lowered
 from schedule_reference import run_schedule

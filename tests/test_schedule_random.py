@@ -8,14 +8,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch.utils._sympy.functions import FloorDiv, ModularIndexing
 
-from explorer.check.loops import run_loops
-from explorer.codegen import GENERATE
+from explorer.compiler.codegen import GENERATE
+from explorer.compiler.runtime import BUILD
+from explorer.compiler.schedule import DEPENDENCIES, FUSE, ORDER, PLAN_MEMORY, SEPARATE, explain
 from explorer.ir.loops import Axis, Buffer, Expr, IndexValue, Layout, Load, Loop, Loops, View, apply, walk
 from explorer.ir.program import Generation
 from explorer.ir.schedule import FusedKernel
 from explorer.ir.target import CPU
-from explorer.runtime import BUILD
-from explorer.schedule import DEPENDENCIES, FUSE, ORDER, PLAN_MEMORY, SEPARATE, explain
+from explorer.records.check.loops import run_loops
 from schedule_reference import run_schedule
 
 F32 = torch.float32

@@ -3,7 +3,7 @@
 import sys
 from types import SimpleNamespace
 
-from explorer.assembly import cell_name
+from explorer.records.assembly import cell_name
 
 
 def test_cells_are_called_as_ipython_calls_them(monkeypatch):

@@ -90,7 +90,7 @@ def test_a_long_run_is_cut_and_counted(monkeypatch) -> None:
 
 
 def test_nothing_is_described_where_nobody_records(monkeypatch) -> None:
-    from explorer.capture import steps, tracer
+    from explorer.compiler.capture import steps, tracer
 
     def refuse(*args: object) -> None:
         raise AssertionError("described a step")

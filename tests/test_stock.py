@@ -8,10 +8,10 @@ import torch
 from torch._dynamo.backends import registry
 
 import explorer
-from explorer.check.accuracy import compare
-from explorer.check.trial import Trial
-from explorer.stock.backend import register
-from explorer.stock.contestant import stock
+from explorer.records.check.accuracy import compare
+from explorer.records.check.trial import Trial
+from explorer.records.stock.backend import register
+from explorer.records.stock.contestant import stock
 
 
 def halved(x: torch.Tensor) -> torch.Tensor:

@@ -16,13 +16,13 @@ from torch import Tensor
 
 import explorer
 from break_programs import PROGRAMS, BreakProgram
-from explorer.check.trial import Trial
 from explorer.core.reasons import CATALOGUE
 from explorer.ir.record import BreakData, CompileData
-from explorer.stock import breaks
-from explorer.stock.fixes import Fix
-from explorer.stock.run import stock_run
-from explorer.stock.unsupported import registry, taken_apart
+from explorer.records.check.trial import Trial
+from explorer.records.stock import breaks
+from explorer.records.stock.fixes import Fix
+from explorer.records.stock.run import stock_run
+from explorer.records.stock.unsupported import registry, taken_apart
 
 TRACED = {"generator": "2.14"}
 """The version of torch since which stock does not break there."""

@@ -13,11 +13,11 @@ from torch import Tensor
 
 import explorer
 from explorer import Record
-from explorer.check.trial import Trial
 from explorer.ir.record import CompileData, HalfData, StageData
-from explorer.stock.run import stock_run
-from explorer.view import html
-from explorer.view.provenance import Provenance, provenance, unsourced
+from explorer.records.check.trial import Trial
+from explorer.records.stock.run import stock_run
+from explorer.show.view import html
+from explorer.show.view.provenance import Provenance, provenance, unsourced
 from stock_compiling import generated, inference, nothing_built
 
 SCALE = 3.0

@@ -18,13 +18,13 @@ from torch import Tensor
 from torch._C._dynamo.eval_frame import _debug_get_cache_entry_list
 from torch._dynamo import pgo
 
-import explorer.stock.run as run_module
-from explorer.check.trial import Trial
-from explorer.stock import hook
-from explorer.stock.hook import Call, Hook, Watch, located, watching
-from explorer.stock.hooks import HOOKS
-from explorer.stock.observation import Observation
-from explorer.stock.run import stock_run
+import explorer.records.stock.run as run_module
+from explorer.records.check.trial import Trial
+from explorer.records.stock import hook
+from explorer.records.stock.hook import Call, Hook, Watch, located, watching
+from explorer.records.stock.hooks import HOOKS
+from explorer.records.stock.observation import Observation
+from explorer.records.stock.run import stock_run
 from stock_compiling import nothing_built
 
 EAGER = {"backend": "eager"}

@@ -10,13 +10,13 @@ import torch
 import torch._inductor.config as inductor_config
 from torch import Tensor
 
-from explorer.check.trial import Trial
 from explorer.ir.graph import info
 from explorer.ir.record import BufferData, HalfData
-from explorer.stock.calls import observed
-from explorer.stock.half import Half
-from explorer.stock.held import Written
-from explorer.stock.run import stock_run
+from explorer.records.check.trial import Trial
+from explorer.records.stock.calls import observed
+from explorer.records.stock.half import Half
+from explorer.records.stock.held import Written
+from explorer.records.stock.run import stock_run
 from stock_compiling import inference
 
 

@@ -19,10 +19,10 @@ from torch._inductor.codegen import cpp
 
 import explorer
 from explorer import Record
-from explorer.check.nodes import unwritten_memory_filled
-from explorer.check.trial import Trial
 from explorer.ir.record import PartingData
-from explorer.stock.parting import first_parting
+from explorer.records.check.nodes import unwritten_memory_filled
+from explorer.records.check.trial import Trial
+from explorer.records.stock.parting import first_parting
 from programs import NAMED
 from test_parting import blended, inputs, line_of
 
@@ -258,7 +258,7 @@ def test_a_search_leaves_the_programs_compiled_code_as_it_was() -> None:
     mine = torch.compile(blended)
     before = mine(x, w)
     assert found(blended, x, w) is None
-    with mock.patch("explorer.stock.looking.Below.first", side_effect=AssertionError("still looked into")):
+    with mock.patch("explorer.records.stock.looking.Below.first", side_effect=AssertionError("still looked into")):
         torch.testing.assert_close(mine(x, w), before)
 
 

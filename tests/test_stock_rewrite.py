@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 import explorer
 from explorer.ir.record import BreakData, CompileData
-from explorer.stock.rewrite import Refused, function_of, rewritten, standing_in
+from explorer.records.stock.rewrite import Refused, function_of, rewritten, standing_in
 
 FACTOR = 3.0
 

@@ -13,10 +13,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import explorer
-from explorer.check.peak import peak_bytes
-from explorer.runtime import machine
-from explorer.runtime.machine import Peaks, peaks
-from explorer.view.ratio import speed
+from explorer.compiler.runtime import machine
+from explorer.compiler.runtime.machine import Peaks, peaks
+from explorer.records.check.peak import peak_bytes
+from explorer.show.view.ratio import speed
 from stock_compiling import inference
 
 

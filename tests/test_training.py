@@ -10,7 +10,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 import explorer
-from explorer import pipeline
+from explorer.compiler import pipeline
 from reference_backend import interpreted
 
 CASES: dict[str, Callable[[Any], Any]] = {}

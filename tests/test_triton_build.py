@@ -11,11 +11,11 @@ import pytest
 import torch
 
 from compiling import program_of
+from explorer.compiler.runtime import triton_build
+from explorer.compiler.runtime.triton_build import build_triton
 from explorer.core.reasons import Unsupported
 from explorer.ir import program as ir
 from explorer.ir.target import Target
-from explorer.runtime import triton_build
-from explorer.runtime.triton_build import build_triton
 from programs import NAMED, ZOO, Program, observe
 from triton_programs import fresh_dynamo, through
 

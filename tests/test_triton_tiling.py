@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import torch
 
-from explorer.codegen import GENERATE
+from explorer.compiler.codegen import GENERATE
+from explorer.compiler.schedule import DEPENDENCIES, FUSE, ORDER, PLAN_MEMORY
 from explorer.ir.program import Generation, Kernel
 from explorer.ir.target import Target
-from explorer.schedule import DEPENDENCIES, FUSE, ORDER, PLAN_MEMORY
 from lowering import lowered
 
 

@@ -5,14 +5,14 @@ import re
 import pytest
 
 from explorer.ir import methods, record
-from explorer.notebook.magics import PANES
-from explorer.notebook.types import VIEWER, texts
-from explorer.view.typescript import checked, written
+from explorer.show.notebook.magics import PANES
+from explorer.show.notebook.types import VIEWER, texts
+from explorer.show.view.typescript import checked, written
 
 
 @pytest.mark.parametrize("name", texts())
 def test_written_types_are_in_step(name):
-    assert (VIEWER / name).read_text() == texts()[name], "run: python -m explorer.notebook.types"
+    assert (VIEWER / name).read_text() == texts()[name], "run: python -m explorer.show.notebook.types"
 
 
 def test_types():

@@ -16,8 +16,8 @@ from torch._dynamo.utils import counters
 
 import explorer
 from explorer.ir.dynamo_guards import in_words
-from explorer.session import Record
-from explorer.stock import observation
+from explorer.records.session import Record
+from explorer.records.stock import observation
 
 X = torch.ones(4, 8)
 

@@ -4,9 +4,9 @@ import pytest
 import torch
 
 import explorer
-from explorer import export
-from explorer.assembly import coverage
 from explorer.core.recorder import Recorder, recording
+from explorer.records import export
+from explorer.records.assembly import coverage
 from programs import MODELS, TRANSFORMERS, ZOO, assert_same, observe
 
 CASES = [(program, False) for program in ZOO] + [(program, True) for program in ZOO if program.grad]

@@ -11,16 +11,16 @@ from typing import Any
 import torch
 from torch import fx
 
-from explorer.autograd import CLEANUP, PARTITION, REJOIN, TRACE
-from explorer.capture.adopt import adopt
-from explorer.codegen import GENERATE
+from explorer.compiler.autograd import CLEANUP, PARTITION, REJOIN, TRACE
+from explorer.compiler.capture.adopt import adopt
+from explorer.compiler.codegen import GENERATE
+from explorer.compiler.lower import LOWER
+from explorer.compiler.schedule import DEPENDENCIES, FUSE, ORDER, PLAN_MEMORY
 from explorer.core.reasons import Unsupported
 from explorer.ir.graph import Graph
 from explorer.ir.joint import Halves
 from explorer.ir.program import BuildOptions, Compiled, Generated, Generation, Program
 from explorer.ir.target import Target
-from explorer.lower import LOWER
-from explorer.schedule import DEPENDENCIES, FUSE, ORDER, PLAN_MEMORY
 
 Build = Callable[[Generated], Program]
 

@@ -14,11 +14,11 @@ from random import Random
 from benchmarks.fuzz.program import at_most
 from benchmarks.hostile.mutate import mutated, mutated_log
 from explorer import Ranks
-from explorer.comparison import Compared
 from explorer.core.visible import visible
-from explorer.logs.read import LogError, read
-from explorer.session import Record, RecordError
-from explorer.view import html
+from explorer.records.comparison import Compared
+from explorer.records.logs.read import LogError, read
+from explorer.records.session import Record, RecordError
+from explorer.show.view import html
 
 SECONDS = 10
 MEGABYTES = 500

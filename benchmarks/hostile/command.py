@@ -19,9 +19,9 @@ import msgspec
 from benchmarks.hostile.attempt import Outcome, log, record
 from benchmarks.hostile.mutate import mutated
 from explorer.ir.record import VERSION, RecordData
-from explorer.logs.read import read
-from explorer.session import RecordError, decode
-from explorer.view import report
+from explorer.records.logs.read import read
+from explorer.records.session import RecordError, decode
+from explorer.show.view import report
 
 CHECKOUT = Path(__file__).parent.parent.parent
 LOGS = CHECKOUT / "tests" / "logs"

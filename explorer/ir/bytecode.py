@@ -37,9 +37,9 @@ class Span:
 class Instruction:
     """One normalised instruction. Compared by identity, so that `target` can point at another instruction.
 
-    `op` is a name of `explorer.bytecode.normal.OPS`; `arg` is its semantic argument: a name, a constant, a count, an
-    operator symbol ("+", "+=", "<", "is not"), a tuple of keyword names. Jumps name the id of the instruction that they
-    go to in `target`. `id` is "f0@14": the frame and the offset in units of instructions of the normalised code.
+    `op` is a name of OPS in compiler/bytecode/normal.py; `arg` is its semantic argument: a name, a constant, a count,
+    an operator symbol ("+", "+=", "<", "is not"), a tuple of keyword names. Jumps name the id of the instruction that
+    they go to in `target`. `id` is "f0@14": the frame and the offset in units of instructions of the normalised code.
     """
 
     op: str

@@ -3,7 +3,7 @@
 import pytest
 
 from card import Compiler
-from explorer.config import Config
+from explorer.compiler.config import Config
 from explorer.ir.program import BuildOptions
 
 

@@ -1,4 +1,4 @@
-// A report of its own made in the page: the built template with a record put in, as explorer/view/html.py does it.
+// A report of its own made in the page: the built template with a record put in, as explorer/show/view/html.py does it.
 
 import { packed } from "./packed";
 

@@ -1,6 +1,6 @@
 // A record's file as it is written: JSON, compressed by gzip or not.
 
-/** Bytes of JSON that are unpacked at most, as explorer.session.LARGEST: a small file may stand for a huge one. */
+/** Bytes of JSON that are unpacked at most, as explorer.records.session.LARGEST: a small file may stand for a huge one. */
 const LARGEST = 100_000_000;
 
 /** The JSON value in `bytes`; whether it is a record is for the viewer to see. Throws an Error that says what is wrong. */

@@ -1,4 +1,4 @@
-// Made from explorer/ir/record.py by `python -m explorer.notebook.types`; edit that file instead.
+// Made from explorer/ir/record.py by `python -m explorer.show.notebook.types`; edit that file instead.
 
 import { again, between, type Check, either, entries, flag, list, maybe, real, row, shape, text, whole } from "./check";
 

@@ -1,4 +1,4 @@
-// Made from explorer/notebook/protocol.py by `python -m explorer.notebook.types`; edit that file instead.
+// Made from explorer/show/notebook/protocol.py by `python -m explorer.show.notebook.types`; edit that file instead.
 
 import type { CompileData, RecordData, StageData, TimingData } from "./record";
 

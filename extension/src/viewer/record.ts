@@ -1,4 +1,4 @@
-// Made from explorer/ir/record.py by `python -m explorer.notebook.types`; edit that file instead.
+// Made from explorer/ir/record.py by `python -m explorer.show.notebook.types`; edit that file instead.
 
 export const VERSION = 1;
 export const MIME = "application/vnd.explorer.record+json";

@@ -1,9 +1,9 @@
-// Made from explorer/ir/methods.py by `python -m explorer.notebook.types`; edit that file instead.
+// Made from explorer/ir/methods.py by `python -m explorer.show.notebook.types`; edit that file instead.
 
 import type { TextData, SourceData } from "../record";
 
 export const VERSION = 2;
-export const MIME = "application/vnd.explorer.methods+json";
+export const MIME = "application/vnd.explorer.records.methods+json";
 
 /** One stop of an operation on its way through the dispatcher. `does` is "kernel" or "passes on". */
 export interface KernelStepData {

@@ -1,9 +1,9 @@
-// Made from explorer/ir/ranks.py by `python -m explorer.notebook.types`; edit that file instead.
+// Made from explorer/ir/ranks.py by `python -m explorer.show.notebook.types`; edit that file instead.
 
 import type { RecordData } from "../record";
 
 export const VERSION = 1;
-export const MIME = "application/vnd.explorer.ranks+json";
+export const MIME = "application/vnd.explorer.records.ranks+json";
 
 /** One process. `number` is its rank, None where its record does not say; `seconds` is what its compiles took. */
 export interface RankData {

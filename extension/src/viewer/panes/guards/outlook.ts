@@ -41,7 +41,7 @@ export function outlook(record: RecordData, compile: CompileData, call: Call): O
   };
 }
 
-/** What explorer/capture/tracer.py (`_dynamic_dims`, `is_dynamic_number`) would make symbolic. */
+/** What explorer/compiler/capture/tracer.py (`_dynamic_dims`, `is_dynamic_number`) would make symbolic. */
 function wouldBeDynamic(record: RecordData, compiles: readonly CompileData[], call: Call): string[] {
   const setting = record.config["dynamic"];
   if (setting === "False") return [];

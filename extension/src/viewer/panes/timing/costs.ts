@@ -49,7 +49,7 @@ export interface Performance {
   readonly bound: "bandwidth" | "arithmetic";
 }
 
-/** Where a kernel or a library call stands against the machine's peaks, as view/sections.py (`_of_peak`) says it. */
+/** Where a kernel or a library call stands against the machine's peaks, as show/view/sections.py (`_of_peak`) says it. */
 export function performance(cost: Cost, machine: MachineData): Performance | null {
   const { seconds, bytes, flops } = cost;
   if (seconds === null || !(seconds > 0) || !((bytes ?? flops ?? 0) > 0) || !usable(machine)) return null;

@@ -1,6 +1,0 @@
-"""What each normalised instruction does to a frame: OPCODES, a rule for each op."""
-
-from explorer.capture.opcodes import build, calls, exceptions, jumps, names, operators, stack
-from explorer.capture.opcodes.table import OPCODES
-
-__all__ = ["OPCODES", "build", "calls", "exceptions", "jumps", "names", "operators", "stack"]

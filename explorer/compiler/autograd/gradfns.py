@@ -1,0 +1,116 @@
+"""Eager's autograd graph: who made each grad_fn, so that backward operations name the forward call that caused them.
+
+AOTAutograd: traced_function_transforms.py and graph_compile's use of `seq_nr`; here the origin itself travels.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
+from typing import Any
+
+import torch
+
+from explorer.compiler.autograd.reasons import CHECKS_VALUES
+from explorer.compiler.autograd.tape import storage_of
+from explorer.core.origin import Origins, origin, origins, synthetic
+from explorer.core.reasons import Unsupported, Why
+from explorer.ir.joint import GradFn, GradFnGraph
+
+ORIGIN = "origin"
+CHECKING = frozenset({"LinalgEighBackward0", "LinalgEigBackward0", "LinalgSvdBackward0"})
+"""Of complex results these look at the values of the gradients, and may refuse them."""
+ACCUMULATION = synthetic("gradient accumulation")
+
+
+class Attribution:
+    """Tells each grad_fn its origin right after the forward operation that made it, and enters that origin whenever
+    the grad_fn runs. Between two grad_fns the engine adds gradients up: the ambient origin there is ACCUMULATION.
+    """
+
+    def __init__(self) -> None:
+        self._seen: dict[int, Any] = {}
+        self._running: list[AbstractContextManager[None]] = []
+
+    def attribute(self, values: Iterable[Any]) -> None:
+        """Give the ambient origin to every grad_fn behind `values` that has none yet."""
+        ids = origins()
+        values = list(values)
+        pending = [value.grad_fn for value in values if value.grad_fn is not None]
+        checking = sorted({grad_fn.name() for grad_fn in pending} & CHECKING)
+        if checking and any(value.is_complex() for value in values):
+            raise Unsupported(Why(CHECKS_VALUES, checking[0]))
+        while pending:
+            grad_fn = pending.pop()
+            if id(grad_fn) in self._seen:
+                continue
+            self._seen[id(grad_fn)] = grad_fn
+            grad_fn.metadata[ORIGIN] = ids
+            grad_fn.register_prehook(functools.partial(_enter, self._running, ids))
+            grad_fn.register_hook(functools.partial(_leave, self._running))
+            pending += [following for following, _ in grad_fn.next_functions if following is not None]
+
+
+# Hooks, which do not keep the Attribution: it keeps their grad_fns, and a collector does not see what hooks keep.
+
+
+def _enter(running: list[AbstractContextManager[None]], ids: Origins, _: Any) -> None:
+    entered = origin(*ids)
+    entered.__enter__()
+    running.append(entered)
+
+
+def _leave(running: list[AbstractContextManager[None]], *_: Any) -> None:
+    running.pop().__exit__(None, None, None)
+
+
+def record(outputs: Iterable[torch.Tensor], edges: Mapping[int, Any], memory: Mapping[int, int]) -> GradFnGraph:
+    """The autograd graph behind `outputs` as data, in the order in which a breadth-first walk meets it. `edges` are the
+    gradient edges of the inputs, by index, and `memory` the identities of the forward outputs' memory."""
+    named: dict[int, str] = {}
+    counts: Counter[str] = Counter()
+    order: list[Any] = []
+
+    def name(grad_fn: Any) -> str:
+        if id(grad_fn) not in named:
+            kind = grad_fn.name().rpartition("::")[2]
+            counts[kind] += 1
+            named[id(grad_fn)] = f"grad.{kind}" if counts[kind] == 1 else f"grad.{kind}_{counts[kind] - 1}"
+            order.append(grad_fn)
+        return named[id(grad_fn)]
+
+    heads = tuple(name(torch.autograd.graph.get_gradient_edge(output).node) for output in outputs)
+    nodes = []
+    kept: set[int] = set()
+    for grad_fn in order:
+        inputs = tuple(name(following) for following, _ in grad_fn.next_functions if following is not None)
+        kind = grad_fn.name().rpartition("::")[2]
+        saved = saves(grad_fn)
+        kept.update(map(memory_of, saved))
+        nodes.append(GradFn(named[id(grad_fn)], kind, grad_fn.metadata.get(ORIGIN, ()), inputs, bool(saved)))
+    leaving = {index: named[id(edge.node)] for index, edge in edges.items() if id(edge.node) in named}
+    return GradFnGraph(tuple(nodes), heads, leaving, tuple(k for k, identity in memory.items() if identity in kept))
+
+
+def saves(grad_fn: Any) -> list[torch.Tensor]:
+    """The tensors that a grad_fn keeps for its backward."""
+    kind: Any = type(grad_fn)
+    saved = (saved for name in saving(kind) for saved in several(getattr(grad_fn, name)))
+    return [data for each in saved if (data := each.data) is not None]
+
+
+def memory_of(value: torch.Tensor) -> int:
+    functional = torch._is_functional_tensor(value)
+    return storage_of(torch._from_functional_tensor(value) if functional else value)
+
+
+@functools.cache
+def saving(kind: type) -> tuple[str, ...]:
+    """The attributes of a class of grad_fns that hold what it saves."""
+    return tuple(name for name in dir(kind) if name.startswith("_raw_saved_"))
+
+
+def several(value: Any) -> tuple[Any, ...]:
+    return tuple(value) if isinstance(value, (tuple, list)) else (value,)

@@ -1,0 +1,262 @@
+"""PARTITION: the joint graph cut into a forward and a backward half where the fewest bytes cross.
+
+Chen et al., Training Deep Nets with Sublinear Memory Cost (2016), for recomputing; the minimum cut over what is cheap
+to recompute is that of AOTAutograd: partitioners.py (min_cut_rematerialization_partition).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import networkx
+import torch
+from torch import Tensor, fx
+
+from explorer.compiler.autograd.aliases import root
+from explorer.compiler.autograd.costs import banned, levels, nbytes, recompute_reason, weight
+from explorer.compiler.autograd.reasons import KEPT_CUT, KEPT_INPUT, KEPT_SIZE, KEPT_WRITTEN
+from explorer.compiler.autograd.rewriting import has_effect, insert
+from explorer.core.reasons import Why
+from explorer.ir.graph import Graph, info, restamp
+from explorer.ir.joint import GraphInput, Kept, Partitioned, Primal, Saved, Tangent, Traced
+
+aten = torch.ops.aten
+Nodes = dict[fx.Node, None]
+"""An ordered set."""
+
+
+@dataclass(frozen=True)
+class Sides:
+    """Which nodes of the joint graph belong where.
+
+    `backward`: those that a gradient flows through. `forward`: those that results and writes need. `shared`: those
+    that the backward needs and that no gradient flows through: each is kept or computed again.
+    """
+
+    backward: Nodes
+    forward: Nodes
+    shared: Nodes
+
+
+def partition(traced: Traced) -> Partitioned:
+    """Cut the joint graph. Values cheap to compute again are; the rest of what the backward needs is kept."""
+    joint = traced.forward
+    graph = joint.copy()
+    with joint.fake_mode:
+        copied = copy_written_inputs(graph, traced)
+    sides = classify(graph, traced)
+    kept, whys = cut(graph, traced, sides, copied)
+    return build(graph, traced, sides, kept, whys)
+
+
+def copy_written_inputs(graph: fx.Graph, traced: Traced) -> Nodes:
+    """Let the backward read a copy of each input that the forward writes, and of each view of one; the copies."""
+    sides = classify(graph, traced)
+    copies: Nodes = {}
+    first = next(node for node in graph.nodes if node.op != "placeholder")
+    written = written_inputs(graph, traced)
+    for node in [n for n in graph.nodes if n.op != "output" and root(n) in written]:
+        readers = [user for user in node.users if user not in sides.forward and not is_write(user)]
+        if readers and (node in written or node in sides.forward):
+            made = insert(first if node in written else node.next, aten.clone.default, (node,), {}, info(node).origins)
+            restamp(made, about="the value before the call writes it")
+            for reader in readers:
+                reader.replace_input_with(node, made)
+            copies[made] = None
+    return copies
+
+
+def written_inputs(graph: fx.Graph, traced: Traced) -> set[fx.Node]:
+    placeholders = graph.find_nodes(op="placeholder")
+    return {placeholders[index] for index in traced.signature.written}
+
+
+def classify(graph: fx.Graph, traced: Traced) -> Sides:
+    signature = traced.signature
+    placeholders = graph.find_nodes(op="placeholder")
+    tangents = [n for n, source in zip(placeholders, signature.inputs, strict=True) if isinstance(source, Tangent)]
+    backward: Nodes = dict.fromkeys(tangents)
+    for node in graph.nodes:
+        if node.op != "output" and any(source in backward for source in node.all_input_nodes):
+            backward[node] = None
+    returned: Any = graph.output_node().args[0]
+    split = len(signature.forward_outputs)
+    effects = [n for n in graph.nodes if must_run(n)]
+    forward = needed_by([*returned[:split], *(n for n in effects if n not in backward)])
+    wanted = needed_by([*returned[split:], *(n for n in effects if n in backward)])
+    return Sides(backward, forward, {n: None for n in graph.nodes if n in wanted and n not in backward})
+
+
+def must_run(node: fx.Node) -> bool:
+    return node.op == "call_function" and (has_effect(node) or not node.users)
+
+
+def needed_by(roots: Iterable[Any]) -> Nodes:
+    """`roots` and everything they are computed from."""
+    return needed_until(roots, set())
+
+
+def is_write(node: fx.Node) -> bool:
+    return node.op == "call_function" and node.target is aten.copy_.default
+
+
+def cut(graph: fx.Graph, traced: Traced, sides: Sides, copied: Nodes) -> tuple[list[fx.Node], dict[fx.Node, Why]]:
+    """The nodes to keep, in graph order, and why each node of `sides.shared` is kept where it has to be."""
+    returned: Any = graph.output_node().args[0]
+    results = {n for n in returned if isinstance(n, fx.Node)}
+    gradients = set(returned[len(traced.signature.forward_outputs) :])
+    placeholders = graph.find_nodes(op="placeholder")
+    free = {placeholders[i] for i, n in enumerate(traced.captured.inputs) if is_parameter(info(n).value)}
+    written = written_inputs(graph, traced)
+    level = levels(n for n in graph.nodes if n not in sides.backward and n.op != "output")
+    whys: dict[fx.Node, Why] = {}
+    flow = networkx.DiGraph()
+    flow.add_node("source")
+    flow.add_node("sink")
+    for node in sides.shared:
+        why = Why(KEPT_WRITTEN) if node in copied else banned(node, level, sides.backward, sides.forward)
+        if node.op == "placeholder" or why is not None:
+            flow.add_edge("source", (node, "in"))
+        if why is not None:
+            whys[node] = why
+        if can_keep(node) and root(node) not in written:
+            flow.add_edge((node, "in"), (node, "out"), capacity=1.0 if node in free else weight(node, results, level))
+        else:
+            flow.add_edge((node, "in"), (node, "out"))
+        for user in node.users:
+            if user in sides.shared:
+                flow.add_edge((node, "out"), (user, "in"))
+            elif user in sides.backward or (user.op == "output" and node in gradients):
+                flow.add_edge((node, "out"), "sink")
+    _, (near, _) = networkx.minimum_cut(flow, "source", "sink", flow_func=networkx.algorithms.flow.boykov_kolmogorov)
+    return [n for n in sides.shared if (n, "in") in near and (n, "out") not in near], whys
+
+
+def is_parameter(value: Any) -> bool:
+    """Whether the caller keeps the tensor alive until the backward in any case: a leaf that gets a gradient."""
+    return isinstance(value, Tensor) and value.requires_grad and value.is_leaf
+
+
+def can_keep(node: fx.Node) -> bool:
+    return isinstance(info(node).value, (Tensor, torch.SymInt, torch.SymFloat, int, float))
+
+
+# The halves.
+
+
+def build(graph: fx.Graph, traced: Traced, sides: Sides, kept: list[fx.Node], whys: dict[fx.Node, Why]) -> Partitioned:
+    signature = traced.signature
+    placeholders = graph.find_nodes(op="placeholder")
+    returned: Any = graph.output_node().args[0]
+    results, gradients = list(returned[: len(signature.forward_outputs)]), returned[len(signature.forward_outputs) :]
+    tensors = [n for n in kept if isinstance(info(n).value, Tensor)]
+    numbers = [n for n in kept if not isinstance(info(n).value, Tensor)]
+    extra = [n for n in dict.fromkeys(tensors + numbers) if n.op != "placeholder" and n not in results]
+    outputs = results + extra
+    primals = [n for n, source in zip(placeholders, signature.inputs, strict=True) if isinstance(source, Primal)]
+    tangents = [n for n in placeholders if n in sides.backward]
+    in_forward = needed_by([*outputs, *filter(must_run, sides.forward)])
+
+    forward = Half(traced.forward, "forward", "")
+    for node in primals:
+        forward.input(node)
+    for node in graph.nodes:
+        if node in in_forward and node.op not in ("placeholder", "output"):
+            forward.add(node)
+    first = Half(traced.forward, "backward", "bwd_")
+    for node in tensors + numbers + tangents:
+        first.input(node)
+    wanted = needed_until([*gradients, *filter(must_run, sides.backward)], set(first.nodes))
+    for node in sides.backward:
+        if node in wanted and node.op != "placeholder":
+            first.add_with_inputs(node)
+    for node in gradients:
+        if isinstance(node, fx.Node):
+            first.add_with_inputs(node)
+
+    index = {node: i for i, node in enumerate(primals)}
+    sources: list[GraphInput] = [Primal(index[n]) if n in index else Kept(info(n).id) for n in tensors + numbers]
+    sources += [source for source in signature.inputs if isinstance(source, Tangent)]
+    return Partitioned(
+        forward=forward.finish(outputs),
+        backward=first.finish(gradients),
+        saved=tuple(fates(sides, kept, whys, first)),
+        signature=signature,
+        backward_inputs=tuple(sources),
+        kept_at={info(n).id: outputs.index(n) for n in tensors + numbers if n not in index},
+        captured=traced.captured,
+        eager_backward=traced.eager_backward,
+    )
+
+
+def needed_until(roots: Iterable[Any], given: set[fx.Node]) -> Nodes:
+    """`roots` and everything they are computed from, not looking behind `given`."""
+    found: Nodes = {}
+    pending = [node for node in roots if isinstance(node, fx.Node)]
+    while pending:
+        node = pending.pop()
+        if node not in found:
+            found[node] = None
+            if node not in given:
+                pending += node.all_input_nodes
+    return found
+
+
+def fates(sides: Sides, kept: list[fx.Node], whys: dict[fx.Node, Why], backward: Half) -> Iterable[Saved]:
+    """What became of each shared node that the backward half reads, and why."""
+    chosen = set(kept)
+    for node in sides.shared:
+        facts = info(node)
+        size = nbytes(facts.value)
+        if node in chosen:
+            why = whys.get(node, Why(KEPT_CUT))
+            if node.op == "placeholder":
+                yield Saved(facts.id, "input", size, Why(KEPT_INPUT), facts.origins)
+            elif not isinstance(facts.value, Tensor):
+                yield Saved(facts.id, "kept", size, Why(KEPT_SIZE), facts.origins)
+            else:
+                yield Saved(facts.id, "kept", size, why, facts.origins)
+        elif node in backward.nodes:
+            yield Saved(facts.id, "recomputed", size, recompute_reason(node), facts.origins)
+
+
+class Half:
+    """One half under construction: copies of joint nodes, with their ids."""
+
+    def __init__(self, joint: Graph, name: str, mark: str) -> None:
+        self._joint = joint
+        self._name = f"{joint.name}_{name}"
+        self._mark = mark
+        self._graph = fx.Graph()
+        self.nodes: Nodes | dict[fx.Node, fx.Node] = {}
+
+    def input(self, node: fx.Node) -> None:
+        made = self._graph.placeholder(node.name)
+        made.meta = dict(node.meta)
+        self.nodes[node] = made  # type: ignore[assignment]
+
+    def add(self, node: fx.Node) -> None:
+        made = self._graph.node_copy(node, lambda n: self.nodes[n])
+        made.meta = dict(node.meta)
+        self.nodes[node] = made  # type: ignore[assignment]
+
+    def add_with_inputs(self, node: fx.Node) -> None:
+        """Add `node` and whatever it needs that is not there yet, as late as possible."""
+        pending = [node]
+        while pending:
+            last = pending[-1]
+            missing = [n for n in last.all_input_nodes if n not in self.nodes]
+            if last in self.nodes or not missing:
+                pending.pop()
+                if last not in self.nodes:
+                    self.add(last)
+            else:
+                pending += missing
+
+    def finish(self, outputs: Iterable[Any]) -> Graph:
+        self._graph.output(tuple(self.nodes[n] if isinstance(n, fx.Node) else n for n in outputs))
+        named = {str(n.target) for n in self._graph.nodes if n.op == "get_attr"}
+        constants = {name: value for name, value in self._joint.constants.items() if name in named}
+        return Graph(self._name, self._graph, self._joint.fake_mode, constants, False, self._mark, not self._mark)

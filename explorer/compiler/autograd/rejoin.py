@@ -1,0 +1,199 @@
+"""REJOIN: the built halves behind the captured graph's calling convention, as one function of autograd.
+
+AOTAutograd: runtime_wrappers.py (the autograd.Function, the epilogue for mutations and aliases).
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from explorer.compiler.autograd.backward import Backward
+from explorer.compiler.autograd.replay import Returning, Writing, overlaps
+from explorer.compiler.autograd.routes import Routes
+from explorer.core.text import Line, Text
+from explorer.ir.graph import info
+from explorer.ir.joint import Halves, Partitioned, Traced, placeholder_line
+from explorer.ir.program import Compiled, Program
+
+Call = Callable[..., tuple[Any, ...]]
+Half = Callable[[Sequence[Any]], tuple[Any, ...]]
+
+def rejoin(halves: Halves) -> Compiled:
+    """Make the halves callable as the captured graph was: flat inputs to a flat tuple."""
+    plan = halves.plan
+    programs = (halves.forward,) if halves.backward is None else (halves.forward, halves.backward)
+    if any(program.call is None for program in programs):
+        call = absent(plan, programs)
+    else:
+        run = plain(halves.forward) if isinstance(plan, Traced) else training(halves)
+        call = checked(plan, finished(plan, run))
+        if isinstance(plan, Partitioned):
+            call = unobserved(plan, call)
+    return Compiled(plan.captured.name, call, programs, description(plan))
+
+
+def absent(plan: Traced | Partitioned, programs: Sequence[Program]) -> Call:
+    target = programs[0].generated.target
+
+    def call(*inputs: Any) -> tuple[Any, ...]:
+        raise RuntimeError(f"{plan.captured.name} was compiled for {target}, which is not on this machine")
+
+    return call
+
+
+def plain(program: Program) -> Half:
+    """The program run with grad mode and autocast off: both were accounted for when tracing."""
+    run = program.call
+    assert run is not None
+    set_grad, is_grad, is_autocast = (
+        torch._C._set_grad_enabled,
+        torch.is_grad_enabled,
+        torch._C._is_any_autocast_enabled,
+    )
+
+    def call(inputs: Sequence[Any]) -> tuple[Any, ...]:
+        if is_autocast():
+            with torch._C._DisableAutocast():
+                return run(inputs)
+        if not is_grad():
+            return run(inputs)
+        set_grad(False)
+        try:
+            return run(inputs)
+        finally:
+            set_grad(True)
+
+    return call
+
+
+def training(halves: Halves) -> Half:
+    """Forward and backward as one torch.autograd.Function; the call yields the forward outputs."""
+    parts = halves.plan
+    assert isinstance(parts, Partitioned) and halves.backward is not None
+    signature = parts.signature
+    run_forward = plain(halves.forward)
+    going_back = Backward(parts, plain(halves.backward))
+    count, arity = len(signature.forward_outputs), len(parts.captured.inputs)
+    before = going_back.again.before
+    still = [
+        k
+        for k, (node, flows) in enumerate(zip(parts.forward.outputs, signature.differentiable, strict=False))
+        if not flows and isinstance(info(node).value, Tensor)
+    ]
+
+    class Joined(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, *inputs: Any) -> tuple[Any, ...]:
+            given = inputs[:arity] if before else inputs
+            going_back.remember(ctx, given, inputs[arity:])
+            values = [unviewed(value) for value in run_forward(given)]
+            going_back.save(ctx, given, values)
+            ctx.set_materialize_grads(False)
+            if still:
+                ctx.mark_non_differentiable(*(values[k] for k in still))
+            return tuple(values[:count])
+
+        @staticmethod
+        def backward(ctx: Any, *tangents: Any) -> tuple[Any, ...]:
+            return going_back(ctx, tangents)
+
+    apply = applying(Joined)
+    call: Half = lambda inputs: apply(*inputs)  # noqa: E731
+    if before:
+        call = lambda inputs: apply(*inputs, *(inputs[i].clone() for i in before))  # noqa: E731
+    # A graph may be entered with grad mode off and switch it on: which outputs have gradients is known from the trace.
+    return call if parts.captured.grad_enabled else torch.enable_grad()(call)
+
+
+def applying(function: type[torch.autograd.Function]) -> Callable[..., tuple[Any, ...]]:
+    """`function.apply`; outside torch.func's transforms without what it does for those, a sixth of a small call."""
+    plain_apply: Callable[..., tuple[Any, ...]] = super(torch.autograd.Function, function).apply  # type: ignore[misc]
+    transformed = torch._C._are_functorch_transforms_active
+
+    def apply(*inputs: Any) -> tuple[Any, ...]:
+        return function.apply(*inputs) if transformed() else plain_apply(*inputs)
+
+    return apply
+
+
+def unviewed(value: Any) -> Any:
+    """A tensor that is no view to autograd: a view made inside a Function can neither be written by the caller nor be
+    unpacked from the saved ones once its base is written."""
+    return value.detach() if isinstance(value, Tensor) and value._is_view() else value
+
+
+def finished(plan: Traced | Partitioned, run: Half) -> Call:
+    """`run`, then the writes that autograd sees, then the results the caller expects."""
+    signature = plan.signature
+    returning = Returning(signature)
+    if returning.as_is and not signature.mutations and not signature.restrides:
+        return lambda *inputs: run(inputs)
+    writing = Writing(signature)
+
+    def call(*inputs: Any) -> tuple[Any, ...]:
+        values = run(inputs)
+        writing(inputs, values)
+        return returning(inputs, values)
+
+    return call
+
+
+def checked(plan: Traced | Partitioned, call: Call) -> Call:
+    """`call`, unless what the trace took for granted about shared memory does not hold: then the captured graph, run
+    eagerly. Only graphs that write an input, or that were given one tensor twice, need to look.
+    """
+    signature = plan.signature
+    if not signature.written and not signature.repeats:
+        return call
+    eager = functools.cache(plan.captured.module)
+    repeats = list(signature.repeats.items())
+    written = sorted(signature.written)
+    tensors = [i for i, n in enumerate(plan.captured.inputs) if isinstance(info(n).value, Tensor)]
+    others = [i for i in tensors if i not in signature.repeats]
+
+    def run(*inputs: Any) -> tuple[Any, ...]:
+        if any(inputs[again] is not inputs[first] for again, first in repeats) or overlaps(inputs, written, others):
+            return eager()(*inputs)  # type: ignore[no-any-return]
+        return call(*inputs)
+
+    return run
+
+
+def unobserved(plan: Partitioned, call: Call) -> Call:
+    """`call`, unless somebody looks at what eager's backward does operator by operator: eager's own run then.
+
+    Anomaly mode tells which operator made a NaN. A hook of an input sees None where the one backward function has
+    nothing for it, and eager does not reach the input at all where the outputs used do not come from it.
+    """
+    eager = functools.cache(plan.captured.module)
+    routes = Routes(plan)
+    partial = [i for i, source in enumerate(routes.sources) if source and source != routes.all]
+    looking = torch.is_anomaly_enabled
+
+    def run(*inputs: Any) -> tuple[Any, ...]:
+        if looking() or any(inputs[i]._backward_hooks for i in partial):
+            return eager()(*inputs)  # type: ignore[no-any-return]
+        return call(*inputs)
+
+    return run
+
+
+def description(plan: Traced | Partitioned) -> Text:
+    """The calling convention, for a person."""
+    captured, signature = plan.captured, plan.signature
+    kind = "inference" if isinstance(plan, Traced) else "forward and backward joined in one autograd.Function"
+    lines = [Line(f"{captured.name}: {kind}")]
+    lines += [
+        Line(f"  input {i} {placeholder_line(captured, i)}", "", (info(node).id,))
+        for i, node in enumerate(captured.inputs)
+    ]
+    lines += signature.lines()
+    if isinstance(plan, Partitioned):
+        kept = [s for s in plan.saved if s.fate == "kept"]
+        lines.append(Line(f"  saved for backward: {len(kept)} values, {sum(s.bytes for s in kept):,} bytes"))
+    return Text(tuple(lines))

@@ -1,0 +1,216 @@
+"""The tape: a dispatch mode that writes every ATen call below it into an fx graph, decomposed.
+
+make_fx: ProxyTorchDispatchMode.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import operator
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import fx
+from torch._ops import OpOverload
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from explorer.compiler.autograd.decomps import DECOMPOSITIONS, Decomposition, decompositions, reference_of_prim
+from explorer.compiler.autograd.reasons import MUTABLE_OPERATOR, TENSOR_KIND
+from explorer.compiler.autograd.sizes import SizeNodes, Symbolic
+from explorer.core.origin import origin, origins
+from explorer.core.reasons import Unsupported, Why
+from explorer.ir.graph import NodeInfo, info, stamp
+
+aten = torch.ops.aten
+COMPOSITE = torch._C.DispatchKey.CompositeImplicitAutograd
+METADATA = frozenset(
+    {
+        aten.size.default, aten.sym_size.default, aten.stride.default, aten.sym_stride.default, aten.dim.default,
+        aten.storage_offset.default, aten.sym_storage_offset.default, aten.numel.default, aten.sym_numel.default,
+        aten.is_contiguous.default, aten.is_contiguous.memory_format, aten.is_strides_like_format.default,
+        aten.is_non_overlapping_and_dense.default,
+    }
+)  # fmt: skip
+"""Questions about a tensor that come through dispatch where its sizes are symbols; no operators."""
+QUANTIZED = frozenset({torch.qint8, torch.quint8, torch.qint32, torch.quint4x2, torch.quint2x4})
+VIEWS_WITHOUT_ALIAS = frozenset(
+    {aten._unsafe_view.default, aten.unsafe_split.Tensor, aten.unsafe_split_with_sizes.default}
+)
+"""Operators whose result shares memory with their input although their schema does not say so."""
+
+
+class Tape(TorchDispatchMode):
+    """Writes into `graph`. `causes` are the captured nodes by id: a traced node takes span and module from its origin.
+
+    A functional operator makes new memory. Where its decomposition returns (a view of) an argument instead, a clone is
+    written, so that nodes of the graph alias exactly where eager's tensors do.
+    """
+
+    def __init__(self, graph: fx.Graph, fake_mode: FakeTensorMode, causes: Mapping[str, NodeInfo]) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.graph = graph
+        self.constants: dict[str, torch.Tensor] = {}
+        self.sizes: SizeNodes | None = None
+        self.grad_off: set[fx.Node] = set()
+        self._fake_mode = fake_mode
+        self._causes = causes
+        self._table = decompositions()
+        self._nodes: dict[int, tuple[fx.Node, int | None]] = {}
+        self._alive: list[Any] = []
+        self._in_prim = False
+
+    def stamp(self, node: fx.Node, value: Any, about: str = "") -> fx.Node:
+        """Give `node` its NodeInfo, with the ambient origins and what the first of them knows of the source."""
+        cause = next((self._causes[id] for id in origins() if id in self._causes), None)
+        span, module = (cause.span, cause.module) if cause else (None, "")
+        return stamp(node, f"aten.{node.name}", value, span=span, module=module, about=about)
+
+    def bind(self, value: torch.Tensor, node: fx.Node, item: int | None = None) -> None:
+        """From here on `value` is what `node` yields (or its result number `item`)."""
+        self._nodes[id(value)] = (node, item)
+        self._alive.append(value)
+
+    def node(self, value: torch.Tensor) -> fx.Node:
+        """The node that yields `value`. A tensor that came from nowhere is a constant."""
+        found = self._nodes.get(id(value))
+        if found is None:
+            return self.constant(value)
+        node, item = found
+        if item is not None:
+            with origin(*info(node).origins):
+                node = self.stamp(self.graph.call_function(operator.getitem, (node, item)), value)
+            self.bind(value, node)
+        return node
+
+    def constant(self, value: torch.Tensor, name: str | None = None) -> fx.Node:
+        """A get_attr node for a captured tensor."""
+        assert not isinstance(value, FakeTensor), "a fake tensor that the tape never saw"
+        name = name or f"_constant{len(self.constants)}"
+        self.constants[name] = value
+        node = self.stamp(self.graph.create_node("get_attr", name, name=name), self._fake_mode.from_tensor(value))
+        self.bind(value, node)
+        return node
+
+    def write(self, func: OpOverload, *args: Any, **kwargs: Any) -> Any:
+        """Run `func` on fake tensors and write it, whole; for what the trace itself adds."""
+        return self._record(func, args, kwargs)
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if func.namespace == "prim" or func in METADATA:
+            return func(*args, **kwargs)
+        rule = self._rule(func, args)
+        if rule is not None:
+            with self, self._inside_prim(func.namespace == "prims"):
+                result = rule(*args, **kwargs)
+            if result is not NotImplemented:
+                return result if is_view(func) else self._in_new_memory(result, args)
+        return self._record(func, args, kwargs)
+
+    def _rule(self, func: OpOverload, args: tuple[Any, ...]) -> Decomposition | None:
+        """How `func` is broken up. What a prim calls is the end of torch's decompositions, so only ours break it up
+        again; nor do torch's break up what no loop will compute, where the operator has a kernel, which rounds and
+        overflows its own way."""
+        rule = reference_of_prim(func) or DECOMPOSITIONS.get(func)
+        if rule is None and not self._in_prim:
+            rule = self._table.get(func)
+            if rule is not None and _is_complex(args) and has_kernel(func):
+                return None
+        if rule is None and torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), COMPOSITE):
+            rule = func.decompose
+        return rule
+
+    @contextlib.contextmanager
+    def _inside_prim(self, entering: bool) -> Iterator[None]:
+        before, self._in_prim = self._in_prim, self._in_prim or entering
+        try:
+            yield
+        finally:
+            self._in_prim = before
+
+    def _record(self, func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if func._schema.is_mutable:
+            raise Unsupported(Why(MUTABLE_OPERATOR, str(func)))
+        result = func(*args, **kwargs)
+        many = isinstance(result, (tuple, list))
+        tensors = [v for v in result if isinstance(v, torch.Tensor)] if many else [result]
+        if result is not None and not any(isinstance(v, torch.Tensor) for v in tensors):
+            return result
+        if strange := [v for v in tensors if isinstance(v, torch.Tensor) and not is_plain(v)]:
+            raise Unsupported(Why(TENSOR_KIND, f"{func} makes {strange[0].dtype}, {strange[0].layout}"))
+        if not many and id(result) in self._nodes:
+            return result
+        name = func._overloadpacket.__name__.lstrip("_")
+        node = self.graph.create_node(
+            "call_function", func, self._arguments(args), {k: self._argument(v) for k, v in kwargs.items()}, name=name
+        )
+        self.stamp(node, result)
+        if not torch.is_grad_enabled():
+            self.grad_off.add(node)
+        if many:
+            for item, value in enumerate(result):
+                if isinstance(value, torch.Tensor):
+                    self.bind(value, node, item)
+        elif result is not None:
+            self.bind(result, node)
+        return result
+
+    def _arguments(self, values: Any) -> tuple[Any, ...]:
+        return tuple(self._argument(value) for value in values)
+
+    def _argument(self, value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            return self.node(value)
+        if isinstance(value, (tuple, list)):
+            return [self._argument(part) for part in value]
+        if isinstance(value, Symbolic):
+            assert self.sizes is not None
+            return self.sizes.node(value)
+        return value
+
+    def _in_new_memory(self, result: Any, args: tuple[Any, ...]) -> Any:
+        if isinstance(result, (tuple, list)):
+            return tuple(self._in_new_memory(value, args) for value in result)
+        if not isinstance(result, torch.Tensor):
+            return result
+        storage = storage_of(result)
+        given = [part for value in args for part in (value if isinstance(value, (tuple, list)) else (value,))]
+        shared = any(isinstance(value, torch.Tensor) and storage_of(value) == storage for value in given)
+        return self._record(aten.clone.default, (result,), {}) if shared else result
+
+
+def storage_of(value: torch.Tensor) -> int:
+    """The identity of the memory that `value` lies in."""
+    identity: int = value.untyped_storage()._cdata
+    return identity
+
+
+def is_plain(value: torch.Tensor) -> bool:
+    """Whether the tensor is strided memory that holds its elements as they are."""
+    return value.layout is torch.strided and value.dtype not in QUANTIZED
+
+
+def _is_complex(args: tuple[Any, ...]) -> bool:
+    given = (part for value in args for part in (value if isinstance(value, (tuple, list)) else (value,)))
+    return any(isinstance(each, torch.Tensor) and each.is_complex() and each.device.type == "cpu" for each in given)
+
+
+@functools.cache
+def has_kernel(func: OpOverload) -> bool:
+    """Whether the operator has a kernel of its own for a CPU."""
+    return not is_view(func) and torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CPU")
+
+
+@functools.cache
+def is_view(func: Any) -> bool:
+    """Whether the operator's results share memory with an argument that it does not write."""
+    if not isinstance(func, OpOverload):
+        return False
+    if func in VIEWS_WITHOUT_ALIAS:
+        return True
+    return any(ret.alias_info is not None and not ret.alias_info.is_write for ret in func._schema.returns)

@@ -1,0 +1,537 @@
+"""TRACE: the captured graph run once without data, forward and backward, and written down as functional ATen.
+
+Each captured node runs on tensors that functionalisation (torch's, in C++) strips of mutation and that autograd
+records; the tape below them writes what reaches it. AOTAutograd: graph_capture.py and collect_metadata_analysis.py,
+which trace twice; here one run yields the facts and the graph.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, fx
+from torch._dispatch.python import enable_python_dispatcher, no_python_dispatcher
+from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensor
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+from torch.utils._python_dispatch import _disable_current_modes, is_traceable_wrapper_subclass
+from torch.utils._pytree import tree_leaves
+
+from explorer.compiler.autograd import aliases
+from explorer.compiler.autograd.aliases import Live, overlap, place
+from explorer.compiler.autograd.gradfns import ACCUMULATION, Attribution, record
+from explorer.compiler.autograd.layouts import laid_out_as
+from explorer.compiler.autograd.modes import not_functional
+from explorer.compiler.autograd.reasons import (
+    ALIASED_MUTATION,
+    CONSTANT_GRAD,
+    CONSTANT_MUTATION,
+    DATA_DEPENDENT,
+    HIGHER_ORDER,
+    LAZY_BIT,
+    NEW_LEAF,
+    NOT_FUNCTIONAL,
+    OUT_DTYPE,
+    OVERLAPPING_WRITE,
+    REQUIRES_GRAD_CHANGED,
+    RESIZED,
+    STORAGE_CHANGED,
+    STORAGE_WRITE,
+    TENSOR_KIND,
+    TRACE_FAILED,
+)
+from explorer.compiler.autograd.sizes import SizeNodes, Symbolic, expression, places
+from explorer.compiler.autograd.tape import Tape, is_plain, storage_of
+from explorer.core.origin import origin, synthetic
+from explorer.core.reasons import Unsupported, Why
+from explorer.ir.graph import Graph, NodeInfo, info
+from explorer.ir.joint import (
+    Base,
+    GradFnGraph,
+    GradientOf,
+    GraphInput,
+    GraphOutput,
+    Mutation,
+    NewValue,
+    Primal,
+    Restride,
+    Result,
+    Signature,
+    Tangent,
+    Traced,
+)
+from explorer.ir.settings import kept
+
+aten = torch.ops.aten
+NO_DATA = (DataDependentOutputException, DynamicOutputShapeException)
+
+
+def trace(captured: Graph) -> Traced:
+    """Trace `captured` to ATen: the joint graph where a result or a written input requires grad, else the forward.
+
+    Raises Unsupported for what cannot be traced; the graph then runs eagerly.
+    """
+    refuse(captured)
+    tracer = Tracer(captured)
+    with tracer.functional():
+        results = tracer.forward()
+        with origin(synthetic("memory that results share")):
+            return tracer.finish(results)
+
+
+def refuse(captured: Graph) -> None:
+    """Raise Unsupported for graphs that the walk cannot run."""
+    for node in captured.graph.nodes:
+        if isinstance(node.target, torch._ops.HigherOrderOperator) or node.op == "call_module":
+            raise Unsupported(Why(HIGHER_ORDER, str(node.target)))
+        if any(map(is_traceable_wrapper_subclass, tree_leaves(info(node).value if node.op != "output" else ()))):
+            raise Unsupported(Why(TENSOR_KIND, f"{node.name} is a tensor around others"))
+        if is_unbacked(node):
+            raise Unsupported(Why(DATA_DEPENDENT, f"{node.name} yields a number or a size that only the run knows"))
+        if node.target is setattr or getattr(node.target, "__name__", "") == "enter_InferenceMode":
+            raise Unsupported(Why(NOT_FUNCTIONAL, node.name))
+        if node.op == "placeholder" and isinstance(value := info(node).value, Tensor):
+            if type(value) is not FakeTensor or not is_plain(value):
+                raise Unsupported(Why(TENSOR_KIND, f"{node.name} is a {type(value).__name__}, {value.layout}"))
+            if aliases.is_lazy(value):
+                raise Unsupported(Why(LAZY_BIT, node.name))
+
+
+def only_eager(captured: Graph) -> Why | None:
+    """Why the graph runs eagerly whatever compiles it: it gives a tensor other memory, which back ends do to a copy of
+    it, it takes parts of a tensor that no schema calls views, or it returns a leaf made inside, which none gives
+    back."""
+    for node in captured.graph.nodes:
+        name = getattr(node.target, "__name__", str(node.target))
+        if node.target is setattr or name == "enter_InferenceMode" or name.startswith("unsafe_"):
+            return Why(NOT_FUNCTIONAL, node.name)
+    for node in captured.outputs:
+        value = info(node).value if isinstance(node, fx.Node) and node.op != "placeholder" else None
+        if isinstance(value, Tensor) and value.requires_grad and value.is_leaf:
+            return Why(NEW_LEAF, str(node))
+    return None
+
+
+def is_unbacked(node: fx.Node) -> bool:
+    """Whether a size or number that the node yields is determined by no input of the graph."""
+    if node.op == "output":
+        return False
+    values = info(node).value
+    for value in values if isinstance(values, (tuple, list)) else (values,):
+        numbers = value.shape if isinstance(value, Tensor) else (value,)
+        if any(isinstance(n, Symbolic) and free_unbacked_symbols(n) for n in numbers):
+            return True
+    return False
+
+
+class Tracer:
+    """The state of one trace. `inputs` and `constants` are functional tensors, updated in place by the walk."""
+
+    def __init__(self, captured: Graph) -> None:
+        self.captured = captured
+        self.graph = fx.Graph()
+        facts: Mapping[str, NodeInfo] = {info(n).id: info(n) for n in captured.graph.nodes if n.op != "output"}
+        self.tape = Tape(self.graph, captured.fake_mode, facts)
+        self.attribution = Attribution()
+        self.values: dict[fx.Node, Any] = {}
+        self.placeholders: list[fx.Node] = []
+        self.inputs: dict[int, Tensor] = {}
+        self.edges: dict[int, Any] = {}
+        self.first_grad_fn: dict[int, Any] = {}
+        self.repeats: dict[int, int] = {}
+        self.constants: dict[str, Tensor] = {}
+        self.autocasts: list[torch.autocast] = []
+
+    @contextlib.contextmanager
+    def functional(self) -> Iterator[None]:
+        """Fake tensors, the tape and functionalisation on; the caller's settings and inference mode restored."""
+        with contextlib.ExitStack() as stack:
+            if torch.is_inference_mode_enabled():
+                stack.enter_context(torch.inference_mode(False))
+            stack.enter_context(kept())
+            stack.enter_context(self.captured.fake_mode)
+            self.place_inputs()
+            stack.enter_context(self.tape)
+            stack.enter_context(enable_python_dispatcher())
+            torch._enable_functionalization(reapply_views=True)
+            stack.callback(torch._disable_functionalization)
+            torch._C._set_grad_enabled(self.captured.grad_enabled)
+            stack.callback(self.leave_autocasts)
+            yield
+
+    def leave_autocasts(self) -> None:
+        """Exit what a failed walk had entered: a nesting count left too high would keep autocast's cache for good."""
+        for entered in reversed(self.autocasts):
+            entered.__exit__(None, None, None)
+
+    # The forward.
+
+    def place_inputs(self) -> None:
+        """A placeholder and a functional tensor for each captured input; the very same tensor twice is one."""
+        first: dict[int, int] = {}
+        for index, node in enumerate(self.captured.inputs):
+            value = info(node).value
+            with origin(info(node).id):
+                placeholder = self.graph.placeholder(node.name)
+                inner = value.detach() if isinstance(value, Tensor) else value
+                self.tape.stamp(placeholder, inner)
+            self.placeholders.append(placeholder)
+            if isinstance(value, Tensor):
+                if id(value) in first:
+                    self.repeats[index] = first[id(value)]
+                    self.values[node] = self.inputs[first[id(value)]]
+                    continue
+                first[id(value)] = index
+                self.tape.bind(inner, placeholder)
+                self.values[node] = self.inputs[index] = self.input(index, value, inner)
+            else:
+                self.values[node] = value
+        self.tape.sizes = SizeNodes(self.graph, self.placeholders)
+
+    def input(self, index: int, value: Tensor, inner: Tensor) -> Tensor:
+        """`inner` as a functional tensor with the autograd state of `value`, and the edge its gradient arrives at."""
+        made = torch._to_functional_tensor(inner)
+        if value.requires_grad:
+            if value.is_leaf:
+                made.requires_grad_()
+            else:
+                torch._mirror_autograd_meta_to(value, made)  # type: ignore[attr-defined]
+            self.edges[index] = torch.autograd.graph.get_gradient_edge(made)
+        self.first_grad_fn[index] = made.grad_fn
+        return made
+
+    def forward(self) -> list[Any]:
+        """Run the captured nodes in order; the values that the graph returns."""
+        for node in self.captured.graph.nodes:
+            if node.op == "placeholder" or node.op == "output":
+                continue
+            with origin(info(node).id):
+                self.values[node] = self.constant(node) if node.op == "get_attr" else self.run(node)
+        return [self.result(v) if isinstance(v, fx.Node) else v for v in self.captured.outputs]
+
+    def result(self, node: fx.Node) -> Any:
+        """What `node` yields, brought up to date with writes through its aliases."""
+        value = self.values[node]
+        with origin(info(node).id):
+            if isinstance(value, Tensor):
+                self.live(value)
+            elif isinstance(value, Symbolic):
+                self.size_node(value)
+        return value
+
+    def run(self, node: fx.Node) -> Any:
+        args, kwargs = fx.map_arg((node.args, node.kwargs), self.values.__getitem__)
+        if node.op == "call_method" and str(node.target).endswith("_") and not str(node.target).endswith("__"):
+            self.check_in_place(node)
+        before = [(value, value._version, value.shape) for value in args if isinstance(value, Tensor)]
+        try:
+            if kwargs.get("out") is not None:
+                result = self.written_out(node, args, {**kwargs})
+            elif node.op == "call_method":
+                result = getattr(args[0], node.target)(*args[1:], **kwargs)  # type: ignore[arg-type]
+            elif resamples_bytes(node):
+                with no_python_dispatcher():  # which would break it up above the tape
+                    result = node.target(*args, **kwargs)  # type: ignore[operator]
+            else:
+                result = node.target(*args, **kwargs)  # type: ignore[operator]
+        except Unsupported:
+            raise
+        except NO_DATA as error:
+            raise Unsupported(Why(DATA_DEPENDENT, f"{node.name}: {error}")) from error
+        except Exception as error:  # whatever the operators raise, eager raises for the user
+            raise Unsupported(Why(TRACE_FAILED, f"{node.name}: {type(error).__name__}: {error}")) from error
+        for value, size in [(value, size) for value, version, size in before if value._version != version]:
+            if repeats_memory(value):
+                raise Unsupported(Why(OVERLAPPING_WRITE, node.name))
+            if value.shape != size and not torch._functionalize_has_metadata_mutation(value):
+                raise Unsupported(Why(TRACE_FAILED, f"{node.name}: the result is larger than {list(size)}"))
+        if isinstance(result, torch.autocast):
+            self.autocasts.append(result)
+        elif args and isinstance(args[0], torch.autocast):
+            self.autocasts.remove(args[0])
+        if torch.is_grad_enabled():
+            self.attribution.attribute(tensors_with_bases((result, args, kwargs)))
+        return result
+
+    def written_out(self, node: fx.Node, args: Any, kwargs: dict[str, Any]) -> Any:
+        """The call without `out=`, its results then written there: of some overloads with `out=` a write is lost.
+
+        Raises Unsupported for `out=` of another dtype than the result's: some operators cast, others raise."""
+        given = kwargs.pop("out")
+        result = node.target(*args, **kwargs)  # type: ignore[operator]
+        for target, made in zip(tree_leaves(given), tree_leaves(result), strict=True):
+            if target.dtype != made.dtype:
+                raise Unsupported(Why(OUT_DTYPE, f"{node.name}: {made.dtype} into {target.dtype}"))
+            if target.shape == made.shape:
+                target.copy_(made)
+            elif target._is_view() or not torch._is_functional_tensor(made):
+                raise Unsupported(Why(RESIZED, f"{node.name}: {list(target.shape)} becomes {list(made.shape)}"))
+            else:
+                torch._functionalize_replace(target, torch._from_functional_tensor(made))
+                torch._functionalize_commit_update(target)
+        return given if isinstance(given, Tensor) else type(result)(given)
+
+    def check_in_place(self, node: fx.Node) -> None:
+        """Raise Unsupported where integers would be updated with floats: decompositions cast, operators raise."""
+        given: Any = fx.map_arg((node.args, node.kwargs), lambda each: info(each).value)
+        args, kwargs = given
+        plain = getattr(torch.Tensor, str(node.target)[:-1], None)
+        if plain is None or args[0].dtype.is_floating_point or args[0].dtype.is_complex:
+            return
+        with _disable_current_modes(), self.captured.fake_mode, not_functional():
+            try:
+                result = plain(*args, **kwargs)
+            except Exception as error:
+                raise Unsupported(Why(TRACE_FAILED, f"{node.name}: {type(error).__name__}: {error}")) from error
+        if isinstance(result, Tensor) and not torch.can_cast(result.dtype, args[0].dtype):
+            raise Unsupported(Why(TRACE_FAILED, f"{node.name}: {result.dtype} into {args[0].dtype}"))
+
+    def constant(self, node: fx.Node) -> Any:
+        value: Any = self.captured.constants[str(node.target)]
+        if not isinstance(value, Tensor):
+            return value
+        if value.requires_grad and self.captured.grad_enabled:
+            raise Unsupported(Why(CONSTANT_GRAD, str(node.target)))
+        name = str(node.target)
+        if name not in self.constants:
+            with _disable_current_modes(), not_functional():
+                plain = value.detach()
+            made = self.tape.constant(plain, name)
+            self.constants[name] = torch._to_functional_tensor(info(made).value)
+        return self.constants[name]
+
+    # What became of inputs and results.
+
+    def finish(self, results: list[Any]) -> Traced:
+        inputs = {}
+        for index, value in self.inputs.items():
+            with origin(info(self.captured.inputs[index]).id):
+                inputs[index] = self.live(value)
+        self.check_constants()
+        self.check_inputs(inputs)
+        restrides = tuple(
+            self.restride(i, self.moved(i) if self.is_restrided(i) else info(inputs[i].node).value)
+            for i in self.inputs
+            if self.is_restrided(i) or self.is_resized(i, inputs[i].node)
+        )
+        restrided = frozenset(restride.index for restride in restrides)
+        written = [i for i, value in inputs.items() if aliases.root(value.node) is not self.placeholders[i]]
+        self.check_overlap(written)
+        self.check_storage(written, inputs)
+        after = [i for i in written if i in restrided or self.autograd_saw(i)]
+        outputs: list[tuple[GraphOutput, fx.Node, Tensor | None]] = []
+        outputs += [(NewValue(i), inputs[i].node, inputs[i].seen) for i in after]
+        numbers = {i: self.size_node(v) for i, v in enumerate(results) if isinstance(v, Symbolic)}
+        placed = place(
+            results, inputs, restrided, numbers, self.live, frozenset(self.tape.grad_off), first=len(outputs)
+        )
+        outputs += placed.outputs
+        outputs = [(what, self.as_captured(what, node), seen) for what, node, seen in outputs]
+        differentiable = tuple(seen is not None and seen.requires_grad for _, _, seen in outputs)
+        eager = GradFnGraph()
+        nodes: list[Any] = [node for _, node, _ in outputs]
+        kinds: list[GraphOutput] = [what for what, _, _ in outputs]
+        sources: list[GraphInput] = [Primal(i) for i in range(len(self.placeholders))]
+        if any(differentiable):
+            heads = [(i, seen) for i, (_, _, seen) in enumerate(outputs) if seen is not None and seen.requires_grad]
+            values = [info(node).value for _, node, _ in outputs]
+            memory = {k: storage_of(value) for k, value in enumerate(values) if isinstance(value, Tensor)}
+            eager = record([seen for _, seen in heads], self.edges, memory)
+            sources += [Tangent(i) for i, _ in heads]
+            gradients = self.backward([(nodes[i], seen) for i, seen in heads])
+            nodes += [gradients.get(i) for i in range(len(self.placeholders))]
+            kinds += [GradientOf(i) for i in range(len(self.placeholders))]
+        inside = [i for i in written if i not in after]
+        self.write_inputs(inside, inputs)
+        self.graph.output(tuple(nodes))
+        mutations = [Mutation(i, "after", output) for output, i in enumerate(after)]
+        mutations += [Mutation(i, "inside") for i in inside]
+        signature = Signature(
+            inputs=tuple(sources),
+            outputs=tuple(kinds),
+            returned=placed.returned,
+            mutations=tuple(mutations),
+            restrides=restrides,
+            repeats=dict(self.repeats),
+            differentiable=differentiable,
+            symbols=places([info(node).value for node in self.placeholders]),
+        )
+        name, constants = self.captured.name, dict(self.tape.constants)
+        made = Graph(name, self.graph, self.captured.fake_mode, constants, self.captured.grad_enabled)
+        return Traced(made, not any(differentiable), signature, self.captured, eager)
+
+    def live(self, value: Tensor) -> Live:
+        """`value` brought up to date with what was written through its aliases, and the node that yields it."""
+        if not torch._is_functional_tensor(value):
+            return Live(value, self.tape.node(value))
+        torch._sync(value)  # type: ignore[attr-defined, no-untyped-call]
+        return Live(value, self.tape.node(torch._from_functional_tensor(value)))
+
+    def size_node(self, value: Any) -> Any:
+        assert self.tape.sizes is not None
+        return self.tape.sizes.node(value)
+
+    def autograd_saw(self, index: int) -> bool:
+        """Whether autograd recorded a write of this input; a write under no_grad or through detach it did not."""
+        value = self.inputs[index]
+        return value.requires_grad and value.grad_fn is not self.first_grad_fn[index]
+
+    def is_restrided(self, index: int) -> bool:
+        return bool(torch._functionalize_has_metadata_mutation(self.inputs[index]))
+
+    def is_resized(self, index: int, node: fx.Node) -> bool:
+        """Whether an operator gave this input, its `out=`, another shape and the memory for it."""
+        return bool(info(node).value.shape != info(self.placeholders[index]).value.shape)
+
+    def moved(self, index: int) -> Tensor:
+        """An input with other axes, as capture saw it last: what is traced has the strides of the functional results
+        that were written to it."""
+        seen = [node for node, value in self.values.items() if value is self.inputs[index] and node.op != "placeholder"]
+        value: Tensor = info(seen[-1]).value
+        return value
+
+    def restride(self, index: int, value: Tensor) -> Restride:
+        size, stride = tuple(map(expression, value.shape)), tuple(map(expression, value.stride()))
+        first, resized = info(self.captured.inputs[index]).value.storage_offset(), not self.is_restrided(index)
+        grown = value.numel() != info(self.placeholders[index]).value.numel()
+        if resized and not value.is_contiguous() or not resized and grown:
+            raise Unsupported(Why(RESIZED, f"{self.placeholders[index].name} gets strides {list(value.stride())}"))
+        moved = expression(value.storage_offset() - first)
+        return Restride(index, size, stride, moved, self.autograd_saw(index), resized)
+
+    def as_captured(self, what: GraphOutput, node: fx.Node) -> fx.Node:
+        """`node` in the strides that capture saw for this result, or for the base of these, which a decomposition may
+        not have kept."""
+        value = info(node).value
+        if isinstance(what, Result):
+            wanted = self.seen_by_capture(what.index)
+        else:
+            member = self.seen_by_capture(what.results[0]) if isinstance(what, Base) else None
+            wanted = None if member is None else member._base
+        if not isinstance(value, Tensor) or wanted is None:
+            return node
+        if (wanted.dtype, wanted.dim()) != (value.dtype, value.dim()):
+            return node
+        if any(expression(n) != expression(m) for n, m in zip(wanted.shape, value.shape, strict=True)):
+            return node
+        with origin(*info(node).origins), not_functional():
+            return self.tape.node(laid_out_as(wanted, value))
+
+    def seen_by_capture(self, index: int) -> Tensor | None:
+        node = self.captured.outputs[index]
+        value = info(node).value if isinstance(node, fx.Node) else None
+        return value if isinstance(value, Tensor) else None
+
+    def write_inputs(self, indices: list[int], inputs: dict[int, Live]) -> None:
+        """The trailing copies into inputs whose change autograd does not see."""
+        for index in indices:
+            source, target = inputs[index].node, self.placeholders[index]
+            with origin(*info(source).origins):
+                copied = self.graph.call_function(aten.copy_.default, (target, source))
+                self.tape.stamp(copied, info(target).value, about=f"input {target.name} takes its new value")
+
+    # Refusals.
+
+    def check_inputs(self, inputs: dict[int, Live]) -> None:
+        for index in inputs:
+            name, value = self.placeholders[index].name, self.inputs[index]
+            if torch._functionalize_was_storage_changed(value):
+                raise Unsupported(Why(STORAGE_CHANGED, name))
+            before = index in self.edges
+            leaf_now = value.requires_grad and value.grad_fn is None
+            if (before and not value.requires_grad) or (not before and leaf_now):
+                raise Unsupported(Why(REQUIRES_GRAD_CHANGED, name))
+
+    def check_constants(self) -> None:
+        for name, value in self.constants.items():
+            if aliases.root(self.live(value).node).op != "get_attr":
+                raise Unsupported(Why(CONSTANT_MUTATION, name))
+
+    def check_storage(self, written: list[int], inputs: dict[int, Live]) -> None:
+        """Raise Unsupported where the new content of an input was put together by as_strided."""
+        for index in written:
+            pending, seen = [inputs[index].node], set[fx.Node]()
+            while pending:
+                node = pending.pop()
+                if node.target is aten.as_strided_scatter.default:
+                    raise Unsupported(Why(STORAGE_WRITE, self.placeholders[index].name))
+                pending += (each for each in node.all_input_nodes if each not in seen)
+                seen.update(node.all_input_nodes)
+
+    def check_overlap(self, written: list[int]) -> None:
+        """Raise Unsupported where a written input may share memory with another."""
+        fakes = {index: info(self.captured.inputs[index]).value for index in self.inputs}
+        for index in written:
+            for other, fake in fakes.items():
+                if other != index and overlap(fakes[index], fake):
+                    pair = f"{self.placeholders[index].name} and {self.placeholders[other].name}"
+                    raise Unsupported(Why(ALIASED_MUTATION, pair))
+
+    # The backward.
+
+    def backward(self, heads: list[tuple[fx.Node, Tensor]]) -> dict[int, fx.Node]:
+        """Trace the backward from `heads`; the node of each input's gradient, for inputs that get one."""
+        tangents = [self.tangent(number, node) for number, (node, _) in enumerate(heads)]
+        wanted = dict(self.edges)
+        outputs = [seen for _, seen in heads]
+        with (
+            origin(ACCUMULATION),
+            torch.autograd.set_multithreading_enabled(False),
+            torch.enable_grad(),
+            torch._C._DisableAutocast(),  # it is for forwards: gradients have the dtypes that those had
+        ):
+            try:
+                found = torch.autograd.grad(outputs, list(wanted.values()), tangents, allow_unused=True)
+            except Unsupported:
+                raise
+            except Exception as error:  # eager raises it when backward() is called
+                raise Unsupported(Why(TRACE_FAILED, f"backward: {type(error).__name__}: {error}")) from error
+        if lazy := [i for i, value in zip(wanted, found, strict=True) if value is not None and aliases.is_lazy(value)]:
+            raise Unsupported(Why(LAZY_BIT, f"the gradient of {self.placeholders[lazy[0]].name}"))
+        with origin(synthetic("gradient of an input")):
+            return {i: self.live(value).node for i, value in zip(wanted, found, strict=True) if value is not None}
+
+    def tangent(self, number: int, node: fx.Node) -> Tensor:
+        """A placeholder for the gradient of a forward output, dense and in the output's own layout."""
+        value = info(node).value
+        with _disable_current_modes(), self.captured.fake_mode, not_functional():
+            inner = torch.empty_like(value.detach())
+        anchor = next((n for n in self.graph.nodes if n.op != "placeholder"), None)
+        with self.graph.inserting_before(anchor), origin(*info(node).origins):
+            placeholder = self.graph.placeholder(f"tangent_{number}")
+            self.tape.stamp(placeholder, inner, about=f"gradient of {info(node).id}")
+        self.tape.bind(inner, placeholder)
+        return torch._to_functional_tensor(inner)
+
+
+def resamples_bytes(node: fx.Node) -> bool:
+    """Whether the node resamples an image of bytes, which eager does with integer weights."""
+    name = getattr(node.target, "__name__", "").partition(".")[0]
+    if name not in ("interpolate", "upsample", "upsample_bilinear", "upsample_bilinear2d", "upsample_bicubic2d"):
+        return False
+    given = [info(each).value for each in node.all_input_nodes]
+    return any(isinstance(value, Tensor) and value.dtype is torch.uint8 for value in given)
+
+
+def repeats_memory(value: Tensor) -> bool:
+    """Whether one element of memory appears as several elements of the tensor (expand)."""
+    return any(type(s) is int and s == 0 and n != 1 for n, s in zip(value.shape, value.stride(), strict=True))
+
+
+def tensors_with_bases(values: Any) -> list[Tensor]:
+    """The tensors among `values`, and those they are views of: writing a view changes the grad_fn of its base."""
+    found: list[Tensor] = []
+    pending = [values]
+    while pending:
+        value = pending.pop()
+        if isinstance(value, Tensor):
+            found.append(value)
+            if value._is_view() and value._base is not None:
+                found.append(value._base)
+        elif isinstance(value, (tuple, list)):
+            pending += value
+        elif isinstance(value, dict):
+            pending += value.values()
+    return found

@@ -1,0 +1,231 @@
+"""Constructors for fresh instructions, and what makes a `Code` of them: residual code and continuations.
+
+They carry the ambient origins and no id; `number` gives ids. A label is a NOP that has its id from the start:
+
+    done = label("f0@done")
+    number("f0", [*load, pop_jump_if("true", done.id), load_const(1), return_value(), done, ...])
+"""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+from explorer.compiler.bytecode.normal import NULL_FIRST, OPS
+from explorer.core.origin import origins
+from explorer.ir.bytecode import Code, Handler, Instruction, Span
+
+FunctionAttribute = Literal["defaults", "kwdefaults", "annotations", "closure"]
+
+
+def instruction(op: str, arg: Any = None, target: str | None = None) -> Instruction:
+    """Any instruction of `ops.OPS`. Raises ValueError for a name that is not there, or a target where there is none."""
+    if op not in OPS or (target is not None) != OPS[op].jumps:
+        raise ValueError(f"no instruction {op} with target {target}")
+    return Instruction(op, arg, target, origins=origins())
+
+
+def label(id: str) -> Instruction:
+    return replace(instruction("NOP"), id=id)
+
+
+def load_const(value: Any) -> Instruction:
+    """`value` may be any object: constants need not be marshalled."""
+    return instruction("LOAD_CONST", value)
+
+
+def load_fast(name: str) -> Instruction:
+    return instruction("LOAD_FAST", name)
+
+
+def store_fast(name: str) -> Instruction:
+    return instruction("STORE_FAST", name)
+
+
+def delete_fast(name: str) -> Instruction:
+    return instruction("DELETE_FAST", name)
+
+
+def load_deref(name: str) -> Instruction:
+    return instruction("LOAD_DEREF", name)
+
+
+def store_deref(name: str) -> Instruction:
+    return instruction("STORE_DEREF", name)
+
+
+def load_closure(name: str) -> Instruction:
+    return instruction("LOAD_CLOSURE", name)
+
+
+def load_global(name: str) -> Instruction:
+    return instruction("LOAD_GLOBAL", name)
+
+
+def load_attr(name: str) -> Instruction:
+    return instruction("LOAD_ATTR", name)
+
+
+def binary_subscr() -> Instruction:
+    return instruction("BINARY_SUBSCR")
+
+
+def pop_top() -> Instruction:
+    return instruction("POP_TOP")
+
+
+def copy(position: int = 1) -> Instruction:
+    return instruction("COPY", position)
+
+
+def swap(position: int = 2) -> Instruction:
+    return instruction("SWAP", position)
+
+
+def bury(position: int) -> list[Instruction]:
+    """Move the top down to `position` (1 the top itself); the values between each move up by one."""
+    return [swap(depth) for depth in range(position, 1, -1)]
+
+
+def dig(position: int) -> list[Instruction]:
+    """Move the value at `position` to the top; the values above it each move down by one."""
+    return [swap(depth) for depth in range(2, position + 1)]
+
+
+def build_tuple(count: int) -> Instruction:
+    return instruction("BUILD_TUPLE", count)
+
+
+def build_list(count: int) -> Instruction:
+    return instruction("BUILD_LIST", count)
+
+
+def unpack(count: int) -> Instruction:
+    """iterable -> `count` items, the first on top."""
+    return instruction("UNPACK_SEQUENCE", count)
+
+
+def jump(target: str) -> Instruction:
+    return instruction("JUMP", None, target)
+
+
+def pop_jump_if(condition: Literal["true", "false", "none", "not none"], target: str) -> Instruction:
+    return instruction("POP_JUMP_IF", condition, target)
+
+
+def return_value() -> Instruction:
+    return instruction("RETURN_VALUE")
+
+
+def raise_top() -> Instruction:
+    return instruction("RAISE_VARARGS", 1)
+
+
+def call(
+    load_callable: Sequence[Instruction],
+    arguments: Iterable[Sequence[Instruction]] = (),
+    keywords: Sequence[str] = (),
+) -> list[Instruction]:
+    """Push the result of a call. Each of `arguments` pushes one value; the last ones go by the names `keywords`."""
+    null = [instruction("PUSH_NULL")]
+    given = list(arguments)
+    function = [*null, *load_callable] if NULL_FIRST else [*load_callable, *null]
+    pushed = [step for argument in given for step in argument]
+    return [*function, *pushed, instruction("CALL", (len(given), tuple(keywords)))]
+
+
+def call_stacked(count: int, keywords: Sequence[str] = ()) -> list[Instruction]:
+    """callable, `count` arguments -> result; where callable and arguments are on the stack already."""
+    depth = count + 2 if NULL_FIRST else count + 1
+    return [instruction("PUSH_NULL"), *bury(depth), instruction("CALL", (count, tuple(keywords)))]
+
+
+def call_method(
+    load_object: Sequence[Instruction],
+    name: str,
+    arguments: Iterable[Sequence[Instruction]] = (),
+    keywords: Sequence[str] = (),
+) -> list[Instruction]:
+    """Push the result of `object.name(...)`."""
+    given = list(arguments)
+    pushed = [step for argument in given for step in argument]
+    return [*load_object, instruction("LOAD_METHOD", name), *pushed, instruction("CALL", (len(given), tuple(keywords)))]
+
+
+def make_function(
+    code: types.CodeType, attributes: Iterable[tuple[FunctionAttribute, Sequence[Instruction]]] = ()
+) -> list[Instruction]:
+    """Push a function. Each attribute (in the order defaults, kwdefaults, annotations, closure) pushes its value."""
+    given = list(attributes)
+    pushed = [step for _, load in given for step in load]
+    return [*pushed, load_const(code), instruction("MAKE_FUNCTION", tuple(name for name, _ in given))]
+
+
+def closure(names: Sequence[str]) -> list[Instruction]:
+    """Push the tuple of cells that a function with the free variables `names` takes."""
+    return [*(load_closure(name) for name in names), build_tuple(len(names))]
+
+
+def at(span: Span | None, instructions: Iterable[Instruction]) -> list[Instruction]:
+    """The same, standing for `span` where they have no source of their own: tracebacks show it."""
+    return [i if i.span else replace(i, span=span) for i in instructions]
+
+
+def number(frame: str, instructions: Iterable[Instruction]) -> tuple[Instruction, ...]:
+    """Give each instruction that has no id its position, "frame@n"; ids that labels and old instructions have stay.
+
+    Raises ValueError where an id is there twice.
+    """
+    given = list(instructions)
+    taken: set[str] = set()
+    for i in given:
+        if i.id in taken:
+            raise ValueError(f"two instructions with the id {i.id}")
+        if i.id:
+            taken.add(i.id)
+    numbered = []
+    free = 0
+    for i in given:
+        if not i.id:
+            while f"{frame}@{free}" in taken:
+                free += 1
+            i = replace(i, id=f"{frame}@{free}")
+            free += 1
+        numbered.append(i)
+    return tuple(numbered)
+
+
+def function(
+    frame: str,
+    name: str,
+    arguments: Sequence[str],
+    instructions: Iterable[Instruction],
+    *,
+    filename: str,
+    first_line: int,
+    cells: Sequence[str] = (),
+    frees: Sequence[str] = (),
+    handlers: Iterable[Handler] = (),
+) -> Code:
+    """The body of a plain function: positional arguments only, no defaults; other locals are those that it names."""
+    numbered = number(frame, instructions)
+    captured = {*cells, *frees}
+    named = [i.arg for i in numbered if i.op.endswith(("_FAST", "_FAST_AND_CLEAR")) and i.arg not in captured]
+    return Code(
+        name=name,
+        qualname=name,
+        filename=filename,
+        first_line=first_line,
+        arg_count=len(arguments),
+        positional_only=0,
+        keyword_only=0,
+        flags=inspect.CO_OPTIMIZED | inspect.CO_NEWLOCALS | (inspect.CO_NESTED if frees else 0),
+        locals=tuple(dict.fromkeys((*arguments, *named))),
+        cells=tuple(cells),
+        frees=tuple(frees),
+        instructions=numbered,
+        handlers=tuple(handlers),
+    )

@@ -1,0 +1,229 @@
+"""What traced code switches of torch's state, and what of it outlasts the trace.
+
+Settings are made by nodes, and by the residual code again where the program leaves them. Devices are written into the
+graph's calls. Autocast blocks are pairs of nodes, also those that end before they begin, since they were open at entry:
+the graph always ends as it began. What the residual code has to enter and leave for real is kept in order. Stock:
+variables/ctx_manager.py.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import fx
+from torch.utils._device import _device_constructors
+
+from explorer.compiler.capture.values.base import Value
+from explorer.compiler.capture.values.constant import Constant
+from explorer.core.origin import origin, synthetic
+from explorer.ir.settings import SETTINGS, Setting
+
+if TYPE_CHECKING:
+    from explorer.compiler.capture.tape import Tape
+
+CONSTRUCTORS = frozenset(_device_constructors())
+"""The functions that a default device is for."""
+
+AMP: Any = torch.amp.autocast_mode  # it carries no types
+
+Autocast = tuple[str, torch.dtype, bool, bool]
+"""The device type, dtype, whether casts are made, and whether they are kept."""
+
+
+def leave_autocast(*before: Any) -> None:
+    """Leave a block that was open when the graph began; `before` is the state that it had switched."""
+    if torch.autocast_decrement_nesting() == 0:
+        torch.clear_autocast_cache()
+    _set_autocast(*before)
+
+
+def reenter_autocast(*inside: Any) -> None:
+    """Back into a block that the graph left, at its end."""
+    torch.autocast_increment_nesting()
+    _set_autocast(*inside)
+
+
+def _set_autocast(device: str, dtype: torch.dtype, enabled: bool, keep: bool) -> None:
+    torch.set_autocast_enabled(device, enabled)
+    torch.set_autocast_dtype(device, dtype)
+    torch.set_autocast_cache_enabled(keep)
+
+
+@functools.cache
+def entering(cls: Any) -> Any:
+    """A function that enters a context manager of this class: FX cannot write a class as an argument."""
+
+    def enter(*arguments: Any) -> Any:
+        made = cls(*arguments)
+        made.__enter__()
+        return made
+
+    enter.__name__ = enter.__qualname__ = f"enter_{cls.__name__.strip('_')}"
+    return enter
+
+
+def leave_context(manager: Any) -> None:
+    manager.__exit__(None, None, None)
+
+
+@dataclass(frozen=True)
+class OpenContext:
+    """A context manager that the trace entered, the value that stands for it, and the node that enters it too."""
+
+    manager: Value
+    node: fx.Node | None
+    context: Any
+
+
+@dataclass(frozen=True)
+class OpenAutocast:
+    """An autocast block of the graph, and the value that entered it."""
+
+    manager: Value
+    node: fx.Node
+    context: Any
+
+
+class Ambient:
+    """`devices` are the default devices of the blocks that are open, innermost last."""
+
+    def __init__(self, tape: Tape, devices: Iterable[torch.device]) -> None:
+        self.tape = tape
+        self.devices = list(devices)
+        self.autocasts: list[OpenAutocast] = []
+        self.contexts: list[OpenContext] = []
+        self.left: list[Autocast] = []
+        """What those blocks switched that were open at entry and are left, in the order of leaving."""
+        self.owed: list[tuple[str, Value]] = []
+        """("__enter__" or "__exit__", manager) that the residual code has to call, in order."""
+        self.before: dict[tuple[str, tuple[Any, ...]], tuple[Any, ...]] = {}
+        """The settings that were set, by name and key, and what they were at entry."""
+        self.modes: list[Value] = []
+        """The TorchFunctionModes that are open, innermost last."""
+        self.levels = 0
+        """How many levels of torch.func's transforms are open."""
+
+    def state(self) -> tuple[Any, ...]:
+        """Equal while nothing is switched."""
+        counts = map(len, (self.autocasts, self.contexts, self.modes, self.left, self.owed))
+        return tuple(self.devices), *counts, self.levels, *self.switched()
+
+    def switched(self) -> list[tuple[Setting, tuple[Any, ...], tuple[Any, ...]]]:
+        """The settings that are not what they were at entry: each with its key and its value now."""
+        found = ((SETTINGS[name], key, was) for (name, key), was in self.before.items())
+        return [(setting, key, now) for setting, key, was in found if (now := setting.read(*key)) != was]
+
+    def set(self, name: str, key: tuple[Any, ...], value: tuple[Any, ...]) -> None:
+        """Make a setting now and in the graph, where it changes."""
+        setting = SETTINGS[name]
+        was = setting.read(*key)
+        setting.write(*key, *value)
+        if setting.read(*key) != was:
+            self.before.setdefault((name, key), was)
+            self._add(setting.write, *key, *value)
+
+    def enter_device(self, manager: Constant) -> None:
+        self.devices.append(manager.value)
+        self.owed.append(("__enter__", manager))
+
+    def leave_device(self, manager: Constant) -> None:
+        """Leave the innermost block, as the real __exit__ does."""
+        self.devices.pop()
+        self._left(manager)
+
+    def placed(self, target: Any, kwargs: dict[str, Value]) -> dict[str, Value]:
+        """The keywords of a call in the graph, with the default device where the call takes one and names none."""
+        if not self.devices or target not in CONSTRUCTORS:
+            return kwargs
+        given = kwargs.get("device")
+        if given is not None and not (isinstance(given, Constant) and given.value is None):
+            return kwargs
+        return {**kwargs, "device": Constant(self.devices[-1])}
+
+    def typed(self, target: Any, kwargs: dict[str, Any], made: Any) -> dict[str, Any]:
+        """The keywords of a call in the graph, with the default dtype where that was set and decides what is made."""
+        is_set = ("default dtype", ()) in self.before and target in CONSTRUCTORS and kwargs.get("dtype") is None
+        if not is_set or not isinstance(made, torch.Tensor) or made.dtype is not torch.get_default_dtype():
+            return kwargs
+        return {**kwargs, "dtype": made.dtype}
+
+    def enter_autocast(self, inside: Autocast, manager: Value) -> None:
+        context = AMP._enter_autocast(*inside)
+        node = self._add(AMP._enter_autocast, *inside)
+        self.autocasts.append(OpenAutocast(manager, node, context))
+        self.owed.append(("__enter__", manager))
+
+    def leave_autocast(self) -> None:
+        """Leave the innermost block of the graph."""
+        opened = self.autocasts[-1]
+        self._close()
+        self._left(opened.manager)
+
+    def leave_given_autocast(self, manager: Value, inside: Autocast, before: Autocast) -> None:
+        """Leave the innermost of the blocks that were open at entry."""
+        leave_autocast(*before)
+        self._add(leave_autocast, *before)
+        self.left.append(inside)
+        self._left(manager)
+
+    def enter_context(self, manager: Value, cls: Any, arguments: tuple[Any, ...], by_node: bool) -> None:
+        context = entering(cls)(*arguments)
+        node = self._add(entering(cls), *arguments) if by_node else None
+        self.contexts.append(OpenContext(manager, node, context))
+        self.owed.append(("__enter__", manager))
+
+    def leave_context(self, manager: Value) -> bool:
+        """Leave the innermost one; False, and nothing done, where that is another."""
+        if not self.contexts or self.contexts[-1].manager is not manager:
+            return False
+        self._close_context()
+        self._left(manager)
+        return True
+
+    def _close_context(self) -> None:
+        opened = self.contexts.pop()
+        leave_context(opened.context)
+        if opened.node is not None:
+            self._add(leave_context, opened.node)
+
+    def close(self) -> None:
+        """Leave for real what a trace that failed had entered."""
+        while self.contexts:
+            leave_context(self.contexts.pop().context)
+
+    def _close(self) -> None:
+        opened = self.autocasts.pop()
+        AMP._exit_autocast(opened.context)
+        self._add(AMP._exit_autocast, opened.node)
+
+    def _add(self, target: Any, *arguments: Any) -> fx.Node:
+        return self.tape.add("call_function", target, arguments, {}, None)
+
+    def _left(self, manager: Value) -> None:
+        """An entering that this trace made is undone; any other leaving is owed."""
+        for place in reversed(range(len(self.owed))):
+            method, known = self.owed[place]
+            if type(known) is type(manager):
+                if method == "__enter__":
+                    del self.owed[place]
+                    return
+                break
+        self.owed.append(("__exit__", manager))
+
+    def balance(self) -> None:
+        """End the graph in the state it began in."""
+        with origin(synthetic("settings at the end")):
+            while self.contexts:
+                self._close_context()
+            while self.autocasts:
+                self._close()
+            while self.left:
+                inside = self.left.pop()
+                reenter_autocast(*inside)
+                self._add(reenter_autocast, *inside)
+            for (name, key), was in self.before.items():
+                self.set(name, key, was)

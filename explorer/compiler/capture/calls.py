@@ -1,0 +1,559 @@
+"""Calls: binding arguments, inlining Python functions, torch functions, making instances.
+
+Stock counterpart: torch/_dynamo/symbolic_convert.py and variables/builder.py.
+"""
+
+from __future__ import annotations
+
+import collections
+import enum
+import functools
+import importlib
+import inspect
+import os
+import random
+import sys
+import sysconfig
+import types
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from explorer.compiler.capture import reasons
+from explorer.compiler.capture.markers import marked
+from explorer.compiler.capture.rules import CALLS, Rule
+from explorer.compiler.capture.values.arrays import call_function as call_numpy
+from explorer.compiler.capture.values.arrays import is_numpys
+from explorer.compiler.capture.values.base import NotConstant, Raised, Value, unsupported
+from explorer.compiler.capture.values.classes import ClassValue
+from explorer.compiler.capture.values.constant import Constant, is_plain
+from explorer.compiler.capture.values.exceptions import ExceptionValue
+from explorer.compiler.capture.values.functions import BoundMethod, BuiltinMethod, CellValue, FunctionValue
+from explorer.compiler.capture.values.iterators import GeneratorValue
+from explorer.compiler.capture.values.mappings import DictValue
+from explorer.compiler.capture.values.objects import MISSING, OPTREE, ObjectValue, is_library, maker_of
+from explorer.compiler.capture.values.overrides import dispatches
+from explorer.compiler.capture.values.sequences import ListValue, TupleValue
+from explorer.compiler.capture.values.size import FloatValue, NumberValue, SizeValue
+from explorer.compiler.capture.values.slots import checked
+from explorer.compiler.capture.values.tensor import TensorValue, graph_call
+from explorer.compiler.capture.wrap import instance_of_class
+from explorer.compiler.capture.wrappers import make_wrapper
+from explorer.core.recorder import note, recorder
+from explorer.ir.capture import Attr, Inlined, Item, Returned
+
+if TYPE_CHECKING:
+    from explorer.compiler.capture.tracer import Tracer
+
+TORCH_DIR = os.path.dirname(torch.__file__) + os.sep
+STDLIB_DIR = sysconfig.get_paths()["stdlib"] + os.sep
+
+GRAPH_MODULES = frozenset(
+    "torch.nn.functional torch.functional torch._jit_internal torch.special torch.fft torch.linalg "
+    "torch._tensor".split()
+)
+"""Python functions of these modules are recorded as they are, not inlined."""
+NOT_GRAPH = frozenset(
+    "has_torch_function handle_torch_function boolean_dispatch _overload annotate is_scripting is_tensor is_storage "
+    "isinstance refine get_default_dtype __len__ __iter__ __contains__".split()
+)
+PURE_MODULES = frozenset(
+    "math cmath _operator operator _struct _string zlib_ unicodedata _functools _collections".split()
+)
+PURE_BUILTINS = frozenset(
+    {abs, ascii, bin, chr, divmod, format, hex, oct, ord, pow, repr, round, hash, callable, len, min, max, sum,
+     str.maketrans, sys.intern, sys.getrecursionlimit}
+)  # fmt: skip
+FOLDED_MODULES = (
+    "inspect", "typing", "types", "packaging", "importlib", "re", "textwrap", "dataclasses", "abc", "os.path",
+    "posixpath",
+    "enum", "keyword", "string", "torch.utils._python_dispatch", "torch._utils", "torch.overrides", "torch.version",
+    "torch.jit", "torch._jit_internal", "warnings", "platform",
+)  # fmt: skip
+"""Functions of these modules, given things that are known, are called while tracing."""
+_UNCHANGING = frozenset("re typing inspect types functools enum packaging.version datetime".split())
+"""Objects of these modules' classes do not change."""
+
+
+@functools.cache
+def optrees() -> dict[Any, types.FunctionType]:
+    """What torch has in Python for functions of optree, which are in C++: trees are taken apart while tracing."""
+    in_python = importlib.import_module(OPTREE)
+    mended = [each for each in vars(in_python).values() if hasattr(each, "__torch_dynamo_polyfill__")]
+    return {each.__torch_dynamo_original__: each.__torch_dynamo_polyfill__ for each in mended}
+
+
+class Calls:
+    """A part of the tracer: everything that a call can mean."""
+
+    def call(self: Tracer, function: Value, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        return function.call(self, args, kwargs)
+
+    def call_method(
+        self: Tracer, value: Value, name: str, args: list[Value], kwargs: dict[str, Value] | None = None
+    ) -> Value:
+        return self.call(self.get_attr(value, name), args, kwargs or {})
+
+    # ----------------------------------------------------------------------------------------------- Python functions
+
+    def call_function(self: Tracer, function: FunctionValue, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        given = function.given
+        if given is not None:
+            rule = self.rule_for(given)
+            if rule is not None:
+                return rule(self, args, kwargs)
+            found = marked(self, given, args, kwargs)
+            if found is not None:
+                return found
+            if is_graph_function(given):
+                return graph_call(self, "call_function", given, args, kwargs)
+            if is_numpys(given):
+                return call_numpy(self, given, args, kwargs)
+            module = getattr(given, "__module__", None) or ""
+            if module.startswith("optree") and given in optrees():
+                return self._of_optree(given, args, kwargs)
+            if given.__qualname__ == "singledispatch.<locals>.dispatch" and module == "functools":
+                return self._dispatched(given, args)
+            if module.startswith(FOLDED_MODULES) and not function.code.co_flags & inspect.CO_GENERATOR:
+                folded = self.fold(given, args, kwargs)
+                if folded is not None:
+                    return folded
+        return self.inline(function, args, kwargs)
+
+    def _of_optree(self: Tracer, function: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        """A function of optree as torch has it in Python. The order of keys is a setting, which is guarded."""
+        if function.__name__ != "is_dict_insertion_ordered":
+            return self.inline(self.function_of(optrees()[function]), args, kwargs)
+        named = {name: self.constant_of(value) for name, value in kwargs.items()}
+        asked = functools.partial(function, *map(self.constant_of, args), **named)
+        return self.wrap(self.returned(self.known_source(asked), "__call__"), asked())
+
+    def _dispatched(self: Tracer, dispatch: types.FunctionType, args: list[Value]) -> Value:
+        """Which implementation functools.singledispatch takes for a class; guarded by the classes that have one."""
+        cells = dict(zip(dispatch.__code__.co_freevars, dispatch.__closure__ or (), strict=True))
+        registry = cells["registry"].cell_contents
+        why = "which implementation is called depends on them"
+        self.guard(self.known_source(registry), "keys", "==", tuple(registry), why)
+        return self.from_python(dispatch(self.constant_of(args[0])))
+
+    def fold(self: Tracer, function: Any, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
+        """Call for real, where it is known what every argument is and will be; None where it is not."""
+        try:
+            plain = [self.lasting(a) for a in args]
+            named = {k: self.lasting(v) for k, v in kwargs.items()}
+        except NotConstant:
+            return None
+        return self.from_python(self.python(function, *plain, **named))
+
+    def lasting(self: Tracer, value: Value) -> Any:
+        """The object of a value that nothing can change without a guard that notices. Raises NotConstant for others."""
+        if isinstance(value, (TupleValue, ListValue)) and value.cls in (tuple, list):
+            return value.cls(self.lasting(item) for item in self.items(value))
+        if isinstance(value, (TensorValue, SizeValue)):
+            raise NotConstant(value)
+        if isinstance(value, FunctionValue) and value.given is not None and value.source is not None:
+            self.guard(value.source, "id", "is", value.given, "what a library says of this function was used")
+        elif isinstance(value, ObjectValue):
+            if value.cls.__module__ not in _UNCHANGING or value.given is MISSING or value.source is None:
+                raise NotConstant(value)
+            self.guard(value.source, "id", "is", value.given, "what a library says of this object was used")
+        return value.real()
+
+    def function_of(self: Tracer, function: types.FunctionType) -> FunctionValue:
+        """A function of this package, for the evaluator to inline."""
+        return FunctionValue(function.__code__, function.__globals__, name=function.__qualname__, given=function)
+
+    def inline(self: Tracer, function: FunctionValue, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        """Evaluate the body in a frame of its own; a generator function yields its generator."""
+        flags = function.code.co_flags
+        if flags & (inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
+            unsupported(reasons.FRAME_KIND, f"coroutine {function.name}")
+        if len(self.frames) > self.config.inline_depth:
+            unsupported(reasons.INLINE_DEPTH, function.name)
+        if function.code.co_filename.startswith("<frozen importlib"):
+            unsupported(reasons.UNTRACEABLE_CALL, function.name)
+        bound = self.bind_arguments(function, args, kwargs)
+        code = self.decode(function.code)
+        if recorder() is not None:
+            note(Inlined, self.name, function.name, self.here())
+        frame = self.make_frame(code, function.globals, dict(bound))
+        for name in code.cells:
+            frame.cells[name] = CellValue(frame.locals.pop(name, None))
+        for name, cell in zip(code.frees, function.cells(self), strict=True):
+            frame.cells[name] = cell
+        if flags & inspect.CO_GENERATOR:
+            made = GeneratorValue(frame, (function, list(args), dict(kwargs)), self.lost)
+            self.made_generators.add(made)
+            return made
+        self.resume(frame)
+        assert frame.result is not None
+        return frame.result
+
+    def bind_arguments(
+        self: Tracer, function: FunctionValue, args: list[Value], kwargs: dict[str, Value]
+    ) -> dict[str, Value]:
+        """Arguments to parameters, as Python does. Raises TypeError in the traced program."""
+        code = function.code
+        names = code.co_varnames
+        count, keyword_only = code.co_argcount, code.co_kwonlyargcount
+        bound: dict[str, Value] = dict(zip(names[:count], args, strict=False))
+        rest = dict(kwargs)
+        for name in (*names[code.co_posonlyargcount : count], *names[count : count + keyword_only]):
+            if name in rest:
+                if name in bound:
+                    self.raise_(TypeError, f"{function.name}() got multiple values for argument '{name}'")
+                bound[name] = rest.pop(name)
+        if any(name not in bound for name in names[:count]):
+            defaults = function.defaults(self)
+            for name, value in zip(names[count - len(defaults) : count], defaults, strict=True):
+                bound.setdefault(name, value)
+        if any(name not in bound for name in names[count : count + keyword_only]):
+            for name, value in function.kwdefaults(self).items():
+                bound.setdefault(name, value)
+        after = count + keyword_only
+        if code.co_flags & inspect.CO_VARARGS:
+            bound[names[after]] = TupleValue(args[count:])
+            after += 1
+        elif len(args) > count:
+            self._too_many(function, len(args), [n for n in names[count : count + keyword_only] if n in kwargs])
+        if code.co_flags & inspect.CO_VARKEYWORDS:
+            bound[names[after]] = self.new_dict(rest)
+        elif rest:
+            if by_place := [name for name in names[: code.co_posonlyargcount] if name in rest]:
+                said = "got some positional-only arguments passed as keyword arguments:"
+                self.raise_(TypeError, f"{function.name}() {said} '{', '.join(by_place)}'")
+            self.raise_(TypeError, f"{function.name}() got an unexpected keyword argument '{next(iter(rest))}'")
+        missing = [name for name in names[: count + keyword_only] if name not in bound]
+        if missing:
+            self._missing(function, [n for n in missing if n in names[:count]] or missing, missing[0] in names[:count])
+        return bound
+
+    def _missing(self: Tracer, function: FunctionValue, names: list[str], by_place: bool) -> None:
+        shown = [repr(name) for name in names]
+        told = " and ".join(shown) if len(shown) < 3 else f"{', '.join(shown[:-1])}, and {shown[-1]}"
+        kind = f"{'positional' if by_place else 'keyword-only'} argument{'s' * (len(names) > 1)}"
+        self.raise_(TypeError, f"{function.name}() missing {len(names)} required {kind}: {told}")
+
+    def _too_many(self: Tracer, function: FunctionValue, given: int, named: list[str]) -> None:
+        count, optional = function.code.co_argcount, len(function.defaults(self))
+        takes = f"from {count - optional} to {count}" if optional else str(count)
+        plural = "s" * (count != 1 or bool(optional))
+        said = f"{given} was" if given == 1 else f"{given} were"
+        if named:
+            keywords = f"{len(named)} keyword-only argument{'s' * (len(named) > 1)}"
+            said = f"{given} positional argument{'s' * (given != 1)} (and {keywords}) were"
+        self.raise_(TypeError, f"{function.name}() takes {takes} positional argument{plural} but {said} given")
+
+    # ------------------------------------------------------------------------------------------------------ builtins
+
+    def rule_for(self: Tracer, function: Any) -> Rule | None:
+        try:
+            return CALLS.get(function)
+        except TypeError:
+            return None
+
+    def call_builtin(self: Tracer, function: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        """Call something that is not written in Python."""
+        rule = self.rule_for(function)
+        if rule is not None:
+            return rule(self, args, kwargs)
+        if is_numpys(function):
+            return call_numpy(self, function, args, kwargs)
+        if str(getattr(function, "__module__", "")).startswith("optree") and function in optrees():
+            return self._of_optree(function, args, kwargs)
+        if isinstance(function, functools._lru_cache_wrapper):
+            if all(isinstance(v, Constant) for v in (*args, *kwargs.values())):
+                return self.from_python(
+                    self.python(function, *(a.constant() for a in args), **{k: v.constant() for k, v in kwargs.items()})
+                )
+            return self.call(self.from_python(function.__wrapped__), args, kwargs)
+        if is_graph_function(function):
+            return graph_call(self, "call_function", function, args, kwargs)
+        owner = getattr(function, "__objclass__", None)
+        if owner is not None and args:
+            return self._descriptor_call(function, owner, args, kwargs)
+        bound = getattr(function, "__self__", None)
+        if isinstance(bound, type):
+            return self._class_builtin(function, bound, args, kwargs)
+        module = getattr(function, "__module__", None) or ""
+        if type(bound) is random.Random:
+            return self.call_method(self.from_python(bound), function.__name__, args, kwargs)
+        if bound is not None and type(bound).__module__ == "builtins" and not isinstance(bound, types.ModuleType):
+            if is_plain(bound):
+                return Constant(bound).method(self, function.__name__, args, kwargs)
+            unsupported(reasons.UNTRACEABLE_CALL, f"{type(bound).__name__}.{function.__name__}")
+        if module in PURE_MODULES or function in PURE_BUILTINS:
+            if module == "math" and not kwargs and any(isinstance(a, (SizeValue, FloatValue)) for a in args):
+                if not any(isinstance(a, (NumberValue, TensorValue)) for a in args):
+                    return self.computed(function, *args)
+            if any(isinstance(a, SizeValue) for a in args) and not kwargs:
+                return self.on_numbers(function, *args)
+            if not any(isinstance(a, TensorValue) for a in args):
+                plain = [self.constant_of(a) for a in args]
+                found = self.python(function, *plain, **{k: self.constant_of(v) for k, v in kwargs.items()})
+                if plain != [self.constant_of(a) for a in args]:
+                    unsupported(reasons.UNTRACEABLE_CALL, f"{module}.{function.__name__}, which writes its argument")
+                return self.from_python(found)
+        name = getattr(function, "__qualname__", None) or getattr(function, "__name__", None) or repr(function)
+        unsupported(reasons.UNTRACEABLE_CALL, f"{module}.{name}" if module not in ("", "builtins") else str(name))
+
+    def _descriptor_call(
+        self: Tracer, function: Any, owner: type, args: list[Value], kwargs: dict[str, Value]
+    ) -> Value:
+        """dict.update(x, ...), object.__setattr__(x, ...): the method of C, whatever a subclass overrides."""
+        first, *rest = args
+        if isinstance(function, (types.GetSetDescriptorType, types.MemberDescriptorType)):
+            unsupported(reasons.UNTRACEABLE_CALL, f"{owner.__name__}.{function.__name__}")
+        return first.method(self, function.__name__, rest, kwargs)
+
+    def _class_builtin(self: Tracer, function: Any, cls: type, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        """dict.fromkeys, str.maketrans, object.__new__ and their like."""
+        if function.__name__ == "__new__":
+            return self.new_instance(args, kwargs)
+        if function.__name__ == "fromkeys":
+            made = DictValue(cls)
+            for key in self.items(args[0]):
+                made.put(key, args[1] if len(args) > 1 else kwargs.get("value", Constant(None)))
+            return made
+        if function.__name__ == "__subclasses__":
+            return self.wrap(Returned(self.known_source(cls), "__subclasses__"), cls.__subclasses__())
+        if function.__name__ == "mro":
+            return self.from_python(list(cls.__mro__))
+        if cls in (int, float, str, bytes, object, type):
+            return self.from_python(
+                self.python(
+                    function, *map(self.constant_of, args), **{k: self.constant_of(v) for k, v in kwargs.items()}
+                )
+            )
+        rule = self.rule_for(inspect.getattr_static(cls, function.__name__, None))
+        if rule is not None:
+            return rule(self, [self.from_python(cls), *args], kwargs)
+        unsupported(reasons.UNTRACEABLE_CALL, f"{cls.__name__}.{function.__name__}")
+
+    # ----------------------------------------------------------------------------------------------------- instances
+
+    def instantiate(self: Tracer, cls: type, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        """Call a class."""
+        rule = self.rule_for(cls)
+        if rule is not None:
+            return rule(self, args, kwargs)
+        if is_numpys(cls):
+            return call_numpy(self, cls, args, kwargs)
+        meta_call = self.look_up(type(cls), "__call__")
+        if issubclass(cls, enum.Enum):
+            return self.from_python(self.python(cls, *map(self.constant_of, args)))
+        if isinstance(meta_call, types.FunctionType) and not issubclass(cls, torch.autograd.Function):
+            return self.call(self.known_function(meta_call), [ClassValue(cls), *args], kwargs)
+        return self.make(cls, args, kwargs)
+
+    def make(self: Tracer, cls: type, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        """type.__call__: __new__, then __init__."""
+        if cls.__flags__ & _ABSTRACT:
+            self.python(object.__new__, cls)
+        if issubclass(cls, (torch.jit.ScriptModule, torch.nn.modules.lazy.LazyModuleMixin)):
+            unsupported(reasons.UNTRACEABLE_CALL, f"making a {cls.__name__}")
+        if issubclass(cls, torch.Tensor) and dispatches(cls):
+            return make_wrapper(self, cls, args, kwargs)
+        if issubclass(cls, tuple) and hasattr(cls, "_fields"):
+            return self._namedtuple(cls, args, kwargs)
+        new = self.look_up(cls, "__new__")
+        new = getattr(new, "__func__", new)
+        if isinstance(new, types.FunctionType):
+            made = self.call(self.from_python(new), [ClassValue(cls), *args], kwargs)
+            if not issubclass(made.python_type(), cls):
+                return made
+        else:
+            made = self.new_instance([ClassValue(cls), *args], kwargs)
+        init = self.look_up(cls, "__init__")
+        if isinstance(made, (ObjectValue, TensorValue)):
+            if isinstance(init, types.FunctionType):
+                function = self.class_attribute(_owner(cls, "__init__"), "__init__", init)
+                checked(self, cls, "__init__", self.call(function, [made, *args], kwargs))
+            elif init is not object.__init__ and not isinstance(made, TensorValue):
+                made.method(self, "__init__", args, kwargs)
+            elif (args or kwargs) and new is object.__new__:
+                self.raise_(TypeError, f"{cls.__name__}() takes no arguments")
+        return made
+
+    def new_instance(self: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        """object.__new__, dict.__new__ and so on."""
+        kind, *rest = args
+        if not isinstance(kind, ClassValue):
+            unsupported(reasons.UNTRACEABLE_CALL, "__new__ of something that is no class")
+        cls = kind.cls
+        if cls.__module__ == "torch.return_types" and len(rest) == 1:
+            return TupleValue(self.items(rest[0]), cls)
+        if issubclass(cls, torch.Tensor):
+            is_given = bool(rest) and isinstance(rest[0], TensorValue)
+            given = rest[0] if is_given else self.call(ClassValue(torch.Tensor), rest, {})
+            return given.method(self, "as_subclass", [kind], {})
+        base = maker_of(cls).__self__
+        if base not in _MODELLED and not issubclass(base, (BaseException, torch._C._FunctionBase)):
+            folded = self.fold(cls, rest, kwargs) if base is cls and cls.__module__.startswith("torch.") else None
+            if folded is not None:
+                return folded
+            unsupported(
+                reasons.UNTRACEABLE_CALL, f"making a {cls.__name__}, whose base {base.__name__} is written in C"
+            )
+        if issubclass(cls, tuple):
+            return TupleValue(self.items(rest[0]) if rest else [], cls)
+        if issubclass(cls, frozenset):
+            made = instance_of_class(self, cls)
+            made.method(self, "update", rest, {})
+            return made
+        if issubclass(cls, (int, float, str, bytes, complex)):
+            unsupported(reasons.UNTRACEABLE_CALL, f"making a {cls.__name__}")
+        made = instance_of_class(self, cls)
+        if isinstance(made, ExceptionValue):
+            made.args = rest
+        return made
+
+    def _namedtuple(self: Tracer, cls: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        new = self.look_up(cls, "__new__")
+        generated = cls.__mro__[cls.__mro__.index(tuple) - 1] if tuple in cls.__mro__ else cls
+        if new is not generated.__dict__.get("__new__"):
+            return self.call(self.from_python(getattr(new, "__func__", new)), [ClassValue(cls), *args], kwargs)
+        given = dict(zip(cls._fields, args, strict=False)) | kwargs
+        for name in cls._fields:
+            if name not in given:
+                if name not in cls._field_defaults:
+                    self.raise_(TypeError, f"{cls.__name__}.__new__() missing required argument: '{name}'")
+                given[name] = self.from_python(cls._field_defaults[name])
+        if len(args) > len(cls._fields) or given.keys() - set(cls._fields):
+            self.raise_(TypeError, f"{cls.__name__}.__new__() got an unexpected argument")
+        return TupleValue([given[name] for name in cls._fields], cls)
+
+    # ----------------------------------------------------------------------------------------------------- exceptions
+
+    def exception(self: Tracer, cls: type, args: list[Value]) -> Value:
+        return ExceptionValue(cls, args)
+
+    def as_exception(self: Tracer, value: Value) -> Value:
+        """What `raise value` raises: an instance."""
+        if isinstance(value, ClassValue):
+            return self.instantiate(value.cls, [], {})
+        return value
+
+    def raise_value(self: Tracer, cls: type, args: list[Value]) -> Any:
+        raise Raised(ExceptionValue(cls, args))
+
+    def raise_from(self: Tracer, cls: type, message: str, cause: Value) -> Any:
+        error = ExceptionValue(cls, [Constant(message)])
+        error.overlay |= {"__cause__": cause, "__context__": cause}
+        raise Raised(error)
+
+    def raise_(self: Tracer, cls: type, message: str) -> Any:
+        raise Raised(ExceptionValue(cls, [Constant(message)]))
+
+    # --------------------------------------------------------------------------------------------------------- binding
+
+    def bind(self: Tracer, function: Value, bound: Value) -> Value:
+        return BoundMethod(function, bound)
+
+    def builtin_method(self: Tracer, bound: Value, name: str, descriptor: Any = None) -> Value:
+        return BuiltinMethod(bound, name, descriptor)
+
+    def known_function(self: Tracer, function: Any) -> Value:
+        """A function that `look_up` found on a class."""
+        return self.from_python(function)
+
+    def look_up(self: Tracer, cls: type, name: str) -> Any:
+        """What the class or its bases define under `name`, as it stands in their dictionaries; MISSING if nothing.
+
+        The program's own classes may come to define another: which it is, and that no class before has one, is guarded.
+        Data is guarded where it is read.
+        """
+        if (id(cls), name) in self.looked_up:
+            return self.looked_up[id(cls), name]
+        found: Any = MISSING
+        for base in cls.__mro__:
+            fixed = base.__flags__ & _IMMUTABLE or is_library(base.__module__)
+            members = Attr(self.known_source(base), "__dict__")
+            if name in base.__dict__:
+                found = base.__dict__[name]
+                if not fixed and hasattr(type(found), "__get__"):
+                    self.guard(Item(members, name), "id", "is", found, "it was looked up in the class")
+                break
+            if not fixed:
+                self.guard(members, "has", "==", (name, False, "key"), "the class does not define it")
+        self.looked_up[id(cls), name] = found
+        return found
+
+    def class_attribute(self: Tracer, owner: type, name: str, found: Any) -> Value:
+        """What `owner.__dict__[name]` holds; data is guarded where the class is not a library's."""
+        if (id(owner), name) in self.effects.classes:
+            return self.effects.classes[id(owner), name]
+        if hasattr(type(found), "__get__") or is_library(owner.__module__) and not isinstance(found, (list, dict, set)):
+            return self.from_python(found)
+        return self.wrap(Attr(self.known_source(owner), name), found)
+
+
+_IMMUTABLE = 1 << 8
+"""The flag of a class that cannot be changed (Py_TPFLAGS_IMMUTABLETYPE)."""
+_ABSTRACT = 1 << 20
+"""The flag of a class with abstract methods (Py_TPFLAGS_IS_ABSTRACT)."""
+_MODELLED = (
+    object, dict, list, set, frozenset, tuple, int, float, str, bytes, complex, collections.OrderedDict,
+    collections.defaultdict, collections.deque, types.SimpleNamespace,
+)  # fmt: skip
+"""The classes written in C whose instances, and those of classes derived from them, have values of their own."""
+
+
+def _owner(cls: type, name: str) -> type:
+    return next(base for base in cls.__mro__ if name in base.__dict__)
+
+
+@functools.cache
+def _torch_builtins() -> frozenset[int]:
+    """Ids of the functions written in C that are graph functions."""
+    found: set[int] = set()
+    spaces: list[Any] = [
+        torch,
+        torch._C._VariableFunctions,
+        torch._C._nn,
+        torch._C._special,
+        torch._C._fft,
+        torch._C._linalg,
+    ]
+    for space in spaces:
+        for name in dir(space):
+            member = getattr(space, name)
+            if isinstance(member, types.BuiltinFunctionType) and (name not in _NOT_OPERATORS):
+                module = getattr(member, "__module__", None)
+                if (
+                    space is not torch
+                    or module in (None, "torch", "torch._C._VariableFunctions")
+                    or isinstance(getattr(member, "__self__", None), type(torch._C._VariableFunctions))
+                ):
+                    found.add(id(member))
+    return frozenset(found)
+
+
+_NOT_OPERATORS = frozenset(
+    "is_grad_enabled is_inference_mode_enabled get_default_dtype is_autocast_enabled typename numel_ set_grad_enabled "
+    "get_num_threads set_num_threads get_num_interop_threads set_num_interop_threads initial_seed _C seed "
+    "is_autocast_cpu_enabled get_autocast_dtype set_autocast_enabled set_autocast_dtype autocast_increment_nesting "
+    "autocast_decrement_nesting clear_autocast_cache set_autocast_cache_enabled is_autocast_cache_enabled "
+    "get_autocast_cpu_dtype get_autocast_gpu_dtype is_autocast_xla_enabled from_numpy frombuffer __init__ __new__ "
+    "__dir__ __reduce__ __reduce_ex__ __format__ __sizeof__ __subclasshook__ __init_subclass__ "
+    "_is_functional_tensor _has_storage from_dlpack fork wait init_num_threads".split()
+)
+
+
+def is_graph_function(function: Any) -> bool:
+    """Whether a call of it is one node of the graph."""
+    if isinstance(function, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
+        return True
+    if isinstance(function, types.BuiltinFunctionType):
+        return (
+            id(function) in _torch_builtins()
+            or isinstance(getattr(function, "__self__", None), type(torch._C._VariableFunctions))
+            and function.__name__ not in _NOT_OPERATORS
+        )
+    if isinstance(function, types.FunctionType):
+        return (
+            (function.__module__ or "") in GRAPH_MODULES
+            and function.__name__ not in NOT_GRAPH
+            and function.__code__.co_filename.startswith(TORCH_DIR)
+        )
+    return False

@@ -1,0 +1,208 @@
+"""CAPTURE: a frame to graph, guards and residual code. Stock counterpart: torch/_dynamo/convert_frame.py."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import replace
+
+import torch
+
+from explorer.compiler.capture import higher_order, messages, reasons, torch_rules, transforms
+from explorer.compiler.capture.breaks import not_captured, not_splittable
+from explorer.compiler.capture.frame import Frame
+from explorer.compiler.capture.given import described_inputs
+from explorer.compiler.capture.residual import Residual, breaking, returning
+from explorer.compiler.capture.shapes import symbols
+from explorer.compiler.capture.tracer import BreakAt, Tracer
+from explorer.compiler.capture.values.arrays import check_copies, check_memory
+from explorer.compiler.capture.values.base import Value
+from explorer.compiler.capture.values.classes import ClassValue, PyModuleValue
+from explorer.compiler.capture.values.constant import Constant
+from explorer.compiler.capture.values.functions import BuiltinValue
+from explorer.compiler.capture.values.modules import Uninitialized
+from explorer.compiler.capture.values.tensor import TensorValue
+from explorer.core.origin import origin, synthetic
+from explorer.core.reasons import Unsupported, Why
+from explorer.core.recorder import note
+from explorer.ir.bytecode import Code, Span
+from explorer.ir.capture import AsTensor, Break, Capture, CaptureInput, Guard, Restarted, Source
+from explorer.ir.settings import kept
+from explorer.ir.sizes import relations
+
+RULES = (higher_order, messages, torch_rules, transforms)
+"""Importing the rules fills the table of calls."""
+
+
+_THE_PROGRAMS = (reasons.RAISES, reasons.OP_RAISED)
+"""Breaks where the program itself raises: it does so for real, under fullgraph too."""
+
+
+class FullGraphError(Unsupported):
+    """fullgraph=True met a break."""
+
+    reaches_program = True
+
+    def __init__(self, broken: Break) -> None:
+        place = f" at {broken.where.id}" if broken.where else ""
+        calls = "".join(f"\n  {line}" for line in broken.stack) if len(broken.stack) > 1 else ""
+        super().__init__(Why(reasons.FULLGRAPH, f"{broken.why}{place}{calls}"))
+        self.broken = broken
+
+
+def capture(given: CaptureInput) -> Capture:
+    """Evaluate the frame symbolically. A frame that cannot be captured comes back with `fallback` and no residual code.
+
+    Raises FullGraphError where the configuration forbids the break that is needed.
+    """
+    refused = not_captured(given.code)
+    if refused is not None:
+        return _eager(given, refused)
+    known: BreakAt | None = None
+    decoded: dict[int, Code] = {}
+    says_compiling = True
+    while True:
+        lazy: Uninitialized | None = None
+        with preserved_state():
+            tracer = Tracer(given.code, given.frame, given.config, decoded, known.step if known else 0, says_compiling)
+            with closing(tracer), closing(tracer.ambient):
+                frame = tracer.start()
+                try:
+                    tracer.run(frame)
+                except Uninitialized as found:
+                    lazy = found
+                except BreakAt as found:
+                    if found.why.code == reasons.RAISES and tracer.asked_compiling and says_compiling:
+                        says_compiling, known = False, None  # run for real, the program would not hear of compiling
+                        continue
+                    first, known = known is None, found.alone()
+                    if not found.clean and first:
+                        note(Restarted, given.frame.id, given.code.instructions[frame.position - 1].id, found.why)
+                        continue
+                if lazy is None:
+                    return _finish(given, tracer, frame, known)
+        refused = lazy.initialize()
+        if refused is not None:
+            return _eager(given, refused)
+
+
+@contextmanager
+def preserved_state() -> Iterator[None]:
+    """Put back what tracing switches, and the random generator."""
+    with kept(), torch.random.fork_rng(devices=[]):
+        yield
+
+
+def _finish(given: CaptureInput, t: Tracer, frame: Frame, known: BreakAt | None) -> Capture:
+    place = _break(t, frame, known.why, known.stack, known.where) if known is not None else None
+    if place is not None and _is_forbidden(given, place):
+        raise FullGraphError(place)
+    untouched = t.tape.calls == 0 and not t.effects.changes
+    try:
+        if place is None:
+            residual = returning(t, frame)
+            # Left as it is, the frame would call what was inlined here for real, and that would be captured again.
+            idle = not residual.calls_graph and not t.decoded
+            return _result(given, t, None if idle else residual, ())
+        if untouched and place.why.code == reasons.RAISES:
+            return _result(given, t, None, (place,))
+        refused = not_splittable(t.code, frame)
+        if t.tape.whole:
+            refused = Why(reasons.FRAME_BREAK, t.tape.whole)
+        if refused is not None:
+            raise Unsupported(refused)
+        residual = breaking(t, frame)
+        names = ", ".join(dict.fromkeys(c.code.qualname for c in residual.continuations))
+        return _result(given, t, residual, (replace(place, continuation=names),))
+    except Unsupported as problem:
+        return _fallback(given, t, place or _break(t, frame, problem.why, ()), problem.why)
+
+
+def _is_forbidden(given: CaptureInput, place: Break) -> bool:
+    """Whether fullgraph=True refuses a break. What continues after one is what led to the program's own error."""
+    is_continuation = given.frame.history.body is not None
+    return given.config.fullgraph and not is_continuation and place.why.code not in _THE_PROGRAMS
+
+
+def _break(t: Tracer, frame: Frame, why: Why, stack: tuple[str, ...], where: Span | None = None) -> Break:
+    """The break before the instruction the root frame stands at; `where` is what caused it, inside inlined calls."""
+    position = min(frame.position, len(t.code.instructions) - 1)
+    instruction = t.code.instructions[position]
+    return Break(why, instruction.id, where or instruction.span, stack or t.user_stack())
+
+
+def _fallback(given: CaptureInput, t: Tracer, place: Break, why: Why) -> Capture:
+    if _is_forbidden(given, place):
+        raise FullGraphError(place)
+    return replace(_eager(given, why), breaks=(place,), inlined=tuple(t.decoded.values()))
+
+
+def _eager(given: CaptureInput, why: Why) -> Capture:
+    return Capture(given.frame.id, given.code, None, (), (), (), (), None, fallback=why, frame=given.frame)
+
+
+def _result(given: CaptureInput, t: Tracer, residual: Residual | None, broken: tuple[Break, ...]) -> Capture:
+    with origin(synthetic("values that nothing reads")):
+        for each in t.unread:
+            if each.unread is not None and each.source is not None and (each.source, "constant", None) not in t.guards:
+                t.guard(each.source, "type", "is", each.kind, "nothing reads its value; a tensor would be the graph's")
+    from_sizes, on_sizes = symbols(t)
+    guards = (*t.guards.values(), *on_sizes, *_on_everything(t))
+    calls_graph = residual is not None and residual.calls_graph
+    inputs = tuple(residual.inputs) if residual is not None and calls_graph else ()
+    return Capture(
+        name=given.frame.id,
+        code=given.code,
+        graph=t.tape.finish(residual.outputs) if residual is not None and calls_graph else None,
+        inputs=inputs,
+        guards=guards,
+        breaks=broken,
+        effects=t.effects.described(),
+        residual=residual.code if residual is not None else None,
+        continuations=tuple(c.code for c in residual.continuations) if residual is not None else (),
+        symbols=from_sizes,
+        specialised=tuple(t.specialised),
+        inlined=tuple(t.decoded.values()),
+        assumed=relations(t.tape.shape_env).since(0),
+        given=described_inputs(given.code, given.frame, guards, inputs, t.tape.reals),
+        frame=replace(given.frame),
+    )
+
+
+def _on_everything(t: Tracer) -> tuple[Guard, ...]:
+    """What every capture relies on: the global state, and that inputs which were different objects are that again."""
+    cause = synthetic("every capture")
+    why = "whether gradients are recorded, and in what precision operators compute, is part of the graph"
+    found = [Guard(f"{t.name}.state", None, "global_state", "==", t.state, cause, None, why)]
+    why = "a change made through one would be seen through the other"
+    for number, sources in enumerate(filter(lambda sources: len(sources) > 1, _distinct(t))):
+        name = f"{t.name}.distinct{number or ''}"
+        found.append(Guard(name, sources[0], "alias", "are distinct", tuple(sources), cause, None, why))
+    check_copies(t)
+    if arrays := check_memory(t):
+        why = "one of them is written, which would be seen through the others"
+        found.append(Guard(f"{t.name}.apart", arrays[0], "alias", "share no memory", tuple(arrays), cause, None, why))
+    return tuple(found)
+
+
+def _distinct(t: Tracer) -> Iterator[list[Source]]:
+    """Inputs that have to be different objects: all tensors, and of each type those that were changed, together with
+    the others that could be them, and those whose identity was asked for. Parameters that nothing wrote to are trusted
+    to be."""
+    values = [value for value in t.wrapped.values() if value.source is not None]
+    compared = {value.source for value in values if value.compared}
+    written = t.tape.written_inputs() != []
+    yield [
+        guard.source.base if isinstance(guard.source, AsTensor) else guard.source
+        for guard in t.guards.values()
+        if guard.property == "tensor" and guard.source is not None
+        and (written or guard.value.type is not torch.nn.Parameter or guard.source in compared)
+    ]  # fmt: skip
+    changed = {id(change.value) for change in t.effects.changes.values()}
+    kinds: dict[type, list[Value]] = {}
+    for value in values:
+        if not isinstance(value, (TensorValue, Constant, ClassValue, PyModuleValue, BuiltinValue)):
+            kinds.setdefault(value.python_type(), []).append(value)
+    for alike in kinds.values():
+        all_matter = any(id(value) in changed for value in alike)
+        yield [value.source for value in alike if (all_matter or value.compared) and value.source is not None]

@@ -1,0 +1,188 @@
+"""torch.autograd.Functions whose methods are evaluated like other code: forward and backward to a graph each.
+
+What the methods read of the program is guarded where they read it, and tensors they find there are operands of the
+graphs. Stock counterpart: AutogradFunctionApplyVariable in variables/higher_order_ops.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import fx
+
+from explorer.compiler.capture import reasons
+from explorer.compiler.capture.higher_order import Body, body, modules, storage
+from explorer.compiler.capture.values.base import Value, unsupported
+from explorer.compiler.capture.values.classes import ClassValue
+from explorer.compiler.capture.values.constant import Constant
+from explorer.compiler.capture.values.mappings import DictValue
+from explorer.compiler.capture.values.objects import ObjectValue
+from explorer.compiler.capture.values.sequences import ListValue, TupleValue
+from explorer.compiler.capture.values.tensor import TensorValue, from_fake
+
+if TYPE_CHECKING:
+    from explorer.compiler.capture.tracer import Tracer
+
+
+class FunctionContext(ObjectValue):
+    """The `ctx` that forward fills and backward reads."""
+
+    def __init__(self, needs: tuple[bool, ...], held: dict[str, Value] | None = None) -> None:
+        super().__init__(torch.autograd.function.FunctionCtx)
+        self.needs = needs
+        self.overlay = held or {}
+
+    def get_attr(self, t: Tracer, name: str) -> Value:
+        match name:
+            case "saved_tensors" | "saved_variables":
+                return self.overlay.get("to_save", TupleValue([]))
+            case "needs_input_grad":
+                return TupleValue(map(Constant, self.needs))
+        return super().get_attr(t, name)
+
+
+def evaluated(t: Tracer, cls: Any, args: list[Value]) -> Value:
+    """cls.apply(*args): the forward's nodes where nothing is differentiated, else a call of a function made of both."""
+    if t.tape.branches or t.ambient.levels:
+        unsupported(reasons.CUSTOM_FUNCTION, f"{cls.__name__} inside of another function of the graph")
+    tensors = [arg for arg in args if isinstance(arg, TensorValue)]
+    needs = tuple(isinstance(arg, TensorValue) and arg.fake.requires_grad for arg in args)
+    context = FunctionContext(needs)
+    if not torch.is_grad_enabled() or not any(needs):
+        return _forward(t, cls, context, args)
+    outputs: list[Value] = []
+
+    def forward(given: list[Value], named: dict[str, Value]) -> Value:
+        rest = iter(given)
+        found = _forward(t, cls, context, [next(rest) if isinstance(arg, TensorValue) else arg for arg in args])
+        outputs.append(found)
+        results = t.items(found) if isinstance(found, TupleValue) else [found]
+        kept: list[TensorValue] = []
+        _replaced(t, TupleValue(context.overlay.values()), lambda tensor: _noted(kept, tensor))
+        return TupleValue([*_tensors(results), *kept])
+
+    with torch.no_grad():
+        first = body(t, t.host(forward), [tensor.fake for tensor in tensors], list, aliases=True, effects=True)
+    returned = outputs[0]
+    results = t.items(returned) if isinstance(returned, TupleValue) else [returned]
+    count = len(_tensors(results))
+    made = t.items(first.returned)[:count]
+    lent = {storage(tensor.fake) for tensor in tensors} | {storage(t.tape.value(node)) for node in first.branch.lifted}
+    if any(storage(value.fake) in lent for value in made) or "dirty_tensors" in context.overlay:  # type: ignore[attr-defined]
+        unsupported(reasons.CUSTOM_FUNCTION, f"{cls.__name__} returns or writes what it is given")
+    if _is_false(context.overlay.get("materialize_grads")) and count > 1:
+        unsupported(reasons.CUSTOM_FUNCTION, f"{cls.__name__} is told of gradients that are missing")
+    second, places = _backward(t, cls, context, args, results, first)
+    marked = [value for value in t.items(context.overlay.get("non_differentiable", TupleValue([])))]
+    unmarked = tuple(not any(value is each for each in marked) for value in made)
+    function, lifted = _function(t, cls, first, second, len(tensors), count, places, unmarked)
+    nodes = (*(tensor.node for tensor in tensors), *lifted)
+    values = [t.tape.value(node) for node in nodes]
+    found = t.tape.call("call_function", function, nodes, {}, tuple(values), {})
+    rest = iter(t.items(from_fake(t, t.tape.add("call_function", function, nodes, {}, found), found)))
+    whole = [next(rest) if isinstance(value, TensorValue) else value for value in results]
+    return TupleValue(whole) if isinstance(returned, TupleValue) else whole[0]
+
+
+def _forward(t: Tracer, cls: Any, context: FunctionContext, args: list[Value]) -> Value:
+    with torch.no_grad():
+        if cls.setup_context is torch.autograd.Function.setup_context:
+            return t.call(t.get_attr(ClassValue(cls), "forward"), [context, *args], {})
+        found = t.call(t.get_attr(ClassValue(cls), "forward"), args, {})
+        t.call(t.get_attr(ClassValue(cls), "setup_context"), [context, TupleValue(args), found], {})
+        return found
+
+
+def _backward(
+    t: Tracer, cls: Any, context: FunctionContext, args: list[Value], results: list[Value], first: Body
+) -> tuple[Body, list[int | None]]:
+    """The body of backward, on gradients and what forward kept; and for each tensor argument which of its outputs is
+    the gradient."""
+    count = len(_tensors(results))
+    kept = t.items(first.returned)[count:]
+    like = [value.fake.detach() for value in t.items(first.returned)]  # type: ignore[attr-defined]
+    places: list[int | None] = []
+
+    def backward(given: list[Value], named: dict[str, Value]) -> Value:
+        new = {id(old): value for old, value in zip(kept, given[count:], strict=True)}
+        held = _replaced(t, TupleValue(context.overlay.values()), lambda tensor: new[id(tensor)])
+        known = FunctionContext(context.needs, dict(zip(context.overlay, t.items(held), strict=True)))
+        rest = iter(given)
+        told = [next(rest) if isinstance(value, TensorValue) else Constant(None) for value in results]
+        found = t.call(t.get_attr(ClassValue(cls), "backward"), [known, *told], {})
+        grads = t.items(found) if isinstance(found, TupleValue) else [found]
+        if len(grads) < len(args):
+            unsupported(reasons.CUSTOM_FUNCTION, f"{cls.__name__}.backward returns too few gradients")
+        mine = [grad for arg, grad in zip(args, grads, strict=False) if isinstance(arg, TensorValue)]
+        present = [grad for grad in mine if isinstance(grad, TensorValue)]
+        places.extend(present.index(grad) if isinstance(grad, TensorValue) else None for grad in mine)
+        return TupleValue(present)
+
+    with torch.no_grad():
+        return body(t, t.host(backward), like, list, aliases=True), places
+
+
+def _function(
+    t: Tracer, cls: Any, first: Body, second: Body, count: int, results: int, places: Sequence[int | None],
+    differentiable: tuple[bool, ...],
+) -> tuple[Callable[..., Any], list[fx.Node]]:  # fmt: skip
+    """A function of the tensor arguments and of all that the bodies use besides."""
+    lifted, nodes = modules(t, [first, second])
+    forward, backward = (t.tape.modules.pop(str(node.target)) for node in nodes)
+    for node in nodes:
+        node.graph.erase_node(node)
+
+    class Made(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, *operands: Any) -> Any:
+            found = forward(*operands)
+            ctx.save_for_backward(*found[results:])
+            ctx.operands = operands[count:]
+            ctx.mark_non_differentiable(*(x for x, is_it in zip(found, differentiable, strict=False) if not is_it))
+            return tuple(found[:results])
+
+        @staticmethod
+        def backward(ctx: Any, *grads: Any) -> Any:
+            found = backward(*grads, *ctx.saved_tensors, *ctx.operands)
+            own = (None if place is None else found[place] for place in places)
+            return (*own, *(None for _ in ctx.operands))
+
+    Made.__name__ = Made.__qualname__ = cls.__name__
+
+    def apply(*operands: Any) -> Any:
+        return Made.apply(*operands)
+
+    apply.__module__, apply.__name__, apply.__qualname__ = cls.__module__, cls.__name__, cls.__qualname__
+    return apply, lifted
+
+
+def _tensors(values: Sequence[Value]) -> list[TensorValue]:
+    return [value for value in values if isinstance(value, TensorValue)]
+
+
+def _noted(found: list[TensorValue], tensor: TensorValue) -> Value:
+    if not any(tensor is each for each in found):
+        found.append(tensor)
+    return tensor
+
+
+def _replaced(t: Tracer, value: Value, new: Callable[[TensorValue], Value]) -> Value:
+    """A copy of nested containers with other tensors in them."""
+    if isinstance(value, TensorValue):
+        return new(value)
+    if isinstance(value, TupleValue):
+        return TupleValue([_replaced(t, item, new) for item in t.items(value)], value.cls)
+    if isinstance(value, ListValue) and value.source is None:
+        return ListValue([_replaced(t, item, new) for item in t.items(value)])
+    if isinstance(value, DictValue) and value.source is None:
+        made = DictValue(value.cls)
+        for key, item in value.pairs(t):
+            made.put(key, _replaced(t, item, new))
+        return made
+    return value
+
+
+def _is_false(value: Value | None) -> bool:
+    return isinstance(value, Constant) and value.value is False

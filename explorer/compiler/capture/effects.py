@@ -1,0 +1,132 @@
+"""Side effects of the traced code on objects that were there before: kept in order, replayed by the residual code.
+
+Stock counterpart: torch/_dynamo/side_effects.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from explorer.compiler.capture.values.base import Value
+from explorer.compiler.capture.values.objects import DELETED
+from explorer.core.origin import Origins, origins
+from explorer.ir.capture import Effect
+
+if TYPE_CHECKING:
+    from explorer.compiler.capture.values.functions import CellValue
+
+
+@dataclass
+class Change:
+    """One thing that changed: the object's value, and the attribute for an attribute write. For a call the function
+    with its arguments, and the call as text."""
+
+    kind: str
+    value: Any
+    name: str
+    origins: Origins
+
+
+class Effects:
+    """`version` grows with every change, of new objects and iterators too: a step without one changed nothing."""
+
+    def __init__(self) -> None:
+        self.changes: dict[Any, Change] = {}
+        self.globals: dict[tuple[int, str], Value] = {}
+        self.classes: dict[tuple[int, str], Value] = {}
+        """Attributes of classes that the program has set, by the class's id and name."""
+        self.version = 0
+        self.outside = 0
+        """Grows with every change of what was there before."""
+
+    def _log(self, key: Any, change: Change) -> None:
+        self.outside += 1
+        self.changes.pop(key, None)
+        self.changes[key] = change
+
+    def set_attr(self, target: Any, name: str, value: Value) -> None:
+        """`target.overlay` takes the value; logged where the object was there before."""
+        self.version += 1
+        if not hasattr(target, "overlay"):
+            target.overlay = {}
+        if target.overlay.get(name) is DELETED:
+            del target.overlay[name]  # what was deleted and is set anew comes last
+        target.overlay[name] = value
+        if target.source is not None:
+            self._log((id(target), name), Change("attribute", target, name, origins()))
+
+    def change(self, target: Any) -> None:
+        """A container is about to change."""
+        self.version += 1
+        target.read_all()
+        self.outside += target.source is not None
+        if target.source is not None and (id(target), "") not in self.changes:
+            self._log((id(target), ""), Change("container", target, "", origins()))
+
+    def is_changed(self, target: Any) -> bool:
+        """Whether the traced code changed the contents of a container that was there before."""
+        return (id(target), "") in self.changes
+
+    def advance(self, iterator: Any) -> None:
+        """An iterator from outside was used."""
+        self.version += 1
+        if (id(iterator), "iterator") not in self.changes:
+            self._log((id(iterator), "iterator"), Change("iterator", iterator, "", origins()))
+
+    def cell(self, target: CellValue) -> None:
+        self.version += 1
+        if target.source is not None or target.root_name:
+            self._log((id(target), "cell"), Change("cell", target, "", origins()))
+
+    def set_global(self, namespace: dict[str, Any], name: str, value: Value) -> None:
+        self.version += 1
+        self.globals[id(namespace), name] = value
+        self._log((id(namespace), name, "global"), Change("global", namespace, name, origins()))
+
+    def set_class(self, cls: type, name: str, value: Value) -> None:
+        self.version += 1
+        self.classes[id(cls), name] = value
+        self._log((id(cls), name, "class"), Change("class", cls, name, origins()))
+
+    def call(self, function: Callable[..., None], arguments: Sequence[Value], what: str) -> None:
+        """A call for its effect alone, which is made for real after the graph. The arguments are values that nothing
+        changes until then."""
+        self.version += 1
+        self.changes[object()] = Change("call", (function, list(arguments)), what, origins())
+
+    def make(self, value: Value, what: str) -> None:
+        """A value that is made after the graph for its effect, whether or not the program keeps it."""
+        self.version += 1
+        self.changes[id(value), "made"] = Change("made", value, what, origins())
+
+    def unmake(self, value: Value) -> bool:
+        """Whether the value was not made yet, so that it need not be."""
+        self.version += 1
+        return self.changes.pop((id(value), "made"), None) is not None
+
+    def described(self) -> tuple[Effect, ...]:
+        return tuple(_describe(change) for change in self.changes.values())
+
+
+def _describe(change: Change) -> Effect:
+    if change.kind == "global":
+        return Effect("global", change.name, "is set", change.origins)
+    if change.kind in ("call", "made"):
+        return Effect("call", change.name, "", change.origins)
+    if change.kind == "class":
+        return Effect("attribute", f"{change.value.__qualname__}.{change.name}", "is set", change.origins)
+    if change.kind == "cell":
+        return Effect("cell", change.value.root_name or change.value.source.name, "is set", change.origins)
+    name = change.value.source.name
+    if change.kind == "iterator":
+        return Effect("iterator", name, "is moved on", change.origins)
+    if change.kind == "attribute":
+        verb = "is deleted" if change.value.overlay[change.name] is DELETED else "is set"
+        return Effect("attribute", f"{name}.{change.name}", verb, change.origins)
+    kind = next(
+        (k for k in ("list", "dict", "set", "deque") if k in {b.__name__.lower() for b in change.value.cls.__mro__}),
+        "list",
+    )
+    return Effect(kind, name, "is refilled", change.origins)  # type: ignore[arg-type]

@@ -1,0 +1,373 @@
+"""The way in: wrap a function or module so that its frames are compiled when it is called. Stock: eval_frame.py."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import gc
+import inspect
+import os
+import threading
+import traceback
+import types
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from explorer.compiler.capture import hook, reasons
+from explorer.compiler.capture.calls import STDLIB_DIR, TORCH_DIR
+from explorer.compiler.capture.capture import FullGraphError
+from explorer.compiler.capture.refusal import failures
+from explorer.compiler.capture.roots import watched_callable, watched_module
+from explorer.compiler.capture.tensors import may_touch
+from explorer.compiler.capture.wrap import ORIGINAL
+from explorer.compiler.config import Config
+from explorer.core.package import PACKAGE
+from explorer.core.reasons import Why
+from explorer.core.recorder import compile_scope, note, recorder
+from explorer.ir.bytecode import Code
+from explorer.ir.capture import (
+    CallSkipped,
+    CompilerBug,
+    Continued,
+    Frame,
+    FrameHistory,
+    FrameSkipped,
+    GuardedCode,
+    GuardFailed,
+)
+
+CompileFrame = Callable[[Frame, Config], GuardedCode]
+
+_MODULES_DIR = os.path.join(TORCH_DIR, "nn", "modules") + os.sep
+_NEVER = (
+    f"{PACKAGE}{os.sep}",
+    "<explorer",
+    "<frozen",
+    "<string>",
+    "<__array_function__",
+    os.path.dirname(np.__file__) + os.sep,
+)
+
+
+_ONE_AT_A_TIME = threading.RLock()
+"""Tracing switches what all threads share, such as the random generator: one frame is compiled at a time."""
+
+
+@dataclass(eq=False)
+class _Family:
+    """A function and all continuations of it, which have the same continuations."""
+
+    continuations: Mapping[str, Continued] = field(default_factory=dict)
+    base: Code | None = None
+
+
+@dataclass(eq=False)
+class _Known:
+    """A code object that the engine has met, its number, and what was made of it."""
+
+    code: types.CodeType
+    number: int
+    history: FrameHistory
+    family: _Family
+    made: list[GuardedCode] = field(default_factory=list)
+    left_alone: bool = False
+    """Whether it was called with nothing that touches a tensor."""
+
+
+@contextmanager
+def collector_paused() -> Iterator[None]:
+    """No cyclic collection inside: nearly all that a compile makes is alive until it ends, and a full collection in a
+    process with large libraries takes a third of a compile's time."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
+
+
+class BackendFailed(RuntimeError):
+    """A back end that the user chose raised. Stock: BackendCompilerFailed."""
+
+    reaches_program = True
+
+
+class Forbidden(RuntimeError):
+    """The program asked for an error where a frame cannot be compiled, or would be compiled again."""
+
+
+class Engine:
+    """The compiler of one wrapped function: the callback that sees its frames, and what it remembers of their code.
+
+    Frames nest: what the function calls for real, after a break, is seen too.
+    """
+
+    def __init__(self, config: Config, compile_frame: CompileFrame) -> None:
+        self.config = config
+        self.compile_frame = compile_frame
+        self.roots: list[types.CodeType] = []
+        """The code that the wrapped function starts with; captured wherever it is from."""
+        self._torchdynamo_orig_backend = object()
+        """What stands for this engine in what is kept on code objects. They would keep the engine itself, and it keeps
+        them: a cycle through C++, which no collector sees."""
+        self._managers: list[weakref.ref[hook.Manager]] = []
+        weakref.finalize(self, _discard, self._managers)
+        self._codes: dict[int, _Known] = {}
+        """By id: code objects of functions that look alike are equal, and those with odd constants have no hash."""
+
+    def __call__(self, frame: Any, entry: Any, state: Any) -> Any:
+        """The callback: no compiled code of this frame accepts its locals. Nobody watches while it runs. An error of
+        ours is recorded, and the frame runs as it is."""
+        try:
+            return self._asked(frame)
+        except (FullGraphError, BackendFailed, Forbidden):
+            raise
+        except Exception:
+            note(CompilerBug, frame.f_code.co_qualname, traceback.format_exc())
+            return hook.AS_IT_IS
+
+    def _asked(self, frame: Any) -> Any:
+        if not self.wanted(frame.f_code):
+            return hook.AS_IT_IS
+        match hook.stance():
+            case "eager_on_recompile":
+                return hook.AS_IT_IS
+            case "fail_on_recompile":
+                raise Forbidden("a compile is needed, and torch.compiler.set_stance('fail_on_recompile') forbids it")
+        with _ONE_AT_A_TIME:
+            return self._answer(frame)
+
+    def _answer(self, frame: Any) -> Any:
+        code = frame.f_code
+        seen = self._known(code)
+        if seen.history.gave_up is not None:
+            return hook.AS_IT_IS
+        for made in seen.made:  # stock's reset took its entry away, or another thread just made it
+            if made.manager.check(dict(frame.f_locals)):
+                return hook.run_instead(made.code, made.manager, seen.number, seen.history.compiles)
+        given = self._frame(frame, seen)
+        if active := hook.modes():
+            note(CallSkipped, given.code.co_qualname, Why(reasons.FRAME_MODE, active))
+            return hook.AS_IT_IS
+        if not self.is_root(code) and not may_touch(code, given.locals, given.globals):
+            if not seen.left_alone:
+                seen.left_alone = True
+                note(CallSkipped, given.code.co_qualname, Why(reasons.FRAME_NO_TENSOR))
+            return hook.AS_IT_IS
+        title = getattr(code, "co_qualname", code.co_name)
+        if seen.history.compiles >= self.config.recompile_limit:
+            return self._give_up(given, Why(reasons.RECOMPILE_LIMIT, f"{seen.history.compiles} times"), seen)
+        try:
+            with compile_scope(given.id, title), collector_paused():
+                self._note_recompile(given, seen.made)
+                with hook.ambient_put_aside():
+                    guarded = self.compile_frame(given, self.config)
+        except (FullGraphError, BackendFailed):
+            raise
+        except Exception as bug:
+            note(CompilerBug, given.id, traceback.format_exc())
+            return self._give_up(given, Why(reasons.COMPILER_BUG, f"{type(bug).__name__}: {bug}"), seen)
+        return self._accept(given, guarded, seen)
+
+    def _known(self, code: types.CodeType) -> _Known:
+        if id(code) not in self._codes:
+            self._codes[id(code)] = self._new(code)
+        return self._codes[id(code)]
+
+    def _new(self, code: types.CodeType) -> _Known:
+        for seen in self._codes.values():
+            for made in seen.family.continuations.values():
+                if made.code is code:
+                    history = FrameHistory(body=made.body, continues=made.compile)
+                    return _Known(code, len(self._codes), history, seen.family)
+        return _Known(code, len(self._codes), FrameHistory(), _Family())
+
+    def _frame(self, frame: Any, seen: _Known) -> Frame:
+        code, family = seen.code, seen.family
+        history = replace(seen.history, continuations=family.continuations, base=family.base)
+        locals = dict(frame.f_locals)
+        cells = dict(zip(code.co_freevars, frame.closure, strict=False))
+        for name, cell in cells.items():
+            try:
+                locals[name] = cell.cell_contents
+            except ValueError:
+                locals.pop(name, None)
+        suffix = f".{history.compiles}" if history.compiles else ""
+        return Frame(
+            f"f{seen.number}{suffix}", code, locals, frame.f_globals, frame.f_builtins, cells, history, hook.devices()
+        )
+
+    def _accept(self, given: Frame, guarded: GuardedCode, seen: _Known) -> Any:
+        if guarded.code is None:
+            assert guarded.fallback is not None
+            return self._give_up(given, guarded.fallback, seen)
+        history = guarded.history
+        seen.history = replace(history, compiles=history.compiles + 1)
+        seen.family.continuations, seen.family.base = history.continuations, history.base
+        seen.made.append(guarded)
+        self._managers.append(weakref.ref(guarded.manager))
+        return hook.run_instead(guarded.code, guarded.manager, seen.number, seen.history.compiles)
+
+    def _give_up(self, given: Frame, why: Why, seen: _Known) -> Any:
+        seen.history = replace(seen.history, gave_up=why)
+        note(FrameSkipped, given.id, f"{given.code.co_filename}:{given.code.co_firstlineno}", why)
+        if self.config.fullgraph and why.code == reasons.COMPILER_BUG and self.is_root(given.code):
+            raise Forbidden(f"fullgraph=True, and the compiler failed: {why}")
+        return hook.AS_IT_IS
+
+    def _note_recompile(self, given: Frame, before: list[GuardedCode]) -> None:
+        """Say of each earlier compile which of its guards refuse this call."""
+        if recorder() is None:
+            return
+        for made in before:
+            failed = failures(made.guards, given)
+            for guard, how in failed:
+                note(GuardFailed, made.name, guard.id, guard.text, how)
+            if not failed and (said := made.manager.failure(dict(given.locals))):
+                note(GuardFailed, made.name, "", said, "only the C++ check sees what differs")
+
+    def wanted(self, code: types.CodeType) -> bool:
+        """Whether to capture frames of this code: not torch's own, the standard library's or this package's."""
+        if self.is_root(code):
+            return True
+        file = code.co_filename
+        if (
+            code.co_name == "<module>"
+            or file.startswith(_NEVER)
+            or file.startswith(STDLIB_DIR)
+            and "site-packages" not in file
+        ):
+            return False
+        if file.startswith(TORCH_DIR):
+            return file.startswith(_MODULES_DIR) and code.co_name == "forward"
+        return True
+
+    def is_root(self, code: types.CodeType) -> bool:
+        return any(code is root for root in self.roots)
+
+    @property
+    def histories(self) -> tuple[FrameHistory, ...]:
+        return tuple(seen.history for seen in self._codes.values())
+
+
+def _discard(managers: list[weakref.ref[hook.Manager]]) -> None:
+    """Code objects outlive an engine: a helper's, a method's of a class that other instances have."""
+    for manager in managers:
+        if (left := manager()) is not None:
+            left.discard()
+
+
+def optimize(target: Any, config: Config, compile_frame: CompileFrame) -> Any:
+    """`target`, a function, method, class instance with __call__, or module, compiled at its calls by `compile_frame`.
+
+    A module comes back as a module that shares everything with the original. Raises TypeError for what is not callable.
+    """
+    if isinstance(target, torch.nn.Module):
+        return OptimizedModule(target, config, compile_frame)
+    if isinstance(target, type) and issubclass(target, torch.nn.Module):
+        return _module_class(target, config, compile_frame)
+    if not callable(target):
+        raise TypeError(f"cannot compile a {type(target).__name__}: it is not callable")
+    if getattr(target, ORIGINAL, None) is not None:
+        return target
+    engine = Engine(config, compile_frame)
+    compiled: Any = watched_callable(target, engine)
+    functools.update_wrapper(compiled, target)
+    compiled.__wrapped__ = target
+    compiled.__explorer_engine__ = engine
+    setattr(compiled, ORIGINAL, target)
+    if isinstance(target, types.FunctionType):
+        compiled._torchdynamo_inline = target  # what stock traces where it meets the compiled function
+    return compiled
+
+
+def _module_class(target: Any, config: Config, compile_frame: CompileFrame) -> Any:
+    """A class whose instances come back compiled."""
+
+    @functools.wraps(target, updated=())
+    def make(*args: Any, **kwargs: Any) -> OptimizedModule:
+        return OptimizedModule(target(*args, **kwargs), config, compile_frame)
+
+    return make
+
+
+class OptimizedModule(torch.nn.Module):
+    """A module whose calls are compiled. Attributes, parameters, hooks, state_dict and modes are the original's."""
+
+    def __init__(self, module: torch.nn.Module, config: Config, compile_frame: CompileFrame) -> None:
+        object.__setattr__(self, "_orig_mod", module)
+        object.__setattr__(self, "_settings", (config, compile_frame))
+        engine = Engine(config, compile_frame)
+        object.__setattr__(self, "__explorer_engine__", engine)
+        object.__setattr__(self, "_call", watched_module(module, engine))
+        object.__setattr__(self, ORIGINAL, module)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._call(*args, **kwargs)
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        return self._call(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(object.__getattribute__(self, "_orig_mod"), name)
+
+    def __getattribute__(self, name: str) -> Any:
+        if name in _OWN:
+            return object.__getattribute__(self, name)
+        return getattr(object.__getattribute__(self, "_orig_mod"), name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(self._orig_mod, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        delattr(self._orig_mod, name)
+
+    def __dir__(self) -> list[str]:
+        return dir(self._orig_mod)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._orig_mod!r})"
+
+    def __bool__(self) -> bool:
+        return bool(self._orig_mod)
+
+    def __len__(self) -> int:
+        return len(self._orig_mod)
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._orig_mod[key]
+
+    def __iter__(self) -> Any:
+        return iter(self._orig_mod)
+
+    def __copy__(self) -> OptimizedModule:
+        return OptimizedModule(copy.copy(self._orig_mod), *self._settings)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> OptimizedModule:
+        return OptimizedModule(copy.deepcopy(self._orig_mod, memo), *self._settings)
+
+    def __reduce__(self) -> Any:
+        return (_same, (self._orig_mod,))
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        return inspect.signature(self._orig_mod.forward)
+
+
+_OWN = frozenset(
+    "_orig_mod _settings _call forward __call__ __class__ __copy__ __deepcopy__ __reduce__ __reduce_ex__ __repr__ "
+    "__dir__ __bool__ __len__ __getitem__ __iter__ __setattr__ __delattr__ __signature__ __explorer_engine__ "
+    "__init__ __new__".split()
+) | {ORIGINAL}
+
+
+def _same(module: torch.nn.Module) -> torch.nn.Module:
+    """Unpickling gives the original: what compiled it does not travel."""
+    return module

@@ -1,0 +1,75 @@
+"""Tensors without data that lie in memory as the kernels lay them out: torch's own rules differ for some operators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._prims_common import suggest_memory_format
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._mode_utils import no_dispatch
+
+from explorer.compiler.capture.refused import tensors_in
+
+aten = torch.ops.aten
+
+CONTIGUOUS = frozenset(
+    {
+        aten.pow.Scalar, aten.poisson.default, aten.rrelu_with_noise.default, aten.log_sigmoid_forward.default,
+        aten.normal.Tensor_Tensor, aten.normal.float_Tensor, aten.masked_fill.Scalar,
+    }
+)  # fmt: skip
+"""Operators whose results are contiguous, whatever their inputs are."""
+
+SUGGESTED = frozenset({aten.max_unpool2d.default, aten.channel_shuffle.default, aten.native_batch_norm.default})
+"""Those whose first result is contiguous, or channels last where their first input is."""
+
+
+class LaidOut(FakeTensorMode):
+    """Fake tensors with the strides of real ones."""
+
+    def dispatch(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = super().dispatch(func, types, args, kwargs)
+        if func in CONTIGUOUS or func in SUGGESTED:
+            wanted = suggest_memory_format(args[0]) if func in SUGGESTED else torch.contiguous_format
+            first, *others = result if isinstance(result, tuple) else (result,)
+            if not first.is_contiguous(memory_format=wanted):
+                with self:
+                    first = torch.empty_like(first, memory_format=wanted)
+            return (first, *others) if isinstance(result, tuple) else first
+        if isinstance(result, Tensor) and isinstance(func, torch._ops.OpOverload) and (given := _mixed(func, args)):
+            like = _sum_of(given)
+            if like.shape == result.shape and like.stride() != result.stride():
+                with self:
+                    return torch.empty_strided(like.shape, like.stride(), dtype=result.dtype, device=result.device)
+        return result
+
+
+Place = tuple[tuple[int, ...], tuple[int, ...]]
+"""Sizes and strides."""
+
+
+def _mixed(func: Any, args: Sequence[Any]) -> list[Place]:
+    """Where the inputs are, if the operator goes through two or three at once that lie in memory in different ways."""
+    if torch.Tag.pointwise not in func.tags and func is not aten.floor_divide.default or func._schema.is_mutable:
+        return []
+    given = [(tuple(each.shape), each.stride()) for each in tensors_in(args) if each.dim()]
+    if len(given) not in SUMS or not all(type(n) is int for each in given for n in (*each[0], *each[1])):
+        return []
+    if func is aten.ldexp.Tensor:  # a product with a power of two, which is contiguous
+        size = given[-1][0]
+        given[-1] = size, torch._prims_common.make_contiguous_strides_for(size)
+    if func is aten.threshold_backward.default:  # its kernel takes them the other way round
+        given.reverse()
+    return given if len({stride for _, stride in given}) > 1 or func is aten.native_dropout_backward.default else []
+
+
+SUMS: dict[int, Callable[..., Tensor]] = {2: torch.add, 3: torch.addcmul}
+
+
+def _sum_of(given: Sequence[Place]) -> Tensor:
+    """What a sum of tensors that lie as these do is like: its rule is the one of all operators of this kind."""
+    with no_dispatch():
+        return SUMS[len(given)](*(torch.empty_strided(*each, device="meta") for each in given))

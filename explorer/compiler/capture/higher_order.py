@@ -1,0 +1,247 @@
+"""Higher-order operators: torch.cond, while_loop, scan, map, flex_attention. Each function given is a graph of its own.
+
+What such a function uses of the values around it becomes further operands. Stock: variables/higher_order_ops.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch._higher_order_ops
+from torch import fx
+
+from explorer.compiler.capture import reasons
+from explorer.compiler.capture.rules import CALLS, positional
+from explorer.compiler.capture.tape import Branch
+from explorer.compiler.capture.values.base import Raised, Value, unsupported
+from explorer.compiler.capture.values.constant import Constant
+from explorer.compiler.capture.values.mappings import DictValue
+from explorer.compiler.capture.values.sequences import ListValue, TupleValue
+from explorer.compiler.capture.values.size import SizeValue
+from explorer.compiler.capture.values.tensor import TensorValue, from_fake, to_graph
+from explorer.compiler.capture.values.tensor_properties import version
+
+if TYPE_CHECKING:
+    from explorer.compiler.capture.tracer import Tracer
+
+OPERATORS: Any = torch.ops.higher_order
+NOTHING = TupleValue([])
+
+Arguments = Callable[[list[Value]], list[Value]]
+
+
+@dataclass(frozen=True)
+class Body:
+    """A function evaluated to a graph: its branch of the tape, its own inputs, and what it returned."""
+
+    branch: Branch
+    inputs: tuple[fx.Node, ...]
+    outputs: tuple[fx.Node, ...]
+    returned: Value
+
+
+def leaves(t: Tracer, value: Value, numbers: bool = False) -> list[TensorValue]:
+    """The tensors in nested containers, in order. Breaks the graph where there is anything else, but for `numbers`."""
+    if isinstance(value, TensorValue):
+        return [value]
+    if isinstance(value, (TupleValue, ListValue)):
+        return [leaf for item in t.items(value) for leaf in leaves(t, item, numbers)]
+    if isinstance(value, DictValue):
+        return [leaf for _, item in value.pairs(t) for leaf in leaves(t, item, numbers)]
+    if numbers and isinstance(value, (Constant, SizeValue)):
+        return []
+    unsupported(reasons.HIGHER_ORDER, f"{value.describe()} where a tensor is needed")
+
+
+def with_leaves(t: Tracer, value: Value, new: Sequence[Value]) -> Value:
+    """The same containers with other tensors in them."""
+    rest = iter(new)
+
+    def fill(part: Value) -> Value:
+        if isinstance(part, TensorValue):
+            return next(rest)
+        if isinstance(part, TupleValue):
+            return TupleValue([fill(item) for item in t.items(part)], part.cls)
+        if isinstance(part, ListValue):
+            return ListValue([fill(item) for item in t.items(part)])
+        if not isinstance(part, DictValue):
+            return part
+        made = DictValue(part.cls)
+        for key, item in part.pairs(t):
+            made.put(key, fill(item))
+        return made
+
+    return fill(value)
+
+
+def body(
+    t: Tracer,
+    function: Value,
+    like: Sequence[torch.Tensor],
+    arguments: Arguments,
+    aliases: bool = False,
+    effects: bool = False,
+) -> Body:
+    """Evaluate `function` on inputs like these tensors. It may change nothing that was there before, but where it runs
+    once for sure and `effects` are allowed; and return no input or view of one, but where `aliases` are allowed."""
+    changes = t.effects.outside
+    branch = t.tape.begin_branch()
+    grad = torch.is_grad_enabled()
+    inputs: list[Value] = []
+    for tensor in like:
+        node, fake = t.tape.branch_input(tensor)
+        inputs.append(TensorValue(node, fake))
+        t.tensors[id(fake)] = inputs[-1]
+    given = [leaf.fake for leaf in inputs if isinstance(leaf, TensorValue)]
+    versions = [version(fake) for fake in given]
+    try:
+        returned = t.call(function, arguments(inputs), {})
+    except Raised as raised:
+        unsupported(reasons.HIGHER_ORDER, f"a function that raises: {raised.value.describe()}")
+    outputs = leaves(t, returned)
+    if not effects and t.effects.outside != changes or torch.is_grad_enabled() != grad:
+        unsupported(reasons.HIGHER_ORDER, "a function that changes what is outside of it")
+    if [version(fake) for fake in given] != versions:
+        unsupported(reasons.HIGHER_ORDER, "a function that writes its inputs")
+    lent = {storage(value) for value in (*like, *map(t.tape.value, branch.lifted))}
+    if not aliases and any(storage(leaf.fake) in lent for leaf in outputs):
+        unsupported(reasons.HIGHER_ORDER, "a function that returns what it is given, or a view of it")
+    nodes = tuple(t.tape.in_branch(leaf.node) for leaf in outputs)
+    own = tuple(leaf.node for leaf in inputs if isinstance(leaf, TensorValue))
+    t.tape.end_branch()
+    return Body(branch, own, nodes, returned)
+
+
+def storage(value: Any) -> int | None:
+    is_tensor = isinstance(value, torch.Tensor) and not torch._C._functorch.is_functorch_wrapped_tensor(value)
+    return value.untyped_storage()._cdata if is_tensor else None
+
+
+def modules(t: Tracer, bodies: Sequence[Body]) -> tuple[list[fx.Node], list[fx.Node]]:
+    """The nodes outside that the bodies use, and for each body the node of its module, which takes all of those."""
+    lifted = list(dict.fromkeys(node for each in bodies for node in each.branch.lifted))
+    return lifted, [t.tape.module(each.branch, each.inputs, lifted, each.outputs) for each in bodies]
+
+
+def call(t: Tracer, operator: Any, *args: Any) -> list[Value]:
+    """A node of the operator; nodes among `args` stand for their values."""
+    operands: list[fx.Node] = []
+    fx.map_arg(args, operands.append)
+    value = t.tape.operate(operator, args, operands)
+    found = from_fake(t, t.tape.add("call_function", operator, args, {}, value), tuple(value))
+    return t.items(found)
+
+
+def nodes_of(values: Sequence[TensorValue]) -> tuple[fx.Node, ...]:
+    return tuple(value.node for value in values)
+
+
+@positional(OPERATORS.cond)
+def _cond(t: Tracer, pred: Value, true_fn: Value, false_fn: Value, operands: Value = NOTHING) -> Value:
+    """torch.cond(...): two graphs with the same operands."""
+    if not isinstance(pred, TensorValue):
+        return t.call(true_fn if t.truth(pred) else false_fn, t.items(operands), {})
+    passed = leaves(t, operands, numbers=True)
+    given = list(dict.fromkeys(passed))
+
+    def arguments(inputs: list[Value]) -> list[Value]:
+        own = dict(zip(given, inputs, strict=True))
+        return t.items(with_leaves(t, operands, [own[value] for value in passed]))
+
+    bodies = [body(t, function, [v.fake for v in given], arguments) for function in (true_fn, false_fn)]
+    shapes = [[(leaf.fake.shape, leaf.fake.dtype) for leaf in leaves(t, each.returned)] for each in bodies]
+    if shapes[0] != shapes[1]:
+        unsupported(reasons.HIGHER_ORDER, "branches of torch.cond that return different shapes or dtypes")
+    lifted, made = modules(t, bodies)
+    found = call(t, OPERATORS.cond, pred.node, *made, (*nodes_of(given), *lifted))
+    return with_leaves(t, bodies[0].returned, found)
+
+
+@positional(OPERATORS.while_loop)
+def _while_loop(t: Tracer, cond_fn: Value, body_fn: Value, carried: Value, additional: Value = NOTHING) -> Value:
+    """torch.while_loop(...): a graph for the condition and one for the turn."""
+    given, more = leaves(t, carried), leaves(t, additional, numbers=True)
+    like = [v.fake for v in (*given, *more)]
+    structure = TupleValue([*t.items(carried), *t.items(additional)])
+
+    def arguments(inputs: list[Value]) -> list[Value]:
+        return t.items(with_leaves(t, structure, inputs))
+
+    bodies = [body(t, function, like, arguments) for function in (cond_fn, body_fn)]
+    lifted, made = modules(t, bodies)
+    found = call(t, OPERATORS.while_loop, *made, nodes_of(given), (*nodes_of(more), *lifted))
+    return with_leaves(t, carried, found)
+
+
+def _turns(t: Tracer, operator: Any, function: Value, init: Value, over: Value, more: Value, start: list[Any]) -> Value:
+    """An operator that calls a function for each row; `start` are its arguments between the function and the rows."""
+    first, rows, rest = leaves(t, init), leaves(t, over), leaves(t, more, numbers=True)
+    like = [*(v.fake for v in first), *(t.tape.row(v.fake) for v in rows), *(v.fake for v in rest)]
+    count = len(first) + len(rows)
+    one = body(t, function, like, lambda given: [*given[:count], *t.items(with_leaves(t, more, given[count:]))])
+    lifted, made = modules(t, [one])
+    args = (*made, *start, nodes_of(rows), (*nodes_of(rest), *lifted))
+    return with_leaves(t, one.returned, call(t, operator, *args))
+
+
+@positional(OPERATORS.scan)
+def _scan(t: Tracer, combine_fn: Value, init: Value, xs: Value, additional: Value = NOTHING) -> Value:
+    """torch's scan: a graph for one row."""
+    return _turns(t, OPERATORS.scan, combine_fn, init, xs, additional, [nodes_of(leaves(t, init))])
+
+
+@positional(OPERATORS.map_impl)
+def _map(t: Tracer, function: Value, xs: Value, pos_args: Value = NOTHING) -> Value:
+    """torch's map: a graph for one row."""
+    return _turns(t, OPERATORS.map_impl, function, TupleValue([]), xs, pos_args, [])
+
+
+@positional(OPERATORS.associative_scan)
+def _associative_scan(t: Tracer, combine_fn: Value, xs: Value, additional: Value = NOTHING) -> Value:
+    """torch's associative_scan: a graph for two rows."""
+    rows, rest = leaves(t, xs), leaves(t, additional)
+    like = [*(t.tape.row(v.fake) for v in rows * 2), *(v.fake for v in rest)]
+    one = body(t, combine_fn, like, list)
+    lifted, made = modules(t, [one])
+    args = (*made, nodes_of(rows), (*nodes_of(rest), *lifted))
+    return with_leaves(t, one.returned, call(t, OPERATORS.associative_scan, *args))
+
+
+@positional(OPERATORS.flex_attention)
+def _flex_attention(
+    t: Tracer, query: TensorValue, key: TensorValue, value: TensorValue, score_mod: Value, block_mask: Value,
+    scale: Value, kernel_options: Value, *others: Value,
+) -> Value:  # fmt: skip
+    """flex_attention: a graph for the scores, and one for the mask."""
+    *mask, mask_mod = t.items(block_mask)
+    score, index = t.tape.scalar(query.fake, query.fake.dtype), t.tape.scalar(query.fake, torch.int32)
+    bodies = [body(t, score_mod, [score] + [index] * 4, list, True), body(t, mask_mod, [index] * 4, list, True)]
+    used = [modules(t, [each]) for each in bodies]
+    (of_score, (scores,)), (of_mask, (masks,)) = used
+    facts = to_graph(t, kernel_options)[0]
+    whole = (*(to_graph(t, part)[0] for part in mask), masks)
+    args = (
+        *nodes_of((query, key, value)),
+        scores,
+        whole,
+        to_graph(t, scale)[0],
+        facts,
+        tuple(of_score),
+        tuple(of_mask),
+    )
+    return TupleValue(call(t, OPERATORS.flex_attention, *args))
+
+
+@CALLS.rule(OPERATORS.wrap, OPERATORS.tag_activation_checkpoint, OPERATORS.wrap_activation_checkpoint)
+def _wrap(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """A function and its arguments: its nodes are part of the graph."""
+    return t.call(args[0], args[1:], kwargs)
+
+
+@positional(OPERATORS.invoke_subgraph)
+def _invoke(t: Tracer, function: Value, identifier: Value, *operands: Value) -> Value:
+    """A function that is compiled once for all calls of it: its nodes are part of the graph."""
+    return t.call(function, list(operands), {})

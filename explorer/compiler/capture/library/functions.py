@@ -1,0 +1,322 @@
+"""functools, operator, copy, types and contextlib."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import functools
+import operator
+import types
+import typing
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import torch
+
+from explorer.compiler.capture import reasons
+from explorer.compiler.capture.model import BINARY, COMPARE, INPLACE, UNARY
+from explorer.compiler.capture.rules import positional
+from explorer.compiler.capture.values.base import Value, unsupported
+from explorer.compiler.capture.values.classes import ClassValue
+from explorer.compiler.capture.values.constant import Constant
+from explorer.compiler.capture.values.functions import (
+    BoundMethod,
+    BuiltinValue,
+    FunctionValue,
+    HostValue,
+    PartialValue,
+    WeakReference,
+)
+from explorer.compiler.capture.values.mappings import DictValue
+from explorer.compiler.capture.values.modules import ModuleValue
+from explorer.compiler.capture.values.objects import ObjectValue
+from explorer.compiler.capture.values.sequences import ListValue, TupleValue
+from explorer.compiler.capture.values.sets import SetValue
+from explorer.compiler.capture.values.size import SizeValue
+from explorer.compiler.capture.values.tensor import TensorValue, graph_call
+
+if TYPE_CHECKING:
+    from explorer.compiler.capture.tracer import Tracer
+
+NONE = Constant(None)
+
+
+@positional(functools.reduce)
+def _reduce(t: Tracer, function: Value, items: Value, start: Value | None = None) -> Value:
+    """The function of the total so far and the next item."""
+    rest = t.items(items)
+    if start is None:
+        if not rest:
+            t.raise_(TypeError, "reduce() of empty iterable with no initial value")
+        start, *rest = rest
+    for item in rest:
+        start = t.call(function, [start, item], {})
+    return start
+
+
+@positional(functools.partial)
+def _partial(t: Tracer, function: Value, *args: Value, **kwargs: Value) -> Value:
+    """A call with some arguments given."""
+    return PartialValue(function, list(args), kwargs)
+
+
+@positional(functools.wraps)
+def _wraps(t: Tracer, wrapped: Value, *args: Value, **kwargs: Value) -> Value:
+    """A decorator that gives a function another's name."""
+
+    def decorate(given: list[Value], named: dict[str, Value]) -> Value:
+        function = given[0]
+        if isinstance(function, FunctionValue) and function.given is None:
+            for name in ("__module__", "__name__", "__qualname__", "__doc__"):
+                found = t.attr_or_none(wrapped, name)
+                if found is not None:
+                    function.set_attr(t, name, found)
+            function.set_attr(t, "__wrapped__", wrapped)
+        return function
+
+    return t.host(decorate)
+
+
+@positional(operator.itemgetter)
+def _itemgetter(t: Tracer, *keys: Value) -> Value:
+    """A function that takes items."""
+
+    def get(given: list[Value], named: dict[str, Value]) -> Value:
+        found = [t.get_item(given[0], key) for key in keys]
+        return found[0] if len(found) == 1 else TupleValue(found)
+
+    return HostValue(get, (operator.itemgetter, list(keys), {}))
+
+
+@positional(operator.methodcaller)
+def _methodcaller(t: Tracer, name: Value, /, *args: Value, **kwargs: Value) -> Value:
+    """A function that calls a method."""
+
+    def call(given: list[Value], named: dict[str, Value]) -> Value:
+        return t.call_method(given[0], t.constant_of(name), list(args), kwargs)
+
+    return HostValue(call, (operator.methodcaller, [name, *args], kwargs))
+
+
+@positional(operator.attrgetter)
+def _attrgetter(t: Tracer, *names: Value) -> Value:
+    """A function that takes attributes."""
+
+    def get(given: list[Value], named: dict[str, Value]) -> Value:
+        found = []
+        for name in names:
+            value = given[0]
+            for part in t.constant_of(name).split("."):
+                value = t.get_attr(value, part)
+            found.append(value)
+        return found[0] if len(found) == 1 else TupleValue(found)
+
+    return HostValue(get, (operator.attrgetter, list(names), {}))
+
+
+def _operator(symbol: str, how: str) -> Callable[..., Value]:
+    def apply(t: Tracer, *args: Value) -> Value:
+        """The operator itself."""
+        result: Value = getattr(t, how)(symbol, *args)
+        return result
+
+    apply.__name__ = f"{how} {symbol}"
+    return apply
+
+
+for _symbol, (_function, _, _) in BINARY.items():
+    positional(_function)(_operator(_symbol, "binary"))
+for _symbol, (_function, _) in INPLACE.items():
+    positional(_function)(_operator(_symbol + "=", "binary"))
+for _symbol, (_function, _, _) in COMPARE.items():
+    positional(_function)(_operator(_symbol, "compare"))
+for _symbol, (_function, _) in UNARY.items():
+    positional(_function)(_operator(_symbol, "unary"))
+
+
+@positional(operator.getitem)
+def _getitem(t: Tracer, base: Value, key: Value) -> Value:
+    """base[key]."""
+    return t.get_item(base, key)
+
+
+@positional(operator.setitem)
+def _setitem(t: Tracer, base: Value, key: Value, value: Value) -> Value:
+    """base[key] = value."""
+    t.set_item(base, key, value)
+    return NONE
+
+
+@positional(operator.contains)
+def _contains(t: Tracer, base: Value, item: Value) -> Value:
+    """item in base."""
+    return Constant(t.contains(base, item))
+
+
+@positional(operator.is_)
+def _is(t: Tracer, left: Value, right: Value) -> Value:
+    """left is right."""
+    return Constant(t.is_same(left, right))
+
+
+@positional(operator.is_not)
+def _is_not(t: Tracer, left: Value, right: Value) -> Value:
+    """left is not right."""
+    return Constant(not t.is_same(left, right))
+
+
+@positional(operator.truth)
+def _truth(t: Tracer, value: Value) -> Value:
+    """bool(value)."""
+    return Constant(t.truth(value))
+
+
+@positional(operator.not_)
+def _not(t: Tracer, value: Value) -> Value:
+    """not value."""
+    return Constant(not t.truth(value))
+
+
+@positional(operator.index)
+def _index(t: Tracer, value: Value) -> Value:
+    """The value as an integer."""
+    return value if isinstance(value, SizeValue) else Constant(t.index(value))
+
+
+Copies = Callable[[Value], Value]
+
+
+@positional(copy.copy)
+def _copy(t: Tracer, x: Value) -> Value:
+    """A shallow copy."""
+    if isinstance(x, ObjectValue) and t.overrides(x.cls, "__copy__"):
+        return x.special(t, "__copy__", [])
+    return _copied(t, x, lambda item: item, lambda made: None, "copy")
+
+
+@positional(copy.deepcopy)
+def _deepcopy(t: Tracer, x: Value, memo: Value = NONE, _nil: Value = NONE) -> Value:
+    """A copy of all that is in it, where each object is copied once."""
+    done: dict[int, Value] = {}
+
+    def copied(value: Value) -> Value:
+        if id(value) not in done:
+            done[id(value)] = fresh(value)
+        return done[id(value)]
+
+    def fresh(value: Value) -> Value:
+        if isinstance(value, TensorValue):
+            return _copied_tensor(t, value)
+        if isinstance(value, ObjectValue) and t.overrides(value.cls, "__deepcopy__"):
+            return value.special(t, "__deepcopy__", [t.new_dict({})])
+        if isinstance(value, TupleValue):
+            items = [copied(item) for item in t.items(value)]
+            same = all(new is old for new, old in zip(items, t.items(value), strict=True))
+            return value if same else TupleValue(items, value.cls)
+
+        def keep(made: Value) -> None:
+            done[id(value)] = made
+
+        return _copied(t, value, copied, keep, "deepcopy")
+
+    return copied(x)
+
+
+def _copied(t: Tracer, value: Value, item: Copies, keep: Callable[[Value], None], how: str) -> Value:
+    """A copy of a value, made of what `item` makes of its parts. `keep` is told of it while it is still empty."""
+    if isinstance(value, (Constant, ClassValue, FunctionValue, TupleValue, BuiltinValue, HostValue, PartialValue)):
+        return value
+    own_state = ("__reduce__", "__reduce_ex__", *(() if isinstance(value, ModuleValue) else ("__getstate__",)))
+    if not isinstance(value, ObjectValue) or t.overrides(value.cls, *own_state):
+        unsupported(reasons.UNTRACEABLE_CALL, f"{how} of {value.describe()}")
+    if isinstance(value, WeakReference):
+        return value
+    made = t.new_instance([ClassValue(value.cls)], {})
+    keep(made)
+    if isinstance(value, DictValue) and isinstance(made, DictValue):
+        made.factory = value.factory
+        for key, held in value.pairs(t):
+            made.put(item(key), item(held))
+    elif isinstance(value, ListValue) and isinstance(made, ListValue):
+        made.maxlen = value.maxlen
+        made.items = [item(held) for held in t.items(value)]
+    elif isinstance(value, SetValue):
+        made.method(t, "update", [t.new_list([item(held) for held in value.ordered()])], {})
+    assert isinstance(made, ObjectValue)
+    attributes = {name: value.own(t, name) for name in value.own_names()}
+    for base in value.cls.__mro__:
+        slots = [name for name, found in vars(base).items() if isinstance(found, types.MemberDescriptorType)]
+        attributes |= {name: t.attr_or_none(value, name) for name in slots if base.__flags__ & _HEAP_TYPE}
+    for name, held in attributes.items():
+        if held is not None:
+            t.effects.set_attr(made, name, item(held))
+    return made
+
+
+def _copied_tensor(t: Tracer, value: TensorValue) -> Value:
+    if value.fake.requires_grad and not value.fake.is_leaf:
+        t.raise_(
+            RuntimeError,
+            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment.  "
+            "If you were attempting to deepcopy a module, this may be because of a torch.nn.utils.weight_norm usage, "
+            "see https://github.com/pytorch/pytorch/pull/103001",
+        )
+    is_parameter = value.python_type() is torch.nn.Parameter
+    if value.overlay or (value.fake.requires_grad and not is_parameter):
+        unsupported(reasons.UNTRACEABLE_CALL, "deepcopy of a tensor with a gradient")
+    made = graph_call(t, "call_method", "clone", [graph_call(t, "call_method", "detach", [value], {})], {})
+    if not is_parameter:
+        return made
+    return t.call(t.from_python(torch.nn.Parameter), [made, Constant(value.fake.requires_grad)], {})
+
+
+_HEAP_TYPE = 1 << 9
+"""The flag of a class that is made at run time (Py_TPFLAGS_HEAPTYPE)."""
+
+
+@positional(types.MappingProxyType)
+def _proxy(t: Tracer, mapping: Value) -> Value:
+    """A view of a mapping."""
+    return mapping
+
+
+@positional(types.MethodType)
+def _method_type(t: Tracer, function: Value, bound: Value) -> Value:
+    """A bound method."""
+    return BoundMethod(function, bound)
+
+
+@positional(types.SimpleNamespace)
+def _namespace(t: Tracer, **kwargs: Value) -> Value:
+    """An object with these attributes."""
+    made = ObjectValue(types.SimpleNamespace)
+    made.overlay.update(kwargs)
+    return made
+
+
+@positional(weakref.ref)
+def _weak_reference(t: Tracer, target: Value, callback: Value = NONE) -> Value:
+    """A weak reference. A callback waits for the death of something that was there before, or is the library's own,
+    which forgets what died here with the trace."""
+    known = callback.defaults(t) if isinstance(callback, FunctionValue) else []
+    is_own = isinstance(callback, FunctionValue) and callback.globals is vars(weakref) and bool(known)
+    if not t.is_none(callback) and not is_own and target.source is None:
+        unsupported(reasons.UNTRACEABLE_CALL, "weakref.ref with a callback, to an object made here")
+    if not target.python_type().__weakrefoffset__ and not isinstance(target, BoundMethod):
+        t.raise_(TypeError, f"cannot create weak reference to '{target.python_type().__name__}' object")
+    return WeakReference(target, callback=callback)
+
+
+@positional(typing.cast)
+def _cast(t: Tracer, kind: Value, value: Value) -> Value:
+    """The value."""
+    return value
+
+
+@positional(contextlib.nullcontext)
+def _nullcontext(t: Tracer, enter_result: Value = NONE) -> Value:
+    """A context manager that does nothing."""
+    made = ObjectValue(contextlib.nullcontext)
+    made.overlay["enter_result"] = enter_result
+    return made

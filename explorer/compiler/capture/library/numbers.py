@@ -1,0 +1,323 @@
+"""Numbers and text: len, int, str, format, min, sum ..."""
+
+from __future__ import annotations
+
+import functools
+import math
+import operator
+import types
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from explorer.compiler.capture import reasons
+from explorer.compiler.capture.model import is_number
+from explorer.compiler.capture.rules import CALLS, Rule, positional
+from explorer.compiler.capture.values.arrays import ArrayValue, operate
+from explorer.compiler.capture.values.base import Value, unsupported
+from explorer.compiler.capture.values.constant import Constant
+from explorer.compiler.capture.values.exceptions import ExceptionValue
+from explorer.compiler.capture.values.mappings import DictValue
+from explorer.compiler.capture.values.objects import MISSING, ObjectValue
+from explorer.compiler.capture.values.sequences import SequenceValue, TupleValue
+from explorer.compiler.capture.values.size import FloatValue, NumberValue, SizeValue
+from explorer.compiler.capture.values.tensor import TensorValue, graph_call
+
+if TYPE_CHECKING:
+    from explorer.compiler.capture.tracer import Tracer
+
+
+@positional(len)
+def _len(t: Tracer, value: Value) -> Value:
+    """len(value)."""
+    return t.length(value)
+
+
+@positional(bool)
+def _bool(t: Tracer, value: Value = Constant(False)) -> Value:
+    """The truth of the value; a number of the graph, where it is a tensor's and a setting allows it."""
+    if isinstance(value, TensorValue) and t.tape.scalar_outputs:
+        value = value.method(t, "item", [], {})
+        if isinstance(value, NumberValue) and value.python_type() is not bool:
+            return t.on_numbers(operator.ne, value, Constant(0))
+    if isinstance(value, NumberValue):
+        return value
+    return Constant(t.truth(value))
+
+
+def _number(kind: type) -> Callable[..., Value]:
+    def convert(t: Tracer, value: Value = Constant(0), *rest: Value) -> Value:
+        """A conversion of a known number or text; of a tensor it breaks."""
+        if isinstance(value, (TensorValue, ArrayValue)):
+            return value.method(t, f"__{kind.__name__}__", [], {})
+        if isinstance(value, FloatValue):
+            return value if kind is float else t.computed(kind, value)
+        if isinstance(value, SizeValue):
+            if kind is int and isinstance(value.sym, torch.SymInt):
+                return value
+            if kind is float:
+                return t.on_numbers(torch.sym_float, value)
+            if kind is int and isinstance(value.sym, torch.SymFloat) and isinstance(value, NumberValue):
+                return t.on_numbers(torch.sym_int, value)
+            return Constant(kind(t.specialise(value, value.python_type())))
+        for name in (f"__{kind.__name__}__", "__float__" if kind is complex else "__index__", "__index__"):
+            if isinstance(value, ObjectValue) and t.look_up(value.cls, name) is not MISSING:
+                found = value.special(t, name, [])
+                return found if name == f"__{kind.__name__}__" else Constant(kind(t.constant_of(found)))
+        return Constant(t.python(kind, t.constant_of(value), *map(t.constant_of, rest)))
+
+    convert.__name__ = kind.__name__
+    return convert
+
+
+positional(int)(_number(int))
+positional(float)(_number(float))
+positional(complex)(_number(complex))
+
+
+def text_of(t: Tracer, value: Value, how: str, spec: str = "") -> Value:
+    """str, repr, ascii or format of a value."""
+    if isinstance(value, TensorValue):
+        number = value.number_given(t) if how == "format" and t.tape.scalar_outputs else None
+        if number is None:
+            unsupported(reasons.ITEM, f"{how} of {value.describe()}")
+        value = number
+    if isinstance(value, ObjectValue):
+        if how == "format":
+            if isinstance(t.look_up(value.cls, "__format__"), types.FunctionType):
+                return value.special(t, "__format__", [Constant(spec)])
+            if spec and t.look_up(value.cls, "__format__") is object.__format__:
+                t.raise_(TypeError, f"unsupported format string passed to {value.cls.__name__}.__format__")
+        name = "__repr__" if how in ("repr", "ascii") else "__str__"
+        found = t.look_up(value.cls, name)
+        if found is object.__str__:
+            found, name = t.look_up(value.cls, "__repr__"), "__repr__"
+        if isinstance(found, types.FunctionType) or isinstance(value, ExceptionValue):
+            text = value.special(t, name, [])
+            return text if how != "ascii" else Constant(ascii(t.constant_of(text))[1:-1])
+        if isinstance(value, (SequenceValue, DictValue)) and not spec and found in _OF_CONTAINERS:
+            return Constant(_OF_CONTAINERS[found](t, value))
+    if isinstance(value, ObjectValue) and value.cls.__module__ in ("typing", "types") and value.given is not MISSING:
+        return Constant(t.python(format if how == "format" else str, value.given))
+    if how == "format":
+        return Constant(t.python(format, t.constant_of(value), spec))
+    function = {"str": str, "repr": repr, "ascii": ascii}[how]
+    return Constant(t.python(function, t.constant_of(value)))
+
+
+def _listed(t: Tracer, items: Iterable[Value]) -> str:
+    return ", ".join(t.constant_of(text_of(t, item, "repr")) for item in items)
+
+
+_OF_CONTAINERS: dict[Any, Callable[[Tracer, Any], str]] = {
+    list.__repr__: lambda t, value: f"[{_listed(t, t.items(value))}]",
+    tuple.__repr__: lambda t, value: f"({_listed(t, t.items(value))}{',' * (len(value.items) == 1)})",
+    dict.__repr__: lambda t, value: "{" + ", ".join(": ".join(
+        t.constant_of(text_of(t, part, "repr")) for part in pair) for pair in value.pairs(t)) + "}",
+}  # fmt: skip
+
+
+class Printable:
+    """A value in the place of its object, for str.format and %."""
+
+    def __init__(self, t: Tracer, value: Value) -> None:
+        self._t, self._value = t, value
+
+    def __str__(self) -> str:
+        return str(self._t.constant_of(text_of(self._t, self._value, "str")))
+
+    def __repr__(self) -> str:
+        return str(self._t.constant_of(text_of(self._t, self._value, "repr")))
+
+    def __format__(self, spec: str) -> str:
+        return str(self._t.constant_of(text_of(self._t, self._value, "format", spec)))
+
+    def __getattr__(self, name: str) -> Any:
+        return self._t.printable(self._t.get_attr(self._value, name))
+
+    def __int__(self) -> int:
+        return int(self._t.constant_of(_number(int)(self._t, self._value)))
+
+    def __float__(self) -> float:
+        return float(self._t.constant_of(_number(float)(self._t, self._value)))
+
+    def __index__(self) -> int:
+        return self._t.index(self._value)
+
+
+class PrintableItems(Printable):
+    """One with items. To % such an operand is a mapping, of which not everything needs to be printed."""
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._t.printable(self._t.get_item(self._value, Constant(key)))
+
+
+@positional(str)
+def _str(t: Tracer, value: Value = Constant(""), *rest: Value) -> Value:
+    """str(value)."""
+    return text_of(t, value, "str")
+
+
+@positional(bytes)
+def _bytes(t: Tracer, value: Value = Constant(b""), *rest: Value) -> Value:
+    """bytes(value)."""
+    if isinstance(value, ObjectValue) and t.look_up(value.cls, "__bytes__") is not MISSING:
+        return value.special(t, "__bytes__", [])
+    return Constant(t.python(bytes, t.constant_of(value), *map(t.constant_of, rest)))
+
+
+@positional(repr)
+def _repr(t: Tracer, value: Value) -> Value:
+    """repr(value)."""
+    return text_of(t, value, "repr")
+
+
+@positional(format)
+def _format(t: Tracer, value: Value, spec: Value = Constant("")) -> Value:
+    """format(value, spec)."""
+    return text_of(t, value, "format", t.constant_of(spec))
+
+
+@positional(hash)
+def _hash(t: Tracer, value: Value) -> Value:
+    """hash(value), of what does not lie elsewhere in each run."""
+    if isinstance(value, ObjectValue) and t.look_up(value.cls, "__hash__") is not object.__hash__:
+        return value.special(t, "__hash__", [])
+    return Constant(t.python(hash, t.constant_of(value)))
+
+
+@positional(abs)
+def _abs(t: Tracer, value: Value) -> Value:
+    """abs(value)."""
+    if isinstance(value, TensorValue):
+        return graph_call(t, "call_function", operator.abs, [value], {})
+    if isinstance(value, ArrayValue):
+        return operate(t, operator.abs, value)
+    if isinstance(value, FloatValue):
+        return t.computed(abs, value)
+    if isinstance(value, SizeValue):
+        return t.on_numbers(operator.abs, value)
+    return (
+        value.special(t, "__abs__", [])
+        if isinstance(value, ObjectValue)
+        else Constant(t.python(abs, t.constant_of(value)))
+    )
+
+
+def _rounding(function: Callable[..., Any], name: str) -> Rule:
+    def apply(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        """What the class does, or the function of a number."""
+        if args and isinstance(args[0], ObjectValue):
+            return args[0].special(t, name, [*args[1:], *kwargs.values()])
+        if args and isinstance(args[0], TensorValue):
+            unsupported(reasons.ITEM, f"{function.__name__}({args[0].describe()})")
+        if any(isinstance(arg, FloatValue) for arg in args) and not kwargs:
+            return t.computed(function, *args)
+        if any(isinstance(arg, SizeValue) for arg in args):
+            return t.on_numbers(function, *args)
+        plain = [t.constant_of(arg) for arg in args]
+        return t.from_python(t.python(function, *plain, **{k: t.constant_of(v) for k, v in kwargs.items()}))
+
+    return apply
+
+
+for _rounded in (round, math.floor, math.ceil, math.trunc):
+    CALLS.rule(_rounded)(_rounding(_rounded, f"__{_rounded.__name__}__"))
+
+
+@positional(divmod)
+def _divmod(t: Tracer, left: Value, right: Value) -> Value:
+    """(left // right, left % right)."""
+    for value, other, name in ((left, right, "__divmod__"), (right, left, "__rdivmod__")):
+        if isinstance(value, ObjectValue) and t.look_up(value.cls, name) is not MISSING:
+            return value.special(t, name, [other])
+    return TupleValue([t.binary("//", left, right), t.binary("%", left, right)])
+
+
+@positional(pow)
+def _pow(t: Tracer, left: Value, right: Value, modulus: Value | None = None) -> Value:
+    """left ** right."""
+    if modulus is not None:
+        return Constant(t.python(pow, t.constant_of(left), t.constant_of(right), t.constant_of(modulus)))
+    return t.binary("**", left, right)
+
+
+def _is_number_tensor(value: Value) -> bool:
+    return isinstance(value, TensorValue) and value.fake.dim() == 0
+
+
+def _chosen(t: Tracer, symbol: str, best: Value, other: Value) -> Value:
+    """The better of two tensors of no dimension, with Python's answer for ties and for what is not a number."""
+    better = t.compare(symbol, other, best)
+    found = graph_call(t, "call_function", torch.where, [better, other, best], {})
+    t.note_copy(best, found)
+    t.note_copy(other, found)
+    return found
+
+
+def _extreme(symbol: str, function: Callable[..., Any]) -> Callable[..., Value]:
+    def choose(t: Tracer, *args: Value, key: Value | None = None, default: Value | None = None) -> Value:
+        """The smallest or largest; of tensors by comparing, as Python does (which breaks)."""
+        items = t.items(args[0]) if len(args) == 1 else list(args)
+        if not items:
+            if default is not None:
+                return default
+            t.raise_(ValueError, f"{function.__name__}() arg is an empty sequence")
+        symbolic = any(isinstance(i, SizeValue) for i in items) and all(map(is_number, items))
+        if key is None and symbolic and len({i.python_type() for i in items}) == 1:  # of two types, one is returned
+            torch_function = torch.sym_min if function is min else torch.sym_max
+            return functools.reduce(lambda a, b: t.on_numbers(torch_function, a, b), items)
+        if key is None and all(map(_is_number_tensor, items)) and len({i.fake.dtype for i in items}) == 1:  # type: ignore[attr-defined]
+            return functools.reduce(lambda a, b: _chosen(t, symbol, a, b), items)
+        best, score = items[0], items[0] if key is None else t.call(key, [items[0]], {})
+        for item in items[1:]:
+            other = item if key is None else t.call(key, [item], {})
+            if t.truth(t.compare(symbol, other, score)):
+                best, score = item, other
+        return best
+
+    choose.__name__ = function.__name__
+    return choose
+
+
+positional(min)(_extreme("<", min))
+positional(max)(_extreme(">", max))
+
+
+@positional(sum)
+def _sum(t: Tracer, items: Value, start: Value = Constant(0)) -> Value:
+    """Additions, from left to right."""
+    total = start
+    for item in t.items(items):
+        total = t.binary("+", total, item)
+    return total
+
+
+@positional(any)
+def _any(t: Tracer, items: Value) -> Value:
+    """Whether one item is true; stops there."""
+    iterator = t.iterate(items)
+    while (item := iterator.next(t)) is not None:
+        if t.truth(item):
+            return Constant(True)
+    return Constant(False)
+
+
+@positional(all)
+def _all(t: Tracer, items: Value) -> Value:
+    """Whether every item is true; stops at the first that is not."""
+    iterator = t.iterate(items)
+    while (item := iterator.next(t)) is not None:
+        if not t.truth(item):
+            return Constant(False)
+    return Constant(True)
+
+
+@positional(math.prod)
+def _prod(t: Tracer, items: Value, *, start: Value = Constant(1)) -> Value:
+    """Multiplications, from left to right."""
+    total = start
+    for item in t.items(items):
+        total = t.binary("*", total, item)
+    return total

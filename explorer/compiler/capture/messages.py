@@ -1,0 +1,179 @@
+"""Warnings and log lines of the traced program: made for real, after the graph and in order, as if at their own place.
+
+What they say must be known while tracing; where it is not, the graph breaks before the call.
+"""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from typing import TYPE_CHECKING, Any
+
+from explorer.compiler.capture import hook, reasons
+from explorer.compiler.capture.frame import Frame
+from explorer.compiler.capture.replayed import OURS, keep_filters, log, put_back_filters, warn, warn_caller
+from explorer.compiler.capture.rules import Rule, each, existing, positional
+from explorer.compiler.capture.values.base import Value, unsupported
+from explorer.compiler.capture.values.classes import ClassValue
+from explorer.compiler.capture.values.constant import Constant
+from explorer.compiler.capture.values.exceptions import ExceptionValue
+from explorer.compiler.capture.values.sequences import TupleValue
+from explorer.compiler.capture.values.size import SizeValue
+from explorer.ir.capture import Attr, Item
+
+if TYPE_CHECKING:
+    from explorer.compiler.capture.tracer import Tracer
+
+NONE = Constant(None)
+WARN, WARN_CALLER, LOG, KEEP, PUT_BACK = map(
+    hook.unwatched, (warn, warn_caller, log, keep_filters, put_back_filters)
+)
+"""Nothing that handles a message is compiled."""
+
+
+def _settled(value: Value) -> bool:
+    """Whether the value is now what it will be when the graph has run."""
+    if isinstance(value, ExceptionValue):
+        return not value.overlay.keys() - {"__context__"} and all(map(_settled, value.args))
+    if isinstance(value, TupleValue):
+        return all(isinstance(item, Value) and _settled(item) for item in value.items)
+    return isinstance(value, (Constant, ClassValue, SizeValue))
+
+
+def _frames(t: Tracer) -> list[Frame]:
+    """The frames of the program, outermost first."""
+    return [frame for frame in t.frames if not frame.code.filename.startswith(OURS)]
+
+
+def _place(t: Tracer, level: int) -> tuple[str, int, Frame] | None:
+    """(file, line, frame) of the `level`th frame from the innermost; None beyond the compiled function."""
+    frames = _frames(t)
+    if level > len(frames):
+        return None
+    frame = frames[-level]
+    span = frame.code.instructions[max(0, frame.position - 1)].span
+    return frame.code.filename, span.line if span is not None else frame.code.first_line, frame
+
+
+@positional(warnings.warn)
+def _warn(
+    t: Tracer,
+    message: Value,
+    category: Value = NONE,
+    stacklevel: Value = Constant(1),
+    source: Value = NONE,
+    **others: Value,
+) -> Value:
+    """A warning."""
+    if others or not t.is_none(source) or not (_settled(message) and _settled(category)):
+        unsupported(reasons.UNTRACEABLE_CALL, "warnings.warn of what is not known yet")
+    level = max(1, t.index(stacklevel))
+    place = _place(t, level)
+    what = f"warnings.warn({message.describe()})"
+    if place is None:
+        above = Constant(level - len(_frames(t)))
+        t.effects.call(WARN_CALLER, [message, category, above], what)
+    else:
+        file, line, frame = place
+        t.effects.call(WARN, [message, category, Constant(file), Constant(line), Constant(frame.globals)], what)
+    return NONE
+
+
+@each(warnings.simplefilter, warnings.filterwarnings, warnings.resetwarnings)
+def _filters(function: Any) -> Rule:
+    def change(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        """A change of the warning filters."""
+        if kwargs or not all(map(_settled, args)):
+            unsupported(reasons.UNTRACEABLE_CALL, f"warnings.{function.__name__}")
+        t.effects.call(function, args, f"warnings.{function.__name__}({', '.join(a.describe() for a in args)})")
+        return NONE
+
+    return change
+
+
+@positional(warnings.catch_warnings.__enter__)
+def _keep_filters(t: Tracer, manager: Value) -> Value:
+    """The filters are put aside where the block begins; a list of the warnings would be known only afterwards."""
+    if t.truth(t.get_attr(manager, "_record")):
+        unsupported(reasons.UNTRACEABLE_CALL, "warnings.catch_warnings(record=True)")
+    kept = Constant([])
+    manager.set_attr(t, "_filters", kept)
+    t.effects.call(KEEP, [kept], "warnings.catch_warnings()")
+    chosen = t.attr_or_none(manager, "_filter")
+    if chosen is not None and not t.is_none(chosen):
+        t.call(t.from_python(warnings.simplefilter), t.items(chosen), {})
+    return NONE
+
+
+@positional(warnings.catch_warnings.__exit__)
+def _put_back_filters(t: Tracer, manager: Value, *error: Value) -> Value:
+    """The filters of before the block."""
+    t.effects.call(PUT_BACK, [t.get_attr(manager, "_filters")], "the end of warnings.catch_warnings()")
+    return NONE
+
+
+@positional(warnings.warn_explicit)
+def _warn_explicit(t: Tracer, *args: Value, **kwargs: Value) -> Value:
+    """Breaks: it writes into a registry that it is given."""
+    unsupported(reasons.UNTRACEABLE_CALL, "warnings.warn_explicit")
+
+
+_LEVELS = {
+    "debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "warn": logging.WARNING,
+    "error": logging.ERROR, "critical": logging.CRITICAL, "fatal": logging.CRITICAL,
+}  # fmt: skip
+
+
+def _is_enabled(t: Tracer, logger: Value, level: int) -> bool:
+    """Whether the logger takes lines of this level, by what it remembers itself; guarded."""
+    real: logging.Logger = t.real_of(logger)
+    enabled = real.isEnabledFor(level)
+    if logger.source is not None:
+        t.wrap(Attr(logger.source, "disabled"), real.disabled)
+        if not real.disabled and level in real._cache:  # type: ignore[attr-defined]
+            t.wrap(Item(Attr(logger.source, "_cache"), level), enabled)
+    return enabled
+
+
+@positional(logging.Logger.isEnabledFor)
+def _enabled(t: Tracer, logger: Value, level: Value) -> Value:
+    """Whether a line of this level would be logged."""
+    return Constant(_is_enabled(t, logger, t.index(level)))
+
+
+def _line(t: Tracer, logger: Value, level: int, message: Value, args: tuple[Value, ...], others: Any) -> Value:
+    if not _is_enabled(t, logger, level):
+        return NONE
+    real: logging.Logger = t.real_of(logger)
+    own = {"_log", "handle", "makeRecord", "findCaller"}
+    if others or not all(map(_settled, (message, *args))) or any(own & vars(c).keys() for c in _below(type(real))):
+        unsupported(reasons.UNTRACEABLE_CALL, f"a log line of {real.name}")
+    place = _place(t, 1)
+    assert place is not None
+    file, line, frame = place
+    spot = t.new_tuple([Constant(file), Constant(line), Constant(frame.code.name)])
+    arguments = [logger, Constant(level), message, t.new_tuple(args), spot]
+    t.effects.call(LOG, arguments, f"{real.name}: {message.describe()}")
+    return NONE
+
+
+def _below(kind: type) -> tuple[type, ...]:
+    return kind.__mro__[: kind.__mro__.index(logging.Logger)]
+
+
+@each(*existing(logging.Logger, *_LEVELS))
+def _leveled(function: Any) -> Rule:
+    level = _LEVELS[function.__name__]
+
+    def write(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        """A log line."""
+        logger, message, *rest = args
+        return _line(t, logger, level, message, tuple(rest), kwargs)
+
+    return write
+
+
+@positional(logging.Logger.log)
+def _log(t: Tracer, logger: Value, level: Value, message: Value, *args: Value, **others: Value) -> Value:
+    """A log line."""
+    return _line(t, logger, t.index(level), message, args, others)

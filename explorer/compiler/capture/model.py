@@ -1,0 +1,605 @@
+"""Python's data model over symbolic values: operators, truth, items, iteration.
+
+What a class defines in Python is inlined; what a type defines in C is the value's own method.
+Stock counterpart: variables/builtin.py.
+"""
+
+from __future__ import annotations
+
+import collections
+import operator
+import types
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import fx
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+
+from explorer.compiler.capture import reasons
+from explorer.compiler.capture.tape import first_line
+from explorer.compiler.capture.values.arrays import ArrayValue, operate
+from explorer.compiler.capture.values.base import NotConstant, Raised, Unhashable, Value, unsupported
+from explorer.compiler.capture.values.classes import ClassValue
+from explorer.compiler.capture.values.constant import Constant
+from explorer.compiler.capture.values.iterators import IndexingIterator, IteratorValue, SequenceIterator, TakenIterator
+from explorer.compiler.capture.values.mappings import DictValue, DictView
+from explorer.compiler.capture.values.objects import MISSING, Lazy, ObjectValue
+from explorer.compiler.capture.values.operands import refusal, takes
+from explorer.compiler.capture.values.overrides import overrides_torch
+from explorer.compiler.capture.values.sequences import ListValue, SequenceValue, TupleValue
+from explorer.compiler.capture.values.sets import SetValue
+from explorer.compiler.capture.values.size import FloatValue, NumberValue, SizeValue, is_unbacked
+from explorer.compiler.capture.values.slots import lacks
+from explorer.compiler.capture.values.tensor import TensorValue, graph_call
+from explorer.ir.capture import Computed
+
+if TYPE_CHECKING:
+    from explorer.compiler.capture.tracer import Tracer
+
+BINARY: dict[str, tuple[Callable[[Any, Any], Any], str, str]] = {
+    "+": (operator.add, "__add__", "__radd__"),
+    "-": (operator.sub, "__sub__", "__rsub__"),
+    "*": (operator.mul, "__mul__", "__rmul__"),
+    "/": (operator.truediv, "__truediv__", "__rtruediv__"),
+    "//": (operator.floordiv, "__floordiv__", "__rfloordiv__"),
+    "%": (operator.mod, "__mod__", "__rmod__"),
+    "**": (operator.pow, "__pow__", "__rpow__"),
+    "@": (operator.matmul, "__matmul__", "__rmatmul__"),
+    "&": (operator.and_, "__and__", "__rand__"),
+    "|": (operator.or_, "__or__", "__ror__"),
+    "^": (operator.xor, "__xor__", "__rxor__"),
+    "<<": (operator.lshift, "__lshift__", "__rlshift__"),
+    ">>": (operator.rshift, "__rshift__", "__rrshift__"),
+}
+INPLACE: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
+    "+": (operator.iadd, "__iadd__"),
+    "-": (operator.isub, "__isub__"),
+    "*": (operator.imul, "__imul__"),
+    "/": (operator.itruediv, "__itruediv__"),
+    "//": (operator.ifloordiv, "__ifloordiv__"),
+    "%": (operator.imod, "__imod__"),
+    "**": (operator.ipow, "__ipow__"),
+    "@": (operator.imatmul, "__imatmul__"),
+    "&": (operator.iand, "__iand__"),
+    "|": (operator.ior, "__ior__"),
+    "^": (operator.ixor, "__ixor__"),
+    "<<": (operator.ilshift, "__ilshift__"),
+    ">>": (operator.irshift, "__irshift__"),
+}
+COMPARE: dict[str, tuple[Callable[[Any, Any], Any], str, str]] = {
+    "<": (operator.lt, "__lt__", "__gt__"),
+    "<=": (operator.le, "__le__", "__ge__"),
+    "==": (operator.eq, "__eq__", "__eq__"),
+    "!=": (operator.ne, "__ne__", "__ne__"),
+    ">": (operator.gt, "__gt__", "__lt__"),
+    ">=": (operator.ge, "__ge__", "__le__"),
+}
+_COMPARISONS = frozenset(name for _, name, _ in COMPARE.values())
+UNARY: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "-": (operator.neg, "__neg__"),
+    "+": (operator.pos, "__pos__"),
+    "~": (operator.invert, "__invert__"),
+}
+
+_TYPING = ("typing", "types", "collections.abc")
+"""The modules of the objects that stand for types in annotations."""
+
+
+_IDENTICAL = (TensorValue, ArrayValue, SizeValue, IteratorValue)
+"""Values of which each object of the program has one."""
+
+
+def is_number(value: Value) -> bool:
+    if isinstance(value, Constant):
+        return isinstance(value.value, (int, float))
+    return isinstance(value, (SizeValue, FloatValue))
+
+
+def _origin(t: Tracer, value: Value) -> Any:
+    """Where a number comes from: a plain one, or its source; None for one that only the graph knows."""
+    if isinstance(value, FloatValue):
+        return value.source
+    if isinstance(value, SizeValue):
+        return None if isinstance(value, NumberValue) else t.tape.source_of(value.sym.node.expr)
+    return value.constant() if isinstance(value, Constant) and type(value.value) in (bool, int, float) else None
+
+
+_ARITHMETIC = frozenset(
+    {operator.add, operator.sub, operator.mul, operator.truediv, operator.floordiv, operator.mod, operator.neg}
+    | {operator.pos, operator.lt, operator.le, operator.eq, operator.ne, operator.gt, operator.ge, abs, bool, float}
+    | {int, round}
+)
+
+
+def _is_steady(function: Any, values: Sequence[Value]) -> bool:
+    """Whether the type of the result does not depend on what the floats are."""
+    if function is operator.pow:
+        return isinstance(values[1], Constant) and type(values[1].value) is int
+    return function in _ARITHMETIC or getattr(function, "__module__", "") == "math"
+
+
+class DataModel:
+    """A part of the tracer: one method for each operation."""
+
+    # ----------------------------------------------------------------------------------------------------- operators
+
+    def unary(self: Tracer, symbol: str, value: Value) -> Value:
+        if symbol == "not":
+            return Constant(not self.truth(value))
+        function, name = UNARY[symbol]
+        if isinstance(value, TensorValue):
+            return graph_call(self, "call_function", function, [value], {})
+        if isinstance(value, ArrayValue):
+            return operate(self, function, value)
+        if isinstance(value, FloatValue):
+            return self.computed(function, value)
+        if isinstance(value, SizeValue):
+            return self.on_numbers(function, value)
+        if isinstance(value, ObjectValue):
+            return value.special(self, name, [])
+        try:
+            known = value.constant()
+        except NotConstant:
+            lacks(self, value.python_type(), name)
+        return self.from_python(self.python(function, known))
+
+    def binary(self: Tracer, symbol: str, left: Value, right: Value) -> Value:
+        if symbol.endswith("=") and symbol[:-1] in INPLACE:
+            return self._inplace(symbol[:-1], left, right)
+        function, name, reflected = BINARY[symbol]
+        return self._operate(function, name, reflected, left, right, symbol)
+
+    def _inplace(self: Tracer, symbol: str, left: Value, right: Value) -> Value:
+        function, name = INPLACE[symbol]
+        if isinstance(left, ArrayValue):
+            return operate(self, function, left, right)
+        if isinstance(left, TensorValue):
+            return graph_call(self, "call_function", function, [left, right], {})
+        reflected = BINARY[symbol]
+        if isinstance(left, ListValue) and not self.overrides(left.cls, name):  # a sequence's own comes after all
+            if isinstance(right, ObjectValue) and self.overrides(right.cls, reflected[2]):
+                return self._operate(*reflected, left, right, f"{symbol}=")
+        if isinstance(left, ObjectValue):
+            found = self._answer(left, right, name)
+            if found is not None:
+                return found
+        return self._operate(*reflected, left, right, f"{symbol}=")
+
+    def _answer(self: Tracer, value: Value, other: Value, method: str) -> Value | None:
+        """What the type's own method makes of an operand; None where it has none, or none for such an operand."""
+        owner = value.python_type()
+        if not isinstance(value, (ObjectValue, DictView)) or self.look_up(owner, method) is MISSING:
+            return None
+        if not takes(owner, method, other.python_type()):
+            return None
+        if isinstance(value, ObjectValue):
+            found = value.special(self, method, [other])
+        elif value.kind == "values":
+            return None
+        else:
+            found = value.method(self, method, [other], {})
+        return None if isinstance(found, Constant) and found.value is NotImplemented else found
+
+    def _operate(
+        self: Tracer,
+        function: Callable[[Any, Any], Any],
+        name: str,
+        reflected: str,
+        left: Value,
+        right: Value,
+        symbol: str,
+    ) -> Value:
+        written = INPLACE[symbol[:-1]][0] if symbol.endswith("=") else function
+        if isinstance(left, Constant) and isinstance(right, Constant):
+            return self.from_python(self.python(written, left.value, right.value))
+        if isinstance(left, ArrayValue) or isinstance(right, ArrayValue):
+            return operate(self, function, left, right)
+        if isinstance(left, TensorValue) or isinstance(right, TensorValue):
+            other = right if isinstance(left, TensorValue) else left
+            is_object = isinstance(other, ObjectValue) and not isinstance(other, SequenceValue)
+            if not is_object or overrides_torch(self, other.python_type()):
+                return graph_call(self, "call_function", function, [left, right], {})
+        if is_number(left) and is_number(right):
+            if isinstance(left, FloatValue) or isinstance(right, FloatValue):
+                return self.computed(function, left, right)
+            return self.on_numbers(function, left, right)
+        if name == "__mod__" and isinstance(left, Constant) and isinstance(left.value, str):
+            given = (
+                tuple(self.printable(i) for i in self.items(right))
+                if isinstance(right, TupleValue)
+                else self.printable(right)
+            )
+            return Constant(self.python(function, left.value, given))
+        if name == "__mul__" and isinstance(right, SequenceValue) and isinstance(left, (Constant, SizeValue)):
+            if takes(right.cls, "__rmul__", left.python_type()):
+                return right.method(self, "__rmul__", [left], {})
+        for value, other, method in self._tried(left, right, name, reflected):
+            owner = value.python_type()
+            if name == "__or__" and (isinstance(value, ClassValue) or owner.__module__ in _TYPING):
+                return self.from_python(self.python(function, self.real_of(left), self.real_of(right)))
+            found = self._answer(value, other, method)
+            if found is not None:
+                return found
+        try:
+            plain = left.constant(), right.constant()
+        except NotConstant:
+            if not isinstance(left, TensorValue) and not isinstance(right, TensorValue):
+                said = refusal(written, left.python_type(), right.python_type())
+                if said is not None:
+                    self.raise_(TypeError, said)
+            unsupported(reasons.OPERATION, f"{left.describe()} {symbol} {right.describe()}")
+        return self.from_python(self.python(written, *plain))
+
+    def _tried(
+        self: Tracer, left: Value, right: Value, name: str, reflected: str
+    ) -> tuple[tuple[Value, Value, str], ...]:
+        """The methods that Python tries for an operator, in order: a subclass's own comes before its base's."""
+        ours, theirs = left.python_type(), right.python_type()
+        both = (left, right, name), (right, left, reflected)
+        if ours is theirs and name != reflected and name not in _COMPARISONS:
+            return both[:1]
+        is_derived = theirs is not ours and issubclass(theirs, ours)
+        own = self.look_up(theirs, reflected)
+        if is_derived and (name in _COMPARISONS or own is not self.look_up(ours, reflected)):
+            return both[::-1]
+        return both
+
+    def on_sizes(self: Tracer, function: Callable[..., Any], *values: Value) -> Any:
+        """A Python function of numbers, of which some are symbolic."""
+        plain = [v.sym if isinstance(v, SizeValue) else self.constant_of(v) for v in values]
+        if getattr(function, "__module__", "") == "_operator":  # the library of symbols takes no truth for a number
+            plain = [int(v) if type(v) is bool else v for v in plain]
+        found = self.python(function, *plain)
+        self.tape.note_shape_guards(f"the program asked {getattr(function, '__name__', 'a function')} of sizes")
+        return found
+
+    def on_numbers(self: Tracer, function: Callable[..., Any], *values: Value) -> Value:
+        """The same as a value; a node, where one of the numbers is known only to the graph."""
+        if any(isinstance(v, NumberValue) for v in values):
+            return graph_call(self, "call_function", function, list(values), {})
+        try:
+            return self.from_sym(self.on_sizes(function, *values))
+        except GuardOnDataDependentSymNode as error:
+            unsupported(reasons.DYNAMIC_OUTPUT, first_line(error))
+
+    def computed(self: Tracer, function: Callable[..., Any], *values: Value) -> Value:
+        """What a function of Python's makes of floats that the frame was given: computed again at each call, before the
+        graph. Where that could go another way than it went now, the floats are held to be what they are."""
+        handled = any(frame.handlers[frame.position - 1] is not None for frame in self.frames)
+        args = [_origin(self, value) for value in values]
+        if handled or None in args or not _is_steady(function, values):
+            return self.from_python(self.python(function, *map(self.constant_of, values)))
+        found = self.python(function, *map(self.number_now, values))
+        source = Computed(function, tuple(args))
+        if type(found) is float:
+            return FloatValue(found, source, self)
+        if type(found) is int:
+            return SizeValue(self.tape.size_input(source, found), source)
+        self.guard(source, "constant", "==", found, "a branch or a test was decided by it")
+        return self.from_python(found)
+
+    def number_now(self: Tracer, value: Value) -> Any:
+        """A number as it is in this call, without a guard."""
+        if isinstance(value, FloatValue):
+            return value.value
+        if isinstance(value, SizeValue):
+            return value.python_type()(self.tape.hint(value.sym.node.expr))
+        return value.constant()
+
+    def float_of(self: Tracer, value: Value) -> Value:
+        """A symbolic float of sizes as one that Python computes; other values as they are."""
+        if isinstance(value, SizeValue) and not isinstance(value, NumberValue) and value.python_type() is float:
+            source = _origin(self, value)
+            return value if source is None else FloatValue(self.number_now(value), source, self)
+        return value
+
+    def compare(self: Tracer, symbol: str, left: Value, right: Value) -> Value:
+        function, name, reflected = COMPARE[symbol]
+        if isinstance(left, Constant) and isinstance(right, Constant):
+            return Constant(self.python(function, left.value, right.value))
+        if isinstance(left, ArrayValue) or isinstance(right, ArrayValue):
+            return operate(self, function, left, right)
+        if isinstance(left, TensorValue) or isinstance(right, TensorValue):
+            other = right if isinstance(left, TensorValue) else left
+            if (
+                symbol in ("==", "!=")
+                and isinstance(other, Constant)
+                and not isinstance(other.value, (int, float, complex))
+            ):
+                return Constant(symbol == "!=")
+            if isinstance(other, (TensorValue, Constant, SizeValue, FloatValue)):
+                return graph_call(self, "call_function", function, [left, right], {})
+        if is_number(left) and is_number(right):
+            if isinstance(left, FloatValue) or isinstance(right, FloatValue):
+                return self.computed(function, left, right)
+            return self.on_numbers(function, left, right)
+        for value, other, method in self._tried(left, right, name, reflected):
+            found = self._answer(value, other, method)
+            if found is not None:
+                return found
+        if symbol in ("==", "!="):
+            return Constant(self._same(left, right) == (symbol == "=="))
+        try:
+            plain = left.constant(), right.constant()
+        except NotConstant:
+            said = refusal(function, left.python_type(), right.python_type())
+            if said is None:
+                unsupported(reasons.OPERATION, f"{left.describe()} {symbol} {right.describe()}")
+            self.raise_(TypeError, said)
+        return Constant(self.python(function, *plain))
+
+    def _same(self: Tracer, left: Value, right: Value) -> bool:
+        if left is right:
+            return True
+        try:
+            return bool(left.constant() == right.constant())
+        except NotConstant:
+            pass
+        try:
+            return bool(left.key() == right.key())
+        except (NotConstant, Unhashable):
+            return False
+
+    def is_same(self: Tracer, left: Value, right: Value) -> bool:
+        """The `is` operator."""
+        if left is right:
+            return True
+        left.compared = right.compared = True
+        if isinstance(left, _IDENTICAL) or isinstance(right, _IDENTICAL):
+            return False
+        if isinstance(left, ObjectValue) or isinstance(right, ObjectValue):
+            if isinstance(left, ObjectValue) and isinstance(right, ObjectValue):
+                return left.given is not MISSING and left.given is right.given
+            return False
+        try:
+            return left.real() is right.real()
+        except NotConstant:
+            return False
+
+    def same_or_equal(self: Tracer, left: Value, right: Value) -> bool:
+        """What `in` and list.index ask of two items."""
+        if left is right:
+            return True
+        if isinstance(left, TensorValue) != isinstance(right, TensorValue):
+            other = right if isinstance(left, TensorValue) else left
+            if isinstance(other, Constant) and not isinstance(other.value, (int, float, complex)):
+                return False
+        return self.truth(self.compare("==", left, right))
+
+    def sequence_operation(self: Tracer, left: SequenceValue, name: str, right: Value) -> Value:
+        """+, * and the comparisons of lists and tuples."""
+        if name in ("__mul__", "__rmul__"):
+            return left.like(list(left.items) * self.index(right))
+        kinds = (ListValue, TupleValue)
+        if not isinstance(right, SequenceValue) or not any(isinstance(left, k) and isinstance(right, k) for k in kinds):
+            return Constant(NotImplemented)
+        if name == "__add__":
+            items = [*left.items, *right.items]
+            if not isinstance(left, TupleValue):
+                return left.like(items)
+            kind = torch.Size if torch.Size in (left.cls, right.cls) else tuple
+            if kind is torch.Size:
+                types_of = (type(i.given) if isinstance(i, Lazy) else i.python_type() for i in items)
+                one_each = [1 if issubclass(each, int) else type(each.__name__, (), {})() for each in types_of]
+                self.python(torch.Size, one_each)
+            return TupleValue(items, kind)
+        if name in ("__eq__", "__ne__"):
+            alike = len(left.items) == len(right.items)
+            if alike or isinstance(left, TupleValue):  # tuples ask their items before their lengths
+                both = range(min(len(left.items), len(right.items)))
+                alike = all(self.same_or_equal(left.at(self, i), right.at(self, i)) for i in both) and alike
+            return Constant(alike == (name == "__eq__"))
+        symbol = {"__lt__": "<", "__le__": "<=", "__gt__": ">", "__ge__": ">="}[name]
+        for i in range(min(len(left.items), len(right.items))):
+            if not self.same_or_equal(left.at(self, i), right.at(self, i)):
+                return self.compare(symbol, left.at(self, i), right.at(self, i))
+        return self.compare(symbol, Constant(len(left.items)), Constant(len(right.items)))
+
+    # ------------------------------------------------------------------------------------------------- truth, numbers
+
+    def truth(self: Tracer, value: Value) -> bool:
+        return value.truth(self)
+
+    def index(self: Tracer, value: Value) -> int:
+        """The value as a Python int; a symbolic size is made a number."""
+        if isinstance(value, SizeValue):
+            return int(self.specialise(value, int))
+        if isinstance(value, TensorValue):
+            return self.index(value.method(self, "__index__", [], {}))
+        if isinstance(value, ObjectValue):
+            return self.index(value.special(self, "__index__", []))
+        found = self.constant_of(value)
+        return int(self.python(operator.index, found))
+
+    def index_or_none(self: Tracer, value: Value) -> int | None:
+        return None if isinstance(value, Constant) and value.value is None else self.index(value)
+
+    def specialise(self: Tracer, value: SizeValue, kind: type) -> Any:
+        """The number that a symbolic one is for these inputs; guards on it."""
+        try:
+            found = kind(value.sym)
+        except GuardOnDataDependentSymNode as error:
+            unsupported(reasons.DATA_DEPENDENT_BRANCH if kind is bool else reasons.ITEM, first_line(error))
+        as_what = "a branch or a test" if kind is bool else "a Python number"
+        self.tape.note_shape_guards(f"it was needed as {as_what}, so the answer for these sizes was used")
+        return found
+
+    def from_sym(self: Tracer, found: Any) -> Value:
+        if not isinstance(found, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+            return self.from_python(found)
+        expr = found.node.expr
+        if expr.is_number or expr in (True, False):
+            kind = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}[type(found)]
+            return Constant(kind(expr))
+        if isinstance(found, torch.SymInt) and is_unbacked(found):
+            node = self.tape.size_argument(found)
+            return NumberValue(found, node) if isinstance(node, fx.Node) else Constant(node)
+        return SizeValue(found)
+
+    # ---------------------------------------------------------------------------------------------- items, iteration
+
+    def overrides(self: Tracer, cls: type, *names: str) -> bool:
+        """Whether the class defines one of these methods in Python."""
+        return any(isinstance(self.look_up(cls, name), types.FunctionType) for name in names)
+
+    def get_item(self: Tracer, base: Value, key: Value) -> Value:
+        if isinstance(base, ObjectValue) and self.overrides(base.cls, "__getitem__"):
+            return (
+                base.special(self, "__getitem__", [key]) if not hasattr(base, "is_plain") else base.get_item(self, key)
+            )
+        if isinstance(key, TensorValue) and not isinstance(base, (TensorValue, DictValue)):
+            key = Constant(self.index(key))
+        if isinstance(base, Constant) and isinstance(key, SizeValue):
+            key = Constant(self.index(key))
+        return base.get_item(self, key)
+
+    def set_item(self: Tracer, base: Value, key: Value, value: Value | None) -> None:
+        name = "__setitem__" if value is not None else "__delitem__"
+        if isinstance(base, ObjectValue) and self.overrides(base.cls, name):
+            base.special(self, name, [key, value] if value is not None else [key])
+            return
+        base.set_item(self, key, value)
+
+    def contains(self: Tracer, base: Value, item: Value) -> bool:
+        if isinstance(base, ObjectValue) and self.overrides(base.cls, "__contains__"):
+            return self.truth(base.special(self, "__contains__", [item]))
+        return base.contains(self, item)
+
+    def length(self: Tracer, value: Value) -> Value:
+        if isinstance(value, ObjectValue) and self.overrides(value.cls, "__len__"):
+            return value.special(self, "__len__", [])
+        return value.length(self)
+
+    def iterate(self: Tracer, value: Value) -> Value:
+        """iter(value): a value with `next`, which Python too takes for an iterator."""
+        if isinstance(value, ObjectValue) and self.overrides(value.cls, "__iter__"):
+            return value.special(self, "__iter__", [])
+        return value.iterate(self)
+
+    def is_iterator(self: Tracer, value: Value) -> bool:
+        """Whether Python's loops would take the value."""
+        return self.look_up(value.python_type(), "__next__") not in (MISSING, None)
+
+    def items(self: Tracer, value: Value) -> list[Value]:
+        """All items of an iterable, in order."""
+        if isinstance(value, SequenceValue) and not self.overrides(value.cls, "__iter__"):
+            return [value.at(self, i) for i in range(len(value.items))]
+        if isinstance(value, DictView):
+            return value.as_items(self)
+        iterator = self.iterate(value)
+        found: list[Value] = []
+        while (item := iterator.next(self)) is not None:
+            found.append(item)
+            self.check_length(len(found))
+        return found
+
+    def mapping_pairs(self: Tracer, value: Value) -> list[tuple[Value, Value]]:
+        if isinstance(value, DictValue) and not self.overrides(value.cls, "keys", "__getitem__"):
+            return value.pairs(self)
+        if self.look_up(value.python_type(), "keys") is not MISSING:
+            keys = self.items(self.call_method(value, "keys", []))
+            return [(key, self.get_item(value, key)) for key in keys]
+        pairs = []
+        for place, pair in enumerate(self.items(value)):
+            try:
+                items = self.items(pair)
+            except Raised as raised:
+                if not issubclass(raised.value.python_type(), TypeError):
+                    raise
+                self.raise_(TypeError, f"cannot convert dictionary update sequence element #{place} to a sequence")
+            if len(items) != 2:
+                said = f"dictionary update sequence element #{place} has length {len(items)}; 2 is required"
+                self.raise_(ValueError, said)
+            pairs.append((items[0], items[1]))
+        return pairs
+
+    def sequence_iterator(self: Tracer, base: Value) -> Value:
+        return SequenceIterator(base)
+
+    def taken_iterator(self: Tracer, items: list[Value], kind: type, base: Value) -> Value:
+        return TakenIterator(items, kind, base)
+
+    def indexing_iterator(self: Tracer, base: Value) -> Value:
+        return IndexingIterator(base)
+
+    def sorted(self: Tracer, items: list[Value], key: Value | None, reverse: Value | None) -> list[Value]:
+        by = [item if key is None or self.is_none(key) else self.call(key, [item], {}) for item in items]
+        tracer = self
+
+        class Order:
+            def __init__(self, value: Value) -> None:
+                self.value = value
+
+            def __lt__(self, other: Order) -> bool:
+                return tracer.truth(tracer.compare("<", self.value, other.value))
+
+        order = sorted(
+            range(len(items)), key=lambda i: Order(by[i]), reverse=reverse is not None and self.truth(reverse)
+        )
+        return [items[i] for i in order]
+
+    def is_none(self: Tracer, value: Value) -> bool:
+        return isinstance(value, Constant) and value.value is None
+
+    # --------------------------------------------------------------------------------------------------- attributes
+
+    def get_attr(self: Tracer, value: Value, name: str) -> Value:
+        return value.get_attr(self, name)
+
+    def attr_or_none(self: Tracer, value: Value, name: str) -> Value | None:
+        """None where reading the attribute raises AttributeError."""
+        try:
+            return self.get_attr(value, name)
+        except Raised as raised:
+            if issubclass(raised.value.python_type(), AttributeError):
+                return None
+            raise
+
+    # --------------------------------------------------------------------------------------------- constants, errors
+
+    def constant_of(self: Tracer, value: Value) -> Any:
+        """The Python object of a constant; a symbolic size is made a number. Breaks the graph for anything else."""
+        if isinstance(value, SizeValue):
+            return self.specialise(value, value.python_type())
+        if isinstance(value, (ArrayValue, FloatValue)):
+            return value.known(self)
+        try:
+            if isinstance(value, (TupleValue, ListValue)) and value.cls in (tuple, list, torch.Size):
+                return value.cls(self.constant_of(item) for item in self.items(value))
+            if isinstance(value, DictValue) and value.cls in (dict, collections.OrderedDict):
+                return value.cls((self.constant_of(k), self.constant_of(v)) for k, v in value.pairs(self))
+            if isinstance(value, SetValue):
+                return value.cls(self.constant_of(item) for item in value.ordered())
+            return self.lasting(value) if type(value) is ObjectValue else value.constant()
+        except NotConstant:
+            unsupported(reasons.OPERATION, f"{value.describe()} where a constant is needed")
+
+    def real_of(self: Tracer, value: Value) -> Any:
+        """The live Python object behind a value, mutable or not."""
+        try:
+            return value.real()
+        except NotConstant:
+            return self.constant_of(value)
+
+    def python(self: Tracer, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Call a pure Python function now; what it raises is raised in the traced program."""
+        try:
+            return function(*args, **kwargs)
+        except (Raised, NotConstant):
+            raise
+        except (
+            ArithmeticError,
+            AttributeError,
+            LookupError,
+            TypeError,
+            ValueError,
+            StopIteration,
+            AssertionError,
+        ) as error:
+            raise Raised(
+                self.exception(
+                    type(error),
+                    [self.from_python(a) if not isinstance(a, BaseException) else Constant(str(a)) for a in error.args],
+                )
+            ) from None

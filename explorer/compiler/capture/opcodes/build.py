@@ -1,0 +1,205 @@
+"""Making containers, strings and functions, and taking them apart."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from explorer.compiler.capture import reasons
+from explorer.compiler.capture.frame import Frame
+from explorer.compiler.capture.opcodes.table import OPCODES
+from explorer.compiler.capture.values.base import Value, unsupported
+from explorer.compiler.capture.values.constant import Constant
+from explorer.compiler.capture.values.functions import CellValue, FunctionValue
+from explorer.compiler.capture.values.mappings import DictValue
+from explorer.compiler.capture.values.sequences import ListValue, SliceValue, TupleValue
+from explorer.compiler.capture.values.sets import SetValue
+from explorer.compiler.capture.values.tensor import TensorValue
+from explorer.ir.bytecode import Instruction
+
+if TYPE_CHECKING:
+    from explorer.compiler.capture.tracer import Tracer
+
+
+@OPCODES.rule("BUILD_TUPLE")
+def build_tuple(t: Tracer, f: Frame, i: Instruction) -> None:
+    """A tuple of the topmost values."""
+    f.push(TupleValue(f.pop_many(i.arg)))
+
+
+@OPCODES.rule("BUILD_LIST")
+def build_list(t: Tracer, f: Frame, i: Instruction) -> None:
+    """A list of the topmost values."""
+    f.push(ListValue(f.pop_many(i.arg)))
+
+
+@OPCODES.rule("BUILD_SET")
+def build_set(t: Tracer, f: Frame, i: Instruction) -> None:
+    """A set of the topmost values."""
+    f.push(SetValue.of(f.pop_many(i.arg)))
+
+
+@OPCODES.rule("BUILD_MAP")
+def build_map(t: Tracer, f: Frame, i: Instruction) -> None:
+    """A dict of the topmost pairs."""
+    flat = f.pop_many(2 * i.arg)
+    made = DictValue()
+    for key, value in zip(flat[::2], flat[1::2], strict=True):
+        made.put(key, value)
+    f.push(made)
+
+
+@OPCODES.rule("BUILD_CONST_KEY_MAP")
+def build_const_key_map(t: Tracer, f: Frame, i: Instruction) -> None:
+    """A dict of a tuple of keys and the values below."""
+    keys = t.items(f.pop())
+    made = DictValue()
+    for key, value in zip(keys, f.pop_many(i.arg), strict=True):
+        made.put(key, value)
+    f.push(made)
+
+
+@OPCODES.rule("BUILD_STRING")
+def build_string(t: Tracer, f: Frame, i: Instruction) -> None:
+    """The concatenation of strings."""
+    f.push(Constant("".join(t.constant_of(part) for part in f.pop_many(i.arg))))
+
+
+@OPCODES.rule("BUILD_SLICE")
+def build_slice(t: Tracer, f: Frame, i: Instruction) -> None:
+    """A slice."""
+    parts = f.pop_many(i.arg)
+    f.push(SliceValue(*parts, *([Constant(None)] * (3 - len(parts)))))
+
+
+@OPCODES.rule("LIST_APPEND")
+def list_append(t: Tracer, f: Frame, i: Instruction) -> None:
+    """Append to the list of a comprehension."""
+    item = f.pop()
+    f.stack[-i.arg].method(t, "append", [item], {})
+
+
+@OPCODES.rule("SET_ADD")
+def set_add(t: Tracer, f: Frame, i: Instruction) -> None:
+    """Add to the set of a comprehension."""
+    item = f.pop()
+    f.stack[-i.arg].method(t, "add", [item], {})
+
+
+@OPCODES.rule("MAP_ADD")
+def map_add(t: Tracer, f: Frame, i: Instruction) -> None:
+    """Add to the dict of a comprehension."""
+    value = f.pop()
+    key = f.pop()
+    f.stack[-i.arg].set_item(t, key, value)
+
+
+@OPCODES.rule("LIST_EXTEND")
+def list_extend(t: Tracer, f: Frame, i: Instruction) -> None:
+    """[*items]."""
+    items = f.pop()
+    f.stack[-i.arg].method(t, "extend", [items], {})
+
+
+@OPCODES.rule("SET_UPDATE")
+def set_update(t: Tracer, f: Frame, i: Instruction) -> None:
+    """{*items}."""
+    items = f.pop()
+    f.stack[-i.arg].method(t, "update", [items], {})
+
+
+@OPCODES.rule("DICT_UPDATE")
+def dict_update(t: Tracer, f: Frame, i: Instruction) -> None:
+    """{**mapping}."""
+    mapping = f.pop()
+    f.stack[-i.arg].method(t, "update", [mapping], {})
+
+
+@OPCODES.rule("DICT_MERGE")
+def dict_merge(t: Tracer, f: Frame, i: Instruction) -> None:
+    """f(**mapping): TypeError for a name given twice."""
+    mapping = f.pop()
+    into = f.stack[-i.arg]
+    assert isinstance(into, DictValue)
+    for key, value in t.mapping_pairs(mapping):
+        if key.key() in into.entries:
+            t.raise_(TypeError, f"got multiple values for keyword argument {key.key()!r}")
+        into.put(key, value)
+
+
+@OPCODES.rule("UNPACK_SEQUENCE")
+def unpack_sequence(t: Tracer, f: Frame, i: Instruction) -> None:
+    """Items onto the stack, the first on top."""
+    value = f.pop()
+    if isinstance(value, TensorValue) and value.fake.dim() > 0 and value.fake.shape[0] != i.arg:
+        few = "not enough values to unpack" if value.fake.shape[0] < i.arg else "too many values to unpack"
+        t.raise_(ValueError, f"{few} (expected {i.arg})")
+    items = t.items(value)
+    if len(items) < i.arg:
+        t.raise_(ValueError, f"not enough values to unpack (expected {i.arg}, got {len(items)})")
+    if len(items) > i.arg:
+        t.raise_(ValueError, f"too many values to unpack (expected {i.arg})")
+    f.stack.extend(reversed(items))
+
+
+@OPCODES.rule("UNPACK_EX")
+def unpack_ex(t: Tracer, f: Frame, i: Instruction) -> None:
+    """first, *middle, last."""
+    before, after = i.arg
+    items = t.items(f.pop())
+    if len(items) < before + after:
+        t.raise_(ValueError, f"not enough values to unpack (expected at least {before + after}, got {len(items)})")
+    middle = ListValue(items[before : len(items) - after])
+    parts: list[Value] = [*items[:before], middle, *items[len(items) - after :]]
+    f.stack.extend(reversed(parts))
+
+
+@OPCODES.rule("CONVERT_VALUE")
+def convert_value(t: Tracer, f: Frame, i: Instruction) -> None:
+    """!s, !r and !a of an f-string."""
+    f.push(t.text_of(f.pop(), i.arg))
+
+
+@OPCODES.rule("FORMAT_SIMPLE")
+def format_simple(t: Tracer, f: Frame, i: Instruction) -> None:
+    """format(value)."""
+    f.push(t.text_of(f.pop(), "format"))
+
+
+@OPCODES.rule("FORMAT_WITH_SPEC")
+def format_with_spec(t: Tracer, f: Frame, i: Instruction) -> None:
+    """format(value, spec)."""
+    spec = t.constant_of(f.pop())
+    f.push(t.text_of(f.pop(), "format", spec))
+
+
+@OPCODES.rule("MAKE_FUNCTION")
+def make_function(t: Tracer, f: Frame, i: Instruction) -> None:
+    """A function over the frame's globals and cells."""
+    code = f.pop().real()
+    given: dict[str, Any] = {name: f.pop() for name in reversed(i.arg)}
+    cells = t.items(given["closure"]) if "closure" in given else []
+    if not all(isinstance(cell, CellValue) for cell in cells):
+        unsupported(reasons.OPERATION, "a closure that is not made of cells")
+    f.push(
+        FunctionValue(
+            code,
+            f.globals,
+            name=code.co_qualname,
+            defaults=t.items(given["defaults"]) if "defaults" in given else [],
+            kwdefaults={t.constant_of(k): v for k, v in t.mapping_pairs(given["kwdefaults"])}
+            if "kwdefaults" in given
+            else {},
+            closure=[cell for cell in cells if isinstance(cell, CellValue)],
+            annotations=_annotations(t, given.get("annotations")),
+        )
+    )
+
+
+def _annotations(t: Tracer, given: Value | None) -> Value | None:
+    if not isinstance(given, TupleValue):
+        return given
+    flat = t.items(given)
+    made = DictValue()
+    for key, value in zip(flat[::2], flat[1::2], strict=True):
+        made.put(key, value)
+    return made

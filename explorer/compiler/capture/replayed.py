@@ -1,0 +1,63 @@
+"""What residual code calls to make warnings and log lines happen where the traced program made them."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import types
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+from explorer.core.package import PACKAGE
+
+OURS = (f"{PACKAGE}{os.sep}", "<call of ")
+"""Files of frames that the program does not have."""
+
+
+def warn(message: Any, category: type[Warning] | None, file: str, line: int, namespace: dict[str, Any]) -> None:
+    """warnings.warn, as if called at a line of a file by a module whose globals are `namespace`."""
+    registry = namespace.setdefault("__warningregistry__", {})
+    kind = type(message) if isinstance(message, Warning) else category or UserWarning
+    warnings.warn_explicit(message, kind, file, line, namespace.get("__name__") or "<unknown>", registry)
+
+
+def keep_filters(kept: list[warnings.catch_warnings[None]]) -> None:
+    """The beginning of a warnings.catch_warnings block; what it puts aside goes onto `kept`."""
+    kept.append(warnings.catch_warnings())
+    kept[-1].__enter__()
+
+
+def put_back_filters(kept: list[warnings.catch_warnings[None]]) -> None:
+    """Its end."""
+    kept.pop().__exit__(None, None, None)
+
+
+def warn_caller(message: Any, category: type[Warning] | None, above: int) -> None:
+    """warnings.warn, as if called in the `above`th frame of the program over the compiled function that calls this."""
+    frames = _frames(sys._getframe(1))
+    for _ in range(above):
+        next(frames, None)
+    frame = next(frames, None)
+    if frame is None:
+        warn(message, category, "sys", 0, vars(sys))
+    else:
+        warn(message, category, frame.f_code.co_filename, frame.f_lineno, frame.f_globals)
+
+
+def _frames(frame: types.FrameType | None) -> Iterator[types.FrameType]:
+    """The frames that the program has, innermost first: a function is one with all its continuations."""
+    same = False
+    while frame is not None:
+        if not frame.f_code.co_filename.startswith(OURS):
+            if not same:
+                yield frame
+            same = frame.f_code.co_name.startswith("resume_in_")
+        frame = frame.f_back
+
+
+def log(logger: logging.Logger, level: int, message: Any, args: tuple[Any, ...], place: tuple[str, int, str]) -> None:
+    """Logger.log, as if called at `place`: (file, line, function)."""
+    if logger.isEnabledFor(level):
+        logger.handle(logger.makeRecord(logger.name, level, *place[:2], message, args, None, place[2]))

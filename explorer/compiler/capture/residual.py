@@ -1,0 +1,445 @@
+"""Residual code: what runs in the frame's place. It calls the graph, rebuilds values, replays effects and goes on.
+
+Stock counterpart: torch/_dynamo/output_graph.py, compile_subgraph.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from torch import fx
+
+from explorer.compiler.bytecode import build
+from explorer.compiler.bytecode.flow import argument_count, liveness
+from explorer.compiler.capture import hook, reasons
+from explorer.compiler.capture.before import Before
+from explorer.compiler.capture.effects import Change
+from explorer.compiler.capture.frame import NULL, Frame
+from explorer.compiler.capture.rebuild import Rebuilder
+from explorer.compiler.capture.refusing import refuses_late, unused_refusals
+from explorer.compiler.capture.resume import TEMP, Continuation, Slot, error_in, restored, split
+from explorer.compiler.capture.values.base import Value, unsupported
+from explorer.compiler.capture.values.constant import Constant
+from explorer.compiler.capture.values.objects import DELETED, is_shadowed, set_in_dict
+from explorer.core.origin import origin, synthetic
+from explorer.core.recorder import note
+from explorer.ir.bytecode import Code, Handler, Instruction
+from explorer.ir.capture import CompilerBug, Hole, Input
+
+if TYPE_CHECKING:
+    from explorer.compiler.capture.tracer import Tracer
+
+COMPILED = "compiled"
+FRAME = "frame"
+"""The hole for the frame's code as it was."""
+VERSIONS = f"{TEMP}versions"
+"""The local with the version counters from before the graph."""
+MOST_WRITTEN = 32
+
+
+class Residual:
+    """The code, the graph's outputs and inputs, and the continuations. `calls_graph` says whether it has a hole."""
+
+    def __init__(
+        self,
+        code: Code,
+        outputs: list[fx.Node],
+        inputs: list[Input],
+        continuations: list[Continuation],
+        calls_graph: bool,
+    ) -> None:
+        self.code = code
+        self.outputs = outputs
+        self.inputs = inputs
+        self.continuations = continuations
+        self.calls_graph = calls_graph
+
+
+def returning(t: Tracer, frame: Frame) -> Residual:
+    """For a frame that was evaluated to its end."""
+    r = Rebuilder(t)
+    _draw(t, r)
+    with origin(synthetic("result")):
+        assert frame.result is not None
+        r.value(frame.result)
+        result = r.temp()
+        r.body.append(build.store_fast(result))
+    _replay(t, r, ends=True)
+    with origin(synthetic("result")):
+        r.body += [build.load_fast(result), build.return_value()]
+    return _assemble(t, r, r.body, [], ())
+
+
+def breaking(t: Tracer, frame: Frame) -> Residual:
+    """For a frame that ends before the instruction it stands at: that is run as it is, then a continuation."""
+    code = t.code
+    if t.generators:
+        unsupported(reasons.GENERATOR, "one that Python would close at its end")
+    position = frame.position
+    instruction = code.instructions[position]
+    live = liveness(code)
+    cells = {*code.cells, *code.frees}
+    needed = [name for name in code.locals if name in live[instruction.id] and name not in cells]
+    bound = [name for name in needed if _is_bound(t, frame, name)]
+    r = Rebuilder(t)
+    _draw(t, r)
+    handled = {each.place: each.error for each in frame.handled}
+    slots: list[Slot] = []
+    placed: dict[int, str] = {}
+    with origin(synthetic("values at the break")):
+        for place, value in enumerate(frame.stack):
+            slots.append("null" if value is NULL else "error" if place in handled else "value")
+            if value is NULL:
+                continue
+            r.value(handled.get(place, value))
+            placed[place] = error_in(place) if place in handled else r.temp()
+            r.emit("STORE_FAST", placed[place])
+        held: list[tuple[str, str]] = []
+        for name in (name for name in bound if name in frame.locals):  # others stay where they are, without a guard
+            r.value(frame.locals[name])
+            held.append((name, r.temp()))
+            r.emit("STORE_FAST", held[-1][1])
+    _replay(t, r)
+    with origin(synthetic("values at the break")):
+        for name, temp in held:
+            r.body += [build.load_fast(temp), build.store_fast(name)]
+        for name in code.locals:
+            if name not in cells and name in t.given.locals and not _is_bound(t, frame, name):
+                r.body.append(build.delete_fast(name))
+        r.finish_deferred()
+        stacked, handlers = restored(slots, lambda place: build.load_fast(placed[place]), f"{t.name}/break")
+        r.body += build.at(instruction.span, stacked)
+    tail, continuations = _onward(t, frame, slots, bound)
+    return _assemble(t, r, r.body, tail, tuple(continuations), handlers)
+
+
+def _draw(t: Tracer, r: Rebuilder) -> None:
+    """Random numbers are drawn once, in the program's order, used or not."""
+    for source in t.draws:
+        r.load(source)
+
+
+def _is_bound(t: Tracer, frame: Frame, name: str) -> bool:
+    return name in frame.locals or (name in t.given.locals and not t.is_unbound(name))
+
+
+def _onward(
+    t: Tracer, frame: Frame, slots: Sequence[Slot], bound: Sequence[str]
+) -> tuple[list[Instruction], list[Continuation]]:
+    """The original body, with the breaking instruction followed by calls of continuations."""
+    if t.code.instructions[frame.position].op in ("LOAD_METHOD", "LOAD_SUPER_METHOD"):
+        unsupported(reasons.FRAME_BREAK, "at a method load")
+    history = t.given.history
+    following = t.code.instructions[frame.position + 1 : frame.position + 2]
+    if history.base is not None and any(next.id not in history.base.index for next in following):
+        unsupported(reasons.FRAME_BREAK, "while a continuation takes its arguments")
+    return split(
+        t.code,
+        frame.position,
+        slots,
+        bound,
+        base=history.base,
+        is_continuation=history.body is not None,
+        frame=t.name,
+        load=lambda made: Hole(made.code.name),
+    )
+
+
+# ------------------------------------------------------------------------------------------------------------- effects
+
+
+def _replay(t: Tracer, r: Rebuilder, ends: bool = False) -> None:
+    """Everything the traced code did to objects that were there before, in order.
+
+    All values are made first: replaying may overwrite what they are read from. Where the frame ends, its own cells
+    matter only to functions that outlive it.
+    """
+    steps: list[tuple[Change, Any]] = []
+    own = [c for c in t.effects.changes.values() if ends and c.kind == "cell" and c.value.root_name in t.code.cells]
+    waiting = [change for change in t.effects.changes.values() if change not in own]
+    while True:
+        for change in waiting:
+            with origin(*change.origins):
+                if change.kind == "iterator":
+                    _move_on(r, change.value)
+                else:
+                    steps.append((change, _prepare(t, r, change)))
+        with origin(synthetic("deferred")):
+            r.finish_deferred()
+        waiting = [each for each in own if each.value.root_name in r.cells]
+        if not waiting:
+            break
+        own = [each for each in own if each not in waiting]
+        if not waiting:
+            break
+    for change, prepared in steps:
+        with origin(*change.origins):
+            _apply(t, r, change, prepared)
+    with origin(synthetic("iterators")):
+        r.finish_last()
+    with origin(synthetic("global state")):
+        for setting, key, value in t.ambient.switched():
+            r.call(setting.write, list(map(t.from_python, (*key, *value))))
+            r.emit("POP_TOP")
+        for method, manager in t.ambient.owed:
+            arguments = [Constant(None)] * 3 if method == "__exit__" else []
+            r.discard_method(lambda manager=manager: r.value(manager), method, arguments)  # type: ignore[misc]
+
+
+def _move_on(r: Rebuilder, iterator: Any) -> None:
+    name = _hold(r, iterator)
+    r.after_effects(lambda: iterator.move(r, lambda: r.emit("LOAD_FAST", name)))
+
+
+def _hold(r: Rebuilder, value: Value) -> str:
+    r.value(value)
+    name = r.temp()
+    r.emit("STORE_FAST", name)
+    return name
+
+
+def _prepare(t: Tracer, r: Rebuilder, change: Change) -> Any:
+    target = change.value
+    if change.kind == "attribute":
+        r.value(target)
+        base = r.temp()
+        r.emit("STORE_FAST", base)
+        value = target.overlay[change.name]
+        return base, None if value is DELETED else _hold(r, value)
+    if change.kind == "cell":
+        contents = target.contents
+        base = None if target.root_name else _hold(r, target)
+        return base, None if contents is None else _hold(r, contents)
+    if change.kind == "global":
+        value = t.effects.globals[id(target), change.name]
+        return None if value is DELETED else _hold(r, value)
+    if change.kind == "class":
+        return _hold(r, t.effects.classes[id(target), change.name])
+    if change.kind == "made":
+        return _hold(r, target)
+    if change.kind == "call":
+        return [_hold(r, argument) for argument in target[1]]
+    base = _hold(r, target)
+    for item in _contents(target):
+        r.value(item)
+        r.emit("POP_TOP")
+    return base
+
+
+def _contents(target: Any) -> list[Any]:
+    if hasattr(target, "items"):
+        return list(target.items)
+    entries = target.entries.values()
+    return [part for entry in entries for part in (entry if isinstance(entry, list) else [entry])]
+
+
+def _apply(t: Tracer, r: Rebuilder, change: Change, prepared: Any) -> None:
+    target = change.value
+    if change.kind == "made":
+        return
+    if change.kind == "attribute":
+        base, held = prepared
+        if held is None:
+            r.discard_call(forget, lambda: r.emit("LOAD_FAST", base), [Constant(change.name)])
+            return
+        is_own = is_shadowed(target.python_type(), change.name)
+        if is_own or _has_python_setattr(target):
+            r.constant(set_in_dict if is_own else object.__setattr__)
+            r.emit("LOAD_FAST", base)
+            r.constant(change.name)
+            r.emit("LOAD_FAST", held)
+            r.body += build.call_stacked(3)
+            r.emit("POP_TOP")
+            return
+        r.emit("LOAD_FAST", held)
+        r.emit("LOAD_FAST", base)
+        r.emit("STORE_ATTR", change.name)
+    elif change.kind == "cell":
+        base, held = prepared
+        if target.root_name:
+            if held is None:  # it may be empty here: what the program stored and deleted was never there
+                r.emit("LOAD_CONST", None)
+                r.emit("STORE_DEREF", target.root_name)
+                r.emit("DELETE_DEREF", target.root_name)
+            else:
+                r.emit("LOAD_FAST", held)
+                r.emit("STORE_DEREF", target.root_name)
+        elif held is not None:
+            r.emit("LOAD_FAST", held)
+            r.emit("LOAD_FAST", base)
+            r.emit("STORE_ATTR", "cell_contents")
+    elif change.kind == "class":
+        r.emit("LOAD_FAST", prepared)
+        r.constant(target)
+        r.emit("STORE_ATTR", change.name)
+    elif change.kind == "call":
+        r.constant(target[0])
+        for name in prepared:
+            r.emit("LOAD_FAST", name)
+        r.body += build.call_stacked(len(prepared))
+        r.emit("POP_TOP")
+    elif change.kind == "global" and prepared is None:
+        if change.name in target:
+            r.constant(target)
+            r.constant(change.name)
+            r.emit("DELETE_SUBSCR")
+    elif change.kind == "global":
+        r.emit("LOAD_FAST", prepared)
+        if target is t.given.globals:
+            r.emit("STORE_GLOBAL", change.name)
+        else:
+            r.constant(target)
+            r.constant(change.name)
+            r.emit("STORE_SUBSCR")
+    else:
+        target.refill(r, lambda: r.emit("LOAD_FAST", prepared))
+
+
+def _has_python_setattr(target: Any) -> bool:
+    """Whether STORE_ATTR would run a __setattr__ that was inlined already."""
+    return hasattr(target.python_type().__setattr__, "__code__")
+
+
+def forget(owner: Any, name: str) -> None:
+    """Delete an attribute, where there is one: the program may have set it before."""
+    try:
+        object.__delattr__(owner, name)
+    except AttributeError:
+        return
+
+
+# ------------------------------------------------------------------------------------------------------------ assembly
+
+
+def _assemble(
+    t: Tracer,
+    r: Rebuilder,
+    body: list[Instruction],
+    tail: list[Instruction],
+    continuations: Sequence[Continuation],
+    handlers: Sequence[Handler] = (),
+) -> Residual:
+    with origin(synthetic("deferred")):
+        r.finish_deferred()
+    for node in list(unused_refusals(t.tape, list(r.outputs))):
+        r.outputs.setdefault(node, r.temp())
+    outputs = list(r.outputs)
+    _balance(t)
+    inputs = _used_inputs(t, outputs)
+    calls_graph = bool(outputs) or t.tape.calls > 0
+    rescue: list[Instruction] = []
+    if not tail:
+        handlers = ()
+    with origin(synthetic("graph call")):
+        call: list[Instruction] = []
+        if calls_graph:
+            arguments = [r.load(i.source) for i in inputs]
+            call = build.call([build.load_const(Hole(COMPILED))], arguments)
+            versions = _versions(t, r)
+            if versions is not None:
+                call[-1] = replace(call[-1], id=f"{t.name}/graph")
+                rescue = _eagerly(t, call[-1].id, versions)
+                handlers = [Handler(call[-1].id, call[-1].id, rescue[0].id, 0, False), *handlers]
+                if len(versions) > 1:
+                    call = [*versions, build.store_fast(VERSIONS), *call]
+            if outputs:
+                call += [build.unpack(len(outputs)), *(build.store_fast(r.outputs[node]) for node in outputs)]
+            else:
+                call.append(build.pop_top())
+            if versions is not None and versions[-1].op == "CALL":
+                call.append(build.delete_fast(VERSIONS))
+        prologue = [*r.loads, *call, *body]
+        if tail:
+            prologue += _forget_temporaries(prologue)
+            prologue.append(build.jump(t.code.instructions[t.frames[0].position].id))
+    instructions = build.number(f"{t.name}/residual", [*prologue, *tail, *rescue])
+    named = [i.arg for i in instructions if i.op in ("LOAD_FAST", "STORE_FAST", "DELETE_FAST", "LOAD_FAST_AND_CLEAR")]
+    locals = tuple(dict.fromkeys((*t.code.locals, *(n for n in named if n not in t.code.cells))))
+    code = replace(
+        t.code,
+        instructions=instructions,
+        locals=locals,
+        handlers=(*(t.code.handlers if tail else ()), *handlers),
+        original=None,
+    )
+    return Residual(code, outputs, inputs, list(continuations), calls_graph)
+
+
+def _forget_temporaries(steps: Sequence[Instruction]) -> list[Instruction]:
+    """What the original code goes on with must not see them: they would keep values alive, and stand in locals()."""
+    bound: dict[str, None] = {}
+    for step in steps:
+        if step.op == "STORE_FAST" and step.arg.startswith(TEMP):
+            bound[step.arg] = None
+        elif step.op == "DELETE_FAST":
+            bound.pop(step.arg, None)
+    return [build.delete_fast(name) for name in bound]
+
+
+def _versions(t: Tracer, r: Rebuilder) -> list[Instruction] | None:
+    """Push the version counters of the inputs that the graph writes, as a tuple; None where that is not known of them,
+    or of so many that reading the counters would take its time, or where random numbers would be drawn again."""
+    written = t.tape.written_inputs()
+    if t.draws or written is None or len(written) > MOST_WRITTEN:
+        return None
+    if not written:
+        return [build.load_const(())]
+    loaded = [r.load(source) for source in written]
+    if refuses_late(t.tape):
+        return [*build.call([build.load_const(Before)], loaded)]
+    counters = [step for load in loaded for step in (*load, build.load_attr("_version"))]
+    return [*counters, build.build_tuple(len(written))]
+
+
+def _eagerly(t: Tracer, graph: str, versions: list[Instruction]) -> list[Instruction]:
+    """Where the graph raises, and has written no input yet: the frame from its start, in eager. So the program sees the
+    exception where it comes from, in its own `try` statements too."""
+    code = t.code
+    arguments = code.locals[: argument_count(code)]
+    error = f"{TEMP}error"
+    frame = build.make_function(Hole(FRAME), [("closure", build.closure(code.frees))] if code.frees else [])
+    before = [build.load_fast(VERSIONS)] if len(versions) > 1 else versions
+    if versions[-1].op == "CALL":
+        versions = before
+    given = [[build.load_deref(name) if name in code.cells else build.load_fast(name)] for name in arguments]
+    return [
+        build.label(f"{graph}/raised"),
+        build.instruction("PUSH_EXC_INFO"),
+        build.store_fast(error),
+        build.instruction("POP_EXCEPT"),
+        *build.call([build.load_const(eagerly)], [frame, [build.load_fast(error)], before, versions, *given]),
+        build.return_value(),
+    ]
+
+
+def eagerly(function: Callable[..., Any], error: BaseException, before: Any, after: Any, *arguments: Any) -> Any:
+    """What a frame returns that is run as it was written, since its graph raised `error`. Raises that where the graph
+    has written inputs that cannot be put back, and where it may come from the program's hooks of saved tensors."""
+    if not isinstance(error, Exception) or hook.saved_tensors_hooked():
+        raise error
+    if not before.put_back() if isinstance(before, Before) else before != after:
+        raise error
+    result = hook.unwatched(function)(*arguments)
+    note(CompilerBug, function.__qualname__, "".join(traceback.format_exception(error)))
+    return result
+
+
+def _balance(t: Tracer) -> None:
+    """End the graph in the modes it began in; the residual code switches where the program did."""
+    if t.ambient.levels or t.ambient.modes:
+        unsupported(reasons.FRAME_BREAK, "a level of a transform, or a mode, is open")
+    t.ambient.balance()
+
+
+def _used_inputs(t: Tracer, outputs: list[fx.Node]) -> list[Input]:
+    """The inputs that a node or an output uses; placeholders of the others go."""
+    kept: list[Input] = []
+    for node in [n for n in t.tape.graph.nodes if n.op == "placeholder"]:
+        if node.users or node in outputs:
+            kept.append(t.tape.inputs[node])
+        else:
+            t.tape.graph.erase_node(node)
+    return kept

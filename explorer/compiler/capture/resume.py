@@ -1,0 +1,209 @@
+"""Continuations: the rest of a function after a break, as a function of its own. Stock: resume_execution.py.
+
+Imports no torch, so that it can be tested on any Python.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from explorer.compiler.bytecode import build
+from explorer.compiler.bytecode.flow import liveness, stack_depths
+from explorer.compiler.bytecode.ops import OPS
+from explorer.compiler.capture.onward import Again, as_it_was, go_on, traceback_of
+from explorer.core.origin import origin, synthetic
+from explorer.ir.bytecode import Code, Handler, Instruction
+
+STACK = "___stack"
+"""How the parameters of a continuation are called that hold what was on the stack."""
+TEMP = "___t"
+"""How temporaries of residual code are called."""
+ERROR = "___error"
+"""How locals are called that hold the exceptions being handled at a break."""
+
+
+Slot = Literal["value", "null", "error"]
+"""What a place of the stack holds: a value; CPython's null; or, in an except block, the exception handled before, where
+the one handled now is what has to be put back."""
+
+
+@dataclass(frozen=True)
+class Continuation:
+    """`code` takes `arguments`: locals still needed, then what was on the stack (for an "error" the exception handled).
+    `frees` are its cells' names."""
+
+    code: Code
+    arguments: tuple[str, ...]
+    frees: tuple[str, ...]
+
+
+def continuation(original: Code, target: str, stack: Sequence[Slot], bound: Sequence[str]) -> Continuation:
+    """The function that goes on at instruction `target`, given the locals that are bound.
+
+    `stack` says, from the bottom, what its entries are.
+
+    Cells of the original become free variables, so that functions made before the break still share them. The first
+    argument stays the first: super() without arguments looks for it there.
+    """
+    cells = (*original.cells, *original.frees)
+    live = liveness(original)[target]
+    needed = [name for name in original.locals if name in live and name not in cells]
+    locals = [name for name in needed if name in bound]
+    slots = [f"{STACK}{n}" for n, slot in enumerate(stack) if slot != "null"]
+    arguments = (*locals, *slots)
+    name = f"resume_in_{original.name}_at_{target.rpartition('@')[2]}"
+    for kind, word in (("null", "nulls"), ("error", "handling")):
+        if kind in stack:
+            name += f"_{word}_{'_'.join(str(n) for n, slot in enumerate(stack) if slot == kind)}"
+    if missing := [name for name in needed if name not in locals]:
+        name += f"_without_{'_'.join(missing)}"
+    with origin(synthetic("continuation entry")):
+        entry, handlers = restored(stack, lambda n: build.load_fast(f"{STACK}{n}"), name)
+        # The stack entries themselves must not stay bound twice: what the original drops has to die.
+        entry += [build.delete_fast(slot) for slot in slots]
+        entry.append(build.jump(target))
+    entry = build.at(original.instructions[original.index[target]].span, entry)
+    instructions = build.number(name, [*entry, *original.instructions])
+    own = (*original.locals, *_stored(entry))
+    code = replace(
+        original,
+        name=name,
+        qualname=f"{original.qualname.rpartition('.')[0]}.{name}".lstrip("."),
+        arg_count=len(arguments),
+        positional_only=0,
+        keyword_only=0,
+        flags=(original.flags & ~(inspect.CO_VARARGS | inspect.CO_VARKEYWORDS)) | (inspect.CO_NESTED if cells else 0),
+        locals=(*arguments, *dict.fromkeys(n for n in own if n not in arguments and n not in cells)),
+        cells=(),
+        frees=cells,
+        instructions=instructions,
+        handlers=(*original.handlers, *handlers),
+        original=None,
+        owned=original.owned | set(original.cells),
+    )
+    return Continuation(code, arguments, cells)
+
+
+def restored(
+    stack: Sequence[Slot], load: Callable[[int], Instruction], prefix: str
+) -> tuple[list[Instruction], list[Handler]]:
+    """Put the stack back, each entry by `load` of its place; an exception is raised and caught, so that it is handled.
+
+    Ids that handlers name begin with `prefix`.
+    """
+    steps: list[Instruction] = []
+    handlers: list[Handler] = []
+    for place, slot in enumerate(stack):
+        if slot == "null":
+            steps.append(build.instruction("PUSH_NULL"))
+        elif slot == "value":
+            steps.append(load(place))
+        else:
+            raising = replace(build.raise_top(), id=f"{prefix}/raise{place}")
+            caught = build.label(f"{prefix}/caught{place}")
+            handlers.append(Handler(raising.id, raising.id, caught.id, place, False))
+            traceback = f"{ERROR}{place}_traceback"
+            steps += [*build.call([build.load_const(traceback_of)], [[load(place)]]), build.store_fast(traceback)]
+            steps += [load(place), raising, caught, build.instruction("PUSH_EXC_INFO"), build.pop_top()]
+            given = [[load(place)], [build.load_fast(traceback)]]
+            steps += [*build.call([build.load_const(as_it_was)], given), build.pop_top()]
+            steps.append(build.delete_fast(traceback))
+    return steps, handlers
+
+
+def _stored(steps: Sequence[Instruction]) -> tuple[str, ...]:
+    return tuple(step.arg for step in steps if step.op == "STORE_FAST")
+
+
+def split(
+    code: Code,
+    position: int,
+    stack: Sequence[Slot],
+    bound: Sequence[str],
+    *,
+    base: Code | None,
+    is_continuation: bool = False,
+    frame: str,
+    load: Callable[[Continuation], Any],
+) -> tuple[list[Instruction], list[Continuation]]:
+    """The body of `code` with instruction `position` followed by calls of continuations, one for each way it may go.
+
+    Before the instruction the stack holds what `stack` says, from the bottom, and the locals `bound` are bound; of each
+    "error" the exception that is handled is in the local that `error_in` names. `base` is the function that `code`
+    itself continues, or did when it was compiled before. Where `code` is a continuation, the call is left to what runs
+    that. `load` gives the constant from which the code object of a continuation is read; new ids begin with `frame`.
+    """
+    instruction = code.instructions[position]
+    depths = stack_depths(code)
+    calls: list[Instruction] = []
+    continuations: list[Continuation] = []
+    labels: dict[bool, str] = {}
+    for target, jumps in _after(code, position):
+        depth = depths[target]
+        errors = [place for place, slot in enumerate(stack) if slot == "error"]
+        kept = max(_kept(instruction, jumps, len(stack), depth), *(place + 1 for place in errors), 0)
+        there: list[Slot] = [*stack[:kept], *["value"] * (depth - kept)]  # type: ignore[list-item]
+        names = list(bound)
+        stored = instruction.arg if instruction.op == "STORE_FAST" else None
+        if stored is not None and stored not in names:
+            names.append(stored)
+        made = continuation(base or code, target, there, names)
+        continuations.append(made)
+        labels[jumps] = f"{frame}/onward{'_jump' if jumps else ''}"
+        onward = _onward(made, load(made), labels[jumps], there, Again if is_continuation else go_on)
+        calls += build.at(instruction.span, onward)
+    body = list(code.instructions)
+    placed: list[Instruction] = []
+    if True in labels:
+        body[position] = replace(instruction, target=labels[True])
+    if False in labels:
+        with origin(synthetic("to the continuation")):
+            placed = [build.jump(labels[False])]
+    return [*body[: position + 1], *placed, *body[position + 1 :], *calls], continuations
+
+
+def _after(code: Code, position: int) -> list[tuple[str, bool]]:
+    """Where instruction `position` may go: (id of the next instruction, whether by the jump)."""
+    instruction = code.instructions[position]
+    op = OPS[instruction.op]
+    found: list[tuple[str, bool]] = []
+    if op.falls and position + 1 < len(code.instructions):
+        found.append((code.instructions[position + 1].id, False))
+    if op.jumps and instruction.target is not None:
+        found.append((instruction.target, True))
+    return found
+
+
+def _kept(instruction: Instruction, jumps: bool, before: int, after: int) -> int:
+    """How many values from the bottom of the stack the instruction leaves alone."""
+    consumed = {
+        "CALL": lambda arg: arg[0] + 2, "CALL_FUNCTION_EX": lambda arg: 3 + bool(arg), "FOR_ITER": lambda arg: 0,
+        "BUILD_STRING": lambda arg: arg, "BUILD_SLICE": lambda arg: arg,
+    }  # fmt: skip
+    known = consumed.get(instruction.op)
+    if known is not None:
+        return min(before - known(instruction.arg), after)
+    return min(before, after) - (1 if after == before else 0) if before else 0
+
+
+def _onward(
+    made: Continuation, constant: Any, label: str, stack: Sequence[Slot], how: Callable[..., Any]
+) -> list[Instruction]:
+    """At `label`: the stack's values into temporaries; what `how` makes of the continuation and its arguments."""
+    with origin(synthetic("to the continuation")):
+        steps = [build.label(label)]
+        for place, slot in reversed(list(enumerate(stack))):
+            handled = slot == "error"
+            steps.append(build.instruction("POP_EXCEPT") if handled else build.store_fast(f"{TEMP}s{place}"))
+        held = {f"{STACK}{n}": error_in(n) if slot == "error" else f"{TEMP}s{n}" for n, slot in enumerate(stack)}
+        function = build.make_function(constant, [("closure", build.closure(made.frees))] if made.frees else [])
+        arguments = [[build.load_fast(held.get(name, name))] for name in made.arguments]
+        return [*steps, *build.call([build.load_const(how)], [function, *arguments]), build.return_value()]
+
+
+def error_in(place: int) -> str:
+    """The local that holds the exception which is handled since the stack had `place` entries."""
+    return f"{ERROR}{place}"

@@ -1,0 +1,139 @@
+"""Size symbols and the guards on them, from what ShapeEnv was asked. Stock counterpart: ShapeEnv.produce_guards."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import sympy
+import torch
+from torch.utils._sympy.printers import PythonPrinter
+
+from explorer.compiler.capture import reasons
+from explorer.compiler.capture.expressions import tree
+from explorer.core.origin import Origins, synthetic
+from explorer.core.reasons import Unsupported, Why
+from explorer.ir.bytecode import Span
+from explorer.ir.capture import Capture, Guard, ShapeRelation, Size, Source, Stride, Symbol
+from explorer.ir.graph import info
+from explorer.ir.sizes import Assumed, relations
+
+if TYPE_CHECKING:
+    from explorer.compiler.capture.tracer import Tracer
+
+
+class _Printer(PythonPrinter):
+    """Prints an expression over source names."""
+
+    def __init__(self, names: dict[sympy.Symbol, str]) -> None:
+        super().__init__()
+        self.names = names
+
+    def _print_Symbol(self, expr: sympy.Symbol) -> str:
+        return self.names[expr]
+
+
+def symbols(t: Tracer) -> tuple[tuple[Symbol, ...], tuple[Guard, ...]]:
+    """The symbols in use, and every relation between sizes that the capture relied on."""
+    tape = t.tape
+    env = tape.shape_env
+    sources: dict[sympy.Symbol, Source] = tape.symbol_sources
+    found: list[Symbol] = []
+    guards: list[Guard] = []
+
+    def add(expr: sympy.Expr, extra: dict[Source, int], cause: Origins, span: Span | None, why: str) -> None:
+        relation = _relation(expr, sources, tuple(extra))
+        if relation is not None:
+            first = relation.sources[0] if relation.sources else None
+            values = {source: int(tape.hints[symbol]) for symbol, source in sources.items() if symbol in tape.hints}
+            seen = ", ".join(f"{s.name} = {(extra | values).get(s, '?')}" for s in relation.sources)
+            name = f"{t.name}.shape{len(guards)}"
+            guards.append(Guard(name, first, "shape", "holds", relation, cause[0], span, why, cause, seen))
+
+    for symbol, source in sources.items():
+        value = tape.hints.get(symbol)
+        if value is None:
+            continue
+        interval = env.var_to_range.get(symbol)
+        lower = int(interval.lower) if interval is not None and interval.lower.is_Integer else None
+        upper = int(interval.upper) if interval is not None and interval.upper.is_Integer else None
+        reason = "dynamic=True" if t.config.dynamic else "its value was seen to change"
+        found.append(Symbol(str(symbol), int(value), source, lower, upper, reason))
+        if lower is not None:
+            bounds = (synthetic("the range of a size"),)
+            add(sympy.Ge(symbol, lower, evaluate=False), {}, bounds, None, "sizes 0 and 1 are compiled apart")
+    _equalities(t, add)
+    tape.note_shape_guards("the number was needed for what the frame returns")
+    for guard, (cause, span, why) in zip(env.guards, tape.shape_guard_causes, strict=True):
+        add(guard.expr, {}, cause or (synthetic("a size of an input"),), span, why)
+    return tuple(found), tuple(guards)
+
+
+def of_compile(capture: Capture, assumed: tuple[Assumed, ...]) -> tuple[Guard, ...]:
+    """What the compile of the graph came to rely on about sizes, as guards.
+
+    Raises AssertionError where ShapeEnv holds a relation that neither the capture nor the compile speaks of.
+    """
+    graph = capture.graph
+    assert graph is not None
+    held = relations(graph.fake_mode.shape_env).since(0)
+    assert held == (*capture.assumed, *assumed), "a relation between sizes was assumed and is in no artifact"
+    known = {symbol.name: symbol for symbol in capture.symbols}
+    spans = {info(node).id: info(node).span for node in graph.graph.nodes if node.op != "output"}
+    found: list[Guard] = []
+    for number, each in enumerate(assumed):
+        sources = {s: known[str(s)].source for s in each.relation.free_symbols if str(s) in known}
+        relation = _relation(each.relation, sources, ())
+        if relation is not None:
+            cause = each.origins or (synthetic("the compile of the graph"),)
+            seen = ", ".join(f"{s.name} = {known[str(symbol)].hint}" for symbol, s in sources.items())
+            why = "the code that was made relies on it"
+            name, first = f"{capture.name}.assumed{number}", relation.sources[0]
+            span = spans.get(cause[0])
+            found.append(Guard(name, first, "shape", "holds", relation, cause[0], span, why, cause, seen))
+    return tuple(found)
+
+
+def _equalities(t: Tracer, add: Callable[..., None]) -> None:
+    """Sizes that share a symbol with another, and sizes and strides that are expressions of symbols."""
+    for source, changed in t.tape.fakes.items():
+        fake = t.tape.given[id(changed)]  # the program may have transposed it since
+        for dim, size in enumerate(fake.shape):
+            if isinstance(size, torch.SymInt):
+                own = Size(source, dim)
+                if t.tape.symbol_sources.get(size.node.expr) != own:
+                    same = sympy.Eq(sympy.Symbol(f"={own.name}", integer=True), size.node.expr, evaluate=False)
+                    now = {own: int(t.tape.hint(size.node.expr))}
+                    add(same, now, (synthetic("equal sizes"),), None, "sizes that were equal share a symbol")
+        for dim, stride in enumerate(fake.stride()):
+            if isinstance(stride, torch.SymInt):
+                step = Stride(source, dim)
+                if t.tape.symbol_sources.get(stride.node.expr) == step:
+                    continue
+                same = sympy.Eq(sympy.Symbol(f"={step.name}", integer=True), stride.node.expr, evaluate=False)
+                now = {step: int(t.tape.hint(stride.node.expr))}
+                add(same, now, (synthetic("the layout"),), None, "the generated code relies on the layout in memory")
+
+
+def _relation(expr: Any, sources: dict[sympy.Symbol, Source], extra: tuple[Source, ...]) -> ShapeRelation | None:
+    """The relation as text and as a function, or None where it holds always."""
+    if expr in (True, sympy.true):
+        return None
+    named: dict[sympy.Symbol, Source] = {sympy.Symbol(f"={source.name}", integer=True): source for source in extra}
+    for symbol in sorted(expr.free_symbols, key=str):
+        if symbol not in named:
+            if symbol not in sources:
+                raise Unsupported(Why(reasons.DYNAMIC_OUTPUT, f"a guard on {symbol}, which no input gives"))
+            named[symbol] = sources[symbol]
+    if not named:
+        return None
+    text = _Printer({symbol: source.name for symbol, source in named.items()}).doprint(expr)
+    return ShapeRelation(text, tuple(named.values()), function_of(expr, list(named)), tree(expr, named))
+
+
+def function_of(expr: sympy.Basic, symbols: Sequence[sympy.Symbol]) -> Callable[..., Any]:
+    """An expression as a Python function of its symbols."""
+    letters = {symbol: f"s{n}" for n, symbol in enumerate(symbols)}
+    body = _Printer(letters).doprint(expr)
+    return eval(f"lambda {', '.join(letters.values())}: {body}", {"math": math, "torch": torch})  # type: ignore[no-any-return]

@@ -1,0 +1,521 @@
+"""The graph being captured: an FX graph whose values are computed under fake tensors as nodes are added.
+
+Stock counterpart: torch/_dynamo/output_graph.py.
+"""
+
+from __future__ import annotations
+
+import logging
+import operator
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import sympy
+import torch
+from torch import fx
+from torch._dispatch.python import enable_python_dispatcher
+from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
+from torch._guards import Source as TorchSource
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeTensor,
+    UnsupportedOperatorException,
+)
+from torch.fx.experimental.symbolic_shapes import (
+    DimDynamic,
+    GuardOnDataDependentSymNode,
+    ShapeEnv,
+    StatelessSymbolicContext,
+    free_unbacked_symbols,
+)
+
+from explorer.compiler.capture import reasons
+from explorer.compiler.capture.fakes import LaidOut
+from explorer.compiler.capture.overlaps import overlaps, written_by, written_places
+from explorer.compiler.capture.refused import refusal, tensors_in
+from explorer.compiler.capture.shapes import function_of
+from explorer.compiler.capture.values.base import unsupported
+from explorer.core.origin import Origins, origins
+from explorer.ir.bytecode import Span
+from explorer.ir.capture import Computed, Input, Returned, Size, Source, Stride
+from explorer.ir.graph import Graph, as_given, info, stamp
+from explorer.ir.sizes import Operation, Relations, computed, is_whole
+
+
+class _Name(str):
+    """A source's name both as the property that torch 2.13 reads and as the method that older ones call."""
+
+    def __call__(self) -> str:
+        return str(self)
+
+
+@dataclass(frozen=True)
+class ShapeSource(TorchSource):
+    """Our source in the form that ShapeEnv wants to see; it only prints it."""
+
+    text: str
+
+    @property
+    def name(self) -> _Name:  # type: ignore[override]
+        return _Name(self.text)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the user's program is, for the nodes made there."""
+
+    span: Span | None
+    module: str
+
+
+class Branch:
+    """The graph of a function that a higher-order operator calls. `lifted` are the nodes outside of it that it uses,
+    and the placeholders that stand for them."""
+
+    def __init__(self) -> None:
+        self.graph = fx.Graph()
+        self.lifted: dict[fx.Node, fx.Node] = {}
+
+    def placeholder(self, node: fx.Node) -> fx.Node:
+        if node not in self.lifted:
+            with self.graph.inserting_before(next(iter(self.graph.nodes), None)):
+                made = self.lifted[node] = self.graph.placeholder(node.name)
+            made.meta = dict(node.meta)
+        return self.lifted[node]
+
+
+class Tape:
+    """Adds nodes. `dynamic(source, tensor)` says which dims of an input get a symbol instead of a number."""
+
+    def __init__(
+        self,
+        name: str,
+        dynamic: Callable[[Source, torch.Tensor], Sequence[DimDynamic]],
+        place: Callable[[], Place],
+        scalar_outputs: bool = False,
+        dynamic_outputs: bool = False,
+    ) -> None:
+        self.name = name
+        self.graph = fx.Graph()
+        self.branches: list[Branch] = []
+        """The functions of higher-order operators that are being evaluated, innermost last: nodes go to the last."""
+        self.modules: dict[str, fx.GraphModule] = {}
+        self.scalar_outputs = scalar_outputs
+        self.shape_env = ShapeEnv(duck_shape=True, allow_dynamic_output_shape_ops=dynamic_outputs)
+        self.shape_env.guards = Relations()
+        self.mode = LaidOut(shape_env=self.shape_env, allow_non_fake_inputs=False)
+        self.inputs: dict[fx.Node, Input] = {}
+        self.fakes: dict[Source, FakeTensor] = {}
+        self.reals: dict[Source, torch.Tensor] = {}
+        self._versions: dict[Source, int | None] = {}
+        self.given: dict[int, torch.Tensor] = {}
+        """By id: fake inputs as they were at first, before the program changed their sizes."""
+        self.symbol_sources: dict[sympy.Symbol, Source] = {}
+        self.symbol_nodes: dict[sympy.Symbol, fx.Node] = {}
+        self._measured: dict[sympy.Symbol, tuple[fx.Node, int]] = {}
+        """Sizes that only the graph knows: the node, and which of its sizes it is."""
+        self.shape_guard_causes: list[tuple[Origins, Span | None, str]] = []
+        self.grad_enabled = torch.is_grad_enabled()
+        self.calls = 0
+        self.whole = ""
+        """Why the frame runs eagerly as a whole where a part of it does."""
+        self.nodes = 0
+        """Nodes that are no placeholders."""
+        self._dynamic = dynamic
+        self._place = place
+        self._names: set[str] = set()
+        self._last_input: fx.Node | None = None
+
+    # ------------------------------------------------------------------------------------------------------ inputs
+
+    def input(self, source: Source, tensor: torch.Tensor) -> tuple[fx.Node, FakeTensor]:
+        """A placeholder for a tensor that the frame can reach. It is there before any transform begins."""
+        with temporarily_clear_interpreter_stack():  # type: ignore[no-untyped-call]
+            return self._input(source, tensor)
+
+    def _input(self, source: Source, tensor: torch.Tensor) -> tuple[fx.Node, FakeTensor]:
+        wanted = self._dynamic(source, tensor)
+        if any(kind is not DimDynamic.STATIC for kind in wanted):
+            context = StatelessSymbolicContext(list(wanted))
+            fake = self.mode.from_tensor(tensor, symbolic_context=context, source=ShapeSource(source.name))
+            self._name_symbols(source, fake)
+        else:
+            fake = self.mode.from_tensor(tensor, static_shapes=True, source=ShapeSource(source.name))
+        self.fakes[source], self.reals[source] = fake, tensor
+        self._versions[source] = version(fake)
+        given = self.given.setdefault(id(fake), as_given(fake))
+        about = "parameter" if isinstance(tensor, torch.nn.Parameter) else ""
+        return self._placeholder(source, given, about), fake
+
+    def written_inputs(self) -> list[Source] | None:
+        """The inputs that the graph writes; None where one is an inference tensor, whose writes nobody counts."""
+        if None in self._versions.values():
+            return None
+        return [source for source, fake in self.fakes.items() if version(fake) != self._versions[source]]
+
+    def is_as_given(self, fake: Any) -> bool:
+        """Whether this is an input that the graph has not written."""
+        return any(known is fake and version(fake) == self._versions[source] for source, known in self.fakes.items())
+
+    def writes(self) -> int:
+        """How often the graph has written inputs by now."""
+        return sum(version(fake) or 0 for fake in self.fakes.values())
+
+    def sharing(self, fake: FakeTensor) -> Iterator[tuple[Source, torch.Tensor, FakeTensor]]:
+        """The inputs whose storage a tensor shares: where from, the real tensor and the fake one."""
+        storage = fake.untyped_storage()._cdata
+        for source, known in self.fakes.items():
+            if known.untyped_storage()._cdata == storage:
+                yield source, self.reals[source], known
+
+    def _name_symbols(self, source: Source, fake: FakeTensor) -> None:
+        """Where each new symbol can be read: a size, a stride that no size explains, or the offset into the storage."""
+        places: list[tuple[Any, Source]] = [(size, Size(source, dim)) for dim, size in enumerate(fake.shape)]
+        places += [(stride, Stride(source, dim)) for dim, stride in enumerate(fake.stride())]
+        places.append((fake.storage_offset(), Returned(source, "storage_offset")))
+        for number, place in places:
+            if isinstance(number, torch.SymInt) and isinstance(number.node.expr, sympy.Symbol):
+                self.symbol_sources.setdefault(number.node.expr, place)
+
+    def size_input(self, source: Source, value: int) -> torch.SymInt:
+        """A symbol for an integer that the frame can reach."""
+        made = self.shape_env.create_unspecified_symint_and_symbol(value, ShapeSource(source.name), DimDynamic.DYNAMIC)
+        self.symbol_sources.setdefault(made.node.expr, source)
+        return made  # type: ignore[no-any-return]
+
+    def _placeholder(self, source: Source, value: Any, about: str) -> fx.Node:
+        with self._at_inputs():
+            node = self.graph.placeholder(self._unique(source.name))
+        stamp(node, f"fx.{node.name}", value, span=self._place().span, about=about or source.name)
+        self.inputs[node] = Input(node.name, source, about)
+        self._last_input = node
+        return node
+
+    def _at_inputs(self) -> Any:
+        if self._last_input is not None:
+            return self.graph.inserting_after(self._last_input)
+        first = next(iter(self.graph.nodes), None)
+        return self.graph.inserting_before(first) if first is not None else self.graph.inserting_before(None)
+
+    def _unique(self, text: str) -> str:
+        text = re.sub(r"_(modules|parameters|buffers)\b", "", text)
+        base = re.sub(r"\W+", "_", text).strip("_").lower() or "input"
+        if base[0].isdigit():
+            base = "_" + base
+        name, count = base, 1
+        while name in self._names:
+            name, count = f"{base}_{count}", count + 1
+        self._names.add(name)
+        return name
+
+    # ------------------------------------------------------------------------------------------------------- nodes
+
+    def call(
+        self,
+        kind: str,
+        target: Any,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        fake_args: tuple[Any, ...],
+        fake_kwargs: Mapping[str, Any],
+    ) -> Any:
+        """What the call yields under fake tensors. Nothing is added yet: `add` does, where the result needs a node."""
+        function = target if kind == "call_function" else _method(target)
+        given = tensors_in((*fake_args, *fake_kwargs.values()))
+        tensors = [each for each in given if isinstance(each, FakeTensor) and each.layout is torch.strided]
+        before = [version(each) for each in tensors]
+        outs = [(each, each.shape) for each in tensors_in(fake_kwargs.get("out"))]
+        try:
+            with self.mode, self._dispatcher(), _quiet():
+                result = function(*fake_args, **fake_kwargs)
+        except (DataDependentOutputException, GuardOnDataDependentSymNode) as error:
+            unsupported(reasons.DYNAMIC_OUTPUT, first_line(error) or str(target))
+        except DynamicOutputShapeException as error:
+            unsupported(reasons.DYNAMIC_OUTPUT, str(error.func))
+        except UnsupportedOperatorException as error:
+            unsupported(reasons.UNTRACEABLE_CALL, f"{error.func} has no rule for fake tensors")
+        except (
+            RuntimeError,
+            TypeError,
+            ValueError,
+            IndexError,
+            AssertionError,
+            NotImplementedError,
+            AttributeError,
+        ) as error:
+            places = written_places(target)
+            meant = (each for place in places for each in tensors_in(fake_args[place : place + 1]))
+            if any(each._is_view() for each in meant):
+                self.whole = "a view is written that may not be"  # a graph returns something else in its place
+            unsupported(reasons.OP_RAISED, f"{getattr(target, '__name__', target)}: {first_line(error)}")
+        finally:
+            self.note_shape_guards(f"which way {getattr(target, '__name__', target)} computes depends on it")
+        changed = [each for each, count in zip(tensors, before, strict=True) if version(each) != count]
+        if written := written_by(target, fake_args, fake_kwargs, changed):
+            if not changed and not torch.is_inference_mode_enabled():
+                torch.autograd.graph.increment_version(written)
+            with self.mode:
+                roots = [given for each in written for _, _, given in self.sharing(each)]
+                overlapping = overlaps(target, fake_args, written, tensors, roots, self._hint)
+            self.note_shape_guards("whether elements that are written share memory depends on it")
+            if overlapping:
+                unsupported(reasons.OVERLAPPING_WRITE, getattr(target, "__name__", str(target)))
+        if outs and not isinstance(target, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
+            self.check_outs(function, fake_args, fake_kwargs, outs)
+        self.shape_env.pending_fresh_unbacked_symbols.clear()
+        unknown = _unknown_sizes(result)
+        if unknown and not (self.scalar_outputs or self.shape_env.allow_dynamic_output_shape_ops):
+            unsupported(reasons.DYNAMIC_OUTPUT, f"{getattr(target, '__name__', target)} yields {unknown}")
+        if refused := refusal(target, fake_args, fake_kwargs, result, self._hint):
+            unsupported(reasons.OP_RAISED, f"{getattr(target, '__name__', target)}: {refused}")
+        return result
+
+    def check_outs(
+        self, function: Any, args: Any, kwargs: Mapping[str, Any], outs: list[tuple[torch.Tensor, Any]]
+    ) -> None:
+        """Refuse a call that resizes its `out=` otherwise than to new contiguous memory, or whose rule for fake tensors
+        leaves the size as it was."""
+        plain = {name: value for name, value in kwargs.items() if name != "out"}
+        with self.mode, self._dispatcher(), _quiet():
+            made = tensors_in(function(*args, **plain))
+        name, given = getattr(function, "__name__", function), [each for each, _ in outs]
+        if any(each.shape != result.shape for each, result in zip(given, made, strict=True)):
+            unsupported(reasons.UNTRACEABLE_CALL, f"{name} has no rule for fake tensors that resizes its out=")
+        if all(each.shape == size for each, size in outs):
+            return
+        storages = {each.untyped_storage()._cdata for each in given}
+        meets = any(each.untyped_storage()._cdata in storages for each in tensors_in(args))
+        if meets or not all(each.is_contiguous() for each in made):
+            unsupported(reasons.UNTRACEABLE_CALL, f"{name} into an out= that takes another shape and layout")
+
+    def _hint(self, size: int | torch.SymInt) -> int:
+        if isinstance(size, int):
+            return size
+        found = self.hint(size.node.expr)
+        return int(found) if found.is_number else 2  # one that only the graph knows
+
+    @contextmanager
+    def numbers_read(self) -> Iterator[None]:
+        """Inside, numbers that are read from tensors stay in the graph."""
+        before, self.scalar_outputs = self.scalar_outputs, True
+        yield
+        self.scalar_outputs = before
+
+    def _dispatcher(self) -> Any:
+        """Operators written in C++ over others see symbolic sizes only through the Python dispatcher."""
+        numbers = self.symbol_sources or self.symbol_nodes
+        symbolic = numbers or self.scalar_outputs or self.shape_env.allow_dynamic_output_shape_ops
+        return enable_python_dispatcher() if symbolic else nullcontext()
+
+    def add(self, kind: str, target: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], value: Any) -> fx.Node:
+        """The one place where nodes that compute are added."""
+        self.calls += 1
+        return self._stamped(self._create(kind, target, args, kwargs), value)
+
+    def element(self, node: fx.Node, index: int, value: Any) -> fx.Node:
+        return self._stamped(self._create("call_function", operator.getitem, (node, index)), value)
+
+    def _create(self, kind: str, target: Any, args: tuple[Any, ...], named: Mapping[str, Any] | None = None) -> fx.Node:
+        kwargs = dict(named or {})
+        if self.branches or self.modules:
+            args, kwargs = fx.map_arg((args, kwargs), self.in_branch)
+        graph = self.branches[-1].graph if self.branches else self.graph
+        return graph.create_node(kind, target, args, kwargs)
+
+    def _stamped(self, node: fx.Node, value: Any, about: str = "") -> fx.Node:
+        place = self._place()
+        self.nodes += 1
+        self._note_unbacked(node, value)
+        return stamp(node, f"fx.{node.name}", value, span=place.span, module=place.module, about=about)
+
+    def _note_unbacked(self, node: fx.Node, value: Any) -> None:
+        """Where symbols that no input determines can be read from now on."""
+        if isinstance(value, (torch.SymInt, torch.SymFloat)) and isinstance(value.node.expr, sympy.Symbol):
+            if free_unbacked_symbols(value):
+                self.symbol_nodes.setdefault(value.node.expr, node)
+        elif isinstance(value, torch.Tensor) and (self.scalar_outputs or self.shape_env.allow_dynamic_output_shape_ops):
+            for dim, size in enumerate(value.shape):
+                if isinstance(size, torch.SymInt) and isinstance(size.node.expr, sympy.Symbol):
+                    if free_unbacked_symbols(size):
+                        self._measured.setdefault(size.node.expr, (node, dim))
+
+    # ---------------------------------------------------------------------------------------------------- branches
+
+    def begin_branch(self) -> Branch:
+        """From here nodes belong to a function of a higher-order operator."""
+        self.calls += 1
+        self.branches.append(Branch())
+        return self.branches[-1]
+
+    def branch_input(self, like: torch.Tensor) -> tuple[fx.Node, FakeTensor]:
+        """An input of the innermost function: a tensor like this one."""
+        graph = self.branches[-1].graph
+        fake = as_given(like)
+        node = graph.placeholder(f"input_{sum(node.op == 'placeholder' for node in graph.nodes)}")
+        stamp(node, f"fx.{node.name}", fake)
+        return node, fake  # type: ignore[return-value]
+
+    def in_branch(self, node: fx.Node) -> fx.Node:
+        """The node that stands for this one in the innermost function."""
+        graphs = [self.graph, *(branch.graph for branch in self.branches)]
+        if node.graph not in graphs:
+            unsupported(reasons.HIGHER_ORDER, "a tensor of a function that has returned")
+        for branch in self.branches[graphs.index(node.graph) :]:
+            node = branch.placeholder(node)
+        return node
+
+    def value(self, node: fx.Node) -> Any:
+        """What the node yields under fake tensors."""
+        return info(node).value
+
+    def end_branch(self) -> None:
+        self.branches.pop()
+
+    def module(
+        self, branch: Branch, inputs: Sequence[fx.Node], lifted: Sequence[fx.Node], outputs: Sequence[fx.Node]
+    ) -> fx.Node:
+        """A node for the function as a module that takes its inputs and then all of `lifted`."""
+        made = fx.Graph()
+        values = {node: made.node_copy(node) for node in inputs}
+        for outside in lifted:
+            placeholder = made.placeholder(outside.name)
+            placeholder.meta = dict(outside.meta)
+            values[branch.lifted.get(outside, outside)] = placeholder
+        for node in branch.graph.nodes:
+            if node.op != "placeholder":
+                values[node] = made.node_copy(node, values.__getitem__)
+        made.output(tuple(values[node] for node in outputs))
+        held = {str(node.target): self.modules[str(node.target)] for node in made.nodes if node.op == "get_attr"}
+        name = f"function_{len(self.modules)}"
+        self.modules[name] = fx.GraphModule(held, made, class_name=name)
+        return self._stamped(self._create("get_attr", name, ()), None)
+
+    def operate(self, operator: Any, args: tuple[Any, ...], operands: Sequence[fx.Node]) -> Any:
+        """What a higher-order operator yields under fake tensors; differentiable where an operand is."""
+
+        def real(node: fx.Node) -> Any:
+            value = self.modules[str(node.target)] if node.op == "get_attr" else info(node).value
+            return value.detach() if isinstance(value, torch.Tensor) else value
+
+        with torch.no_grad():
+            found = self.call("call_function", operator, args, {}, fx.map_arg(args, real), {})
+        values = [info(node).value for node in operands]
+        sources = [v for v in values if isinstance(v, torch.Tensor) and v.requires_grad]
+        if not sources or not torch.is_grad_enabled():
+            return found
+        with self.mode:
+            zero = sum(source.sum() * 0 for source in sources)
+            return tuple(v + zero.to(v.dtype) if v.is_floating_point() else v for v in found)
+
+    def row(self, value: torch.Tensor) -> torch.Tensor:
+        with self.mode:
+            return value[0]
+
+    def scalar(self, like: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+        with self.mode:
+            made = like.new_zeros((), dtype=dtype)
+            return made.requires_grad_(like.requires_grad and dtype.is_floating_point)
+
+    def note_shape_guards(self, why: str) -> None:
+        """Remember what caused the shape guards that were added since this was asked last."""
+        new = len(self.shape_env.guards) - len(self.shape_guard_causes)
+        if new:
+            self.shape_guard_causes += [(origins(), self._place().span, why)] * new
+
+    # ------------------------------------------------------------------------------------------------------- sizes
+
+    def size_argument(self, size: torch.SymInt) -> fx.Node | int | float | bool:
+        """The graph's form of a symbolic size: a placeholder for a symbol, operator nodes for an expression."""
+        expr = size.node.expr
+        if expr.is_integer and not is_whole(expr) and (source := self.source_of(expr)) is not None:
+            return self._number_input(expr, source)  # Python computes it, floats and all, when the frame is entered
+        try:
+            return computed(expr, self._symbol_node, self._size_call)
+        except KeyError:
+            unsupported(reasons.OPERATION, f"the size expression {size}")
+
+    def source_of(self, expr: sympy.Expr) -> Source | None:
+        """Where a number that is an expression of inputs can be read, or computed when the frame is entered."""
+        if expr in self.symbol_sources:
+            return self.symbol_sources[expr]
+        symbols = sorted(expr.free_symbols, key=str)
+        if not symbols or any(symbol not in self.symbol_sources for symbol in symbols):
+            return None
+        return Computed(function_of(expr, symbols), tuple(self.symbol_sources[symbol] for symbol in symbols))
+
+    def _symbol_node(self, symbol: sympy.Symbol) -> fx.Node:
+        if symbol not in self.symbol_nodes and symbol in self._measured:
+            value = self.shape_env.create_symintnode(symbol, hint=None)
+            made = self._create("call_function", torch.ops.aten.sym_size.int, self._measured[symbol])
+            self.symbol_nodes[symbol] = self._stamped(made, value, "size")
+        if symbol not in self.symbol_nodes:
+            if symbol not in self.symbol_sources:
+                unsupported(reasons.DYNAMIC_OUTPUT, f"the size {symbol} has no source")
+            self._number_input(symbol, self.symbol_sources[symbol])
+        return self.symbol_nodes[symbol]
+
+    def _number_input(self, expr: sympy.Expr, source: Source) -> fx.Node:
+        if expr not in self.symbol_nodes:
+            value = self.shape_env.create_symintnode(expr, hint=int(self.hint(expr)))
+            self.symbol_nodes[expr] = self._placeholder(source, value, "size")
+        return self.symbol_nodes[expr]
+
+    def _size_call(self, function: Operation, args: Sequence[Any]) -> Any:
+        value = function(*(info(arg).value if isinstance(arg, fx.Node) else arg for arg in args))
+        if not any(isinstance(arg, fx.Node) for arg in args):
+            return value
+        return self._stamped(self._create("call_function", function, tuple(args)), value, "size")
+
+    def hint(self, expr: sympy.Expr) -> Any:
+        """The value of a size expression for the inputs that were traced."""
+        return expr.xreplace(self.hints)
+
+    @property
+    def hints(self) -> Mapping[sympy.Symbol, Any]:
+        env = self.shape_env
+        return env.backed_var_to_val if hasattr(env, "backed_var_to_val") else env.var_to_val
+
+    def finish(self, outputs: Sequence[fx.Node | int | None]) -> Graph:
+        self.graph.output(tuple(outputs))
+        return Graph(self.name, self.graph, self.mode, dict(self.modules), self.grad_enabled)
+
+
+def version(tensor: torch.Tensor) -> int | None:
+    return None if tensor.is_inference() else tensor._version
+
+
+def _unknown_sizes(result: Any) -> str:
+    """The symbols that no input determines among the numbers and sizes of a result."""
+    if isinstance(result, (tuple, list)):
+        return next(filter(None, map(_unknown_sizes, result)), "")
+    numbers = result.shape if isinstance(result, torch.Tensor) else (result,)
+    symbolic = [n for n in numbers if isinstance(n, (torch.SymInt, torch.SymFloat, torch.SymBool))]
+    return next((str(n) for n in symbolic if free_unbacked_symbols(n)), "")
+
+
+_REPORTS = logging.getLogger("torch._subclasses.fake_tensor")
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Fake tensors log each error that an operator raises; here it becomes a break, and is the record's."""
+    before, _REPORTS.disabled = _REPORTS.disabled, True
+    try:
+        yield
+    finally:
+        _REPORTS.disabled = before
+
+
+def _method(name: str) -> Callable[..., Any]:
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return getattr(self, name)(*args, **kwargs)
+
+    return call
+
+
+def first_line(error: BaseException) -> str:
+    return str(error).strip().split("\n")[0][:200]

@@ -1,0 +1,635 @@
+"""Rules for torch's own functions that are no operators: grad mode, autocast, questions about tensors.
+
+Stock counterpart: variables/torch.py, variables/ctx_manager.py.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+import torch
+from torch import fx
+
+from explorer.compiler.capture import reasons
+from explorer.compiler.capture.asserts import is_checked_later
+from explorer.compiler.capture.custom_bodies import evaluated
+from explorer.compiler.capture.custom_functions import guard_reads
+from explorer.compiler.capture.rules import CALLS, Rule, each, existing, positional
+from explorer.compiler.capture.values.arrays import ArrayValue, tensor_of_array
+from explorer.compiler.capture.values.autocast import AutocastValue
+from explorer.compiler.capture.values.base import Value, unsupported
+from explorer.compiler.capture.values.constant import Constant
+from explorer.compiler.capture.values.functions import BuiltinMethod, BuiltinValue
+from explorer.compiler.capture.values.mappings import DictValue
+from explorer.compiler.capture.values.objects import ObjectValue
+from explorer.compiler.capture.values.overrides import PLAIN, overridden, overriding
+from explorer.compiler.capture.values.sequences import ListValue, SequenceValue, TupleValue
+from explorer.compiler.capture.values.size import FloatValue, NumberValue, SizeValue
+from explorer.compiler.capture.values.tensor import TensorValue, graph_call
+from explorer.core.reasons import Unsupported
+from explorer.ir.graph import info
+
+if TYPE_CHECKING:
+    from explorer.compiler.capture.rebuild import Rebuilder
+    from explorer.compiler.capture.tracer import Tracer
+
+# ----------------------------------------------------------------------------------------- what traced code may ask
+
+
+@CALLS.rule(torch.compiler.is_compiling, torch.compiler.is_dynamo_compiling, *existing(torch._utils, "is_compiling"))
+def _is_compiling(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """True, unless the frame raised after it was told so."""
+    t.asked_compiling = True
+    return Constant(t.says_compiling)
+
+
+@CALLS.rule(
+    torch.compiler.is_exporting, torch.jit.is_scripting, torch.jit.is_tracing,
+    torch.onnx.is_in_onnx_export,
+    *existing(torch._C, "_is_torch_function_mode_enabled", "_is_tracing"),
+)  # fmt: skip
+def _is_something_else(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """False: traced code is neither scripted nor exported."""
+    return Constant(False)
+
+
+def _is_overridden(t: Tracer, values: Sequence[Value]) -> bool:
+    enabled = torch._C._is_torch_function_enabled()
+    return enabled and bool(overriding(t, values)) or bool(t.ambient.modes)
+
+
+@positional(torch.overrides.has_torch_function)
+def _has_torch_function(t: Tracer, values: Value) -> Value:
+    """Whether something stands in for calls with these arguments."""
+    return Constant(_is_overridden(t, t.items(values)))
+
+
+@positional(torch.overrides.has_torch_function_unary, torch.overrides.has_torch_function_variadic)
+def _has_torch_function_of(t: Tracer, *values: Value) -> Value:
+    """The same, of one or more arguments."""
+    return Constant(_is_overridden(t, values))
+
+
+@CALLS.rule(torch.overrides.handle_torch_function)
+def _handle_torch_function(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """What stands in for a call."""
+    function, _, *given = args
+    found = overridden(t, "call_function", t.real_of(function), given, kwargs)
+    return found if found is not None else t.call(function, given, kwargs)
+
+
+@positional(torch.Tensor.__dict__["__torch_function__"].__func__)
+def _plain_function(
+    t: Tracer, cls: Value, function: Value, types: Value, args: Value | None = None, kwargs: Value | None = None
+) -> Value:
+    """What a tensor subclass does that overrides nothing: the function itself, and its results are of the class."""
+    wanted = t.constant_of(cls)
+    if not all(issubclass(wanted, t.constant_of(kind)) for kind in t.items(types)):
+        return Constant(NotImplemented)
+    last = next(iter(reversed(t.tape.graph.nodes)), None)
+    named = kwargs.plain_items(t) if isinstance(kwargs, DictValue) else {}
+    with torch._C.DisableTorchFunctionSubclass():
+        found = t.call(function, t.items(args) if args is not None else [], named)
+    of_property = isinstance(function, BuiltinMethod) and isinstance(function.bound, BuiltinValue)
+    if of_property and function.bound.function.__name__ in ("_base", "grad", "_grad"):  # type: ignore[attr-defined]
+        return found
+    return _of_class(t, found, wanted, last)
+
+
+def _of_class(t: Tracer, value: Value, cls: type, last: fx.Node | None) -> Value:
+    """A result as the class's, where it is a tensor; one that a node after `last` made is not made again."""
+    if isinstance(value, (TupleValue, ListValue)):
+        items = [_of_class(t, item, cls, last) for item in t.items(value)]
+        return TupleValue(items, value.cls) if isinstance(value, TupleValue) else ListValue(items)
+    if not isinstance(value, TensorValue) or issubclass(value.cls, cls):
+        return value
+    node = value.node.graph._root._prev
+    while node not in (last, value.node, value.node.graph._root):
+        node = node._prev
+    if node is not value.node or value.node is last:
+        return value.as_class(t, cls)
+    value.cls = cls
+    return value
+
+
+@each(
+    torch.is_inference_mode_enabled, 
+    
+    torch.get_num_threads, torch.is_autocast_cpu_enabled, torch.get_autocast_gpu_dtype, torch.get_autocast_cpu_dtype,
+    torch.cuda.is_available, torch.cuda.device_count, torch.cuda.is_initialized, torch.backends.mps.is_available,
+    torch.amp.is_autocast_available, torch.backends.cudnn.is_available,
+    torch.distributed.is_available, torch.distributed.is_initialized,
+    
+    *existing(torch._C, "_is_autocast_available", "_get_privateuse1_backend_name", "_is_torch_function_enabled",
+              "_is_torch_function_all_disabled"),
+)  # fmt: skip
+def _state(function: Any) -> Rule:
+    def answer(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        """Global state: guarded at entry, and changed by traced code only through the graph."""
+        return t.from_python(function(*map(t.constant_of, args), **{k: t.constant_of(v) for k, v in kwargs.items()}))
+
+    return answer
+
+
+@CALLS.rule(torch._C._get_tracing_state)
+def _tracing_state(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """None: nothing is traced for TorchScript."""
+    return Constant(None)
+
+
+@CALLS.rule(torch._C._len_torch_dispatch_stack)
+def _no_mode(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """0: under a mode nothing is compiled."""
+    return Constant(0)
+
+
+@positional(torch._C._len_torch_function_stack)
+def _function_modes(t: Tracer) -> Value:
+    """Default devices are such modes."""
+    return Constant(len(t.ambient.devices) + len(t.ambient.modes))
+
+
+@positional(torch.is_tensor)
+def _is_tensor(t: Tracer, value: Value) -> Value:
+    """Whether it is a tensor."""
+    return Constant(isinstance(value, TensorValue))
+
+
+@CALLS.rule(torch.autograd.profiler.record_function.__enter__, torch.autograd.profiler.record_function.__exit__)
+def _profiled_block(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """A profiler is told of operators, and compiled ones are not those of the block."""
+    return args[0] if len(args) == 1 else Constant(None)
+
+
+@positional(torch.is_floating_point)
+def _is_floating_point(t: Tracer, input: Value) -> Value:
+    """Of the dtype."""
+    if not isinstance(input, TensorValue):
+        t.raise_(TypeError, "is_floating_point(): argument 'input' must be Tensor")
+    return Constant(input.fake.is_floating_point())
+
+
+@positional(torch.typename)
+def _typename(t: Tracer, value: Value) -> Value:
+    """The type's name."""
+    return Constant(torch.typename(value.python_type()))
+
+
+class LimitsValue(Value):
+    """torch.finfo or torch.iinfo of a dtype."""
+
+    def __init__(self, limits: Any) -> None:
+        self.limits = limits
+
+    def python_type(self) -> type:
+        return type(self.limits)
+
+    def constant(self) -> Any:
+        return self.limits
+
+    def get_attr(self, t: Tracer, name: str) -> Value:
+        return t.from_python(t.python(getattr, self.limits, name))
+
+    def rebuild(self, r: Rebuilder) -> None:
+        r.constant(self.limits)
+
+
+@each(torch.finfo, torch.iinfo, np.finfo, np.iinfo)
+def _limits(function: Any) -> Rule:
+    def limits(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        """Limits of a dtype."""
+        named = {k: t.constant_of(v) for k, v in kwargs.items()}
+        return LimitsValue(t.python(function, *map(t.constant_of, args), **named))
+
+    return limits
+
+
+@positional(np.dtype)
+def _numpy_dtype(t: Tracer, kind: Value) -> Value:
+    """np.dtype(...)."""
+    return t.from_python(t.python(np.dtype, t.constant_of(kind)))
+
+
+@positional(torch.device)
+def _device(t: Tracer, *args: Value, **kwargs: Value) -> Value:
+    """torch.device(...)."""
+    return t.from_python(
+        t.python(torch.device, *map(t.constant_of, args), **{k: t.constant_of(v) for k, v in kwargs.items()})
+    )
+
+
+# ------------------------------------------------------------------------------------------------ switches as nodes
+
+
+@each(torch.autocast, torch.cpu.amp.autocast, torch.cuda.amp.autocast)
+def _autocast(cls: Any) -> Rule:
+    def make(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        """The context manager."""
+        made = cls(*map(t.constant_of, args), **{k: t.constant_of(v) for k, v in kwargs.items()})
+        t.call(t.from_python(torch.get_autocast_dtype), [Constant(made.device)], {})  # its default, guarded
+        return AutocastValue((made.device, made.fast_dtype, made._enabled, made._cache_enabled))
+
+    return make
+
+
+@positional(torch.autocast.__enter__)
+def _enter_autocast(t: Tracer, manager: Value) -> Value:
+    """with torch.autocast(...)"""
+    return manager.enter(t) if isinstance(manager, AutocastValue) else _strange(manager)
+
+
+@positional(torch.autocast.__exit__)
+def _leave_autocast(t: Tracer, manager: Value, *error: Value) -> Value:
+    """The end of the block."""
+    return manager.leave(t) if isinstance(manager, AutocastValue) else _strange(manager)
+
+
+def _strange(manager: Value) -> NoReturn:
+    unsupported(reasons.UNTRACEABLE_CALL, f"a {manager.python_type().__name__}, which is derived from torch.autocast")
+
+
+@positional(torch.device.__enter__)
+def _enter_device(t: Tracer, manager: Constant) -> Value:
+    """with torch.device(...): calls that make tensors are on it from here."""
+    t.ambient.enter_device(manager)
+    return manager
+
+
+@positional(torch.device.__exit__)
+def _leave_device(t: Tracer, manager: Constant, *error: Value) -> Value:
+    """The end of the block."""
+    if not t.ambient.devices:
+        unsupported(reasons.OPERATION, "leaving a torch.device block that was not entered")
+    t.ambient.leave_device(manager)
+    return Constant(None)
+
+
+@positional(torch.get_default_device)
+def _default_device(t: Tracer) -> Value:
+    """The innermost block's, with its index."""
+    devices = t.ambient.devices
+    return Constant(torch.empty(0, device=devices[-1]).device if devices else torch.device("cpu"))
+
+
+@positional(torch.set_default_device)
+def _set_default_device(t: Tracer, device: Value) -> Value:
+    """From here on, and for this thread after the call."""
+    known = t.constant_of(device)
+    if t.given.devices or t.ambient.owed:
+        unsupported(reasons.UNTRACEABLE_CALL, "torch.set_default_device where another default device is in force")
+    t.ambient.devices[:] = [] if known is None else [torch.device(known)]
+    t.effects.call(torch.set_default_device, [Constant(known)], "torch.set_default_device")
+    return Constant(None)
+
+
+# ------------------------------------------------------------------------------------------------ library functions
+
+
+@CALLS.rule(torch._C._log_api_usage_once)
+def _nothing(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """No effect on results."""
+    return Constant(None)
+
+
+@positional(torch._check)
+def _check(t: Tracer, condition: Value, message: Value | None = None) -> Value:
+    """A condition on sizes: guarded, and raised when false. One that only the graph knows is checked by the graph."""
+    if isinstance(condition, NumberValue):
+        return graph_call(t, "call_function", torch._check, [condition], {})
+    if not t.truth(condition):
+        t.raise_(RuntimeError, "Expected cond to be True, but got False")
+    return Constant(None)
+
+
+@each(torch._check_is_size, *existing(torch, "_check_value", "_check_index", "_check_type"))
+def _check_number(function: Any) -> Rule:
+    def check(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        """A check of a number, by the graph where only it knows the number."""
+        if not isinstance(args[0], NumberValue):
+            return t.inline(t.from_python(function), args, kwargs)  # type: ignore[arg-type]
+        return graph_call(t, "call_function", function, args[:1], {} if len(args) == 1 else kwargs)
+
+    return check
+
+
+@positional(torch._is_all_true)
+def _is_all_true(t: Tracer, value: Value) -> Value:
+    """Whether all elements are true. What torch.distributions ask of their arguments is checked after the graph."""
+    found = graph_call(t, "call_function", torch._is_all_true, [value], {})
+    asks = str(t.frames[-1].globals.get("__name__")).startswith("torch.distributions.")
+    error = t.exception(ValueError, [Constant("a value of a distribution is not within its constraints")])
+    return Constant(True) if asks and is_checked_later(t, found, error) else found
+
+
+@positional(torch._assert)
+def _assert(t: Tracer, condition: Value, message: Value = Constant("")) -> Value:
+    """assert condition, message."""
+    if isinstance(condition, (TensorValue, NumberValue)):
+        if is_checked_later(t, condition, t.exception(AssertionError, [message])):
+            return Constant(None)
+    if not t.truth(condition):
+        t.raise_value(AssertionError, [message])
+    return Constant(None)
+
+
+@CALLS.rule(torch.manual_seed, torch.seed, torch.initial_seed, torch.get_rng_state, torch.set_rng_state)
+def _seed(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """Breaks: the generator's state is outside the graph."""
+    unsupported(reasons.UNTRACEABLE_CALL, "the random generator's state")
+
+
+@CALLS.rule(torch.autograd.grad, torch.autograd.backward)
+def _autograd(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """Breaks."""
+    wanted = kwargs.get("inputs") or (args[1] if len(args) > 1 else None)
+    of = t.items(wanted) if isinstance(wanted, (ListValue, TupleValue)) else [wanted]
+    if any(isinstance(each, TensorValue) and not t.tape.is_as_given(each.fake) for each in of):
+        t.tape.whole = "a gradient is asked for of a tensor that the same graph makes"
+    unsupported(reasons.AUTOGRAD_CALL, "torch.autograd")
+
+
+@CALLS.rule(torch.save, torch.load)
+def _outside(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """Breaks."""
+    unsupported(reasons.UNTRACEABLE_CALL, "files")
+
+
+@positional(torch.from_numpy)
+def _from_numpy(t: Tracer, array: Value) -> Value:
+    """The tensor over an array's memory."""
+    if not isinstance(array, ArrayValue) or array.is_scalar:
+        t.raise_(TypeError, f"expected np.ndarray (got {array.python_type().__name__})")
+    return tensor_of_array(t, array)
+
+
+@each(torch.tensor, torch.as_tensor, torch.asarray)
+def _tensor(function: Any) -> Rule:
+    def make(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        """A node of numbers; torch.tensor of a tensor is a detached copy."""
+        data = args[0] if args else kwargs.get("data") or kwargs.get("obj")
+        if isinstance(data, ArrayValue):
+            if function is torch.tensor or data.is_scalar:
+                copied = graph_call(t, "call_method", "clone", [tensor_of_array(t, data)], {})
+            else:
+                copied = tensor_of_array(t, data)
+            named = t.ambient.placed(function, kwargs)
+            if not named:
+                return copied
+            if len(args) > 1 or named.keys() - {"dtype", "device"}:
+                unsupported(reasons.NUMPY, f"torch.{function.__name__} of an array with {', '.join(named)}")
+            return graph_call(t, "call_method", "to", [copied], named)
+        if isinstance(data, (ListValue, TupleValue)) and data.items:
+            items = t.items(data)
+            if all(isinstance(item, ArrayValue) and item.is_scalar for item in items):
+                parts = [tensor_of_array(t, item) for item in items]  # type: ignore[arg-type]
+                data = graph_call(t, "call_function", torch.stack, [ListValue(parts)], {})
+                return graph_call(t, "call_method", "to", [data], kwargs) if kwargs else data
+        if isinstance(data, (FloatValue, SizeValue)) and len(args) == 1 and not kwargs.keys() - {"dtype"}:
+            if (number := t.number_tensor(t.float_of(data))) is not None:
+                plain = torch.get_default_dtype() if data.python_type() is float else number.fake.dtype
+                dtype = kwargs.get("dtype", Constant(plain))
+                return graph_call(t, "call_method", "to", [number, dtype], {"copy": Constant(True)})
+        numbers = list(_numbers(t, data)) if function is torch.tensor and len(args) == 1 else []
+        if any(isinstance(each, NumberValue) for each in numbers) and not kwargs.keys() - {"dtype", "device"}:
+            kinds = {each.python_type() for each in numbers}
+            if kinds <= {bool, int, float}:
+                plain = torch.get_default_dtype() if float in kinds else torch.int64 if int in kinds else torch.bool
+                return _of_numbers(t, data, {"dtype": Constant(plain), **kwargs})
+        if isinstance(data, Constant) and isinstance(data.value, np.generic):
+            kwargs = {"dtype": Constant(torch.as_tensor(data.value).dtype), **kwargs}
+        if isinstance(data, ObjectValue) and not isinstance(data, SequenceValue):
+            unsupported(reasons.UNTRACEABLE_CALL, f"torch.tensor of a {data.cls.__name__}")
+        if isinstance(data, TensorValue) and function is torch.tensor and len(args) + len(kwargs) == 1:
+            copied = graph_call(t, "call_method", "clone", [graph_call(t, "call_method", "detach", [data], {})], {})
+            device = t.ambient.placed(function, kwargs).get("device")
+            return copied if device is None else graph_call(t, "call_method", "to", [copied, device], {})
+        return graph_call(t, "call_function", function, args, kwargs)
+
+    return make
+
+
+def _numbers(t: Tracer, data: Value | None) -> Iterator[Value]:
+    """What nested lists hold."""
+    if isinstance(data, (ListValue, TupleValue)):
+        for item in t.items(data):
+            yield from _numbers(t, item)
+    elif data is not None:
+        yield data
+
+
+def _of_numbers(t: Tracer, data: Value, facts: dict[str, Value]) -> Value:
+    """torch.tensor of nested lists with numbers that only the graph knows, which it would ask for."""
+    if isinstance(data, (ListValue, TupleValue)):
+        rows = [_of_numbers(t, item, facts) for item in t.items(data)]
+        return graph_call(t, "call_function", torch.stack, [ListValue(rows)], {})
+    return graph_call(t, "call_function", torch.full, [TupleValue([]), data], facts)
+
+
+@each(torch.nn.functional.dropout, torch.dropout)
+def _dropout(function: Any) -> Rule:
+    def apply(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        """The input itself where nothing is dropped; of an input whose sizes may change torch's rule makes a copy."""
+        given = {**dict(zip(("input", "p", "training"), args, strict=False)), **kwargs}
+        p, training = given.get("p", Constant(0.5)), given.get("training", given.get("train", Constant(True)))
+        if isinstance(x := given.get("input"), TensorValue) and x.cls in PLAIN:
+            if isinstance(p, (Constant, FloatValue, SizeValue)) and isinstance(training, Constant):
+                share = t.constant_of(p)
+                if share == 0 or 0 < share <= 1 and not training.value:
+                    return x
+        return graph_call(t, "call_function", function, args, kwargs)
+
+    return apply
+
+
+@positional(torch.bernoulli, torch.Tensor.bernoulli)
+def _bernoulli(t: Tracer, x: Value, p: Value | None = None, **kwargs: Value) -> Value:
+    """With one probability for all it is bernoulli_ of a contiguous tensor, as in eager: drawn in that order."""
+    if p is None or isinstance(p, TensorValue) or kwargs or not isinstance(x, TensorValue) or x.cls not in PLAIN:
+        return graph_call(t, "call_function", torch.bernoulli, [x] if p is None else [x, p], kwargs)
+    made = graph_call(
+        t, "call_function", torch.empty_like, [x], {"memory_format": Constant(torch.contiguous_format)}
+    )
+    return graph_call(t, "call_method", "bernoulli_", [made, p], {})
+
+
+_APPLY = inspect.getattr_static(torch.autograd.Function, "apply")
+
+
+@CALLS.rule(getattr(_APPLY, "__func__", _APPLY))
+def _apply(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """A torch.autograd.Function is one node; tracing the graph runs its forward and backward: as they are, where all
+    that they read can be guarded from outside, else as they were evaluated."""
+    cls = t.constant_of(args[0])
+    try:
+        guard_reads(t, cls, [*args[1:], *kwargs.values()])
+    except Unsupported:
+        return evaluated(t, cls, args[1:])
+    return graph_call(t, "call_function", _applying(cls), args[1:], kwargs)
+
+
+@functools.cache
+def _applying(cls: Any) -> Any:
+    """`cls.apply` as a function under the class's name: FX cannot name the bound method in generated code."""
+
+    def apply(*args: Any, **kwargs: Any) -> Any:
+        return cls.apply(*args, **kwargs)
+
+    apply.__module__, apply.__name__, apply.__qualname__ = cls.__module__, cls.__name__, cls.__qualname__
+    return apply
+
+
+@dataclass(frozen=True, eq=False)
+class Blank:
+    """A parameter to be made, of unknown contents: residual code makes it before the graph runs, and hands it in."""
+
+    size: tuple[int, ...]
+    stride: tuple[int, ...]
+    dtype: torch.dtype
+    device: torch.device
+    requires_grad: bool
+
+    def make(self) -> torch.nn.Parameter:
+        data = torch.empty_strided(self.size, self.stride, dtype=self.dtype, device=self.device)
+        return torch.nn.Parameter(data, self.requires_grad)
+
+
+@positional(torch.nn.Parameter)
+def _parameter(t: Tracer, data: Value = Constant(None), requires_grad: Value = Constant(True)) -> Value:
+    """A parameter is an input of the graph, so that gradients reach it; the graph fills it, and the data given is a
+    view of it from here on."""
+    if t.is_none(data):
+        data = graph_call(t, "call_function", torch.empty, [Constant(0)], {})
+    if not isinstance(data, TensorValue) or data.python_type() is not torch.Tensor:
+        unsupported(reasons.UNTRACEABLE_CALL, f"making a parameter of {data.describe()}")
+    fake = data.fake
+    memory = fake.untyped_storage()._cdata
+    if any(other.untyped_storage()._cdata == memory for other in t.tape.fakes.values()):
+        unsupported(reasons.UNTRACEABLE_CALL, "making a parameter of the memory of another tensor")
+    if not all(type(n) is int for n in (*fake.shape, *fake.stride())) or not fake.is_contiguous():
+        unsupported(reasons.UNTRACEABLE_CALL, "making a parameter of unknown size")
+    wanted = t.truth(requires_grad)
+    if wanted and not (fake.is_floating_point() or fake.is_complex()):
+        t.raise_(RuntimeError, "Only Tensors of floating point and complex dtype can require gradients")
+    blank = Blank(tuple(fake.shape), fake.stride(), fake.dtype, fake.device, wanted)
+    made = t.wrap(t.returned(t.known_source(blank, fixed=True), "make"), blank.make())
+    view = graph_call(t, "call_method", "detach", [made], {})
+    assert isinstance(view, TensorValue)
+    if data.node.target is not torch.empty:
+        graph_call(t, "call_method", "copy_", [view, graph_call(t, "call_method", "detach", [data], {})], {})
+    data.node, data.fake = view.node, view.fake
+    t.tensors[id(view.fake)] = data
+    return made
+
+
+@positional(torch.nn.Buffer)
+def _buffer(t: Tracer, data: Value = Constant(None), *, persistent: Value = Constant(True)) -> Value:
+    """A tensor with two attributes."""
+    if t.is_none(data):
+        data = graph_call(t, "call_function", torch.empty, [Constant(0)], {})
+    made = graph_call(t, "call_method", "detach", [data], {})
+    made.set_attr(t, "persistent", persistent)
+    made.set_attr(t, "_is_buffer", Constant(True))
+    return made
+
+
+@positional(torch.Tensor)
+def _make_tensor(t: Tracer, *args: Value) -> Value:
+    """torch.Tensor(data)."""
+    if len(args) == 1 and isinstance(args[0], (ListValue, TupleValue)):
+        facts = {"dtype": Constant(torch.get_default_dtype()), "device": Constant(torch.device("cpu"))}
+        return graph_call(t, "call_function", torch.tensor, [args[0]], facts)
+    return _legacy(t, torch.get_default_dtype(), args)
+
+
+def _legacy(t: Tracer, dtype: torch.dtype, args: Sequence[Value]) -> Value:
+    """torch.LongTensor(...) and the like: of sizes a tensor of unknown contents, of a sequence a tensor of that."""
+    facts: dict[str, Value] = {"dtype": Constant(dtype), "device": Constant(torch.device("cpu"))}
+    first = args[0] if args else Constant(0)
+    if isinstance(first, TupleValue) and first.cls is torch.Size and len(args) == 1:
+        return graph_call(t, "call_function", torch.empty, [TupleValue(t.items(first))], facts)
+    if isinstance(first, (ListValue, TupleValue)) and len(args) == 1:
+        return graph_call(t, "call_function", torch.tensor, [first], facts)
+    sizes = (first, *args)
+    if all(isinstance(size, SizeValue) or isinstance(size, Constant) and type(size.value) is int for size in sizes):
+        return graph_call(t, "call_function", torch.empty, [TupleValue(args or [first])], facts)
+    unsupported(reasons.UNTRACEABLE_CALL, f"a legacy tensor type of {first.describe()}")
+
+
+_LEGACY = {
+    "Float": torch.float32, "Double": torch.float64, "Half": torch.float16, "BFloat16": torch.bfloat16,
+    "Long": torch.int64, "Int": torch.int32, "Short": torch.int16, "Char": torch.int8, "Byte": torch.uint8,
+    "Bool": torch.bool,
+}  # fmt: skip
+
+
+@each(*(getattr(torch, f"{name}Tensor") for name in _LEGACY))
+def _legacy_type(cls: Any) -> Rule:
+    dtype = _LEGACY[cls.__name__.removesuffix("Tensor")]
+
+    def make(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        """A tensor of the type's dtype."""
+        if kwargs:
+            unsupported(reasons.UNTRACEABLE_CALL, f"{cls.__name__} with keywords")
+        return _legacy(t, dtype, args)
+
+    return make
+
+
+@each(*existing(torch, "sym_max", "sym_min", "sym_int", "sym_float", "sym_not"))
+def _on_sizes(function: Any) -> Rule:
+    def apply(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        """A function of sizes."""
+        return t.on_numbers(function, *args)
+
+    return apply
+
+
+# ------------------------------------------------------------------------------------------------------- optimizers
+
+
+def _steps_as_tensors() -> list[Any]:
+    """The optimizers' functions that read the step count as a number, and as a tensor where they are "capturable"."""
+    classes = [c for c in vars(torch.optim).values() if inspect.isclass(c)]
+    functions = [f for c in classes for f in vars(inspect.getmodule(c)).values() if inspect.isfunction(f)]
+    alone = ("_single_tensor_radam", "_single_tensor_asgd")
+    return [
+        f
+        for f in functions
+        if f.__name__.startswith(("_multi_tensor_", *alone)) and "capturable" in inspect.signature(f).parameters
+    ]
+
+
+@each(*_steps_as_tensors())
+def _capturable(function: Any) -> Rule:
+    def update(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        """The step count stays a tensor: as a number it would be another one in each call."""
+        return t.inline(t.known_function(function), args, kwargs | {"capturable": Constant(True)})
+
+    return update
+
+
+@each(*(vars(c)["_init_group"] for c in vars(torch.optim).values() if inspect.isclass(c) and "_init_group" in vars(c)))
+def _init_group(function: Any) -> Rule:
+    def gather(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        """What the first step makes is made before the graph, where nothing was computed yet: the first step and the
+        later ones are one graph."""
+        optimizer, _, *lists = (*args, *kwargs.values())
+        real = optimizer.given if isinstance(optimizer, ObjectValue) else None
+        nodes = (node for node in t.tape.graph.nodes if node.op != "placeholder")
+        if (
+            isinstance(real, torch.optim.Optimizer)
+            and id(real.state) not in t.wrapped
+            and all(isinstance(each, ListValue) for each in lists)
+            and not any(isinstance(info(node).value, torch.Tensor) for node in nodes)
+            and not t.given.devices
+        ):
+            for group in real.param_groups:
+                t.python(function, real, group, *([] for _ in lists))
+        return t.inline(t.known_function(function), args, kwargs)
+
+    return gather

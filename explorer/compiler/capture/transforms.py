@@ -1,0 +1,255 @@
+"""torch.func in traced code, and torch's settings and context managers.
+
+The Python of a transform is evaluated like any other; what it calls of C++ is called now, on fake tensors, and is a
+node of the graph.
+
+Stock counterpart: variables/higher_order_ops.py and variables/ctx_manager.py.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch._functorch import eager_transforms, predispatch, vmap
+
+from explorer.compiler.capture import reasons
+from explorer.compiler.capture.rules import CALLS, Rule, each, existing, positional
+from explorer.compiler.capture.values.base import Value, unsupported
+from explorer.compiler.capture.values.constant import Constant
+from explorer.compiler.capture.values.contexts import CONTEXTS, ContextValue
+from explorer.compiler.capture.values.objects import ObjectValue
+from explorer.compiler.capture.values.tensor import graph_call
+from explorer.ir.capture import Returned
+from explorer.ir.settings import SETTINGS, functorch, saved_hooks
+
+if TYPE_CHECKING:
+    from explorer.compiler.capture.rebuild import Rebuilder
+    from explorer.compiler.capture.tracer import Tracer
+
+forward_ad: Any = torch.autograd.forward_ad  # it carries no types
+OVERRIDES: Any = torch.overrides
+
+# -------------------------------------------------------------------------------------------------------------- levels
+
+_SPACES = (functorch, predispatch, torch._C, eager_transforms)  # which of them holds a function varies with torch
+
+
+def _functions(names: str) -> tuple[Any, ...]:
+    return tuple(dict.fromkeys(function for space in _SPACES for function in existing(space, *names.split())))
+
+
+_OPENING = _functions(
+    "_grad_increment_nesting _vmap_increment_nesting _jvp_increment_nesting _func_increment_nesting _enter_dual_level"
+)
+_CLOSING = _functions(
+    "_grad_decrement_nesting _vmap_decrement_nesting _jvp_decrement_nesting _func_decrement_nesting _exit_dual_level"
+)
+_OPERATIONS = _functions(
+    "_wrap_for_grad _unwrap_for_grad _add_batch_dim _remove_batch_dim _make_dual _unpack_dual _unwrap_batched "
+    "unwrap_if_dead get_unwrapped is_batchedtensor is_gradtrackingtensor is_functorch_wrapped_tensor "
+    "is_functionaltensor maybe_get_level maybe_get_bdim _wrap_functional_tensor _unwrap_functional_tensor "
+    "_assert_wrapped_functional _propagate_functional_input_mutation reshape_dim_into reshape_dim_outof _autograd_grad"
+)
+
+
+@each(*_OPENING, *_CLOSING)
+def _level(function: Any) -> Rule:
+    change = 1 if function in _OPENING else -1
+
+    def nest(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        """A level of a transform begins or ends."""
+        plain, named = tuple(map(t.constant_of, args)), {k: t.constant_of(v) for k, v in kwargs.items()}
+        found = t.tape.call("call_function", function, plain, named, plain, named)
+        t.tape.add("call_function", function, plain, named, found)
+        t.ambient.levels += change
+        return t.from_python(found)
+
+    return nest
+
+
+@each(*_OPERATIONS)
+def _operation(function: Any) -> Rule:
+    def call(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        """An operation on tensors of a level."""
+        return graph_call(t, "call_function", function, args, kwargs)
+
+    return call
+
+
+@each(functorch.current_level, functorch.maybe_current_level, functorch.get_dynamic_layer_stack_depth)
+def _depth(function: Any) -> Rule:
+    def ask(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        """How deep the levels are: none is open at entry."""
+        return t.from_python(function())
+
+    return ask
+
+
+@positional(*existing(torch._C, "_are_functorch_transforms_active"))
+def _are_active(t: Tracer) -> Value:
+    """Whether a level is open: none is at entry."""
+    return Constant(functorch.maybe_current_level() is not None)
+
+
+@each(*existing(vmap, "lazy_load_decompositions"), forward_ad._maybe_load_decompositions)
+def _loading(function: Any) -> Rule:
+    def load(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        """Loaded now, once for the process."""
+        function()
+        return Constant(None)
+
+    return load
+
+
+# ------------------------------------------------------------------------------------------------------------ settings
+
+
+_AUTOCAST_DTYPES = {device: functools.partial(torch.get_autocast_dtype, device) for device in ("cpu", "cuda")}
+
+
+def _make(t: Tracer, name: str, key: tuple[Any, ...], value: tuple[Any, ...]) -> Value:
+    """Set for the rest of the trace. What it is at entry is guarded: the graph ends with that."""
+    for getter in SETTINGS[name].getters:
+        _ask(t, name, key, getter)
+    t.ambient.set(name, key, value)
+    return Constant(None)
+
+
+def _ask(t: Tracer, name: str, key: tuple[Any, ...], getter: Any) -> Value:
+    """A part of what a setting is: guarded where this trace did not set it and the global state's guard has it not."""
+    if getter is torch.get_autocast_dtype and (name, key) not in t.ambient.before:
+        if not torch.is_autocast_enabled(*key):  # the global state's guard has it only while autocast is on
+            ask = _AUTOCAST_DTYPES.get(key[0], functools.partial(getter, *key))
+            t.guard(t.returned(t.known_source(ask), "__call__"), "constant", "==", ask(), "what autocast would cast to")
+    if SETTINGS[name].guarded or (name, key) in t.ambient.before or key:
+        return t.from_python(getter(*key))
+    return t.wrap(Returned(t.known_source(getter), "__call__"), getter())
+
+
+def _setter(name: str) -> Rule:
+    count = len(SETTINGS[name].keys[0])
+
+    def set(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        """A setting."""
+        given = tuple(map(t.constant_of, (*args, *kwargs.values())))
+        return _make(t, name, given[:count], given[count:])
+
+    return set
+
+
+def _getter(name: str, getter: Any) -> Rule:
+    def get(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        """What a setting is."""
+        return _ask(t, name, tuple(map(t.constant_of, (*args, *kwargs.values()))), getter)
+
+    return get
+
+
+for _name, _setting in SETTINGS.items():
+    CALLS.rule(_setting.write)(_setter(_name))
+    for _part in _setting.getters:
+        CALLS.rule(_part)(_getter(_name, _part))
+
+
+@each(*CONTEXTS)
+def _context(cls: Any) -> Rule:
+    def make(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        """A context manager written in C++."""
+        return ContextValue(cls, tuple(map(t.constant_of, (*args, *kwargs.values()))))
+
+    return make
+
+
+@positional(torch.autograd.profiler.record_function)
+def _record_function(t: Tracer, name: Value, args: Value = Constant(None)) -> Value:
+    """A label for a profiler: calls of operators are not what runs."""
+    return t.call(t.from_python(contextlib.nullcontext), [], {})
+
+
+class ProfileValue(ObjectValue):
+    """A profiler of what compiled code does not do; what it found cannot be asked."""
+
+    def get_attr(self, t: Tracer, name: str) -> Value:
+        if name == "__enter__":
+            return t.host(lambda args, kwargs: self)
+        if name == "__exit__":
+            return t.host(lambda args, kwargs: Constant(None))
+        unsupported(reasons.ATTRIBUTE, f"{name} of a profiler")
+
+    def special(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value] | None = None) -> Value:
+        return t.call(self.get_attr(t, name), args, kwargs or {})
+
+    def rebuild(self, r: Rebuilder) -> None:
+        unsupported(reasons.NOT_REBUILT, "a profiler")
+
+
+@CALLS.rule(torch.autograd.profiler.profile, torch.profiler.profile)
+def _profile(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """with torch.profiler.profile(...)."""
+    return ProfileValue(torch.autograd.profiler.profile)
+
+
+@positional(torch.fx.traceback.annotate)
+def _annotate(t: Tracer, annotation: Value) -> Value:
+    """Annotations of nodes, which no stage reads."""
+    return t.call(t.from_python(contextlib.nullcontext), [], {})
+
+
+# ------------------------------------------------------------------------------------------------------ function modes
+
+
+@positional(torch._C._push_on_torch_function_stack, OVERRIDES._push_mode)
+def _push_mode(t: Tracer, mode: Value) -> Value:
+    """with a TorchFunctionMode: it is asked what each call of torch means."""
+    t.ambient.modes.append(mode)
+    return Constant(None)
+
+
+@positional(torch._C._pop_torch_function_stack, OVERRIDES._pop_mode)
+def _pop_mode(t: Tracer) -> Value:
+    """The end of the block."""
+    if not t.ambient.modes:
+        unsupported(reasons.OPERATION, "leaving a mode that was not entered")
+    return t.ambient.modes.pop()
+
+
+@positional(OVERRIDES._get_current_function_mode)
+def _current_mode(t: Tracer) -> Value:
+    """The innermost mode."""
+    return t.ambient.modes[-1] if t.ambient.modes else Constant(None)
+
+
+@positional(torch._C._get_function_stack_at)
+def _mode_at(t: Tracer, place: Value) -> Value:
+    """One of the modes that are open."""
+    at = t.index(place) - len(t.ambient.devices)
+    if not 0 <= at < len(t.ambient.modes):
+        unsupported(reasons.OPERATION, "a mode that was not entered here")
+    return t.ambient.modes[at]
+
+
+@positional(torch.use_deterministic_algorithms, torch._C._set_deterministic_algorithms)
+def _set_deterministic(t: Tracer, mode: Value, *, warn_only: Value = Constant(False)) -> Value:
+    """torch.use_deterministic_algorithms(...)."""
+    return _make(t, "deterministic", (), (t.constant_of(mode), t.constant_of(warn_only)))
+
+
+@positional(torch.set_anomaly_enabled)
+def _set_anomaly(t: Tracer, mode: Value, check_nan: Value = Constant(True)) -> Value:
+    """torch.autograd.set_detect_anomaly(...)."""
+    return _make(t, "anomaly", (), (t.constant_of(mode), t.constant_of(check_nan)))
+
+
+@positional(saved_hooks._saved_tensors_hooks_disable)
+def _disable_hooks(t: Tracer, message: Value, *fail_if_non_empty: Value) -> Value:
+    """torch.autograd.graph.disable_saved_tensors_hooks(...)."""
+    return _make(t, "saved tensors hooks", (), (t.constant_of(message),))
+
+
+@positional(saved_hooks._saved_tensors_hooks_enable)
+def _enable_hooks(t: Tracer) -> Value:
+    """The end of it."""
+    return _make(t, "saved tensors hooks", (), (None,))

@@ -1,0 +1,603 @@
+"""NumPy's arrays and scalars, computed by torch._numpy inside the graph. Stock: variables/tensor.py, variables/misc.py.
+
+NumPy itself says what a call yields: it is made on stand-ins (copies of the inputs, and what earlier calls made of
+them) beside the call under fake tensors. Where the two differ in type, dtype, shape or aliasing the graph breaks.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+import sys
+import types
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import _numpy as counterparts
+from torch import fx
+
+from explorer.compiler.capture import reasons
+from explorer.compiler.capture.values.base import NotConstant, Value, unsupported
+from explorer.compiler.capture.values.classes import ClassValue
+from explorer.compiler.capture.values.constant import Constant
+from explorer.compiler.capture.values.mappings import DictValue
+from explorer.compiler.capture.values.sequences import ListValue, SliceValue, TupleValue
+from explorer.compiler.capture.values.size import SizeValue, is_unbacked
+from explorer.compiler.capture.values.tensor import TensorValue, from_fake, graph_call, has_tensor
+from explorer.compiler.capture.values.tensor_properties import version
+from explorer.ir.capture import AsTensor, Source, as_tensor, share_no_memory
+
+if TYPE_CHECKING:
+    from explorer.compiler.capture.rebuild import Rebuilder
+    from explorer.compiler.capture.tracer import Tracer
+
+READS_VALUE = frozenset(
+    "item tolist __bool__ __int__ __float__ __index__ __complex__ __format__ __repr__ __str__".split()
+)
+ARRAYS = frozenset("T real imag".split())
+PURE = frozenset(
+    "can_cast result_type promote_types issubdtype isscalar broadcast_shapes finfo iinfo dtype prod min_scalar_type "
+    "iscomplexobj isrealobj ndim size shape common_type mintypecode".split()
+)
+"""Functions of numpy that are called while tracing where all their arguments are known."""
+
+
+class ArrayValue(Value):
+    """An array, or a scalar of NumPy's: a node that yields a tensor, and NumPy's own stand-in for the result."""
+
+    def __init__(
+        self, node: fx.Node, fake: torch.Tensor, stand_in: Any, source: Source | None = None, given: Any = None
+    ) -> None:
+        self.node = node
+        self.fake = fake
+        self.stand_in = stand_in
+        self.source = source
+        self.given = given
+
+    @property
+    def is_scalar(self) -> bool:
+        return isinstance(self.stand_in, np.generic)
+
+    def python_type(self) -> type:
+        return type(self.stand_in)
+
+    def known(self, t: Tracer) -> Any:
+        """The number that Python needs: of a scalar among the inputs, with a guard on it."""
+        if self.source is None or not self.is_scalar:
+            unsupported(reasons.ITEM, f"the value of {self.describe()}")
+        t.guard(self.source, "value", "is number", self.given, "Python computed with the number, or branched on it")
+        return self.given
+
+    def number(self, t: Tracer) -> Any:
+        return self.known(t).item() if self.is_scalar else None
+
+    def as_tensor(self, t: Tracer) -> Value | None:
+        return None if self.is_scalar else tensor_of_array(t, self)
+
+    def truth(self, t: Tracer) -> bool:
+        if self.source is not None and self.is_scalar:
+            return bool(self.known(t))
+        unsupported(reasons.DATA_DEPENDENT_BRANCH, f"bool of {self.describe()}")
+
+    def key(self) -> Any:
+        unsupported(reasons.ITEM, f"hash of {self.describe()}")
+
+    def get_attr(self, t: Tracer, name: str) -> Value:
+        if name == "shape":
+            return TupleValue([t.from_python(size) for size in self.fake.shape])
+        if name in ("ndim", "itemsize", "dtype"):
+            return t.from_python(getattr(self.stand_in, name))
+        if name == "size":
+            return t.from_python(self.fake.numel())
+        if name == "nbytes":
+            return t.from_python(self.fake.numel() * self.stand_in.itemsize)
+        if name == "strides":
+            return TupleValue([t.from_python(step * self.stand_in.itemsize) for step in self.fake.stride()])
+        if name in ARRAYS:
+            return call_numpy(t, getattr, [self, Constant(name)], {})
+        if name == "__class__":
+            return ClassValue(self.python_type())
+        found = getattr(type(self.stand_in), name, None)
+        if found is None:
+            t.raise_(AttributeError, f"'{_type_name(self.stand_in)}' object has no attribute '{name}'")
+        if not callable(found) or isinstance(found, types.GetSetDescriptorType):
+            unsupported(reasons.ATTRIBUTE, f"ndarray.{name}")
+        return t.builtin_method(self, name)
+
+    def set_attr(self, t: Tracer, name: str, value: Value | None) -> None:
+        unsupported(reasons.ATTRIBUTE, f"setting ndarray.{name}")
+
+    def method(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        if name in READS_VALUE:
+            if self.source is not None and self.is_scalar:
+                return Constant(self.known(t)).method(t, name, args, kwargs)
+            if name in ("item", "tolist", "__int__", "__float__", "__index__") and not args:
+                return TensorValue(self.node, self.fake).method(t, name, [], {})  # type: ignore[arg-type]
+            unsupported(reasons.ITEM, f"{self.describe()}.{name}()")
+        if name == "__len__":
+            return self.length(t)
+        if name == "__iter__":
+            return self.iterate(t)
+        if name == "__setitem__":
+            self.set_item(t, args[0], args[1])
+            return Constant(None)
+        symbolic = _OPERATORS.get(name)
+        if symbolic is not None and not kwargs:
+            return call_numpy(t, symbolic, [self, *args], {})
+        return call_numpy(t, _method(name), [self, *args], kwargs)
+
+    def get_item(self, t: Tracer, key: Value) -> Value:
+        return call_numpy(t, operator.getitem, [self, key], {})
+
+    def set_item(self, t: Tracer, key: Value, value: Value | None) -> None:
+        if value is None:
+            t.raise_(ValueError, "cannot delete array elements")
+        call_numpy(t, operator.setitem, [self, key, value], {})
+
+    def contains(self, t: Tracer, item: Value) -> bool:
+        unsupported(reasons.DATA_DEPENDENT_BRANCH, "in an array")
+
+    def length(self, t: Tracer) -> Value:
+        if self.fake.dim() == 0:
+            t.raise_(TypeError, "len() of unsized object")
+        return t.from_python(self.fake.shape[0])
+
+    def iterate(self, t: Tracer) -> Value:
+        if self.fake.dim() == 0:
+            t.raise_(TypeError, "iteration over a 0-d array")
+        rows = t.index(self.length(t))
+        t.check_length(rows)
+        return t.sequence_iterator(TupleValue([self.get_item(t, Constant(i)) for i in range(rows)]))
+
+    def rebuild(self, r: Rebuilder) -> None:
+        if (copied := r.t.unshared.get(_storage(self.fake))) and any(
+            _storage(copied[0]) == _storage(fake) for fake in r.t.tape.fakes.values()
+        ):
+            unsupported(reasons.NUMPY, f"{self.describe()} is a view of an input, which torch._numpy makes a copy")
+        r.call_on_output(_as_scalar if self.is_scalar else _as_array, self.node)
+
+    def describe(self) -> str:
+        return f"{_type_name(self.stand_in)} {self.node.name}"
+
+
+def _type_name(value: Any) -> str:
+    return f"numpy.{type(value).__name__}"
+
+
+def _as_array(tensor: torch.Tensor) -> Any:
+    return tensor.detach().resolve_conj().resolve_neg().numpy()
+
+
+def _as_scalar(tensor: torch.Tensor) -> Any:
+    return _as_array(tensor)[()]
+
+
+# -------------------------------------------------------------------------------------------------------------- inputs
+
+
+def is_traced() -> bool:
+    """Whether stock's setting allows it."""
+    config = sys.modules.get("torch._dynamo.config")
+    return config is None or bool(getattr(config, "trace_numpy", True))
+
+
+def wrap_array(t: Tracer, source: Source, given: Any) -> Value:
+    """The value of an array or scalar that the frame can reach."""
+    if not is_traced():
+        unsupported(reasons.NUMPY, "torch._dynamo.config.trace_numpy is off")
+    if type(given) is not np.ndarray and not isinstance(given, np.generic):
+        unsupported(reasons.NUMPY, f"{source.name} is a {_type_name(given)}, a subclass")
+    real = None if isinstance(given, np.ndarray) and not given.flags.writeable else as_tensor(given)
+    if real is None:
+        kind = given.dtype if given.flags.writeable else "a read-only array"
+        unsupported(reasons.NUMPY, f"{source.name}: {kind} with strides {given.strides} has no tensor")
+    t.guard(source, "type", "is", type(given), "its class decides what operations on it do")
+    made = t.wrap_tensor(AsTensor(source), real)
+    stand_in = given if isinstance(given, np.generic) else _copy(real)
+    found = ArrayValue(made.node, made.fake, stand_in, source, given)
+    t.arrays[id(made.fake)] = found
+    return found
+
+
+def _copy(tensor: torch.Tensor) -> Any:
+    """The values in the same layout, in memory of their own."""
+    if any(step == 0 for step in tensor.stride()):
+        return tensor.numpy().copy()
+    return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype).copy_(tensor).numpy()
+
+
+def _made_up(t: Tracer, fake: torch.Tensor) -> torch.Tensor:
+    """A real tensor of the layout of a fake one: numbers near 1, and integers that are 0, so that they can be
+    indices."""
+    sizes, steps = _now(t, fake.shape), _now(t, fake.stride())
+    made = torch.zeros(()).to(fake.dtype).expand(sizes) if 0 in steps else torch.empty_strided(
+        sizes, steps, dtype=fake.dtype
+    ).fill_(0)  # fmt: skip
+    if (fake.is_floating_point() or fake.is_complex()) and 0 not in steps:
+        made.copy_(torch.linspace(0.5, 1.5, max(made.numel(), 1))[: made.numel()].view(made.shape))
+    return made
+
+
+def _now(t: Tracer, sizes: Sequence[Any]) -> list[int]:
+    """The sizes for the inputs that were traced, without a guard on them."""
+    if any(map(is_unbacked, sizes)):
+        unsupported(reasons.DYNAMIC_OUTPUT, "an array of a size that depends on values")
+    return [int(t.tape.hint(n.node.expr)) if isinstance(n, torch.SymInt) else n for n in sizes]
+
+
+def array_of_tensor(t: Tracer, value: TensorValue) -> ArrayValue:
+    """tensor.numpy(): the same memory as an array."""
+    fake = value.fake
+    if fake.requires_grad and not t.wraps_numpy():
+        unsupported(reasons.NUMPY, f"{value.describe()} requires grad")
+    if fake.device.type != "cpu" or fake.is_conj() or fake.is_neg() or fake.dtype in _WITHOUT_ARRAY:
+        unsupported(reasons.NUMPY, f"{value.describe()} has no array")
+    known = t.arrays.get(id(fake))
+    if known is None:
+        stand_in = (_copy(value.given.detach()) if value.given is not None else _made_up(t, fake).numpy())
+        known = t.arrays[id(fake)] = ArrayValue(value.node, fake, stand_in)
+    return known
+
+
+_WITHOUT_ARRAY = frozenset({torch.bfloat16, torch.complex32})
+
+
+def tensor_of_array(t: Tracer, value: ArrayValue) -> Value:
+    """torch.from_numpy(array): the same memory as a tensor of its own."""
+    if isinstance(value.stand_in, np.ndarray) and not value.stand_in.flags.writeable:
+        unsupported(reasons.NUMPY, f"{value.describe()} is read-only")
+    if torch.is_inference_mode_enabled():
+        unsupported(reasons.NUMPY, f"{value.describe()} as an inference tensor")
+    held = TensorValue(value.node, value.fake)  # type: ignore[arg-type]
+    return graph_call(t, "call_method", "detach", [held], {})
+
+
+# --------------------------------------------------------------------------------------------------------------- calls
+
+
+def is_numpys(function: Any) -> bool:
+    """Whether it is a function, ufunc or scalar type of NumPy's."""
+    if isinstance(function, type):
+        return issubclass(function, np.generic) and function.__module__ == "numpy"
+    if isinstance(function, np.ufunc):
+        return True
+    return (getattr(function, "__module__", None) or "").partition(".")[0] == "numpy"
+
+
+def call_function(t: Tracer, function: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """Call a function of NumPy's."""
+    name = getattr(function, "__name__", type(function).__name__)
+    counterpart = _counterparts().get(id(function))
+    if not is_traced():
+        unsupported(reasons.NUMPY, "torch._dynamo.config.trace_numpy is off")
+    if counterpart is not None or name in PURE:
+        folded = _fold(t, function, args, kwargs)
+        if folded is not None:
+            return folded
+    if counterpart is None:
+        unsupported(reasons.NUMPY, f"torch._numpy has no {getattr(function, '__module__', '')}.{name}")
+    items = t.items(args[0]) if args and isinstance(args[0], (ListValue, TupleValue)) else []
+    if function in (np.array, np.asarray) and any(isinstance(item, ArrayValue) for item in items):
+        if len(args) > 1 or kwargs or not all(isinstance(item, ArrayValue) for item in items):
+            unsupported(reasons.NUMPY, "an array of arrays, whose values torch._numpy would read")
+        function = np.stack
+    return call_numpy(t, function, args, kwargs)
+
+
+def _fold(t: Tracer, function: Any, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
+    """Of what is known, where an immutable object comes of it."""
+    try:
+        plain, named = [_plain(a) for a in args], {k: _plain(v) for k, v in kwargs.items()}
+    except NotConstant:
+        return None
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = t.python(function, *plain, **named)
+    return None if isinstance(found, (np.ndarray, list, dict)) or _holds_array(found) else t.from_python(found)
+
+
+def _plain(value: Value) -> Any:
+    return value.real() if isinstance(value, Value) else value
+
+
+def _holds_array(value: Any) -> bool:
+    return isinstance(value, tuple) and any(isinstance(item, np.ndarray) for item in value)
+
+
+@functools.cache
+def _counterparts() -> dict[int, Callable[..., Any]]:
+    """What torch._numpy has for the functions of NumPy, by their ids."""
+    found: dict[int, Callable[..., Any]] = {}
+    for ours, theirs in ((np, counterparts), (np.linalg, counterparts.linalg), (np.fft, counterparts.fft)):
+        for name in dir(theirs):
+            here, there = getattr(ours, name, None), getattr(theirs, name)
+            if callable(here) and callable(there) and is_numpys(here) and name not in ("ndarray", "dtype"):
+                found[id(here)] = there
+    return found
+
+
+@functools.cache
+def _on_tensors(function: Any) -> Callable[..., Any]:
+    """The node's target: the counterpart of a function, operator or method, from tensors to tensors."""
+    called = _counterparts().get(id(function), function)
+
+    def on_tensors(*args: Any, **kwargs: Any) -> Any:
+        given, named = _arrays_of(args), {name: _arrays_of(value) for name, value in kwargs.items()}
+        return _tensors_of(called(*given, **named))
+
+    on_tensors.__module__ = "numpy"
+    on_tensors.__name__ = on_tensors.__qualname__ = getattr(function, "__name__", "call")
+    return on_tensors
+
+
+def _arrays_of(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return counterparts.ndarray(value)
+    if isinstance(value, (tuple, list)):
+        return type(value)(map(_arrays_of, value))
+    return value
+
+
+def _tensors_of(value: Any) -> Any:
+    if isinstance(value, counterparts.ndarray):
+        return value.tensor
+    if isinstance(value, (tuple, list)):
+        return type(value)(map(_tensors_of, value)) if not hasattr(value, "_fields") else tuple(map(_tensors_of, value))
+    return value
+
+
+@functools.cache
+def _method(name: str) -> Callable[..., Any]:
+    def call(array: Any, *args: Any, **kwargs: Any) -> Any:
+        return getattr(array, name)(*args, **kwargs)
+
+    call.__name__ = name
+    return call
+
+
+_OPERATORS = {
+    f"__{name.strip('_')}__": getattr(operator, name)
+    for name in "add sub mul truediv floordiv mod pow matmul and_ or_ xor lshift rshift lt le eq ne gt ge neg pos "
+    "invert abs getitem iadd isub imul itruediv ifloordiv imod ipow iand ior ixor ilshift irshift".split()
+}
+
+
+def call_numpy(t: Tracer, function: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """A node for a call that takes or makes arrays, where torch._numpy does what NumPy does on the stand-ins."""
+    given, named = [_argument(t, a) for a in args], {k: _argument(t, v) for k, v in kwargs.items()}
+    name = getattr(function, "__name__", str(function))
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            expected = function(*(g[2] for g in given), **{k: g[2] for k, g in named.items()})
+        except Exception as error:
+            unsupported(reasons.OP_RAISED, f"numpy.{name}: {type(error).__name__}: {str(error)[:200]}")
+    if not isinstance(expected, _ANSWERS):
+        unsupported(reasons.NUMPY, f"numpy.{name} yields a {type(expected).__name__}")
+    target = _on_tensors(function)
+    result = _run(t, target, given, named)
+    if _is_narrower(result, expected):
+        given = [_widened(t, g, expected) for g in given]
+        result = _run(t, target, given, named)
+    fx_args, fx_kwargs = tuple(g[0] for g in given), {k: g[0] for k, g in named.items()}
+    if not has_tensor(result) and result is not None:
+        if type(result) is not type(expected) or has_array(expected):
+            _differs(name, expected, result)
+        return t.from_python(result)
+    memory = [*_pairs((g[2], g[1]) for g in (*given, *named.values()))]
+    _compare(t, name, expected, result)
+    node = t.tape.add("call_function", target, fx_args, fx_kwargs, result)
+    return _value(t, node, expected, result, memory)
+
+
+def _run(t: Tracer, target: Any, given: list[tuple[Any, Any, Any]], named: dict[str, tuple[Any, Any, Any]]) -> Any:
+    fakes, fake_named = tuple(g[1] for g in given), {k: g[1] for k, g in named.items()}
+    return t.tape.call("call_function", target, (), {}, fakes, fake_named)
+
+
+def _is_narrower(result: Any, expected: Any) -> bool:
+    """Whether torch._numpy computed on integers in PyTorch's default dtype, and NumPy in its own."""
+    return (
+        isinstance(result, torch.Tensor)
+        and isinstance(expected, (np.ndarray, np.generic))
+        and result.is_floating_point()
+        and expected.dtype == np.float64
+        and result.dtype is not torch.float64
+    )
+
+
+def _widened(t: Tracer, given: tuple[Any, Any, Any], expected: Any) -> tuple[Any, Any, Any]:
+    """Integers as the float64 that NumPy makes of them first."""
+    node, fake, stand_in = given
+    if not isinstance(fake, torch.Tensor) or fake.is_floating_point() or fake.is_complex():
+        return given
+    made = graph_call(t, "call_method", "to", [TensorValue(node, fake), Constant(torch.float64)], {})  # type: ignore[arg-type]
+    assert isinstance(made, TensorValue)
+    return made.node, made.fake, stand_in.astype(np.float64)
+
+
+_ANSWERS = (np.ndarray, np.generic, torch.Tensor, tuple, list, type(None), bool, int, float)
+
+
+def has_array(value: Any) -> bool:
+    if isinstance(value, (tuple, list)):
+        return any(map(has_array, value))
+    return isinstance(value, (np.ndarray, np.generic, torch.Tensor))
+
+
+def _pairs(values: Iterable[tuple[Any, Any]]) -> Iterable[tuple[Any, torch.Tensor]]:
+    """The stand-ins that have memory of their own, and the fake tensors that they stand for."""
+    for stand_in, fake in values:
+        if isinstance(stand_in, (tuple, list)):
+            yield from _pairs(zip(stand_in, fake, strict=True))
+        elif isinstance(stand_in, torch.Tensor):
+            yield stand_in.numpy(), fake
+        elif isinstance(stand_in, np.ndarray):
+            yield stand_in, fake
+
+
+def _argument(t: Tracer, value: Value) -> tuple[Any, Any, Any]:
+    """A value as the graph's argument, as the fake call's, and as NumPy's."""
+    if isinstance(value, ArrayValue):
+        return value.node, value.fake, value.stand_in
+    if isinstance(value, TensorValue):
+        array = array_of_tensor(t, value)
+        return array.node, array.fake, torch.from_numpy(array.stand_in)
+    if isinstance(value, SizeValue):
+        return t.tape.size_argument(value.sym), value.sym, value.python_type()(t.tape.hint(value.sym.node.expr))
+    if isinstance(value, (TupleValue, ListValue)):
+        parts = [_argument(t, item) for item in t.items(value)]
+        kind = list if isinstance(value, ListValue) else tuple
+        return kind(p[0] for p in parts), kind(p[1] for p in parts), kind(p[2] for p in parts)
+    if isinstance(value, SliceValue):
+        parts = [_argument(t, part) for part in (value.start, value.stop, value.step)]
+        return slice(*(p[0] for p in parts)), slice(*(p[1] for p in parts)), slice(*(p[2] for p in parts))
+    if isinstance(value, DictValue):
+        unsupported(reasons.NUMPY, "a dictionary as an argument")
+    try:
+        real = value.real()
+    except NotConstant:
+        unsupported(reasons.NUMPY, f"{value.describe()} as an argument")
+    if isinstance(real, np.generic):
+        return _number(t, real)
+    if isinstance(real, np.dtype) or (isinstance(real, type) and (issubclass(real, np.generic) or real in _KINDS)):
+        dtype = np.dtype(real).name
+        return dtype, dtype, real
+    if isinstance(real, torch.dtype) or (callable(real) and not isinstance(real, type)):
+        unsupported(reasons.NUMPY, f"{value.describe()} as an argument")
+    return real, real, real
+
+
+_KINDS = (bool, int, float, complex)
+
+
+def _number(t: Tracer, number: Any) -> tuple[Any, Any, Any]:
+    """A scalar of NumPy's that is known: a node, since its dtype takes part in promotion."""
+    dtype = as_tensor(number)
+    if dtype is None:
+        unsupported(reasons.NUMPY, f"a number of dtype {number.dtype}")
+    made = graph_call(t, "call_function", torch.tensor, [Constant(number.item())], {"dtype": Constant(dtype.dtype)})
+    assert isinstance(made, TensorValue)
+    return made.node, made.fake, number
+
+
+def _differs(name: str, expected: Any, result: Any) -> None:
+    unsupported(reasons.NUMPY, f"numpy.{name} yields {_shown(expected)}, and torch._numpy {_shown(result)}")
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, (np.ndarray, np.generic, torch.Tensor)):
+        return f"{str(value.dtype).removeprefix('torch.')}{list(map(int, value.shape))}"
+    return type(value).__name__
+
+
+def _compare(t: Tracer, name: str, expected: Any, result: Any) -> None:
+    """Break the graph where NumPy's answer is of another structure, dtype or shape."""
+    if isinstance(result, (tuple, list)):
+        if not isinstance(expected, (tuple, list)) or len(expected) != len(result):
+            _differs(name, expected, result)
+        for one, other in zip(expected, result, strict=True):
+            _compare(t, name, one, other)
+        return
+    if not isinstance(result, torch.Tensor):
+        if has_array(expected) or (result is None) != (expected is None):
+            _differs(name, expected, result)
+        return
+    if not has_array(expected) or isinstance(expected, (tuple, list)):
+        _differs(name, expected, result)
+    dtype = expected.dtype if isinstance(expected, torch.Tensor) else _torch_dtype(expected.dtype)
+    if dtype is not result.dtype or list(expected.shape) != _now(t, result.shape):
+        _differs(name, expected, result)
+
+
+def _settle(
+    t: Tracer, node: fx.Node, expected: Any, result: torch.Tensor, memory: list[tuple[Any, torch.Tensor]]
+) -> tuple[fx.Node, torch.Tensor]:
+    """The result as a copy where NumPy makes one and torch._numpy a view; noted where it is the other way about."""
+    held = expected.numpy() if isinstance(expected, torch.Tensor) else expected
+    if not isinstance(held, np.ndarray) or held.size == 0:
+        return node, result
+    for before, fake in memory:
+        shares = np.may_share_memory(held, before)
+        if before.size and shares != (_storage(result) == _storage(fake)):
+            if shares:
+                t.unshared[_storage(result)] = (fake, version(fake), result, version(result))
+                t.kept.append(result)
+            else:
+                made = graph_call(t, "call_method", "clone", [TensorValue(node, result)], {})  # type: ignore[arg-type]
+                assert isinstance(made, TensorValue)
+                return made.node, made.fake
+    return node, result
+
+
+def _storage(tensor: torch.Tensor) -> int:
+    return int(tensor.untyped_storage()._cdata)
+
+
+def check_copies(t: Tracer) -> None:
+    """Refuse the frame where a write would be seen through a view of NumPy's that the graph has as a copy."""
+    for base, before, copy, then in t.unshared.values():
+        if version(base) != before or version(copy) != then:
+            unsupported(reasons.NUMPY, "a write through a view that torch._numpy makes a copy")
+
+
+def check_memory(t: Tracer) -> list[Source]:
+    """Where arrays were read of which one was written, while several were: they must share no memory."""
+    arrays = [array for array in t.arrays.values() if isinstance(array.given, np.ndarray)]
+    if not any(version(array.fake) != 0 for array in arrays):
+        return []
+    sources = [array.source for array in arrays]
+    given = [array.given for array in arrays]
+    for value in t.tensors.values():
+        if value.given is not None and value.given.device.type == "cpu" and not isinstance(value.source, AsTensor):
+            sources.append(value.source)
+            given.append(value.given)
+    if len(given) > 1 and not share_no_memory(given):
+        unsupported(reasons.NUMPY, "arrays that share memory, one of which is written")
+    return sources if len(given) > 1 else []
+
+
+@functools.cache
+def _torch_dtype(dtype: Any) -> torch.dtype | None:
+    try:
+        return torch.from_numpy(np.empty(0, dtype)).dtype
+    except TypeError:
+        return None
+
+
+def _value(t: Tracer, node: fx.Node, expected: Any, result: Any, memory: list[tuple[Any, torch.Tensor]]) -> Value:
+    if isinstance(result, (tuple, list)):
+        items: list[Value] = []
+        for index, (one, item) in enumerate(zip(expected, result, strict=True)):
+            element = t.tape.element(node, index, item) if has_tensor(item) else node
+            items.append(_value(t, element, one, item, memory))
+        return ListValue(items) if type(expected) is list else TupleValue(items, type(expected))
+    if isinstance(expected, torch.Tensor):
+        return from_fake(t, node, result)
+    if not isinstance(result, torch.Tensor):
+        return t.from_python(expected)
+    node, result = _settle(t, node, expected, result, memory)
+    known = t.arrays.get(id(result))
+    if known is None or known.is_scalar != isinstance(expected, np.generic):
+        known = t.arrays[id(result)] = ArrayValue(node, result, expected)
+    return known
+
+
+def operate(t: Tracer, function: Callable[..., Any], *operands: Value) -> Value:
+    """An operator of Python's, one operand of which is an array or a scalar of NumPy's."""
+    if any(isinstance(o, TensorValue) for o in operands):
+        reflected = isinstance(operands[0], ArrayValue) and not operands[0].is_scalar
+        if reflected and function not in (operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge):
+            unsupported(reasons.NUMPY, "an operator of an array and a tensor, which NumPy refuses")
+        return graph_call(t, "call_function", function, [_beside_tensor(t, o) for o in operands], {})
+    return call_numpy(t, function, list(operands), {})
+
+
+def _beside_tensor(t: Tracer, operand: Value) -> Value:
+    """What PyTorch takes an operand for: an array for a tensor, a scalar for Python's number."""
+    if not isinstance(operand, ArrayValue):
+        return operand
+    return Constant(operand.number(t)) if operand.is_scalar else tensor_of_array(t, operand)

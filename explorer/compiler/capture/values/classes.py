@@ -1,0 +1,357 @@
+"""Classes, super() and modules of Python. Stock counterpart: variables/user_defined.py."""
+
+from __future__ import annotations
+
+import dis
+import sys
+import types
+from typing import TYPE_CHECKING, Any
+
+from explorer.compiler.capture import reasons
+from explorer.compiler.capture.values.base import Value, unsupported
+from explorer.compiler.capture.values.constant import Constant, is_plain
+from explorer.compiler.capture.values.objects import DELETED, MISSING, is_library, owner_of
+from explorer.compiler.capture.values.slots import checked, lacks
+from explorer.ir.capture import Attr, Global, Item, Known, Source
+
+if TYPE_CHECKING:
+    from explorer.compiler.capture.rebuild import Rebuilder
+    from explorer.compiler.capture.tracer import Tracer
+
+
+class ClassValue(Value):
+    """A class. `real` is the class itself."""
+
+    def __init__(self, cls: type, source: Source | None = None) -> None:
+        self.cls = cls
+        self.source = source
+
+    def python_type(self) -> type:
+        return type(self.cls)
+
+    def constant(self) -> Any:
+        return self.cls
+
+    def get_attr(self, t: Tracer, name: str) -> Value:
+        meta = t.look_up(type(self.cls), name)
+        found = t.look_up(self.cls, name)
+        if found is MISSING or (isinstance(meta, property) or hasattr(type(meta), "__set__")) and name != "__doc__":
+            if meta is MISSING:
+                hook = t.look_up(type(self.cls), "__getattr__")
+                if isinstance(hook, types.FunctionType):
+                    return t.call(t.known_function(hook), [self, Constant(name)], {})
+                t.raise_(AttributeError, f"type object '{self.cls.__name__}' has no attribute '{name}'")
+            if isinstance(meta, types.FunctionType):
+                return t.bind(t.known_function(meta), self)
+            if isinstance(meta, property):
+                return t.call(t.from_python(meta.fget), [self], {})
+            return t.from_python(t.python(getattr, self.cls, name))
+        if isinstance(found, classmethod):
+            return t.bind(t.from_python(found.__func__), self)
+        if isinstance(found, staticmethod):
+            return t.from_python(found.__func__)
+        if isinstance(
+            found,
+            (
+                types.WrapperDescriptorType,
+                types.MethodDescriptorType,
+                types.MemberDescriptorType,
+                types.ClassMethodDescriptorType,
+                types.GetSetDescriptorType,
+            ),
+        ):
+            return t.from_python(t.python(getattr, self.cls, name))
+        if is_plain(t.python(getattr, self.cls, name)) and not is_plain(found):
+            return t.from_python(getattr(self.cls, name))
+        return t.class_attribute(owner_of(self.cls, name), name, found)
+
+    def set_attr(self, t: Tracer, name: str, value: Value | None) -> None:
+        held = vars(self.cls).get(name, MISSING)
+        is_data = held is not MISSING and not hasattr(type(held), "__get__")
+        if value is None or not is_data or type(self.cls).__setattr__ is not type.__setattr__:
+            unsupported(reasons.ATTRIBUTE, f"setting {self.cls.__name__}.{name}")
+        t.effects.set_class(self.cls, name, value)
+
+    def call(self, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        return t.instantiate(self.cls, args, kwargs)
+
+    def get_item(self, t: Tracer, key: Value) -> Value:
+        hook = t.look_up(type(self.cls), "__getitem__")
+        if isinstance(hook, types.FunctionType) and is_plain_enum(self.cls):
+            return t.from_python(t.python(lambda: self.cls[t.constant_of(key)]))  # type: ignore[index]
+        found = self.by_metaclass(t, "__getitem__", [key])
+        if found is not None:
+            return found
+        return t.from_python(t.python(lambda: self.cls[t.real_of(key)]))  # type: ignore[index]
+
+    def by_metaclass(self, t: Tracer, name: str, args: list[Value]) -> Value | None:
+        """What a method of the class's own class does, where that is written in Python and no enumeration's."""
+        hook = t.look_up(type(self.cls), name)
+        if not isinstance(hook, types.FunctionType) or is_plain_enum(self.cls):
+            return None
+        return checked(t, type(self.cls), name, t.call(t.known_function(hook), [self, *args], {}))
+
+    def iterate(self, t: Tracer) -> Value:
+        if is_plain_enum(self.cls):
+            return t.sequence_iterator(t.from_python(tuple(self.cls)))  # type: ignore[arg-type]
+        found = self.by_metaclass(t, "__iter__", [])
+        if found is None:
+            lacks(t, type(self.cls), "__iter__")
+        return found
+
+    def length(self, t: Tracer) -> Value:
+        return self.by_metaclass(t, "__len__", []) or Constant(t.python(len, self.cls))
+
+    def contains(self, t: Tracer, item: Value) -> bool:
+        found = self.by_metaclass(t, "__contains__", [item])
+        if found is not None:
+            return t.truth(found)
+        return bool(t.python(lambda: t.constant_of(item) in self.cls))  # type: ignore[operator]
+
+    def method(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        if name == "__call__":
+            return t.make(self.cls, args, kwargs)
+        return t.from_python(t.python(getattr(self.cls, name), *map(t.real_of, args)))
+
+    def rebuild(self, r: Rebuilder) -> None:
+        r.constant(self.cls)
+
+    def describe(self) -> str:
+        return f"class {self.cls.__qualname__}"
+
+
+def is_plain_enum(cls: type) -> bool:
+    return type(cls).__name__ in ("EnumMeta", "EnumType")
+
+
+_STEADY = ("torch", "math", "operator", "functools", "itertools", "numpy")
+"""Packages whose functions and numbers are trusted to stay what they are."""
+
+
+class UnmadeClass(Value):
+    """A class statement that was passed: nothing can be asked of it."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def python_type(self) -> type:
+        return type
+
+    def describe(self) -> str:
+        return f"class {self.name}"
+
+
+def unmade_class(args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """What a class statement makes, where making it has no effect that can be seen."""
+    body, name, *bases = args
+    code = getattr(body, "code", None)
+    plain = code is not None and all(name in _WITHOUT_EFFECT or _is_stored(code, name) for name in code.co_names)
+    known = all(isinstance(base, ClassValue) and base.cls.__module__.partition(".")[0] in _OWN for base in bases)
+    if not plain or not known or kwargs or not isinstance(name, Constant):
+        unsupported(reasons.OPCODE, "LOAD_BUILD_CLASS")
+    return UnmadeClass(name.value)
+
+
+_WITHOUT_EFFECT = frozenset("__name__ __module__ __qualname__ __doc__ staticmethod classmethod property".split())
+_OWN = ("torch", "builtins")
+
+
+def _is_stored(code: types.CodeType, name: str) -> bool:
+    """Whether the class body defines the name before anything can be read by it."""
+    stores = [i for i in dis.get_instructions(code) if i.argval == name and i.opname in ("STORE_NAME", "LOAD_NAME")]
+    return bool(stores) and stores[0].opname == "STORE_NAME"
+
+
+class PyModuleValue(Value):
+    """An imported Python module."""
+
+    def __init__(self, module: types.ModuleType, source: Source | None = None) -> None:
+        self.module = module
+        self.source = source
+
+    def python_type(self) -> type:
+        return types.ModuleType
+
+    def constant(self) -> Any:
+        return self.module
+
+    def get_attr(self, t: Tracer, name: str) -> Value:
+        space = vars(self.module)
+        if name == "__dict__":
+            return t.namespace(space)
+        if self.module.__name__.partition(".")[0] in _STEADY and (id(space), name) not in t.effects.globals:
+            found = t.python(getattr, self.module, name)
+            is_setting = isinstance(found, (bool, int, float, str)) and self.module.__name__.startswith("torch.")
+            if is_setting:
+                return t.wrap(Attr(self.source or t.known_source(self.module), name), found)
+            if callable(found) or is_plain(found) or isinstance(found, types.ModuleType):
+                return t.from_python(found)
+        held = t.namespace(space).read(t, name, Attr(self.source or t.known_source(self.module), name))
+        if held is not None:
+            return held
+        if type(self.module) is not types.ModuleType or hasattr(types.ModuleType, name):
+            return t.from_python(t.python(getattr, self.module, name))
+        hook = t.namespace(space).read(t, "__getattr__")
+        if hook is not None:
+            return t.call(hook, [Constant(name)], {})
+        t.raise_(AttributeError, f"module '{self.module.__name__}' has no attribute '{name}'")
+
+    def set_attr(self, t: Tracer, name: str, value: Value | None) -> None:
+        if type(self.module) is not types.ModuleType:
+            super().set_attr(t, name, value)
+        t.namespace(vars(self.module)).write(t, name, value)
+
+    def rebuild(self, r: Rebuilder) -> None:
+        r.constant(self.module)
+
+    def describe(self) -> str:
+        return f"module {self.module.__name__}"
+
+
+class NamespaceValue(Value):
+    """The globals of a module, by whatever name they are read and written: a global, an attribute of the module, an
+    item of its dictionary. What the trace wrote is in `Effects.globals`."""
+
+    def __init__(self, space: dict[str, Any], source: Known, name: str) -> None:
+        self.space = space
+        self.source = source
+        self.module = name
+
+    def python_type(self) -> type:
+        return dict
+
+    def real(self) -> Any:
+        return self.space
+
+    def key(self) -> Any:
+        unsupported(reasons.OPERATION, "a dict as a dictionary key")
+
+    def read(self, t: Tracer, name: str, source: Source | None = None) -> Value | None:
+        """A global; None where there is none, which is guarded."""
+        written = t.effects.globals.get((id(self.space), name))
+        if written is not None:
+            return None if written is DELETED else written
+        if name in self.space:
+            return t.wrap(source or self._place(t, name), self.space[name])
+        if not is_library(self.module):
+            t.guard(self.source, "has", "==", (name, False, "key"), "the module has no global of this name")
+        return None
+
+    def _place(self, t: Tracer, name: str) -> Source:
+        if self.space is t.given.globals:
+            return Global(name)
+        held = sys.modules.get(self.module)
+        return Global(name, self.module) if held and vars(held) is self.space else Item(self.source, name)
+
+    def write(self, t: Tracer, name: str, value: Value | None) -> None:
+        if value is None and self.read(t, name) is None:
+            t.raise_(KeyError, name)
+        t.effects.set_global(self.space, name, DELETED if value is None else value)
+
+    def get_attr(self, t: Tracer, name: str) -> Value:
+        return t.builtin_method(self, name)
+
+    def get_item(self, t: Tracer, key: Value) -> Value:
+        found = self.read(t, t.constant_of(key))
+        if found is None:
+            t.raise_value(KeyError, [key])
+        return found
+
+    def set_item(self, t: Tracer, key: Value, value: Value | None) -> None:
+        self.write(t, t.constant_of(key), value)
+
+    def contains(self, t: Tracer, item: Value) -> bool:
+        return self.read(t, t.constant_of(item)) is not None
+
+    def truth(self, t: Tracer) -> bool:
+        return True
+
+    def length(self, t: Tracer) -> Value:
+        return self._whole(t).length(t)
+
+    def iterate(self, t: Tracer) -> Value:
+        return self._whole(t).iterate(t)
+
+    def _whole(self, t: Tracer) -> Value:
+        """All globals as a dictionary of their own."""
+        t.guard(self.source, "keys", "==", tuple(self.space), "all globals of the module, and their order, were used")
+        written = [name for space, name in t.effects.globals if space == id(self.space) and name not in self.space]
+        found = ((name, self.read(t, name)) for name in (*self.space, *written))
+        return t.new_dict({name: value for name, value in found if value is not None})
+
+    def method(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        match name, args:
+            case "__getitem__", [key]:
+                return self.get_item(t, key)
+            case "__contains__", [key]:
+                return Constant(self.contains(t, key))
+            case "__setitem__", [key, value]:
+                self.set_item(t, key, value)
+                return Constant(None)
+            case "__delitem__", [key]:
+                self.set_item(t, key, None)
+                return Constant(None)
+            case ("get" | "setdefault" | "pop"), [key, *default]:
+                found = self.read(t, t.constant_of(key))
+                if name == "pop" and found is not None:
+                    self.set_item(t, key, None)
+                if found is None and name == "pop" and not default:
+                    t.raise_value(KeyError, [key])
+                chosen = found if found is not None else default[0] if default else Constant(None)
+                if name == "setdefault" and found is None:
+                    self.set_item(t, key, chosen)
+                return chosen
+            case "update", _:
+                pairs = [pair for other in args for pair in t.mapping_pairs(other)]
+                for key, value in (*pairs, *((Constant(k), v) for k, v in kwargs.items())):
+                    self.set_item(t, key, value)
+                return Constant(None)
+            case ("keys" | "values" | "items" | "copy" | "__len__" | "__iter__"), []:
+                return self._whole(t).method(t, name, args, kwargs)
+        return super().method(t, name, args, kwargs)
+
+    def rebuild(self, r: Rebuilder) -> None:
+        r.constant(self.space)
+
+    def describe(self) -> str:
+        return f"globals of {self.module}"
+
+
+class SuperValue(Value):
+    """super(cls, instance or class)."""
+
+    def __init__(self, start: type, bound: Value) -> None:
+        self.start = start
+        self.bound = bound
+
+    def python_type(self) -> type:
+        return super
+
+    def get_attr(self, t: Tracer, name: str) -> Value:
+        is_class = isinstance(self.bound, ClassValue) and issubclass(self.bound.cls, self.start)
+        cls = self.bound.cls if is_class and isinstance(self.bound, ClassValue) else self.bound.python_type()
+        if self.start not in cls.__mro__:
+            t.raise_(TypeError, "super(type, obj): obj must be an instance or subtype of type")
+        order = cls.__mro__
+        for base in order[order.index(self.start) + 1 :]:
+            if name in base.__dict__:
+                return self._bind(t, base, name, base.__dict__[name], is_class, cls)
+        t.raise_(AttributeError, f"'super' object has no attribute '{name}'")
+
+    def _bind(self, t: Tracer, base: type, name: str, found: Any, is_class: bool, cls: type) -> Value:
+        if isinstance(found, staticmethod) or name == "__new__":
+            return t.from_python(getattr(found, "__func__", found))
+        if isinstance(found, classmethod):
+            return t.bind(t.from_python(found.__func__), t.from_python(cls))
+        if isinstance(found, types.FunctionType):
+            function = t.class_attribute(base, name, found)
+            return function if is_class else t.bind(function, self.bound)
+        if isinstance(found, property):
+            return t.call(t.from_python(found.fget), [self.bound], {})
+        if isinstance(found, (types.WrapperDescriptorType, types.MethodDescriptorType)):
+            return t.from_python(found) if is_class else t.builtin_method(self.bound, name, found)
+        if isinstance(found, types.ClassMethodDescriptorType):
+            return t.from_python(found.__get__(None, cls))
+        if hasattr(type(found), "__get__"):
+            unsupported(reasons.ATTRIBUTE, f"super().{name} is a {type(found).__name__}")
+        return t.class_attribute(base, name, found)

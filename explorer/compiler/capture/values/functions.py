@@ -1,0 +1,432 @@
+"""Things to call: Python functions and their cells, bound methods, builtins, partials. Stock: functions.py."""
+
+from __future__ import annotations
+
+import functools
+import types
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from explorer.compiler.capture import reasons
+from explorer.compiler.capture.values.base import NotConstant, Value, unsupported
+from explorer.compiler.capture.values.constant import Constant
+from explorer.compiler.capture.values.mappings import DictValue
+from explorer.compiler.capture.values.objects import MISSING, IdentityKey, ObjectValue
+from explorer.compiler.capture.values.sequences import SequenceValue
+from explorer.ir.capture import Attr, Item, Source
+
+if TYPE_CHECKING:
+    from explorer.compiler.capture.rebuild import Rebuilder
+    from explorer.compiler.capture.tracer import Tracer
+
+
+class CellValue(Value):
+    """A closure cell. `given` is the real cell of a function found outside; `root_name` a cell of the root frame."""
+
+    def __init__(
+        self, contents: Value | None = None, *, given: Any = None, source: Source | None = None, root_name: str = ""
+    ) -> None:
+        self.contents = contents
+        self.given = given
+        self.source = source
+        self.root_name = root_name
+        self.changed = False
+
+    def python_type(self) -> type:
+        return types.CellType
+
+    def load(self, t: Tracer) -> Value | None:
+        """What the cell holds; None when it is empty."""
+        if self.contents is None and self.given is not None and not self.changed:
+            try:
+                held = self.given.cell_contents
+            except ValueError:
+                return None
+            source = self.source
+            assert source is not None
+            self.contents = t.wrap(Attr(source, "cell_contents") if not self.root_name else source, held)
+        return self.contents
+
+    def store(self, t: Tracer, value: Value | None) -> None:
+        t.effects.cell(self)
+        self.contents = value
+        self.changed = True
+
+    def key(self) -> Any:
+        return IdentityKey(self)
+
+    def get_attr(self, t: Tracer, name: str) -> Value:
+        if name == "cell_contents":
+            held = self.load(t)
+            if held is None:
+                t.raise_(ValueError, "Cell is empty")
+            return held
+        return super().get_attr(t, name)
+
+    def rebuild(self, r: Rebuilder) -> None:
+        r.cell(self)
+
+    def describe(self) -> str:
+        return f"cell {self.root_name}".rstrip()
+
+
+class CellAside(Value):
+    """A cell on the stack while an inlined comprehension has its variable. It is not rebuilt: no break meanwhile."""
+
+    def __init__(self, cell: CellValue) -> None:
+        self.cell = cell
+
+    def python_type(self) -> type:
+        return types.CellType
+
+
+class FunctionValue(Value):
+    """A function written in Python: one found outside (`given`), or one made by traced code."""
+
+    def __init__(
+        self,
+        code: types.CodeType,
+        globals: dict[str, Any],
+        *,
+        name: str,
+        given: Any = None,
+        source: Source | None = None,
+        defaults: list[Value] | None = None,
+        kwdefaults: dict[str, Value] | None = None,
+        closure: list[CellValue] | None = None,
+        annotations: Value | None = None,
+    ) -> None:
+        self.code = code
+        self.globals = globals
+        self.name = name
+        self.given = given
+        self.source = source
+        self.made_defaults = defaults or []
+        self.made_kwdefaults = kwdefaults or {}
+        self.made_closure = closure or []
+        self.annotations = annotations
+        self.overlay: dict[str, Value] = {}
+        self._cells: list[CellValue] | None = None
+
+    def python_type(self) -> type:
+        return types.FunctionType
+
+    def constant(self) -> Any:
+        if self.given is None:
+            raise NotConstant(self)
+        return self.given
+
+    def key(self) -> Any:
+        self.compared = True
+        return self.given if self.given is not None else IdentityKey(self)
+
+    def defaults(self, t: Tracer) -> list[Value]:
+        if self.given is None:
+            return self.made_defaults
+        found = t.get_attr(self, "__defaults__")
+        return t.items(found) if isinstance(found, SequenceValue) else []
+
+    def kwdefaults(self, t: Tracer) -> dict[str, Value]:
+        if self.given is None:
+            return self.made_kwdefaults
+        found = t.get_attr(self, "__kwdefaults__")
+        return found.plain_items(t) if isinstance(found, DictValue) else {}
+
+    def cells(self, t: Tracer) -> list[CellValue]:
+        if self.given is None:
+            return self.made_closure
+        if self._cells is None:
+            base = Attr(self.source or t.known_source(self.given), "__closure__")
+            self._cells = [t.cell(Item(base, i), cell) for i, cell in enumerate(self.given.__closure__ or ())]
+        return self._cells
+
+    def get_attr(self, t: Tracer, name: str) -> Value:
+        if name in self.overlay:
+            return self.overlay[name]
+        if self.given is not None:
+            if name == "__get__":
+                return t.host(lambda args, kwargs: t.bind(self, args[0]))
+            source = self.source or t.known_source(self.given)
+            found = getattr(self.given, name, MISSING)
+            if found is MISSING:
+                t.guard(source, "has", "==", (name, False, "attribute"), "the function does not have it")
+                t.raise_(AttributeError, f"'function' object has no attribute '{name}'")
+            if name == "__code__":
+                return t.wrap(t.known_source(found, fixed=True), found)
+            if name == "__dict__":
+                unsupported(reasons.ATTRIBUTE, f"function.{name}")
+            if name == "__globals__":
+                return t.namespace(found)
+            if name == "__closure__":
+                unsupported(reasons.ATTRIBUTE, f"function.{name}")
+            if isinstance(found, types.MethodWrapperType):
+                return t.builtin_method(self, name)
+            return t.wrap(Attr(source, name), found)
+        match name:
+            case "__name__":
+                return Constant(self.code.co_name)
+            case "__code__":
+                return t.wrap(t.known_source(self.code, fixed=True), self.code)
+            case "__qualname__":
+                return Constant(self.name)
+            case "__module__":
+                return Constant(self.globals.get("__name__"))
+            case "__doc__":
+                return Constant(
+                    self.code.co_consts[0] if self.code.co_consts and isinstance(self.code.co_consts[0], str) else None
+                )
+            case "__dict__":
+                return t.new_dict(dict(self.overlay))
+            case "__annotations__":
+                return self.annotations if self.annotations is not None else t.new_dict({})
+            case "__defaults__":
+                return t.new_tuple(self.made_defaults) if self.made_defaults else Constant(None)
+            case "__type_params__":
+                return t.new_tuple([])
+            case "__get__":
+                return t.host(lambda args, kwargs: t.bind(self, args[0]))
+        t.raise_(AttributeError, f"'function' object has no attribute '{name}'")
+
+    def set_attr(self, t: Tracer, name: str, value: Value | None) -> None:
+        if value is None or self.given is not None and (self.source is None or name.startswith("__")):
+            unsupported(reasons.ATTRIBUTE, f"setting function.{name}")
+        t.effects.set_attr(self, name, value)
+
+    def call(self, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        return t.call_function(self, args, kwargs)
+
+    def method(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        if name == "__call__":
+            return self.call(t, args, kwargs)
+        return super().method(t, name, args, kwargs)
+
+    def rebuild(self, r: Rebuilder) -> None:
+        if self.given is not None:
+            r.constant(self.given)
+        else:
+            r.function(self)
+
+    def describe(self) -> str:
+        return f"function {self.name}"
+
+
+class BoundMethod(Value):
+    """A method bound to an object, or to a class."""
+
+    def __init__(self, function: Value, bound: Value, source: Source | None = None) -> None:
+        self.function = function
+        self.bound = bound
+        self.source = source
+
+    def python_type(self) -> type:
+        return types.MethodType
+
+    def real(self) -> Any:
+        return types.MethodType(self.function.real(), self.bound.real())
+
+    def key(self) -> Any:
+        return (self.function.key(), self.bound.key())
+
+    def get_attr(self, t: Tracer, name: str) -> Value:
+        if name == "__self__":
+            return self.bound
+        if name == "__func__":
+            return self.function
+        return self.function.get_attr(t, name)
+
+    def call(self, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        return t.call(self.function, [self.bound, *args], kwargs)
+
+    def rebuild(self, r: Rebuilder) -> None:
+        if isinstance(self.function, FunctionValue) and self.function.given is not None:
+            found = getattr(self.bound.python_type(), self.function.given.__name__, None)
+            if found is self.function.given:
+                r.value(self.bound)
+                r.emit("LOAD_ATTR", self.function.given.__name__)
+                return
+        r.call(types.MethodType, [self.function, self.bound])
+
+    def describe(self) -> str:
+        return f"method {self.function.describe().removeprefix('function ')}"
+
+
+class BuiltinMethod(Value):
+    """A method written in C, bound. `descriptor` is what the type holds under the name, if not the usual one."""
+
+    def __init__(self, bound: Value, name: str, descriptor: Any = None) -> None:
+        self.bound = bound
+        self.name = name
+        self.descriptor = descriptor
+
+    def python_type(self) -> type:
+        return types.BuiltinMethodType
+
+    def real(self) -> Any:
+        return getattr(self.bound.real(), self.name)
+
+    def key(self) -> Any:
+        return (self.bound.key(), self.name)
+
+    def get_attr(self, t: Tracer, name: str) -> Value:
+        if name == "__self__":
+            return self.bound
+        if name == "__name__":
+            return Constant(self.name)
+        kind = self.bound.python_type()
+        found = getattr(getattr(kind, self.name, None), name, MISSING)
+        if found is MISSING:
+            t.raise_(AttributeError, f"'builtin_function_or_method' object has no attribute '{name}'")
+        return t.from_python(found)
+
+    def call(self, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        if self.descriptor is not None:
+            rule = t.rule_for(self.descriptor)
+            if rule is not None:
+                return rule(t, [self.bound, *args], kwargs)
+        return self.bound.method(t, self.name, args, kwargs)
+
+    def rebuild(self, r: Rebuilder) -> None:
+        r.value(self.bound)
+        r.emit("LOAD_ATTR", self.name)
+
+    def describe(self) -> str:
+        return f"method {self.bound.python_type().__name__}.{self.name}"
+
+
+class BuiltinValue(Value):
+    """A callable written in C, or any other callable known by identity."""
+
+    def __init__(self, function: Any, source: Source | None = None) -> None:
+        self.function = function
+        self.source = source
+
+    def python_type(self) -> type:
+        return type(self.function)
+
+    def constant(self) -> Any:
+        return self.function
+
+    def get_attr(self, t: Tracer, name: str) -> Value:
+        found = t.python(getattr, self.function, name)
+        return t.from_python(found)
+
+    def call(self, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        return t.call_builtin(self.function, args, kwargs)
+
+    def method(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        is_slot = isinstance(self.function, (types.GetSetDescriptorType, types.MemberDescriptorType))
+        if is_slot and name == "__get__" and args:
+            owner, slot = args[0], self.function.__name__
+            return owner.bind(t, self.function, slot) if isinstance(owner, ObjectValue) else owner.get_attr(t, slot)
+        return super().method(t, name, args, kwargs)
+
+    def rebuild(self, r: Rebuilder) -> None:
+        r.constant(self.function)
+
+    def describe(self) -> str:
+        name = getattr(self.function, "__qualname__", None) or getattr(self.function, "__name__", None)
+        return f"builtin {name or type(self.function).__name__}"
+
+
+class PartialValue(ObjectValue):
+    """functools.partial."""
+
+    def __init__(
+        self,
+        function: Value,
+        args: list[Value],
+        keywords: dict[str, Value],
+        source: Source | None = None,
+        given: Any = MISSING,
+    ) -> None:
+        super().__init__(functools.partial, source, given)
+        self.function, self.args, self.keywords = function, args, keywords
+
+    def real(self) -> Any:
+        return functools.partial(
+            self.function.real(), *(a.real() for a in self.args), **{k: v.real() for k, v in self.keywords.items()}
+        )
+
+    def get_attr(self, t: Tracer, name: str) -> Value:
+        if name == "func":
+            return self.function
+        if name == "args":
+            return t.new_tuple(self.args)
+        if name == "keywords":
+            return t.new_dict(dict(self.keywords))
+        return super().get_attr(t, name)
+
+    def call(self, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        return t.call(self.function, [*self.args, *args], {**self.keywords, **kwargs})
+
+    def rebuild(self, r: Rebuilder) -> None:
+        r.call(functools.partial, [self.function, *self.args], self.keywords)
+
+
+class WeakReference(ObjectValue):
+    """weakref.ref of an object that lives."""
+
+    def __init__(
+        self, target: Value, source: Source | None = None, given: Any = MISSING, callback: Value = Constant(None)
+    ) -> None:
+        super().__init__(weakref.ref, source, given)
+        self.target = target
+        self.callback = callback
+
+    def key(self) -> Any:
+        return self.target.key()
+
+    def call(self, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        return self.target
+
+    def rebuild(self, r: Rebuilder) -> None:
+        r.call(weakref.ref, [self.target, self.callback])
+
+
+class RuntimeNumber(Value):
+    """A number that only the running program has: an object's id, a thread's. It is equal to itself."""
+
+    def __init__(self, function: Callable[..., int], args: list[Value]) -> None:
+        self.function = function
+        self.args = args
+
+    def python_type(self) -> type:
+        return int
+
+    def key(self) -> Any:
+        return (self.function, *map(IdentityKey, self.args))
+
+    def rebuild(self, r: Rebuilder) -> None:
+        r.call(self.function, self.args)
+
+
+class HostValue(Value):
+    """A callable that the evaluator itself provides."""
+
+    def __init__(
+        self,
+        function: Callable[[list[Value], dict[str, Value]], Value],
+        made_by: tuple[type, list[Value], dict[str, Value]] | None = None,
+    ) -> None:
+        self.function = function
+        self.made_by = made_by
+        """The call that makes the like of it in Python."""
+
+    def python_type(self) -> type:
+        return self.made_by[0] if self.made_by is not None else types.BuiltinFunctionType
+
+    def key(self) -> Any:
+        return IdentityKey(self)
+
+    def rebuild(self, r: Rebuilder) -> None:
+        if self.made_by is None:
+            super().rebuild(r)
+        else:
+            r.call(*self.made_by)
+
+    def call(self, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        return self.function(args, kwargs)
+
+    def describe(self) -> str:
+        return "builtin"

@@ -1,0 +1,584 @@
+"""Iterators and generators. Stock counterpart: variables/iter.py."""
+
+from __future__ import annotations
+
+import itertools
+import types
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from explorer.compiler.capture import reasons
+from explorer.compiler.capture.values.base import Raised, Value, type_name, unsupported
+from explorer.compiler.capture.values.constant import Constant
+from explorer.compiler.capture.values.objects import IdentityKey
+from explorer.compiler.capture.values.sequences import SequenceValue, TupleValue
+from explorer.ir.capture import Source
+
+if TYPE_CHECKING:
+    from explorer.compiler.capture.frame import Frame
+    from explorer.compiler.capture.rebuild import Rebuilder
+    from explorer.compiler.capture.tracer import Tracer
+
+
+class IteratorValue(Value):
+    """What all iterators share."""
+
+    kind: type = object
+
+    def python_type(self) -> type:
+        return self.kind
+
+    def key(self) -> Any:
+        return IdentityKey(self)
+
+    def shown(self) -> str:
+        return self.describe()
+
+    def iterate(self, t: Tracer) -> Value:
+        return self
+
+    def next(self, t: Tracer) -> Value | None:
+        t.effects.version += 1  # what was taken is gone: an instruction that cannot be traced must not have taken it
+        return self.step(t)
+
+    def step(self, t: Tracer) -> Value | None:
+        """The next item, None when it is exhausted."""
+        raise NotImplementedError(type(self).__name__)
+
+    def get_attr(self, t: Tracer, name: str) -> Value:
+        if name in ("__next__", "__iter__"):
+            return t.builtin_method(self, name)
+        t.raise_(AttributeError, f"'{type_name(self.kind)}' object has no attribute '{name}'")
+
+    def method(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        if name == "__iter__":
+            return self
+        if name == "__next__":
+            found = self.next(t)
+            if found is None:
+                t.raise_value(StopIteration, [])
+            return found
+        return super().method(t, name, args, kwargs)
+
+    def describe(self) -> str:
+        return self.kind.__name__
+
+
+class SequenceIterator(IteratorValue):
+    """Over a list, tuple, range or string, by position: it sees items appended meanwhile, as Python's does.
+
+    One from outside (it has a source) is moved on after the graph, as far as it was used.
+    """
+
+    def __init__(self, base: Value, index: int = 0, source: Source | None = None) -> None:
+        self.base = base
+        self.index = index
+        self.source = source
+        self.done = False
+
+    def python_type(self) -> type:
+        return (
+            type(iter(self.base.python_type()()))
+            if self.base.python_type() in (list, tuple, str, bytes)
+            else type(iter(range(0)))
+        )
+
+    @property
+    def _size(self) -> int:
+        return len(self.base.items) if isinstance(self.base, SequenceValue) else len(self.base.constant())
+
+    def step(self, t: Tracer) -> Value | None:
+        if self.done:
+            return None
+        if self.source is not None:
+            t.effects.advance(self)
+        if self.index >= self._size:
+            self.done = True
+            return None
+        position, self.index = self.index, self.index + 1
+        if isinstance(self.base, SequenceValue):
+            return self.base.at(t, position)
+        return t.from_python(self.base.constant()[position])
+
+    def rebuild(self, r: Rebuilder) -> None:
+        r.value(TupleValue([]) if self.done else self.base)
+        r.emit("GET_ITER")
+        if self.index == 0 or self.done:
+            return
+        name = r.store_new(self)
+        r.after_effects(lambda: self.move(r, lambda: r.emit("LOAD_FAST", name)))
+        r.emit("LOAD_FAST", name)
+
+    def move(self, r: Rebuilder, load: Callable[[], None]) -> None:
+        """Put the iterator that `load` pushes where this one is."""
+        r.discard_method(load, "__setstate__", [Constant(max(self.index, self._size) if self.done else self.index)])
+        if self.done:
+            r.discard_call(next, load, [Constant(None)])
+
+    def describe(self) -> str:
+        return f"iterator at {self.index}"
+
+
+class TakenIterator(IteratorValue):
+    """Over items that were all taken when it was made: of a dictionary or a set, whose size must not change then.
+
+    One from outside is moved on after the graph by as many items as were used.
+    """
+
+    def __init__(self, items: list[Any], kind: type, base: Value | None = None, source: Source | None = None) -> None:
+        self.made_by: tuple[Any, list[Value], dict[str, Value]] | None = None
+        """The call that makes it in Python, where that is not iter(base)."""
+        self.items = items
+        self.kind = kind
+        self.base = base
+        self.source = source
+        self.index = 0
+        self.done = False
+
+    def step(self, t: Tracer) -> Value | None:
+        if self.done:
+            return None
+        if self.source is not None:
+            t.effects.advance(self)
+        if self.base is not None and t.index(self.base.length(t)) != len(self.items):
+            what = "Set" if "set" in self.kind.__name__ else "dictionary"
+            t.raise_(RuntimeError, f"{what} changed size during iteration")
+        if self.index >= len(self.items):
+            self.done = True
+            return None
+        self.index += 1
+        item: Value = self.items[self.index - 1]
+        return item
+
+    def rebuild(self, r: Rebuilder) -> None:
+        if self.base is not None:
+            resized = r.t.index(self.base.length(r.t)) != len(self.items)
+            if resized or r.t.effects.is_changed(getattr(self.base, "base", self.base)):
+                unsupported(reasons.NOT_REBUILT, f"a {self.kind.__name__} over what changed its size")
+        if self.made_by is not None:
+            r.call(*self.made_by)
+        elif self.base is None:
+            unsupported(reasons.NOT_REBUILT, f"a {self.kind.__name__}")
+        else:
+            r.call(reversed if "reverse" in self.kind.__name__ else iter, [self.base])
+        if self.index or self.done:
+            name = r.store_new(self)
+            r.after_effects(lambda: self.move(r, lambda: r.emit("LOAD_FAST", name)))
+            r.emit("LOAD_FAST", name)
+
+    def move(self, r: Rebuilder, load: Callable[[], None]) -> None:
+        r.discard_call(advance, load, [Constant(self.index + self.done)])
+
+
+def advance(iterator: Any, count: int) -> None:
+    """Take this many items."""
+    for _ in range(count):
+        next(iterator, None)
+
+
+class ReversedIterator(IteratorValue):
+    """reversed(list or tuple): from a position down."""
+
+    def __init__(self, base: SequenceValue) -> None:
+        self.base = base
+        self.index = len(base.items) - 1
+
+    def python_type(self) -> type:
+        return type(reversed([])) if self.base.cls is list else reversed
+
+    def step(self, t: Tracer) -> Value | None:
+        if not 0 <= self.index < len(self.base.items):
+            self.index = -1
+            return None
+        self.index -= 1
+        return self.base.at(t, self.index + 1)
+
+    def rebuild(self, r: Rebuilder) -> None:
+        r.call(reversed, [self.base])
+        if self.index == len(self.base.items) - 1:
+            return
+        name = r.store_new(self)
+        at = [Constant(self.index)]
+        r.after_effects(lambda: r.discard_method(lambda: r.emit("LOAD_FAST", name), "__setstate__", at))
+        r.emit("LOAD_FAST", name)
+
+
+class IndexingIterator(IteratorValue):
+    """Over an object with __getitem__ alone."""
+
+    def __init__(self, base: Value) -> None:
+        self.base = base
+        self.index = 0
+
+    def step(self, t: Tracer) -> Value | None:
+        try:
+            found = t.get_item(self.base, Constant(self.index))
+        except Raised as raised:
+            if issubclass(raised.value.python_type(), IndexError):
+                return None
+            raise
+        self.index += 1
+        return found
+
+
+class EnumerateIterator(IteratorValue):
+    """One from outside is moved on after the graph, and its iterator with it."""
+
+    kind = enumerate
+
+    def __init__(self, base: Value, index: int, source: Source | None = None) -> None:
+        self.base, self.index = base, index
+        self.source = source
+        self.taken = 0
+
+    def step(self, t: Tracer) -> Value | None:
+        item = self.base.next(t)
+        self.taken += 1
+        if self.source is not None:
+            t.effects.advance(self)
+        if item is None:
+            return None
+        self.index += 1
+        return TupleValue([Constant(self.index - 1), item])
+
+    def move(self, r: Rebuilder, load: Callable[[], None]) -> None:
+        r.discard_call(advance, load, [Constant(self.taken)])
+
+    def rebuild(self, r: Rebuilder) -> None:
+        r.call(enumerate, [self.base, Constant(self.index)])
+
+
+class ZipIterator(IteratorValue):
+    kind = zip
+
+    def __init__(self, bases: list[Value], strict: bool, source: Source | None = None) -> None:
+        self.bases, self.strict = bases, strict
+        self.source = source
+
+    def step(self, t: Tracer) -> Value | None:
+        items: list[Value] = []
+        for position, base in enumerate(self.bases):
+            item = base.next(t)
+            if item is None:
+                if self.strict:
+                    self._check(t, position)
+                return None
+            items.append(item)
+        return TupleValue(items) if items else None
+
+    def _check(self, t: Tracer, ended: int) -> None:
+        """zip(strict=True): the first iterator that ended is `ended`; the others have to end with it."""
+
+        def others(last: int) -> str:
+            return "argument 1" if last == 1 else f"arguments 1-{last}"
+
+        if ended:
+            t.raise_(ValueError, f"zip() argument {ended + 1} is shorter than {others(ended)}")
+        for position, base in enumerate(self.bases[1:], 1):
+            if base.next(t) is not None:
+                t.raise_(ValueError, f"zip() argument {position + 1} is longer than {others(position)}")
+
+    def rebuild(self, r: Rebuilder) -> None:
+        r.call(zip, self.bases, {"strict": Constant(True)} if self.strict else {})
+
+
+class MapIterator(IteratorValue):
+    kind = map
+
+    def __init__(self, function: Value, bases: list[Value], source: Source | None = None) -> None:
+        self.function, self.bases = function, bases
+        self.source = source
+
+    def step(self, t: Tracer) -> Value | None:
+        items: list[Value] = []
+        for base in self.bases:
+            item = base.next(t)
+            if item is None:
+                return None
+            items.append(item)
+        return t.call(self.function, items, {})
+
+    def rebuild(self, r: Rebuilder) -> None:
+        r.call(map, [self.function, *self.bases])
+
+
+class FilterIterator(IteratorValue):
+    kind = filter
+
+    def __init__(self, function: Value, base: Value, source: Source | None = None) -> None:
+        self.function, self.base = function, base
+        self.source = source
+
+    def step(self, t: Tracer) -> Value | None:
+        while (item := self.base.next(t)) is not None:
+            is_identity = isinstance(self.function, Constant) and self.function.value is None
+            if t.truth(item if is_identity else t.call(self.function, [item], {})):
+                return item
+        return None
+
+    def rebuild(self, r: Rebuilder) -> None:
+        r.call(filter, [self.function, self.base])
+
+
+class ChainIterator(IteratorValue):
+    kind = itertools.chain
+
+    def __init__(self, parts: Value) -> None:
+        self.parts = parts
+        self.current: Value | None = None
+
+    def step(self, t: Tracer) -> Value | None:
+        while True:
+            if self.current is None:
+                part = self.parts.next(t)
+                if part is None:
+                    return None
+                self.current = t.iterate(part)
+            item = self.current.next(t)
+            if item is not None:
+                return item
+            self.current = None
+
+    def rebuild(self, r: Rebuilder) -> None:
+        if self.current is None:
+            r.call(itertools.chain.from_iterable, [self.parts])
+            return
+        rest = ChainIterator(self.parts)
+        r.call(itertools.chain, [self.current, rest])
+
+
+class CountIterator(IteratorValue):
+    kind = itertools.count
+
+    def __init__(self, current: Value, by: Value, source: Source | None = None) -> None:
+        self.current, self.by = current, by
+        self.source = source
+        self.taken = 0
+
+    def step(self, t: Tracer) -> Value | None:
+        if self.source is not None:
+            t.effects.advance(self)
+        found = self.current
+        self.current = t.binary("+", self.current, self.by)
+        self.taken += 1
+        return found
+
+    def move(self, r: Rebuilder, load: Callable[[], None]) -> None:
+        for _ in range(self.taken):
+            r.discard_call(next, load, [])
+
+    def rebuild(self, r: Rebuilder) -> None:
+        r.call(itertools.count, [self.current, self.by])
+
+
+class RepeatIterator(IteratorValue):
+    kind = itertools.repeat
+
+    def __init__(self, item: Value, times: int | None) -> None:
+        self.item, self.times = item, times
+
+    def step(self, t: Tracer) -> Value | None:
+        if self.times is not None:
+            if self.times <= 0:
+                return None
+            self.times -= 1
+        return self.item
+
+    def rebuild(self, r: Rebuilder) -> None:
+        r.call(itertools.repeat, [self.item, *([] if self.times is None else [Constant(self.times)])])
+
+
+class CallableIterator(IteratorValue):
+    """iter(function, sentinel)."""
+
+    kind = type(iter(int, 1))
+
+    def __init__(self, function: Value, sentinel: Value) -> None:
+        self.function, self.sentinel = function, sentinel
+        self.done = False
+
+    def step(self, t: Tracer) -> Value | None:
+        if self.done:
+            return None
+        try:
+            found = t.call(self.function, [], {})
+        except Raised as raised:
+            if not issubclass(raised.value.python_type(), StopIteration):
+                raise
+            self.done = True
+            return None
+        self.done = t.same_or_equal(found, self.sentinel)
+        return None if self.done else found
+
+    def rebuild(self, r: Rebuilder) -> None:
+        if self.done:
+            unsupported(reasons.NOT_REBUILT, "a callable_iterator that has ended")
+        r.call(iter, [self.function, self.sentinel])
+
+
+class GivenIterator(IteratorValue):
+    """An iterator that the frame was given. Python takes its items; `why` is the reason of the break for that."""
+
+    def __init__(self, given: Any, source: Any, why: str) -> None:
+        self.given = given
+        self.source = source
+        self.why = why
+        self.kind = type(given)
+
+    def step(self, t: Tracer) -> Value | None:
+        unsupported(self.why, f"an iterator from outside, a {self.kind.__name__}")
+
+
+class GeneratorValue(IteratorValue):
+    """A generator: a frame of the evaluator that stops at each yield. `made_by` is the call that makes it.
+
+    One that nobody holds any more is closed by Python at once, which runs its `finally` blocks: `lost` takes it then.
+    """
+
+    kind = types.GeneratorType
+
+    def __init__(self, frame: Frame, made_by: tuple[Value, list[Value], dict[str, Value]], lost: list[Value]) -> None:
+        self.frame = frame
+        self.made_by = made_by
+        self.lost = lost
+        self.started = False
+        self.running = False
+        self.done = False
+
+    def __del__(self) -> None:
+        if self.is_suspended:
+            self.lost.append(self)
+
+    @property
+    def is_suspended(self) -> bool:
+        """Whether closing it would run code of its own."""
+        at = self.frame.position - 1
+        return self.started and not (self.done or self.running) and self.frame.handlers[at] is not None
+
+    def step(self, t: Tracer) -> Value | None:
+        return self.send(t, Constant(None))
+
+    def send(self, t: Tracer, value: Value) -> Value | None:
+        t.effects.version += 1
+        if not self.started and not t.is_none(value):
+            t.raise_(TypeError, "can't send non-None value to a just-started generator")
+        if self.done:
+            return None
+        if self.started:
+            self.frame.stack.append(value)
+        return self._run(t)
+
+    def throw(self, t: Tracer, error: Value) -> Value | None:
+        if self.done or not self.started:
+            self.done = True
+            raise Raised(error)
+        if isinstance(receiver := self._receiver(), GeneratorValue):
+            try:
+                if issubclass(error.python_type(), GeneratorExit):
+                    receiver.close(t)
+                else:
+                    found = receiver.throw(t, error)
+                    if found is not None:
+                        return found
+                    self._go_on_with(receiver.returned)
+                    return self._run(t)
+            except Raised as raised:
+                error = raised.value
+        self.frame.pending = Raised(error)
+        return self._run(t)
+
+    def _receiver(self) -> Value | None:
+        """What it yields from, where it stands in `yield from`."""
+        last = self.frame.code.instructions[self.frame.position - 1]
+        return self.frame.stack[-1] if last.op == "YIELD_VALUE" and last.arg == "from" else None
+
+    def _go_on_with(self, result: Value) -> None:
+        """End `yield from`, with this result."""
+        before = self.frame.code.instructions[: self.frame.position]
+        send = next(step for step in reversed(before) if step.op == "SEND")
+        self.frame.push(result)
+        self.frame.position = self.frame.index[send.target or ""]
+
+    def _run(self, t: Tracer) -> Value | None:
+        if self.running:
+            t.raise_(ValueError, "generator already executing")
+        self.started = self.running = True
+        try:
+            yielded = t.resume(self.frame)
+        except Raised as raised:
+            self.done = True
+            self._let_go()
+            if issubclass(raised.value.python_type(), StopIteration):
+                t.raise_from(RuntimeError, "generator raised StopIteration", raised.value)
+            raise
+        finally:
+            self.running = False
+        if yielded is None:
+            self.done = True
+            self._let_go()
+        return yielded
+
+    def _let_go(self) -> None:
+        self.frame.locals.clear()
+        self.frame.stack.clear()
+
+    def close(self, t: Tracer) -> None:
+        if self.done or not self.started:
+            self.done = True
+            self._let_go()
+            return
+        try:
+            found = self.throw(t, t.exception(GeneratorExit, []))
+        except Raised as raised:
+            if not issubclass(raised.value.python_type(), (GeneratorExit, StopIteration)):
+                raise
+        else:
+            if found is not None:
+                t.raise_(RuntimeError, "generator ignored GeneratorExit")
+
+    @property
+    def returned(self) -> Value:
+        """The value of its return, once it is done."""
+        return self.frame.result if self.frame.result is not None else Constant(None)
+
+    def get_attr(self, t: Tracer, name: str) -> Value:
+        match name:
+            case "send" | "throw" | "close":
+                return t.builtin_method(self, name)
+            case "__name__":
+                return Constant(self.frame.code.name)
+            case "__qualname__":
+                return Constant(self.frame.code.qualname)
+            case "gi_running":
+                return Constant(self.running)
+            case "gi_yieldfrom":
+                return self._receiver() or Constant(None) if self.started and not self.done else Constant(None)
+        return super().get_attr(t, name)
+
+    def method(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        if name == "close":
+            self.close(t)
+            return Constant(None)
+        if name in ("send", "throw", "__next__"):
+            if name == "throw":
+                error = args[1] if len(args) > 1 and not isinstance(args[1], Constant) else args[0]
+                found = self.throw(t, t.as_exception(error))
+            else:
+                found = self.send(t, args[0] if args else Constant(None))
+            if found is None:
+                is_something = self.frame.result is not None and not t.is_none(self.frame.result)
+                t.raise_value(StopIteration, [self.returned] if is_something else [])
+            return found
+        return super().method(t, name, args, kwargs)
+
+    def rebuild(self, r: Rebuilder) -> None:
+        if self.started and not self.done:
+            unsupported(reasons.GENERATOR, self.frame.code.qualname)
+        r.call_value(*self.made_by)
+        if self.done:
+            name = r.store_new(self)
+            r.discard_method(lambda: r.emit("LOAD_FAST", name), "close", [])
+            r.emit("LOAD_FAST", name)
+
+    def describe(self) -> str:
+        return f"generator {self.frame.code.qualname}"

@@ -1,0 +1,378 @@
+"""Dictionaries, the one of an instance, and views of them. Stock counterpart: variables/dicts.py."""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Callable, Iterator, MutableMapping
+from typing import TYPE_CHECKING, Any
+
+from explorer.compiler.capture.values.base import Unhashable, Value
+from explorer.compiler.capture.values.constant import Constant
+from explorer.compiler.capture.values.objects import DELETED, MISSING, Lazy, ObjectValue, type_attribute
+from explorer.compiler.capture.values.sequences import TupleValue
+from explorer.compiler.capture.values.sets import SetValue
+from explorer.ir.capture import Attr, Source
+
+if TYPE_CHECKING:
+    from explorer.compiler.capture.rebuild import Rebuilder
+    from explorer.compiler.capture.tracer import Tracer
+
+
+class DictValue(ObjectValue):
+    """A dict, OrderedDict, defaultdict, Counter, or a subclass. `entries`: key object -> [key value, value or Lazy]."""
+
+    def __init__(self, cls: type = dict, source: Source | None = None, given: Any = MISSING) -> None:
+        super().__init__(cls, source, given)
+        self.entries: dict[Any, list[Any]] = {}
+        self.factory: Value | None = None
+        self.unread: Callable[[], None] | None = None
+        """Guards on all keys; called once, when something else than the presence of a key is asked."""
+
+    def shown(self) -> str:
+        return f"{self.describe()} of {len(self.entries)}"
+
+    def read_all(self) -> None:
+        if self.unread is not None:
+            unread, self.unread = self.unread, None
+            unread()
+
+    def put(self, key: Value, value: Any) -> None:
+        k = key.key()
+        if k in self.entries:
+            self.entries[k][1] = value
+        else:
+            self.entries[k] = [key, value]
+
+    def at(self, t: Tracer, k: Any) -> Value:
+        entry = self.entries[k]
+        if isinstance(entry[1], Lazy):
+            entry[1] = t.wrap(entry[1].source, entry[1].given)
+        return entry[1]  # type: ignore[no-any-return]
+
+    def keys(self) -> list[Value]:
+        self.read_all()
+        return [entry[0] for entry in self.entries.values()]
+
+    def values(self, t: Tracer) -> list[Value]:
+        self.read_all()
+        return [self.at(t, k) for k in list(self.entries)]
+
+    def pairs(self, t: Tracer) -> list[tuple[Value, Value]]:
+        self.read_all()
+        return [(self.entries[k][0], self.at(t, k)) for k in list(self.entries)]
+
+    def plain_items(self, t: Tracer) -> dict[Any, Value]:
+        """Items by the Python objects of the keys. Breaks the graph where a key has none."""
+        return {t.constant_of(key): value for key, value in self.pairs(t)}
+
+    def truth(self, t: Tracer) -> bool:
+        if t.overrides(self.cls, "__bool__", "__len__"):
+            return super().truth(t)
+        self.read_all()
+        return len(self.entries) > 0
+
+    def key(self) -> Any:
+        if type_attribute(self.cls, "__hash__") is None:
+            raise Unhashable(self.cls)
+        return super().key()
+
+    def length(self, t: Tracer) -> Value:
+        self.read_all()
+        return Constant(len(self.entries))
+
+    def iterate(self, t: Tracer) -> Value:
+        return t.taken_iterator(self.keys(), type(iter({})), self)
+
+    def contains(self, t: Tracer, item: Value) -> bool:
+        return self.has(t, item.key())
+
+    def has(self, t: Tracer, k: Any) -> bool:
+        """Whether the key is there; of a dict from outside only that is assumed."""
+        if self.unread is not None and self.source is not None:
+            t.guard(self.source, "has", "==", (k, k in self.entries, "key"), "the program asked for this key")
+        return k in self.entries
+
+    def get_item(self, t: Tracer, key: Value) -> Value:
+        k = key.key()
+        if self.has(t, k):
+            return self.at(t, k)
+        missing = t.look_up(self.cls, "__missing__")
+        if self.factory is not None and not (isinstance(self.factory, Constant) and self.factory.value is None):
+            made = t.call(self.factory, [], {})
+            t.effects.change(self)
+            self.put(key, made)
+            return made
+        if hasattr(missing, "__code__"):
+            return t.call_method(self, "__missing__", [key])
+        if issubclass(self.cls, collections.Counter):
+            return Constant(0)
+        t.raise_value(KeyError, [key])
+
+    def set_item(self, t: Tracer, key: Value, value: Value | None) -> None:
+        t.effects.change(self)
+        if value is not None:
+            self.put(key, value)
+        elif self.entries.pop(key.key(), None) is None:
+            t.raise_value(KeyError, [key])
+
+    def method(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        rule = _DICT_METHODS.get(name)
+        if rule is not None:
+            if name in _DICT_CHANGES:
+                t.effects.change(self)
+            elif name not in ("get", "__getitem__", "__contains__"):
+                self.read_all()
+            found = rule(self, t, *args, **kwargs)
+            return found if found is not None else Constant(None)
+        return super().method(t, name, args, kwargs)
+
+    def rebuild(self, r: Rebuilder) -> None:
+        if self.cls is dict:
+            for key, value in self.entries.values():
+                r.value(key)
+                r.value(value)
+            r.build("BUILD_MAP", len(self.entries))
+        elif self.cls in (collections.OrderedDict, collections.Counter):
+            r.call(self.cls, [self.as_plain()])
+        elif self.cls is collections.defaultdict:
+            r.call(self.cls, [self.factory or Constant(None), self.as_plain()])
+        else:
+            r.instance(self)
+
+    def as_plain(self) -> DictValue:
+        made = DictValue()
+        made.entries = {k: list(entry) for k, entry in self.entries.items()}
+        return made
+
+    def refill(self, r: Rebuilder, load: Callable[[], None]) -> None:
+        """Make the object that `load` pushes hold these entries, by dict's own methods."""
+        is_ordered = issubclass(self.cls, collections.OrderedDict)
+        if self.given is not MISSING:
+            r.discard_call(collections.OrderedDict.clear if is_ordered else dict.clear, load, [])
+        if not is_ordered:
+            r.discard_call(dict.update, load, [self.as_plain()])
+            return
+        for key, value in self.entries.values():  # OrderedDict.update would call an overridden __setitem__
+            r.discard_call(collections.OrderedDict.__setitem__, load, [key, value])
+
+
+def _dict_get(self: DictValue, t: Tracer, key: Value, default: Value | None = None) -> Value:
+    k = key.key()
+    return self.at(t, k) if self.has(t, k) else default if default is not None else Constant(None)
+
+
+def _dict_pop(self: DictValue, t: Tracer, key: Value, default: Value | None = None) -> Value:
+    k = key.key()
+    if k in self.entries:
+        found = self.at(t, k)
+        del self.entries[k]
+        return found
+    if default is None:
+        t.raise_value(KeyError, [key])
+    return default
+
+
+def _dict_setdefault(self: DictValue, t: Tracer, key: Value, default: Value | None = None) -> Value:
+    k = key.key()
+    if k not in self.entries:
+        self.put(key, default if default is not None else Constant(None))
+    return self.at(t, k)
+
+
+def _dict_update(self: DictValue, t: Tracer, *others: Value, **kwargs: Value) -> None:
+    for other in others:
+        for key, value in t.mapping_pairs(other):
+            self.put(key, value)
+    for name, value in kwargs.items():
+        self.put(Constant(name), value)
+
+
+def _dict_init(self: DictValue, t: Tracer, *others: Value, **kwargs: Value) -> None:
+    if issubclass(self.cls, collections.defaultdict) and others:
+        self.factory, *rest = others
+        others = tuple(rest)
+    _dict_update(self, t, *others, **kwargs)
+
+
+def _dict_popitem(self: DictValue, t: Tracer, last: Value | None = None) -> Value:
+    if not self.entries:
+        t.raise_(KeyError, "popitem(): dictionary is empty")
+    keys = list(self.entries)
+    k = keys[-1] if last is None or last.truth(t) else keys[0]
+    found = TupleValue([self.entries[k][0], self.at(t, k)])
+    del self.entries[k]
+    return found
+
+
+def _dict_move(self: DictValue, t: Tracer, key: Value, last: Value | None = None) -> None:
+    k = key.key()
+    if k not in self.entries:
+        t.raise_value(KeyError, [key])
+    entry = self.entries.pop(k)
+    if last is None or last.truth(t):
+        self.entries[k] = entry
+    else:
+        self.entries = {k: entry, **self.entries}
+
+
+def _dict_copy(self: DictValue, t: Tracer) -> Value:
+    made = DictValue(
+        self.cls if self.cls in (collections.OrderedDict, collections.defaultdict, collections.Counter) else dict
+    )
+    made.entries = {k: list(entry) for k, entry in self.entries.items()}
+    made.factory = self.factory
+    return made
+
+
+def _dict_clear(self: DictValue, t: Tracer) -> None:
+    self.entries.clear()
+
+
+def _dict_setitem(self: DictValue, t: Tracer, key: Value, value: Value) -> None:
+    self.put(key, value)
+
+
+def _dict_delitem(self: DictValue, t: Tracer, key: Value) -> None:
+    DictValue.set_item(self, t, key, None)
+
+
+def _dict_or(self: DictValue, t: Tracer, other: Value) -> Value:
+    made = _dict_copy(self, t)
+    assert isinstance(made, DictValue)
+    _dict_update(made, t, other)
+    return made
+
+
+def _dict_ior(self: DictValue, t: Tracer, other: Value) -> Value:
+    _dict_update(self, t, other)
+    return self
+
+
+def _dict_equal(self: DictValue, t: Tracer, other: Value) -> Value:
+    if not isinstance(other, DictValue) or self.entries.keys() != other.entries.keys():
+        return Constant(False)
+    return Constant(all(t.same_or_equal(self.at(t, k), other.at(t, k)) for k in list(self.entries)))
+
+
+_DICT_METHODS: dict[str, Callable[..., Value | None]] = {
+    "get": _dict_get, "pop": _dict_pop, "setdefault": _dict_setdefault, "update": _dict_update,
+    "popitem": _dict_popitem,
+    "move_to_end": _dict_move, "copy": _dict_copy, "__copy__": _dict_copy, "clear": _dict_clear, "__init__": _dict_init,
+    "__setitem__": _dict_setitem, "__delitem__": _dict_delitem, "__or__": _dict_or, "__ior__": _dict_ior,
+    "__eq__": _dict_equal,
+    "__ne__": lambda self, t, other: Constant(not _dict_equal(self, t, other).truth(t)),
+    "keys": lambda self, t: DictView(self, "keys"),
+    "values": lambda self, t: DictView(self, "values"),
+    "items": lambda self, t: DictView(self, "items"),
+    "__getitem__": lambda self, t, key: DictValue.get_item(self, t, key),
+    "__contains__": lambda self, t, key: Constant(self.has(t, key.key())),
+    "__len__": lambda self, t: Constant(len(self.entries)),
+    "__iter__": lambda self, t: DictValue.iterate(self, t),
+    "__reversed__": lambda self, t: t.taken_iterator(self.keys()[::-1], type(reversed({})), self),
+}  # fmt: skip
+_DICT_CHANGES = frozenset(
+    "pop setdefault update popitem move_to_end clear __init__ __setitem__ __delitem__ __ior__".split()
+)
+
+
+class InstanceDict(DictValue):
+    """An object's __dict__. It has no entries of its own: reading and writing it is reading and setting attributes."""
+
+    def __init__(self, owner: ObjectValue, t: Tracer) -> None:
+        super().__init__()
+        self.owner = owner
+        self.entries: Any = _Attributes(owner, t)
+        if owner.given is not MISSING and owner.source is not None:
+            self.unread = lambda: self._rely_on_names(t)
+
+    def _rely_on_names(self, t: Tracer) -> None:
+        assert self.owner.source is not None
+        why = "all its attributes, and their order, were used"
+        t.guard(Attr(self.owner.source, "__dict__"), "keys", "==", tuple(self.owner.given_names()), why)
+
+    def put(self, key: Value, value: Any) -> None:
+        self.entries[key.key()] = [key, value]
+
+    def has(self, t: Tracer, k: Any) -> bool:
+        owner = self.owner
+        if owner.given is not MISSING and owner.source is not None and k not in owner.overlay and isinstance(k, str):
+            there = k in owner.given_names()
+            t.guard(owner.source, "has", "==", (k, there, "attribute"), "the program asked for this attribute")
+        return k in self.entries
+
+    def rebuild(self, r: Rebuilder) -> None:
+        r.value(self.owner)
+        r.emit("LOAD_ATTR", "__dict__")
+
+
+class _Attributes(MutableMapping[Any, list[Any]]):
+    """The attributes in an object's dictionary, as the entries of one."""
+
+    def __init__(self, owner: ObjectValue, t: Tracer) -> None:
+        self.owner, self.t = owner, t
+
+    def __getitem__(self, name: Any) -> list[Any]:
+        found = self.owner.held(name) if isinstance(name, str) else None
+        if found is None:
+            raise KeyError(name)
+        return [Constant(name), found]
+
+    def __setitem__(self, name: Any, entry: list[Any]) -> None:
+        value = entry[1]
+        self.t.effects.set_attr(self.owner, self.t.constant_of(entry[0]), value)
+
+    def __delitem__(self, name: Any) -> None:
+        self.t.effects.set_attr(self.owner, name, DELETED)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.owner.own_names())
+
+    def __len__(self) -> int:
+        return len(self.owner.own_names())
+
+
+class DictView(Value):
+    """dict.keys(), .values() or .items(): a live view."""
+
+    def __init__(self, base: DictValue, kind: str) -> None:
+        self.base = base
+        self.kind = kind
+
+    def python_type(self) -> type:
+        return type(getattr({}, self.kind)())
+
+    def as_items(self, t: Tracer) -> list[Value]:
+        if self.kind == "keys":
+            return self.base.keys()
+        if self.kind == "values":
+            return self.base.values(t)
+        return [TupleValue(list(pair)) for pair in self.base.pairs(t)]
+
+    def truth(self, t: Tracer) -> bool:
+        return bool(self.base.entries)
+
+    def length(self, t: Tracer) -> Value:
+        return Constant(len(self.base.entries))
+
+    def iterate(self, t: Tracer) -> Value:
+        return t.taken_iterator(self.as_items(t), type(iter(getattr({}, self.kind)())), self)
+
+    def contains(self, t: Tracer, item: Value) -> bool:
+        if self.kind == "keys":
+            return item.key() in self.base.entries
+        if self.kind == "items" and not (isinstance(item, TupleValue) and len(item.items) == 2):
+            return False
+        return any(t.same_or_equal(other, item) for other in self.as_items(t))
+
+    def get_attr(self, t: Tracer, name: str) -> Value:
+        return t.builtin_method(self, name)
+
+    def method(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        if name == "__iter__":
+            return self.iterate(t)
+        if self.kind != "values":
+            return SetValue.of(self.as_items(t)).method(t, name, args, kwargs)
+        return super().method(t, name, args, kwargs)
+
+    def rebuild(self, r: Rebuilder) -> None:
+        r.method(self.base, self.kind)

@@ -1,0 +1,447 @@
+"""Instances of classes. Stock counterpart: variables/user_defined.py."""
+
+from __future__ import annotations
+
+import functools
+import threading
+import types
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from explorer.compiler.capture import reasons
+from explorer.compiler.capture.values.base import NotConstant, Raised, Unhashable, Value, type_name, unsupported
+from explorer.compiler.capture.values.constant import Constant, is_plain
+from explorer.compiler.capture.values.slots import checked, lacks
+from explorer.ir.capture import Attr, Source
+
+if TYPE_CHECKING:
+    from explorer.compiler.capture.rebuild import Rebuilder
+    from explorer.compiler.capture.tracer import Tracer
+
+
+class _Missing:
+    def __repr__(self) -> str:
+        return "MISSING"
+
+
+MISSING = _Missing()
+DELETED = Constant("deleted")
+
+
+_LIBRARIES = frozenset(
+    "builtins torch collections contextlib functools abc typing enum dataclasses types logging warnings".split()
+)
+
+
+OPTREE = "torch._dynamo.polyfills.pytree"
+"""Where torch has optree in Python. Its tree specs stand for those in C++, which the program is to see."""
+
+
+def is_library(module: Any) -> bool:
+    """Whether classes and functions of the module are trusted to stay as they are: Python's own and torch's."""
+    return isinstance(module, str) and module.partition(".")[0] in _LIBRARIES
+
+
+def type_attribute(cls: type, name: str) -> Any:
+    """What the class or its bases define under `name`, as it stands in their dictionaries; MISSING if nothing."""
+    for base in cls.__mro__:
+        if name in base.__dict__:
+            return base.__dict__[name]
+    return MISSING
+
+
+def owner_of(cls: type, name: str) -> type:
+    return next(base for base in cls.__mro__ if name in base.__dict__)
+
+
+def maker_of(cls: type) -> Any:
+    """The __new__ written in C that makes a class's instances; its `__self__` is the class that it is written for."""
+    found = (base.__dict__.get("__new__") for base in cls.__mro__)
+    return next(new for new in found if isinstance(new, types.BuiltinFunctionType))
+
+
+def bound_attribute(t: Tracer, value: Value, cls: Any, descriptor: Any, name: str) -> Value:
+    """What a class holds under a name, read through an instance that has nothing to do with it."""
+    if isinstance(descriptor, types.FunctionType):
+        return t.bind(t.class_attribute(owner_of(cls, name), name, descriptor), value)
+    if isinstance(descriptor, property):
+        if descriptor.fget is None:
+            t.raise_(AttributeError, f"property '{name}' of '{cls.__name__}' object has no getter")
+        return t.call(t.from_python(descriptor.fget), [value], {})
+    if isinstance(descriptor, classmethod):
+        return t.bind(t.from_python(descriptor.__func__), t.from_python(cls))
+    if isinstance(descriptor, staticmethod):
+        return t.from_python(descriptor.__func__)
+    if isinstance(
+        descriptor, (types.WrapperDescriptorType, types.MethodDescriptorType, types.ClassMethodDescriptorType)
+    ):
+        return t.builtin_method(value, name)
+    if isinstance(descriptor, (functools.partialmethod,)):
+        return t.call(
+            t.from_python(functools.partial),
+            [t.bind(t.from_python(descriptor.func), value), *map(t.from_python, descriptor.args)],
+            {k: t.from_python(v) for k, v in descriptor.keywords.items()},
+        )
+    if isinstance(descriptor, functools._lru_cache_wrapper):
+        return t.bind(t.from_python(descriptor), value)
+    getter = t.look_up(type(descriptor), "__get__")
+    if isinstance(getter, types.FunctionType):
+        bound = t.wrap(t.known_source(descriptor), descriptor)
+        return t.call(t.known_function(getter), [bound, value, t.from_python(cls)], {})
+    if getter is not MISSING and not isinstance(descriptor, (type, types.BuiltinFunctionType)):
+        unsupported(reasons.ATTRIBUTE, f"{cls.__name__}.{name} is a {type(descriptor).__name__}")
+    return t.class_attribute(owner_of(cls, name), name, descriptor)
+
+
+class Lazy:
+    """An item of a container, or an attribute, that the program has not read yet, so that nothing is assumed of it."""
+
+    def __init__(self, source: Source, given: Any) -> None:
+        self.source = source
+        self.given = given
+
+
+class IdentityKey:
+    """An object made while tracing, as a dictionary key: by identity."""
+
+    def __init__(self, value: Value) -> None:
+        self.value = value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, IdentityKey) and other.value is self.value
+
+
+class ProgramKey:
+    """An object whose class says in Python how it is hashed and compared, as a dictionary key."""
+
+    def __init__(self, t: Tracer, value: ObjectValue) -> None:
+        self.t = t
+        self.value = value
+        self.number: int = t.constant_of(value.special(t, "__hash__", []))
+
+    def __hash__(self) -> int:
+        return hash(self.number)
+
+    def __eq__(self, other: object) -> bool:
+        them = getattr(other, "value", None)
+        return self.t.same_or_equal(self.value, them if isinstance(them, Value) else self.t.from_python(other))
+
+
+class ObjectValue(Value):
+    """An instance. `given` is the real object that the frame found; attributes set while tracing are in `overlay`."""
+
+    asked: Tracer | None = None
+    """Who runs the methods of a class that says in Python how its instances are hashed."""
+
+    def __init__(self, cls: type, source: Source | None = None, given: Any = MISSING) -> None:
+        self.cls = cls
+        self.source = source
+        self.given = given
+        self.overlay: dict[str, Value] = {}
+        self.attributes: Value | None = None
+        """Its __dict__, once the program has asked for that."""
+
+    def python_type(self) -> type:
+        return self.cls
+
+    def read_all(self) -> None:
+        """Everything in the object is about to matter, not only what was read."""
+
+    def constant(self) -> Any:
+        raise NotConstant(self)
+
+    def real(self) -> Any:
+        if self.given is MISSING or self.overlay:
+            raise NotConstant(self)
+        return self.given
+
+    def key(self) -> Any:
+        self.compared = True
+        found = type_attribute(self.cls, "__hash__")
+        if found is None:
+            raise Unhashable(self.cls)
+        if isinstance(found, types.FunctionType) and self.asked is not None:
+            return ProgramKey(self.asked, self)
+        if found is not object.__hash__ and self.given is MISSING:
+            unsupported(reasons.OPERATION, f"hash of a {self.cls.__name__}")
+        return IdentityKey(self) if self.given is MISSING else self.given
+
+    # ----------------------------------------------------------------------------------------------------- attributes
+
+    def get_attr(self, t: Tracer, name: str) -> Value:
+        hook = t.look_up(self.cls, "__getattribute__")
+        if isinstance(hook, types.FunctionType):
+            try:
+                return t.call(t.known_function(hook), [self, Constant(name)], {})
+            except Raised as raised:
+                fallback = t.look_up(self.cls, "__getattr__")
+                if not (
+                    issubclass(raised.value.python_type(), AttributeError) and isinstance(fallback, types.FunctionType)
+                ):
+                    raise
+                return t.call(t.known_function(fallback), [self, Constant(name)], {})
+        found = self.find(t, name)
+        if found is not None:
+            return found
+        fallback = t.look_up(self.cls, "__getattr__")
+        if isinstance(fallback, types.FunctionType):
+            return t.call(t.known_function(fallback), [self, Constant(name)], {})
+        t.raise_(AttributeError, f"'{type_name(self.cls)}' object has no attribute '{name}'")
+
+    def find(self, t: Tracer, name: str) -> Value | None:
+        """object.__getattribute__, None where it raises AttributeError."""
+        if name == "__class__":
+            return t.from_python(self.cls)
+        if name == "__dict__" and self.cls.__dictoffset__:
+            if self.attributes is None:
+                self.attributes = t.instance_dict(self)
+            return self.attributes
+        descriptor = t.look_up(self.cls, name)
+        is_data = all(hasattr(type(descriptor), each) for each in ("__get__", "__set__"))
+        if is_data:
+            return self.bind(t, descriptor, name)
+        own = self.own(t, name)
+        if own is not None or descriptor is not MISSING:
+            return own if own is not None else self.bind(t, descriptor, name)
+        if self.given is not MISSING and self.source is not None and _answers_itself(self.cls):
+            reads = type_attribute(self.cls, "__getattribute__")  # getattr would ask the program's __getattr__ too
+            return self.read(t, name, functools.partial(reads, self.given, name))
+        return None
+
+    def own(self, t: Tracer, name: str) -> Value | None:
+        """What the instance's own dictionary holds, read."""
+        found = self.held(name)
+        if found is None and name not in self.overlay and self.source is not None and _has_dict(self.given):
+            t.guard(self.source, "has", "==", (name, False, "attribute"), "the object itself does not have it")
+        return t.wrap(found.source, found.given) if isinstance(found, Lazy) else found
+
+    def held(self, name: str) -> Value | Lazy | None:
+        """What the instance's own dictionary holds; Lazy where the program has not read it."""
+        if name in self.overlay:
+            found = self.overlay[name]
+            return None if found is DELETED else found
+        if self.given is not MISSING:
+            held = _dict_of(self.given)
+            if held is not None and name in held:
+                assert self.source is not None
+                return Lazy(Attr(self.source, name), held[name])
+        return None
+
+    def given_names(self) -> list[str]:
+        """The names in the dictionary of the real object."""
+        return [] if self.given is MISSING else list(_dict_of(self.given) or ())
+
+    def own_names(self) -> list[str]:
+        names: dict[str, None] = dict.fromkeys(self.given_names())
+        for name, value in self.overlay.items():
+            if value is DELETED:
+                names.pop(name, None)
+            else:
+                names[name] = None
+        return list(names)
+
+    def bind(self, t: Tracer, descriptor: Any, name: str) -> Value:
+        """Read a class attribute through the instance: the descriptor protocol."""
+        if isinstance(descriptor, functools.cached_property):
+            own = self.own(t, name)
+            if own is None:
+                own = t.call(t.from_python(descriptor.func), [self], {})
+                t.effects.set_attr(self, name, own)
+            return own
+        if isinstance(descriptor, (types.MemberDescriptorType, types.GetSetDescriptorType)):
+            return self._slot(t, descriptor, name)
+        return bound_attribute(t, self, self.cls, descriptor, name)
+
+    def _slot(self, t: Tracer, descriptor: Any, name: str) -> Value:
+        if name in self.overlay:
+            if self.overlay[name] is DELETED:
+                t.raise_(AttributeError, name)
+            return self.overlay[name]
+        if self.given is MISSING or self.source is None:
+            t.raise_(AttributeError, f"'{type_name(self.cls)}' object has no attribute '{name}'")
+        return self.read(t, name, lambda: descriptor.__get__(self.given, self.cls))
+
+    def read(self, t: Tracer, name: str, get: Callable[[], Any]) -> Value:
+        """An attribute that is kept outside of the instance's dictionary, or that it is missing."""
+        assert self.source is not None
+        try:
+            found = get()
+        except AttributeError as error:
+            t.guard(self.source, "has", "==", (name, False, "slot"), "the object does not have it")
+            t.raise_(AttributeError, str(error))
+        return t.wrap(Attr(self.source, name), found)
+
+    def set_attr(self, t: Tracer, name: str, value: Value | None) -> None:
+        hook = t.look_up(self.cls, "__setattr__" if value is not None else "__delattr__")
+        if isinstance(hook, types.FunctionType):
+            t.call(t.known_function(hook), [self, Constant(name), *([value] if value is not None else [])], {})
+            return
+        self.assign(t, name, value)
+
+    def assign(self, t: Tracer, name: str, value: Value | None) -> None:
+        """object.__setattr__ and object.__delattr__."""
+        descriptor = t.look_up(self.cls, name)
+        if isinstance(descriptor, property):
+            change = descriptor.fset if value is not None else descriptor.fdel
+            if change is None:
+                t.raise_(AttributeError, f"property '{name}' of '{self.cls.__name__}' object has no setter")
+            t.call(t.from_python(change), [self, *([value] if value is not None else [])], {})
+            return
+        setter = t.look_up(type(descriptor), "__set__") if descriptor is not MISSING else MISSING
+        if isinstance(setter, types.FunctionType) and value is not None:
+            t.call(t.known_function(setter), [t.wrap(t.known_source(descriptor), descriptor), self, value], {})
+            return
+        deleter = t.look_up(type(descriptor), "__delete__") if descriptor is not MISSING else MISSING
+        if isinstance(deleter, types.FunctionType) and value is None:
+            t.call(t.known_function(deleter), [t.wrap(t.known_source(descriptor), descriptor), self], {})
+            return
+        if setter is not MISSING and not isinstance(descriptor, (types.MemberDescriptorType, types.FunctionType)):
+            unsupported(reasons.ATTRIBUTE, f"setting {self.cls.__name__}.{name}, a {type(descriptor).__name__}")
+        if setter is MISSING and not self.cls.__dictoffset__:
+            what = "has no attribute" if descriptor is MISSING else "attribute"
+            read_only = "" if descriptor is MISSING else " is read-only"
+            t.raise_(AttributeError, f"'{type_name(self.cls)}' object {what} '{name}'{read_only}")
+        if value is None:
+            if self.own(t, name) is None and name not in self.overlay:
+                t.raise_(AttributeError, name)
+            t.effects.set_attr(self, name, DELETED)
+            return
+        t.effects.set_attr(self, name, value)
+
+    # ---------------------------------------------------------------------------------------------------- operations
+
+    def call(self, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        return self.special(t, "__call__", args, kwargs)
+
+    def special(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value] | None = None) -> Value:
+        """Call a method that Python looks up on the type."""
+        found = t.look_up(self.cls, name)
+        if found is MISSING or found is None:
+            lacks(t, self.cls, name)
+        if isinstance(found, (types.WrapperDescriptorType, types.MethodDescriptorType)):
+            return self.method(t, name, args, kwargs or {})
+        return checked(t, self.cls, name, t.call(self.bind(t, found, name), args, kwargs or {}))
+
+    def method(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        match name:
+            case "__init__" | "__init_subclass__":
+                return Constant(None)
+            case "__getattribute__":
+                wanted = t.constant_of(args[0])
+                found = self.find(t, wanted)
+                if found is None:
+                    t.raise_(AttributeError, f"'{type_name(self.cls)}' object has no attribute '{wanted}'")
+                return found
+            case "__setattr__":
+                self.assign(t, t.constant_of(args[0]), args[1])
+                return Constant(None)
+            case "__delattr__":
+                self.assign(t, t.constant_of(args[0]), None)
+                return Constant(None)
+            case "__eq__":
+                return Constant(True) if args[0] is self else Constant(NotImplemented)
+            case "__lt__" | "__le__" | "__gt__" | "__ge__":
+                return Constant(NotImplemented)
+            case "__ne__":
+                equal = self.special(t, "__eq__", args)
+                if isinstance(equal, Constant) and equal.value is NotImplemented:
+                    return equal
+                return Constant(not t.truth(equal))
+            case "__hash__" if self.given is not MISSING:
+                return Constant(hash(self.given))
+            case "__enter__" | "__exit__" if hasattr(self.given, name):
+                unsupported(reasons.UNTRACEABLE_CALL, f"{self.cls.__name__}.{name}")
+            case "__repr__" | "__str__" | "__format__" if self.given is not MISSING and is_plain(self.given):
+                return Constant(getattr(self.given, name)(*map(t.constant_of, args)))
+        rule = t.rule_for(t.look_up(self.cls, name))
+        if rule is not None:
+            return rule(t, [self, *args], kwargs)
+        if self.cls.__module__ == "re" and not kwargs:
+            return t.from_python(t.python(getattr(t.lasting(self), name), *map(t.constant_of, args)))
+        unsupported(reasons.UNTRACEABLE_CALL, f"{self.cls.__name__}.{name}")
+
+    def truth(self, t: Tracer) -> bool:
+        if t.look_up(self.cls, "__bool__") is not MISSING:
+            return t.truth(self.special(t, "__bool__", []))
+        if t.look_up(self.cls, "__len__") is not MISSING:
+            return t.truth(self.special(t, "__len__", []))
+        return True
+
+    def length(self, t: Tracer) -> Value:
+        return self.special(t, "__len__", [])
+
+    def iterate(self, t: Tracer) -> Value:
+        has_items = t.look_up(self.cls, "__getitem__") is not MISSING
+        if has_items and t.look_up(self.cls, "__iter__") is MISSING:
+            return t.indexing_iterator(self)
+        return self.special(t, "__iter__", [])
+
+    def next(self, t: Tracer) -> Value | None:
+        try:
+            return self.special(t, "__next__", [])
+        except Raised as raised:
+            if issubclass(raised.value.python_type(), StopIteration):
+                return None
+            raise
+
+    def get_item(self, t: Tracer, key: Value) -> Value:
+        return self.special(t, "__getitem__", [key])
+
+    def set_item(self, t: Tracer, key: Value, value: Value | None) -> None:
+        if value is None:
+            self.special(t, "__delitem__", [key])
+        else:
+            self.special(t, "__setitem__", [key, value])
+
+    def contains(self, t: Tracer, item: Value) -> bool:
+        if t.look_up(self.cls, "__contains__") is not MISSING:
+            return t.truth(self.special(t, "__contains__", [item]))
+        if not any(t.look_up(self.cls, name) not in (MISSING, None) for name in ("__iter__", "__getitem__")):
+            t.raise_(TypeError, f"argument of type '{self.cls.__name__}' is not iterable")
+        return super().contains(t, item)
+
+    def rebuild(self, r: Rebuilder) -> None:
+        if self.given is not MISSING:
+            unsupported(reasons.NOT_REBUILT, f"a {self.cls.__name__} without a source")
+        if self.cls.__module__ == OPTREE:
+            unsupported(reasons.NOT_REBUILT, f"a {self.cls.__name__} of optree's")
+        r.instance(self)
+
+
+def _answers_itself(cls: type) -> bool:
+    """Whether a type written in C has a way of its own to find attributes, as threading.local has. Python's containers
+    name the common one as theirs."""
+    found = type_attribute(cls, "__getattribute__")
+    if not isinstance(found, types.WrapperDescriptorType) or found is object.__getattribute__:
+        return False
+    return found.__objclass__.__module__ not in ("builtins", "collections")
+
+
+def is_shadowed(cls: type, name: str) -> bool:
+    """Whether setting an attribute runs a descriptor of the class, while the program has it in the dictionary."""
+    found = type_attribute(cls, name)
+    of_c = isinstance(found, (types.MemberDescriptorType, types.GetSetDescriptorType))
+    return found is not MISSING and hasattr(type(found), "__set__") and not of_c
+
+
+def set_in_dict(owner: Any, name: str, value: Any) -> None:
+    """What `is_shadowed` is about: the attribute in the object's own dictionary."""
+    object.__getattribute__(owner, "__dict__")[name] = value
+
+
+def _has_dict(given: Any) -> bool:
+    return _dict_of(given) is not None
+
+
+def _dict_of(given: Any) -> dict[str, Any] | None:
+    """The instance's own dictionary; of a threading.local this thread's."""
+    if isinstance(given, threading.local):
+        return vars(given)
+    try:
+        found: dict[str, Any] = object.__getattribute__(given, "__dict__")
+    except AttributeError:
+        return None
+    return found

@@ -1,0 +1,119 @@
+"""What stands in for a call of torch: TorchFunctionModes, tensor subclasses, other objects with `__torch_function__`.
+
+Stock counterpart: variables/torch_function.py.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+
+from explorer.compiler.capture.values.base import Value
+from explorer.compiler.capture.values.classes import ClassValue
+from explorer.compiler.capture.values.constant import Constant
+from explorer.compiler.capture.values.sequences import ListValue, TupleValue
+
+if TYPE_CHECKING:
+    from explorer.compiler.capture.tracer import Tracer
+
+PLAIN = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
+"""The classes of tensors that override nothing."""
+DISABLED = torch._C._disabled_torch_function_impl
+_IGNORED = frozenset(torch.overrides.get_ignored_functions())
+
+
+def overrides_torch(t: Tracer, cls: type) -> bool:
+    """Whether calls of torch on instances of the class are the class's to answer."""
+    if cls in PLAIN or issubclass(cls, (list, tuple)):
+        return False
+    found = t.look_up(cls, "__torch_function__")
+    return hasattr(type(found), "__get__") and found is not DISABLED
+
+
+def dispatches(cls: type[torch.Tensor]) -> bool:
+    """Whether operators on instances of the class are the class's to answer."""
+    return cls.__torch_dispatch__ is not torch._C._disabled_torch_dispatch_impl
+
+
+def is_wrapper(tensor: torch.Tensor) -> bool:
+    """Whether a tensor is one around other tensors, of which its operators are made, and that no gradient reaches."""
+    return is_traceable_wrapper_subclass(tensor) and not tensor.is_nested and not tensor.requires_grad
+
+
+def overriding(t: Tracer, values: Iterable[Value]) -> list[Value]:
+    """The arguments that may answer a call, one of each class, in the order in which they are asked."""
+    found: list[Value] = []
+    for value in values:
+        parts = value.items if isinstance(value, (TupleValue, ListValue)) else (value,)
+        for part in parts:
+            if not isinstance(part, Value) or isinstance(part, (Constant, TupleValue, ListValue)):
+                continue
+            cls = part.python_type()
+            if not overrides_torch(t, cls) or any(cls is known.python_type() for known in found):
+                continue
+            later = (n for n, known in enumerate(found) if issubclass(cls, known.python_type()))
+            found.insert(next(later, len(found)), part)
+    return found
+
+
+def overridden(
+    t: Tracer, kind: str, target: Any, args: list[Value], kwargs: dict[str, Value]
+) -> Value | None:
+    """What the innermost mode, or else the class of an argument, makes of a call; None where nobody is asked. A mode
+    does not see the calls that it makes itself."""
+    asked = overriding(t, (*args, *kwargs.values())) if torch._C._is_torch_function_enabled() else []
+    modes = t.ambient.modes if not torch._C._is_torch_function_all_disabled() else []
+    if not modes and not asked:
+        return None
+    function, args = _public(kind, target, args)
+    if not callable(function) or function in _IGNORED:
+        return None
+    given = [t.from_python(function), TupleValue([ClassValue(v.python_type()) for v in asked]), TupleValue(args)]
+    if modes:
+        mode = t.ambient.modes.pop()
+        try:
+            found = t.call(t.get_attr(mode, "__torch_function__"), [*given, t.new_dict(kwargs)], {})
+        finally:
+            t.ambient.modes.append(mode)
+        if not _is_refusal(found):
+            return found
+    for value in asked:
+        cls = value.python_type()
+        owner = ClassValue(cls) if issubclass(cls, torch.Tensor) else value
+        found = t.call(t.get_attr(owner, "__torch_function__"), [*given, t.new_dict(kwargs)], {})
+        if not _is_refusal(found):
+            return found
+    t.raise_(TypeError, f"no implementation found for {getattr(function, '__name__', function)}")
+
+
+def _is_refusal(value: Value) -> bool:
+    return isinstance(value, Constant) and value.value is NotImplemented
+
+
+def _public(kind: str, target: Any, args: list[Value]) -> tuple[Any, list[Value]]:
+    """The function of torch that `__torch_function__` is told of, and its arguments."""
+    if kind == "call_method":
+        return getattr(torch.Tensor, target), args
+    if target is getattr and isinstance(args[1], Constant):
+        return getattr(torch.Tensor, args[1].value).__get__, args[:1]
+    if target in _METHODS:
+        method = getattr(torch.Tensor, _METHODS[target])
+        if issubclass(args[0].python_type(), torch.Tensor):
+            return method, args
+        return getattr(torch.Tensor, f"__r{method.__name__.strip('_')}__"), args[::-1]
+    return target, args
+
+
+_METHODS = {
+    operator.getitem: "__getitem__", operator.setitem: "__setitem__", operator.add: "add", operator.sub: "sub",
+    operator.mul: "mul", operator.truediv: "div", operator.floordiv: "__floordiv__", operator.mod: "__mod__",
+    operator.pow: "__pow__", operator.matmul: "__matmul__", operator.and_: "__and__", operator.or_: "__or__",
+    operator.xor: "__xor__", operator.neg: "neg", operator.invert: "__invert__", operator.lt: "__lt__",
+    operator.le: "__le__", operator.eq: "__eq__", operator.ne: "__ne__", operator.gt: "__gt__", operator.ge: "__ge__",
+    operator.iadd: "__iadd__", operator.isub: "__isub__", operator.imul: "__imul__", operator.itruediv: "__idiv__",
+}  # fmt: skip
+"""The methods that Python's operators call."""

@@ -1,0 +1,403 @@
+"""Slices, tuples (named and structured ones too), lists and deques. Stock counterpart: variables/lists.py."""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from explorer.compiler.capture.values.base import NotConstant, Unhashable, Value
+from explorer.compiler.capture.values.constant import Constant
+from explorer.compiler.capture.values.objects import MISSING, Lazy, ObjectValue, type_attribute
+from explorer.ir.capture import Source
+
+if TYPE_CHECKING:
+    from explorer.compiler.capture.rebuild import Rebuilder
+    from explorer.compiler.capture.tracer import Tracer
+
+
+class SliceValue(Value):
+    """slice(start, stop, step)."""
+
+    def __init__(self, start: Value, stop: Value, step: Value) -> None:
+        self.start, self.stop, self.step = start, stop, step
+
+    def python_type(self) -> type:
+        return slice
+
+    def key(self) -> Any:
+        raise Unhashable(slice)
+
+    def constant(self) -> Any:
+        return slice(self.start.constant(), self.stop.constant(), self.step.constant())
+
+    def get_attr(self, t: Tracer, name: str) -> Value:
+        if name in ("start", "stop", "step"):
+            found: Value = getattr(self, name)
+            return found
+        return t.builtin_method(self, name)
+
+    def method(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        fixed = slice(*(t.index_or_none(part) for part in (self.start, self.stop, self.step)))
+        return t.from_python(t.python(getattr(fixed, name), *(t.index(a) for a in args)))
+
+    def fixed(self, t: Tracer) -> slice:
+        """With every symbolic bound made a number."""
+        return slice(*(t.index_or_none(part) for part in (self.start, self.stop, self.step)))
+
+    def rebuild(self, r: Rebuilder) -> None:
+        for part in (self.start, self.stop, self.step):
+            r.value(part)
+        r.build("BUILD_SLICE", 3)
+
+
+class SequenceValue(ObjectValue):
+    """What lists, tuples and deques share. `items` are values, or Lazy until they are read. `unread`, where it is set,
+    guards how many there are: it is called once something asks for them."""
+
+    def __init__(self, items: Iterable[Any], cls: type, source: Source | None = None, given: Any = MISSING) -> None:
+        super().__init__(cls, source, given)
+        self.unread: Callable[[], None] | None = None
+        self._items = list(items)
+
+    @property
+    def items(self) -> list[Any]:
+        self.read_all()
+        return self._items
+
+    @items.setter
+    def items(self, items: list[Any]) -> None:
+        self.read_all()
+        self._items = items
+
+    def read_all(self) -> None:
+        if self.unread is not None:
+            unread, self.unread = self.unread, None
+            unread()
+
+    def shown(self) -> str:
+        return f"{self.describe()} of {len(self._items)}"
+
+    def constant(self) -> Any:
+        if self.cls not in (tuple, list, torch.Size) and not hasattr(self.cls, "_fields"):
+            raise NotConstant(self)
+        plain = [i.given if isinstance(i, Lazy) else i.constant() for i in self.items]
+        if any(isinstance(i, Lazy) for i in self.items):
+            raise NotConstant(self)
+        return self.cls(*plain) if hasattr(self.cls, "_fields") else self.cls(plain)
+
+    def truth(self, t: Tracer) -> bool:
+        if t.overrides(self.cls, "__bool__", "__len__"):
+            return super().truth(t)
+        return len(self.items) > 0
+
+    def length(self, t: Tracer) -> Value:
+        return Constant(len(self.items))
+
+    def iterate(self, t: Tracer) -> Value:
+        return t.sequence_iterator(self)
+
+    def at(self, t: Tracer, index: int) -> Value:
+        """The item at a position; reads it from the program if need be."""
+        item = self.items[index]
+        if isinstance(item, Lazy):
+            item = self.items[index] = t.wrap(item.source, item.given)
+        return item  # type: ignore[no-any-return]
+
+    def get_item(self, t: Tracer, key: Value) -> Value:
+        if isinstance(key, SliceValue) or (isinstance(key, Constant) and isinstance(key.value, slice)):
+            part = key.fixed(t) if isinstance(key, SliceValue) else key.value
+            chosen = [self.at(t, i) for i in range(*part.indices(len(self.items)))]
+            return self.like(chosen)
+        index = self.place(t, key)
+        if not -len(self.items) <= index < len(self.items):
+            kind = next((base for base in (tuple, list) if issubclass(self.cls, base)), self.cls)
+            t.raise_(IndexError, f"{kind.__name__} index out of range")
+        return self.at(t, index)
+
+    def place(self, t: Tracer, key: Value) -> int:
+        """What the program gives in brackets, as a number."""
+        if t.look_up(key.python_type(), "__index__") is MISSING:
+            what = f"{self.cls.__name__} indices must be integers or slices, not {key.python_type().__name__}"
+            t.raise_(TypeError, what)
+        return t.index(key)
+
+    def like(self, items: list[Value]) -> Value:
+        raise NotImplementedError
+
+    def set_item(self, t: Tracer, key: Value, value: Value | None) -> None:
+        name = "__setitem__" if value is not None else "__delitem__"
+        self.special(t, name, [key, value] if value is not None else [key])
+
+    def method(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        match name:
+            case "__getitem__":
+                return SequenceValue.get_item(self, t, args[0])
+            case "__len__":
+                return Constant(len(self.items))
+            case "__iter__":
+                return t.sequence_iterator(self)
+            case "__contains__":
+                return Constant(any(t.same_or_equal(item, args[0]) for item in t.items(self)))
+            case "index":
+                for position, item in enumerate(t.items(self)):
+                    if t.same_or_equal(item, args[0]):
+                        return Constant(position)
+                if issubclass(self.cls, tuple):
+                    t.raise_(ValueError, "tuple.index(x): x not in tuple")
+                text = t.constant_of(t.call(t.from_python(repr), [args[0]], {}))
+                kind = "deque" if issubclass(self.cls, collections.deque) else "list"
+                t.raise_(ValueError, f"{text} is not in {kind}")
+            case "count":
+                return Constant(sum(t.same_or_equal(item, args[0]) for item in t.items(self)))
+            case "__add__" | "__mul__" | "__rmul__" | "__eq__" | "__ne__" | "__lt__" | "__le__" | "__gt__" | "__ge__":
+                return t.sequence_operation(self, name, args[0])
+            case "__radd__" if isinstance(args[0], SequenceValue):  # torch.Size comes before the tuple it is added to
+                return t.sequence_operation(args[0], "__add__", self)
+            case "__hash__":
+                return t.from_python(hash(self.key()))
+        return super().method(t, name, args, kwargs)
+
+
+class TupleValue(SequenceValue):
+    """A tuple, torch.Size or namedtuple (`cls` says which)."""
+
+    def __init__(
+        self, items: Iterable[Any], cls: type = tuple, source: Source | None = None, given: Any = MISSING
+    ) -> None:
+        super().__init__(items, cls, source, given)
+
+    def real(self) -> Any:
+        items = tuple(item.real() for item in self._read())
+        if self.given is not MISSING and not self.overlay:
+            return self.given
+        return items if self.cls is tuple else self.constant()
+
+    def key(self) -> Any:
+        return tuple(item.key() for item in self._read())
+
+    def _read(self) -> list[Value]:
+        """All items, of a tuple that the frame found too."""
+        return self.items if self.asked is None else self.asked.items(self)
+
+    def like(self, items: list[Value]) -> Value:
+        return TupleValue(items, self.cls if self.cls is torch.Size else tuple)
+
+    def get_attr(self, t: Tracer, name: str) -> Value:
+        fields = getattr(self.cls, "_fields", None) or _structseq_fields(self.cls)
+        if name in fields:
+            return self.at(t, fields.index(name))
+        if name == "_replace" and hasattr(self.cls, "_fields"):
+            return t.host(lambda args, kwargs: self._replace(t, kwargs))
+        if name == "_asdict" and hasattr(self.cls, "_fields"):
+            return t.host(lambda args, kwargs: t.new_dict(dict(zip(fields, t.items(self), strict=True))))
+        return super().get_attr(t, name)
+
+    def _replace(self, t: Tracer, changes: dict[str, Value]) -> Value:
+        fields = self.cls._fields  # type: ignore[attr-defined]
+        return TupleValue([changes.get(f, item) for f, item in zip(fields, t.items(self), strict=True)], self.cls)
+
+    def method(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        if self.cls is torch.Size and name == "numel":
+            product: Value = Constant(1)
+            for item in t.items(self):
+                product = t.binary("*", product, item)
+            return product
+        return super().method(t, name, args, kwargs)
+
+    def rebuild(self, r: Rebuilder) -> None:
+        if self.cls is tuple:
+            for item in self.items:
+                r.value(item)
+            r.build("BUILD_TUPLE", len(self.items))
+        elif hasattr(self.cls, "n_sequence_fields") or self.cls is torch.Size:
+            r.call(self.cls, [TupleValue(self.items)])
+        else:
+            r.instance(self, [TupleValue(self.items)])
+
+
+def _structseq_fields(cls: type) -> tuple[str, ...]:
+    """The field names of torch.return_types.max and its like."""
+    if not hasattr(cls, "n_sequence_fields"):
+        return ()
+    found = [name for name, member in vars(cls).items() if type(member).__name__ == "member_descriptor"]
+    return tuple(found)
+
+
+class ListValue(SequenceValue):
+    """A list, a deque, or a subclass of list."""
+
+    def __init__(
+        self, items: Iterable[Any], cls: type = list, source: Source | None = None, given: Any = MISSING
+    ) -> None:
+        super().__init__(items, cls, source, given)
+        self.maxlen: int | None = None
+
+    def constant(self) -> Any:
+        raise NotConstant(self)
+
+    def key(self) -> Any:
+        if type_attribute(self.cls, "__hash__") is None:
+            raise Unhashable(self.cls)
+        return super().key()
+
+    def like(self, items: list[Value]) -> Value:
+        if not issubclass(self.cls, collections.deque):
+            return ListValue(items)
+        made = ListValue(items[-self.maxlen :] if self.maxlen else items, self.cls)
+        made.maxlen = self.maxlen
+        return made
+
+    def set_item(self, t: Tracer, key: Value, value: Value | None) -> None:
+        t.effects.change(self)
+        if isinstance(key, SliceValue) or (isinstance(key, Constant) and isinstance(key.value, slice)):
+            part = key.fixed(t) if isinstance(key, SliceValue) else key.value
+            if value is None:
+                del self.items[part]
+            else:
+                t.python(self.items.__setitem__, part, t.items(value))
+            return
+        index = self.place(t, key)
+        if not -len(self.items) <= index < len(self.items):
+            t.raise_(IndexError, "list assignment index out of range")
+        if value is None:
+            del self.items[index]
+        else:
+            self.items[index] = value
+
+    def method(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        change = _LIST_CHANGES.get(name)
+        if change is not None:
+            t.effects.change(self)
+            found = change(self, t, *args, **kwargs)
+            if self.maxlen is not None and len(self.items) > self.maxlen:
+                extra = len(self.items) - self.maxlen
+                if name in ("appendleft", "extendleft"):
+                    del self.items[-extra:]
+                else:
+                    del self.items[:extra]
+            return found if found is not None else Constant(None)
+        if name in ("copy", "__copy__"):
+            return self.like(list(self.items))
+        if name == "__reversed__":
+            return t.sequence_iterator(TupleValue([self.at(t, i) for i in reversed(range(len(self.items)))]))
+        return super().method(t, name, args, kwargs)
+
+    def rebuild(self, r: Rebuilder) -> None:
+        if self.cls is collections.deque:
+            r.call(self.cls, [TupleValue(self.items), Constant(self.maxlen)])
+        elif self.cls is list:
+            for item in self.items:
+                r.value(item)
+            r.build("BUILD_LIST", len(self.items))
+        else:
+            r.instance(self)
+
+    def refill(self, r: Rebuilder, load: Callable[[], None]) -> None:
+        """Make the object that `load` pushes hold these items."""
+        if issubclass(self.cls, collections.deque):
+            r.discard_method(load, "clear", [])
+            r.discard_method(load, "extend", [TupleValue(self.items)])
+            return
+        r.value(ListValue(self.items))
+        load()
+        r.constant(None)
+        r.constant(None)
+        r.build("BUILD_SLICE", 2)
+        r.emit("STORE_SUBSCR")
+
+
+def _append(self: ListValue, t: Tracer, item: Value) -> None:
+    self.items.append(item)
+
+
+def _extend(self: ListValue, t: Tracer, items: Value) -> None:
+    self.items.extend(t.items(items))
+
+
+def _insert(self: ListValue, t: Tracer, index: Value, item: Value) -> None:
+    self.items.insert(t.index(index), item)
+
+
+def _pop(self: ListValue, t: Tracer, index: Value | None = None) -> Value:
+    at = t.index(index) if index is not None else -1
+    if not -len(self.items) <= at < len(self.items):
+        t.raise_(IndexError, "pop from empty list" if not self.items else "pop index out of range")
+    found = self.at(t, at)
+    del self.items[at]
+    return found
+
+
+def _popleft(self: ListValue, t: Tracer) -> Value:
+    if not self.items:
+        t.raise_(IndexError, "pop from an empty deque")
+    return _pop(self, t, Constant(0))
+
+
+def _remove(self: ListValue, t: Tracer, item: Value) -> None:
+    for position, other in enumerate(t.items(self)):
+        if t.same_or_equal(other, item):
+            del self.items[position]
+            return
+    t.raise_(ValueError, "list.remove(x): x not in list")
+
+
+def _clear(self: ListValue, t: Tracer) -> None:
+    self.items.clear()
+
+
+def _reverse(self: ListValue, t: Tracer) -> None:
+    self.items.reverse()
+
+
+def _sort(self: ListValue, t: Tracer, key: Value | None = None, reverse: Value | None = None) -> None:
+    self.items[:] = t.sorted(t.items(self), key, reverse)
+
+
+def _setitem(self: ListValue, t: Tracer, key: Value, value: Value) -> None:
+    ListValue.set_item(self, t, key, value)
+
+
+def _delitem(self: ListValue, t: Tracer, key: Value) -> None:
+    ListValue.set_item(self, t, key, None)
+
+
+def _iadd(self: ListValue, t: Tracer, items: Value) -> Value:
+    self.items.extend(t.items(items))
+    return self
+
+
+def _appendleft(self: ListValue, t: Tracer, item: Value) -> None:
+    self.items.insert(0, item)
+
+
+def _extendleft(self: ListValue, t: Tracer, items: Value) -> None:
+    for item in t.items(items):
+        self.items.insert(0, item)
+
+
+def _imul(self: ListValue, t: Tracer, count: Value) -> Value:
+    self.items[:] = self.items * t.index(count)
+    return self
+
+
+def _rotate(self: ListValue, t: Tracer, n: Value | None = None) -> None:
+    turned = collections.deque(self.items)
+    turned.rotate(t.index(n) if n is not None else 1)
+    self.items[:] = turned
+
+
+def _list_init(self: ListValue, t: Tracer, items: Value | None = None, maxlen: Value | None = None) -> None:
+    self.items[:] = t.items(items) if items is not None else []
+    if maxlen is not None:
+        self.maxlen = t.constant_of(maxlen)
+
+
+_LIST_CHANGES: dict[str, Callable[..., Value | None]] = {
+    "append": _append, "extend": _extend, "insert": _insert, "pop": _pop, "popleft": _popleft, "remove": _remove,
+    "clear": _clear, "reverse": _reverse, "sort": _sort, "__setitem__": _setitem, "__delitem__": _delitem,
+    "__iadd__": _iadd, "__imul__": _imul,
+    "appendleft": _appendleft, "extendleft": _extendleft, "rotate": _rotate, "__init__": _list_init,
+}  # fmt: skip

@@ -1,0 +1,592 @@
+"""Tensors of the traced program, and calls that go into the graph. Stock counterpart: variables/tensor.py."""
+
+from __future__ import annotations
+
+import functools
+import operator
+import types
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import fx
+from torch._subclasses.fake_tensor import FakeTensor
+
+from explorer.compiler.capture import reasons
+from explorer.compiler.capture.values.base import NotConstant, Value, unsupported
+from explorer.compiler.capture.values.constant import Constant
+from explorer.compiler.capture.values.mappings import DictValue
+from explorer.compiler.capture.values.objects import DELETED, MISSING, bound_attribute, owner_of
+from explorer.compiler.capture.values.overrides import PLAIN, dispatches, is_wrapper, overridden, overrides_torch
+from explorer.compiler.capture.values.sequences import ListValue, SliceValue, TupleValue
+from explorer.compiler.capture.values.size import FloatValue, NumberValue, SizeValue, is_unbacked
+from explorer.compiler.capture.values.tensor_properties import TENSOR_PROPERTIES, version
+from explorer.ir.capture import Attr, Returned, Source
+
+if TYPE_CHECKING:
+    from explorer.compiler.capture.rebuild import Rebuilder
+    from explorer.compiler.capture.tracer import Tracer
+
+READS_VALUE = frozenset(
+    "item tolist numpy __bool__ __int__ __float__ __index__ __complex__ __array__ __format__ __repr__ __str__".split()
+)
+HOOKS = ("register_hook", "register_post_accumulate_grad_hook")
+AUTOGRAD = frozenset((*HOOKS, "backward", "retain_grad"))
+STORAGE = frozenset(
+    "data_ptr untyped_storage storage _typed_storage set_ resize_ resize_as_ share_memory_ pin_memory is_shared "
+    "apply_ map_ map2_ __dlpack__ __deepcopy__ __reduce_ex__ _make_subclass to_sparse to_mkldnn".split()
+)
+QUANTIZES = ("quantize_per_", "_make_per_", "_empty_affine_quantized", "_empty_per_channel_affine_quantized")
+
+
+_INTEGERS = frozenset({torch.int64, torch.int32, torch.int16, torch.int8})
+
+
+class TensorKey:
+    """A tensor as a dictionary key or set member: by identity, as in eager."""
+
+    def __init__(self, value: TensorValue) -> None:
+        self.value = value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TensorKey) and other.value is self.value
+
+
+class TensorValue(Value):
+    """A tensor: the node that makes it and the fake tensor that stands for it.
+
+    One tensor object of the program is one TensorValue, so `is` on tensors is `is` on these. `given` is the real tensor
+    for an input. A subclass is `cls`, of which the graph knows nothing.
+    """
+
+    def __init__(
+        self, node: fx.Node, fake: FakeTensor, source: Source | None = None, given: torch.Tensor | None = None
+    ) -> None:
+        self.node = node
+        self.fake = fake
+        self.source = source
+        self.given = given
+        self.cls: type = torch.Tensor if given is None else type(given)
+        self.overlay: dict[str, Value] = {}
+        self.read: Value | None = None
+
+    def python_type(self) -> type:
+        return self.cls
+
+    def key(self) -> Any:
+        self.compared = True
+        return TensorKey(self)
+
+    def truth(self, t: Tracer) -> bool:
+        constant = getattr(self.fake, "constant", None)
+        if constant is not None:
+            return bool(t.python(bool, constant))
+        unsupported(reasons.DATA_DEPENDENT_BRANCH, f"bool of {self.describe()}")
+
+    def get_attr(self, t: Tracer, name: str) -> Value:
+        if name in self.overlay and name != "grad":
+            if self.overlay[name] is DELETED:
+                t.raise_(AttributeError, f"'{self.python_type().__name__}' object has no attribute '{name}'")
+            return self.overlay[name]
+        if self.cls not in PLAIN and (found := self._of_class(t, name)) is not None:
+            return found
+        if name == "shape":
+            return self.method(t, "size", [], {})
+        if name == "nbytes":
+            return t.binary("*", self.method(t, "numel", [], {}), Constant(self.fake.itemsize))
+        held = TENSOR_PROPERTIES.get(name)
+        if held == "graph":
+            return graph_call(t, "call_function", getattr, [self, Constant(name)], {})
+        if held is not None and not callable(found := getattr(self.fake, name, None)):
+            return t.from_python(found) if held == "tensor guard" else self.asked(t, name)
+        if name == "grad":
+            return self._grad(t)
+        if name == "_version" and self.fake.is_inference():
+            t.raise_(RuntimeError, "Inference tensors do not track version counter.")
+        if name == "_version" and self.source is None and not any(t.tape.sharing(self.fake)):
+            return Constant(self.fake._version)
+        if name == "__class__":
+            return t.from_python(self.python_type())
+        if self.given is not None and name in vars(self.given):
+            assert self.source is not None
+            return t.wrap(Attr(self.source, name), vars(self.given)[name])
+        is_made_leaf = self.fake.is_leaf and (self.given is None or isinstance(self.given, torch.nn.Parameter))
+        if name == "grad_fn" and (is_made_leaf or not self.fake.requires_grad):
+            return Constant(None)
+        if name == "grad_fn" and self.given is not None and self.source is not None and self.fake.grad_fn is None:
+            return t.wrap(Attr(self.source, name), None)
+        found = getattr(torch.Tensor, name, None)
+        if found is None:
+            if hasattr(torch.Tensor, name) and name not in ("grad_fn", "_base", "_grad", "__hash__"):
+                return Constant(None)
+            if hasattr(torch.Tensor, name):
+                unsupported(reasons.ATTRIBUTE, f"tensor.{name}")
+            if self.given is not None and self.source is not None:
+                t.guard(self.source, "has", "==", (name, False, "attribute"), "the tensor does not have it")
+            t.raise_(AttributeError, f"'{self.python_type().__name__}' object has no attribute '{name}'")
+        if isinstance(found, property) or not callable(found):
+            unsupported(reasons.ATTRIBUTE, f"tensor.{name}")
+        return t.builtin_method(self, name)
+
+    def _of_class(self, t: Tracer, name: str) -> Value | None:
+        """What a subclass makes of an attribute; None where it has torch's own."""
+        found = t.look_up(self.cls, name)
+        if found is not MISSING and owner_of(self.cls, name) not in _TORCHS:
+            own = None if self.given is None else vars(self.given).get(name)
+            if own is None or hasattr(type(found), "__set__"):
+                return bound_attribute(t, self, self.cls, found, name)
+        if self.given is None and dispatches(self.cls) and name in vars(self.fake):
+            if isinstance(vars(self.fake)[name], torch.Tensor):
+                return graph_call(t, "call_function", getattr, [self, Constant(name)], {})
+            return t.from_python(vars(self.fake)[name])
+        if isinstance(found, types.GetSetDescriptorType) and not name.startswith("__"):
+            return overridden(t, "call_function", getattr, [self, Constant(name)], {})
+        return None
+
+    def asked(self, t: Tracer, name: str) -> Value:
+        """An attribute, or what a method without arguments returns, that has a guard of its own on the input."""
+        answer = _property(self.fake, name)
+        if isinstance(answer, torch.SymInt):
+            return t.from_python(answer)
+        if self.given is not None and self.source is not None and name in _OF_STORAGE:
+            return t.wrap(Returned(self.source, name), answer)
+        hold(t, self, name, shared=name in _OF_STORAGE)
+        return t.from_python(answer)
+
+    def _grad(self, t: Tracer) -> Value:
+        if self.given is None:
+            if self.fake.requires_grad and self.fake.is_leaf:
+                unsupported(reasons.ATTRIBUTE, "tensor.grad of a tensor made here")
+            return Constant(None)
+        assert self.source is not None
+        return t.overlay_or(self, "grad", lambda: t.wrap(Attr(self.source, "grad"), self.given.grad))  # type: ignore[arg-type, union-attr]
+
+    def set_attr(self, t: Tracer, name: str, value: Value | None) -> None:
+        if name == "grad" and self.given is not None and value is not None:
+            t.effects.set_attr(self, name, value)
+            return
+        if name == "requires_grad" and isinstance(value, Constant) and value.value == self.fake.requires_grad:
+            return
+        if name == "data" and isinstance(value, TensorValue):
+            t.tape.call("call_function", setattr, (), {}, (self.fake, name, value.fake), {})
+            t.tape.add("call_function", setattr, (self.node, name, value.node), {}, None)
+            return
+        if not hasattr(torch.Tensor, name):
+            if value is None:
+                self.get_attr(t, name)
+            t.effects.set_attr(self, name, value if value is not None else DELETED)
+            return
+        unsupported(reasons.ATTRIBUTE, f"setting tensor.{name}")
+
+    def call(self, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        t.raise_(TypeError, f"'{self.python_type().__name__}' object is not callable")
+
+    def method(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        if name == "as_subclass":
+            return self.as_class(t, t.constant_of(args[0] if args else kwargs["cls"]))
+        if self.cls not in PLAIN and overrides_torch(t, self.cls) and hasattr(torch.Tensor, name):
+            found = overridden(t, "call_method", name, [self, *args], kwargs)
+            if found is not None:
+                return found
+        is_forced = name == "numpy" and not args and list(kwargs) == ["force"] and t.truth(kwargs["force"])
+        if name in ("numpy", "__array__") and not args and not (is_forced or kwargs.keys() - {"force"}):
+            return t.array_of_tensor(self)
+        if is_forced:
+            made: Value = self
+            for step in ("detach", "cpu", "resolve_conj", "resolve_neg"):
+                made = graph_call(t, "call_method", step, [made], {})
+            return t.array_of_tensor(made)
+        if name in READS_VALUE:
+            return self._read(t, name)
+        if name in HOOKS and len(args) == 1:
+            return t.register_hook(self, name, args[0])
+        if name in AUTOGRAD:
+            unsupported(reasons.AUTOGRAD_CALL, f"{self.describe()}.{name}()")
+        if name in STORAGE:
+            unsupported(reasons.UNTRACEABLE_CALL, f"tensor.{name}()")
+        if name == "requires_grad_":
+            wanted = t.constant_of(args[0] if args else kwargs.get("requires_grad", Constant(True)))
+            if wanted == self.fake.requires_grad:
+                return self
+            if self.given is not None:
+                unsupported(reasons.ATTRIBUTE, "requires_grad_() of an input")
+        if name == "__len__":
+            return self.length(t)
+        if name == "__iter__":
+            return self.iterate(t)
+        if name == "__hash__":
+            unsupported(reasons.OPERATION, "hash of a tensor")
+        if name == "__getitem__":
+            return self.get_item(t, args[0])
+        if name == "__setitem__":
+            self.set_item(t, args[0], args[1])
+            return Constant(None)
+        if name in ("clamp", "clip", "clamp_", "clip_"):
+            args, kwargs = _bounds(t, self, args, kwargs)
+        if name == "new":
+            return self._new(t, args, kwargs)
+        if name == "type" and args and isinstance(found := getattr(args[0], "cls", None), type):
+            args = [Constant(f"{found.__module__}.{found.__name__}"), *args[1:]]
+        return graph_call(t, "call_method", name, [self, *args], kwargs)
+
+    def _new(self, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        """x.new(...): of sizes a tensor of unknown contents, of a sequence a tensor of that."""
+        is_data = len(args) == 1 and isinstance(args[0], (ListValue, TupleValue)) and args[0].cls is not torch.Size
+        if is_data:
+            return graph_call(t, "call_method", "new_tensor", [self, *args], kwargs)
+        if any(isinstance(arg, TensorValue) for arg in args):
+            unsupported(reasons.UNTRACEABLE_CALL, "tensor.new() of a tensor")
+        if len(args) == 1 and isinstance(args[0], TupleValue):
+            args = t.items(args[0])
+        return graph_call(t, "call_method", "new_empty", [self, TupleValue(args or [Constant(0)])], kwargs)
+
+    def _read(self, t: Tracer, name: str) -> Value:
+        """Its value as Python's: a number that stays in the graph, where a setting allows it."""
+        constant = getattr(self.fake, "constant", None)
+        if constant is not None and name not in ("numpy", "__array__"):
+            return t.from_python(t.python(getattr(constant, name)))
+        if not t.tape.scalar_outputs or name not in ("item", "tolist", "__int__", "__float__", "__index__"):
+            unsupported(reasons.ITEM, f"{self.describe()}.{name}()")
+        if name == "tolist":
+            if self.fake.dim() == 0:
+                return self._read(t, "item")
+            return ListValue([row.method(t, "tolist", [], {}) for row in t.items(self)])
+        number = self.number_given(t) or graph_call(t, "call_method", "item", [self], {})
+        kinds = {"__int__": torch.SymFloat, "__float__": torch.SymInt}
+        if name in kinds and isinstance(number, SizeValue) and isinstance(number.sym, kinds[name]):
+            return t.on_numbers(torch.sym_int if name == "__int__" else torch.sym_float, number)
+        return number
+
+    def as_class(self, t: Tracer, cls: Any) -> Value:
+        """Another tensor over the same memory, of this class."""
+        if dispatches(cls) or not issubclass(cls, torch.Tensor):
+            unsupported(reasons.TENSOR_SUBCLASS, f"a tensor as a {cls.__name__}")
+        with torch._C.DisableTorchFunctionSubclass():
+            made = graph_call(t, "call_function", torch.ops.aten.alias.default, [self], {})
+        made.cls = cls  # type: ignore[attr-defined]
+        return made
+
+    def number_given(self, t: Tracer) -> Value | None:
+        """The number in an integer of no dimension that is an input, and that no other tensor reaches: a symbol that is
+        read when the frame is entered. None for other tensors."""
+        given = self.given
+        if (
+            given is None
+            or self.source is None
+            or self.cls not in PLAIN
+            or given.dim()
+            or given.dtype not in _INTEGERS
+            or given.device.type != "cpu"
+            or given.untyped_storage().nbytes() != given.element_size()
+            or version(self.fake) != 0
+        ):
+            return None
+        if self.read is None:
+            source = Returned(self.source, "item")
+            self.read = SizeValue(t.tape.size_input(source, int(given.item())), source)
+        return self.read
+
+    def _index(self, t: Tracer, key: Value) -> Value:
+        """A key of which the numbers in tensors are numbers, as indexing reads them."""
+        if isinstance(key, TensorValue):
+            return key.number_given(t) or key
+        if (array := key.as_tensor(t)) is not None:
+            return array
+        if isinstance(key, TupleValue) and key.cls is tuple:
+            return TupleValue([self._index(t, item) for item in t.items(key)])
+        if isinstance(key, SliceValue):
+            bounds = (key.start, key.stop, key.step)
+            if not any(isinstance(bound, TensorValue) for bound in bounds):
+                return key
+            read = (b.number_given(t) or b._read(t, "item") if isinstance(b, TensorValue) else b for b in bounds)
+            return SliceValue(*read)
+        return key
+
+    def get_item(self, t: Tracer, key: Value) -> Value:
+        indices = t.items(key) if isinstance(key, TupleValue) else [key]
+        if t.tape.branches and all(isinstance(i, TensorValue) and i.fake.dim() == 0 for i in indices):
+            return graph_call(t, "call_function", torch.ops.aten.index.Tensor, [self, ListValue(indices)], {})
+        if isinstance(key, SizeValue) and key.python_type() is int and not is_unbacked(key.sym):
+            # Indexing would fix its value.
+            return graph_call(t, "call_function", torch.select, [self, Constant(0), key], {})
+        return graph_call(t, "call_function", operator.getitem, [self, self._index(t, key)], {})
+
+    def set_item(self, t: Tracer, key: Value, value: Value | None) -> None:
+        if value is None:
+            t.raise_(TypeError, "'Tensor' object does not support item deletion")
+        key = self._index(t, key)
+        if (
+            isinstance(key, TensorValue)
+            and isinstance(value, TensorValue)
+            and key.fake.dim() == 0
+            and not key.fake.is_floating_point()
+        ):
+            if key.fake.dtype is not torch.bool:  # Python's indexing would read the number
+                if value.fake.untyped_storage()._cdata == self.fake.untyped_storage()._cdata:
+                    value = graph_call(t, "call_method", "clone", [value], {})  # it refuses what it writes itself
+                graph_call(t, "call_method", "index_put_", [self, TupleValue([key]), value], {})
+                return
+        graph_call(t, "call_function", operator.setitem, [self, key, value], {})
+
+    def contains(self, t: Tracer, item: Value) -> bool:
+        unsupported(reasons.DATA_DEPENDENT_BRANCH, "in a tensor")
+
+    def length(self, t: Tracer) -> Value:
+        if self.fake.dim() == 0:
+            t.raise_(TypeError, "len() of a 0-d tensor")
+        return t.from_python(self.fake.shape[0])
+
+    def iterate(self, t: Tracer) -> Value:
+        if self.fake.dim() == 0:
+            t.raise_(TypeError, "iteration over a 0-d tensor")
+        rows = graph_call(t, "call_method", "unbind", [self, Constant(0)], {})
+        return t.sequence_iterator(rows)
+
+    def rebuild(self, r: Rebuilder) -> None:
+        if self.node.graph is not r.t.tape.graph:
+            unsupported(reasons.HIGHER_ORDER, "a tensor of a function that has returned")
+        if self.cls in PLAIN:
+            r.output(self.node)
+        elif dispatches(self.cls):
+            names, context = self.fake.__tensor_flatten__()  # type: ignore[operator]
+            r.call(r.t.unflattening(self.cls, names, context), [self.get_attr(r.t, name) for name in names])
+        else:
+            r.call_on_output(_maker(self.cls), self.node)
+        if not self.overlay and self.cls in PLAIN:
+            return
+        name = r.store_new(self)
+        for attribute, held in self.overlay.items():
+            if held is not DELETED:
+                r.value(held)
+                r.emit("LOAD_FAST", name)
+                r.emit("STORE_ATTR", attribute)
+        r.emit("LOAD_FAST", name)
+
+    def describe(self) -> str:
+        return f"tensor {self.node.name}"
+
+
+@functools.cache
+def _maker(cls: Any) -> Callable[[torch.Tensor], torch.Tensor]:
+    def as_subclass(tensor: torch.Tensor) -> Any:
+        with torch._C.DisableTorchFunctionSubclass():
+            return tensor.as_subclass(cls)
+
+    return as_subclass
+
+
+_TORCHS = (*torch.Tensor.__mro__, torch.nn.Parameter)
+"""The classes of which an attribute is torch's own."""
+
+
+def _bounds(
+    t: Tracer, clamped: TensorValue, args: list[Value], kwargs: dict[str, Value]
+) -> tuple[list[Value], dict[str, Value]]:
+    """clamp takes two numbers or two tensors; of one each, eager reads the number in a tensor without dimensions. Make
+    both tensors, of the dtype that two numbers give."""
+    given = [*args, *kwargs.values()]
+    tensors = [v.fake for v in given if isinstance(v, TensorValue)]
+    numbers = [v.value for v in given if isinstance(v, Constant) and isinstance(v.value, (int, float))]
+    if not tensors or not numbers or any(fake.dim() for fake in tensors):
+        return args, kwargs
+    is_float = any(fake.is_floating_point() for fake in tensors) or any(isinstance(n, float) for n in numbers)
+    dtype = Constant(torch.result_type(clamped.fake, 1.0 if is_float else 1))
+
+    def as_tensor(value: Value) -> Value:
+        if isinstance(value, TensorValue):
+            return graph_call(t, "call_method", "to", [value, dtype], {})
+        is_number = isinstance(value, Constant) and isinstance(value.value, (int, float))
+        facts: dict[str, Value] = {"dtype": dtype, "device": Constant(torch.device("cpu"))}
+        return graph_call(t, "call_function", torch.tensor, [value], facts) if is_number else value
+
+    return list(map(as_tensor, args)), {name: as_tensor(value) for name, value in kwargs.items()}
+
+
+def to_graph(t: Tracer, value: Value) -> tuple[Any, Any]:
+    """A value as the graph's argument and as the fake call's argument."""
+    if isinstance(value, TensorValue):
+        return value.node, value.fake
+    if isinstance(value, NumberValue):
+        return value.node, value.sym
+    if isinstance(value, SizeValue):
+        return t.tape.size_argument(value.sym), value.sym
+    if isinstance(value, Constant):
+        plain = value.value.item() if isinstance(value.value, np.generic) else value.value
+        return plain, plain
+    if (number := value.number(t)) is not None:
+        return number, number
+    if isinstance(value, (TupleValue, ListValue)):
+        pairs = [to_graph(t, item) for item in t.items(value)]
+        if isinstance(value, ListValue):
+            return [p[0] for p in pairs], [p[1] for p in pairs]
+        return tuple(p[0] for p in pairs), tuple(p[1] for p in pairs)
+    if isinstance(value, SliceValue):
+        parts = [to_graph(t, part) for part in (value.start, value.stop, value.step)]
+        return slice(*(p[0] for p in parts)), slice(*(p[1] for p in parts))
+    if isinstance(value, DictValue):
+        found = {key: to_graph(t, item) for key, item in value.plain_items(t).items()}
+        return {k: p[0] for k, p in found.items()}, {k: p[1] for k, p in found.items()}
+    try:
+        real = value.constant()
+    except NotConstant:
+        unsupported(reasons.UNTRACEABLE_CALL, f"{value.describe()} as an argument of an operator")
+    return _DTYPES.get(real, real) if isinstance(real, type) else real, real
+
+
+_DTYPES = {bool: torch.bool, int: torch.int64, float: torch.float64, complex: torch.complex128}
+"""Python's number types as arguments: the code of a graph cannot print a class."""
+
+
+_OF_FLOATS = frozenset(
+    "add sub mul truediv div rsub pow iadd isub imul itruediv add_ sub_ mul_ div_ lt le eq ne gt ge where subtract "
+    "multiply divide true_divide __radd__ __rmul__ fill_ mod".split()
+)
+"""Operators that compute with a float as they do with a tensor of no dimension."""
+
+
+def _floats_as_tensors(t: Tracer, kind: str, target: Any, args: list[Value], kwargs: dict[str, Value]) -> list[Value]:
+    """The floats among the arguments as tensors of the program's inputs, where the operator computes the same with
+    them; else as they are, which holds the program to their values."""
+    name = getattr(target, "__name__", target)
+    tensors = [a for a in args if isinstance(a, TensorValue)]
+    if name not in _OF_FLOATS or not tensors or any(a.fake.device.type != "cpu" for a in tensors):
+        return args
+    if kwargs or any(a.fake.dtype not in _EXACT for a in tensors) or torch.is_autocast_enabled("cpu"):
+        return args
+    given = [t.number_tensor(a) if isinstance(a, FloatValue) else a for a in args]
+    if isinstance(args[0], TensorValue) and (name[-1] == "_" or name in _IN_PLACE):
+        return given
+    plain = tuple(t.number_now(a) if isinstance(a, FloatValue) else to_graph(t, a)[1] for a in args)
+    expected = t.tape.call(kind, target, (), {}, plain, {}).dtype
+    if t.tape.call(kind, target, (), {}, tuple(to_graph(t, a)[1] for a in given), {}).dtype is expected:
+        return given
+    if not expected.is_floating_point:
+        return args
+    return [
+        graph_call(t, "call_method", "to", [b, Constant(expected)], {}) if isinstance(a, FloatValue) else b
+        for a, b in zip(args, given, strict=True)
+    ]
+
+
+_IN_PLACE = frozenset("iadd isub imul itruediv".split())
+_EXACT = frozenset(
+    {torch.float32, torch.float64, torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool}
+)
+
+
+def graph_call(t: Tracer, kind: str, target: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    """Call a torch function or tensor method: a node, where a tensor comes of it or changes; else its plain result."""
+    if str(getattr(target, "__name__", target)).startswith(QUANTIZES):
+        unsupported(reasons.SPARSE, "a quantized tensor, which a fake tensor does not tell from a plain one")
+    if getattr(target, "__name__", target) in STORAGE:
+        unsupported(reasons.UNTRACEABLE_CALL, f"{target.__name__}()")
+    if "from" in kwargs:  # where an operator has a parameter of that name, it is the first after the tensor
+        args = [*args, kwargs["from"]]
+        kwargs = {name: value for name, value in kwargs.items() if name != "from"}
+    if (found := overridden(t, kind, target, args, kwargs)) is not None:
+        return found
+    if any(isinstance(v, (FloatValue, SizeValue)) for v in (*args, *kwargs.values())):
+        args = [t.float_of(a) for a in args]
+        kwargs = {name: t.float_of(value) for name, value in kwargs.items()}
+        if any(isinstance(a, FloatValue) for a in args):
+            args = _floats_as_tensors(t, kind, target, args, kwargs)
+    positional = [to_graph(t, a) for a in args]
+    named = {k: to_graph(t, v) for k, v in t.ambient.placed(target, kwargs).items()}
+    fx_args, fx_kwargs = tuple(p[0] for p in positional), {k: p[0] for k, p in named.items()}
+    result = t.tape.call(
+        kind, target, fx_args, fx_kwargs, tuple(p[1] for p in positional), {k: p[1] for k, p in named.items()}
+    )
+    fx_kwargs = t.ambient.typed(target, fx_kwargs, result)
+    if is_unbacked(result):
+        return NumberValue(result, t.tape.add(kind, target, fx_args, fx_kwargs, result))
+    if result is not None and not has_tensor(result):
+        return _answer(t, getattr(target, "__name__", target), args, result)
+    if getattr(target, "__name__", target) in _ABSOLUTE and isinstance(args[0], TensorValue):
+        _counted_from_storage(t, args[0], result)
+    node = t.tape.add(kind, target, fx_args, fx_kwargs, result)
+    return from_fake(t, node, result)
+
+
+_OF_STORAGE = frozenset({"storage_offset"})
+"""What a view has of the input that it is a view of."""
+
+_ABSOLUTE = frozenset("as_strided as_strided_ as_strided_copy as_strided_scatter".split())
+"""Operators that count from the beginning of the storage."""
+
+
+def _property(tensor: torch.Tensor, name: str) -> Any:
+    found = getattr(tensor, name)
+    return found() if callable(found) else found
+
+
+def hold(t: Tracer, value: TensorValue, name: str, shared: bool) -> None:
+    """Guard a property of an input, or with `shared` of the inputs whose storage the tensor shares."""
+    for source, given, fake in t.tape.sharing(value.fake):
+        if not shared and source != value.source:
+            continue
+        now = _property(given, name)
+        found = Returned(source, name) if callable(getattr(given, name)) else Attr(source, name)
+        if isinstance(_property(fake, name), torch.SymInt):
+            continue
+        t.guard(found, "constant", "==", now, "the program asked for it, or the graph was traced for it")
+        if version(fake) == 0 and _property(fake, name) != now:
+            unsupported(reasons.ATTRIBUTE, f"tensor.{name} of {value.describe()}")
+
+
+def _counted_from_storage(t: Tracer, base: TensorValue, result: Any) -> None:
+    """The view of an input by its place in the storage: for this offset of the input, and inside the input alone,
+    since nothing else of the storage is given to the graph."""
+    for _, _, fake in t.tape.sharing(base.fake):
+        hold(t, base, "storage_offset", shared=True)
+        (low, high), (first, last) = _span(result), _span(fake)
+        if low < first or high > last:
+            unsupported(reasons.UNTRACEABLE_CALL, "as_strided that reaches outside of an input")
+
+
+def _span(tensor: torch.Tensor) -> tuple[Any, Any]:
+    """The first and last place in the storage."""
+    start = tensor.storage_offset()
+    return start, start + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+
+
+def _answer(t: Tracer, name: str, args: list[Value], result: Any) -> Value:
+    """What a function said of a tensor that is no tensor."""
+    asked = [a for a in args if isinstance(a, TensorValue)]
+    held = TENSOR_PROPERTIES.get(name)
+    if asked and held is None:
+        unsupported(reasons.UNTRACEABLE_CALL, f"{name} of a tensor, which no guard can hold to its answer")
+    return asked[0].asked(t, name) if asked and held == "own guard" else t.from_python(result)
+
+
+def has_tensor(value: Any) -> bool:
+    if isinstance(value, (tuple, list)):
+        return any(map(has_tensor, value))
+    return isinstance(value, torch.Tensor)
+
+
+def from_fake(t: Tracer, node: fx.Node, result: Any) -> Value:
+    """The value of a node: the tensor that is already known, where the operator returned one of its arguments."""
+    if isinstance(result, torch.Tensor):
+        is_known = isinstance(result, FakeTensor) or torch._C._functorch.is_functorch_wrapped_tensor(result)
+        if not is_known and not is_wrapper(result):
+            unsupported(reasons.TENSOR_SUBCLASS, type(result).__name__)
+        if result.layout is not torch.strided:
+            unsupported(reasons.SPARSE, str(result.layout))
+        known = t.tensors.get(id(result))
+        if known is None:
+            known = t.tensors[id(result)] = TensorValue(node, result)
+            known.cls = torch.Tensor if is_known else type(result)
+        return known
+    if isinstance(result, (tuple, list)):
+        items: list[Any] = []
+        for index, item in enumerate(result):
+            if item is None or not has_tensor(item):
+                items.append(t.from_python(item))
+            else:
+                items.append(from_fake(t, t.tape.element(node, index, item), item))
+        return TupleValue(items, type(result)) if isinstance(result, tuple) else ListValue(items)
+    return t.from_python(result)

@@ -1,0 +1,427 @@
+"""Real objects to symbolic values, with the guards that make the translation right. Stock: variables/builder.py."""
+
+from __future__ import annotations
+
+import collections
+import enum
+import functools
+import itertools
+import math
+import operator
+import types
+import weakref
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from explorer.compiler.capture import reasons
+from explorer.compiler.capture.guards import keys_of
+from explorer.compiler.capture.progress import progress
+from explorer.compiler.capture.resume import STACK
+from explorer.compiler.capture.values.arrays import is_numpys, wrap_array
+from explorer.compiler.capture.values.autocast import AUTOCASTS, AutocastValue
+from explorer.compiler.capture.values.base import Value, unsupported
+from explorer.compiler.capture.values.classes import ClassValue, PyModuleValue
+from explorer.compiler.capture.values.constant import Constant, is_plain
+from explorer.compiler.capture.values.exceptions import ExceptionValue
+from explorer.compiler.capture.values.functions import (
+    BoundMethod,
+    BuiltinMethod,
+    BuiltinValue,
+    CellValue,
+    FunctionValue,
+    PartialValue,
+    WeakReference,
+)
+from explorer.compiler.capture.values.iterators import (
+    CountIterator,
+    EnumerateIterator,
+    FilterIterator,
+    GivenIterator,
+    MapIterator,
+    SequenceIterator,
+    TakenIterator,
+    ZipIterator,
+)
+from explorer.compiler.capture.values.mappings import DictValue
+from explorer.compiler.capture.values.modules import ModuleValue
+from explorer.compiler.capture.values.objects import Lazy, ObjectValue, is_library
+from explorer.compiler.capture.values.overrides import PLAIN, dispatches
+from explorer.compiler.capture.values.sequences import ListValue, SliceValue, TupleValue
+from explorer.compiler.capture.values.sets import SetValue
+from explorer.compiler.capture.values.size import FloatValue, SizeValue
+from explorer.compiler.capture.values.tensor import TensorValue
+from explorer.compiler.capture.wrappers import wrap_wrapper
+from explorer.ir.capture import AsTensor, Attr, Item, Known, Listed, Local, Returned, Source, TensorFacts, as_tensor
+
+if TYPE_CHECKING:
+    from explorer.compiler.capture.tracer import Tracer
+
+BUILTIN_CALLABLES = (
+    types.BuiltinFunctionType, types.WrapperDescriptorType, types.MethodDescriptorType, types.MethodWrapperType,
+    types.ClassMethodDescriptorType, types.GetSetDescriptorType, types.MemberDescriptorType,
+    torch._ops.OpOverload, torch._ops.OpOverloadPacket, torch._ops.HigherOrderOperator, functools._lru_cache_wrapper,
+)  # fmt: skip
+_ITERATORS = tuple(type(iter(x)) for x in ([], (), {}, {}.items(), {}.values(), set(), "", range(0))) + (
+    enumerate, zip, map, filter, reversed, types.GeneratorType,
+)  # fmt: skip
+
+_TAKEN = tuple(type(iter(x)) for x in ({}, {}.items(), {}.values(), set()))
+
+UNROLLED = 8
+"""Turns left of a loop that are unrolled after a break in it. Guards on its place make each a compile of its own."""
+
+ORIGINAL = "__explorer_original__"
+"""The attribute by which a compiled function names what it compiles: calls of it inside traced code inline that."""
+
+
+def wrap(t: Tracer, source: Source, given: Any) -> Value:
+    """The value of a real object that the frame reads at `source`."""
+    if isinstance(given, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+        return t.from_python(given)
+    if is_plain(given) and not isinstance(given, np.generic):
+        return _plain(t, source, given)
+    if isinstance(given, type):
+        t.guard(source, "id", "is", given, "what the program does with a class depends on which it is")
+        return ClassValue(given, source)
+    found = t.wrapped.get(id(given))
+    if found is not None:
+        if found.source is not None and found.source != source:
+            _second_name(t, found.source, source, given)
+        return found
+    made = _identity(t, source, given)
+    t.wrapped[id(given)] = made
+    t.kept.append(given)
+    return made
+
+
+def _second_name(t: Tracer, first: Source, second: Source, given: Any) -> None:
+    """One object was found at two places: later calls have to find one there too."""
+    if isinstance(second, Known):
+        first, second = second, first
+    if isinstance(first, Known):
+        t.guard(second, "id", "is", given, "it is known by another name, which does not change")
+    else:
+        t.guard(second, "alias", "is", first, "two names of one object: a change is seen through both")
+
+
+def _plain(t: Tracer, source: Source, given: Any) -> Value:
+    if type(given) is int and t.is_dynamic(source, given):
+        t.guard(source, "type", "is", int, "it is computed with as an integer, whatever its value")
+        return SizeValue(t.tape.size_input(source, given), source)
+    if type(given) is float and t.is_dynamic(source, given):
+        t.guard(source, "type", "is", float, "it is computed with as a float, whatever its value")
+        return FloatValue(given, source, t)
+    why = "a value that is no tensor is used while tracing: branches and numbers of the graph rest on it"
+    if isinstance(given, enum.Enum) or given is None or isinstance(given, bool):
+        t.guard(source, "id", "is", given, why)
+    elif isinstance(given, float) and math.isnan(given):
+        t.guard(source, "value", "is", "nan", why)
+    else:
+        made = Constant(given, source, lambda: t.guard(source, "constant", "==", given, why))
+        t.unread.append(made)
+        return made
+    return Constant(given, source)
+
+
+def _identity(t: Tracer, source: Source, given: Any) -> Value:
+    """An object whose identity matters. Made once per object."""
+    if isinstance(given, torch.Tensor):
+        return wrap_tensor(t, source, given)
+    if isinstance(given, (np.ndarray, np.generic)):
+        return wrap_array(t, source, given)
+    original = _original(given)
+    if original is not None:
+        t.guard(source, "id", "is", given, "what it compiles was inlined")
+        return t.wrap(t.known_source(original), original)
+    kind = type(given)
+    if isinstance(given, types.FunctionType):
+        return _function(t, source, given)
+    if isinstance(given, types.MethodType):
+        t.guard(source, "type", "is", kind, "its function and the object it is bound to are read from it")
+        function = t.wrap(Attr(source, "__func__"), given.__func__)
+        return BoundMethod(function, t.wrap(Attr(source, "__self__"), given.__self__), source)
+    if isinstance(given, types.ModuleType):
+        t.guard(source, "id", "is", given, "names were looked up in this module")
+        return PyModuleValue(given, source)
+    if (
+        isinstance(given, types.BuiltinFunctionType)
+        and (type(given.__self__).__module__ in ("builtins", "collections") or is_plain(given.__self__)
+             or isinstance(given.__self__, torch.Tensor))
+        and not (
+            isinstance(given.__self__, (types.ModuleType, type, type(None)))
+            or type(given.__self__).__name__.startswith("PyCapsule")
+        )
+    ):
+        return _builtin_method(t, source, given)
+    if isinstance(given, types.MethodWrapperType):
+        return _builtin_method(t, source, given)
+    if (
+        isinstance(given, BUILTIN_CALLABLES)
+        or type(given).__module__.startswith("torch._C")
+        or (callable(given) and not isinstance(given, types.FunctionType) and is_numpys(given))
+    ):
+        t.guard(source, "id", "is", given, "it is called while tracing, or becomes a node of the graph")
+        is_function = callable(given) or isinstance(given, BUILTIN_CALLABLES)
+        return BuiltinValue(given, source) if is_function else ObjectValue(kind, source, given)
+    t.guard(source, "type", "is", kind, "its class decides what operations on it do")
+    if isinstance(given, torch.nn.Module):
+        return ModuleValue(kind, source, given)
+    if kind in AUTOCASTS:
+        return AutocastValue.given_by_frame(t, source, given)
+    if isinstance(given, functools.partial):
+        args = [t.wrap(Item(Attr(source, "args"), i), a) for i, a in enumerate(given.args)]
+        why = "the arguments that a partial adds to a call are read from it"
+        t.guard(Attr(source, "args"), "length", "==", len(args), why)
+        t.guard(Attr(source, "keywords"), "keys", "==", tuple(given.keywords), why)
+        named = {k: t.wrap(Item(Attr(source, "keywords"), k), v) for k, v in given.keywords.items()}
+        return PartialValue(t.wrap(Attr(source, "func"), given.func), args, named, source, given)
+    if isinstance(given, (list, tuple, collections.deque, dict, set, frozenset, types.MappingProxyType)):
+        return _container(t, source, given)
+    if isinstance(given, slice):
+        parts = (t.wrap(Attr(source, n), getattr(given, n)) for n in ("start", "stop", "step"))
+        return SliceValue(*parts)
+    if isinstance(given, types.CellType):
+        return CellValue(given=given, source=source)
+    if isinstance(given, BaseException):
+        args = [t.wrap(Item(Attr(source, "args"), i), a) for i, a in enumerate(given.args)]
+        return ExceptionValue(kind, args, source, given)
+    if kind in (operator.itemgetter, operator.attrgetter, operator.methodcaller):
+        return _getter(t, source, given)
+    if kind is weakref.ref:
+        return WeakReference(t.wrap(Returned(source, "__call__"), given()), source, given)
+    if kind is itertools.count:
+        return _count(t, source, given)
+    if kind in _ITERATORS:
+        return _iterator(t, source, given)
+    made = ObjectValue(kind, source, given)
+    made.asked = t
+    return made
+
+
+def _getter(t: Tracer, source: Source, given: Any) -> Value:
+    """What operator.itemgetter and its like make: the call that makes it again."""
+    maker, args = given.__reduce__()
+    t.guard(Returned(source, "__reduce__"), "value", "==", (maker, args), "what it reads of its argument")
+    return t.call(t.from_python(maker), [t.from_python(arg) for arg in args], {})
+
+
+def _builtin_method(t: Tracer, source: Source, given: Any) -> Value:
+    """A method written in C: which one it is, and of what, is guarded."""
+    why = "which method it is decides what its call does"
+    t.guard(source, "type", "is", type(given), why)
+    t.guard(Attr(source, "__name__"), "constant", "==", given.__name__, why)
+    bound = t.wrap(Attr(source, "__self__"), given.__self__)
+    return BuiltinMethod(bound, given.__name__, getattr(type(given.__self__), given.__name__, None))
+
+
+def _original(given: Any) -> Any:
+    """What a function or module compiles, if we, stock or TorchScript compiled it; None for others."""
+    if isinstance(given, torch.jit.ScriptFunction):
+        return getattr(given, "_torchdynamo_inline", None)
+    if not isinstance(given, (types.FunctionType, torch.nn.Module)) or getattr(given, "_torchdynamo_disable", False):
+        return None
+    if isinstance(given, types.FunctionType):
+        return getattr(given, ORIGINAL, None) or getattr(given, "_torchdynamo_orig_callable", None)
+    stocks = type(given).__module__ == "torch._dynamo.eval_frame"
+    return given._orig_mod if stocks else getattr(given, ORIGINAL, None)
+
+
+def _function(t: Tracer, source: Source, given: types.FunctionType) -> Value:
+    if not (isinstance(source, Known) and is_library(given.__module__)):
+        t.guard(source, "code", "is", given.__code__, "its body was inlined; another function of this code may come")
+    return FunctionValue(given.__code__, given.__globals__, name=given.__qualname__, given=given, source=source)
+
+
+def wrap_tensor(t: Tracer, source: Source, given: torch.Tensor) -> Value:
+    kind, place, real = type(given), source, given
+    if kind not in PLAIN:
+        if dispatches(kind):
+            return wrap_wrapper(t, source, given)
+        if issubclass(kind, torch.nn.parameter.UninitializedTensorMixin):
+            unsupported(reasons.TENSOR_SUBCLASS, f"{source.name} is a {kind.__name__}")
+        t.guard(source, "type", "is", kind, "its class decides what operations on it do")
+        source = AsTensor(source)
+        given = as_tensor(given)  # type: ignore[assignment]
+    if given.layout is not torch.strided or given.is_quantized or given.is_nested:
+        unsupported(reasons.SPARSE, f"{source.name} is {given.layout}")
+    if torch.is_inference(given) and not torch.is_inference_mode_enabled():
+        unsupported(reasons.SPARSE, f"{source.name} is an inference tensor")
+    node, fake = t.tape.input(source, given)
+    keys = torch._C._dispatch_keys(given) | torch._C._dispatch_tls_local_include_set()
+    keys = keys - torch._C._dispatch_tls_local_exclude_set()
+    described = TensorFacts(
+        given.dtype,
+        given.device,
+        tuple(s if type(s) is int else None for s in fake.shape),
+        tuple(s if type(s) is int else None for s in fake.stride()),
+        given.requires_grad,
+        type(given),
+        keys,
+    )
+    seen = replace(described, size=tuple(map(int, given.shape)), stride=tuple(map(int, given.stride())))
+    why = "the graph is traced and compiled for a tensor like this"
+    t.guard(source, "tensor", "matches", described, why, seen.text())
+    made = TensorValue(node, fake, place, real)
+    t.tensors[id(fake)] = made
+    return made
+
+
+def _container(t: Tracer, source: Source, given: Any) -> Value:
+    kind = type(given)
+    if isinstance(given, torch.Size):
+        t.guard(source, "constant", "==", given, "its sizes are used while tracing")
+        return TupleValue(map(Constant, given), torch.Size, source, given)
+    if isinstance(given, (tuple, list, collections.deque)):
+        base = next(each for each in (tuple, list, collections.deque) if isinstance(given, each))
+        items = [Lazy(Item(source, i), item) for i, item in enumerate(base.__iter__(given))]
+        if hasattr(kind.__getitem__, "__code__"):
+            t.raw_items.update(item.source for item in items)
+        made = (TupleValue if isinstance(given, tuple) else ListValue)(items, kind, source, given)
+        made.asked = t
+        made.unread = lambda: t.guard(source, "length", "==", len(given), "its items are read by position")
+        if isinstance(given, collections.deque):
+            t.guard(Attr(source, "maxlen"), "value", "==", given.maxlen, "what goes in at one end may push out another")
+            made.maxlen = given.maxlen
+        return made
+    if isinstance(given, (set, frozenset)):
+        if not all(map(is_hashable_known, given)):
+            unsupported(reasons.OPERATION, f"{source.name} is a set of objects")
+        t.guard(source, "value", "==", kind(given), "membership and iteration were decided while tracing")
+        made = SetValue(kind, source, given)
+        members = [t.key_of_python(item) for item in given]
+        made.entries = {member.key(): member for member in members}
+        return made
+    table = DictValue(kind, source, given)
+    raw = given if isinstance(given, dict) else dict(given)
+    keys = tuple(keys_of(raw))
+    if any(isinstance(key, torch.Tensor) for key in keys) and all(map(is_hashable_known, keys)):
+        _by_position(t, table, raw, source)
+    else:
+        for key in keys:
+            if not is_hashable_known(key):
+                unsupported(reasons.OPERATION, f"{source.name} has a key of type {type(key).__name__}")
+            k = t.key_of_python(key)
+            table.entries[k.key()] = [k, Lazy(Item(source, key), dict.__getitem__(raw, key))]
+            if hasattr(kind.__getitem__, "__code__"):
+                t.raw_items.add(Item(source, key))
+        table.unread = lambda: t.guard(source, "keys", "==", keys, "all its keys, and their order, were used")
+    if isinstance(given, collections.defaultdict):
+        table.factory = t.wrap(Attr(source, "default_factory"), given.default_factory)
+    return table
+
+
+def _by_position(t: Tracer, table: DictValue, raw: dict[Any, Any], source: Source) -> None:
+    """The entries of a dictionary with tensors as keys: which tensors is asked of the place of each, so that no guard
+    keeps them alive."""
+    keys, values = Listed(source, "keys"), Listed(source, "values")
+    t.guard(keys, "length", "==", len(raw), "its keys are tensors, and are read by position")
+    for position, (key, item) in enumerate(dict.items(raw)):
+        k = t.wrap(Item(keys, position), key)
+        table.entries[k.key()] = [k, Lazy(Item(values, position), item)]
+
+
+def is_hashable_known(key: Any) -> bool:
+    """Whether a dictionary key compares by plain value or by identity."""
+    if isinstance(key, (tuple, frozenset)):
+        return all(map(is_hashable_known, key))
+    return (
+        is_plain(key)
+        or type(key) in PLAIN
+        or type(key) is weakref.ref
+        and key() is not None
+        and is_hashable_known(key())
+        or type(key).__hash__ is object.__hash__
+        or isinstance(type(key).__hash__, types.FunctionType)
+        and not isinstance(key, (torch.Tensor, tuple, frozenset, str, int, float))
+        or isinstance(key, (type, types.FunctionType, types.BuiltinFunctionType))
+    )
+
+
+def _iterator(t: Tracer, source: Source, given: Any) -> Value:
+    """The iterator that a continuation or a comprehension goes on with: over what, and how far. Others are Python's;
+    so is that of a loop with many turns left, which is likely to break in each of them."""
+    is_loop = isinstance(source, Local) and source.variable.startswith(STACK)
+    parts = Item(Returned(source, "__reduce__"), 1)
+    if type(given) in (zip, map, filter, enumerate) and not is_loop:
+        return _over_others(t, source, given, parts)
+    if isinstance(given, _TAKEN) and not is_loop:
+        rest = t.wrap(Item(parts, 0), given.__reduce__()[1][0])
+        return TakenIterator(t.items(rest), type(given), None, source)
+    found = progress(given)
+    if found is None or (is_loop and len(found[0]) - found[1] > UNROLLED):
+        return GivenIterator(given, source, reasons.LOOP_TURN if is_loop else reasons.GENERATOR)
+    base, position = found
+    t.guard(source, "value", "at", ("iterator", position, len(base)), "the turns that the loop has left were unrolled")
+    if isinstance(base, (range, str, bytes)):
+        t.guard(source, "value", "over", ("range", base), "the loop's numbers were used while tracing")
+        return SequenceIterator(Constant(base), position, source)
+    return SequenceIterator(t.wrap(Item(Item(Returned(source, "__reduce__"), 1), 0), base), position, source)
+
+
+def _count(t: Tracer, source: Source, given: Any) -> Value:
+    """A count goes on from its number, which changes as any number of the program does."""
+    parts, numbers = Item(Returned(source, "__reduce__"), 1), given.__reduce__()[1]
+    t.guard(parts, "length", "==", len(numbers), "whether it has a step")
+    current, *by = (t.wrap(Item(parts, place), number) for place, number in enumerate(numbers))
+    return CountIterator(current, *(by or [Constant(1)]), source)
+
+
+def _over_others(t: Tracer, source: Source, given: Any, parts: Source) -> Value:
+    """An iterator that takes its items from other iterators, which are moved on for themselves."""
+    held = given.__reduce__()
+    inner = [t.wrap(Item(parts, i), part) for i, part in enumerate(held[1])]
+    if isinstance(given, enumerate):
+        if not isinstance(inner[0], (SequenceIterator, TakenIterator)):
+            return GivenIterator(given, source, reasons.GENERATOR)
+        inner[0].source = None
+        return EnumerateIterator(inner[0], t.index(inner[1]), source)
+    if isinstance(given, zip):
+        is_strict = len(held) > 2
+        t.guard(Returned(source, "__reduce__"), "length", "==", len(held), "whether it is strict")
+        return ZipIterator(inner, is_strict, source)
+    return MapIterator(inner[0], inner[1:], source) if isinstance(given, map) else FilterIterator(*inner, source)
+
+
+def from_python(t: Tracer, value: Any) -> Value:
+    """The value of an object computed while tracing, or reached through something known: no guards on itself."""
+    if isinstance(value, Value):
+        return value
+    if isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+        return t.from_sym(value)
+    if is_plain(value):
+        return Constant(value)
+    if isinstance(value, type):
+        return ClassValue(value)
+    kind = type(value)
+    if kind in (tuple, torch.Size) or (isinstance(value, tuple) and hasattr(kind, "_fields")):
+        return TupleValue([t.from_python(item) for item in value], kind)
+    if kind is list:
+        return ListValue([t.from_python(item) for item in value])
+    if kind in (dict, collections.OrderedDict):
+        made = DictValue(kind)
+        for key, item in value.items():
+            made.put(t.from_python(key), t.from_python(item))
+        return made
+    if kind in (set, frozenset):
+        return SetValue.of([t.from_python(item) for item in value], kind)
+    if kind is slice:
+        return SliceValue(*(t.from_python(part) for part in (value.start, value.stop, value.step)))
+    return wrap(t, t.known_source(value), value)
+
+
+def instance_of_class(t: Tracer, cls: type) -> ObjectValue:
+    """A fresh, empty instance of a class whose __new__ is a builtin type's."""
+    if issubclass(cls, BaseException):
+        return ExceptionValue(cls, [])
+    if issubclass(cls, dict):
+        return DictValue(cls)
+    if issubclass(cls, (list, collections.deque)):
+        return ListValue([], cls)
+    if issubclass(cls, (set, frozenset)):
+        return SetValue(cls)
+    made = ModuleValue(cls) if issubclass(cls, torch.nn.Module) else ObjectValue(cls)
+    made.asked = t
+    return made

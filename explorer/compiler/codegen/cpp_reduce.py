@@ -1,0 +1,187 @@
+"""How a reduction is accumulated in C++: its running variables, one step, and how two parts join.
+
+Sums of float32 run in vector lanes for a bounded number of elements and are added up in double above that, so that
+errors do not grow with the size (ATen: cascade_sum in SumKernel.cpp). max and min keep a flag for NaN beside the value,
+since the vector instructions drop NaN; argmax and argmin remember a position as well.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from explorer.compiler.codegen.cpp_scalar import CPP_TYPES, literal
+from explorer.compiler.codegen.kernel import Reduce
+
+_SIGNS = {"sum": "+", "prod": "*", "xor_sum": "^", "any": "|", "all": "&"}
+
+
+@dataclass(frozen=True)
+class Variable:
+    type_name: str
+    name: str
+    start: str
+
+
+@dataclass(frozen=True)
+class Accumulator:
+    """The C++ of one reduction under the variable name `name` (with `name`_nan and `name`_at where needed).
+
+    `in_runs`: floating sums and products have a variable of their own for each run of steps, `name`_run, which is then
+    taken into `name`.
+    """
+
+    reduce: Reduce
+    name: str
+    in_runs: bool = False
+
+    @classmethod
+    def of(cls, reduce: Reduce, name: str, runs: bool) -> Accumulator:
+        """`runs`: there are several runs."""
+        floating_sum = reduce.loop.combine in ("sum", "prod") and reduce.value.dtype.is_floating_point
+        return cls(reduce, name, runs and floating_sum)
+
+    @property
+    def combine(self) -> str:
+        combine = str(self.reduce.loop.combine)
+        if self.dtype is torch.bool:
+            return {"max": "any", "sum": "any", "min": "all", "prod": "all"}.get(combine, combine)
+        return combine
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.reduce.value.dtype
+
+    @property
+    def positional(self) -> bool:
+        return self.combine in ("argmax", "argmin")
+
+    @property
+    def extreme(self) -> bool:
+        return self.combine in ("max", "min", "argmax", "argmin")
+
+    @property
+    def marks_nan(self) -> bool:
+        return self.extreme and self.dtype.is_floating_point
+
+    @property
+    def better(self) -> str:
+        """The comparison that a new extreme wins by."""
+        return ">" if self.combine in ("max", "argmax") else "<"
+
+    @property
+    def value(self) -> Variable:
+        """The variable that holds the value."""
+        if self.combine in ("any", "all"):
+            return Variable("int", self.name, self._start)
+        wide = self.in_runs and self.dtype is torch.float32
+        return Variable("double" if wide else CPP_TYPES[self.dtype], self.name, self._start)
+
+    @property
+    def run(self) -> Variable:
+        """The variable that a step changes."""
+        return Variable(CPP_TYPES[self.dtype], f"{self.name}_run", self._start) if self.in_runs else self.value
+
+    @property
+    def variables(self) -> list[Variable]:
+        found = [self.value]
+        if self.marks_nan:
+            found.append(Variable("int", f"{self.name}_nan", "0"))
+        if self.positional:
+            found.append(Variable("long", f"{self.name}_at", "0"))
+        return found
+
+    @property
+    def _start(self) -> str:
+        if not self.extreme:
+            return {"sum": "0", "prod": "1", "any": "0", "all": "1", "xor_sum": "0"}[self.combine]
+        largest = self.better == "<"
+        if self.dtype.is_floating_point:
+            return "INFINITY" if largest else "-INFINITY"
+        if self.dtype is torch.bool:
+            return "true" if largest else "false"
+        info = torch.iinfo(self.dtype)
+        return literal(info.max if largest else info.min, self.dtype)
+
+    def step(self, value: str, lane: str = "") -> list[str]:
+        """Take one value in. `lane` ("[j]") picks the element where the variables are arrays."""
+        into = self.run.name + lane
+        if not self.extreme:
+            truth = value if self.dtype is torch.bool or self.combine not in ("any", "all") else f"{value} != 0"
+            return [f"{into} {_SIGNS[self.combine]}= {truth};"]
+        lines = [f"{into} = {value} {self.better} {into} ? {value} : {into};"]
+        if self.marks_nan:
+            lines.append(f"{self.name}_nan{lane} |= {value} != {value};")
+        return lines
+
+    def step_with_position(self, value: str, position: str, lane: str = "") -> list[str]:
+        """Take one value in, in order of positions: the first extreme, or the first NaN, keeps its position."""
+        best, at, nan = f"{self.name}{lane}", f"{self.name}_at{lane}", f"{self.name}_nan{lane}"
+        wins = f"{self.name}_wins"
+        test = f"{value} {self.better} {best}"
+        if self.marks_nan:
+            test = f"!{nan} & ({test} | {value} != {value})"
+        lines = [
+            f"bool {wins} = {test};",
+            f"{best} = {wins} ? {value} : {best};",
+            f"{at} = {wins} ? {position} : {at};",
+        ]
+        if self.marks_nan:
+            lines.append(f"{nan} |= {value} != {value};")
+        return lines
+
+    def find(self, value: str, at: str, type_name: str, end: str) -> list[str]:
+        """A step of the second sweep, for the first `position` that holds the extreme, or NaN, into `at`. The extreme
+        itself is NaN by then where there was one, and so equals nothing."""
+        here = f"{value} == {self.name}"
+        if self.marks_nan:
+            here = f"({here}) | ({value} != {value})"
+        return [
+            f"{type_name} {at}_here = {here} ? position : {end};",
+            f"{at} = {at}_here < {at} ? {at}_here : {at};",
+        ]
+
+    @property
+    def clauses(self) -> list[str]:
+        """The reduction clauses of a vector loop of `step`s."""
+        sign = {"argmax": "max", "argmin": "min"}.get(self.combine, _SIGNS.get(self.combine, self.combine))
+        clauses = [f"reduction({sign}:{self.run.name})"]
+        return clauses + [f"reduction(|:{self.name}_nan)"] if self.marks_nan else clauses
+
+    def end_run(self, lane: str = "") -> str:
+        """Take a finished run in."""
+        return f"{self.name}{lane} {_SIGNS[self.combine]}= {self.run.name}{lane};"
+
+    def join(self, part: str, lane: str = "") -> list[str]:
+        """Take in the variables of a later part of the points; `part` formats a variable's name into the part's."""
+
+        def of(name: str) -> str:
+            return part.format(name)
+
+        if not self.extreme:
+            return [f"{self.name}{lane} {_SIGNS[self.combine]}= {of(self.name)};"]
+        best, at, nan = f"{self.name}{lane}", f"{self.name}_at{lane}", f"{self.name}_nan{lane}"
+        test = f"{of(self.name)} {self.better} {best}"
+        if not self.positional:
+            lines = [f"{best} = {test} ? {of(self.name)} : {best};"]
+            return lines + [f"{nan} |= {of(f'{self.name}_nan')};"] if self.marks_nan else lines
+        wins = f"{self.name}_wins"
+        if self.marks_nan:
+            test = f"!{nan} & ({test} | {of(f'{self.name}_nan')})"
+        lines = [
+            f"bool {wins} = {test};",
+            f"{best} = {wins} ? {of(self.name)} : {best};",
+            f"{at} = {wins} ? {of(f'{self.name}_at')} : {at};",
+        ]
+        return lines + [f"{nan} |= {of(f'{self.name}_nan')};"] if self.marks_nan else lines
+
+    def result(self, lane: str = "") -> str:
+        """The finished value."""
+        if self.positional:
+            return f"{self.name}_at{lane}"
+        if self.marks_nan:
+            return f"{self.name}_nan{lane} ? NAN : {self.name}{lane}"
+        if self.value.type_name != CPP_TYPES[self.reduce.result.dtype]:
+            return f"({CPP_TYPES[self.reduce.result.dtype]}){self.name}{lane}"
+        return f"{self.name}{lane}"

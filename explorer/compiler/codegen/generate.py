@@ -1,0 +1,53 @@
+"""From a schedule and its memory plan to sources."""
+
+from __future__ import annotations
+
+from explorer.compiler.codegen.cpp import CppSources
+from explorer.compiler.codegen.cpp_prelude import prelude
+from explorer.compiler.codegen.storage import Storage
+from explorer.compiler.codegen.triton import generate_triton
+from explorer.compiler.codegen.wrapper import Wrapper
+from explorer.ir.loops import Extern
+from explorer.ir.program import Generated, Generation, Kernel
+
+
+def generate(generation: Generation) -> Generated:
+    """Write every kernel and the wrapper. Raises Unsupported where an element has no form on the target."""
+    if generation.target.kind != "cpu":
+        return generate_triton(generation)
+    schedule, plan = generation.schedule, generation.plan
+    loops = schedule.loops
+    storage = Storage(plan, loops.buffers)
+    sources = CppSources(loops.buffers, storage, loops.hints)
+    wrapper = Wrapper(loops, plan, storage)
+    wrapper.begin()
+    waiting: list[Kernel] = []
+
+    def launch() -> None:
+        if waiting:
+            entry = sources.join(waiting)
+            wrapper.launch(entry, tuple(id for kernel in waiting for id in sources.ids[kernel.id]))
+            waiting.clear()
+
+    for position, item in enumerate(schedule.items):
+        if isinstance(item, Extern):
+            launch()
+            wrapper.release(position - 1)
+            wrapper.call(item)
+        else:
+            waiting.append(sources.add(item))
+    launch()
+    text = wrapper.finish()
+    every = [line for kernel in sources.kernels for line in kernel.source.lines]
+    every += [line for entry in sources.entries for line in entry.source.lines]
+    return Generated(
+        loops.name,
+        str(generation.target),
+        tuple(sources.kernels),
+        text,
+        wrapper.constants,
+        prelude(every),
+        tuple(sources.entries),
+        tuple(wrapper.externs),
+        generation.options,
+    )

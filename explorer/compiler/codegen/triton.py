@@ -1,0 +1,177 @@
+"""Triton kernels for a schedule.
+
+Inductor: codegen/triton.py, TritonScheduling.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import sympy
+import torch
+
+from explorer.compiler.codegen.cpp import work
+from explorer.compiler.codegen.kernel import Body, body
+from explorer.compiler.codegen.storage import Storage
+from explorer.compiler.codegen.triton_kernel import Function, Workspace, functions, needs_serial
+from explorer.compiler.codegen.triton_tiling import tiling
+from explorer.compiler.codegen.triton_wrapper import TritonWrapper
+from explorer.core.origin import Origins, origin, synthetic, union
+from explorer.core.text import LineWriter, Text
+from explorer.ir.loops import Buffer, Extern, Layout, Load, Size, walk
+from explorer.ir.memory import MemoryPlan
+from explorer.ir.program import Generated, Generation, Kernel
+from explorer.ir.schedule import FusedKernel, Schedule
+from explorer.ir.target import Target
+
+INT32 = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class Launches:
+    """The kernels of a schedule, the launches that each item takes, in order, and the workspaces they need."""
+
+    kernels: tuple[Kernel, ...]
+    of_item: Mapping[str, tuple[Kernel, ...]]
+    workspaces: Mapping[str, tuple[Workspace, ...]]
+
+
+def prelude() -> Text:
+    """What stands before the kernels of a module."""
+    writer = LineWriter("prelude", "python")
+    with origin(synthetic("imports")):
+        writer.line("import triton")
+        writer.line("import triton.language as tl")
+        writer.line("from triton.language.extra import libdevice")
+        writer.line("from explorer.compiler.runtime import triton_ops as ops")
+    return writer.finish()
+
+
+def generate_triton(generation: Generation) -> Generated:
+    """The kernels and the wrapper of one half. Raises Unsupported where an element has no form on the target."""
+    schedule, plan = generation.schedule, generation.plan
+    launches = triton_kernels(schedule, plan, generation.target)
+    wrapper = TritonWrapper(schedule.loops, plan, Storage(plan, schedule.loops.buffers))
+    wrapper.constants["device"] = card(schedule.loops.buffers)
+    wrapper.begin()
+    wrapper.prepare(launches.kernels)
+    for position, item in enumerate(schedule.items):
+        wrapper.release(position - 1)
+        if isinstance(item, Extern):
+            wrapper.call(item)
+            continue
+        for workspace in launches.workspaces[item.id]:
+            wrapper.workspace(workspace, item.ids)
+        for kernel in launches.of_item[item.id]:
+            wrapper.start(kernel, item.ids)
+    return Generated(
+        schedule.loops.name,
+        str(generation.target),
+        launches.kernels,
+        wrapper.finish(),
+        wrapper.constants,
+        prelude(),
+        externs=tuple(wrapper.externs),
+        options=generation.options,
+    )
+
+
+def card(buffers: Mapping[str, Buffer]) -> torch.device | None:
+    """The card that kernels run on; None where all tensors are on the CPU, and the target is elsewhere."""
+    computed = [buffer for buffer in buffers.values() if buffer.kind == "loop"]
+    devices = (buffer.layout.device for buffer in (*computed, *buffers.values()))
+    return next((device for device in devices if device.type == "cuda"), None)
+
+
+def triton_kernels(schedule: Schedule, plan: MemoryPlan, target: Target) -> Launches:
+    """One or more functions for each fused kernel; equal ones are one. Raises Unsupported for what Triton lacks."""
+    buffers = schedule.loops.buffers
+    storage = Storage(plan, buffers)
+    hosted = frozenset(name for name, buffer in buffers.items() if buffer.layout.device.type == "cpu")
+    numbers = hosted if card(buffers) is not None else frozenset()
+    made: list[tuple[FusedKernel, Body, list[Function], list[Workspace]]] = []
+    for item in schedule.items:
+        if isinstance(item, FusedKernel):
+            arranged = body(item, storage.root)
+            cut = tiling(arranged, schedule.loops.hints, target, needs_serial(arranged))
+            dtypes = {name: buffer.layout.dtype for name, buffer in buffers.items()}
+            made.append((item, arranged, *functions(arranged, cut, dtypes, wide(arranged, buffers), numbers)))
+    names = _names(made)
+    causes: dict[object, list[Origins]] = {}
+    for _, _, parts, _ in made:
+        for part in parts:
+            key = part.key()
+            mine = [line.origins for line in part.source]
+            theirs = causes.setdefault(key, mine)
+            causes[key] = [union(a, b) for a, b in zip(theirs, mine, strict=True)]
+    of_item: dict[str, tuple[Kernel, ...]] = {}
+    sources: dict[object, Text] = {}
+    for item, arranged, parts, _ in made:
+        kernels = []
+        for number, part in enumerate(parts):
+            key = part.key()
+            id = item.id if len(parts) == 1 else f"{item.id}.{number}"
+            if key not in sources:
+                lines = [replace(line, origins=all) for line, all in zip(part.source, causes[key], strict=True)]
+                sources[key] = replace(part, source=tuple(lines)).text(id, names[key])
+            kernels.append(_kernel(id, names[key], sources[key], part, item, arranged, buffers))
+        of_item[item.id] = tuple(kernels)
+    workspaces = {item.id: tuple(spaces) for item, _, _, spaces in made}
+    return Launches(tuple(k for kernels in of_item.values() for k in kernels), of_item, workspaces)
+
+
+def wide(arranged: Body, buffers: Mapping[str, Buffer]) -> bool:
+    """Whether a position may not fit in 32 bits; sizes that are symbolic may be anything."""
+    touched = {write.loop.buffer.name for current in arranged.passes for write in (*current.once, *current.writes)}
+    for current in arranged.passes:
+        touched |= {v.buffer for v in walk(*current.once_roots, *current.sweep_roots) if isinstance(v, Load)}
+    reach = [extent(buffers[name].layout) for name in touched]
+    reach.append(sympy.Mul(*(axis.size for axis in arranged.kernel.outer + arranged.kernel.inner)))
+    return any(not sympy.sympify(size).is_Integer or int(size) > INT32 for size in reach)
+
+
+def extent(layout: Layout) -> Size:
+    """Elements from position 0 of the buffer to its last one."""
+    if any(size == 0 for size in layout.size):
+        return sympy.S.Zero
+    reach = (stride * (size - 1) for size, stride in zip(layout.size, layout.stride, strict=True))
+    return sympy.Add(layout.offset, 1, *reach)
+
+
+def _kernel(
+    id: str, name: str, source: Text, part: Function, item: FusedKernel, arranged: Body, buffers: Mapping[str, Buffer]
+) -> Kernel:
+    moved, computed = work(arranged, buffers)
+    constants: dict[str, Any] = {
+        "types": part.types,
+        "blocks": dict(part.blocks),
+        "warps": part.warps,
+        "programs": part.programs,
+        "asserts": part.asserts,
+        "unaligned": [
+            argument.name
+            for argument in part.arguments
+            if (buffer := buffers.get(argument.buffer or "")) is not None and _inside_another(buffer)
+        ],
+    }
+    return Kernel(id, name, "triton", source, part.arguments, moved, computed, item.origins, constants)
+
+
+def _inside_another(buffer: Buffer) -> bool:
+    """Whether a library call made the buffer as a view, which may start anywhere in its storage."""
+    return buffer.kind == "extern" and buffer.alias_of is not None
+
+
+def _names(made: Iterable[tuple[FusedKernel, Body, list[Function], list[Workspace]]]) -> dict[object, str]:
+    """A name for each distinct function: the first kernel that it serves, and what that computes."""
+    names: dict[object, str] = {}
+    for item, _, parts, _ in made:
+        for number, part in enumerate(parts):
+            words = [re.sub(r"_\d+$", "", cause.rpartition(".")[2]) for cause in item.origins]
+            words = [re.sub(r"\W", "_", word) for word in dict.fromkeys(words) if word and ":" not in word]
+            suffix = f"_part{number}" if len(parts) > 1 else ""
+            names.setdefault(part.key(), "_".join([item.id, *words[:4]]) + suffix)
+    return names

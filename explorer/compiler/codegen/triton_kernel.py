@@ -1,0 +1,434 @@
+"""One fused kernel as Triton functions: tiles, masks, passes and reductions.
+
+Inductor: codegen/triton.py, TritonKernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import sympy
+import torch
+from torch.utils._sympy.functions import FloorDiv
+
+from explorer.compiler.codegen.kernel import Body, Pass, Reduce, Reduced, Write
+from explorer.compiler.codegen.reasons import OPERATION
+from explorer.compiler.codegen.triton_exprs import (
+    apply_text,
+    highest,
+    literal,
+    lowest,
+    type_name,
+)
+from explorer.compiler.codegen.triton_tiling import Tiling
+from explorer.compiler.codegen.triton_values import HALVES, LITERAL, NONE, Pending, Value, Values, divides, unmasked
+from explorer.core.origin import Origins, origin
+from explorer.core.reasons import Unsupported, Why
+from explorer.core.text import LineWriter, Text
+from explorer.ir.loops import Loop, Size, walk
+from explorer.ir.program import Argument
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """One generated Triton function. `source` has {name} where its name belongs; `types` are the signature, in order of
+    the arguments; `blocks` the constexpr parameters; `programs` the size of the one-dimensional grid."""
+
+    source: tuple[Pending, ...]
+    arguments: tuple[Argument, ...]
+    types: tuple[str, ...]
+    blocks: Mapping[str, int]
+    programs: Size
+    warps: int
+    asserts: bool
+
+    def key(self) -> object:
+        """Equal for functions that are the same but for their names."""
+        lines = tuple((line.depth, line.text) for line in self.source)
+        return lines, self.types, tuple(self.blocks.items()), self.warps, self.asserts
+
+    def text(self, id: str, name: str) -> Text:
+        writer = LineWriter(id, "python")
+        for line in self.source:
+            with origin(*(line.origins or (id,))):
+                writer.line("    " * line.depth + line.text.replace("{name}", name))
+        return writer.finish()
+
+
+ATOMIC = {
+    "add": (torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.int32, torch.int64),
+    "max": (torch.int32, torch.int64),
+    "min": (torch.int32, torch.int64),
+    "prod": (),
+}
+"""Dtypes for which an update of memory has an instruction with the right meaning (float max loses NaN)."""
+
+COMBINE = {"add": "ops.add", "max": "ops.maximum", "min": "ops.minimum", "prod": "ops.product"}
+
+
+@dataclass(frozen=True, slots=True)
+class Workspace:
+    """Memory for the partial results that one function leaves for the next."""
+
+    name: str
+    numel: Size
+    dtype: torch.dtype
+
+
+def needs_serial(body: Body) -> bool:
+    """Whether an update is of single bytes, which no instruction compares and swaps: points go one after another."""
+    writes = [write for current in body.passes for write in (*current.once, *current.writes)]
+    return any(w.loop.store != "set" and w.loop.buffer.layout.dtype.itemsize == 1 for w in writes)
+
+
+def functions(
+    body: Body, tiling: Tiling, dtypes: Mapping[str, torch.dtype], wide: bool, numbers: frozenset[str]
+) -> tuple[list[Function], list[Workspace]]:
+    """The Triton functions that compute a kernel, to be launched in order. `dtypes` are those of the buffers; `wide`
+    says that indices need 64 bits; `numbers` are the buffers on the host."""
+    if tiling.kind != "split":
+        writer = _Writer(body, tiling, dtypes, wide, numbers)
+        writer.single()
+        return [writer.finish()], []
+    parts: list[Function] = []
+    partials: dict[Reduced, tuple[Workspace, ...]] = {}
+    for number in range(len(body.passes)):
+        writer = _Writer(body, tiling, dtypes, wide, numbers, partials=dict(partials))
+        partials |= writer.part(number)
+        parts.append(writer.finish())
+    return parts, [workspace for group in partials.values() for workspace in group]
+
+
+@dataclass
+class _Writer(Values):
+    partials: dict[Reduced, tuple[Workspace, ...]] = field(default_factory=dict)
+    """Results of earlier functions, to be joined here."""
+    splits: int = 1
+    """Programs that share this function's rows."""
+
+    # Whole functions
+
+    def _prologue(self) -> None:
+        for dim in self.tiling.dims:
+            walked = dim.name == "r" and self.tiling.kind != "persistent"
+            if not divides(dim.numel, dim.block) or walked or "y" in self.dims:
+                self.line(f"{dim.name}numel = {self.size(dim.numel)}")
+        program = "tl.program_id(0)"
+        if self.wide:
+            program += ".to(tl.int64)"
+        if self.splits > 1:
+            program = f"({program} // SPLITS)"
+        if "y" in self.dims:
+            self.line("xblocks = tl.cdiv(xnumel, XBLOCK)")
+            self.dim("y", f"({program} // xblocks) * YBLOCK + tl.arange(0, YBLOCK)")
+            self.dim("x", f"({program} % xblocks) * XBLOCK + tl.arange(0, XBLOCK)")
+        else:
+            self.dim("x", f"{program} * XBLOCK + tl.arange(0, XBLOCK)")
+
+    def single(self) -> None:
+        """All passes in one function."""
+        if self.tiling.kind == "serial":
+            self._serial()
+            return
+        self._prologue()
+        sweeps = "r" in self.dims
+        if self.tiling.kind == "persistent":
+            self.dim("r", "tl.arange(0, RBLOCK)")
+        for number, current in enumerate(self.body.passes):
+            if not sweeps:
+                self._writes((*current.once, *current.writes), frozenset(self.dims))
+                continue
+            self._writes(current.once, frozenset("x"))
+            if self.tiling.kind == "persistent":
+                self._reductions(current)
+                self._writes(current.writes, frozenset("xr"))
+            elif current.reductions or current.writes:
+                self._loop(number, "range(0, rnumel, RBLOCK)")
+
+    def part(self, number: int) -> dict[Reduced, tuple[Workspace, ...]]:
+        """One pass, with its rows cut among programs. Returns where the results of its reductions are left."""
+        current = self.body.passes[number]
+        sweep = bool(current.reductions or current.writes)
+        self.splits = self.tiling.splits if sweep else 1
+        self._prologue()
+        if sweep:
+            self.line("split = tl.program_id(0) % SPLITS")
+            self.line("chunk = tl.cdiv(tl.cdiv(rnumel, SPLITS), RBLOCK) * RBLOCK")
+        roots = (*current.once_roots, *current.sweep_roots)
+        if any(isinstance(value, Reduced) for value in walk(*roots)):
+            self.line("parts = xindex * SPLITS + tl.arange(0, SPLITS)[None, :]")
+        for value in walk(*roots):
+            if isinstance(value, Reduced):
+                self.value(value)
+        self._writes(current.once, frozenset("x"), "(split == 0)" if sweep else "")
+        left: dict[Reduced, tuple[Workspace, ...]] = {}
+        if sweep:
+            results = self._loop(number, "range(split * chunk, tl.minimum(split * chunk + chunk, rnumel), RBLOCK)")
+            for reduction in current.reductions:
+                left[reduction.result] = self._leave(reduction, results[reduction.result])
+        return left
+
+    def finish(self) -> Function:
+        sizes = [Argument(name, size=symbol) for name, symbol in sorted(self.sizes.items())]
+        body = "\n".join(line.text for line in self.lines)
+        blocks = {**self.tiling.blocks, "SPLITS": self.tiling.splits}
+        blocks = {name: block for name, block in blocks.items() if name in body}
+        arguments = (*self.pointers.values(), *sizes)
+        parameters = [argument.name for argument in arguments] + [f"{name}: tl.constexpr" for name in blocks]
+        head = [
+            Pending(0, "@triton.jit", self.cause),
+            Pending(0, f"def {{name}}({', '.join(parameters)}):", self.cause),
+        ]
+        grid = [] if self.tiling.kind == "serial" else [d for d in self.tiling.dims if d.name != "r"]
+        programs = sympy.Mul(*(_blocks(dim.numel, dim.block) for dim in grid), self.splits)
+        types = (*(self.types[argument.name] for argument in arguments),)
+        source = (*head, *self.lines)
+        return Function(source, arguments, types, blocks, programs, self.tiling.warps, self.asserts)
+
+    # Stores
+
+    def _writes(self, writes: Iterable[Write], dims: frozenset[str], only: str = "") -> None:
+        """Store values, over the tile's `dims`. `only` is one more condition."""
+        for write in writes:
+            loop = write.loop
+            indirect = {symbol: self.value(value) for symbol, value in write.indirect}
+            value = self.value(write.value)
+            position = self.index(loop.index, indirect)
+            pointer = self.pointer(loop.buffer.name, loop.buffer.layout.dtype, written=True)
+            place = position.text
+            if missing := dims - position.dims:
+                place = self.zeros(missing) if place == "0" else f"{place} + {self.zeros(missing)}"
+            mask = self.mask(dims, only)
+            text = self.operand(value, write.value)
+            place = f"{pointer} + ({place})" if " " in place else f"{pointer} + {place}"
+            causes = self.causes(write.value) or loop.origins
+            self._store(loop, place, text, mask, dims, causes)
+
+    def _store(self, loop: Loop, place: str, value: str, mask: str, dims: frozenset[str], causes: Origins) -> None:
+        extra = f", {mask}" if mask else ""
+        if loop.store == "set":
+            self.line(f"tl.store({place}, {value}{extra})", causes)
+            return
+        dtype = loop.buffer.layout.dtype
+        if dtype in ATOMIC[loop.store]:
+            if dtype in HALVES:
+                value = f"{value}.to({type_name(dtype)})"
+            value = f"tl.broadcast_to({value}, {self.shape(dims)})"
+            self.line(f'tl.atomic_{loop.store}({place}, {value}{extra}, sem="relaxed")', causes)
+            return
+        if self.tiling.kind == "serial":
+            self._update(loop, place, value, causes)
+            return
+        shape = self.shape(dims)
+        base, _, offset = place.partition(" + ")
+        holds = mask or f"tl.full({shape}, True, tl.int1)"
+        given = (
+            f"tl.broadcast_to({offset}, {shape}), tl.broadcast_to({value}, {shape}), tl.broadcast_to({holds}, {shape})"
+        )
+        whole = f"tl.int{dtype.itemsize * 8}"
+        self.line(f"ops.atomic_update({base}, {given}, {COMBINE[loop.store]}, {whole})", causes)
+
+    def _update(self, loop: Loop, place: str, value: str, causes: Origins) -> None:
+        """Read, join and write back, where no other point comes between."""
+        dtype = loop.buffer.layout.dtype
+        old = self.name(f"tl.load({place})", causes)
+        op = {"add": "add", "prod": "mul", "max": "maximum", "min": "minimum"}[loop.store]
+        if dtype == torch.bool:
+            op = {"add": "bitwise_or", "mul": "bitwise_and"}.get(op, op)
+        new = self.name(apply_text(op, dtype, (old, value)), causes)
+        self.line(f"tl.store({place}, {new})", causes)
+
+    # Sweeps
+
+    def _reductions(self, current: Pass) -> None:
+        """Reduce whole rows held in registers."""
+        for reduction in current.reductions:
+            value = self._reducible(reduction)
+            self.scopes[0][reduction.result, ""] = self._reduce(reduction, value)
+
+    def _loop(self, number: int, steps: str) -> dict[Reduced, tuple[str, ...]]:
+        """One sweep in steps of RBLOCK. Returns the names of each reduction's accumulators."""
+        current = self.body.passes[number]
+        for value in unmasked(current.sweep_roots):
+            if not self.body.varies_inside(value):
+                self.value(value)
+        accumulators = {reduction.result: self._accumulators(reduction) for reduction in current.reductions}
+        with self.indented(f"for roffset in {steps}:"):
+            self.dim("r", "roffset + tl.arange(0, RBLOCK)")
+            for reduction in current.reductions:
+                values = self._reducible(reduction)
+                self._accumulate(reduction, accumulators[reduction.result], values)
+            self._writes(current.writes, frozenset("xr"))
+        if self.tiling.kind == "looped":
+            for reduction in current.reductions:
+                self.scopes[-1][reduction.result, ""] = self._reduce(reduction, accumulators[reduction.result])
+        return accumulators
+
+    def _causes(self, reduction: Reduce) -> Origins:
+        return self.causes(reduction.result)
+
+    def _reducible(self, reduction: Reduce) -> tuple[str, ...]:
+        """The value to reduce, of the tile's full shape and neutral where masked; for argmax also its position."""
+        causes = self._causes(reduction)
+        value = self.value(reduction.value)
+        text = self.operand(value, reduction.value)
+        missing = [dim for name, dim in self.dims.items() if name not in value.dims]
+        if not value.dims or any(dim.block > 1 for dim in missing):
+            text = self.name(f"tl.broadcast_to({text}, [XBLOCK, RBLOCK])", causes)
+        if "r" in self.guards:
+            neutral = literal(_neutral(reduction), reduction.value.dtype)
+            if reduction.value.dtype not in LITERAL:
+                neutral = self.typed(_neutral(reduction), reduction.value.dtype)
+            text = self.name(f"tl.where(rmask, {text}, {neutral})", causes)
+        if reduction.loop.combine not in ("argmax", "argmin"):
+            return (text,)
+        linear = self._linear(reduction.loop)
+        whole = self._place_dtype()
+        position = f"tl.broadcast_to({linear.text}, [XBLOCK, RBLOCK]).to({type_name(whole)})"
+        if not linear.dims:
+            position = f"tl.full([XBLOCK, RBLOCK], {linear.text}, {type_name(whole)})"
+        if "r" in self.guards:
+            position = f"tl.where(rmask, {position}, {torch.iinfo(whole).max})"
+        return (text, self.name(position, causes))
+
+    def _place_dtype(self) -> torch.dtype:
+        """Of the positions of extreme values, while they are compared: half as wide where that is enough."""
+        return torch.int64 if self.wide else torch.int32
+
+    def _linear(self, loop: Loop) -> Value:
+        """The linear position of a point among the reduced ones, in the order of the loop's own axes."""
+        position, stride = sympy.S.Zero, sympy.S.One
+        for axis in reversed(loop.reduced):
+            position += axis.symbol * stride
+            stride = stride * axis.size
+        self.flat.setdefault(position, self.flatten(position))
+        return self.index(position, {})
+
+    def _accumulators(self, reduction: Reduce) -> tuple[str, ...]:
+        causes = self._causes(reduction)
+        dtype = reduction.value.dtype
+        start = literal(_neutral(reduction), dtype)
+        made = [self.name(f"tl.full([XBLOCK, RBLOCK], {start}, {type_name(dtype)})", causes)]
+        if reduction.loop.combine in ("argmax", "argmin"):
+            whole = self._place_dtype()
+            made.append(self.name(f"tl.full([XBLOCK, RBLOCK], {torch.iinfo(whole).max}, {type_name(whole)})", causes))
+        return tuple(made)
+
+    def _accumulate(self, reduction: Reduce, into: tuple[str, ...], values: tuple[str, ...]) -> None:
+        combine = reduction.loop.combine
+        targets, (old, *old_index), (new, *new_index) = ", ".join(into), into, values
+        dtype = reduction.value.dtype
+        if old_index:
+            text = f"ops.{combine}({old}, {old_index[0]}, {new}, {new_index[0]})"
+        elif combine in ("max", "min"):
+            text = apply_text(f"{combine}imum", dtype, (old, new))
+        else:
+            sign = {"sum": "+", "prod": "*", "any": "|", "all": "&", "xor_sum": "^"}[str(combine)]
+            text = f"{old} {sign} {new}"
+        self.line(f"{targets} = {text}", self._causes(reduction))
+
+    def _reduce(self, reduction: Reduce, values: tuple[str, ...]) -> Value:
+        """Join a tile's values along its rows."""
+        causes = self._causes(reduction)
+        if len(values) == 2:
+            _, place = self._reduce_pair(reduction, values)
+            return Value(self.name(f"{place}[:, None].to(tl.int64)", causes), frozenset("x"))
+        text = _row_text(reduction, values)
+        return Value(self.name(f"{text}[:, None]{_back(reduction)}", causes), frozenset("x"))
+
+    # Rows cut among programs
+
+    def _leave(self, reduction: Reduce, values: tuple[str, ...]) -> tuple[Workspace, ...]:
+        """Store this program's part of each result."""
+        causes = self._causes(reduction)
+        kernel = self.body.kernel.id
+        dtypes = [reduction.value.dtype, torch.int64][: len(values)]
+        rows = sympy.Mul(*(axis.size for axis in self.body.kernel.outer)) * self.tiling.splits
+        made = []
+        row = self._reduce_parts(reduction, values)
+        for position, (part, dtype) in enumerate(zip(row, dtypes, strict=True)):
+            suffix = "" if position == 0 else "_at"
+            workspace = Workspace(f"{kernel}_{reduction.loop.id}{suffix}", rows, dtype)
+            pointer = self.pointer(workspace.name, dtype, written=True)
+            mask = self.mask(frozenset("x"))
+            self.line(f"tl.store({pointer} + (xindex * SPLITS + split), {part}{f', {mask}' if mask else ''})", causes)
+            made.append(workspace)
+        return tuple(made)
+
+    def _reduce_parts(self, reduction: Reduce, values: tuple[str, ...]) -> list[str]:
+        if len(values) == 1:
+            return [self._reduce(reduction, values).text]
+        causes = self._causes(reduction)
+        return [self.name(f"{part}[:, None]", causes) for part in self._reduce_pair(reduction, values)]
+
+    def _reduce_pair(self, reduction: Reduce, values: tuple[str, ...]) -> tuple[str, str]:
+        """The extreme value of each row of a tile, and its position."""
+        best, place = f"tmp{self.names}", f"tmp{self.names + 1}"
+        self.names += 2
+        self.line(f"{best}, {place} = {_row_text(reduction, values)}", self._causes(reduction))
+        return best, place
+
+    def _join(self, result: Reduced) -> Value:
+        """A result that an earlier function left in parts."""
+        reduction = next(r for current in self.body.passes for r in current.reductions if r.result is result)
+        causes = self._causes(reduction)
+        mask = self.mask(frozenset("x"))
+        values = []
+        for workspace in self.partials[result]:
+            pointer = self.pointer(workspace.name, workspace.dtype, written=False)
+            values.append(self.name(f"tl.load({pointer} + parts{f', {mask}' if mask else ''})", causes))
+        return self._reduce(reduction, tuple(values))
+
+    # Points in turn
+
+    def _serial(self) -> None:
+        """Every point by one program, in order."""
+        if any(current.reductions or current.writes for current in self.body.passes) and len(self.dims) > 1:
+            loops = ", ".join(self.body.kernel.ids)
+            raise Unsupported(Why(OPERATION, f"an update without an atomic instruction beside a reduction: {loops}"))
+        self.line(f"xnumel = {self.size(self.dims['x'].numel)}")
+        with self.indented("for point in range(0, xnumel):"):
+            self.line("xindex = point + tl.full([1], 0, tl.int64)")
+            self.split_axes(self.dims["x"])
+            for current in self.body.passes:
+                self._writes((*current.once, *current.writes), NONE)
+
+
+def _row_text(reduction: Reduce, values: tuple[str, ...]) -> str:
+    combine, dtype = reduction.loop.combine, reduction.value.dtype
+    if combine in ("argmax", "argmin"):
+        return f"tl.reduce(({values[0]}, {values[1]}), 1, ops.{combine})"
+    (value,) = values
+    if combine in ("any", "all"):
+        return f"tl.{'max' if combine == 'any' else 'min'}({value}.to(tl.int32), 1)"
+    if combine in ("max", "min") and dtype.is_floating_point:
+        return f"tl.reduce({value}, 1, ops.{combine}imum)"
+    if combine == "prod":
+        return f"tl.reduce({value}, 1, ops.product)"
+    return f"tl.{combine}({value}, 1)"
+
+
+def _back(reduction: Reduce) -> str:
+    """The conversion of a row's result to the dtype reduced in, where Triton's function widens it."""
+    dtype = reduction.value.dtype
+    if reduction.loop.combine in ("any", "all") or dtype == torch.bool:
+        return ".to(tl.int1)"
+    return f".to({type_name(dtype)})" if not dtype.is_floating_point and dtype.itemsize < 4 else ""
+
+
+def _neutral(reduction: Reduce) -> int | float | bool:
+    dtype = reduction.value.dtype
+    match reduction.loop.combine:
+        case "max" | "argmax":
+            return lowest(dtype)
+        case "min" | "argmin":
+            return highest(dtype)
+        case "prod" | "all":
+            return 1
+    return 0
+
+
+def _blocks(numel: Size, block: int) -> Size:
+    numel = sympy.sympify(numel)
+    return -(-int(numel) // block) if numel.is_Integer else FloorDiv(numel + (block - 1), block)

@@ -1,0 +1,90 @@
+"""What holds of every lowered graph."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+
+from explorer.compiler.lower.driver import views_in
+from explorer.ir.loops import (
+    Apply,
+    Buffer,
+    Cast,
+    Check,
+    Extern,
+    IndexValue,
+    Load,
+    Loop,
+    Loops,
+    Masked,
+    View,
+    computing_dtype,
+    walk,
+)
+from explorer.ir.ops import OPS
+
+
+def verify_loops(loops: Loops) -> None:
+    """Raises AssertionError where a buffer is read before it is written or written twice, where dtypes disagree, an
+    index uses an unknown symbol, an element has no origin, or a node is not accounted for."""
+    written = {entry.name for entry in loops.inputs if hasattr(entry, "name") and hasattr(entry, "layout")}
+    buffers = loops.buffers
+    for operation in loops.operations:
+        assert operation.origins, f"{operation.id} has no origin"
+        if isinstance(operation, Loop):
+            _verify_loop(buffers, operation, written)
+        else:
+            _verify_extern(operation, written)
+        for buffer in operation.writes:
+            assert buffer.name not in written, f"{buffer.name} is written twice"
+            assert buffer.origins, f"{buffer.name} has no origin"
+            assert buffer.alias_of is None or buffer.alias_of in buffers, f"{buffer.name} shares unknown memory"
+            written.add(buffer.name)
+    for output in loops.outputs:
+        if isinstance(output, View):
+            assert output.buffer in written, f"output {output.buffer} is never written"
+            assert output.layout.dtype == buffers[output.buffer].layout.dtype
+    ids = {operation.id for operation in loops.operations}
+    for node, (kind, into) in loops.nodes.items():
+        assert ids.issuperset(into), f"{node} is said to be in an unknown operation"
+        assert into or kind in ("view", "constant", "unused"), f"{node} is lost"
+
+
+def _verify_extern(call: Extern, written: set[str]) -> None:
+    for view in views_in((call.args, tuple(value for _, value in call.kwargs))):
+        assert view.buffer in written, f"{call.id} reads {view.buffer} before it is written"
+
+
+def _verify_loop(buffers: Mapping[str, Buffer], loop: Loop, written: set[str]) -> None:
+    axes = {axis.symbol for axis in (*loop.axes, *loop.reduced)}
+    sizes = {symbol for axis in (*loop.axes, *loop.reduced) for symbol in axis.size.free_symbols}
+    assert not (axes & sizes), f"{loop.id}: an axis is its own size"
+    assert bool(loop.combine) or not loop.reduced, f"{loop.id} reduces without a combination"
+    made = {"argmax": "int64", "argmin": "int64", "any": "bool", "all": "bool"}.get(loop.combine or "")
+    stored = computing_dtype(loop.buffer.layout.dtype)
+    assert str(stored).endswith(made) if made else loop.value.dtype == stored, (
+        f"{loop.id} stores {loop.value.dtype} in {loop.buffer.layout}"
+    )
+    for expr in walk(loop.value, *(value for _, value in loop.indirect)):
+        assert expr.origins, f"{loop.id}: {type(expr).__name__} without an origin"
+        match expr:
+            case Load(buffer=name, index=index, indirect=indirect):
+                assert name in written, f"{loop.id} reads {name} before it is written"
+                assert expr.dtype == computing_dtype(buffers[name].layout.dtype), f"{loop.id} loads {name}"
+                inside = axes | {symbol for symbol, _ in indirect}
+                strange = {s for s in index.free_symbols - inside if s.name[0] in "irx" and s.name[1:].isdigit()}
+                assert not strange, f"{loop.id} loads {name}[{index}], which uses {strange}"
+                assert all(value.dtype == torch.int64 for _, value in indirect), f"{loop.id}: an index that is no int64"
+            case IndexValue(index=index):
+                strange = {s for s in index.free_symbols - axes if s.name[0] in "irx" and s.name[1:].isdigit()}
+                assert not strange, f"{loop.id} takes the value of {index}, which uses {strange}"
+            case Apply(op=op, args=args):
+                operands = args[1:] if op == "where" else args
+                assert len(args) == OPS[op].arity and len({a.dtype for a in operands}) == 1, f"{loop.id}: {op}"
+            case Masked(condition=condition, value=value, other=other):
+                assert str(condition.dtype) == "torch.bool" and value.dtype == other.dtype, f"{loop.id}: masked"
+            case Check(value=value):
+                assert value.dtype == torch.int64 == expr.dtype, f"{loop.id}: a checked index that is no int64"
+            case Cast(to=to):
+                assert expr.dtype == computing_dtype(to), f"{loop.id}: cast"

@@ -1,0 +1,208 @@
+"""THE page: which stage makes which artifact.
+
+A stage is a pure function from one typed artifact to the next; calling it times, verifies and records what it makes.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import fx
+from torch.utils._pytree import tree_leaves
+
+from explorer.compiler.autograd import CLEANUP, PARTITION, REJOIN, TRACE, only_eager, user_pass, verify_compiled
+from explorer.compiler.autograd.reasons import ALIASED_MUTATION, RESIZED
+from explorer.compiler.autograd.replay import overlap_of, unless_overlapping, written_inputs
+from explorer.compiler.capture import CAPTURE, DECODE, LINK, BackendFailed, adopt
+from explorer.compiler.capture.hook import ambient_put_aside
+from explorer.compiler.codegen import GENERATE
+from explorer.compiler.config import Config
+from explorer.compiler.lower import LOWER
+from explorer.compiler.runtime import BUILD
+from explorer.compiler.schedule import DEPENDENCIES, FUSE, ORDER, PLAN_MEMORY, SEPARATE
+from explorer.core.reasons import Unsupported, Why, reason
+from explorer.core.recorder import compile_scope, note
+from explorer.core.stage import Stage
+from explorer.core.text import Line, Text
+from explorer.ir.capture import CaptureInput, CompilerBug, Frame, GuardedCode, Linking
+from explorer.ir.graph import Graph, info
+from explorer.ir.joint import Halves
+from explorer.ir.program import Compiled, Generation, Program
+from explorer.ir.settings import kept
+from explorer.ir.sizes import relations
+from explorer.ir.target import CPU, TARGET_ABSENT, Target
+
+COMPILER_BUG = reason(
+    "pipeline.compiler_bug",
+    "a bug in this compiler",
+    "The compiler raised an error of its own. The program runs eagerly, so its results are right.",
+    "Save the record and attach it to a bug report.",
+)
+WRITTEN_AND_KEPT = reason(
+    "pipeline.written_and_kept",
+    "an input that requires grad is written",
+    "torch's back ends may keep the input for the backward and write it afterwards, which autograd then refuses.",
+    "Write to a copy of the input.",
+)
+BACK_END_FAILED = reason(
+    "pipeline.back_end_failed",
+    "the chosen back end raised",
+    "One of torch's back ends does not compile this graph. The graph runs eagerly, so its results are right.",
+    'Use backend="explorer".',
+)
+
+
+def compile_frame(frame: Frame, config: Config) -> GuardedCode:
+    code = DECODE(frame)
+    capture = CAPTURE(CaptureInput(code, frame, config))
+    compiled = None if capture.graph is None else compile_captured(capture.graph, config)
+    return LINK(Linking(capture, compiled))
+
+
+def compile_graph(graph: Graph, config: Config) -> Compiled:
+    for each in config.passes:
+        graph = user_pass(each)(graph)
+    traced = TRACE(graph)
+    for clean in CLEANUP:
+        traced = clean(traced)
+    if traced.is_inference:
+        return REJOIN(Halves(traced, compile_half(traced.forward, config), None))
+    parts = PARTITION(traced)
+    forward = compile_half(parts.forward, config)
+    return REJOIN(Halves(parts, forward, compile_half(parts.backward, config)))
+
+
+def compile_half(graph: Graph, config: Config) -> Program:
+    loops = LOWER(graph)
+    schedule = ORDER((FUSE if config.fuse else SEPARATE)(DEPENDENCIES(loops)))
+    target = config.target or native(graph)
+    return BUILD(GENERATE(Generation(schedule, PLAN_MEMORY(schedule), target, config.build)))
+
+
+# What surrounds the page: other back ends, and what happens when a stage refuses.
+
+
+def compile_captured(graph: Graph, config: Config) -> Compiled:
+    why = only_eager(graph)
+    return compile_or_run_eagerly(graph, config) if why is None else RUN_EAGERLY((graph, why))
+
+
+def compile_or_run_eagerly(graph: Graph, config: Config) -> Compiled:
+    """The graph compiled by `config.backend`; run by eager kernels, with the reason kept, where that cannot be. What
+    was asked of sizes meanwhile, by the stages or by another back end, stays with the result."""
+    asked = relations(graph.fake_mode.shape_env)
+    known = len(asked)
+    return replace(attempted(graph, config), assumed=asked.since(known))
+
+
+def attempted(graph: Graph, config: Config) -> Compiled:
+    if config.backend == "eager":
+        return RUN_EAGERLY((graph, None))
+    if callable(config.backend):
+        return HAND_OVER((graph, config.backend))
+    try:
+        compiled = compile_graph(graph, config)
+    except Unsupported as refusal:
+        return fall_back(graph, refusal.why)
+    except Exception as bug:
+        note(CompilerBug, graph.name, traceback.format_exc())
+        return fall_back(graph, Why(COMPILER_BUG, f"{type(bug).__name__}: {bug}"))
+    if config.target not in (None, native(graph)) or any(half.call is None for half in compiled.halves):
+        return RUN_EAGERLY((graph, Why(TARGET_ABSENT, str(config.target))))
+    return compiled
+
+
+def fall_back(graph: Graph, why: Why) -> Compiled:
+    return RUN_EAGERLY((graph, why))
+
+
+def compile_module(module: fx.GraphModule, example_inputs: Sequence[Any], config: Config) -> Callable[..., Any]:
+    """Compile what another front end captured: the calling convention of a torch.compile back end."""
+    with compile_scope("graph", "captured by another front end"):
+        graph = adopt(module, example_inputs)
+        with ambient_put_aside():
+            return compile_or_run_eagerly(graph, config).call
+
+
+def native(graph: Graph) -> Target:
+    """The machine of the graph's tensors."""
+    device = graph.device
+    if device.type == "cpu":
+        return CPU
+    if torch.version.hip:
+        return Target("hip", torch.cuda.get_device_properties(device).gcnArchName.partition(":")[0])
+    major, minor = torch.cuda.get_device_capability(device)
+    return Target("cuda", f"{major}{minor}")
+
+
+def _run_eagerly(given: tuple[Graph, Why | None]) -> Compiled:
+    graph, why = given
+    said = f"runs eagerly: {why} [{why.code}]" if why else "runs eagerly, as asked"
+    return Compiled(graph.name, leaving_contexts(graph, graph.module().forward), (), Text((Line(said),)), why)
+
+
+def leaving_contexts(graph: Graph, forward: Callable[..., Any]) -> Callable[..., Any]:
+    """What runs the graph, without leaving a context of it (torch.inference_mode, torch.no_grad) open where it raises:
+    the guards that its frame holds would live as long as the error."""
+    if not any(getattr(n.target, "__name__", "").startswith(("enter_", "_set_grad")) for n in graph.graph.nodes):
+        return forward
+
+    def call(*inputs: Any) -> Any:
+        grad_mode = torch.is_grad_enabled()
+        with torch.inference_mode(torch.is_inference_mode_enabled()):
+            torch._C._set_grad_enabled(grad_mode)
+            try:
+                return forward(*inputs)
+            except BaseException as error:
+                traceback.clear_frames(error.__traceback__)
+                raise
+
+    return call
+
+
+def _hand_over(given: tuple[Graph, Callable[..., Any]]) -> Compiled:
+    graph, backend = given
+    name = getattr(backend, "__name__", type(backend).__name__)
+    examples = [info(node).value for node in graph.inputs]
+    written = written_inputs(graph)
+    if overlap_of(written, examples):
+        return _run_eagerly((graph, Why(ALIASED_MUTATION, f"for {name}")))
+    of_torch = str(getattr(backend, "__module__", "")).startswith("torch.")
+    if of_torch and graph.grad_enabled and any(examples[index].requires_grad for index in written):
+        return _run_eagerly((graph, Why(WRITTEN_AND_KEPT, f"for {name}")))
+    if resized := [node.name for node in graph.graph.nodes if resizes(node)]:
+        return _run_eagerly((graph, Why(RESIZED, f"by {resized[0]}, for {name}")))
+    try:
+        with kept():
+            call = backend(graph.module(), examples)
+    except Exception as error:
+        if of_torch:
+            note(CompilerBug, graph.name, traceback.format_exc())
+            return fall_back(graph, Why(BACK_END_FAILED, f"{name}: {type(error).__name__}: {error}"))
+        raise BackendFailed(f"backend {name} raised {type(error).__name__}: {error}") from error
+    if not callable(call):
+        raise BackendFailed(f"backend {name} returned a {type(call).__name__}, which cannot be called")
+    call = unless_overlapping(graph, call, written) if written else call
+    return Compiled(graph.name, leaving_contexts(graph, call), (), Text((Line(f"compiled by {name}"),)))
+
+
+def _totals(given: tuple[Graph, Why | None], made: Compiled) -> tuple[str, ...]:
+    """The calls that fall back to eager kernels: not where nobody wanted others, or where those were generated too."""
+    graph, why = given
+    if why is None or why.code == TARGET_ABSENT:
+        return ()
+    return tuple("calls: fallback" for node in graph.graph.nodes if node.op.startswith("call"))
+
+
+def resizes(node: fx.Node) -> bool:
+    """Whether the node gives an input of the graph, its `out=`, another shape."""
+    pairs = zip(tree_leaves(node.kwargs.get("out")), tree_leaves(info(node).value), strict=False) if node.kwargs else ()
+    return any(isinstance(out, fx.Node) and info(out).value.shape != made.shape for out, made in pairs)
+
+
+RUN_EAGERLY = Stage("run eagerly", _run_eagerly, verify_compiled, _totals)
+HAND_OVER = Stage("hand over", _hand_over, verify_compiled)

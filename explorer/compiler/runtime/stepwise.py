@@ -1,0 +1,127 @@
+"""A built program run kernel by kernel with somebody watching, from outside the generated code: for timing each
+kernel, and for looking at what it wrote."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from explorer.compiler.runtime.wrapper import execute
+from explorer.ir.program import Entry, Generated, Kernel, Watch
+
+
+def stepwise(
+    generated: Generated, library: ctypes.CDLL, names: Mapping[str, Any]
+) -> Callable[[Sequence[Any], Watch], tuple[Any, ...]]:
+    """A function that runs the program once, each kernel and library call by way of a `Watch`."""
+    watching: list[Watch] = []
+    order: list[Iterator[str]] = [iter(())]
+
+    @functools.cache
+    def call() -> Callable[[Sequence[Any]], tuple[Any, ...]]:
+        kernels = {kernel.id: kernel for kernel in generated.kernels}
+        watched = dict(names)
+        for entry in generated.entries:
+            watched[entry.function] = _watched_entry(entry, kernels, library, watching)
+        for name in {name for _, name in generated.externs}:
+            watched[name] = _watched_extern(names[name], order, watching)
+        return execute(generated.wrapper, f"{generated.name} stepwise", watched)
+
+    def run(inputs: Sequence[Any], watch: Watch) -> tuple[Any, ...]:
+        watching[:] = [watch]
+        order[0] = iter([id for id, _ in generated.externs])
+        return call()(inputs)
+
+    return run
+
+
+class _Timer:
+    """Seconds by id of kernel or library call."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    def kernel(self, id: str, run: Callable[[], int], written: Mapping[str, int]) -> int:
+        started = time.perf_counter()
+        failed = run()
+        self.seconds[id] = max(0.0, time.perf_counter() - started - _call_overhead())
+        return failed
+
+    def call(self, id: str, run: Callable[[], Any]) -> Any:
+        started = time.perf_counter()
+        made = run()
+        self.seconds[id] = time.perf_counter() - started
+        return made
+
+
+def profiler(
+    run: Callable[[Sequence[Any], Watch], tuple[Any, ...]],
+) -> Callable[[Sequence[Any]], Mapping[str, float]]:
+    """A function that runs the program once, kernel by kernel, and returns seconds by id of kernel or library call."""
+
+    def profile(inputs: Sequence[Any]) -> Mapping[str, float]:
+        timer = _Timer()
+        run(inputs, timer)
+        return timer.seconds
+
+    return profile
+
+
+def _watched_entry(
+    entry: Entry, kernels: Mapping[str, Kernel], library: ctypes.CDLL, watching: list[Watch]
+) -> Callable[..., int]:
+    """Stands in for an entry: calls its kernels one at a time."""
+    steps = []
+    reported = 0
+    for id in entry.kernels:
+        kernel = kernels[id]
+        function = library[kernel.function]
+        types = [ctypes.c_long if argument.buffer is None else ctypes.c_void_p for argument in kernel.arguments]
+        function.argtypes = [*types, ctypes.c_int]
+        fails = bool(kernel.constants["errors"])
+        function.restype = ctypes.c_int if fails else None
+        steps.append((id, function, kernel.arguments, fails, reported))
+        reported += kernel.constants["errors"]
+    bases, sizes = list(entry.buffers), list(entry.sizes)
+
+    def run(*given: int) -> int:
+        for id, function, arguments, fails, before in steps:
+            passed = [
+                given[len(bases) + sizes.index(a.size)] if a.base is None else given[bases.index(a.base)] + a.offset
+                for a in arguments
+            ]
+            places = zip(arguments, passed, strict=True)
+            written = {a.buffer: place for a, place in places if a.written and a.buffer is not None}
+            failed = watching[0].kernel(id, functools.partial(function, *passed, given[-1]), written)
+            if fails and failed:
+                return int(before + (failed & -failed).bit_length())
+        return 0
+
+    return run
+
+
+def _watched_extern(
+    function: Callable[..., Any], order: list[Iterator[str]], watching: list[Watch]
+) -> Callable[..., Any]:
+    def run(*args: Any, **kwargs: Any) -> Any:
+        return watching[0].call(next(order[0]), functools.partial(function, *args, **kwargs))
+
+    return run
+
+
+@lru_cache(maxsize=1)
+def _call_overhead() -> float:
+    """Seconds that a call through ctypes takes before any kernel starts."""
+    function = ctypes.CDLL(None).abs
+    function.argtypes = [ctypes.c_int]
+    nothing = functools.partial(function, 0)
+    best = 1.0
+    for _ in range(100):
+        started = time.perf_counter()
+        nothing()
+        best = min(best, time.perf_counter() - started)
+    return best

@@ -1,0 +1,126 @@
+"""Calls a program on the card: launches go straight to the compiled kernels' launchers.
+
+Inductor: runtime/static_cuda_launcher.py and async_compile.py.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from explorer.compiler.runtime.timing import occupy_card
+from explorer.compiler.runtime.triton_version import launcher
+from explorer.compiler.runtime.wrapper import execute
+from explorer.ir.program import Generated
+from explorer.ir.target import Target
+
+Call = Callable[[Sequence[Any]], tuple[Any, ...]]
+Kernels = Mapping[str, Any]
+"""Compiled kernels by function name."""
+
+ALIGNMENT = 16
+"""Bytes: what kernels expect pointers to be multiples of, and the widest load."""
+
+
+def present(target: Target) -> bool:
+    """Whether a card of this target is on this machine."""
+    if not torch.cuda.is_available():
+        return False
+    if target.kind == "hip":
+        name = str(getattr(torch.cuda.get_device_properties(0), "gcnArchName", ""))
+        return torch.version.hip is not None and name.partition(":")[0] == target.arch
+    major, minor = torch.cuda.get_device_capability()
+    return torch.version.hip is None and target.arch == f"{major}{minor}"
+
+
+def load(generated: Generated, aligned: Kernels, compile_unaligned: Callable[[], Kernels]) -> Call:
+    """The program's `call`. Kernels for pointers of any alignment are compiled when an input first needs them."""
+    index = card(generated)
+
+    @functools.cache
+    def unaligned() -> Call:
+        return _run(generated, _launchers(compile_unaligned(), index), index, 0, None)
+
+    launchers = _launchers(aligned, index)
+    call = _run(generated, launchers, index, ALIGNMENT - 1, lambda inputs: unaligned()(inputs))
+
+    def on_card(inputs: Sequence[Any]) -> tuple[Any, ...]:
+        if torch.cuda.current_device() == index:
+            return call(inputs)
+        with torch.cuda.device(index):
+            return call(inputs)
+
+    return on_card
+
+
+def card(generated: Generated) -> int:
+    """The index of the card that the program's tensors are on; the current one where it does not say."""
+    device = generated.constants["device"]
+    return torch.cuda.current_device() if device is None or device.index is None else int(device.index)
+
+
+def _launchers(kernels: Kernels, index: int) -> dict[str, Callable[..., None]]:
+    """Loads the kernels onto the card."""
+    with torch.cuda.device(index):
+        return {name: launcher(compiled) for name, compiled in kernels.items()}
+
+
+Marks = dict[str, tuple[torch.cuda.Event, torch.cuda.Event]]
+
+
+def profiler(generated: Generated, kernels: Kernels) -> Callable[[Sequence[Any]], Mapping[str, float]]:
+    """A function that runs the program once and returns the card's seconds by id of kernel or library call."""
+    marks: Marks = {}
+    launched: list[Iterator[str]] = [iter(())]
+    called: list[Iterator[str]] = [iter(())]
+
+    @functools.cache
+    def timed_call() -> Call:
+        index = card(generated)
+        timed = {name: _timed(launch, launched, marks) for name, launch in _launchers(kernels, index).items()}
+        for name in {name for _, name in generated.externs}:
+            timed[name] = _timed(generated.constants[name], called, marks)
+        return _run(generated, timed, index, 0, None)
+
+    def profile(inputs: Sequence[Any]) -> Mapping[str, float]:
+        marks.clear()
+        launched[0] = iter([kernel.id for kernel in generated.kernels])
+        called[0] = iter([id for id, _ in generated.externs])
+        with torch.cuda.device(card(generated)):
+            timed_call()(inputs)
+            torch.cuda.synchronize()
+        return {id: start.elapsed_time(end) / 1000 for id, (start, end) in marks.items()}
+
+    return profile
+
+
+def _timed(function: Callable[..., Any], order: list[Iterator[str]], marks: Marks) -> Callable[..., Any]:
+    def run(*args: Any, **kwargs: Any) -> Any:
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        occupy_card()
+        start.record()
+        made = function(*args, **kwargs)
+        end.record()
+        marks[next(order[0])] = start, end
+        return made
+
+    return run
+
+
+def _run(
+    generated: Generated, launchers: Mapping[str, Callable[..., None]], index: int, mask: int, unaligned: Call | None
+) -> Call:
+    short_cuts: Any = torch._C._dynamo.guards  # torch's own allocation for generated code, which skips the dispatcher
+    names: dict[str, Any] = {
+        **generated.constants,
+        **launchers,
+        "device": torch.device("cuda", index),
+        "current_stream": functools.partial(torch._C._cuda_getCurrentRawStream, index),
+        "empty_strided": short_cuts._empty_strided_cuda,
+        "UNALIGNED": mask,
+        "unaligned": unaligned,
+    }
+    return execute(generated.wrapper, generated.name, names)

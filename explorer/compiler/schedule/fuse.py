@@ -1,0 +1,170 @@
+"""Which loops run as one kernel: greedily the pair that saves most memory traffic, until no pair is left.
+
+Inductor: scheduler.py (Scheduler.fuse_nodes, can_fuse, score_fusion_memory).
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator
+
+from explorer.compiler.schedule import reasons
+from explorer.compiler.schedule.facts import Facts
+from explorer.compiler.schedule.group import Group, Names, single
+from explorer.compiler.schedule.items import collect
+from explorer.compiler.schedule.legal import Joined, can_fuse, linked, spokesmen
+from explorer.compiler.schedule.reach import Reach
+from explorer.compiler.schedule.space import untangled
+from explorer.core.reasons import Verdict, Why
+from explorer.core.recorder import note
+from explorer.ir.loops import Loop
+from explorer.ir.schedule import Dependencies, Fused, FusionTried
+
+CROWD = 24
+"""Groups that touch one buffer and are all tried with one another; with more, each is tried with those near it."""
+
+
+def fuse(dependencies: Dependencies) -> Fused:
+    """Kernels of as many loops as are worth joining."""
+    fusion = Fusion(dependencies)
+    fusion.run()
+    return collect(dependencies, list(fusion.groups.values()), fusion.decided())
+
+
+def separate(dependencies: Dependencies) -> Fused:
+    """Every loop a kernel of its own."""
+    fusion = Fusion(dependencies)
+    disabled = Verdict(False, Why(reasons.DISABLED))
+    verdicts = {}
+    for a, b in fusion.pairs():
+        first, second = fusion.groups[a], fusion.groups[b]
+        verdicts[spokesmen(first, second, linked(first, second, fusion.facts))] = disabled
+    return collect(dependencies, list(fusion.groups.values()), verdicts, enabled=False)
+
+
+def refused_for_company(why: Why) -> Verdict:
+    """The verdict on two loops that would fit, in kernels that do not for the reason `why`."""
+    return Verdict(False, why if why.code == reasons.TOO_LARGE else Why(reasons.KERNELS, str(why)))
+
+
+class Fusion:
+    """The groups so far, by a key that is new for each, and what was decided about pairs of them."""
+
+    def __init__(self, dependencies: Dependencies) -> None:
+        self.names = Names()
+        self.facts = Facts(dependencies)
+        self.groups: dict[int, Group] = {
+            at: untangled(single(operation, at, self.names), self.names)
+            for at, operation in enumerate(dependencies.loops.operations)
+            if isinstance(operation, Loop)
+        }
+        self.reach = Reach(dependencies, {key: group.ids for key, group in self.groups.items()})
+        self._alone = dict(self.groups), self.reach.copy()
+        self.verdicts: dict[tuple[str, str], Verdict] = {}
+        self._next = len(dependencies.loops.operations)
+        self._touching: dict[str, dict[int, None]] = {}
+        for key in self.groups:
+            self._register(key)
+
+    def run(self) -> None:
+        """Join the pair that promises most, again and again; then those that save a launch and no bytes."""
+        postponed = self._join(self.pairs(), least=1.0)
+        self._join(postponed, least=0.0)
+
+    def _join(self, pairs: Iterable[tuple[int, int]], least: float) -> list[tuple[int, int]]:
+        """Try `pairs`, and the pairs of each group that is made. Returns those that would save less than `least`."""
+        queue = [(*self._promise(a, b), a, b) for a, b in pairs if a in self.groups and b in self.groups]
+        heapq.heapify(queue)
+        postponed: list[tuple[int, int]] = []
+        while queue:
+            *_, a, b = heapq.heappop(queue)
+            if a not in self.groups or b not in self.groups:
+                continue
+            joined = self._try(a, b)
+            if joined.group is None:
+                continue
+            if joined.verdict.score < least:
+                postponed.append((a, b))
+                continue
+            for pair in self._pairs_of(self._replace(a, b, joined.group)):
+                heapq.heappush(queue, (*self._promise(*pair), *pair))
+        return postponed
+
+    def decided(self) -> dict[tuple[str, str], Verdict]:
+        """The last verdict on each pair that was tried. Where only the company that the two are in forbids what they
+        could do alone, it says so."""
+        home = {id: key for key, group in self.groups.items() for id in group.ids}
+        found: dict[tuple[str, str], Verdict] = {}
+        for (first, second), verdict in self.verdicts.items():
+            together = home[first] == home[second]
+            if verdict.ok == together:
+                apart = not together and self.alone(first, second).ok
+                found[first, second] = refused_for_company(verdict.why) if apart else verdict
+        return found
+
+    def alone(self, first: str, second: str) -> Verdict:
+        """The verdict on two loops, were every loop still a kernel of its own."""
+        groups, reach = self._alone
+        a, b = self.facts.position[first], self.facts.position[second]
+        return can_fuse(groups[a], groups[b], self.facts, reach.between(a, b), self.names).verdict
+
+    def pairs(self) -> list[tuple[int, int]]:
+        """Pairs of groups that touch one storage: each with each, or with those near by where they are many."""
+        found: dict[tuple[int, int], None] = {}
+        for keys in self._touching.values():
+            for at, a in enumerate(keys_in := list(keys)):
+                found.update(((a, b), None) for b in keys_in[at + 1 : at + CROWD])
+        return list(found)
+
+    def _pairs_of(self, key: int) -> Iterator[tuple[int, int]]:
+        others: dict[int, None] = {}
+        for buffer in self.groups[key].touches:
+            near = sorted(self._touching[self.facts.storage[buffer]], key=lambda other: self._distance(key, other))
+            others.update(dict.fromkeys(near[:CROWD]))
+        return ((other, key) for other in others if other != key)
+
+    def _try(self, a: int, b: int) -> Joined:
+        """Ask `can_fuse` about two groups."""
+        joined = can_fuse(self.groups[a], self.groups[b], self.facts, self.reach.between(a, b), self.names)
+        self.verdicts[joined.pair] = joined.verdict
+        note(FusionTried, *joined.pair, joined.verdict)
+        return joined
+
+    def _replace(self, a: int, b: int, group: Group) -> int:
+        """Put `group` in the place of the two that it was made from. Returns its key."""
+        for key in (a, b):
+            for buffer in self.groups.pop(key).touches:
+                self._touching[self.facts.storage[buffer]].pop(key, None)
+        key, self._next = self._next, self._next + 1
+        self.groups[key] = group
+        self.reach.join(a, b, key)
+        self._register(key)
+        return key
+
+    def _register(self, key: int) -> None:
+        for buffer in self.groups[key].touches:
+            self._touching.setdefault(self.facts.storage[buffer], {})[key] = None
+
+    def _promise(self, a: int, b: int) -> tuple[int, int]:
+        """How soon to try a pair (the least first): the bytes that it might save, then the distance in the program."""
+        groups = self.groups[a], self.groups[b]
+        shared = groups[0].touches.keys() & groups[1].touches.keys()
+        against = groups[0].reduces != groups[1].reduces and any(map(_strided, groups))
+        bytes = sum(self.facts.bytes[buffer] for buffer in shared)
+        return -(bytes // 4 if against else bytes), self._distance(a, b)
+
+    def _distance(self, a: int, b: int) -> int:
+        first, second = self.groups[a].placed, self.groups[b].placed
+        return max(second[0].position - first[-1].position, first[0].position - second[-1].position)
+
+
+def _strided(group: Group) -> bool:
+    """Whether a group reduces across memory, so that what joins it is walked across as well."""
+    inner = {axis.symbol for axis in group.inner}
+    return any(
+        step == 1 and axis not in inner
+        for placed in group.placed
+        if placed.inner
+        for read in placed.reads
+        for axis, step in placed.at[read.index].terms.items()
+    )

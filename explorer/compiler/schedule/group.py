@@ -1,0 +1,148 @@
+"""Loops placed in one set of axes: the working form of a kernel while fusion goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import count
+
+import sympy
+
+from explorer.compiler.schedule.affine import Affine, affine, bounds, number, substitute
+from explorer.ir.loops import Axis, Expr, IndexValue, Load, Loop, Size, walk
+
+
+@dataclass(frozen=True, slots=True)
+class Touch:
+    """An element that a loop reads or writes, by the index over the loop's own axes. `exact` is False where part of
+    the index comes from data: the element is then known only when the kernel runs."""
+
+    buffer: str
+    index: Size
+    exact: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A loop with the group's axes for its own: `at` gives each index expression of the loop over the group's axes.
+    `inner` as in Step; `position` is the loop's place in program order."""
+
+    loop: Loop
+    position: int
+    inner: bool
+    reads: tuple[Touch, ...]
+    write: Touch
+    at: Mapping[Size, Affine]
+
+    def moved(self, images: Mapping[sympy.Symbol, Affine], sizes: Mapping[sympy.Symbol, Size]) -> Placed:
+        """The loop after the group's axes were replaced by their images."""
+        return replace(self, at={own: substitute(index, images, sizes) for own, index in self.at.items()})
+
+
+@dataclass(frozen=True, slots=True)
+class Touched:
+    """A touch by the loop at place `by` of a group."""
+
+    by: int
+    touch: Touch
+    written: bool
+
+
+@dataclass(frozen=True)
+class Group:
+    """Loops that will be one kernel, in program order."""
+
+    outer: tuple[Axis, ...]
+    inner: tuple[Axis, ...]
+    placed: tuple[Placed, ...]
+
+    @property
+    def axes(self) -> tuple[Axis, ...]:
+        return self.outer + self.inner
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        return tuple(p.loop.id for p in self.placed)
+
+    @cached_property
+    def touches(self) -> dict[str, list[Touched]]:
+        """Every touch of each buffer."""
+        found: dict[str, list[Touched]] = {}
+        for by, placed in enumerate(self.placed):
+            found.setdefault(placed.write.buffer, []).append(Touched(by, placed.write, True))
+            for read in placed.reads:
+                found.setdefault(read.buffer, []).append(Touched(by, read, False))
+        return found
+
+    def at(self, touched: Touched) -> Affine:
+        """Where a touch is, over the group's axes."""
+        return self.placed[touched.by].at[touched.touch.index]
+
+    @property
+    def reduces(self) -> bool:
+        return any(p.loop.combine is not None for p in self.placed)
+
+    @property
+    def ordered(self) -> bool:
+        """Whether the order of the inner axes is part of a result (which of equal elements comes first)."""
+        return any(p.loop.combine in ("argmax", "argmin") for p in self.placed)
+
+    def moved(self, outer: tuple[Axis, ...], inner: tuple[Axis, ...], images: Mapping[sympy.Symbol, Affine]) -> Group:
+        """The same loops over other axes; `images` gives each old axis in terms of the new ones."""
+        sizes = bounds(outer + inner)
+        return Group(outer, inner, tuple(p.moved(images, sizes) for p in self.placed))
+
+
+class Names:
+    """Fresh axis symbols, so that axes of different groups never meet by accident."""
+
+    def __init__(self, prefix: str = "d") -> None:
+        self._prefix = prefix
+        self._next = count()
+
+    def axis(self, size: Size) -> Axis:
+        symbol = sympy.Symbol(f"{self._prefix}{next(self._next)}", integer=True, nonnegative=True)
+        return Axis(symbol, number(size))
+
+
+def single(loop: Loop, position: int, names: Names) -> Group:
+    """The group of one loop; axes of size 1 are gone, but a reduction keeps one reduced axis."""
+    place: dict[sympy.Symbol, Affine] = {}
+
+    def fresh(axes: tuple[Axis, ...]) -> tuple[Axis, ...]:
+        made = []
+        for axis in axes:
+            if axis.size == 1:
+                place[axis.symbol] = Affine({})
+            else:
+                made.append(names.axis(axis.size))
+                place[axis.symbol] = Affine({made[-1].symbol: 1})
+        return tuple(made)
+
+    outer, inner = fresh(loop.axes), fresh(loop.reduced)
+    if loop.combine is not None and not inner:
+        inner = (names.axis(1),)
+    return Group(outer, inner, (put(loop, position, place, outer + inner, bool(inner)),))
+
+
+def put(loop: Loop, position: int, place: Mapping[sympy.Symbol, Affine], axes: tuple[Axis, ...], inner: bool) -> Placed:
+    """Place `loop` in the group's `axes`: `place` gives each of its own axes over these."""
+    sizes = bounds(axes)
+    own = bounds(loop.axes + loop.reduced)
+    reads: dict[Touch, None] = {}
+    indices = {loop.index: None}
+    for expr in expressions(loop):
+        if isinstance(expr, Load):
+            reads[Touch(expr.buffer, expr.index, not expr.indirect)] = None
+            indices[expr.index] = None
+        elif isinstance(expr, IndexValue):
+            indices[expr.index] = None
+    at = {index: substitute(affine(index, own), place, sizes) for index in indices}
+    write = Touch(loop.buffer.name, loop.index, not loop.indirect)
+    return Placed(loop, position, inner, tuple(reads), write, at)
+
+
+def expressions(loop: Loop) -> Iterator[Expr]:
+    """Every scalar expression of a loop, operands before users."""
+    return walk(loop.value, *(value for _, value in loop.indirect))

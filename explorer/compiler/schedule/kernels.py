@@ -1,0 +1,143 @@
+"""From a group of placed loops to a kernel: order its axes for memory, merge them, and rewrite the loops over them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cmp_to_key
+from typing import Any
+
+import sympy
+
+from explorer.compiler.schedule.affine import Affine, number
+from explorer.compiler.schedule.group import Group, Names, Placed, put
+from explorer.core.origin import union
+from explorer.ir.loops import Axis, Expr, IndexValue, Load, rewrite_all
+from explorer.ir.schedule import FusedKernel, Step
+
+
+def kernel(id: str, group: Group, internal: frozenset[str], hints: Mapping[sympy.Symbol, int]) -> FusedKernel:
+    """The finished kernel over axes x0, ... and r0, ..., as few as its accesses allow.
+
+    Inductor: loop_body.py (LoopBody.merge_loops, reorder_iter_loops).
+    """
+    group = _merged(_ordered(group, internal, hints))
+    outer, inner = _renamed(group.outer, "x"), _renamed(group.inner, "r")
+    images = {old.symbol: Affine({new.symbol: 1}) for old, new in zip(group.axes, outer + inner, strict=True)}
+    group = group.moved(outer, inner, images)
+    steps = tuple(_step(placed, group) for placed in group.placed)
+    return FusedKernel(id, outer, inner, steps, internal, union(*(step.loop.origins for step in steps)))
+
+
+def placed_again(fused: FusedKernel, position: Mapping[str, int], names: Names) -> Group:
+    """The group that a finished kernel stands for, over fresh axes."""
+    from_kernel = {axis.symbol: names.axis(axis.size) for axis in fused.outer + fused.inner}
+    outer = tuple(from_kernel[axis.symbol] for axis in fused.outer)
+    inner = tuple(from_kernel[axis.symbol] for axis in fused.inner)
+    place = {old: Affine({new.symbol: 1}) for old, new in from_kernel.items()}
+    placed = tuple(put(step.loop, position[step.loop.id], place, outer + inner, step.inner) for step in fused.steps)
+    return Group(outer, inner, placed)
+
+
+UNKNOWN = sympy.Integer(64)
+"""What a size symbol without an example value (a count found in data) is taken for."""
+
+
+def size_hint(size: Any, hints: Mapping[sympy.Symbol, int]) -> int:
+    """A size as a number, by the example values of its symbols."""
+    if isinstance(size, int):
+        return size
+    return int(sympy.sympify(size).xreplace({symbol: hints.get(symbol, UNKNOWN) for symbol in size.free_symbols}))
+
+
+def _ordered(group: Group, internal: frozenset[str], hints: Mapping[sympy.Symbol, int]) -> Group:
+    """Sort the axes so that the innermost moves through memory by the smallest steps for most bytes."""
+    touches = [
+        (placed.at[touch.index], weight * placed.loop.buffer.layout.dtype.itemsize * _points(placed, group, hints))
+        for placed in group.placed
+        for weight, touch in ((2, placed.write), *((1, read) for read in placed.reads))
+        if touch.buffer not in internal
+    ]
+
+    def compare(a: Axis, b: Axis) -> int:
+        vote = 0
+        for index, weight in touches:
+            steps = [index.terms.get(axis.symbol, 0) for axis in (a, b)]
+            if steps[0] != 0 and steps[1] != 0:
+                first, second = (abs(size_hint(step, hints)) for step in steps)
+                vote += weight * ((first < second) - (first > second))
+        return vote
+
+    by_memory = cmp_to_key(compare)
+    inner = group.inner if group.ordered else tuple(sorted(group.inner, key=by_memory))
+    return replace(group, outer=tuple(sorted(group.outer, key=by_memory)), inner=inner)
+
+
+def _points(placed: Placed, group: Group, hints: Mapping[sympy.Symbol, int]) -> int:
+    axes = group.axes if placed.inner else group.outer
+    return size_hint(sympy.Mul(*(axis.size for axis in axes)), hints)
+
+
+def _merged(group: Group) -> Group:
+    """Join neighbouring axes that every access walks as if they were one."""
+    while (pair := _mergeable(group)) is not None:
+        high, low = pair
+        both = Axis(low.symbol, number(high.size * low.size))
+        outer, inner = (
+            tuple(both if axis is low else axis for axis in axes if axis is not high)
+            for axes in (group.outer, group.inner)
+        )
+        group = Group(outer, inner, tuple(_joined(placed, high) for placed in group.placed))
+    return group
+
+
+def _mergeable(group: Group) -> tuple[Axis, Axis] | None:
+    for axes in (group.outer, group.inner):
+        for high, low in zip(axes, axes[1:], strict=False):
+            if all(_contiguous(index, high, low) for placed in group.placed for index in placed.at.values()):
+                return high, low
+    return None
+
+
+def _contiguous(index: Affine, high: Axis, low: Axis) -> bool:
+    if index.tangled is not None and not index.tangled.free_symbols.isdisjoint((high.symbol, low.symbol)):
+        return False
+    return bool(index.terms.get(high.symbol, 0) == number(index.terms.get(low.symbol, 0) * low.size))
+
+
+def _joined(placed: Placed, high: Axis) -> Placed:
+    """With `high` part of the axis below it, whose coefficient now counts for both."""
+
+    def without(index: Affine) -> Affine:
+        return replace(index, terms={axis: c for axis, c in index.terms.items() if axis != high.symbol})
+
+    return replace(placed, at={own: without(index) for own, index in placed.at.items()})
+
+
+def _renamed(axes: tuple[Axis, ...], prefix: str) -> tuple[Axis, ...]:
+    names = Names(prefix)
+    return tuple(Axis(names.axis(axis.size).symbol, sympy.sympify(axis.size)) for axis in axes)
+
+
+def _step(placed: Placed, group: Group) -> Step:
+    loop = placed.loop
+    at = {own: index.expr() for own, index in placed.at.items()}
+
+    def over_kernel_axes(expr: Expr) -> Expr | None:
+        if isinstance(expr, Load):
+            return Load(expr.dtype, expr.origins, expr.buffer, at[expr.index], expr.indirect)
+        if isinstance(expr, IndexValue):
+            return IndexValue(expr.dtype, expr.origins, at[expr.index])
+        return None
+
+    value, *positions = rewrite_all((loop.value, *(value for _, value in loop.indirect)), over_kernel_axes)
+    symbols = [symbol for symbol, _ in loop.indirect]
+    rewritten = replace(
+        loop,
+        axes=group.axes if placed.inner and loop.combine is None else group.outer,
+        reduced=group.inner if loop.combine is not None else (),
+        value=value,
+        index=at[loop.index],
+        indirect=tuple(zip(symbols, positions, strict=True)),
+    )
+    return Step(rewritten, placed.inner)

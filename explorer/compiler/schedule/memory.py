@@ -1,0 +1,130 @@
+"""Where each intermediate lives: offsets in one pool, reuse in place, and what that saves.
+
+Inductor: codegen/wrapper.py (MemoryPlanningState, can_reuse) and scheduler.py (decide_inplace_update).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import sympy
+
+from explorer.compiler.schedule import reasons
+from explorer.compiler.schedule.deps import storages
+from explorer.compiler.schedule.pool import held, pack, peak
+from explorer.core.reasons import Why
+from explorer.ir.loops import Buffer, Extern, Layout, Load, Size, walk
+from explorer.ir.memory import Allocation, MemoryPlan
+from explorer.ir.schedule import FusedKernel, Schedule, Step
+
+
+def plan_memory(schedule: Schedule) -> MemoryPlan:
+    """Place every buffer that the program makes."""
+    loops = schedule.loops
+    made = _made(schedule)
+    device = next((buffer.layout.device for buffer, item in made if isinstance(item, FusedKernel) or item.out), None)
+    plan = {buffer.name: _decide(schedule, buffer, item) for buffer, item in made}
+    for buffer, _ in made:
+        if plan[buffer.name].where == "pool" and buffer.layout.device != device:
+            plan[buffer.name] = replace(plan[buffer.name], where="own", why=Why(reasons.OTHER_DEVICE))
+    before = peak(plan, ("own", "library", "pool"), loops.hints)
+    _overwrite(schedule, plan)
+    packed, pool = pack(plan, loops.hints, before)
+    _take_over(schedule, packed)
+    after = pool + peak(packed, ("own", "library"), loops.hints)
+    return MemoryPlan(loops.name, tuple(packed.values()), pool, before, after)
+
+
+def extent(layout: Layout) -> Size:
+    """Elements from the start of the buffer's memory to its last element."""
+    if any(size == 0 for size in layout.size):
+        return sympy.S.Zero
+    reach = (stride * (size - 1) for size, stride in zip(layout.size, layout.stride, strict=True))
+    return sympy.expand(sympy.Add(layout.offset, 1, *reach))
+
+
+def _made(schedule: Schedule) -> list[tuple[Buffer, FusedKernel | Extern]]:
+    """Every buffer that an item writes, with the item, in running order."""
+    made: list[tuple[Buffer, FusedKernel | Extern]] = []
+    for item in schedule.items:
+        if isinstance(item, Extern):
+            made += [(buffer, item) for buffer in item.writes]
+        else:
+            made += [(step.loop.buffer, item) for step in item.steps]
+    return made
+
+
+def _decide(schedule: Schedule, buffer: Buffer, item: FusedKernel | Extern) -> Allocation:
+    """Where a buffer goes, before places are shared."""
+    first, last = schedule.live[buffer.name]
+    size = sympy.expand(extent(buffer.layout) * buffer.layout.dtype.itemsize)
+    allocation = Allocation(buffer.name, "pool", size, first, last, Why(reasons.POOL))
+    if buffer.alias_of is not None:
+        return replace(allocation, where="reuse", why=Why(reasons.ALIAS), of=buffer.alias_of)
+    if isinstance(item, FusedKernel) and buffer.name in item.internal:
+        return replace(allocation, where="none", why=Why(reasons.NEVER))
+    if isinstance(item, Extern) and not item.out:
+        return replace(allocation, where="library", why=Why(reasons.LIBRARY))
+    if last == len(schedule.items):
+        return replace(allocation, where="own", why=Why(reasons.RETURNED))
+    if not size.is_Integer:
+        return replace(allocation, where="own", why=Why(reasons.UNKNOWN_SIZE))
+    return allocation
+
+
+def _overwrite(schedule: Schedule, plan: dict[str, Allocation]) -> None:
+    """Let buffers overwrite, element by element, what their kernel reads last."""
+    buffers = schedule.loops.buffers
+    named = {each for pair in storages(buffers).items() if pair[0] != pair[1] for each in pair}
+    taken = set(named)
+    root: dict[str, str] = {}
+    for at, item in enumerate(schedule.items):
+        if isinstance(item, Extern):
+            continue
+        for position, step in enumerate(item.steps):
+            wanted = plan[step.loop.id]
+            if wanted.where not in ("pool", "own") or wanted.buffer in named or wanted.last == len(schedule.items):
+                continue
+            for name in _own_point_reads(item.steps, position):
+                dying = plan.get(name)
+                if dying is None or name in taken or dying.last != at or dying.first == at:
+                    continue
+                place = plan[root.get(name, name)]
+                fits = dying.bytes == wanted.bytes and buffers[name].layout.dtype == step.loop.buffer.layout.dtype
+                if fits and place.where == wanted.where:
+                    taken.add(name)
+                    root[wanted.buffer] = place.buffer
+                    plan[wanted.buffer] = replace(wanted, where="reuse", why=Why(reasons.IN_PLACE, name), of=name)
+                    break
+
+
+def _take_over(schedule: Schedule, plan: dict[str, Allocation]) -> None:
+    """Let buffers outside the pool take the memory of one of the same size that is no longer needed."""
+    buffers = schedule.loops.buffers
+    spans = held(plan)
+    free = {a.buffer for a in plan.values() if a.where == "own" and spans[a.buffer][1] < len(schedule.items)}
+    last_in = {name: name for name in free}
+    for name, a in list(plan.items()):
+        if name not in free:
+            continue
+        for place, latest in last_in.items():
+            fits = buffers[place].layout.dtype == buffers[name].layout.dtype and plan[place].bytes == a.bytes
+            if place != name and fits and spans[latest][1] < a.first:
+                plan[name] = replace(a, where="reuse", why=Why(reasons.TAKEN_OVER, place), of=place)
+                last_in[place] = name
+                del last_in[name]
+                break
+
+
+def _own_point_reads(steps: tuple[Step, ...], position: int) -> list[str]:
+    """Buffers that a kernel reads only where the step at `position` writes, and not after it."""
+    writer = steps[position].loop
+    if writer.store != "set" or writer.indirect:
+        return []
+    found: dict[str, bool] = {}
+    for at, step in enumerate(steps):
+        for expr in walk(step.loop.value, *(value for _, value in step.loop.indirect)):
+            if isinstance(expr, Load):
+                own = at <= position and not expr.indirect and bool(expr.index == writer.index)
+                found[expr.buffer] = found.get(expr.buffer, True) and own
+    return [name for name, own in found.items() if own]

@@ -1,0 +1,135 @@
+"""The data of a record, put together from what was seen of compiles."""
+
+from __future__ import annotations
+
+import datetime
+import linecache
+import sys
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from types import MappingProxyType
+
+from explorer.compiler.config import Config
+from explorer.core.recorder import Recorder
+from explorer.ir import record as data
+from explorer.ir.target import TARGET_ABSENT
+from explorer.records import diagnosis, export
+from explorer.records.environment import describe
+from explorer.show.view.source import stretches, used_lines
+
+
+def compiles_of(recorder: Recorder, seconds: Mapping[str, export.Seconds]) -> tuple[data.CompileData, ...]:
+    """Of everything that `recorder` saw. `seconds` are measured times of kernels, by compile."""
+    return tuple(export.compile(run, seconds.get(run.id, {})) for run in recorder.compiles)
+
+
+def settings_of(config: Config) -> dict[str, str]:
+    return {field.name: str(getattr(config, field.name)) for field in fields(config)}
+
+
+def assembled(
+    name: str,
+    engine: str,
+    settings: Mapping[str, str],
+    compiles: tuple[data.CompileData, ...],
+    counted: Iterable[data.CompileData],
+    timing: data.TimingData | None,
+    *,
+    failure: str = "",
+    eager: Iterable[data.EagerData] = (),
+    calls: tuple[data.CallsData, ...] = (),
+    lines: Mapping[str, list[str]] = MappingProxyType({}),
+    moment: datetime.datetime | None = None,
+) -> data.RecordData:
+    """Record data of `compiles`; `counted` are those whose ATen calls the coverage counts. `failure` is what the call
+    raised, `eager` what ran outside graphs that no compile tells, `lines` are those of files that were read before,
+    `moment` is when it was, by default now."""
+    return data.RecordData(
+        data.VERSION,
+        name,
+        engine,
+        ", ".join(dict.fromkeys(half.target for compile in compiles for half in compile.halves if half.target)),
+        (moment or datetime.datetime.now(datetime.UTC)).isoformat(timespec="seconds"),
+        describe(),
+        dict(settings),
+        sources(compiles, lines),
+        compiles,
+        coverage(counted),
+        timing,
+        reasons=export.reasons(named_reasons(compiles)),
+        meanings=export.meanings(compiles),
+        recompiles=diagnosis.failed_guards(compiles),
+        errors=diagnosis.errors(compiles, failure),
+        eager=diagnosis.eager(compiles, eager),
+        calls=calls,
+    )
+
+
+def coverage(compiles: Iterable[data.CompileData]) -> data.CoverageData:
+    """Where the ATen calls of all compiles run (or would, on a target that is not here), and what ran in Python."""
+    fates: Counter[str] = Counter()
+    python: dict[str, None] = {}
+    for compile in compiles:
+        for half in compile.halves:
+            fates.update(fate for fate, _ in half.nodes.values())
+        if compile.fallback is not None and compile.fallback.code != TARGET_ABSENT:
+            graph = next((stage.graph for stage in compile.stages if stage.graph is not None), None)
+            calls = [node for node in graph.nodes if node.op.startswith("call")] if graph else []
+            fates["fallback"] += len(calls)
+        for b in compile.breaks:
+            place = f"{b.span.file}:{b.span.line}" if b.span else b.instruction
+            python[f"{place} ({b.why.title})"] = None
+        for happened in compile.events:
+            if happened.kind == "FrameSkipped":
+                python[f"{happened.fields['where']} ({happened.fields['why']})"] = None
+            if happened.kind == "CallSkipped":
+                python[f"{happened.fields['function']} ({happened.fields['why']})"] = None
+    return data.CoverageData(fates["kernel"], fates["extern"], fates["view"], fates["fallback"], tuple(python))
+
+
+def sources(
+    compiles: Iterable[data.CompileData], lines: Mapping[str, list[str]] = MappingProxyType({})
+) -> tuple[data.SourceData, ...]:
+    """The stretches of source that the compiles name: from the first to the last line used of each function."""
+    used: dict[str, set[int]] = {}
+    for compile in compiles:
+        for file, numbers in used_lines(compile).items():
+            used.setdefault(file, set()).update(numbers)
+    return quoted(used, lines)
+
+
+def quoted(
+    used: Mapping[str, Iterable[int]], known: Mapping[str, list[str]] = MappingProxyType({})
+) -> tuple[data.SourceData, ...]:
+    """The stretches of source that hold these lines, by file; none of a file whose source is not known. Files that are
+    not `known` are read now."""
+    found = []
+    for file, numbers in used.items():
+        lines = [line.rstrip("\n") for line in known.get(file) or linecache.getlines(file)]
+        for first, last in stretches(number for number in numbers if 0 < number <= len(lines)):
+            found.append(data.SourceData(file, first, "\n".join(lines[first - 1 : last]), cell_name(file)))
+    return tuple(found)
+
+
+def cell_name(file: str) -> str:
+    """ "In[3]" for the file name that IPython gave to that cell; "" for other files."""
+    ipython = sys.modules.get("IPython")
+    shell = None if ipython is None else ipython.get_ipython()
+    known = None if shell is None else shell.compile.format_code_name(file)
+    return "" if known is None else str(known[1])
+
+
+def named_reasons(compiles: Iterable[data.CompileData]) -> set[str]:
+    """The catalogue codes that the compiles name."""
+    found: set[str] = set()
+    for compile in compiles:
+        named = [b.why for b in compile.breaks] + [s.why for s in compile.saved]
+        for half in compile.halves:
+            named += [f.why for f in half.schedule.fusions] if half.schedule else []
+            named += [why for b in half.buffers for why in (b.why, b.where_why) if why is not None]
+            named += [o.why for o in half.operations if o.why is not None]
+        if compile.fallback is not None:
+            named.append(compile.fallback)
+        found.update(why.code for why in named)
+    return found

@@ -1,0 +1,272 @@
+"""How far compiled results are from eager's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any, Protocol
+
+import torch
+from torch.utils._pytree import tree_flatten_with_path
+
+from explorer.ir.record import PartingData
+from explorer.records.check.isolate import NotIsolated
+from explorer.records.check.referee import Referee, TooLarge
+
+TOLERANCE: Mapping[torch.dtype, float] = {
+    torch.float64: 1e-10,
+    torch.complex128: 1e-10,
+    torch.float32: 3e-5,
+    torch.complex64: 3e-5,
+    torch.float16: 4e-3,
+    torch.bfloat16: 3e-2,
+}
+"""The error allowed, relative to an element and again to the tensor's largest magnitude (sums are taken in another
+order, so that an element near zero may be off by rounding of large terms). Other dtypes must be equal."""
+
+DISTURBANCES = 8
+"""How many times what disturbing each value by an eighth of its tolerance does, a result may be off."""
+
+NO_WORSE = 2
+"""How many times as far from float64 as eager's, a result beyond its tolerance may be: both are rounded alike."""
+
+LOW_PRECISION = (torch.float16, torch.bfloat16)
+"""Of these eager's own error is told beside ours, since it is as large."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The largest errors over all tensors compared, and the name of the tensor where the worst one lies.
+
+    `parted` names the first tensor beyond its tolerance ("" where none is).
+    """
+
+    largest_absolute: float
+    largest_relative: float
+    where: str
+    parted: str
+    compared: int
+    parting: PartingData | None = None
+    """Where that begins, if it was looked for."""
+    own_error: float | None = None
+    eager_error: float | None = None
+    """The largest distances of these results and of eager's from the same call in float64, where that was run."""
+
+    @property
+    def ok(self) -> bool:
+        return not self.parted
+
+
+@dataclass(frozen=True)
+class Exact:
+    """A tensor in float64, and the largest change of its elements when each value on the way to it was disturbed.
+    `complete`: each operator on the way has a form in float64; `drew`: random numbers were drawn in the call."""
+
+    value: torch.Tensor
+    rounding: float
+    complete: bool
+    drew: bool
+
+
+class Left(Protocol):
+    """What a call left behind."""
+
+    def values(self) -> Mapping[str, Any]: ...
+
+
+class Call(Protocol):
+    """A call that is ready to be made once."""
+
+    def observe(self) -> Left: ...
+
+
+def against_eager(
+    eager: Callable[[], Call], actual: Mapping[str, Any], expected: Mapping[str, Any]
+) -> Comparison:
+    """Compare with what eager gave; where that is beyond tolerance, or of low precision, with one more run of eager
+    beside which each value is computed in float64. That run is not made where `eager` cannot give a call, or there is
+    no room."""
+    found = compare(actual, expected)
+    low = any(_is_inexact(leaf) and leaf.dtype in LOW_PRECISION for leaf in _leaves(expected).values())
+    if found.ok and not low:
+        return found
+    exact = exact_values(eager, expected)
+    judged = compare(actual, expected, exact)
+    if judged.parted and any(each.drew for each in exact.values()):
+        return replace(judged, own_error=None, eager_error=None)  # of other random numbers, perhaps
+    return judged
+
+
+def exact_values(eager: Callable[[], Call], expected: Mapping[str, Any]) -> dict[str, Exact]:
+    """What eager's tensors are in float64, by name; empty where that cannot be told."""
+    referee = Referee({dtype: allowed / DISTURBANCES for dtype, allowed in TOLERANCE.items()})
+    try:
+        call = eager()
+        with torch.autograd.set_multithreading_enabled(False), without_onednn(), referee:
+            again = call.observe().values()
+    except (TooLarge, NotIsolated):
+        return {}
+    if compare(again, expected).parted:
+        return {}  # no call gives what the last gave
+    tensors = {name: leaf for name, leaf in _leaves(again).items() if _is_inexact(leaf)}
+    return {
+        name: Exact(referee.exact(leaf), referee.rounding(leaf), referee.complete, referee.drew)
+        for name, leaf in tensors.items()
+    }
+
+
+@contextmanager
+def without_onednn() -> Iterator[None]:
+    """Its operators have no form in float64."""
+    before = torch._C._get_mkldnn_enabled()
+    torch._C._set_mkldnn_enabled(False)
+    try:
+        yield
+    finally:
+        torch._C._set_mkldnn_enabled(before)
+
+
+def compare(
+    actual: Mapping[str, Any], expected: Mapping[str, Any], exact: Mapping[str, Exact] = MappingProxyType({})
+) -> Comparison:
+    """Compare nested values by name: tensors by tolerance, shape, dtype and NaN positions, others by equality. A tensor
+    beyond its tolerance passes where it is as near to `exact` as eager's, or rounding explains the difference."""
+    worst_absolute = worst_relative = 0.0
+    own_error = eager_error = None
+    scales = _group_scales(expected)
+    where = parted = ""
+    compared = 0
+    ours, theirs = _leaves(actual), _leaves(expected)
+    for name in dict.fromkeys([*theirs, *ours]):
+        if name not in ours or name not in theirs:
+            parted = parted or f"{name} is in one of the results only"
+            continue
+        a, b = ours[name], theirs[name]
+        if not isinstance(b, torch.Tensor):
+            if not isinstance(a, torch.Tensor) and _same(a, b):
+                continue
+            parted = parted or f"{name}: {a!r} in place of {b!r}"
+            continue
+        compared += 1
+        if not isinstance(a, torch.Tensor) or (a.shape, a.dtype, a.device) != (b.shape, b.dtype, b.device):
+            parted = parted or f"{name}: {_kind(a)} in place of {_kind(b)}"
+            continue
+        absolute, relative, close = tensor_error(a, b, scales.get(name, 0.0))
+        if absolute > worst_absolute:
+            worst_absolute, where = absolute, name
+        if (judge := exact.get(name)) is not None and judge.value.shape == a.shape:
+            own, eager = (largest_distance(each, judge.value) for each in (a, b))
+            if judge.complete:
+                own_error, eager_error = max(own_error or 0.0, own), max(eager_error or 0.0, eager)
+            if summed := DISTURBANCES * judge.rounding / TOLERANCE[b.dtype]:
+                relative = min(relative, absolute / summed)
+            same_places = bool((torch.isfinite(a) == torch.isfinite(b)).all())
+            close = close or same_places and (own <= NO_WORSE * eager or relative <= TOLERANCE[b.dtype])
+        worst_relative = max(worst_relative, relative)
+        if not close:
+            parted = parted or name
+    return Comparison(
+        worst_absolute, worst_relative, where, parted, compared, own_error=own_error, eager_error=eager_error
+    )
+
+
+ROUNDINGS = 8
+"""Units in the last place, of the largest value in a group of tensors, that an element of any of them may be off by."""
+
+
+def tensor_error(a: torch.Tensor, b: torch.Tensor, group: float = 0.0) -> tuple[float, float, bool]:
+    """(largest absolute error, that over the magnitude of `b`, whether all elements are within tolerance).
+
+    `group` is the largest magnitude among the tensors that `b` was computed with. Where `b` is nothing but their
+    rounding errors (the gradient of a bias before a batch norm is zero in exact arithmetic), it sets the magnitude.
+    """
+    a, b = a.detach(), b.detach()
+    if b.numel() == 0 or b.is_meta:
+        return 0.0, 0.0, True
+    if not (b.is_floating_point() or b.is_complex()):
+        wrong = (a != b).sum().item()
+        return float(wrong), wrong / b.numel(), wrong == 0
+    allowed = TOLERANCE[b.dtype]
+    rounding = ROUNDINGS * torch.finfo(b.dtype).eps
+    magnitude = max(_scale(b), group * rounding / allowed)
+    close = torch.allclose(a, b, rtol=allowed, atol=allowed * (magnitude + rounding), equal_nan=True)
+    largest = largest_distance(a, b)
+    return largest, largest / (magnitude or 1.0), close
+
+
+def largest_distance(a: torch.Tensor, b: torch.Tensor) -> float:
+    """The largest absolute difference between elements; those where it is not finite do not count."""
+    wide = torch.complex128 if b.is_complex() else torch.float64
+    difference = (a.detach().to(wide) - b.detach().to(wide)).abs()
+    finite = difference[torch.isfinite(difference)]
+    return finite.max().item() if finite.numel() else 0.0
+
+
+def beyond(ours: Any, eager: Any, group: float = 0.0) -> bool:
+    """Whether a value is beyond tolerance of eager's; numbers have to be equal."""
+    if isinstance(eager, (tuple, list)) and isinstance(ours, (tuple, list)):
+        return len(ours) != len(eager) or any(beyond(a, b, group) for a, b in zip(ours, eager, strict=True))
+    if not isinstance(ours, torch.Tensor) or not isinstance(eager, torch.Tensor):
+        return isinstance(ours, torch.Tensor) != isinstance(eager, torch.Tensor) or bool(ours != eager)
+    return not same_kind(ours, eager) or not tensor_error(ours, eager, group)[2]
+
+
+def parted(ours: Any, eager: Any, exact: Any, group: float = 0.0) -> tuple[float | None, float | None] | None:
+    """(our distance from the referee, eager's) where ours is beyond tolerance and further off; None where it is not.
+
+    Without a referee eager is it. A distance is None where it is not finite, or not between tensors of one shape.
+    """
+    if not beyond(ours, eager, group):
+        return None
+    if not same_kind(ours, eager) or bool((torch.isfinite(ours) != torch.isfinite(eager)).any()):
+        return None, None
+    if not isinstance(exact, torch.Tensor) or exact.shape != ours.shape:
+        return largest_distance(ours, eager), None
+    mine, theirs = largest_distance(ours, exact), largest_distance(eager, exact)
+    return (mine, theirs) if mine > theirs else None
+
+
+def same_kind(one: Any, other: Any) -> bool:
+    both = isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor)
+    return both and one.shape == other.shape and one.dtype == other.dtype
+
+
+def _group_scales(values: Mapping[str, Any]) -> dict[str, float]:
+    """By name of each tensor: the largest magnitude of its dtype among the outputs, the gradients, or the state."""
+    found: dict[str, float] = {}
+    for group, of_group in values.items():
+        tensors = {name: leaf for name, leaf in _leaves({group: of_group}).items() if _is_inexact(leaf)}
+        largest: dict[torch.dtype, float] = {}
+        for leaf in tensors.values():
+            largest[leaf.dtype] = max(largest.get(leaf.dtype, 0.0), _scale(leaf.detach()))
+        found.update((name, largest[leaf.dtype]) for name, leaf in tensors.items())
+    return found
+
+
+def _is_inexact(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and (value.is_floating_point() or value.is_complex()) and not value.is_meta
+
+
+def _scale(b: torch.Tensor) -> float:
+    finite = b[torch.isfinite(b)]
+    return finite.abs().max().item() if finite.numel() else 0.0
+
+
+def _leaves(values: Mapping[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in values.items():
+        for path, leaf in tree_flatten_with_path(value)[0]:
+            found[name + "".join(map(str, path))] = leaf
+    return found
+
+
+def _same(a: Any, b: Any) -> bool:
+    return type(a) is type(b) and (a is b or not isinstance(b, (int, float, str, bool, type(None))) or a == b or a != a)
+
+
+def _kind(value: Any) -> str:
+    if not isinstance(value, torch.Tensor):
+        return repr(value)
+    return f"{value.dtype} of shape {tuple(value.shape)} on {value.device}"

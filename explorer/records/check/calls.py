@@ -1,0 +1,289 @@
+"""The calls that an exploration makes of a function: the one that counts, and others that leave nothing behind.
+
+What the call can reach is kept before the first call. Before each other call it is put back as it was then; after it,
+as the first call left it. Where that cannot be, the function is called once.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import torch
+from torch.utils._pytree import tree_map
+
+from explorer.records.check.isolate import NotIsolated, Objects, reached, undone
+from explorer.records.check.names import tensors_reached
+from explorer.records.check.output import hushed, noted
+from explorer.records.check.outside import heard, kept_inside
+from explorer.records.check.process import Process
+from explorer.records.check.repeat import check_memory
+from explorer.records.check.snapshot import Description, Kept, Memory, Snapshot, gradient
+from explorer.records.check.trial import Contestant, Outcome, Trial
+
+Leave = Literal["called", "unchanged"]
+"""What an exploration leaves behind: what one call of the function would, or nothing."""
+
+COPIES = 2
+"""Of the memory of all tensors: as it was, and as the call left it."""
+
+SAID = {"print": "it prints", "log": "it logs", "warn": "it warns"}
+
+_ONE_AT_A_TIME = threading.RLock()
+"""What a call reaches may be what another thread's call reaches: one is made at a time."""
+
+TORCHS_OWN = (torch.optim.Optimizer, torch.optim.lr_scheduler.LRScheduler, torch.amp.GradScaler)
+"""Objects whose attributes are theirs to change, and are put back like the tensors among them."""
+
+
+@dataclass(eq=False)
+class Calls:
+    """How `fn` is called with these arguments. `once` says why it may not be called again, where it may not."""
+
+    fn: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    leave: Leave = "called"
+    once: str = ""
+    made: int = 0
+    most: int = 3
+    """Calls that are made unasked of a function that does more than change tensors."""
+    expected: Outcome | None = None
+    """Of the call that counts."""
+    before: Snapshot | None = None
+    after: Snapshot | None = None
+    effects: tuple[str, ...] = ()
+    """What the call did besides changing tensors: it is not called many times, for timing."""
+    own_backward: bool = False
+    """The call runs a backward itself, and what it returns has none left."""
+    steady: bool = True
+    """A second call finds what the first found, but for the elements of tensors."""
+    ended: bool = False
+    """The exploration has ended, and the program gone on."""
+    _changed: list[Kept] = field(default_factory=list)
+    _process: Process = field(default_factory=Process.now)
+    _process_after: Process | None = None
+    _said: set[str] = field(default_factory=set)
+    _outside: list[str] | None = None
+
+    def __post_init__(self) -> None:
+        try:
+            state = reached(self.fn, named_arguments(self.args, self.kwargs))
+            check_memory(state, COPIES)
+            self.before = Snapshot(state)
+        except NotIsolated as refusal:
+            self.once = str(refusal)
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether it may be called as often as wanted: it changes nothing but tensors, which are put back."""
+        return not self.once and not self.effects
+
+    @contextmanager
+    def counting(self) -> Iterator[None]:
+        """Around the call that counts. It is known then what the call changes, and whether it may be repeated."""
+        assert self.before is not None
+        self.made += 1
+        with ExitStack() as stack:
+            stack.enter_context(_ONE_AT_A_TIME)
+            stack.callback(self._look)
+            if self.leave == "unchanged":
+                stack.enter_context(hushed())
+            self._said = stack.enter_context(noted())
+            self._outside = stack.enter_context(heard() if self.leave == "called" else kept_inside())
+            yield
+
+    def _look(self) -> None:
+        """The call has ended, perhaps with an error."""
+        assert self.before is not None
+        self._process_after = Process.now()
+        self._changed = self.before.changed()
+        self.effects = (*(SAID[kind] for kind in sorted(self._said)), *self._python_changes())
+        self.steady = all(
+            isinstance(each, Memory) or isinstance(each, Description) and each.same_but_written()
+            for each in self._changed
+        )
+        stuck = (each for each in self._changed if isinstance(each, Description) and not each.can_be_put)
+        if self._outside:
+            self.once = f"it would {self._outside[0]} again"
+        elif (first := next(stuck, None)) is not None:
+            self.once = f"how gradients flow to {first.path} was changed, which cannot be put back"
+        try:
+            self.after = Snapshot(self.before.state.now())
+        except NotIsolated as refusal:
+            self.once = self.once or f"after the call, {refusal}"
+
+    def settle(self) -> None:
+        """All is known of the call that counts: where nothing is to be left behind, everything is as before."""
+        if self.leave == "unchanged" and self.before is not None:
+            self.before.put()
+            self._process.put()
+            self.after, self._process_after = self.before, self._process
+
+    @contextmanager
+    def behind(self) -> Iterator[None]:
+        """Around what belongs to no call of the function: nobody hears of it, and everything is as it was then."""
+        assert self.before is not None
+        with _ONE_AT_A_TIME:
+            if self.ended:
+                self._process_after = Process.now()
+                self.after = Snapshot(self.before.state.now())
+            with undone(self._leave), hushed(), kept_inside():
+                yield
+
+    def _python_changes(self) -> Iterator[str]:
+        theirs = self._torchs_own()
+        for each in self._changed:
+            if not isinstance(each, (Description, Memory)) and id(each.owner) not in theirs:
+                yield f"it changes {each.path}"
+
+    def _torchs_own(self) -> set[int]:
+        """Objects that belong to an optimiser or its like."""
+        assert self.before is not None
+        found = Objects()
+        for value, path in list(self.before.state.objects.found.values()):
+            if isinstance(value, TORCHS_OWN):
+                found.found[id(value)] = value, path
+                for name, held in vars(value).items():
+                    if name in ("state", "param_groups", "defaults", "_per_optimizer_states", "_last_lr", "base_lrs"):
+                        found.add(held, f"{path}.{name}")
+        return {id(value) for value, _ in found.found.values() if not isinstance(value, torch.nn.Module)}
+
+    @contextmanager
+    def repeated(self) -> Iterator[None]:
+        """Around calls that leave nothing behind. Inside, everything is as before the first call."""
+        assert self.before is not None
+        self.made += 1
+        with self.behind():
+            self.before.put()
+            self._process.put()
+            yield
+
+    def _leave(self) -> None:
+        assert self.after is not None and self._process_after is not None
+        self.after.put()
+        self._process_after.put()
+
+    def reset(self) -> None:
+        """Between calls that are timed: what the call changes is as before the first call."""
+        assert self.before is not None
+        self.before.put(self._changed)
+
+    def changed_memory(self) -> set[int]:
+        """The memory that is not as before the first call, by the storages that it belongs to."""
+        assert self.before is not None
+        return {each.owner._cdata for each in self.before.memory if each.changed()}
+
+    def told(self) -> tuple[str, ...]:
+        """How the function was called, in words."""
+        if self.once:
+            return (f"The function was called once, for real, since {self.once}.",)
+        state = "as before" if self.leave == "unchanged" else "as one eager call leaves it"
+        if self.repeatable:
+            return ()
+        more = "" if len(self.effects) == 1 else f" (and {len(self.effects) - 1} more)"
+        times = {1: "once", 2: "twice"}.get(self.made, f"{self.made} times")
+        return (
+            f"The function was called {times}, each time from the same state; that is now {state}. It was not called "
+            f"many times, since {self.effects[0]}{more}: what is timed are its graphs, on the inputs that they got.",
+        )
+
+
+def named_arguments(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    positional = {f"argument[0][{number}]": value for number, value in enumerate(args)}
+    return positional | {f"argument[1][{name!r}]": value for name, value in kwargs.items()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class InPlace(Trial):
+    """A call that is made again on the very objects of the program."""
+
+    calls: Calls
+
+    @property
+    def repeatable(self) -> bool:
+        return self.calls.repeatable
+
+    def call(self) -> None:
+        """The call that counts, in eager. Raises what the function raises."""
+        Player(self.fn, self).first()
+
+    def expected(self) -> Outcome:
+        assert self.calls.expected is not None
+        return self.calls.expected
+
+    def again(self, spare: int = 0) -> Contestant:
+        if not self.repeatable and self.calls.made + spare >= self.calls.most:
+            raise NotIsolated(f"the function is called {self.calls.most} times at most")
+        return self.contestant()
+
+    def timed(self) -> AbstractContextManager[None]:
+        return self.calls.repeated()
+
+    @property
+    def steady(self) -> bool:
+        return self.calls.steady
+
+    def reset(self) -> None:
+        self.calls.reset()
+
+    def contestant(self, prepare: Callable[[Callable[..., Any]], Callable[..., Any]] | None = None) -> Contestant:
+        return Player(prepare(self.fn) if prepare else self.fn, self)
+
+
+class Player(Contestant):
+    """A contestant over the program's own objects."""
+
+    def __init__(self, run: Callable[..., Any], trial: InPlace) -> None:
+        super().__init__(run, trial.fn, trial.args, trial.kwargs, trial.grad)
+        self.calls = trial.calls
+        self._named = tensors_reached(trial.fn, named_arguments(trial.args, trial.kwargs))
+
+    def first(self) -> None:
+        """The call that counts. Raises what the function raises."""
+        with self.calls.counting():
+            output = self._forward()
+        found = self._gathered(output, {})
+        if not self.calls.once:
+            with self.calls.behind():
+                try:
+                    found.gradients.update(self._backward(output, keep=True))
+                except RuntimeError as error:
+                    if "second time" not in str(error):
+                        raise
+                    self.calls.own_backward = True
+        self.calls.expected = found
+        self.calls.settle()
+
+    def observe(self) -> Outcome:
+        with self.calls.repeated():
+            output = self._forward()
+            found = self._gathered(output, {})
+            found.gradients.update(self._backward(output, keep=True))
+            return found
+
+    def _backward(self, output: Any, keep: bool = False) -> dict[str, torch.Tensor | None]:
+        return {} if self.calls.own_backward else super()._backward(output, keep)
+
+    def _gathered(self, output: Any, found: dict[str, torch.Tensor | None]) -> Outcome:
+        """Copies of what a call returned and changed."""
+        changed = self.calls.changed_memory()
+        named = self._named.items()
+        grads = {f"{name}.grad": gradient(tensor) for name, tensor in named}
+        found |= {name: copied(grad) for name, grad in grads.items() if grad is not None}
+        state = {
+            name: copied(tensor) if tensor.untyped_storage()._cdata in changed else tensor.detach()
+            for name, tensor in named
+        }
+        return Outcome(tree_map(copied, output), found, state)
+
+    def _discover(self) -> dict[str, torch.Tensor]:
+        """An argument that was computed is as good as a leaf: what it was computed from is the program's."""
+        return {name: tensor for name, tensor in self._named.items() if tensor.requires_grad}
+
+
+def copied(value: Any) -> Any:
+    return value.detach().clone() if isinstance(value, torch.Tensor) else value

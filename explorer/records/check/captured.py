@@ -1,0 +1,157 @@
+"""The graphs that one call of a function went through, with the inputs that each got: they run without the function."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+
+from explorer.compiler.capture import CAPTURE, DECODE, LINK
+from explorer.compiler.config import Config
+from explorer.compiler.pipeline import compile_captured
+from explorer.ir.capture import CaptureInput, Frame, GuardedCode, Linking
+from explorer.records.check.process import put_back
+from explorer.records.check.snapshot import untouched
+from explorer.records.check.trial import Contestant, Outcome, Trial, duplicate
+
+MOST_CALLS = 200
+"""Calls of graphs that are kept of one call of a function."""
+
+
+@dataclass(frozen=True, eq=False)
+class GraphCall:
+    """One call of a graph: what it was captured as, what that was compiled to, and the inputs."""
+
+    eager: Callable[..., Any]
+    compiled: Callable[..., Any]
+    inputs: tuple[Any, ...]
+    grad: bool | None
+
+    @classmethod
+    def now(cls, eager: Callable[..., Any], compiled: Callable[..., Any], inputs: Sequence[Any]) -> GraphCall:
+        """Indices are copied, so that they stay within bounds whatever the program does to them later."""
+        kept = tuple(
+            each.detach().clone() if isinstance(each, torch.Tensor) and not each.is_floating_point() else each
+            for each in inputs
+        )
+        return cls(eager, compiled, kept, None if torch.is_grad_enabled() else False)
+
+
+@dataclass(eq=False)
+class Captured:
+    """`instead`: what runs in the program is the graph as it was captured, by eager operators."""
+
+    instead: bool = False
+    calls: list[GraphCall] = field(default_factory=list)
+    left_out: int = 0
+    listening: bool = True
+
+    def recorded(self, eager: Callable[..., Any], compiled: Callable[..., Any]) -> Callable[..., Any]:
+        """What stands for `compiled` in the program."""
+        runs = eager if self.instead else compiled
+
+        def call(*inputs: Any) -> Any:
+            if self.listening and len(self.calls) < MOST_CALLS:
+                self.calls.append(GraphCall.now(eager, compiled, inputs))
+            elif self.listening:
+                self.left_out += 1
+            return runs(*inputs)
+
+        return call
+
+    def compile_frame(self, frame: Frame, config: Config) -> GuardedCode:
+        """As the pipeline compiles a frame, with each call of its graph kept."""
+        capture = CAPTURE(CaptureInput(DECODE(frame), frame, config))
+        if capture.graph is None:
+            return LINK(Linking(capture, None))
+        compiled = compile_captured(capture.graph, config)
+        made = self.recorded(capture.graph.module().forward, compiled.call)
+        return LINK(Linking(capture, replace(compiled, call=made)))
+
+    def graph(self, compile: Any, compiled: Callable[..., Any]) -> Callable[..., Any]:
+        """As stock compiles a frame."""
+        return functools.wraps(compiled, updated=())(self.recorded(compile.graphs[0][2].module().forward, compiled))
+
+    def module(self, compile: Any, half: Any, module: Any) -> Any:
+        return module
+
+    def trial(self) -> GraphTrial:
+        self.listening = False
+        return GraphTrial(graphs, (), {}, None, calls=tuple(self.calls))
+
+
+def graphs() -> None:
+    """What a trial of graphs alone names as its function."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GraphTrial(Trial):
+    """The calls of graphs, one after another, each on copies of its inputs."""
+
+    calls: tuple[GraphCall, ...]
+
+    def contestant(self, prepare: Callable[[Callable[..., Any]], Callable[..., Any]] | None = None) -> Contestant:
+        known: dict[int, Callable[..., Any]] = {}
+        for each in self.calls:
+            if id(each.eager) not in known:
+                known[id(each.eager)] = each.eager if prepare is None else prepare(each.eager)
+        return GraphPlayer([(known[id(each.eager)], each) for each in self.calls], self)
+
+    @property
+    def measurable(self) -> bool:
+        return bool(self.calls)
+
+    @contextmanager
+    def timed(self) -> Iterator[None]:
+        with put_back(), untouched(self.held):
+            yield
+
+    @property
+    def held(self) -> list[torch.Tensor]:
+        """What the graphs hold themselves: stock's may hold the program's own parameters."""
+        modules = {id(each.eager): each.eager.__self__ for each in self.calls}.values()  # type: ignore[attr-defined]
+        return [tensor for module in modules for tensor in (*module.parameters(), *module.buffers())]
+
+    def compiled(self) -> Contestant:
+        return GraphPlayer([(each.compiled, each) for each in self.calls], self)
+
+
+class GraphPlayer(Contestant):
+    def __init__(self, runs: Sequence[tuple[Callable[..., Any], GraphCall]], trial: GraphTrial) -> None:
+        self._trial = trial
+        self.run = runs[0][0] if runs else graphs
+        self._players = [Contestant(run, graphs, duplicate(each.inputs), {}, each.grad) for run, each in runs]
+
+    def call(self) -> Any:
+        for each in self._players:
+            each.call()
+
+    def observe(self) -> Outcome:
+        with self._trial.timed():
+            found = [each.observe() for each in self._players]
+        return Outcome(
+            [each.output for each in found],
+            {f"graph {n}: {name}": g for n, each in enumerate(found) for name, g in each.gradients.items()},
+            {f"graph {n}: {name}": g for n, each in enumerate(found) for name, g in each.state.items()},
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Once(Trial):
+    """A call that is made for real, with whatever it does."""
+
+    @property
+    def repeatable(self) -> bool:
+        return False
+
+    def contestant(self, prepare: Callable[[Callable[..., Any]], Callable[..., Any]] | None = None) -> Contestant:
+        return OncePlayer(prepare(self.fn) if prepare else self.fn, self.fn, self.args, self.kwargs, self.grad)
+
+
+class OncePlayer(Contestant):
+    def observe(self) -> Outcome:
+        return Outcome(self._forward(), {}, {})

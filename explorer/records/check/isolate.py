@@ -1,0 +1,535 @@
+"""Copies of all that a call may change, so that it can be repeated without changing what the user has.
+
+What a call may change is what its arguments reach, and what the code that it may run reads of the user's own
+namespaces: globals, closures and attributes of classes. All of it is copied at once, so that what is one object stays
+one, and the namespaces hold the copies while the call is repeated. Code is read, not run, to find what it reads. Where
+that finds something that cannot be copied, or a call into a library that may change what cannot, there is no copy.
+"""
+
+from __future__ import annotations
+
+import copy
+import dis
+import enum
+import functools
+import logging
+import os
+import site
+import sys
+import sysconfig
+import types
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import torch
+
+from explorer.core.package import PACKAGE
+
+MOST_OBJECTS = 200_000
+"""Objects that are looked at before a call counts as too large to repeat."""
+
+BY_REFERENCE = (
+    types.NoneType, bool, int, float, complex, str, bytes, types.EllipsisType, range, slice, types.ModuleType,
+    types.CodeType, torch.dtype, torch.device, torch.Size, torch.layout, torch.memory_format, torch._ops.OpOverload,
+    torch._ops.OpOverloadPacket, enum.Enum, logging.Logger,
+)  # fmt: skip
+"""What needs no copy: constants, modules, and loggers, whose output a repeat discards."""
+
+CODE = (types.FunctionType, type)
+BUILTIN = (types.BuiltinFunctionType, types.MethodWrapperType, types.WrapperDescriptorType, types.MethodDescriptorType)
+SUSPENDED = (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)
+
+HARMLESS = frozenset(
+    "torch torchvision torchaudio triton numpy scipy sympy networkx einops transformers timm tqdm explorer builtins "
+    "math cmath operator _operator functools _functools itertools collections _collections _collections_abc typing "
+    "types dataclasses contextlib copy enum abc re string time datetime random statistics decimal fractions numbers "
+    "json logging warnings _warnings zlib hashlib base64 binascii struct bisect heapq inspect posixpath ntpath "
+    "genericpath textwrap pprint weakref".split()
+)
+"""Packages whose functions change their arguments, their output and random generators, and nothing else."""
+
+HARMFUL = (
+    "torch.serialization", "torch.distributed", "torch.multiprocessing", "torch.hub", "torch.onnx", "torch.package",
+    "torch.utils.tensorboard", "torch.utils.cpp_extension",
+)  # fmt: skip
+"""Parts of them that do."""
+
+HARMFUL_BUILTINS = frozenset("open input exec eval compile breakpoint exit quit globals __import__ help".split())
+
+UNNAMED = frozenset(("forward", "backward", "setup_context"))
+"""Methods that torch calls, and the program need not mention."""
+
+BY_ANY_NAME = frozenset(("getattr", "attrgetter", "methodcaller"))
+"""Functions by which code reads attributes that it does not mention."""
+
+MAKING = frozenset(("__init__", "__new__", "__post_init__"))
+"""Methods that run where a class is called, and not where an instance is used."""
+
+ABSENT = object()
+"""What a place holds that has nothing in it."""
+
+
+class NotIsolated(Exception):
+    """A call cannot be repeated on copies; the message says why."""
+
+
+@contextmanager
+def undone(undo: Callable[[], None]) -> Iterator[None]:
+    """`undo` is called in the end; once more where an interrupt came in the middle of it."""
+    try:
+        yield
+    finally:
+        try:
+            undo()
+        except BaseException:
+            undo()
+            raise
+
+
+# ------------------------------------------------------------------------------------------------- what data reaches
+
+
+class Objects:
+    """All objects that some data reaches, each by the first path that led to it. Functions and classes are collected
+    in `code` and not entered."""
+
+    def __init__(self) -> None:
+        self.found: dict[int, tuple[Any, str]] = {}
+        self.tensors: dict[str, torch.Tensor] = {}
+        self.weak: list[weakref.ref[Any]] = []
+        self.code: list[tuple[Any, str]] = []
+
+    def add(self, value: Any, path: str) -> None:
+        waiting = [(value, path)]
+        while waiting:
+            value, path = waiting.pop()
+            if isinstance(value, BY_REFERENCE) and not _is_users_own_module(value) or id(value) in self.found:
+                continue
+            if value is sys.stdout or value is sys.stderr:
+                continue  # what a repeat writes there is discarded
+            self.found[id(value)] = value, path
+            if len(self.found) > MOST_OBJECTS:
+                raise NotIsolated(f"it reaches more than {MOST_OBJECTS} objects (the last is {path})")
+            if isinstance(value, torch.Tensor):
+                self.tensors[path] = value
+            if isinstance(value, weakref.ref):
+                self.weak.append(value)
+            if isinstance(value, CODE):
+                self.code.append((value, path))
+            else:
+                waiting += reversed(list(_parts(value, path)))
+
+    def changeable(self) -> dict[int, str]:
+        """Paths by id of the objects that may change in place."""
+        kinds = (torch.Tensor, dict, list, set, deque, bytearray)
+        named = self.found.items()
+        return {id: path for id, (value, path) in named if isinstance(value, kinds) or _attributes(value)}
+
+    @property
+    def bytes(self) -> int:
+        """Of the tensors, each storage once."""
+        strided = (tensor for tensor in self.tensors.values() if tensor.layout is torch.strided)
+        storages = {tensor.untyped_storage().data_ptr(): tensor.untyped_storage().nbytes() for tensor in strided}
+        return sum(storages.values())
+
+
+def _parts(value: Any, path: str) -> Iterator[tuple[Any, str]]:
+    """What an object holds, and how it is reached. Raises NotIsolated for what cannot be copied."""
+    if isinstance(value, SUSPENDED):
+        raise NotIsolated(f"{path} is a {type(value).__name__}, whose position cannot be copied")
+    if isinstance(value, dict):
+        for key, item in dict.items(value):
+            yield key, f"a key of {path}"
+            yield item, f"{path}[{key!r:.40}]"
+    elif isinstance(value, (list, tuple, set, frozenset, deque)):
+        for number, item in enumerate(value):
+            yield item, f"{path}[{number}]"
+    elif isinstance(value, types.MethodType):
+        yield value.__self__, f"{path}.__self__"
+        yield value.__func__, path
+    elif isinstance(value, functools.partial):
+        yield value.func, path
+        yield value.args, f"{path}.args"
+        yield value.keywords, f"{path}.keywords"
+    elif isinstance(value, weakref.ref):
+        yield value(), path
+    elif isinstance(value, BUILTIN):
+        yield getattr(value, "__self__", None), f"{path}.__self__"
+    elif isinstance(value, types.ModuleType):
+        for name, item in list(vars(value).items()):
+            if not name.startswith("__"):
+                yield item, f"{path}.{name}"
+    elif isinstance(value, torch.Tensor):
+        if value.is_leaf or value.retains_grad:
+            yield value.grad, f"{path}.grad"
+        yield value._backward_hooks, f"the hooks of {path}"
+    if isinstance(value, torch.nn.Module):
+        for held in ("_parameters", "_buffers", "_modules"):
+            for name, item in vars(value).get(held, {}).items():
+                yield item, f"{path}.{name}"
+    if not isinstance(value, BUILTIN):
+        yield type(value), f"the class of {path}"
+    for name, item in _attributes(value).items():
+        yield item, f"{path}.{name}"
+
+
+def _attributes(value: Any) -> dict[str, Any]:
+    """The instance's own attributes, those in slots included."""
+    if isinstance(value, (*CODE, *BUILTIN, types.MethodType, types.ModuleType)):
+        return {}
+    found = dict(getattr(value, "__dict__", {}))
+    for kind in type(value).__mro__:
+        names = vars(kind).get("__slots__", ())
+        for name in (names,) if isinstance(names, str) else tuple(names):
+            if isinstance(vars(kind).get(name), types.MemberDescriptorType) and hasattr(value, name):
+                found[name] = getattr(value, name)
+    return found
+
+
+# ------------------------------------------------------------------------------------------------- what code reaches
+
+
+@dataclass(frozen=True, eq=False)
+class Place:
+    """Where code finds what it reads that is no argument. `holder` is a namespace, a cell, a class or a function."""
+
+    holder: Any
+    name: str
+
+    def get(self) -> Any:
+        if isinstance(self.holder, dict):
+            return self.holder.get(self.name, ABSENT)
+        if isinstance(self.holder, types.CellType):
+            return self.holder.cell_contents
+        return vars(self.holder)[self.name] if isinstance(self.holder, type) else getattr(self.holder, self.name)
+
+    def set(self, value: Any) -> None:
+        if not isinstance(self.holder, dict):
+            name = "cell_contents" if isinstance(self.holder, types.CellType) else self.name
+            setattr(self.holder, name, value)
+        elif value is not ABSENT:
+            self.holder[self.name] = value
+        else:
+            self.holder.pop(self.name, None)
+
+
+class Code:
+    """Reads the user's functions that a call may run, and finds the places that they read or write.
+
+    A method counts as one that may run when an object of its class is reached and its name is mentioned.
+    """
+
+    def __init__(self, objects: Objects) -> None:
+        self.objects = objects
+        self.places: dict[tuple[int, str], Place] = {}
+        self._scanned: dict[int, Any] = {}
+        self._classes: dict[type, str] = {}
+        self._mentioned: set[str] = set()
+
+    def read(self, function: Any) -> None:
+        """Whatever a call of `function` may run."""
+        self.objects.add(function, getattr(function, "__name__", type(function).__name__))
+        position = 0
+        while True:
+            for value, path in self.objects.code[position:]:
+                position += 1
+                self._callable(value, path, "")
+            if not self._methods() and position == len(self.objects.code):
+                return
+
+    def _methods(self) -> bool:
+        """Reads the methods that have come into reach; whether there were any."""
+        before = len(self._scanned)
+        for kind, path in list(self._classes.items()):
+            for name, member in list(vars(kind).items()):
+                special = name.startswith("__") and name.endswith("__") and name not in MAKING
+                if not special and not self._mentions(name) and name not in UNNAMED:
+                    continue
+                for function in _functions(member):
+                    if is_users(function.__code__):
+                        self._function(function, f"{kind.__qualname__}.{name}")
+                if self._mentions(name) and not hasattr(member, "__get__"):
+                    self._data(kind, name, member, f"{path}.{name}")
+        return len(self._scanned) > before
+
+    def _mentions(self, name: str) -> bool:
+        return name in self._mentioned or not self._mentioned.isdisjoint(BY_ANY_NAME)
+
+    def _callable(self, value: Any, path: str, module: str) -> None:
+        """Something that may be called. `module` is the library module that it was read from, if it was."""
+        if isinstance(value, types.FunctionType):
+            original = compiled_from(value)
+            if original is not value:
+                self.objects.add(original, path)
+            elif is_users(value.__code__):
+                self._function(value, path)
+            elif value.__closure__ and not module:
+                self._closure(value, path)
+            if is_users(original.__code__ if isinstance(original, types.FunctionType) else None):
+                return
+        elif isinstance(value, type):
+            for kind in value.__mro__:
+                own = is_users_module(str(kind.__module__))
+                if own or any(is_users(f.__code__) for member in vars(kind).values() for f in _functions(member)):
+                    self._classes.setdefault(kind, path)
+                    self.objects.add(kind, path)
+            if issubclass(value, (torch.nn.Module, BaseException)):
+                return
+        if module:
+            _harmless(value, path, module)
+
+    def _function(self, function: types.FunctionType, path: str) -> None:
+        if id(function) in self._scanned:
+            return
+        self._scanned[id(function)] = function
+        self.objects.add(function, path)
+        self._closure(function, path)
+        for name in ("__defaults__", "__kwdefaults__"):
+            if getattr(function, name):
+                self._data(function, name, getattr(function, name), f"{path}.{name}")
+        for name, value in vars(function).items():
+            self._data(vars(function), name, value, f"{path}.{name}")
+        self._code(function.__code__, function.__globals__)
+
+    def _closure(self, function: types.FunctionType, path: str) -> None:
+        for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+            try:
+                content = cell.cell_contents
+            except ValueError:
+                continue
+            if name in _rebound(function.__code__):
+                self.places.setdefault((id(cell), name), Place(cell, name))
+            self._data(cell, name, content, f"{name} of {path}")
+
+    def _data(self, holder: Any, name: str, value: Any, path: str) -> None:
+        """What a place holds: to be copied, unless it is code or a constant."""
+        if isinstance(value, BY_REFERENCE):
+            return
+        if not isinstance(value, CODE):
+            self.places.setdefault((id(holder), name), Place(holder, name))
+        self.objects.add(value, path)
+
+    def _code(self, code: types.CodeType, namespace: dict[str, Any]) -> None:
+        instructions = list(dis.get_instructions(code))
+        for number, instruction in enumerate(instructions):
+            name, op = instruction.argval, instruction.opname
+            if isinstance(name, types.CodeType):
+                self._code(name, namespace)
+            elif op.endswith(("_ATTR", "_METHOD")) and isinstance(name, str):
+                self._mentioned.add(name)
+            elif op in ("STORE_GLOBAL", "DELETE_GLOBAL"):
+                self.places.setdefault((id(namespace), name), Place(namespace, name))
+                self.objects.add(namespace.get(name), name)
+            elif op == "IMPORT_NAME" and name and not is_users_module(name):
+                _harmless(None, name, name)
+            elif op in ("LOAD_GLOBAL", "LOAD_NAME"):
+                self._mentioned.add(name)
+                self._global(name, namespace, instructions[number + 1 :])
+
+    def _global(self, name: str, namespace: dict[str, Any], following: Sequence[dis.Instruction]) -> None:
+        """A global, or what the attributes read next lead to, through modules."""
+        holder, value, path = namespace, namespace.get(name, ABSENT), name
+        if value is ABSENT:
+            builtins = namespace.get("__builtins__", {})
+            value = (builtins if isinstance(builtins, dict) else vars(builtins)).get(name)
+            if name in HARMFUL_BUILTINS:
+                raise NotIsolated(f"it uses {name}, which reads or changes what cannot be copied")
+        module = ""
+        for instruction in following:
+            if not isinstance(value, types.ModuleType) or not instruction.opname.endswith(("_ATTR", "_METHOD")):
+                break
+            module = "" if is_users_module(value.__name__) else value.__name__
+            holder, name, path = vars(value), instruction.argval, f"{path}.{instruction.argval}"
+            value = getattr(value, name, None)
+            if instruction.opname.startswith(("STORE", "DELETE")):
+                self.places.setdefault((id(holder), name), Place(holder, name))
+        if isinstance(value, type):
+            self._mentioned |= MAKING
+        if isinstance(value, CODE) or isinstance(value, BUILTIN) and _is_free(value):
+            self._callable(value, path, module or _library(value))
+        elif module and not isinstance(value, BY_REFERENCE):
+            _harmless(value, path, module)
+        elif not module:
+            self._data(holder, name, value, path)
+
+
+def _rebound(code: types.CodeType) -> set[str]:
+    """The variables of functions around it that code assigns to, itself or in functions inside of it."""
+    found = {i.argval for i in dis.get_instructions(code) if i.opname in ("STORE_DEREF", "DELETE_DEREF")}
+    inner = (_rebound(each) for each in code.co_consts if isinstance(each, types.CodeType))
+    return found.union(*inner) & set(code.co_freevars + code.co_cellvars)
+
+
+def _is_free(function: Any) -> bool:
+    """Whether a builtin is bound to no object of its own."""
+    return isinstance(getattr(function, "__self__", None), (types.NoneType, types.ModuleType, type))
+
+
+def _library(value: Any) -> str:
+    """The module of a function or class that is not the user's; "" for the user's."""
+    module = str(getattr(value, "__module__", "") or "builtins")
+    return "" if is_users_module(module) else module
+
+
+def _harmless(value: Any, path: str, module: str) -> None:
+    if value is sys.stdout or value is sys.stderr:
+        return  # what a repeat writes there is discarded
+    home = str(getattr(value, "__module__", None) or module)
+    both = (module, home)
+    if any(name.partition(".")[0] not in HARMLESS for name in both) or any(name.startswith(HARMFUL) for name in both):
+        raise NotIsolated(f"it uses {path}, which may change what cannot be copied")
+
+
+def _functions(member: Any) -> Iterator[types.FunctionType]:
+    if isinstance(member, (staticmethod, classmethod)):
+        member = member.__func__
+    for function in (member.fget, member.fset) if isinstance(member, property) else (member,):
+        if isinstance(function, types.FunctionType):
+            yield function
+
+
+COMPILED_FROM = ("__explorer_original__", "_torchdynamo_orig_callable")
+
+
+def compiled_from(function: Any) -> Any:
+    """What a function or module compiles, where it is one that a compiler made; itself otherwise."""
+    for name in COMPILED_FROM:
+        function = getattr(function, name, function)
+    return function
+
+
+@functools.cache
+def _folders() -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Where installed packages are, and where the standard library and this package are."""
+    paths = sysconfig.get_paths()
+    packages = {paths["purelib"], paths["platlib"], *site.getsitepackages(), site.getusersitepackages()}
+    packages.add(str(Path(torch.__file__).parent.parent))
+    own = {paths["stdlib"], paths["platstdlib"], str(PACKAGE)}
+    ended = (tuple(folder.rstrip("/\\") + os.sep for folder in folders) for folders in (packages, own))
+    return next(ended), (*next(ended), "<frozen")
+
+
+def _is_users_file(file: str) -> bool:
+    """Whether a file is read like the user's own: of the program, or of a package that nothing is known of."""
+    packages, own = _folders()
+    folder = next((folder for folder in packages if file.startswith(folder)), None)
+    if folder is None:
+        return not file.startswith(own)
+    return file[len(folder) :].partition(os.sep)[0].removesuffix(".py") not in HARMLESS
+
+
+def is_users(code: types.CodeType | None) -> bool:
+    """Whether code is the user's own, and not of a library, the standard library or this package."""
+    return code is not None and _is_users_file(code.co_filename)
+
+
+def is_programs(code: types.CodeType) -> bool:
+    """Whether code is the program's, and not of any package: those act for whoever calls them."""
+    packages, own = _folders()
+    return not code.co_filename.startswith((*packages, *own))
+
+
+def is_users_module(name: str) -> bool:
+    module = sys.modules.get(name)
+    if module is None:  # a namespace that somebody executed code in
+        root = name.partition(".")[0]
+        return root not in HARMLESS and root not in sys.stdlib_module_names
+    if name == "__main__":
+        return True
+    file = getattr(module, "__file__", None)
+    return file is not None and file.endswith(".py") and _is_users_file(file)
+
+
+def _is_users_own_module(value: Any) -> bool:
+    """Whether a value is one of the program's modules, by which everything in it can be reached."""
+    return isinstance(value, types.ModuleType) and is_users_module(value.__name__)
+
+
+# --------------------------------------------------------------------------------------------------------- the state
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """What a call may change: its arguments by name, and what each place holds. `tensors` are all that these reach, by
+    path; `bytes` is what they take."""
+
+    args: Mapping[str, Any]
+    places: Sequence[Place]
+    values: Sequence[Any]
+    objects: Objects = field(repr=False)
+
+    @property
+    def tensors(self) -> Mapping[str, torch.Tensor]:
+        return self.objects.tensors
+
+    @property
+    def bytes(self) -> int:
+        return self.objects.bytes
+
+    def copied(self, instead: Mapping[int, torch.Tensor] = MappingProxyType({})) -> State:
+        """Copies of all of it that share nothing which may change. A tensor that was computed comes as a leaf, since
+        only its value matters to the call; `instead` has tensors, by id, to be taken in place of others. Raises
+        NotIsolated."""
+        memo: dict[int, Any] = dict(instead)
+        try:
+            for tensor in self.tensors.values():
+                if not tensor.is_leaf and id(tensor) not in instead:
+                    memo[id(tensor)] = copy.deepcopy(tensor.detach(), memo).requires_grad_(tensor.requires_grad)
+            for reference in self.objects.weak:
+                if reference() is not None:
+                    memo[id(reference)] = weakref.ref(copy.deepcopy(reference(), memo))
+            args, values = copy.deepcopy(dict(self.args), memo), [copy.deepcopy(v, memo) for v in self.values]
+        except Exception as error:
+            raise NotIsolated(f"copying what it reaches failed: {type(error).__name__}: {error}") from error
+        made = State(args, self.places, values, Objects())
+        made._follow()
+        shared = self.objects.changeable().keys() & made.objects.changeable().keys()
+        if shared:
+            named = sorted(made.objects.found[each][1] for each in shared)
+            raise NotIsolated(f"a copy of {named[0]} is still the same object")
+        return made
+
+    def now(self) -> State:
+        """The same places, with what they hold and reach by now. Raises NotIsolated."""
+        made = State(self.args, self.places, [place.get() for place in self.places], Objects())
+        for value, path in self.objects.code:
+            made.objects.add(value, path)
+        made._follow()
+        return made
+
+    def _follow(self) -> None:
+        """Modules first: a parameter is called after its module, and not after the optimiser that updates it."""
+        named = ((place.name, value) for place, value in zip(self.places, self.values, strict=True))
+        roots = [(name, value) for name, value in (*self.args.items(), *named) if value is not ABSENT]
+        for name, value in sorted(roots, key=lambda root: not isinstance(root[1], torch.nn.Module)):
+            self.objects.add(value, name)
+
+    @contextmanager
+    def in_place(self) -> Iterator[None]:
+        """Inside, the places hold this state's values; then what they held before."""
+        before = [place.get() for place in self.places]
+        with undone(lambda: self._fill(before)):
+            self._fill(self.values)
+            yield
+
+    def _fill(self, values: Sequence[Any]) -> None:
+        for place, value in zip(self.places, values, strict=True):
+            place.set(value)
+
+
+def reached(function: Callable[..., Any], args: Mapping[str, Any]) -> State:
+    """What a call of `function` with these arguments (by name) may change. Changes nothing. Raises NotIsolated for what
+    no copy can be made of."""
+    objects = Objects()
+    for name, value in args.items():
+        objects.add(value, name)
+    code = Code(objects)
+    code.read(function)
+    places = list(code.places.values())
+    return State(dict(args), places, [place.get() for place in places], objects)

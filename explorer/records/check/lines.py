@@ -1,0 +1,93 @@
+"""A captured graph beside the Python that it was captured from: what each line of the program computed, run eagerly."""
+
+from __future__ import annotations
+
+import sys
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from types import FrameType
+from typing import Any
+
+import torch
+from torch import Tensor, fx
+from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_leaves
+
+from explorer.ir.graph import Graph, info
+from explorer.ir.record import PartingData
+from explorer.records.check.accuracy import beyond, largest_distance, same_kind
+from explorer.records.check.nodes import is_unwritten, magnitude
+from explorer.records.check.reference import arguments, call_node
+from explorer.records.check.search import Blame
+from explorer.records.check.trial import duplicate
+
+MOST = 1 << 30
+"""Bytes of eager's values that are kept; what follows is not compared."""
+MOST_AT_A_LINE = 1000
+
+
+class Lines(TorchFunctionMode):
+    """While it is entered, keeps the tensors that the calls of each line yield, and of the lines that called it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.at: defaultdict[tuple[str, int], list[Tensor]] = defaultdict(list)
+        self.kept = 0
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        made = [leaf for leaf in tree_leaves(result) if isinstance(leaf, Tensor)]
+        self.kept += sum(leaf.numel() * leaf.element_size() for leaf in made)
+        if made and self.kept <= MOST:
+            copies = [leaf.detach().clone() for leaf in made]
+            frame: FrameType | None = sys._getframe(1)
+            while frame is not None:
+                values = self.at[frame.f_code.co_filename, frame.f_lineno]
+                if len(values) < MOST_AT_A_LINE:
+                    values += copies
+                frame = frame.f_back
+        return result
+
+
+def first_unlike(lines: Lines, graph: Graph, inputs: Sequence[Any], blame: Blame) -> PartingData | None:
+    """The first node of a captured graph that yields what no call of its line does in eager, among those that a result
+    is computed from which is of no call of its line either: capture may write one call of Python as several nodes.
+    Nodes that depend on random numbers, and lines that yield nothing of the node's kind, tell nothing."""
+    values: dict[fx.Node, Any] = dict(zip(graph.inputs, duplicate(tuple(inputs)), strict=True))
+    unknown: set[fx.Node] = set()
+    unlike: dict[fx.Node, float] = {}
+    with torch.set_grad_enabled(graph.grad_enabled):
+        for node in graph.graph.nodes:
+            if node.op in ("placeholder", "output"):
+                continue
+            if node.op == "get_attr":
+                values[node] = graph.constants[str(node.target)]
+                continue
+            before = torch.get_rng_state()
+            values[node] = call_node(node, *arguments(node, values))
+            drew = not torch.equal(before, torch.get_rng_state())
+            if drew or is_unwritten(node) or unknown.intersection(node.all_input_nodes):
+                unknown.add(node)
+            elif (distance := _distance(lines, node, values)) is not None:
+                unlike[node] = distance
+    wrong = {node for node in graph.outputs if node in unlike}
+    for node in reversed(graph.graph.nodes):
+        if node in wrong:
+            wrong.update(node.all_input_nodes)
+    first = next((node for node in unlike if node in wrong), None)
+    if first is None:
+        return None
+    what = f"the captured graph has {info(first).id} here, and no call of this line in eager yields its value"
+    return blame.told(first, "", "", (unlike[first], None), what)
+
+
+def _distance(lines: Lines, node: fx.Node, values: Mapping[fx.Node, Any]) -> float | None:
+    """How far a node's value is from the nearest of its line; None where it is one of them, or nobody knows."""
+    span, ours = info(node).span, values[node]
+    if span is None or not isinstance(ours, Tensor):
+        return None
+    theirs = [each for each in lines.at.get((span.file, span.line), ()) if same_kind(each, ours)]
+    scale = magnitude(values[each] for each in node.all_input_nodes)
+    if not theirs or not all(beyond(ours, each, scale) for each in theirs):
+        return None
+    return min(largest_distance(ours, each) for each in theirs)

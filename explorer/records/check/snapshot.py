@@ -1,0 +1,531 @@
+"""What objects hold, kept so that it can be put back in place: each stays the same object, with the same memory."""
+
+from __future__ import annotations
+
+import array
+import contextvars
+import functools
+import io
+import random
+import types
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol, cast
+
+import numpy
+import torch
+from torch.utils._python_dispatch import _disable_current_modes
+
+from explorer.records.check.isolate import (
+    ABSENT,
+    CODE,
+    NotIsolated,
+    Objects,
+    Place,
+    State,
+    is_users,
+    is_users_module,
+    undone,
+)
+
+STATELESS = frozenset(
+    "builtins types typing re _sre datetime decimal fractions uuid pathlib operator functools weakref _weakref _thread "
+    "threading enum abc _abc collections struct _struct zoneinfo inspect logging torch numpy _weakrefset _collections "
+    "collections.abc numbers _operator".split()
+)
+"""Packages whose objects written in C hold nothing that changes, apart from those that are kept here or refused."""
+
+PYTHON_HEAP = 1 << 9
+"""Of a class that a `class` statement made, among others."""
+
+
+class Kept(Protocol):
+    """One thing that an object held. `path` is how it is reached, `owner` the object."""
+
+    owner: Any
+    path: str
+
+    def changed(self) -> bool: ...
+
+    def put(self) -> None:
+        """Make the object hold it again."""
+
+
+def alike(one: Any, other: Any) -> bool:
+    """Whether it makes no difference which of two values something holds."""
+    if one is other:
+        return True
+    return type(one) is type(other) and isinstance(one, (int, float, complex, str, bytes)) and repr(one) == repr(other)
+
+
+def _all_alike(some: Any, others: Any) -> bool:
+    return len(some) == len(others) and all(map(alike, some, others))
+
+
+@dataclass(eq=False)
+class Items:
+    """The items of a dictionary, in their order; also the attributes of an object or a class."""
+
+    owner: Any
+    path: str
+    held: dict[Any, Any]
+
+    def __post_init__(self) -> None:
+        self._kind: Any = OrderedDict if isinstance(self.held, OrderedDict) else dict
+        self._keys, self._values = self._now()
+
+    def _now(self) -> tuple[list[Any], list[Any]]:
+        return list(self._kind.keys(self.held)), list(self._kind.values(self.held))
+
+    def changed(self) -> bool:
+        keys, values = self._now()
+        return not (_all_alike(keys, self._keys) and _all_alike(values, self._values))
+
+    def put(self) -> None:
+        keys, _ = self._now()
+        if not _all_alike(keys, self._keys):
+            self._kind.clear(self.held)
+        for key, value in zip(self._keys, self._values, strict=True):
+            if self._kind.get(self.held, key, ABSENT) is not value:
+                self._kind.__setitem__(self.held, key, value)
+
+
+@dataclass(eq=False)
+class Elements:
+    """The elements of a list, a deque or an array of numbers."""
+
+    owner: Any
+    path: str
+
+    def __post_init__(self) -> None:
+        self._elements = list(self.owner)
+
+    def changed(self) -> bool:
+        return not _all_alike(list(self.owner), self._elements)
+
+    def put(self) -> None:
+        if isinstance(self.owner, deque):
+            deque.clear(self.owner)
+            deque.extend(self.owner, self._elements)
+        elif isinstance(self.owner, array.array):
+            self.owner[:] = array.array(self.owner.typecode, self._elements)
+        elif isinstance(self.owner, bytearray):
+            self.owner[:] = bytes(self._elements)
+        else:
+            list.__setitem__(self.owner, slice(None), self._elements)
+
+
+@dataclass(eq=False)
+class Members:
+    """What is in a set."""
+
+    owner: set[Any]
+    path: str
+
+    def __post_init__(self) -> None:
+        self._members = list(set.__iter__(self.owner))
+
+    def changed(self) -> bool:
+        return set.__ne__(self.owner, set(self._members))
+
+    def put(self) -> None:
+        set.clear(self.owner)
+        set.update(self.owner, self._members)
+
+
+@dataclass(eq=False)
+class Attribute:
+    """What one attribute holds that has no dictionary: of a slot, a class, or a tensor."""
+
+    owner: Any
+    path: str
+    get: Callable[[], Any]
+    set: Callable[[Any], None]
+
+    def __post_init__(self) -> None:
+        self._value = self.get()
+
+    def changed(self) -> bool:
+        return not alike(self.get(), self._value)
+
+    def put(self) -> None:
+        self.set(self._value)
+
+
+class Position(Attribute):
+    """The state of something that tells it, and takes it back: a random generator, or a file in memory."""
+
+    def changed(self) -> bool:
+        now = self.get()
+        return not (torch.equal(now, self._value) if isinstance(now, torch.Tensor) else repr(now) == repr(self._value))
+
+
+@dataclass(eq=False)
+class Array:
+    """The elements of a NumPy array."""
+
+    owner: numpy.ndarray[Any, Any]
+    path: str
+
+    def __post_init__(self) -> None:
+        self._shape = self.owner.shape
+        self._elements = self.owner.copy()
+
+    def changed(self) -> bool:
+        if self.owner.shape != self._shape:
+            return True
+        if self.owner.dtype.hasobject:
+            return not _all_alike(list(self.owner.flat), list(self._elements.flat))
+        return self.owner.tobytes() != self._elements.tobytes()
+
+    def put(self) -> None:
+        if self.owner.shape != self._shape:
+            self.owner.resize(self._shape, refcheck=False)
+        numpy.copyto(self.owner, self._elements)
+
+
+@dataclass(eq=False)
+class Description:
+    """All of a tensor but its memory: which memory it looks at and how, its version, its gradient, its hooks."""
+
+    owner: torch.Tensor
+    path: str
+
+    def __post_init__(self) -> None:
+        with torch.no_grad():
+            self._alias = self.owner.detach()
+        self._version = _version(self.owner)
+        self._needed = self.owner.requires_grad
+        self._made_by = self.owner.grad_fn
+        self._grad = gradient(self.owner)
+        self._hooks = self.owner._backward_hooks
+        self._hooked = list(self._hooks.items()) if self._hooks else []
+
+    def _moved(self) -> bool:
+        now, before = self.owner, self._alias
+        if (now.dtype, now.shape, now.layout) != (before.dtype, before.shape, before.layout):
+            return True
+        if now.layout is not torch.strided:
+            return True  # its parts are tensors of their own
+        return (
+            now.stride() != before.stride()
+            or now.storage_offset() != before.storage_offset()
+            or now.untyped_storage()._cdata != before.untyped_storage()._cdata
+        )
+
+    def changed(self) -> bool:
+        return (
+            (self._moved() and self.owner.layout is torch.strided)
+            or _version(self.owner) != self._version
+            or self.owner.requires_grad != self._needed
+            or self.owner.grad_fn is not self._made_by
+            or gradient(self.owner) is not self._grad
+            or list((self.owner._backward_hooks or {}).items()) != self._hooked
+        )
+
+    @property
+    def can_be_put(self) -> bool:
+        """A tensor's gradient function is not for anyone to set."""
+        return self.owner.grad_fn is self._made_by
+
+    def same_but_written(self) -> bool:
+        """Whether nothing but the tensor's elements has changed."""
+        written, self._version = self._version, _version(self.owner)
+        try:
+            return not self.changed()
+        finally:
+            self._version = written
+
+    def put(self) -> None:
+        if self.owner.grad_fn is not self._made_by and self._made_by is None and not self.owner._is_view():
+            self.owner.detach_()
+        if self._moved():
+            self.owner.data = self._alias
+        if self.owner.requires_grad != self._needed:
+            self.owner.requires_grad_(self._needed)
+        if gradient(self.owner) is not self._grad:
+            self.owner.grad = self._grad
+        if self.owner._backward_hooks is not self._hooks:
+            self.owner._backward_hooks = self._hooks
+        if self._hooks is not None and list(self._hooks.items()) != self._hooked:
+            self._hooks.clear()
+            self._hooks.update(self._hooked)
+        if _version(self.owner) != self._version:
+            torch._C._autograd._unsafe_set_version_counter((self.owner,), (self._version,))
+
+
+def gradient(tensor: torch.Tensor) -> torch.Tensor | None:
+    return tensor.grad if tensor.is_leaf or tensor.retains_grad else None
+
+
+def _version(tensor: torch.Tensor) -> int:
+    return 0 if tensor.is_inference() else tensor._version
+
+
+@dataclass(eq=False)
+class Memory:
+    """The bytes that tensors look at."""
+
+    owner: torch.UntypedStorage
+    path: str
+
+    def __post_init__(self) -> None:
+        self._size = self.owner.nbytes()
+        self._bytes = self._now().clone()
+
+    def _now(self) -> torch.Tensor:
+        return torch.empty(0, dtype=torch.uint8, device=self.owner.device).set_(self.owner)
+
+    def changed(self) -> bool:
+        return self.owner.nbytes() != self._size or not torch.equal(self._now(), self._bytes)
+
+    def put(self) -> None:
+        if self.owner.nbytes() != self._size:
+            self.owner.resize_(self._size)
+        self._now().copy_(self._bytes)
+
+
+# ------------------------------------------------------------------------------------------------- what is kept of what
+
+
+def kept(value: Any, path: str) -> Iterator[Kept]:
+    """Everything that changes in an object itself. Raises NotIsolated for one that cannot be put back."""
+    if isinstance(value, CODE):
+        if isinstance(value, types.FunctionType) and is_users(value.__code__):
+            yield from _of_function(value, path)
+        elif isinstance(value, type) and is_users_module(str(value.__module__)):
+            yield from _of_class(value, path)
+        return
+    if isinstance(value, dict):
+        yield Items(value, path, value)
+    elif isinstance(value, (list, deque, bytearray, array.array)):
+        yield Elements(value, path)
+    elif isinstance(value, set):
+        yield Members(value, path)
+    elif isinstance(value, torch.Tensor):
+        yield Description(value, path)
+    elif isinstance(value, numpy.ndarray):
+        if value.flags.writeable:
+            yield Array(value, path)
+    elif (position := _position(value, path)) is not None:
+        yield position
+    else:
+        _hidden(value, path)
+    yield from _own_attributes(value, path)
+
+
+def _own_attributes(value: Any, path: str) -> Iterator[Kept]:
+    attributes = getattr(value, "__dict__", None)
+    if isinstance(attributes, dict):
+        yield Items(value, path, attributes)
+    for kind in type(value).__mro__:
+        names = vars(kind).get("__slots__", ())
+        for name in (names,) if isinstance(names, str) else tuple(names):
+            slot = vars(kind).get(name)
+            if isinstance(slot, types.MemberDescriptorType):
+                yield Attribute(value, f"{path}.{name}", *_of_slot(slot, value))
+
+
+def _of_slot(slot: types.MemberDescriptorType, value: Any) -> tuple[Callable[[], Any], Callable[[Any], None]]:
+    def get() -> Any:
+        try:
+            return slot.__get__(value, type(value))
+        except AttributeError:
+            return ABSENT
+
+    def put(content: Any) -> None:
+        if content is not ABSENT:
+            slot.__set__(value, content)
+        elif get() is not ABSENT:
+            slot.__delete__(value)
+
+    return get, put
+
+
+def _of_function(function: types.FunctionType, path: str) -> Iterator[Kept]:
+    yield Items(function, path, vars(function))
+    for name in ("__defaults__", "__kwdefaults__", "__code__"):
+        yield Attribute(
+            function, f"{path}.{name}", functools.partial(getattr, function, name),
+            functools.partial(setattr, function, name),
+        )  # fmt: skip
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        yield Attribute(cell, f"{name} of {path}", *_of_cell(cell))
+
+
+def _of_cell(cell: types.CellType) -> tuple[Callable[[], Any], Callable[[Any], None]]:
+    def get() -> Any:
+        try:
+            return cell.cell_contents
+        except ValueError:
+            return ABSENT
+
+    def put(content: Any) -> None:
+        if content is not ABSENT:
+            cell.cell_contents = content
+        elif get() is not ABSENT:
+            del cell.cell_contents
+
+    return get, put
+
+
+@dataclass(eq=False)
+class _of_class_attributes:
+    """The attributes of a class."""
+
+    owner: type
+    path: str
+
+    def __post_init__(self) -> None:
+        self._held = dict(vars(self.owner))
+
+    def changed(self) -> bool:
+        now = dict(vars(self.owner))
+        return not (_all_alike(list(now), list(self._held)) and _all_alike(list(now.values()), [*self._held.values()]))
+
+    def put(self) -> None:
+        now = vars(self.owner)
+        for name in [name for name in now if name not in self._held]:
+            type.__delattr__(self.owner, name)
+        for name, value in self._held.items():
+            if now.get(name, ABSENT) is not value:
+                type.__setattr__(self.owner, name, value)
+
+
+def _of_class(kind: type, path: str) -> Iterator[Kept]:
+    yield _of_class_attributes(kind, path)
+
+
+def _position(value: Any, path: str) -> Kept | None:
+    if isinstance(value, random.Random):
+        return Position(value, path, value.getstate, value.setstate)
+    if isinstance(value, torch.Generator):
+        return Position(value, path, value.get_state, cast(Callable[[Any], None], value.set_state))
+    if isinstance(value, numpy.random.RandomState):
+        return Position(value, path, value.get_state, value.set_state)
+    if isinstance(value, (numpy.random.Generator, numpy.random.BitGenerator)):
+        bits: Any = value.bit_generator if isinstance(value, numpy.random.Generator) else value
+        return Position(
+            value, path, functools.partial(getattr, bits, "state"), functools.partial(setattr, bits, "state")
+        )
+    if isinstance(value, (io.StringIO, io.BytesIO)) and not value.closed:
+        return Position(value, path, *_of_file(value))
+    if isinstance(value, contextvars.ContextVar):
+        if _unset(value):
+            raise NotIsolated(f"{path} is a context variable that is not set, and setting it cannot be put back")
+        return Attribute(value, path, value.get, lambda content: (value.set(content), None)[1])
+    return None
+
+
+def _unset(variable: contextvars.ContextVar[Any]) -> bool:
+    try:
+        variable.get()
+    except LookupError:
+        return True
+    return False
+
+
+def _of_file(file: Any) -> tuple[Callable[[], Any], Callable[[Any], None]]:
+    def put(content: tuple[Any, int]) -> None:
+        file.seek(0)
+        file.truncate()
+        file.write(content[0])
+        file.seek(content[1])
+
+    return lambda: (file.getvalue(), file.tell()), put
+
+
+def _hidden(value: Any, path: str) -> None:
+    """Raises NotIsolated for an object that is written in C and holds what nobody can put back."""
+    if isinstance(value, functools._lru_cache_wrapper):
+        if is_users(getattr(value.__wrapped__, "__code__", None)):
+            raise NotIsolated(f"{path} is a functools cache, whose content cannot be put back")
+        return
+    if isinstance(value, torch.jit.ScriptModule):
+        raise NotIsolated(f"{path} is a ScriptModule, whose attributes are not seen from Python")
+    base = next(kind for kind in type(value).__mro__ if not _made_in_python(kind))
+    if base is object:
+        return
+    if hasattr(base, "__next__"):
+        raise NotIsolated(f"{path} is a {type(value).__name__}, whose position cannot be put back")
+    if isinstance(value, memoryview) and not value.readonly or str(base.__module__).partition(".")[0] not in STATELESS:
+        raise NotIsolated(f"{path} is a {type(value).__name__}, whose state is not seen from Python")
+
+
+def _made_in_python(kind: type) -> bool:
+    if not kind.__flags__ & PYTHON_HEAP:
+        return False
+    own = vars(kind)
+    return any(n in own for n in ("__dict__", "__weakref__", "__slots__")) or any(map(_made_in_python, kind.__bases__))
+
+
+# --------------------------------------------------------------------------------------------------------- a snapshot
+
+
+@contextmanager
+def plainly() -> Iterator[None]:
+    """Inside, operations on tensors are those on memory alone: no mode sees them, no gradient is recorded."""
+    with ExitStack() as stack:
+        stack.enter_context(torch._C.DisableTorchFunction())
+        stack.enter_context(_disable_current_modes())
+        stack.enter_context(torch.no_grad())
+        yield
+
+
+class Snapshot:
+    """What everything that a call reaches holds now."""
+
+    def __init__(self, state: State) -> None:
+        """Raises NotIsolated where something could not be put back."""
+        self.state = state
+        self.kept: list[Kept] = [_of_place(place) for place in state.places]
+        with plainly():
+            for value, path in list(state.objects.found.values()):
+                self.kept += kept(value, path)
+            self.memory = list(_memory(state))
+        self.kept += self.memory
+
+    def changed(self) -> list[Kept]:
+        """What is not as it was."""
+        with plainly():
+            return [each for each in self.kept if each.changed()]
+
+    def put(self, among: list[Kept] | None = None) -> None:
+        """Put back all of it, or only what is named."""
+        with plainly():
+            for each in self.kept if among is None else among:
+                if each.changed():
+                    each.put()
+
+
+@contextmanager
+def untouched(tensors: Iterable[torch.Tensor]) -> Iterator[None]:
+    """After the block the elements of these tensors are as before it."""
+    state = State({str(number): tensor for number, tensor in enumerate(tensors)}, (), (), Objects())
+    before = Snapshot(state.now())
+    with undone(before.put):
+        yield
+
+
+def _of_place(place: Place) -> Kept:
+    return Attribute(place, place.name, place.get, place.set)
+
+
+def _memory(state: State) -> Iterator[Memory]:
+    seen: set[int] = set()
+    for path, tensor in state.tensors.items():
+        if tensor.layout is not torch.strided or tensor.is_meta:
+            if not tensor.is_meta:
+                raise NotIsolated(f"{path} is a tensor of layout {tensor.layout}, whose memory is not one piece")
+            continue
+        try:
+            storage = tensor.untyped_storage()
+            key = storage._cdata
+            if key in seen or not storage.nbytes():
+                continue
+            seen.add(key)
+            yield Memory(storage, path)
+        except (NotImplementedError, RuntimeError) as error:
+            raise NotIsolated(f"the memory of {path} cannot be read: {error}") from error

@@ -1,0 +1,168 @@
+"""The same call made by several contestants: eager, ours, stock. Each gets copies of its own, so that none sees what
+another mutated."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_flatten_with_path, tree_leaves
+
+from explorer.records.check.names import tensors_reached
+
+SEED = 0
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A call to be repeated. `grad`: whether the backward is part of it; None decides by whether the output requires
+    grad. Closures and globals of a plain function are shared between contestants; modules and arguments are copied."""
+
+    fn: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    grad: bool | None = None
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether the call may be made as often as wanted."""
+        return True
+
+    def expected(self) -> Outcome:
+        """What an eager call gives."""
+        return self.contestant().observe()
+
+    @property
+    def measurable(self) -> bool:
+        """Whether there is something to time."""
+        return True
+
+    def again(self, spare: int = 0) -> Contestant:
+        """One more eager call, that nobody asked for. Raises NotIsolated where none is to be made, or `spare` calls
+        would not be left."""
+        return self.contestant()
+
+    def timed(self) -> AbstractContextManager[None]:
+        """Around calls of contestants that are timed."""
+        return nullcontext()
+
+    @property
+    def steady(self) -> bool:
+        """Whether calls that are timed may follow one another without a reset."""
+        return True
+
+    def reset(self) -> None:
+        """Between calls that are timed: they find what the first found."""
+
+    def contestant(self, prepare: Callable[[Callable[..., Any]], Callable[..., Any]] | None = None) -> Contestant:
+        """Copies of the function and its arguments, the function made by `prepare` (a compiler)."""
+        memo: dict[int, Any] = {}
+        args, kwargs = duplicate(self.args, memo), duplicate(dict(self.kwargs), memo)
+        fn = copy.deepcopy(self.fn, memo) if isinstance(self.fn, torch.nn.Module) else self.fn
+        return Contestant(prepare(fn) if prepare else fn, fn, args, kwargs, self.grad)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a call left behind: its output, the gradients by leaf, and the tensors of arguments and module state."""
+
+    output: Any
+    gradients: dict[str, torch.Tensor | None]
+    state: Mapping[str, Any]
+
+    def values(self) -> dict[str, Any]:
+        """All of it under one set of names, for `check.accuracy.compare`."""
+        return {"output": self.output, "gradient": dict(self.gradients), "state": dict(self.state)}
+
+
+class Contestant:
+    """`run` is what is called; `fn` is the function under it, whose parameters are among the leaves."""
+
+    def __init__(
+        self,
+        run: Callable[..., Any],
+        fn: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        grad: bool | None,
+    ) -> None:
+        self.run = run
+        self.fn = fn
+        self.args = args
+        self.kwargs = kwargs
+        self.grad = grad
+        self._named = _named(fn, args, kwargs)
+        self._leaves: dict[str, torch.Tensor] | None = None
+
+    def call(self) -> Any:
+        """The forward, and the backward where the trial has one: what is timed."""
+        return self._step()[0]
+
+    def observe(self) -> Outcome:
+        """One call from a fixed seed, with everything that it changed. The generator's state is put back."""
+        with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
+            torch.manual_seed(SEED)
+            output, gradients = self._step()
+        return Outcome(output, gradients, {name: tensor.detach() for name, tensor in self._named.items()})
+
+    def _step(self) -> tuple[Any, dict[str, torch.Tensor | None]]:
+        output = self._forward()
+        return output, self._backward(output)
+
+    def _forward(self) -> Any:
+        if self.grad is False:
+            with torch.no_grad():
+                return self.run(*self.args, **self.kwargs)
+        return self.run(*self.args, **self.kwargs)
+
+    def _backward(self, output: Any, keep: bool = False) -> dict[str, torch.Tensor | None]:
+        """The gradients by leaf. `keep`: what the output was computed from stays, for another backward."""
+        ends = [leaf for leaf in tree_leaves(output) if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
+        if self.grad is False or not ends:
+            return {}
+        if self._leaves is None:
+            self._leaves = self._discover()
+        weights = [_weight(end.shape, end.dtype, end.device) for end in ends]
+        found = torch.autograd.grad(ends, list(self._leaves.values()), weights, allow_unused=True, retain_graph=keep)
+        return {name: g for name, g in zip(self._leaves, found, strict=True) if g is not None}
+
+    def _discover(self) -> dict[str, torch.Tensor]:
+        """The tensors that gradients flow to, by where the program keeps them. A leaf that the call makes for itself is
+        another in each call, and has no gradient to compare."""
+        given = {f"argument{path}": value for path, value in _flat(self.args, self.kwargs)}
+        reached = tensors_reached(self.fn, {**self._named, **given})
+        return {name: tensor for name, tensor in reached.items() if tensor.requires_grad and tensor.is_leaf}
+
+
+def _named(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, torch.Tensor]:
+    found: dict[str, torch.Tensor] = {}
+    if isinstance(fn, torch.nn.Module):
+        found.update(fn.named_parameters())
+        found.update(fn.named_buffers())
+    found.update((f"argument{path}", leaf) for path, leaf in _flat(args, kwargs) if isinstance(leaf, torch.Tensor))
+    return found
+
+
+def _flat(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    return [("".join(map(str, path)), leaf) for path, leaf in tree_flatten_with_path((args, dict(kwargs)))[0]]
+
+
+@cache
+def _weight(shape: torch.Size, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    """The gradient that flows into an output: uneven, since even ones vanish behind a softmax or a norm."""
+    count = torch.arange(shape.numel(), dtype=torch.float64, device=device)
+    return torch.cos(count).reshape(shape).to(dtype) if shape.numel() != 1 else torch.ones(shape, dtype=dtype)
+
+
+def duplicate(value: Any, memo: dict[int, Any] | None = None) -> Any:
+    """A deep copy; a tensor that is not a leaf is copied as one, since only its value matters to the call."""
+    memo = {} if memo is None else memo
+    for leaf in tree_leaves(value):
+        if isinstance(leaf, torch.Tensor) and not leaf.is_leaf and id(leaf) not in memo:
+            memo[id(leaf)] = copy.deepcopy(leaf.detach()).requires_grad_(leaf.requires_grad)
+    return copy.deepcopy(value, memo)

@@ -1,0 +1,152 @@
+"""Compared: what `compare` gives back."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from explorer.core.visible import visible
+from explorer.ir.methods import METHODS_MIME, METHODS_VERSION, MethodData, MethodsData
+from explorer.ir.record import SourceData, Whole
+from explorer.records.assembly import quoted
+from explorer.records.exploration import title
+from explorer.records.methods.compare import chosen, compared
+from explorer.records.methods.world import function
+from explorer.records.session import Bundle, RecordError, read_json, write_whole
+from explorer.records.stock.backend import installed
+from explorer.show.view import methods as view
+from explorer.show.view import report
+from explorer.show.view.fit import cut_to_fit
+
+
+class Compared:
+    """One program through several capture methods. Holds no live object: what it shows is in `data`."""
+
+    def __init__(self, data: MethodsData) -> None:
+        self.data = data
+
+    def __getitem__(self, name: str) -> MethodData:
+        """The method of this name. Raises KeyError naming those that there are."""
+        for method in self.data.methods:
+            if method.name == name:
+                return method
+        raise KeyError(f"no method {name!r} was compared; there are: {', '.join(m.name for m in self.data.methods)}")
+
+    def text(self) -> str:
+        return view.text(self.data)
+
+    def markdown(self, *, times: bool = True) -> str:
+        """The table for a document; without `times`, what is the same in each run."""
+        return view.markdown(self.data, times=times)
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write it as JSON, whole or not at all. Raises OSError naming the path."""
+        target = Path(path)
+        write_whole(target, msgspec.json.encode(self.data))
+        return target
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Compared:
+        """Read what `save` wrote. Runs nothing. Raises RecordError naming the file, OSError where it cannot be read."""
+        packed = read_json(Path(path))
+        try:
+            version = msgspec.json.decode(packed, type=_Versioned).version
+            if version != METHODS_VERSION:
+                raise RecordError(f"{path} is a comparison of version {version}; this explorer reads {METHODS_VERSION}")
+            return cls(msgspec.json.decode(packed, type=MethodsData))
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise RecordError(
+                f"{path} is not a comparison: {error}; expected a file written by Compared.save"
+            ) from None
+
+    @staticmethod
+    def is_in(path: str | os.PathLike[str]) -> bool:
+        """Whether a file looks like one that `save` wrote. Raises OSError where it cannot be read."""
+        try:
+            msgspec.json.decode(read_json(Path(path)), type=_Versioned)
+        except (RecordError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return False
+        return True
+
+    def to_html(self, path: str | os.PathLike[str]) -> Path:
+        """Write one self-contained page with the viewer, which needs no network. Raises OSError naming the path."""
+        target = Path(path)
+        write_whole(target, report.page(self.data).encode())
+        return target
+
+    def __repr__(self) -> str:
+        return visible(self.text())
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Bundle:
+        """The comparison as JSON for a viewer, cut where a notebook could not hold it, as HTML without scripts, and as
+        text."""
+        bundle = {
+            METHODS_MIME: msgspec.to_builtins(cut_to_fit(self.data)),
+            "text/html": view.html(self.data),
+            "text/plain": repr(self),
+        }
+        return bundle, {}
+
+
+class _Versioned(msgspec.Struct):
+    version: Whole
+    methods: msgspec.Raw
+
+
+def sources(fn: Callable[..., Any], data: MethodsData) -> tuple[SourceData, ...]:
+    """The function, and what else of the program the texts and operations were made for."""
+    used: dict[str, set[int]] = defaultdict(set)
+    with suppress(OSError, TypeError):  # made by exec, or no Python function: what ran may still have lines
+        under = function(fn)
+        lines, first = inspect.getsourcelines(under)
+        used[under.__code__.co_filename].update(range(first, first + len(lines)))
+    for place in _places(data):
+        file, _, line = place.rpartition(":")
+        used[file].add(int(line))
+    return quoted(used)
+
+
+def _places(data: MethodsData) -> Iterator[str]:
+    for method in data.methods:
+        for shown in method.views:
+            for line in shown.text.lines:
+                yield from line.origins
+    yield from (call.where for call in data.operations if call.where)
+
+
+def backends() -> tuple[str, ...]:
+    """The names of the back ends that `torch.compile(backend=...)` takes and whose packages are installed."""
+    return installed()
+
+
+def compare(
+    fn: Callable[..., Any],
+    *,
+    methods: Sequence[str] | None = None,
+    backends: Sequence[str] = (),
+    others: Mapping[str, tuple[Any, ...]] | None = None,
+    time: bool = True,
+    name: str | None = None,
+    tell: Callable[[str], None] = lambda method: None,
+) -> Callable[..., Compared]:
+    """A function that takes `fn`'s arguments, captures the call in every way there is, runs what was captured on other
+    inputs, and says beside eager whether each is right, wrong or refused.
+
+    `methods`: some by name, all by default; `backends`: also `torch.compile` with these (see `backends`).
+    `others`: further calls by name, as tuples of arguments. `tell` hears the name of each method as it begins. Raises
+    ValueError for a method or backend that does not exist; what `fn` raises on the call itself propagates.
+    """
+    wanted = chosen(methods, backends)
+
+    def run(*args: Any, **kwargs: Any) -> Compared:
+        data = compared(fn, args, kwargs, wanted, others=others or {}, title=name or title(fn), timed=time, tell=tell)
+        return Compared(msgspec.structs.replace(data, sources=sources(fn, data)))
+
+    return run

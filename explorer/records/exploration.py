@@ -1,0 +1,515 @@
+"""One exploration: compile and run a call, compare it with eager, time both, and make the record."""
+
+from __future__ import annotations
+
+import time as clock
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from explorer.compiler.capture import optimize
+from explorer.compiler.capture.hook import watcher
+from explorer.compiler.config import Config
+from explorer.compiler.pipeline import compile_frame
+from explorer.compiler.runtime.machine import NO_PEAKS, peaks
+from explorer.compiler.runtime.timing import METHOD, interleave
+from explorer.core.package import PACKAGE
+from explorer.core.recorder import SILENT, Progress, Recorder, recording
+from explorer.core.text import count
+from explorer.ir import record as data
+from explorer.ir.capture import Frame, GuardedCode
+from explorer.ir.target import CPU, Target
+from explorer.records import export
+from explorer.records.assembly import assembled, compiles_of, settings_of
+from explorer.records.check.accuracy import Comparison, against_eager
+from explorer.records.check.calls import Calls, InPlace, Leave
+from explorer.records.check.captured import Captured, GraphTrial, Once
+from explorer.records.check.outside import Outside
+from explorer.records.check.parting import first_parting
+from explorer.records.check.peak import peak_bytes
+from explorer.records.check.process import put_back
+from explorer.records.check.profile import profile
+from explorer.records.check.trial import Contestant, Trial
+from explorer.records.session import Bisect, Record
+from explorer.records.stock.breaks import LIBRARIES
+from explorer.records.stock.contestant import Stock
+from explorer.records.stock.parting import first_parting as first_parting_of_stock
+from explorer.records.stock.parting import unasked
+from explorer.records.stock.profile import profile as profile_stock
+from explorer.records.stock.run import StockRun, stock_run, unwrapped
+from explorer.records.stock.trying import attempts, told
+from explorer.records.stock.untouched import untouched
+from explorer.show.view.ratio import speed
+from explorer.show.view.text import duration
+
+SECONDS_OF_TIMING = 1.0
+"""For each contestant."""
+
+
+def title(fn: Callable[..., Any]) -> str:
+    """What a function or module is called in a record."""
+    return getattr(fn, "__qualname__", type(fn).__name__)
+
+
+ENGINES = ("explorer", "stock", "both")
+
+
+def harmless(
+    fn: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    config: Config,
+    *,
+    grad: bool | None = None,
+    leave: Leave = "called",
+    engine: str = "explorer",
+    stock: Mapping[str, Any] | None = None,
+    time: bool | float = True,
+    fixes: bool = False,
+    name: str,
+    progress: Progress = SILENT,
+) -> Record:
+    """The record of a call, which leaves behind what one eager call does, or nothing.
+
+    What the function raises propagates; what was recorded up to there is the attribute `explored` of the exception.
+    """
+    with alone(), untouched():
+        trial = Trial(fn, args, kwargs, grad)
+        under, _ = unwrapped(trial)
+        calls = Calls(under.fn, args, kwargs, leave)
+        recorder = Recorder(progress)
+        ask = partial(
+            exploration, config=config, engine=engine, stock=stock, time=time, fixes=fixes, name=name,
+            progress=progress, recorder=recorder,
+        )  # fmt: skip
+        try:
+            if calls.once and leave == "unchanged":
+                record = not_called(under, config, name, recorder, f"Not called, since {calls.once}")
+            elif calls.once:
+                record = ask(Once(fn, args, kwargs, grad))
+            else:
+                record = in_place(InPlace(fn, args, kwargs, grad, calls=calls), under, config, name, recorder, ask)
+        except BaseException as error:
+            if not hasattr(error, "explored"):
+                record = Record(contents(recorder, config, name, error=error))
+                in_eager = f"Whether the program raises in eager too is not known, since {calls.once}."
+                keep(error, record.noting((in_eager,) if calls.once else ()))
+            raise
+        calls.ended = True
+        return record.noting(calls.told())
+
+
+def in_place(
+    trial: InPlace,
+    under: Trial,
+    config: Config,
+    name: str,
+    recorder: Recorder,
+    ask: Callable[[Trial], Record],
+) -> Record:
+    """The record of a call on the program's own objects, which are put back after each call but the first."""
+    calls = trial.calls
+    eager = replace(trial, fn=under.fn)
+    try:
+        eager.call()
+    except Exception as error:
+        record = None
+        if calls.after is not None and not calls.once:
+            with suppress(Exception, Outside):  # the program's own, which the compiled program raises too
+                record = ask(trial)
+        record = record or Record(contents(recorder, config, name, error=error))
+        keep(error, record.noting((f"The program raises in eager too: {type(error).__name__}: {error}",)))
+        raise
+    if calls.once:
+        return not_called(under, config, name, recorder, "Compiled and not called again")
+    try:
+        record = ask(trial)
+        return record.noting(("In eager the program does not raise.",)) if record.data.error else record
+    except Outside as refusal:
+        return Record(contents(recorder, config, name)).noting((f"Not compared and not timed: {refusal}.",))
+
+
+class NotRun(BaseException):
+    """A frame was compiled, and is not to run. No error of the program, so that its own handlers let it through."""
+
+
+def not_called(trial: Trial, config: Config, name: str, recorder: Recorder, why: str) -> Record:
+    """The record of the function's own frame, compiled and not run."""
+
+    def compile_alone(frame: Frame, config: Config) -> GuardedCode:
+        compile_frame(frame, config)
+        raise NotRun
+
+    with recording(recorder), put_back(), suppress(NotRun):
+        optimize(trial.fn, config, compile_alone)(*trial.args, **trial.kwargs)
+    return Record(contents(recorder, config, name)).noting((f"{why}: not compared and not timed.",))
+
+
+def keep(error: BaseException, record: Record) -> None:
+    """Let an exception of the program carry what was recorded until it was raised."""
+    with suppress(AttributeError, TypeError):  # of a class with slots
+        error.explored = record  # type: ignore[attr-defined]
+
+
+_exploring: ContextVar[bool] = ContextVar("whether something is being explored", default=False)
+
+NESTED = (
+    "explorer.explore was called inside of a function that is {} already; "
+    "explore the inner function by itself, or the outer one without exploring in it"
+)
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """Around an exploration. Raises RuntimeError inside of another one, and inside of compiled code."""
+    if _exploring.get():
+        raise RuntimeError(NESTED.format("explored"))
+    if watcher() is not None:
+        raise RuntimeError(NESTED.format("compiled"))
+    token = _exploring.set(True)
+    try:
+        yield
+    finally:
+        _exploring.reset(token)
+
+
+def exploration(
+    trial: Trial,
+    config: Config,
+    *,
+    engine: str = "explorer",
+    stock: Mapping[str, Any] | None = None,
+    time: bool | float,
+    fixes: bool = False,
+    name: str,
+    progress: Progress = SILENT,
+    recorder: Recorder | None = None,
+) -> Record:
+    """The record of compiling and running `trial`: by us with `config`, by stock torch.compile with the arguments
+    `stock`, or by both. `time` may be the seconds for each contestant. `fixes`: try those of stock's graph breaks. The
+    user's own exceptions propagate."""
+    budget = SECONDS_OF_TIMING if time is True else float(time)
+    if engine == "explorer":
+        try:
+            run = explored(trial, config, name=name, progress=progress, recorder=recorder)
+        except Raised as raised:
+            return Record(contents(raised.recorder, config, name, error=raised.__cause__))
+        return run.record(run.time(budget=budget) if time else None)
+    # Ours first: what stock leaves to Python for good, it leaves so for every front end.
+    under, _ = unwrapped(trial)
+    ours: Explored | Raised | None = None
+    if engine == "both":
+        try:
+            ours = explored(under, config, name=name, progress=progress, recorder=recorder, spare=1)
+        except Raised as raised:
+            ours = raised
+    absent = config.target if config.target != CPU else None
+    captured = None
+    if isinstance(trial, Once) and isinstance(ours, Explored):
+        trial = ours.timed  # the function was called, so that stock compiles the graphs that it was captured as
+    elif not trial.repeatable:
+        captured = Captured(instead=isinstance(trial, Once))
+    with stock_run(trial, stock, progress.on_stage, absent, search=captured) as theirs:
+        return beside(
+            theirs, ours, captured, config, stock or {}, budget=budget, fixes=fixes, name=name, progress=progress
+        )
+
+
+def beside(
+    theirs: StockRun,
+    first: Explored | Raised | None,
+    captured: Captured | None,
+    config: Config,
+    stock: Mapping[str, Any],
+    *,
+    budget: float,
+    fixes: bool,
+    name: str,
+    progress: Progress = SILENT,
+) -> Record:
+    """The record of what stock compiled, with ours beside it where there is one. `captured` has the graphs of a call
+    that is not repeated for timing."""
+    ours = first if isinstance(first, Explored) else None
+    progress.on_phase("comparing with eager")
+    notes: list[str] = []
+    compared, outcome, timed, contestant = theirs.trial, theirs.outcome, theirs.trial, theirs.contestant
+    if captured is not None:
+        timed = captured.trial()
+        contestant = timed.compiled()
+        if isinstance(theirs.trial, Once):
+            compared, outcome = timed, contestant.observe() if captured.calls else None
+    eager = ours.eager if ours is not None else timed.contestant()
+    entrants = [Entrant("eager", eager)]
+    found: dict[str, Comparison] = {}
+    bisect: dict[str, Bisect] = {}
+    if ours is not None:
+        entrants.append(Entrant("explorer", ours.ours, ours.compile_seconds))
+        found["explorer"] = ours.accuracy
+        bisect["explorer"] = ours.bisect
+    ran = outcome is not None and theirs.observation.absent is None
+    if theirs.observation.absent is None:
+        bisect["stock"] = partial(first_parting_of_stock, theirs.given, stock)
+    else:
+        bisect["stock"] = partial(nothing_runs, theirs.observation.absent)
+    if outcome is not None:
+        found["stock"] = against_eager(compared.again, outcome.values(), compared.expected().values())
+        if ran and not found["stock"].ok and compared.repeatable:
+            progress.on_phase("looking for where stock's results part")
+            found["stock"] = replace(found["stock"], parting=unasked(theirs, stock))
+        if ran:
+            note = f"{duration(theirs.watched)} of it watching"
+            entrants.append(Entrant("stock", contestant, theirs.seconds, note))
+    measured = untimed(found) if ran else None
+    seconds: Mapping[str, export.Seconds] = {}
+    if budget and found and timed.measurable:
+        recorder = None if ours is None else ours.recorder
+        measured = measure(entrants, found, recorder, budget, progress, timed)
+        if ran:
+            with timed.timed():
+                seconds = profile_stock(replace(theirs, contestant=contestant, trial=timed))
+            if ours is None:
+                measured = measured.with_overhead(
+                    sum(sum(half.values()) for each in seconds.values() for half in each.values())
+                )
+    own = () if first is None else compiles_of(first.recorder, measured.kernels if measured else {})
+    called_once = isinstance(theirs.given, (Once, GraphTrial))
+    if fixes and called_once:
+        notes.append("No fix of a graph break was tried, which takes more calls of the function.")
+    tried = attempts(theirs) if fixes and not called_once else []
+    compiles = (*own, *told(theirs.compiles(seconds), tried))
+    settings = {**({} if first is None else settings_of(config)), **theirs.settings(stock)}
+    engine = "stock" if first is None else "explorer and stock"
+    made = assembled(
+        name, engine, settings, compiles, own or compiles, measured.timing if measured else None,
+        failure=theirs.failure, eager=theirs.observation.eager(),
+    )  # fmt: skip
+    made = msgspec.structs.replace(
+        made,
+        error=theirs.failure or (str(first) if isinstance(first, Raised) else ""),
+        attempts=tuple(compile for each in tried for compile in each.compiles),
+        notes=(*made.notes, *notes),
+    )
+    return Record(made, bisect=bisect)
+
+
+def nothing_runs(target: Target) -> None:
+    """What asking where results part gives for a card that is not here. Raises RuntimeError."""
+    raise RuntimeError(f"stock's code for {target} does not run here, so that there are no results of it to compare")
+
+
+class Raised(Exception):
+    """Our compiler raised in place of running the program, as it was asked to (fullgraph=True, say)."""
+
+    def __init__(self, recorder: Recorder, error: Exception) -> None:
+        super().__init__(f"{type(error).__name__}: {error}")
+        self.recorder = recorder
+
+
+@dataclass(frozen=True)
+class Explored:
+    """A trial that was compiled and observed, with its contestants alive, so that they can be timed beside others.
+    `timed` is what the contestants run: the call, or the graphs that it went through."""
+
+    trial: Trial
+    timed: Trial
+    config: Config
+    name: str
+    recorder: Recorder
+    ours: Contestant
+    eager: Contestant
+    compile_seconds: float
+    accuracy: Comparison
+    progress: Progress
+
+    def time(self, stock: Stock | None = None, budget: float = SECONDS_OF_TIMING) -> Measured | None:
+        """Eager, ours and perhaps stock in turn, for about `budget` seconds each; then each kernel by itself. None
+        where there is nothing to time."""
+        if not self.timed.measurable:
+            return None
+        entrants = [Entrant("eager", self.eager), Entrant("explorer", self.ours, self.compile_seconds)]
+        if stock is not None:
+            entrants.append(Entrant("stock", stock.contestant, stock.cold_seconds, _note(stock)))
+        return measure(entrants, {"explorer": self.accuracy}, self.recorder, budget, self.progress, self.timed)
+
+    def record(self, measured: Measured | None = None) -> Record:
+        made = contents(self.recorder, self.config, self.name, measured)
+        if measured is None and all(half.runs for compile in made.compiles for half in compile.halves):
+            made = msgspec.structs.replace(made, timing=untimed({"explorer": self.accuracy}).timing)
+        return Record(made, bisect={"explorer": self.bisect})
+
+    def bisect(self) -> data.PartingData | None:
+        """Where ours first parts from eager."""
+        return first_parting(self.trial.contestant, self.config)
+
+
+def explored(
+    trial: Trial,
+    config: Config,
+    *,
+    name: str,
+    progress: Progress = SILENT,
+    recorder: Recorder | None = None,
+    spare: int = 0,
+) -> Explored:
+    """Compile and run `trial` with `config`, and compare what it leaves behind with eager's. `spare` calls of the
+    function are needed later."""
+    recorder = recorder or Recorder(progress)
+    once = isinstance(trial, Once)
+    captured = None if trial.repeatable else Captured(instead=once)
+    compiling = compile_frame if captured is None else captured.compile_frame
+    ours = trial.contestant(lambda fn: optimize(fn, config, compiling))
+    with recording(recorder):
+        started = clock.perf_counter()
+        try:
+            outcome = ours.observe()
+        except Exception as error:
+            if getattr(error, "reaches_program", False):
+                raise Raised(recorder, error) from error
+            raise
+        compile_seconds = clock.perf_counter() - started - recorder.told
+    progress.on_phase("comparing with eager")
+    compared = timed = trial
+    if captured is not None:
+        timed = captured.trial()
+        ours = timed.compiled()
+        if once:
+            compared, outcome = timed, ours.observe()
+    accuracy = against_eager(partial(compared.again, spare), outcome.values(), compared.expected().values())
+    if not accuracy.ok and compared.repeatable:
+        progress.on_phase("looking for where results part")
+        accuracy = replace(accuracy, parting=first_parting(compared.contestant, config))
+    eager = timed.contestant()
+    return Explored(compared, timed, config, name, recorder, ours, eager, compile_seconds, accuracy, progress)
+
+
+def _note(stock: Stock) -> str:
+    return f"{count(stock.breaks, 'break')}, {duration(stock.warm_seconds)} with full caches"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What timing gave: whole calls, and the kernels of each compile by its id."""
+
+    timing: data.TimingData
+    kernels: Mapping[str, export.Seconds]
+
+    def with_overhead(self, spent: float) -> Measured:
+        """With what a call of stock takes outside its kernels, which took `spent` seconds."""
+        median = next(each.median for each in self.timing.contestants if each.name == "stock")
+        overhead = median - spent if 0 < spent < median else None
+        return Measured(msgspec.structs.replace(self.timing, overhead=overhead), self.kernels)
+
+
+def contents(
+    recorder: Recorder, config: Config, name: str, measured: Measured | None = None, error: BaseException | None = None
+) -> data.RecordData:
+    """Record data of everything that `recorder` saw; `error` is what the call raised."""
+    compiles = compiles_of(recorder, measured.kernels if measured else {})
+    said = "" if error is None else f"{type(error).__name__}: {error}"
+    timing = measured.timing if measured else None
+    made = assembled(name, "explorer", settings_of(config), compiles, compiles, timing, failure=said)
+    place = None if error is None else raised_at(error)
+    errors = tuple(each if each.span else msgspec.structs.replace(each, span=place) for each in made.errors)
+    return msgspec.structs.replace(made, error=said, errors=errors)
+
+
+def raised_at(error: BaseException) -> data.SpanData | None:
+    """The innermost line of the program that an exception passed."""
+    passed = traceback.extract_tb(error.__traceback__)
+    own = [each for each in passed if not each.filename.startswith((*LIBRARIES, f"{PACKAGE}/"))]
+    return data.SpanData(own[-1].filename, own[-1].lineno or 0, own[-1].lineno or 0) if own else None
+
+
+@dataclass(frozen=True)
+class Entrant:
+    """One that is timed, with what its compile took."""
+
+    name: str
+    contestant: Contestant
+    compile_seconds: float | None = None
+    note: str = ""
+
+
+def measure(
+    entrants: Sequence[Entrant],
+    accuracy: Mapping[str, Comparison],
+    recorder: Recorder | None,
+    budget: float,
+    progress: Progress = SILENT,
+    trial: Trial | None = None,
+) -> Measured:
+    """Time the entrants in turn in one run, and the kernels of all that `recorder` saw compiled by us. `accuracy` is
+    what comparing with eager gave, by engine. `trial` is what they run, where that has to be put back."""
+    progress.on_phase(f"timing {', '.join(entrant.name for entrant in entrants)}")
+    calls = {entrant.name: entrant.contestant.call for entrant in entrants}
+    reset: Callable[[], object] = bool if trial is None else trial.reset
+    steady = trial is None or trial.steady
+    taken: dict[str, Any] = {}
+    with put_back() if trial is None else trial.timed():
+        samples = interleave(calls, budget=budget, on_sample=progress.on_sample, reset=reset, steady=steady)
+        for each, call in calls.items():
+            reset()
+            taken[each] = peak_bytes(call)
+    progress.on_phase("timing single kernels")
+    eager = samples["eager"].seconds
+    with put_back():
+        kernels, failures = profiles(recorder) if recorder is not None else ({}, [])
+    median = samples["explorer"].median if recorder is not None else 0.0
+    spent = sum(sum(half.values()) for halves in kernels.values() for half in halves.values())
+    with put_back():
+        machine = peaks()
+    compared = untimed(accuracy).timing
+    timing = data.TimingData(
+        tuple(
+            data.SamplesData(
+                e.name, s.median, s.spread, tuple(s.seconds), e.compile_seconds, e.note, taken[e.name],
+                None if e.name == "eager" else speed(eager, s.seconds),
+            )
+            for e, s in ((entrant, samples[entrant.name]) for entrant in entrants)
+        ),
+        overhead=median - spent if kernels and not failures and spent < median else None,
+        machine=None if machine is None else data.MachineData(machine.name, machine.bytes, machine.flops),
+        accuracy=compared.accuracy,
+        method="; ".join((METHOD, *failures, *((NO_PEAKS,) if machine is None else ()))),
+        stock_accuracy=compared.stock_accuracy,
+    )
+    return Measured(timing, kernels)
+
+
+def untimed(accuracy: Mapping[str, Comparison]) -> Measured:
+    """What comparing with eager gave, by engine; nothing was timed."""
+    exact = [
+        data.AccuracyData(
+            c.largest_absolute, c.largest_relative, c.where, c.parted, c.compared, c.parting, engine, c.own_error,
+            c.eager_error,
+        )
+        for engine, c in accuracy.items()
+    ]  # fmt: skip
+    stock = exact[1] if len(exact) > 1 else None
+    return Measured(data.TimingData((), accuracy=exact[0] if exact else None, stock_accuracy=stock), {})
+
+
+def profiles(recorder: Recorder) -> tuple[dict[str, export.Seconds], list[str]]:
+    """Seconds of each kernel and library call of each compile, and what could not be measured with the reason."""
+    found: dict[str, export.Seconds] = {}
+    failures = []
+    for run in recorder.compiles:
+        if export.fallback(run) is not None:
+            continue
+        halves: dict[str, Mapping[str, float]] = {}
+        for name, half in export.halves_of(run).items():
+            if half.loops is None or half.program is None or half.program.call is None:
+                continue
+            try:
+                halves[name] = profile(half.loops, half.program)
+            except Exception as error:  # made-up inputs may be outside what an operator takes
+                failures.append(f"no times of single kernels in {run.id} {name}: {export.error(error)}")
+        if halves:
+            found[run.id] = halves
+    return found, failures

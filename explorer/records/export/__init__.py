@@ -1,0 +1,161 @@
+"""From live artifacts to record data: the only place where both are known."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from explorer.compiler.bytecode.ops import OPS
+from explorer.core.reasons import Unsupported
+from explorer.core.recorder import CompileRun, StageRun
+from explorer.ir import operators
+from explorer.ir import record as data
+from explorer.ir.attempt import EvaluatorStep
+from explorer.ir.capture import Capture, GuardedCode, GuardFailed
+from explorer.ir.graph import Graph
+from explorer.ir.joint import Partitioned, Traced
+from explorer.ir.program import Compiled
+from explorer.records.export import capture as captured
+from explorer.records.export.flops import counted
+from explorer.records.export.graphs import graph
+from explorer.records.export.halves import half_name, halves_of
+from explorer.records.export.plain import error, reasons, shown, text, why
+
+__all__ = [
+    "Seconds",
+    "compile",
+    "counted",
+    "error",
+    "fallback",
+    "graph",
+    "halves_of",
+    "meanings",
+    "reasons",
+    "stage",
+    "stages",
+    "text",
+]
+
+
+def meanings(compiles: Sequence[data.CompileData]) -> dict[str, str]:
+    """What the instructions and operators of `compiles` do, by their names: RecordData.meanings."""
+    names = sorted({each.op for compile in compiles for code in compile.codes for each in code.instructions})
+    return {name: OPS[name].meaning for name in names if name in OPS} | operators.meanings(compiles)
+
+
+def event(happened: Any) -> data.EventData:
+    """An event with its fields as text; of a type that has none that we know, what it says of itself."""
+    if not dataclasses.is_dataclass(happened):
+        return data.EventData(type(happened).__name__, {"what": shown(happened)})
+    fields = {field.name: shown(getattr(happened, field.name)) for field in dataclasses.fields(happened)}
+    return data.EventData(type(happened).__name__, fields)
+
+
+def stages(run: CompileRun) -> tuple[data.StageData, ...]:
+    """Every stage of a compile with its text."""
+    last_text: dict[str, tuple[str, data.TextData]] = {}
+    return tuple(stage(f"{run.id}/{number}", each, last_text) for number, each in enumerate(run.stages))
+
+
+def stage(id: str, run: StageRun, last_text: dict[str, tuple[str, data.TextData]]) -> data.StageData:
+    """One stage. `last_text` holds the last text of each kind of artifact in the same compile, and the stage's id."""
+    printed = None if run.artifact is None else text(run.artifact.text())
+    kind = type(run.artifact).__name__
+    before = last_text.get(kind)
+    same_as = before[0] if printed is not None and before is not None and before[1] == printed else ""
+    if printed is not None and not same_as:
+        last_text[kind] = (id, printed)
+    made = _graph_of(run.artifact)
+    return data.StageData(
+        id, run.name, run.started, run.seconds, run.depth, half_name(run.artifact),
+        None if same_as else printed,
+        graph(made) if made is not None and not same_as else None,
+        error(run.error), same_as,
+        tuple(map(graph, _halves_of(run.artifact))),
+    )  # fmt: skip
+
+
+def _graph_of(artifact: Any) -> Graph | None:
+    """The one graph of an artifact that has one."""
+    match artifact:
+        case Graph():
+            return artifact
+        case Capture(graph=found) | Traced(forward=found):
+            return found
+    return None
+
+
+def _halves_of(artifact: Any) -> tuple[Graph, ...]:
+    return (artifact.forward, artifact.backward) if isinstance(artifact, Partitioned) else ()
+
+
+def fallback(run: CompileRun) -> data.WhyData | None:
+    """Why the compile's code runs eagerly, where it does."""
+    for stage in reversed(run.stages):
+        if isinstance(stage.artifact, Compiled) and stage.artifact.fallback is not None:
+            return why(stage.artifact.fallback)
+    if isinstance(run.error, Unsupported):
+        return why(run.error.why)
+    return None
+
+
+_PLACED = (EvaluatorStep, GuardFailed)
+"""Events that have a place of their own in a compile's data."""
+
+Seconds = Mapping[str, Mapping[str, float]]
+"""Measured times by half, then by id of kernel or library call."""
+
+
+def compile(run: CompileRun, seconds: Seconds = MappingProxyType({})) -> data.CompileData:
+    """One compile with all that its stages made, and what was measured of it."""
+    made, halves = stages(run), halves_of(run)
+    artifacts = [stage.artifact for stage in run.stages]
+    capture = next((a for a in artifacts if isinstance(a, Capture)), None)
+    linked = next((a for a in artifacts if isinstance(a, GuardedCode)), None)
+    traced = next((a for a in artifacts if isinstance(a, Traced)), None)
+    parts = next((a for a in artifacts if isinstance(a, Partitioned)), None)
+    eager = fallback(run)
+    activations, steps = captured.steps(run.events)
+    return data.CompileData(
+        run.id,
+        run.title,
+        run.started,
+        run.seconds,
+        stages=made,
+        codes=() if capture is None else captured.codes(capture),
+        guards=() if capture is None else captured.guards(linked or capture),
+        breaks=() if capture is None else captured.breaks(capture),
+        effects=() if capture is None else tuple(data.EffectData(e.kind, e.text, e.origins) for e in capture.effects),
+        symbols=() if capture is None else captured.symbols(capture),
+        saved=() if parts is None else _saved(parts),
+        eager_backward=() if traced is None else _eager_backward(traced),
+        halves=counted(
+            (half.exported(seconds.get(name, {}), eager is None) for name, half in halves.items()),
+            (graph for each in artifacts for graph in (_graph_of(each), *_halves_of(each)) if graph is not None),
+        ),
+        events=tuple(event(happened) for happened in run.events if not isinstance(happened, _PLACED)),
+        left_out=dict(run.left_out),
+        error=error(run.error),
+        raises=getattr(run.error, "reaches_program", False),
+        fallback=eager,
+        inputs=() if capture is None else capture.given,
+        continues=capture.frame.history.continues if capture is not None and capture.frame is not None else "",
+        recompiles=captured.recompiles(run.events),
+        activations=activations,
+        steps=steps,
+    )
+
+
+def _saved(parts: Partitioned) -> tuple[data.SavedData, ...]:
+    found = []
+    for saved in parts.saved:
+        reason = why(saved.why)
+        assert reason is not None
+        found.append(data.SavedData(saved.id, saved.fate, saved.bytes, reason))
+    return tuple(found)
+
+
+def _eager_backward(traced: Traced) -> tuple[data.GradNodeData, ...]:
+    return tuple(data.GradNodeData(n.id, n.name, n.origins, n.inputs) for n in traced.eager_backward.nodes)

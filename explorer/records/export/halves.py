@@ -1,0 +1,162 @@
+"""What the stages of one half (inference, forward or backward) made, as record data."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import sympy
+
+from explorer.core.recorder import CompileRun
+from explorer.ir import record as data
+from explorer.ir.loops import Extern, Loop, Loops, Size
+from explorer.ir.memory import MemoryPlan
+from explorer.ir.program import Generated, Program
+from explorer.ir.schedule import Dependencies, Fused, FusedKernel, Schedule
+from explorer.records.export.plain import text, why
+
+
+def evaluate(size: Size, hints: Mapping[sympy.Symbol, int]) -> int:
+    """A size expression at the hints; sizes that no hint determines count as 0."""
+    value = size.subs(hints) if isinstance(size, sympy.Expr) else size
+    return int(value) if not isinstance(value, sympy.Expr) or value.is_number else 0
+
+
+@dataclasses.dataclass
+class HalfParts:
+    """What the stages of one half have given so far."""
+
+    name: str
+    loops: Loops | None = None
+    dependencies: Dependencies | None = None
+    schedule: Schedule | None = None
+    memory: MemoryPlan | None = None
+    generated: Generated | None = None
+    program: Program | None = None
+
+    def exported(self, seconds: Mapping[str, float], runs: bool) -> data.HalfData:
+        """`seconds` are the measured times of kernels and library calls, by id; `runs` says whether calls come here."""
+        hints = self.loops.hints if self.loops else {}
+        return data.HalfData(
+            self.name,
+            self.generated.target if self.generated else "",
+            buffers=self._buffers(hints),
+            operations=self._operations(),
+            schedule=None if self.schedule is None else _schedule(self.schedule),
+            memory=None
+            if self.memory is None
+            else data.MemoryData(self.memory.pool_bytes, self.memory.peak_before, self.memory.peak_after),
+            kernels=self._kernels(hints, seconds),
+            wrapper=None if self.generated is None else text(self.generated.wrapper),
+            builds=() if self.program is None else tuple(data.BuildData(*_fields(s)) for s in self.program.steps),
+            extern_seconds={id: spent for id, spent in seconds.items() if id not in self._kernel_ids()},
+            nodes={} if self.loops is None else dict(self.loops.nodes),
+            runs=runs and self.program is not None and self.program.call is not None,
+        )
+
+    def _buffers(self, hints: Mapping[sympy.Symbol, int]) -> tuple[data.BufferData, ...]:
+        if self.loops is None:
+            return ()
+        places = {a.buffer: a for a in self.memory.allocations} if self.memory else {}
+        found = []
+        for buffer in self.loops.buffers.values():
+            place = places.get(buffer.name)
+            shown = data.BufferData(buffer.name, str(buffer.layout), buffer.kind, buffer.origins, why(buffer.why))
+            if place is not None:
+                shown = data.BufferData(
+                    shown.name, shown.type, shown.kind, shown.origins, shown.why, place.where, why(place.why),
+                    place.offset, place.of or "", evaluate(place.bytes, hints), place.first, place.last,
+                )  # fmt: skip
+            found.append(shown)
+        return tuple(found)
+
+    def _operations(self) -> tuple[data.OperationData, ...]:
+        if self.dependencies is None:
+            return ()
+        found = []
+        target: str
+        for op in self.dependencies.loops.operations:
+            reads = tuple(dict.fromkeys(access.buffer for access in self.dependencies.reads[op.id]))
+            writes = tuple(buffer.name for buffer in op.writes)
+            if isinstance(op, Loop):
+                kind, target = "loop", op.combine or ("scatter" if op.store != "set" else "pointwise")
+                reason = why(op.buffer.why)
+            else:
+                kind, target, reason = "extern", str(op.target), why(op.why)
+            found.append(data.OperationData(op.id, kind, target, reads, writes, op.origins, reason))
+        return tuple(found)
+
+    def _kernel_ids(self) -> frozenset[str]:
+        return frozenset(kernel.id for kernel in self.generated.kernels) if self.generated else frozenset()
+
+    def _kernels(
+        self, hints: Mapping[sympy.Symbol, int], seconds: Mapping[str, float]
+    ) -> tuple[data.KernelData, ...]:
+        if self.generated is None:
+            return ()
+        lowered = self.program.lowered() if self.program is not None else {}
+        return tuple(
+            data.KernelData(
+                kernel.id, kernel.function, kernel.language, text(kernel.source), kernel.origins,
+                evaluate(kernel.bytes, hints), evaluate(kernel.flops, hints), seconds.get(kernel.id),
+                lowered={kind: text(made) for kind, made in lowered.get(kernel.function, {}).items()},
+            )
+            for kernel in self.generated.kernels
+        )  # fmt: skip
+
+
+def _fields(value: Any) -> tuple[Any, ...]:
+    return tuple(getattr(value, field.name) for field in dataclasses.fields(value))
+
+
+def _axes(axes: Iterable[Any]) -> str:
+    return " x ".join(f"{axis.symbol}<{axis.size}" for axis in axes)
+
+
+def _schedule(schedule: Schedule) -> data.ScheduleData:
+    items = []
+    for item in schedule.items:
+        if isinstance(item, FusedKernel):
+            internal = tuple(sorted(item.internal))
+            outer, inner = _axes(item.outer), _axes(item.inner)
+            items.append(data.ItemData(item.id, "kernel", item.ids, outer, inner, internal))
+        elif isinstance(item, Extern):
+            items.append(data.ItemData(item.id, "extern", (item.id,)))
+    fusions = []
+    for fusion in schedule.fused.verdicts:
+        reason = why(fusion.verdict.why)
+        assert reason is not None
+        fusions.append(data.FusionData(fusion.first, fusion.second, fusion.verdict.ok, reason, fusion.verdict.score))
+    return data.ScheduleData(tuple(items), tuple(fusions))
+
+
+def half_name(artifact: Any) -> str:
+    """The half an artifact belongs to: "forward", "backward" or "inference"; "" for what comes before the halves."""
+    match artifact:
+        case Loops(name=name) | MemoryPlan(name=name) | Generated(name=name):
+            return name
+        case Dependencies(loops=loops) | Schedule(loops=loops):
+            return loops.name
+        case Fused(dependencies=dependencies):
+            return dependencies.loops.name
+        case Program(generated=generated):
+            return generated.name
+    return ""
+
+
+_PARTS: dict[type, str] = {
+    Loops: "loops", Dependencies: "dependencies", Schedule: "schedule", MemoryPlan: "memory",
+    Generated: "generated", Program: "program",
+}  # fmt: skip
+"""The field of HalfParts that an artifact fills."""
+
+
+def halves_of(run: CompileRun) -> dict[str, HalfParts]:
+    """What each half of a compile is made of, by its name."""
+    found: dict[str, HalfParts] = {}
+    for stage in run.stages:
+        half = half_name(stage.artifact)
+        if half and (part := _PARTS.get(type(stage.artifact))):
+            setattr(found.setdefault(half, HalfParts(half)), part, stage.artifact)
+    return found

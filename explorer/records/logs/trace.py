@@ -1,0 +1,520 @@
+"""A record from a TORCH_TRACE log: what stock torch.compile told of each compile of one process.
+
+Everything in the log is in the record: what has a place of its own goes there, and the rest is a stage's text.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from explorer.ir import operators
+from explorer.ir import record as data
+from explorer.ir.gathered import Gathered
+from explorer.ir.recompile import recompiled
+from explorer.records import diagnosis
+from explorer.records.logs import forms, lacks
+from explorer.records.logs.code import UNTOLD, half
+from explorer.records.logs.entries import Damage, Entry
+from explorer.records.logs.graphs import graph
+from explorer.records.logs.guards import guards
+
+OUTSIDE = "process"
+
+GRAPHS = {
+    "dynamo_output_graph": ("dynamo", "captured"),
+    "before_pre_grad_graph": ("before pre-grad passes", "pregrad0"),
+    "after_pre_grad_graph": ("after pre-grad passes", "pregrad"),
+    "before_joint_graph": ("before joint passes", "joint0"),
+    "after_joint_graph": ("after joint passes", "joint1"),
+    "aot_joint_graph": ("joint", "joint"),
+    "aot_forward_graph": ("forward", "fw"),
+    "aot_backward_graph": ("backward", "bw"),
+    "aot_inference_graph": ("inference", "inf"),
+    "before_post_grad_graph": ("before post-grad passes", "post0"),
+    "inductor_post_grad_graph": ("after post-grad passes", "post"),
+    "optimize_ddp_split_graph": ("DDPOptimizer: the graph and its buckets", "ddp"),
+    "optimize_ddp_split_child": ("DDPOptimizer: a bucket", "bucket"),
+    "compiled_autograd_graph": ("compiled autograd: the backward's graph", "ca"),
+}
+"""Entries that hold a graph: the stage's name, and what its nodes' ids begin with."""
+
+LAST = GRAPHS["inductor_post_grad_graph"][0]
+"""The graph that code is generated from."""
+
+
+MOST_DAMAGE = 1000
+"""Places that could not be read that are told one by one."""
+
+MOST_EVENTS = 1000
+"""Of one kind in one compile."""
+
+MOST_TEXT = 1 << 25
+"""Characters of a log's text that a record keeps; of later texts the beginnings alone."""
+
+BEGINNING = 20
+"""Lines of a text that is cut."""
+
+LONGEST_NAME = 4096
+"""Characters of a file's name."""
+
+KEYS = 400
+"""Characters of a part of a cache's key."""
+
+FAULTS = (KeyError, TypeError, ValueError, AttributeError, IndexError, RecursionError, msgspec.MsgspecError)
+
+
+@dataclass(kw_only=True)
+class Seen(Gathered):
+    """What was read of one compile so far. `torch_id` is what torch calls it ("3/1")."""
+
+    started: float
+    torch_id: str = ""
+    ended: float = 0.0
+    attempt: int = 0
+    halves: list[data.HalfData] = field(default_factory=list)
+    tensors: dict[int, forms.Tensor] = field(default_factory=dict)
+    open: dict[str, list[tuple[float, int]]] = field(default_factory=dict)
+    prefixes: dict[str, int] = field(default_factory=dict)
+    depth: int = 0
+    mappings: list[Any] = field(default_factory=list)
+    left_out: Counter[str] = field(default_factory=Counter)
+    told: Counter[str] = field(default_factory=Counter)
+
+    def again(self, attempt: int) -> None:
+        """Torch began the compile over: what it had told of its inputs comes again."""
+        if attempt > self.attempt:
+            self.attempt = attempt
+            self.inputs, self.symbols, self.tensors = [], [], {}
+
+    def event(self, kind: str, fields: Mapping[str, str]) -> None:
+        self.told[kind] += 1
+        if self.told[kind] > MOST_EVENTS:
+            self.left_out[kind] += 1
+        else:
+            self.events.append(data.EventData(kind, dict(fields)))
+
+    def compile(self) -> data.CompileData:
+        """The compile; the time between the compiles of its forward and of its backward is not part of it."""
+        self.stages.sort(key=lambda stage: stage.started)
+        spans = sorted((s.started, s.started + s.seconds) for s in self.stages if s.seconds > 0)
+        seconds, until = 0.0, float("-inf")
+        for start, end in spans:
+            seconds += max(0.0, end - max(start, until))
+            until = max(until, end)
+        if not spans and self.id != OUTSIDE:
+            seconds = max(0.0, self.ended - self.started)
+        return self.whole(self.started, seconds, halves=tuple(self.halves), left_out=dict(self.left_out))
+
+
+class Reader:
+    """Takes the entries of one process in order; `record` gives what they add up to."""
+
+    def __init__(self, title: str) -> None:
+        self.title = title
+        self.rank: int | None = None
+        self._names: dict[int, str] = {}
+        self._whole_names: dict[str, str] = {}
+        self._compiles: dict[str, Seen] = {}
+        self._frames: dict[str, list[Seen]] = defaultdict(list)
+        """The compiles of each frame, in order."""
+        self._quoted: dict[tuple[str, int], str] = {}
+        self._damage: list[Damage] = []
+        self._damaged = 0
+        self._keys: dict[tuple[str, str], tuple[str, dict[str, str]]] = {}
+        """For each cache and frame, the compile that last looked into it and the hashes of its key's parts by name."""
+        self._kept = 0
+        self._cut = 0
+        self._environment: dict[str, str] = {}
+
+    def read(self, found: Iterable[Entry | Damage]) -> Reader:
+        for each in found:
+            if isinstance(each, Damage):
+                self._hurt(each)
+                continue
+            if self.rank is None and each.rank is not None:
+                self.rank = each.rank
+                self._environment["rank"] = str(each.rank)
+            try:
+                self._take(each)
+            except FAULTS as error:
+                self._hurt(Damage(each.line, f"{each.kind} is not of the form expected: {error}"))
+                self._keep(each)
+        return self
+
+    def _hurt(self, damage: Damage) -> None:
+        self._damaged += 1
+        if len(self._damage) < MOST_DAMAGE:
+            self._damage.append(damage)
+
+    def _seen(self, entry: Entry) -> Seen:
+        id = OUTSIDE if not entry.compile else stock_id(entry.compile)
+        if id not in self._compiles:
+            frame = self._frames[entry.compile.rpartition("/")[0]]
+            title = "outside any compile" if id == OUTSIDE else frame[0].title if frame else f"frame {entry.compile}"
+            seen = self._compiles[id] = Seen(id, title, started=entry.seconds, torch_id=entry.compile)
+            frame.append(seen)
+        seen = self._compiles[id]
+        seen.ended = max(seen.ended, entry.seconds)
+        seen.again(entry.attempt)
+        return seen
+
+    def _take(self, entry: Entry) -> None:
+        if entry.kind == "str":
+            text, number = msgspec.convert(entry.fields, tuple[str, forms.Counted])
+            self._names[number] = text[:LONGEST_NAME]
+            return
+        kind = entry.name or entry.kind
+        if kind in GRAPHS:
+            self._graph(entry, kind)
+        elif rule := _RULES.get(kind):
+            rule(self, entry)
+        else:
+            self._keep(entry)
+
+    def _keep(self, entry: Entry, name: str = "") -> data.StageData:
+        """The entry as the text of a stage."""
+        fields = {} if entry.fields in (None, {}) or entry.kind == "artifact" else entry.fields
+        head = [json.dumps(fields, indent=1)] if fields else []
+        text = "\n".join([*head, entry.payload] if entry.payload else head)
+        return self._stage(entry, name or entry.name or entry.kind, self._text(text))
+
+    def _text(self, text: str) -> data.TextData:
+        """A text's lines; of one beyond what a record keeps, the first."""
+        lines = text.splitlines()
+        shown = lines
+        if not self._room(text):
+            shown = [line[:KEYS] for line in lines[:BEGINNING]]
+            said = f"... {len(text)} characters are left out here: a record keeps {MOST_TEXT >> 20} MiB of a log's text"
+            shown.append(said)
+            self._cut += 1
+        self._kept += sum(map(len, shown))
+        return data.TextData(tuple(map(data.LineData, shown)))
+
+    def _room(self, text: str) -> bool:
+        return self._kept + len(text) <= MOST_TEXT
+
+    def _stage(
+        self, entry: Entry, name: str, body: data.TextData, nodes: data.GraphData | None = None
+    ) -> data.StageData:
+        seen = self._seen(entry)
+        made = data.StageData(f"{seen.id}/{len(seen.stages)}", name, entry.seconds, 0.0, 0, body=body, graph=nodes)
+        seen.stages.append(made)
+        return made
+
+    def _graph(self, entry: Entry, kind: str) -> None:
+        name, prefix = GRAPHS[kind]
+        seen = self._seen(entry)
+        again = seen.prefixes[prefix] = seen.prefixes.get(prefix, 0) + 1
+        if not self._room(entry.payload):
+            self._keep(entry, name)
+            return
+        self._kept += len(entry.payload)
+        body, nodes, quoted = graph(name, prefix if again == 1 else f"{prefix}{again}", entry.payload)
+        self._quoted.update(quoted)
+        self._stage(entry, name, body, nodes)
+
+    def _place(self, frame: forms.Frame) -> str:
+        return f"{self._names.get(frame.filename, f'file {frame.filename}')}:{frame.line}"
+
+    def _stack(self, frames: Iterable[forms.Frame]) -> tuple[str, ...]:
+        return tuple(f"{self._place(each)} in {each.name}" for each in frames)
+
+    # ------------------------------------------------------------------------------------------- kinds of entries
+
+    def _start(self, entry: Entry) -> None:
+        seen, frames = self._seen(entry), msgspec.convert(entry.fields, forms.Start).stack
+        if frames:
+            seen.title = f"{frames[-1].name} ({self._place(frames[-1])})"
+
+    def _tensor(self, entry: Entry) -> None:
+        found = msgspec.convert(entry.fields, forms.Tensor)
+        self._seen(entry).tensors[found.id] = found
+
+    def _source(self, entry: Entry) -> None:
+        seen, told = self._seen(entry), msgspec.convert(entry.fields, forms.Source)
+        facts = seen.tensors[told.id]
+        tensor = data.TensorFactsData(
+            dtype=facts.dtype.removeprefix("torch."),
+            device=re.sub(r"device\(type='([^']*)'(?:, index=(\d+))?\)", _device, facts.device),
+            sizes=tuple(each if isinstance(each, int) else None for each in facts.size),
+            strides=tuple(each if isinstance(each, int) else None for each in facts.stride or ()),
+            requires_grad=facts.requires_grad,
+        )
+        seen.inputs.append(data.InputData(told.source, "tensor", tensor=tensor))
+
+    def _guards(self, entry: Entry) -> None:
+        seen = self._seen(entry)
+        if self._room(entry.payload):
+            seen.guards = [self._in_whole_file(each) for each in guards(seen.id, entry.payload)]
+        else:
+            seen.left_out["GuardData"] += entry.payload.count("+- ")
+        self._keep(entry, "guard tree")
+
+    def _in_whole_file(self, guard: data.GuardData) -> data.GuardData:
+        """The guard with its file's whole name, of which torch writes the end, where one file alone ends so."""
+        if guard.span is None:
+            return guard
+        end = guard.span.file
+        if end not in self._whole_names:
+            known = {name for name in self._names.values() if name.endswith(end)}
+            self._whole_names[end] = known.pop() if len(known) == 1 else end
+        span = msgspec.structs.replace(guard.span, file=self._whole_names[end])
+        return msgspec.structs.replace(guard, span=span)
+
+    def _broken(self, entry: Entry) -> None:
+        self._seen(entry).breaks.append(graph_break(entry.payload))
+        self._keep(entry, "graph break")
+
+    def _symbol(self, entry: Entry) -> None:
+        told = msgspec.convert(entry.fields, forms.Symbol)
+        value = str(told.val)
+        why = "; ".join(self._stack(told.user_stack or ()))
+        self._seen(entry).symbols.append(
+            data.SymbolData(
+                told.symbol,
+                int(value) if re.fullmatch(r"-?[0-9]{1,15}", value) else None,
+                told.source,
+                told.vr,
+                "dynamic",
+                f"made at {why}" if why else "",
+            )
+        )
+
+    def _recompiled(self, entry: Entry) -> None:
+        """One reason as it is, or a JSON list of them: one for each earlier compile of the frame."""
+        text = entry.payload
+        reasons = msgspec.json.decode(text, type=list[str]) if text.startswith("[\n") else [text]
+        self._because(self._seen(entry), reasons)
+        self._keep(entry, "why it compiled again")
+
+    def _because(self, seen: Seen, reasons: Iterable[str]) -> None:
+        frame = self._frames[seen.torch_id.rpartition("/")[0]]
+        earlier = {each.torch_id: (each.id, each.guards) for each in frame if each is not seen}
+        found = list(reasons)
+        left = max(0, len(seen.recompiles) + len(found) - MOST_EVENTS)
+        seen.recompiles += [recompiled(each, earlier) for each in found[: len(found) - left]]
+        if left:
+            seen.left_out["RecompileData"] += left
+
+    def _code(self, entry: Entry) -> None:
+        seen = self._seen(entry)
+        if not self._room(entry.payload):
+            self._keep(entry)
+            return
+        self._kept += len(entry.payload)
+        kinds = {"inf": "inference", "fw": "forward", "bw": "backward"}
+        there = [name for prefix, name in kinds.items() if prefix in seen.prefixes]
+        taken = [each.name for each in seen.halves]
+        name = next((each for each in there if each not in taken), f"code {len(seen.halves)}")
+        graphs = [stage.graph for stage in seen.stages if stage.name == LAST and stage.graph is not None]
+        nodes = {node.name: node.id for node in graphs[-1].nodes} if graphs else {}
+        seen.halves.append(half(seen.id, name, entry.payload, nodes))
+
+    def _provenance(self, entry: Entry) -> None:
+        """Empty where the code came from a cache."""
+        if entry.payload:
+            self._seen(entry).mappings.append(msgspec.json.decode(entry.payload, type=dict[str, Any]))
+        self._keep(entry)
+
+    def _metrics(self, entry: Entry) -> None:
+        seen, told = self._seen(entry), msgspec.convert(entry.fields, forms.Metrics)
+        if told.fail_reason and not seen.error:
+            seen.error = f"{told.fail_type or 'failed'}: {told.fail_reason}"
+        if told.cudagraph_skip_reason:
+            seen.event("CudagraphSkipped", {"why": told.cudagraph_skip_reason})
+        if told.recompile_reason and not seen.recompiles:
+            self._because(seen, [told.recompile_reason])
+        if told.guard_latency_us is not None:
+            seen.event("GuardsTimed", {"microseconds a check": f"{told.guard_latency_us:g}"})
+        versions = {"torch": told.pytorch_version, "Python": told.python_version, "Triton": told.triton_version,
+                    "CUDA": told.cuda_version}  # fmt: skip
+        for name, version in versions.items():
+            if version:
+                self._environment.setdefault(name, version)
+        self._keep(entry)
+
+    def _failed(self, entry: Entry) -> None:
+        """A traceback, which ends with the error's whole message and the program's line."""
+        raised = [match.start() for match in re.finditer(r"^(?=[\w.]+: )", entry.payload, re.M)]
+        self._seen(entry).error = entry.payload[raised[-1] if raised else 0 :].strip()
+        self._keep(entry, "error")
+
+    def _cached(self, entry: Entry) -> None:
+        found, seen = msgspec.json.decode(entry.payload, type=forms.Cached), self._seen(entry)
+        matched = (KEY_PART.match(each) for each in found.components)
+        parts: dict[str, str] = {part[2]: part[1] for part in matched if part}
+        of = entry.name.partition("_cache_")[0], seen.torch_id.rpartition("/")[0]
+        before, known = self._keys.get(of, ("", {}))
+        unlike = [name for name in parts if name in known and known[name] != parts[name]]
+        self._keys[of] = seen.id, parts
+        fields = told_of_cache(entry.name, found)
+        if unlike and found.cache_state == "miss":
+            fields["key unlike that of"] = f"{before} in {', '.join(unlike)}"[:KEYS]
+        seen.event("Cache", fields)
+        self._keep(entry)
+
+    def _bypassed(self, entry: Entry) -> None:
+        cache = entry.name.removesuffix("_cache_bypass")
+        self._seen(entry).event("Cache", {"cache": cache, "state": "bypass", "why": entry.payload[:KEYS]})
+        self._keep(entry)
+
+    def _phase(self, entry: Entry) -> None:
+        """A span of the compile's time: its beginning and its end are entries of their own."""
+        told = msgspec.json.decode(entry.payload, type=forms.Phase)
+        seen, at = self._seen(entry), told.ts / 1e6
+        match told.ph:
+            case "B":
+                seen.open.setdefault(told.name, []).append((at, seen.depth))
+                seen.depth = min(seen.depth + 1, 99)
+            case "E" if seen.open.get(told.name):
+                began, depth = seen.open[told.name].pop()
+                seen.depth = max(0, seen.depth - 1)
+                seconds = max(0.0, at - began)
+                started = entry.seconds - seconds
+                seen.started = min(seen.started, started)
+                seen.stages.append(data.StageData(f"{seen.id}/{len(seen.stages)}", told.name, started, seconds, depth))
+                for name in ("cudagraph_skip_reason",):
+                    if told.args.get(name):
+                        seen.event("CudagraphSkipped", {"why": _text(told.args[name])[:KEYS]})
+            case _:
+                fields = {key: _text(value)[:KEYS] for key, value in told.args.items()}
+                seen.event(told.name, {"category": told.ph, **fields})
+
+    def _version(self, entry: Entry) -> None:
+        told = msgspec.json.decode(entry.payload, type=forms.Version)
+        self._environment["torch"] = told.pytorch_version
+        self._keep(entry)
+
+    # ------------------------------------------------------------------------------------------------- the record
+
+    def _error(self) -> str:
+        if not self._damage:
+            return ""
+        first = self._damage[0]
+        places = "1 place" if self._damaged == 1 else f"{self._damaged} places"
+        return f"{places} of the log could not be read; the first, line {first.line}: {first.what[:KEYS]}"
+
+    def record(self, created: str) -> data.RecordData:
+        for seen in self._compiles.values():
+            seen.halves = [_linked(each, seen) for each in seen.halves]
+        compiles = [seen.compile() for seen in self._compiles.values()]
+        if self._damage:
+            events = tuple(data.EventData("LogDamaged", {"line": str(d.line), "what": d.what}) for d in self._damage)
+            left = {"LogDamaged": self._damaged - len(events)} if self._damaged > len(events) else {}
+            title = "what could not be read"
+            compiles.append(data.CompileData("log", title, 0.0, 0.0, events=events, left_out=left, engine="stock"))
+        return data.RecordData(
+            data.VERSION,
+            self.title if self.rank is None else f"{self.title}, rank {self.rank}",
+            "stock",
+            "",
+            created,
+            self._environment,
+            {},
+            tuple(data.SourceData(file, line, code) for (file, line), code in sorted(self._quoted.items())),
+            tuple(compiles),
+            data.CoverageData(),
+            error=self._error(),
+            notes=lacks.notes(compiles, self._environment, self._cut),
+            meanings=operators.meanings(compiles),
+            recompiles=diagnosis.failed_guards(compiles),
+            errors=diagnosis.errors(compiles),
+            eager=diagnosis.eager(compiles),
+        )
+
+
+CACHES = {"fx_graph": "FX graph cache", "aotautograd": "AOTAutograd cache"}
+
+
+def told_of_cache(name: str, found: forms.Cached) -> dict[str, str]:
+    """What came of looking into a cache, as an event's fields."""
+    cache = next((whose for prefix, whose in CACHES.items() if name.startswith(prefix)), name)
+    saved = f"{found.time_saved_ms:g} ms" if found.time_saved_ms else None
+    fields = {"state": found.cache_state, "key": found.key, "why": found.cache_bypass_reason, "saved": saved}
+    return {"cache": cache, **{name: text[:KEYS] for name, text in fields.items() if text}}
+
+
+KEY_PART = re.compile(r"\[(\w+)\] ([^:\n]{1,100}):")
+
+
+_RULES: dict[str, Callable[[Reader, Entry], None]] = {
+    "dynamo_start": Reader._start,
+    "describe_tensor": Reader._tensor,
+    "describe_source": Reader._source,
+    "dynamo_cpp_guards_str": Reader._guards,
+    "dynamo_graph_break_reason": Reader._broken,
+    "dynamo_error": Reader._failed,
+    "create_symbol": Reader._symbol,
+    "recompile_reasons": Reader._recompiled,
+    "inductor_output_code": Reader._code,
+    "inductor_provenance_tracking_node_mappings": Reader._provenance,
+    "compilation_metrics": Reader._metrics,
+    "chromium_event": Reader._phase,
+    "torch_version": Reader._version,
+    "bwd_compilation_metrics": Reader._metrics,
+    **{f"{cache}_cache_{found}": Reader._cached for cache in CACHES for found in ("hit", "miss", "bypass")},
+    "fx_graph_bundled_cache_hit": Reader._cached,
+    "dynamo_cache_bypass": Reader._bypassed,
+    "precompile_cache_bypass": Reader._bypassed,
+}
+
+
+def stock_id(compile: str) -> str:
+    """Torch's "3/1" as this record's ids are written: "s3.1", and "s3" for "3/0"; under compiled autograd "s!0/3.1"."""
+    frame, slash, again = compile.rpartition("/")
+    return f"s{compile}" if not slash else f"s{frame}" if again == "0" else f"s{frame}.{again}"
+
+
+def graph_break(text: str) -> data.BreakData:
+    """A break from the text that torch logs of it."""
+    place = re.search(r"^[ \t]*Graph break in user code at (.+):(\d{1,9})", text, re.M)
+    span = data.SpanData(place[1], int(place[2]), int(place[2])) if place else None
+    reason = re.search(r"^(?:Graph Break Reason|Reason): (?:Encountered graph break when .*\n+)?(.*)", text, re.M)
+    registry = re.search(r"/gb/(gb\d+)\.html", text)
+    explanation = re.search(r"^[ \t]*Explanation: (.*)", text, re.M)
+    stack = re.findall(r'^  File "(.+)", line (\d+), in (.+)', text.partition("User code traceback:")[2], re.M)
+    why = data.WhyData(
+        f"stock.{registry[1]}" if registry else "stock.break",
+        reason[1] if reason else "the graph broke",
+        explanation[1] if explanation else "",
+    )
+    hints = tuple(re.findall(r"^[ \t]*Hint: (.*)", text, re.M))
+    return data.BreakData(why, "", span, tuple(f"{file}:{line} in {name}" for file, line, name in stack), hints)
+
+
+def _linked(found: data.HalfData, seen: Seen) -> data.HalfData:
+    """The half with origins for kernels that have none: the nodes that torch's own provenance names for them."""
+    named: dict[str, tuple[str, ...]] = {}
+    posts = {n.name: n.id for stage in seen.stages if stage.name == LAST and stage.graph for n in stage.graph.nodes}
+    for mapping in seen.mappings:
+        for kernel, nodes in _table(mapping.get("cppCodeToPost")).items():
+            ids = tuple(posts[name] for name in _texts(nodes) if name in posts)
+            named.setdefault(kernel.rpartition(":")[0] or kernel, ids)
+    kernels = tuple(
+        msgspec.structs.replace(each, origins=named.get(each.function, UNTOLD)) if each.origins == UNTOLD else each
+        for each in found.kernels
+    )
+    return msgspec.structs.replace(found, kernels=kernels)
+
+
+def _table(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _texts(value: Any) -> list[str]:
+    return [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
+
+
+def _device(found: re.Match[str]) -> str:
+    return found[1] if found[2] is None else f"{found[1]}:{found[2]}"
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)

@@ -1,0 +1,129 @@
+"""Just-in-time compilers that capture from bytecode: ours, and `torch.compile` with any of its back ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import takewhile
+from typing import Any
+
+import torch
+
+from explorer.compiler.capture import optimize
+from explorer.compiler.config import Config
+from explorer.compiler.pipeline import compile_frame
+from explorer.core.recorder import Recorder, recording
+from explorer.ir.methods import ViewData
+from explorer.ir.record import CompileData, LineData, TextData
+from explorer.records import export
+from explorer.records.methods.graphs import graph_lines
+from explorer.records.methods.method import Captured, Example, Method
+from explorer.records.methods.where import is_program
+from explorer.records.stock.backend import named
+from explorer.show.view.provenance import provenance
+
+NOT_SAVED = "made anew in each process; caches on disk keep the kernels"
+
+
+def _ours(example: Example) -> Captured:
+    recorder = Recorder()
+    compiled = optimize(example.fn, Config(), compile_frame)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        with recording(recorder):
+            return compiled(*args, **kwargs)
+
+    def views() -> tuple[ViewData, ...]:
+        compiles = [export.compile(run) for run in recorder.compiles]
+        return _graphs([_captured(each) for each in compiles], first)
+
+    def control() -> str:
+        compiles = [export.compile(run) for run in recorder.compiles]
+        return _control(sum(len(c.breaks) for c in compiles))
+
+    def sizes() -> str:
+        symbols = {s.source for run in recorder.compiles for s in export.compile(run).symbols if s.status == "dynamic"}
+        return (
+            f"symbolic: {', '.join(sorted(symbols))}"
+            if symbols
+            else "fixed and guarded; a size seen to change becomes symbolic"
+        )
+
+    call(*example.args, **example.kwargs)
+    first = len(recorder.compiles)
+    return Captured(call, views, control, sizes, NOT_SAVED, lambda: len(recorder.compiles))
+
+
+def _captured(compile: CompileData) -> list[LineData]:
+    """The captured graph, what it takes for granted and where it breaks; the origins are lines of the program, in place
+    of the elements between. The bytecode that calls the graph, which comes last, is left out."""
+    stages = [stage for stage in compile.stages if stage.name == "capture" and stage.body is not None]
+    nodes = (node for stage in stages if stage.graph is not None for node in stage.graph.nodes)
+    spans = {node.id: [f"{node.span.file}:{node.span.line}"] for node in nodes if node.span is not None}
+    chain = provenance(compile)
+
+    def places(id: str) -> list[str]:
+        return [at for at in spans.get(id) or sorted(chain.source_lines(id)) if is_program(at)] if id else []
+
+    texts = (line for stage in stages if stage.body is not None for line in stage.body.lines)
+    lines = takewhile(lambda line: not line.text.startswith("# "), texts)
+    return [LineData(line.text, "", tuple(places(line.id))) for line in lines]
+
+
+def _graphs(graphs: Sequence[list[LineData]], first: int) -> tuple[ViewData, ...]:
+    """The graphs of the call captured in one text, and those of the calls for which it compiled anew in another."""
+    titled = (("graphs", graphs[:first]), ("compiled anew", graphs[first:]))
+    return tuple(
+        ViewData(title, TextData(tuple(line for graph in found for line in graph), "python"))
+        for title, found in titled
+        if found
+    )
+
+
+def _control(breaks: int) -> str:
+    if breaks:
+        return f"stays in Python: the graph breaks there ({breaks}) and goes on after it"
+    return "none in the graph: the path taken is guarded, another compiles anew"
+
+
+OURS = Method(
+    "explorer.compile",
+    "Evaluates the bytecode symbolically; guards what it assumes, breaks the graph where it must.",
+    _ours,
+)
+
+
+def stock(backend: str) -> Method:
+    """`torch.compile` with a back end by name."""
+
+    def capture(example: Example) -> Captured:
+        build = named(backend)
+        graphs: list[torch.fx.GraphModule] = []
+
+        def observed(module: torch.fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
+            graphs.append(module)
+            made: Callable[..., Any] = build(module, inputs)
+            return made
+
+        compiled = torch.compile(example.fn, backend=observed)
+        compiled(*example.args, **example.kwargs)
+        first = len(graphs)
+        return Captured(
+            compiled,
+            lambda: _graphs([[*graph_lines(each), LineData("")] for each in graphs], first),
+            lambda: _control(max(0, first - 1)),
+            lambda: (
+                "symbolic where a size was seen to change"
+                if _symbolic(graphs)
+                else "fixed and guarded; a size seen to change becomes symbolic"
+            ),
+            NOT_SAVED,
+            lambda: len(graphs),
+        )
+
+    name = "torch.compile" if backend == "inductor" else f"torch.compile(backend={backend!r})"
+    return Method(name, "Dynamo evaluates the bytecode symbolically; the back end compiles each graph.", capture)
+
+
+def _symbolic(graphs: list[torch.fx.GraphModule]) -> bool:
+    values = (node.meta.get("example_value") for module in graphs for node in module.graph.nodes)
+    return any(isinstance(value, torch.SymInt) for value in values)

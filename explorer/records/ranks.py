@@ -1,0 +1,77 @@
+"""Ranks: the records of the processes of one job, and where they part."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from explorer.core.visible import visible
+from explorer.ir.ranks import RANKS_MIME, RanksData
+from explorer.records.logs.ranks import ranked
+from explorer.records.logs.read import read
+from explorer.records.session import Bundle, Record, write_whole
+from explorer.show.view import ranks as view
+from explorer.show.view import report
+from explorer.show.view.fit import MOST_BYTES, fitted
+
+RECORDS = (".json", ".json.gz")
+"""What the names of records end with; other files are logs."""
+
+
+class Ranks:
+    """The records of one job by rank. Holds no live object: what it shows is in `data`."""
+
+    def __init__(self, data: RanksData) -> None:
+        self.data = data
+
+    @classmethod
+    def of(cls, records: Sequence[Record], title: str = "ranks") -> Ranks:
+        return cls(ranked(title, [record.data for record in records]))
+
+    @classmethod
+    def load(cls, *paths: str | os.PathLike[str]) -> Ranks:
+        """Read what each process left: logs of TORCH_TRACE, folders of them (a log for each rank) or of
+        TORCH_COMPILE_DEBUG, and saved records. Runs nothing. Raises LogError or RecordError naming what is neither,
+        OSError where a path cannot be read."""
+        found = [record for path in map(Path, paths) for record in _records(path)]
+        return cls.of(found, " ".join(Path(path).name for path in paths))
+
+    def __len__(self) -> int:
+        return len(self.data.records)
+
+    def __getitem__(self, index: int) -> Record:
+        """The record of one rank, by its place: ranks that left none have no place."""
+        return Record(self.data.records[index])
+
+    def __iter__(self) -> Iterator[Record]:
+        return map(Record, self.data.records)
+
+    def text(self) -> str:
+        return view.text(self.data)
+
+    def __repr__(self) -> str:
+        return visible(self.text())
+
+    def to_html(self, path: str | os.PathLike[str]) -> Path:
+        """Write one self-contained page with the viewer, which needs no network. Raises OSError naming the path."""
+        target = Path(path)
+        write_whole(target, report.page(self.data).encode())
+        return target
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Bundle:
+        """The records and where they part as JSON for a viewer, cut where a notebook could not hold it, and as text."""
+        most = MOST_BYTES // max(len(self), 1)
+        shown = msgspec.structs.replace(self.data, records=tuple(fitted(each, most) for each in self.data.records))
+        bundle = {RANKS_MIME: msgspec.to_builtins(shown), "text/html": view.html(self.data), "text/plain": repr(self)}
+        return bundle, {}
+
+
+def _records(path: Path) -> Iterator[Record]:
+    if path.is_file() and path.name.endswith(RECORDS):
+        yield Record.load(path)
+    else:
+        yield from map(Record, read(path))

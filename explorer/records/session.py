@@ -1,0 +1,408 @@
+"""Record: what `explore` gives back. The pure data of ir/record.py with ways to look at it, keep it and compare it."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import os
+import tempfile
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from explorer.core.regular import regular
+from explorer.core.text import count
+from explorer.core.visible import visible
+from explorer.ir import record as data
+from explorer.show.view import diagnosis, html, report, text
+from explorer.show.view.fit import MOST_BYTES, fitted
+from explorer.show.view.source import file_names
+
+T = TypeVar("T")
+
+DIFF_LINES = 400
+"""Lines of a difference that an output shows as text."""
+
+LARGEST = 100_000_000
+"""Bytes of JSON that a record may have; a file that unpacks to more is refused before it fills the memory."""
+
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(data.RecordData)
+
+
+Bundle = tuple[dict[str, Any], dict[str, Any]]
+"""What an output shows, by MIME type, and metadata of it."""
+
+
+Bisect = Callable[[], data.PartingData | None]
+"""Runs what was explored once more, and finds where it parts from eager."""
+
+
+class RecordError(ValueError):
+    """A file is not a record, or not one that this version reads."""
+
+
+class Listing(Sequence[T], Generic[T]):
+    """Some part of a record: a sequence that prints as text."""
+
+    def __init__(self, items: Iterable[T], printed: Iterable[str]) -> None:
+        self._items = tuple(items)
+        self._printed = tuple(printed)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._items[index]
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self._items)
+
+    def text(self) -> str:
+        return "\n".join(self._printed)
+
+    def __repr__(self) -> str:
+        return visible(self.text()) or "(none)"
+
+
+class Record:
+    """One exploration: what it shows is in `data`. `live` names the widget, if there is one, through which a page can
+    ask the kernel for more; `bisect` gives, by engine, what runs the explored call once more, where that is there."""
+
+    def __init__(
+        self,
+        contents: data.RecordData,
+        live: str = "",
+        bisect: Mapping[str, Bisect] | None = None,
+    ) -> None:
+        self.data = contents
+        self.live = live
+        self._bisect = bisect or {}
+
+    def noting(self, notes: Sequence[str]) -> Record:
+        """The same record with more notes."""
+        contents = msgspec.structs.replace(self.data, notes=(*self.data.notes, *notes))
+        return Record(contents, self.live, self._bisect)
+
+    @property
+    def stages(self) -> Listing[data.StageData]:
+        """Every stage of every compile, in the order in which they ran."""
+        found = [stage for compile in self.data.compiles for stage in compile.stages]
+        return Listing(found, (f"{s.id:<8} {s.name:<14} {s.half:<10} {text.duration(s.seconds)}" for s in found))
+
+    @property
+    def graphs(self) -> Listing[data.StageData]:
+        """The stages that made or changed a graph; their `graph` has the nodes, `text()` the code."""
+        found = [stage for stage in self.stages if stage.graph is not None]
+        return Listing(found, (f"{s.id} {s.name}\n{s.text()}\n" for s in found))
+
+    @property
+    def guards(self) -> Listing[data.GuardData]:
+        """What must hold for the compiled code to be used, the program's own first."""
+        found = [guard for compile in self.data.compiles for guard in compile.guards]
+        return Listing(found, text.guard_lines(found))
+
+    @property
+    def breaks(self) -> Listing[data.BreakData]:
+        found = [b for compile in self.data.compiles for b in compile.breaks]
+        return Listing(found, (_break_text(b) for b in found))
+
+    @property
+    def attempts(self) -> Listing[data.CompileData]:
+        """The compiles with what was tried to mend graph breaks, apart from those of the program."""
+        found = self.data.attempts
+        return Listing(found, (text.compile_line(compile) for compile in found))
+
+    @property
+    def recompiles(self) -> Listing[data.FailedGuardData]:
+        """The guards that made frames compile again: how often, with which values, and what would stop it."""
+        names = file_names(self.data)
+        return Listing(self.data.recompiles, (diagnosis.recompile(each, names) for each in self.data.recompiles))
+
+    @property
+    def errors(self) -> Listing[data.ErrorData]:
+        """What failed, with all that the error says and the program's line."""
+        names = file_names(self.data)
+        return Listing(self.data.errors, (diagnosis.error(each, names) for each in self.data.errors))
+
+    @property
+    def eager(self) -> Listing[data.EagerData]:
+        """What ran in Python outside graphs, and why."""
+        names = file_names(self.data)
+        return Listing(self.data.eager, (diagnosis.eager(each, names) for each in self.data.eager))
+
+    @property
+    def calls(self) -> Listing[data.CallsData]:
+        """Of a program that was watched: the calls of each compiled function, and what they took."""
+        return Listing(self.data.calls, map(diagnosis.calls, self.data.calls))
+
+    @property
+    def schedule(self) -> Listing[data.ScheduleData]:
+        """What became one kernel, and the verdict on each pair tried; one entry a half."""
+        halves = [half for compile in self.data.compiles for half in compile.halves if half.schedule]
+        return Listing((half.schedule for half in halves if half.schedule), (_schedule_text(half) for half in halves))
+
+    @property
+    def kernels(self) -> Listing[data.KernelData]:
+        found = [kernel for compile in self.data.compiles for half in compile.halves for kernel in half.kernels]
+        return Listing(found, (f"{k.id} {k.function}\n{k.source}\n" for k in found))
+
+    @property
+    def timing(self) -> data.TimingData | None:
+        return self.data.timing
+
+    @property
+    def coverage(self) -> data.CoverageData:
+        return self.data.coverage
+
+    def text(self) -> str:
+        """Every stage in full."""
+        return text.full(self.data)
+
+    def bisect_accuracy(self, engine: str = "") -> data.PartingData | None:
+        """Compile and run the call once more, and name the first node whose value parts from eager's beyond tolerance,
+        with the stage or kernel at fault and the program's line; None where none does. Where stock's results differ and
+        no node is at fault (rounding that adds up, say), the finding names none and its `detail` says what is known.
+
+        `engine` is "explorer" or "stock"; by default the first that the record is of whose results part.
+
+        Raises RuntimeError for a record that came from a file: what it was made from is not there. Raises ValueError
+        for an engine that did not compile."""
+        if not self._bisect:
+            raise RuntimeError(
+                f"the record of {self.data.title} is data alone: the function that it was made from is not there. "
+                "Explore it again, and ask that record."
+            )
+        if engine and engine not in self._bisect:
+            raise ValueError(f"{engine!r} compiled nothing here; expected {' or '.join(map(repr, self._bisect))}")
+        asked = [self._bisect[engine]] if engine else list(self._bisect.values())
+        return next((found for each in asked if (found := each()) is not None), None)
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the record as JSON, compressed where the name ends in .gz. The file appears whole or not at all, a full
+        disk included. Raises OSError naming the path."""
+        target = Path(path)
+        packed = _encoder.encode(self.data)
+        if target.suffix == ".gz":
+            packed = gzip.compress(packed)
+        write_whole(target, packed)
+        return target
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Record:
+        """Read a record. Runs nothing. Raises RecordError naming the file where it is not a record of this version,
+        OSError where it cannot be read."""
+        target = Path(path)
+        return cls(decode(read_json(target), str(target)))
+
+    def to_html(self, path: str | os.PathLike[str]) -> Path:
+        """Write one self-contained page with the viewer, which needs no network. Raises OSError naming the path."""
+        target = Path(path)
+        write_whole(target, report.page(self.data).encode())
+        return target
+
+    def diff(self, other: Record) -> Difference:
+        """Stage by stage, from this record to `other`."""
+        return Difference.between(self.data, other.data)
+
+    def __repr__(self) -> str:
+        return visible(text.summary(self.data))
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Bundle:
+        """The record as JSON for a viewer, a page without scripts, and text; cut where a notebook could not hold it."""
+        shown = fitted(self.data)
+        bundle = {
+            data.MIME: packed(shown),
+            "text/html": html.fragment(shown),
+            "text/plain": repr(self),
+        }
+        return bundle, {data.MIME: {"live": self.live}} if self.live else {}
+
+
+def packed(shown: data.RecordData) -> dict[str, Any]:
+    """A record as an output holds it: what heads it, and all of it as one compressed string. A notebook's file gives
+    each item of JSON a line of its own, with more spaces than text."""
+    timing = shown.timing
+    if timing is not None:
+        contestants = tuple(msgspec.structs.replace(each, samples=()) for each in timing.contestants)
+        timing = data.TimingData(contestants)
+    encoded = gzip.compress(_encoder.encode(shown), mtime=0)
+    return {
+        "title": shown.title,
+        "created": shown.created,
+        "engine": shown.engine,
+        "error": shown.error,
+        "compiles": [{"started": each.started} for each in shown.compiles],
+        "timing": msgspec.to_builtins(timing),
+        "packed": base64.b64encode(encoded).decode(),
+    }
+
+
+def unpacked(output: Mapping[str, Any]) -> data.RecordData:
+    """The record that an output holds. Raises RecordError."""
+    try:
+        encoded = base64.b64decode(str(output["packed"]), validate=True)
+    except (KeyError, ValueError) as error:
+        raise RecordError(f"the output holds no record: {error}; run its cell again") from None
+    return decode(_unpacked(encoded, "the output"), "the output")
+
+
+TOO_LARGE = f"holds more than {LARGEST // 1_000_000} MB of JSON; expected a file written by Record.save"
+
+
+def read_json(file: Path) -> bytes:
+    """What a file of JSON holds, which may be compressed. Raises RecordError for one that is too large or damaged,
+    OSError for one that cannot be read."""
+    with regular(file) as opened:
+        packed = opened.read(LARGEST + 1)
+    if len(packed) > LARGEST:
+        raise RecordError(f"{file} {TOO_LARGE}")
+    return _unpacked(packed, str(file))
+
+
+def decode(packed: bytes, name: str) -> data.RecordData:
+    """Record data from JSON bytes; `name` is how an error calls them. Raises RecordError."""
+    if len(packed) > LARGEST:
+        raise RecordError(f"{name} {TOO_LARGE}")
+    try:
+        version = msgspec.json.decode(packed, type=_Versioned).version
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise RecordError(f"{name} is not a record: {error}; expected a file written by Record.save") from None
+    if version > data.VERSION:
+        raise RecordError(
+            f"{name} is a record of version {version}, and this explorer reads up to {data.VERSION}; "
+            "upgrade torch-explorer to open it"
+        )
+    if version < 1:
+        raise RecordError(f"{name} is not a record: it says version {version}, and the first was 1")
+    try:
+        found = _decoder.decode(packed)
+        ids = Counter(compile.id for compile in found.compiles)
+        if twice := next((id for id, count in ids.items() if count > 1), None):
+            raise msgspec.DecodeError(f"two of its compiles have the id {shortened(twice)!r}, expected one")
+        return found
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise RecordError(f"{name} is not a valid record of version {version}: {error}") from None
+
+
+def _unpacked(packed: bytes, name: str) -> bytes:
+    """The JSON of a file that may be compressed, no more than LARGEST bytes of it."""
+    if packed[:2] != b"\x1f\x8b":
+        return packed
+    stream = zlib.decompressobj(wbits=31)
+    try:
+        unpacked = stream.decompress(packed, LARGEST + 1)
+    except zlib.error as error:
+        raise RecordError(f"{name} is damaged: {error}; save the record again") from None
+    if len(unpacked) > LARGEST:
+        raise RecordError(f"{name} {TOO_LARGE}")
+    if not stream.eof:
+        raise RecordError(f"{name} is damaged: it ends in the middle; save the record again")
+    return unpacked
+
+
+def shortened(text: str, most: int = 80) -> str:
+    """The beginning of a text that others wrote."""
+    return text if len(text) <= most else f"{text[:most]}..."
+
+
+class _Versioned(msgspec.Struct):
+    version: data.Whole
+    compiles: msgspec.Raw
+
+
+def write_whole(target: Path, contents: bytes) -> None:
+    """Put a file in place whole. Raises OSError with the path of the file that was wanted."""
+    temporary = ""
+    try:
+        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+        with os.fdopen(handle, "wb") as file:
+            file.write(contents)
+        os.chmod(temporary, 0o666 & ~_umask())
+        os.replace(temporary, target)
+    except BaseException as error:
+        if temporary:
+            os.unlink(temporary)
+        if isinstance(error, OSError):
+            raise type(error)(error.errno, error.strerror, str(target)) from None
+        raise
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _break_text(b: data.BreakData) -> str:
+    place = f"{b.span.file}:{b.span.line}" if b.span else b.instruction
+    detail = f": {b.why.detail}" if b.why.detail else ""
+    hints = "".join(f"\n  hint: {hint}" for hint in b.hints)
+    return f"{place}  {b.why.title}{detail} [{b.why.code}]{hints}"
+
+
+def _schedule_text(half: data.HalfData) -> str:
+    assert half.schedule is not None
+    lines = [half.name, *("  " + line for line in text.half_lines(half))]
+    for fusion in half.schedule.fusions:
+        detail = f": {fusion.why.detail}" if fusion.why.detail else ""
+        lines.append(f"  {'+' if fusion.ok else '-'} {fusion.first} with {fusion.second}: {fusion.why.title}{detail}")
+    return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Two records compared: for each stage that both or one of them have, the unified diff of its texts."""
+
+    records: data.DiffData
+    stages: tuple[tuple[str, tuple[str, ...]], ...]
+    """(stage, diff lines); a stage without a difference has no lines."""
+
+    @classmethod
+    def between(cls, before: data.RecordData, after: data.RecordData) -> Difference:
+        old, new = _keyed(before), _keyed(after)
+        keys = list(dict.fromkeys([*old, *new]))
+        compared = ((" ".join(key).rstrip(), tuple(text.stage_diff(old.get(key), new.get(key)))) for key in keys)
+        return cls(data.DiffData(before, after), tuple(compared))
+
+    @property
+    def changed(self) -> tuple[str, ...]:
+        """The stages whose texts differ."""
+        return tuple(name for name, lines in self.stages if lines)
+
+    def text(self) -> str:
+        titles = f"{self.records.before.title} -> {self.records.after.title}"
+        parts = [f"{titles}: {len(self.changed)} of {len(self.stages)} stages differ"]
+        for name, lines in self.stages:
+            parts += [f"\n=== {name}", *lines] if lines else [f"    {name}: same"]
+        return "\n".join(parts)
+
+    def __repr__(self) -> str:
+        return visible(self.text())
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Bundle:
+        """Both records as JSON for a viewer, and the first of what changed as text."""
+        both = data.DiffData(*(fitted(each, MOST_BYTES // 2) for each in (self.records.before, self.records.after)))
+        lines = repr(self).splitlines()
+        if (left := len(lines) - DIFF_LINES) > 0:
+            lines[DIFF_LINES:] = [f"... and {count(left, 'more line')}, which print(record.diff(other)) shows"]
+        return {data.DIFF_MIME: msgspec.to_builtins(both), "text/plain": "\n".join(lines)}, {}
+
+
+def _keyed(record: data.RecordData) -> dict[tuple[str, ...], data.StageData]:
+    """Stages by what they are in both records: the compile, the stage, the half, and which of several."""
+    found: dict[tuple[str, ...], data.StageData] = {}
+    for compile in record.compiles:
+        for stage in compile.stages:
+            key = (compile.id, stage.name, stage.half)
+            number = 2
+            while key in found:
+                key = (compile.id, f"{stage.name}#{number}", stage.half)
+                number += 1
+            found[key] = stage
+    return found

@@ -1,0 +1,93 @@
+"""Graph breaks: torch's registry id, explanation and hints, and the user's stack."""
+
+from __future__ import annotations
+
+import ast
+import sysconfig
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from traceback import FrameSummary
+
+import torch
+from msgspec.structs import replace
+
+from explorer.ir import record as data
+from explorer.records.stock.fixes import AROUND, KNOWN, TORCHS_OWN, UNTRIED, Fix, fix_of
+from explorer.records.stock.hook import Call, Hook, Watch
+from explorer.records.stock.observation import Compile, Observation
+from explorer.records.stock.unsupported import Told, span_of, taken_apart, why_of
+from explorer.records.stock.unsupported import told as of_error
+
+_PATHS = sysconfig.get_paths()
+LIBRARIES = tuple(
+    f"{folder}/"
+    for folder in (Path(torch.__file__).parent, *(_PATHS[kind] for kind in ("stdlib", "purelib", "platlib")))
+)
+"""Folders of code that the user did not write. Dynamo goes into it, so that a break may lie deep inside."""
+
+
+def around_break(seen: Observation, call: Call) -> Iterator[None]:
+    error = call.kwargs["exc"] if "exc" in call.kwargs else call.args[3]
+    if not getattr(error, "logged", False):
+        add(seen.compile(), of_error(error))
+    yield
+
+
+def around_end(seen: Observation, call: Call) -> Iterator[None]:
+    """The graph ends here; where nobody said why, the reason that ended it says so."""
+    compile = seen.compile()
+    reason = call.kwargs.get("reason") or call.args[2]
+    if reason.graph_break and not compile.breaks:
+        add(compile, taken_apart(reason.reason, tuple(reason.user_stack)))
+    yield
+
+
+def add(compile: Compile, told: Told) -> None:
+    """A break, under the reason that it began with: one in a loop, say, takes the whole frame along."""
+    found = told.cause or told
+    user = users_line(told.stack)
+    span = span_of(user) if user is not None else None
+    stack = tuple(f"{frame.filename}:{frame.lineno} in {frame.name}" for frame in told.stack)
+    instruction = compile.steps[-1].instruction if compile.steps and not compile.left_out["EvaluatorStep"] else ""
+    fix = fix_of(found, user is not None and _is_statement(user.line or ""))
+    hints = (UNTRIED + fix.words, *(found.hints or (found.entry.hints if found.entry else ())))
+    why = why_of(found)
+    if told is not found:
+        why = replace(why, detail=f"{why.detail} This leads to: {told.title}. {told.explanation}")
+        hints = (hints[0], *(KNOWN + AROUND[told.title] for _ in range(told.title in AROUND)), *hints[1:])
+    if told.stack and "graph_break()" in found.title and told.stack[-1].filename.startswith(LIBRARIES[0]):
+        fix, hints = Fix(TORCHS_OWN), (TORCHS_OWN,)
+    made = data.BreakData(why, instruction, span, stack, hints)
+    if any((known.why.code, known.span) == (made.why.code, made.span) for known in compile.breaks):
+        return
+    compile.breaks.append(made)
+    compile.fixes.append(fix)
+    link = found.entry.link if found.entry else "this torch's registry has no entry of this type"
+    compile.event("GraphBreak", id=found.entry.id if found.entry else "", context=found.context, link=link)
+
+
+def _is_statement(line: str) -> bool:
+    """Whether a line is a call whose result nothing uses."""
+    try:
+        (only,) = ast.parse(line.strip()).body
+    except (SyntaxError, ValueError):
+        return False
+    return isinstance(only, ast.Expr) and isinstance(only.value, ast.Call)
+
+
+def users_line(stack: Sequence[FrameSummary]) -> FrameSummary | None:
+    """The innermost frame of the user's own code; the innermost of all where none is."""
+    own = [frame for frame in stack if not frame.filename.startswith(LIBRARIES)]
+    return own[-1] if own else stack[-1] if stack else None
+
+
+HOOK = Hook(
+    "breaks",
+    shows="each graph break with torch's registry id, explanation, hints and the user's stack",
+    missing="resume functions show that the graph was broken, without the reason",
+    checked=("2.11 CPU", "2.11 CUDA", "2.13 CPU"),
+    watches=(
+        Watch("torch._dynamo.symbolic_convert:InstructionTranslatorBase.log_graph_break", around_break),
+        Watch("torch._dynamo.output_graph:OutputGraph.compile_subgraph", around_end),
+    ),
+)

@@ -1,0 +1,92 @@
+"""Stock's caches of compiled graphs: bypassed, so that every stage runs and can be seen. What is on disk stays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any
+
+from torch._dynamo.utils import counters
+from torch._functorch import config as functorch
+from torch._inductor import config as inductor
+
+from explorer.records.stock.hook import Call, Hook, Watch
+from explorer.records.stock.observation import Observation
+
+
+def around_compile(seen: Observation, call: Call) -> Iterator[None]:
+    """`compile_fx` takes configuration that also holds when the backward is compiled, on whatever thread."""
+    if seen.bypassing:  # it calls itself
+        yield
+        return
+    if seen.calls is not None:
+        yield from asked(seen)
+        return
+    wanted: dict[str, Any] = {"fx_graph_cache": False, "fx_graph_remote_cache": False}
+    if seen.search is not None:  # what is compared while a graph is recorded would be of its memory
+        wanted["triton.cudagraphs"] = False
+    call.kwargs = {**call.kwargs, "config_patches": {**(call.kwargs.get("config_patches") or {}), **wanted}}
+    compile = seen.compile()
+    for name, on in (
+        ("FX graph cache", inductor.fx_graph_cache),
+        ("AOTAutograd cache", functorch.enable_autograd_cache),
+    ):
+        compile.event(
+            "Cache", cache=name, state="bypassed, so that every stage runs" if on else "off in the configuration"
+        )
+    seen.bypassing = True
+    with ExitStack() as stack:
+        stack.enter_context(functorch.patch(enable_autograd_cache=False, bundled_autograd_cache=False))
+        try:
+            yield
+        finally:
+            seen.bypassing = False
+
+
+ASKED = {
+    "FX graph cache": ("inductor", {"hit": "fxgraph_cache_hit", "miss": "fxgraph_cache_miss",
+                                    "bypass": "fxgraph_cache_bypass"}),
+    "AOTAutograd cache": ("aot_autograd", {"hit": "autograd_cache_hit", "miss": "autograd_cache_miss",
+                                           "bypass": "autograd_cache_bypass"}),
+}  # fmt: skip
+"""By cache: the group of torch's counters, and the counter of each answer."""
+SAID = {
+    "hit": "hit: the code is from the cache, and the stages behind it did not run",
+    "miss": "miss: nothing was stored under this key, so that every stage ran",
+    "bypass": "bypassed by torch: it cannot be asked for this graph",
+}
+
+
+def asked(seen: Observation) -> Iterator[None]:
+    """What the caches, used as the program has them, answered."""
+    compile = seen.compile()
+    before = {(group, name): counters[group][name] for group, names in ASKED.values() for name in names.values()}
+    seen.bypassing = True
+    try:
+        yield
+    finally:
+        seen.bypassing = False
+        for cache, (group, names) in ASKED.items():
+            for answer, name in names.items():
+                if counters[group][name] > before[group, name]:
+                    compile.event("Cache", cache=cache, state=SAID[answer])
+
+
+def around_key(seen: Observation, call: Call) -> Iterator[None]:
+    """Why a graph has no key in the FX graph cache."""
+    yield
+    info = call.result[1] if call.error is None and seen.calls is not None else None
+    if info and (why := info.get("cache_bypass_reason")):
+        seen.compile().event("Cache", cache="FX graph cache", state=f"has no key: {why}")
+
+
+HOOK = Hook(
+    "caches",
+    shows="complete stages also where the compiled graph is in stock's caches, which stay as they are",
+    missing="on a warm cache the stages of Inductor are absent",
+    checked=("2.11 CPU", "2.11 CUDA", "2.13 CPU"),
+    watches=(
+        Watch("torch._inductor.compile_fx:compile_fx", around_compile),
+        Watch("torch._inductor.codecache:FxGraphCache.prepare_key", around_key),
+    ),
+)

@@ -1,0 +1,71 @@
+"""Where a call of a compiled function begins and ends, ours and stock's: what is wrapped while a program is watched.
+
+These run at every call, so that they are as short as can be and no part of what surrounds functions elsewhere.
+"""
+
+from __future__ import annotations
+
+import sys
+from time import perf_counter
+from typing import Any
+
+from torch._dynamo import eval_frame
+
+from explorer.core.calls import CallLog, Function
+from explorer.records.stock.frames import name_of
+from explorer.records.stock.hook import Hook, Watch, unseen
+from explorer.records.stock.run import applied
+
+
+def hook_of(log: CallLog, settings: dict[str, str]) -> Hook:
+    """What tells `log` of each call. `settings` get what torch.compile was given, by function."""
+
+    def meet(_: Any) -> str:
+        """The name of the function whose wrapper, made by torch.compile, is being called the first time."""
+        wrapper = sys._getframe(3).f_locals
+        name = name_of(wrapper.get("fn"))
+        if "self" in wrapper:
+            settings.update({f"{name}: {key}": value for key, value in applied(wrapper["self"]).items()})
+        return name
+
+    def meet_ours(engine: Any) -> str:
+        return str(engine.roots[0].co_qualname)
+
+    def begins(callback_from_stance: Function) -> Function:
+        """torch.compiler.disable calls it too, with None, and so does each graph. What it gave back as it was is not
+        asked for again under the same stance."""
+        known, open, clock, some = log.known(meet, "stock"), log.open, perf_counter, object()
+        as_is = callback_from_stance(some) is some and callback_from_stance(None) is None
+        plain = eval_frame._stance if as_is else some
+
+        def begin(callback: Any) -> Any:
+            if callback:
+                open.stack.append((known[callback], clock()))
+            return callback if eval_frame._stance is plain else callback_from_stance(callback)
+
+        return unseen(begin)
+
+    def begins_ours(enter_frames: Function) -> Function:
+        known, open, clock = log.known(meet_ours, "explorer"), log.open, perf_counter
+
+        def begin(engine: Any) -> Any:
+            open.stack.append((known[engine], clock()))
+            return enter_frames(engine)
+
+        return unseen(begin)
+
+    def ends(function: Function) -> Function:
+        return unseen(log.leaving(function))
+
+    return Hook(
+        "calls",
+        shows="each call of a compiled function, and what it took",
+        missing="no times of calls",
+        checked=("2.13 CPU",),
+        watches=(
+            Watch("torch._dynamo.eval_frame:_callback_from_stance", instead=begins),
+            Watch("torch._C._functorch:pop_dynamic_layer_stack_and_undo_to_depth", instead=ends),
+            Watch("explorer.compiler.capture.hook:enter_frames", instead=begins_ours),
+            Watch("explorer.compiler.capture.hook:leave_region", instead=ends),
+        ),
+    )

@@ -1,0 +1,105 @@
+"""The graphs between Dynamo and Inductor's lowering: captured, joint or inference, forward and backward."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from time import perf_counter
+from typing import Any
+
+from torch import fx
+from torch.fx._lazy_graph_module import _LazyGraphModule
+
+from explorer.ir import record as data
+from explorer.records.stock.fxgraphs import Traced, captured, copied, traced
+from explorer.records.stock.hook import Call, Hook, Watch
+from explorer.records.stock.observation import Compile, Observation
+from explorer.records.stock.partition import saved
+from explorer.records.stock.shown import Shown
+
+BACKEND = "torch._dynamo.output_graph:OutputGraph.call_user_compiler"
+JOINT = "joint"
+
+
+def around_backend(seen: Observation, call: Call) -> Iterator[None]:
+    """Dynamo hands its graph to the back end."""
+    compile = seen.compile()
+    module: fx.GraphModule = call.args[1]
+    ended = perf_counter()
+    graph = copied(compile, module.graph) if compile.patient else None
+    if graph is None:
+        compile.stage("capture", ended=ended, shown=captured(compile, module.graph, compile.id))
+    else:
+        compile.stage_later(BACKEND, "capture", lambda: {"shown": captured(compile, graph, compile.id)}, ended)
+    yield
+    if seen.calls is not None and call.error is None:
+        compiled = settled(call.result)
+        call.result = functools.wraps(compiled, updated=())(seen.calls.graph(compile.id, compiled))
+
+
+def settled(compiled: Callable[..., Any]) -> Callable[..., Any]:
+    """A graph that a back end gave back as it is, its code generated: as Dynamo does, which would not know it again."""
+    owner = compiled if isinstance(compiled, _LazyGraphModule) else getattr(compiled, "__self__", None)
+    if isinstance(owner, _LazyGraphModule):
+        owner.real_recompile()
+        return compiled if compiled is owner else owner.forward
+    return compiled
+
+
+def around_partition(seen: Observation, call: Call) -> Iterator[None]:
+    """AOTAutograd hands over the joint graph, and gets a forward and a backward."""
+    compile = seen.compile()
+    sources = sources_of(compile)
+    joint: fx.GraphModule = call.args[0]
+    add_traced(compile, joint.graph, "trace", JOINT)
+    yield
+    if call.error is None:
+        forward, backward = call.result[:2]
+        parts = [
+            traced(compile, sources, module.graph, f"{compile.id}_{half}", half)
+            for module, half in ((forward, "forward"), (backward, "backward"))
+        ]
+        body = data.TextData(tuple(line for part in parts for line in part.body.lines), "python")
+        compile.stage(
+            "partition", ended=call.started + call.seconds, body=body, halves=tuple(part.graph for part in parts)
+        )
+        compile.graphs += [("partition", part.graph.name, part.artifact) for part in parts]
+        compile.saved += saved(parts[0].graph, parts[1].graph, forward.graph, backward.graph)
+
+
+def around_inference(seen: Observation, call: Call) -> Iterator[None]:
+    if call.kwargs.get("is_inference"):
+        compile = seen.compile()
+        module: fx.GraphModule = call.args[0]
+        add_traced(compile, module.graph, "trace", "inference")
+    yield
+
+
+def sources_of(compile: Compile) -> Traced:
+    if compile.sources is None:
+        compile.sources = Traced(compile)
+    found: Traced = compile.sources
+    return found
+
+
+def add_traced(compile: Compile, graph: fx.Graph, stage: str, name: str) -> Shown:
+    """The graph that AOTAutograd traced, as a stage."""
+    ended = perf_counter()
+    sources = sources_of(compile)
+    sources.read(graph)
+    made = traced(compile, sources, graph, f"{compile.id}_{name}")
+    compile.stage(stage, ended=ended, shown=made)
+    return made
+
+
+HOOK = Hook(
+    "graphs",
+    shows="the captured graph, the joint or inference graph, what the partitioner made of it, what the backward keeps",
+    missing="no graphs above Inductor",
+    checked=("2.11 CPU", "2.11 CUDA", "2.13 CPU"),
+    watches=(
+        Watch(BACKEND, around_backend),
+        Watch("torch._inductor.compile_fx:partition_fn", around_partition),
+        Watch("torch._inductor.compile_fx:compile_fx_forward", around_inference),
+    ),
+)

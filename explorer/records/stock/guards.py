@@ -1,0 +1,195 @@
+"""Dynamo's guards as they are checked at each call, with the source line that each comes from.
+
+The guard manager's own text of a check is the authority; what made it comes from the guard that asked for it.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from traceback import FrameSummary
+from typing import Any
+
+from explorer.ir import record as data
+from explorer.ir.dynamo_guards import TENSOR, device_of, in_words, is_torchs_own
+from explorer.records.stock.expressions import expression
+from explorer.records.stock.hook import Call, Hook, Watch
+from explorer.records.stock.observation import Compile, Observation
+from explorer.records.stock.unsupported import span_of
+
+PROPERTIES = {
+    "TYPE_MATCH": ("type", "is"), "TENSOR_MATCH": ("tensor", "matches"), "ID_MATCH": ("id", "is"),
+    "EQUALS_MATCH": ("constant", "equals"), "TRUE_MATCH": ("constant", "is"), "FALSE_MATCH": ("constant", "is"),
+    "NONE_MATCH": ("constant", "is"), "LENGTH_CHECK": ("length", "is"), "DICT_LENGTH": ("length", "is"),
+    "NO_HASATTR": ("has", "lacks attribute"), "GLOBAL_STATE": ("global_state", "as at capture"),
+    "OBJECT_ALIASING": ("alias", "is"), "NO_TENSOR_ALIASING": ("alias", "are distinct"),
+    "STORAGE_OVERLAPPING": ("alias", "overlap as at capture"),
+}  # fmt: skip
+"""Our word for what a kind of check asks, and how; a kind that is not here is a check in Python, under its own name."""
+
+MANAGER = "torch._dynamo.guards:CheckFunctionManager.__init__"
+UNKNOWN_SOURCE = re.compile(r"\(unknown source .*please file a bug\)")
+AS_CAPTURED = "the graph was made for inputs that lie in memory like this"
+_COMMENT = re.compile(r"\s+# ")
+_HINT = re.compile(r"\(HINT: (.*)\)\s*$", re.DOTALL)
+_TYPE = re.compile(r"type=<class '([^']+)'>")
+
+
+def around_guards(seen: Observation, call: Call) -> Iterator[None]:
+    manager = call.args[0]
+    output_graph = call.args[2] if len(call.args) > 2 else call.kwargs["output_graph"]
+    asked: defaultdict[str, list[Any]] = defaultdict(list)
+    for guard in output_graph.guards or ():
+        asked[_name(guard)].append(guard)
+        if guard.user_stack:
+            _ = guard.user_stack[-1].line  # which is read from the file when it is first asked for
+    yield
+    if call.error is None:
+        compile = seen.compile()
+        compile.checks.clear()
+        for source, leaf in checks(manager.guard_manager.root):
+            parts = list(leaf.verbose_code_parts())
+            if source and len(parts) > 1:  # one check of several attributes
+                head = " and ".join(_COMMENT.split(part, maxsplit=1)[0] for part in parts)
+                parts = [f"{head}  # {_COMMENT.split(parts[0], maxsplit=1)[-1]}"]
+            for part in parts:
+                id = f"{compile.id}.guard{len(compile.checks)}"
+                compile.checks.append(Check(id, source, type(leaf).__name__, *_COMMENT.split(part, maxsplit=1)))
+        compile.later(MANAGER, partial(_put_into_words, compile, tuple(compile.checks), asked))
+
+
+@dataclass(frozen=True)
+class Check:
+    """A guard as torch has it: its class's name (`property`), its text, and the comment behind that."""
+
+    id: str
+    source: str
+    property: str
+    expression: str
+    comment: str = ""
+
+
+def _put_into_words(compile: Compile, checks: tuple[Check, ...], asked: defaultdict[str, list[Any]]) -> None:
+    compile.guards[:] = [_guard(check, asked) for check in checks]
+
+
+def checks(root: Any) -> Iterator[tuple[str, Any]]:
+    """Each check with the source of what it is asked of, in the order in which a call makes them."""
+    seen: dict[int, Any] = {}  # which holds them: the id of one that is gone may come again
+    stack = [root]
+    while stack:
+        manager = stack.pop()
+        for leaf in manager.get_leaf_guards():
+            if id(leaf) not in seen:
+                seen[id(leaf)] = leaf
+                yield "" if manager is root else manager.get_source(), leaf
+        below = list(manager.get_child_managers())
+        if hasattr(manager, "get_key_value_managers"):
+            pairs = (pair for _, pair in sorted(manager.get_key_value_managers().items()))
+            below = [each for pair in pairs for each in pair if each] + below
+        stack += reversed(below)
+    if hasattr(root, "get_epilogue_lambda_guards"):
+        for leaf in root.get_epilogue_lambda_guards():
+            yield "", leaf
+
+
+def _name(guard: Any) -> str:
+    name = guard.name
+    return str(name() if callable(name) else name)
+
+
+def _guard(check: Check, asked: defaultdict[str, list[Any]]) -> data.GuardData:
+    source, kind, expression_text, comment = check.source, check.property, check.expression, check.comment
+    hint = _HINT.search(comment)
+    place, user_line = _place(source, kind, expression_text, comment, asked)
+    property, relation = PROPERTIES.get(kind, ("value", kind.lower()))
+    shape = None
+    if not source and kind in ("LAMBDA_GUARD", "SYMBOLIC_SHAPE_GUARD") and "size()" in expression_text:
+        property, relation, shape = "shape", "holds", expression(expression_text)
+    why = hint[1] if hint else UNKNOWN_SOURCE.sub(AS_CAPTURED, user_line)
+    fields: dict[str, Any] = _facts(property, relation, expression_text)
+    named = re.search(r"([^,()\s]+\[.*)$", expression_text.partition(" ==")[0]) if property == "shape" else None
+    return data.GuardData(
+        check.id, source or (named[1] if named else ""), property,
+        fields.pop("relation", relation), _value(expression_text), expression_text,
+        why, span=span_of(place) if place else None, shape=shape,
+        cause="" if place else "synthetic:torch's own check of ambient state", **fields,
+        words=in_words(expression_text), of_torch=is_torchs_own(kind, source, expression_text),
+    )  # fmt: skip
+
+
+def _place(
+    source: str, kind: str, text: str, comment: str, asked: defaultdict[str, list[Any]]
+) -> tuple[FrameSummary | None, str]:
+    """Where the user's program asked for a check, and the line's text. The guards asked of the source know; of a shape
+    check only the comment does, which shortens the file's name."""
+    wanted = [guard for guard in asked.get(source, ()) if guard.user_stack]
+    best = next((guard for guard in wanted if text in (guard.code_list or ())), None)
+    best = best or next((guard for guard in wanted if kind in (guard.guard_types or ())), None)
+    best = best or (wanted[0] if wanted else None)
+    if best is not None:
+        place = best.user_stack[-1]
+        return place, place.line or ""
+    told = re.match(r"(?P<line>.*)  # (?P<file>\S+):(?P<number>\d+) in (?P<name>\S+)", comment, re.DOTALL)
+    if told is None:
+        return None, comment
+    every = (frame for guards in asked.values() for guard in guards for frame in guard.user_stack or ())
+    file = next((frame.filename for frame in every if frame.filename.endswith(told["file"])), "")
+    if not file:
+        return None, told["line"]
+    return FrameSummary(file, int(told["number"]), told["name"], lookup_line=False), told["line"]
+
+
+def _value(text: str) -> str:
+    return text.partition(" == ")[2] or text.partition(", ")[2].removesuffix(")")
+
+
+def _facts(property: str, relation: str, text: str) -> dict[str, Any]:
+    """The fields that a check can be made from, beside the source."""
+    if property == "type" and (found := _TYPE.search(text)):
+        return {"type": found[1]}
+    if property == "tensor" and (found := TENSOR.match(text)):
+        return {"tensor": _tensor(found)}
+    if property == "constant":
+        return {"constant": constant(text.partition(" == ")[2] or text.partition(" is ")[2])}
+    if property == "length" and text.startswith("not "):
+        return {"length": 0}
+    if property == "length" and text.rpartition(" == ")[2].isdigit():
+        return {"length": int(text.rpartition(" == ")[2])}
+    if property == "has" and (found := re.match(r"not hasattr\((.*), '(\w+)'\)", text)):
+        return {"keys": (data.ConstantData("str", repr(found[2]), found[2]),)}
+    return {}
+
+
+def _tensor(found: re.Match[str]) -> data.TensorFactsData:
+    kind = found["type"]
+    sizes, strides = ast.literal_eval(found["size"]), ast.literal_eval(found["stride"])
+    return data.TensorFactsData(
+        found["dtype"].removeprefix("torch."), device_of(found), tuple(sizes or ()),
+        None if strides is None else tuple(strides), found["grad"] == "True",
+        {"Tensor": "torch.Tensor", "Parameter": "torch.nn.parameter.Parameter"}.get(kind, kind),
+    )  # fmt: skip
+
+
+def constant(text: str) -> data.ConstantData:
+    """A plain value from its text; one that is not a literal keeps the text alone."""
+    try:
+        value = ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return data.ConstantData("", text)
+    plain = isinstance(value, (bool, float, str)) or (isinstance(value, int) and abs(value) <= 2**53)
+    finite = not isinstance(value, float) or value - value == 0
+    return data.ConstantData(type(value).__name__, text, value if plain and finite else None)
+
+
+HOOK = Hook(
+    "guards",
+    shows="each check that a call makes, with the source line that asked for it",
+    missing="no guards",
+    checked=("2.11 CPU", "2.11 CUDA", "2.13 CPU"),
+    watches=(Watch(MANAGER, around_guards),),
+)

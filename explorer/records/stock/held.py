@@ -1,0 +1,221 @@
+"""A half as it runs: what each of its kernels and library calls wrote, beside what the graph's nodes yield."""
+
+from __future__ import annotations
+
+import operator
+import sys
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import Any
+
+import torch
+from torch import Tensor, fx
+from torch.utils._pytree import tree_map
+
+from explorer.ir.graph import Graph, info
+from explorer.records.check.accuracy import beyond, parted, same_kind
+from explorer.records.check.nodes import is_unwritten, magnitude, unwritten_memory_filled, wide, widened
+from explorer.records.check.referee import NARROW
+from explorer.records.check.reference import arguments, call_node
+from explorer.records.check.search import Errors
+from explorer.records.check.trial import SEED
+from explorer.records.stock.calls import observed
+from explorer.records.stock.half import Half
+
+RANDOM = frozenset(
+    "inductor_seed inductor_seeds inductor_lookup_seed inductor_random inductor_randint rand randn randint bernoulli "
+    "native_dropout dropout rand_like randn_like randint_like normal multinomial randperm uniform exponential".split()
+)
+"""Names of operators that draw random numbers."""
+
+
+def drawing(graph: Graph) -> list[str]:
+    """Which random numbers a graph draws: the operators, in order."""
+    return [name for node in graph.graph.nodes for name in drawn(node, graph.constants)]
+
+
+def drawn(node: fx.Node, constants: Mapping[str, Any]) -> list[str]:
+    """The operators that draw random numbers in a node, or in the graphs that it calls (the referee, who draws doubles,
+    does not reach into these)."""
+    if node.op != "call_function":
+        return []
+    names = [_name(node)] if _name(node) in RANDOM else []
+    for called in (constants.get(str(each.target)) for each in node.all_input_nodes if each.op == "get_attr"):
+        if isinstance(called, fx.GraphModule):
+            inner = dict(called.named_children())
+            names += [f"{_name(node)} {name}" for each in called.graph.nodes for name in drawn(each, inner)]
+    return names
+
+
+def _name(node: fx.Node) -> str:
+    """ "rand" for aten.rand.default and for torch.rand."""
+    return str(getattr(node.target, "__name__", node.target)).partition(".")[0].rstrip("_")
+
+
+@dataclass
+class Written:
+    """What a run of a half's module wrote: each buffer, the kernel or library call that did, and its value then."""
+
+    half: Half
+    seen: dict[str, tuple[str, Tensor]] = field(default_factory=dict)
+    """By the buffer's name, in the order of writing."""
+    returned: tuple[Any, ...] = ()
+
+    def __post_init__(self) -> None:
+        operations = {operation.id: operation for operation in self.half.operations}
+        self._writes = {
+            item.id: [
+                name.removeprefix(self.half.prefix)
+                for id in item.operations
+                if id in operations
+                for name in operations[id].writes
+                if name not in item.internal
+            ]
+            for item in self.half.items
+        }
+        self._last = {self._root(name): id for id, names in self._writes.items() for name in names}
+        """The last that writes a buffer, or updates it in place."""
+        self._begun = {item.id: item.kind == "extern" for item in self.half.items}
+        self._order = list(self._writes)
+
+    def run(self, call: Callable[[list[Any]], Any], given: Sequence[Any]) -> None:
+        """One run of the module's `call`, from a fixed seed."""
+        torch.manual_seed(SEED)
+        with observed(self.half, self._observer):
+            self.returned = tuple(call(list(given)))
+
+    def _observer(self, ids: tuple[str, ...], call: Callable[[], Any], given: tuple[Any, ...]) -> Any:
+        frame = self._frame()
+        until = self._order.index(ids[0]) if ids and ids[0] in self._writes else 0
+        self._keep(
+            [id for id in self._order[:until] if self._begun[id]], frame
+        )  # results of calls that nobody observed
+        result = call()
+        for id in ids:
+            names = self._writes.get(id, [])
+            if isinstance(result, Tensor) and len(names) == 1 and names[0] not in frame.f_locals:
+                self.seen.setdefault(names[0], (id, result.detach().clone()))
+        self._keep(ids, frame)
+        return result
+
+    def _keep(self, ids: Sequence[str], frame: FrameType) -> None:
+        local = frame.f_locals
+        for id in ids:
+            for name in map(self._root, self._writes.get(id, ())):
+                value = local.get(name)
+                if isinstance(value, Tensor) and name not in self.seen and self._last[name] in ids:
+                    self.seen[name] = self._last[name], value.detach().clone()
+
+    def _root(self, name: str) -> str:
+        """The buffer in whose memory one is."""
+        while name in self.half.updates:
+            name = self.half.updates[name]
+        return name
+
+    def _frame(self) -> FrameType:
+        """Of the generated function that makes the call: its locals are the buffers."""
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None and frame.f_globals is not vars(self.half.module):
+            frame = frame.f_back
+        assert frame is not None, "kernels are called by the generated module"
+        return frame
+
+
+@dataclass(frozen=True)
+class Fault:
+    node: fx.Node
+    item: str
+    errors: Errors
+
+
+@dataclass
+class Beside:
+    """A graph of a half, run node by node: with eager operators and in float64. Where the compiled half keeps a node in
+    memory, both go on from its value, so that a fault is of the kernel that made it and not of what came before."""
+
+    graph: Graph
+    held: dict[str, tuple[str, Tensor]]
+    """By a node's id: the kernel or call that wrote it, and the value."""
+    updated: Collection[str] = ()
+    """Those of them whose memory is updated in place: what differs may be of before that or after."""
+    eager: dict[fx.Node, Any] = field(default_factory=dict)
+    exact: dict[fx.Node, Any] = field(default_factory=dict)
+    drew: bool = False
+    unknown: set[fx.Node] = field(default_factory=set)
+    """What depends on random numbers that only the compiled half knows."""
+    without: set[fx.Node] = field(default_factory=set)
+    """What has no form in float64, so that eager is the referee."""
+    faults: list[Fault] = field(default_factory=list)
+
+    def run(self, given: Sequence[Any]) -> None:
+        torch.manual_seed(SEED)
+        self.eager.update(zip(self.graph.inputs, given, strict=True))
+        self.exact.update(zip(self.graph.inputs, map(widened, given), strict=True))
+        for node in self.graph.graph.nodes:
+            if node.op in ("placeholder", "output"):
+                continue
+            self._step(node)
+            if is_unwritten(node):
+                self.eager[node].zero_()
+                self.exact[node].zero_()
+            self._beside(node)
+
+    def errors(self, node: fx.Node, ours: Any) -> Errors | None:
+        """How far a value of the compiled half is from the node's; None where it is right or nobody can tell."""
+        if node in self.unknown or not same_kind(ours, self.eager[node]):
+            return None
+        scale = magnitude(self.eager[each] for each in node.all_input_nodes)
+        return parted(ours, self.eager[node], None if node in self.without else self.exact[node], scale)
+
+    def _step(self, node: fx.Node) -> None:
+        if node.op == "get_attr":
+            constant = self.graph.constants[str(node.target)]
+            self.eager[node], self.exact[node] = constant, widened(constant)
+            return
+        if drawn(node, self.graph.constants):
+            self.drew = True
+            self.unknown.add(node)
+        elif self.unknown.intersection(node.all_input_nodes):
+            self.unknown.add(node)
+        self.eager[node] = call_node(node, *arguments(node, self.eager))
+        default = torch.get_default_dtype()
+        torch.set_default_dtype(NARROW.get(default, default))
+        try:
+            self.exact[node] = call_node(node, *tree_map(wide, arguments(node, self.exact)))
+        except (RuntimeError, NotImplementedError):
+            self.without.add(node)
+            self.exact[node] = tree_map(widened, self.eager[node])
+        finally:
+            torch.set_default_dtype(default)
+
+    def _beside(self, node: fx.Node) -> None:
+        item, ours = self.held.get(info(node).id, ("", None))
+        if ours is None or not same_kind(ours, self.eager[node]):
+            return
+        errors = self.errors(node, ours)
+        if errors is not None and info(node).id in self.updated:
+            return
+        if errors is not None and not is_unwritten(node) and self._is_same_again(node):
+            self.faults.append(Fault(node, item, errors))
+        self.unknown.discard(node)
+        self.eager[node] = _filled(self.eager[node], ours)
+        self.exact[node] = _filled(self.exact[node], widened(ours))
+
+    def _is_same_again(self, node: fx.Node) -> bool:
+        """Whether the operator yields the node's value once more: not where it leaves that unwritten."""
+        call = node.args[0] if node.target is operator.getitem else node
+        assert isinstance(call, fx.Node)
+        if not isinstance(call.target, torch._ops.OpOverload) or call.target._schema.is_mutable:
+            return True
+        with unwritten_memory_filled():
+            again = call_node(call, *arguments(call, self.eager))
+        return not beyond(again if call is node else again[node.args[1]], self.eager[node])
+
+
+def _filled(value: Tensor, ours: Tensor) -> Tensor:
+    """`value` with other contents, laid out as it is."""
+    try:
+        return value.copy_(ours)
+    except RuntimeError:  # elements that share memory, or another dtype
+        return ours.clone()

@@ -1,0 +1,283 @@
+"""Watching stock: functions of torch that are wrapped while somebody explores, and given back when nobody does.
+
+A hook wraps, it never takes one of torch's configuration slots, so that a program's own passes and hooks stay. What
+goes wrong in a hook is noted and never reaches the compile that it watches.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from torch._C._dynamo.eval_frame import set_eval_frame
+from torch._guards import CompileContext, CompileId
+
+from explorer.compiler.capture.hook import unseen_by_stock
+
+
+@dataclass
+class Call:
+    """A call of a watched function. Before it yields, a watcher may replace the arguments, or what is called; then
+    there is a result, or the error that ended the call."""
+
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    instead: Callable[..., Any] | None = None
+    result: Any = None
+    error: BaseException | None = None
+    started: float = 0.0
+    seconds: float = 0.0
+
+
+class Watcher(Protocol):
+    """Who is told: gets the calls that its own compiles make."""
+
+    def failed(self, target: str, error: Exception) -> None:
+        """A hook raised; what it would have shown is missing."""
+
+    spent: float
+    """Seconds in hooks so far."""
+
+
+Around = Callable[[Any, Call], Iterator[None]]
+"""A generator function of (watcher, call): runs up to its `yield` before the call, the rest after it."""
+
+Before = Callable[[Any, tuple[Any, ...]], None]
+"""A function of (watcher, arguments), called before the call."""
+
+
+@dataclass(frozen=True)
+class Watch:
+    """One function of stock, "module:Class.name", and what is done around each call of it, or only before it: that
+    costs less where a function is called ten thousands of times in a compile. What is called at each call of compiled
+    code, where a microsecond counts, gets `instead` of it what that makes of the function."""
+
+    target: str
+    around: Around | None = None
+    before: Before | None = None
+    instead: Callable[[Callable[..., Any]], Callable[..., Any]] | None = None
+
+
+@dataclass(frozen=True)
+class Hook:
+    """A part of the record that stock's functions are watched for.
+
+    `missing` says what a person sees instead where this torch has no such function. `checked` are the versions of
+    torch, and the machines, on which the hook ran over the zoo.
+    """
+
+    name: str
+    shows: str
+    missing: str
+    checked: tuple[str, ...]
+    watches: tuple[Watch, ...]
+
+
+_NOT_SAID = object()
+_watcher: ContextVar[Any] = ContextVar("watcher of stock", default=_NOT_SAID)
+_of_compile: dict[CompileId, Watcher] = {}
+_everywhere: list[Watcher] = []
+"""Who watches all threads that nobody else does: the last."""
+
+
+def watcher() -> Watcher | None:
+    """Who watches the current thread. A backward is compiled on autograd's own thread, where its compile's id tells."""
+    found = _watcher.get()
+    if found is not None and found is not _NOT_SAID:
+        return found  # type: ignore[no-any-return]
+    id = CompileContext.current_compile_id() if _of_compile else None
+    if id is not None and id in _of_compile:
+        return _of_compile[id]
+    return _everywhere[-1] if _everywhere and found is _NOT_SAID else None
+
+
+class _Installed:
+    """The wrapped functions. Explorations may nest and run in threads: the first that needs a hook installs it, the
+    last to end removes all."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.users = 0
+        self.hooks: list[Hook] = []
+        self.places: list[tuple[Any, str, Any, Any]] = []
+        self.missing: dict[str, str] = {}
+
+    def enter(self, hooks: tuple[Hook, ...]) -> None:
+        with self.lock:
+            self.users += 1
+            for hook in hooks:
+                if hook not in self.hooks:
+                    self.hooks.append(hook)
+                    for watch in hook.watches:
+                        self._wrap(watch)
+
+    def leave(self) -> None:
+        with self.lock:
+            self.users -= 1
+            if self.users == 0:
+                while self.places:
+                    owner, name, before, ours = self.places.pop()
+                    if vars(owner).get(name) is ours:
+                        setattr(owner, name, before)
+                self.missing.clear()
+                self.hooks.clear()
+
+    def _wrap(self, watch: Watch) -> None:
+        try:
+            owner, name = located(watch.target)
+        except (ImportError, AttributeError) as error:
+            self.missing[watch.target] = str(error)
+            return
+        before = vars(owner)[name]
+        if isinstance(before, (classmethod, staticmethod)):
+            ours: Any = type(before)(_wrapped(before.__func__, watch))
+        else:
+            ours = _wrapped(before, watch)
+        self.places.append((owner, name, before, ours))
+        setattr(owner, name, ours)
+
+
+_installed = _Installed()
+
+
+def located(target: str) -> tuple[Any, str]:
+    """The module or class that holds "module:Class.name" itself, and the name. Raises ImportError or AttributeError."""
+    module, _, path = target.partition(":")
+    owner: Any = importlib.import_module(module)
+    *outer, name = path.split(".")
+    for part in outer:
+        owner = getattr(owner, part)
+    if name not in vars(owner):
+        raise AttributeError(f"{target} does not exist in this torch")
+    return owner, name
+
+
+def _wrapped(function: Callable[..., Any], watch: Watch) -> Callable[..., Any]:
+    if watch.instead is not None:
+        return watch.instead(function)
+    if watch.around is not None:
+        return _surrounded(function, watch.target, watch.around)
+    assert watch.before is not None, watch
+    return _preceded(function, watch.target, watch.before)
+
+
+def _preceded(function: Callable[..., Any], target: str, before: Before) -> Callable[..., Any]:
+    clock = time.perf_counter
+
+    @functools.wraps(function)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        told = watcher()
+        if told is not None:
+            entered, callback = clock(), set_eval_frame(None)
+            try:
+                before(told, args)
+            except Exception as error:
+                told.failed(target, error)
+            finally:
+                set_eval_frame(callback)
+            told.spent += clock() - entered
+        return function(*args, **kwargs)
+
+    return unseen(wrapper)
+
+
+def _surrounded(function: Callable[..., Any], target: str, around: Around) -> Callable[..., Any]:
+    clock = time.perf_counter
+
+    @functools.wraps(function)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        told = watcher()
+        if told is None:
+            return function(*args, **kwargs)
+        entered, callback = clock(), set_eval_frame(None)
+        call = Call(args, kwargs)
+        steps: Iterator[None] | None = around(told, call)
+        try:
+            next(steps)  # type: ignore[arg-type]
+        except StopIteration:
+            steps = None
+        except Exception as error:
+            steps = None
+            call.args, call.kwargs, call.instead = args, kwargs, None
+            told.failed(target, error)
+        finally:
+            set_eval_frame(callback)
+        call.started = clock()
+        told.spent += call.started - entered
+        try:
+            call.result = (call.instead or function)(*call.args, **call.kwargs)
+        except BaseException as error:
+            call.error = error
+            raise
+        finally:
+            ended = clock()
+            call.seconds = ended - call.started
+            if steps is not None:
+                callback = set_eval_frame(None)
+                try:
+                    next(steps, None)
+                except Exception as error:
+                    told.failed(target, error)
+                finally:
+                    set_eval_frame(callback)
+                told.spent += clock() - ended
+        return call.result
+
+    return unseen(wrapper)
+
+
+def unseen(wrapper: Callable[..., Any]) -> Callable[..., Any]:
+    """Who looks at every frame that starts in what is compiled, Dynamo and we, does not look at a hook's."""
+    for function in (wrapper, watcher):
+        unseen_by_stock(function)
+    return wrapper
+
+
+@contextmanager
+def watching(told: Watcher, hooks: tuple[Hook, ...], everywhere: bool = False) -> Iterator[dict[str, str]]:
+    """Tell `told` of the compiles that this thread starts inside the block, and of their backwards; `everywhere`: of
+    those of all threads that nobody else watches.
+
+    Yields the targets that this torch lacks, with why.
+    """
+    _installed.enter(hooks)
+    token = None if everywhere else _watcher.set(told)
+    if everywhere:
+        _everywhere.append(told)
+    try:
+        yield dict(_installed.missing)
+    finally:
+        if token is None:
+            _everywhere.remove(told)
+        else:
+            _watcher.reset(token)
+        for id in [id for id, owner in _of_compile.items() if owner is told]:
+            del _of_compile[id]
+        _installed.leave()
+
+
+def is_watched() -> bool:
+    """Whether somebody watches all threads."""
+    return bool(_everywhere)
+
+
+@contextmanager
+def unwatched() -> Iterator[None]:
+    """Nobody is told of what this thread does inside the block."""
+    token = _watcher.set(None)
+    try:
+        yield
+    finally:
+        _watcher.reset(token)
+
+
+def owns(id: CompileId, told: Watcher) -> None:
+    """From now on what happens in the compile `id` on a thread that nobody watches is told to `told`."""
+    _of_compile[id] = told

@@ -1,0 +1,328 @@
+"""What is seen of stock while it compiles: record data as it comes, compile by compile."""
+
+from __future__ import annotations
+
+import builtins
+import threading
+import time
+import traceback
+import types
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch._C._dynamo.eval_frame import _debug_get_cache_entry_list
+from torch._guards import CompileContext, CompileId
+
+from explorer.core.calls import CallLog
+from explorer.core.recorder import EVENT_CAP, CompileRun, OnStage, StageRun
+from explorer.ir import record as data
+from explorer.ir.gathered import Gathered
+from explorer.ir.graph import Graph
+from explorer.ir.target import Target
+from explorer.records.export.flops import counted
+from explorer.records.stock import hook
+from explorer.records.stock.fixes import Fix
+from explorer.records.stock.half import Half
+from explorer.records.stock.shown import Shown
+
+OUTSIDE = "outside any compile"
+MOST_WHOLE = 500
+"""Compiles of a watched program that keep their stages: the last. A program that compiles for ever does not fill the
+memory."""
+NEVER_MET = "not compiled: it was not called so far, or only where Dynamo was switched off"
+
+
+@dataclass
+class Compile(Gathered):
+    """One compile of a frame: "s0", or "s0.1" for the next of the same frame."""
+
+    torch_id: str = ""
+    """What torch calls it: "3/1"."""
+    started: float = field(default_factory=time.perf_counter)
+    code: types.CodeType | None = None
+    seconds: float = 0.0
+    graphs: list[tuple[str, str, Graph]] = field(default_factory=list)
+    """The graph that each stage with one made, by the stage's name and half."""
+    codes: list[data.CodeData] = field(default_factory=list)
+    fixes: list[Fix] = field(default_factory=list)
+    """One of each break."""
+    saved: list[data.SavedData] = field(default_factory=list)
+    activations: list[data.ActivationData] = field(default_factory=list)
+    steps: list[data.StepData] = field(default_factory=list)
+    left_out: Counter[str] = field(default_factory=Counter)
+    _count: Counter[str] = field(default_factory=Counter)
+    halves: dict[str, Half] = field(default_factory=dict)
+    continues: str = ""
+    fallback: data.WhyData | None = None
+    on_stage: OnStage | None = None
+    mark: float = field(default_factory=time.perf_counter)
+    """When the last stage ended."""
+    inferred: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    adopted: dict[types.CodeType, tuple[str, str]] = field(default_factory=dict)
+    """Code objects by what the ids of their instructions begin with, and their role."""
+    offsets: dict[types.CodeType, tuple[int, ...]] = field(default_factory=dict)
+    """For each of Dynamo's instructions of a code object, the offset of the one that it stands for."""
+    evaluation: Any = None
+    """How far Dynamo's evaluator has come (`steps.Evaluation`)."""
+    passing: Any = None
+    """The group of passes at work (`passes.Passing`)."""
+    sources: Any = None
+    """What nodes of traced graphs come from (`fxgraphs.Traced`)."""
+    made_by: dict[Any, str] = field(default_factory=dict)
+    """The instruction that made each node of Dynamo's graph."""
+    fx: dict[str, data.NodeData] = field(default_factory=dict)
+    """Nodes of the captured graph, before and after passes, by name."""
+    aten: dict[str, data.NodeData] = field(default_factory=dict)
+    """Nodes of the graph that AOTAutograd traced (joint, or the inference graph), by name."""
+    half: Half | None = None
+    """The one being compiled now."""
+    guard_seconds: float | None = None
+    guard_managers: list[Any] = field(default_factory=list)
+    """Of Dynamo's, alive, to let go of the compiled code when the exploration ends."""
+    skipped: bool = False
+    running: bool = False
+    """Whether its frame is being compiled now; the backward is compiled later."""
+    checks: list[Any] = field(default_factory=list)
+    """Its guards as torch has them (`guards.Check`)."""
+    patient: bool = False
+    """Whether what can be put into words later is: a watched program does not wait for it."""
+    _later: list[tuple[str, Callable[[], Any]]] = field(default_factory=list)
+    _settling: threading.RLock = field(default_factory=threading.RLock)
+    _settles: bool = False
+
+    def later(self, target: str, work: Callable[[], Any]) -> None:
+        """Do `work`, of the hook on `target`, at once or where somebody reads this, after all that came before it.
+        Nothing that it reads may change meanwhile."""
+        if self.patient:
+            self._later.append((target, work))
+        else:
+            work()
+
+    def settle(self) -> None:
+        """Do what was put off."""
+        with self._settling:
+            if self._settles:
+                return
+            self._settles, mark = True, self.mark
+            try:
+                while self._later:
+                    target, work = self._later.pop(0)
+                    try:
+                        work()
+                    except Exception as error:
+                        self.failed(target, error)
+            finally:
+                self._settles, self.mark = False, mark
+
+    def failed(self, target: str, error: Exception) -> None:
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        said = f"{type(error).__name__}: {error} ({where.filename.rpartition('/')[2]}:{where.lineno})"
+        if any(event.kind == "HookFailed" and event.fields["error"] == said for event in self.events):
+            self.left_out["HookFailed"] += 1
+        else:
+            self.event("HookFailed", hook=target, error=said)
+
+    def adopt(self, code: types.CodeType, role: str) -> str:
+        """What the ids of `code`'s instructions begin with; it is shown under the compile from now on."""
+        if code not in self.adopted:
+            wanted = self.id if role == "original" else f"{self.id}.{code.co_name}"
+            taken = sum(id == wanted or id.startswith(f"{wanted}#") for id, _ in self.adopted.values())
+            self.adopted[code] = (f"{wanted}#{taken + 1}" if taken else wanted), role
+        return self.adopted[code][0]
+
+    def stage(
+        self,
+        name: str,
+        *,
+        started: float | None = None,
+        ended: float | None = None,
+        half: str = "",
+        body: data.TextData | None = None,
+        shown: Shown | None = None,
+        halves: tuple[data.GraphData, ...] = (),
+        depth: int = 0,
+        error: str = "",
+    ) -> None:
+        """Add a stage, by default one that lasted from the end of the last until now.
+
+        One whose text is that of the last with a graph in the same half is marked as unchanged.
+        """
+        started = self.mark if started is None else started
+        seconds = (time.perf_counter() if ended is None else ended) - started
+        self.settle()
+        graph, body = (None, body) if shown is None else (shown.graph, shown.body)
+        same_as = ""
+        if graph is not None and body is not None:
+            own = (s for s in reversed(self.stages) if s.graph is not None and (s.half, s.depth) == (half, depth))
+            before = next(own, None)
+            if before is not None and before.body == body:
+                same_as, body, graph = before.id, None, None
+            elif shown is not None and not depth:
+                self.graphs.append((name, half, shown.artifact))
+        self.stages.append(
+            data.StageData(
+                f"{self.id}/{len(self.stages)}", name, started, seconds, depth, half, body, graph,
+                error=error, same_as=same_as, halves=halves,
+            )
+        )  # fmt: skip
+        if self.on_stage is not None:
+            run = CompileRun(self.id, self.title, self.started)
+            self.on_stage(run, StageRun(name, started, seconds, depth))
+        for called, inner in shown.inner if shown is not None and not same_as else ():
+            at = started + seconds
+            self.stage(f"{name}: {called}", started=at, ended=at, half=half, shown=inner, depth=depth + 1)
+        self.mark = time.perf_counter()
+
+    def stage_later(
+        self, target: str, name: str, made: Callable[[], Mapping[str, Any]], ended: float | None = None
+    ) -> None:
+        """A stage that ends now, whose text and graph are `made` where somebody reads them."""
+        started, ended = self.mark, time.perf_counter() if ended is None else ended
+        self.later(target, lambda: self.stage(name, started=started, ended=ended, **made()))
+        self.mark = time.perf_counter()
+
+    def forget_stages(self) -> None:
+        """Keep why it was compiled and what came of it, and not what the stages made."""
+        self.settle()
+        self.left_out["Stage"] += len(self.stages)
+        for made in (self.stages, self.codes, self.graphs, self.saved, self.halves, self.inferred, self.fx, self.aten):
+            made.clear()
+        self.sources = self.passing = None
+
+    def event(self, kind: str, **fields: object) -> None:
+        if self._count[kind] >= EVENT_CAP:
+            self.left_out[kind] += 1
+            return
+        self._count[kind] += 1
+        self.events.append(data.EventData(kind, {name: str(value) for name, value in fields.items()}))
+
+    def infer(self, how: str, id: str) -> None:
+        """The origins of `id` were worked out, and `how`."""
+        self.inferred[how].append(id)
+
+    def frozen(self, seconds: Mapping[str, Mapping[str, float]], **more: Any) -> data.CompileData:
+        self.settle()
+        return self.whole(
+            self.started,
+            self.seconds,
+            codes=tuple(self.codes),
+            saved=tuple(self.saved),
+            halves=counted(
+                (half.frozen(seconds.get(half.name, {})) for half in self.halves.values()),
+                (graph for *_, graph in self.graphs),
+            ),
+            left_out=dict(self.left_out),
+            fallback=self.fallback,
+            continues=self.continues,
+            guard_seconds=self.guard_seconds,
+            activations=tuple(self.activations),
+            steps=tuple(self.steps),
+            inferred={how: tuple(dict.fromkeys(ids)) for how, ids in self.inferred.items()},
+            **more,
+        )
+
+
+class Observation:
+    """What one exploration sees: the watcher that the hooks tell."""
+
+    def __init__(
+        self, on_stage: OnStage | None = None, absent: Target | None = None, ids: str = "s", search: Any = None,
+        calls: CallLog | None = None,
+    ) -> None:  # fmt: skip
+        self.on_stage = on_stage
+        self.ids = ids
+        """What the ids of compiles begin with."""
+        self.absent = absent
+        """The card that code is generated for although it is not here."""
+        self.search = search
+        """Who looks into the compiled programs as they run (`looking.StockSearch`)."""
+        self.calls = calls
+        """Who times graphs as they run, of a program that is watched: its compiles and caches stay as they are."""
+        self.settings: dict[str, str] = {}
+        """What torch.compile was given, by the compiled function."""
+        self.failing: Compile | None = None
+        """The compile of a frame that has just failed."""
+        self.raised: BaseException | None = None
+        """The last error that went on from a compile to the program; kept by an exploration alone."""
+        self.left: dict[types.CodeType, str] = {}
+        """Frames of the user's that Dynamo did not try to compile, with why."""
+        self.started = time.perf_counter()
+        self.compiles: list[Compile] = []
+        self.spent = 0.0
+        self.probing = 0
+        self.building: Half | None = None
+        self.bypassing = False
+        self.continuations: dict[types.CodeType, str] = {}
+        """The compile whose break made each resume function."""
+        self.entries_before: dict[int, tuple[types.CodeType, int]] = {}
+        """Each code object seen, with the number of compiled entries that it had at first."""
+        self._by_id: dict[CompileId | None, Compile] = {}
+        self._frames: dict[tuple[int | None, int], list[Compile]] = defaultdict(list)
+        """By torch's number of the frame, which counts anew after torch._dynamo.reset(), and the code object's id."""
+
+    def begin(self, id: CompileId, title: str, code: types.CodeType) -> Compile:
+        """A compile of a frame has begun."""
+        if builtins.id(code) not in self.entries_before:
+            self.entries_before[builtins.id(code)] = code, len(_debug_get_cache_entry_list(code))
+        earlier = self._frames[id.frame_id, builtins.id(code)]
+        index = list(self._frames).index((id.frame_id, builtins.id(code)))
+        own = f"{self.ids}{index}" + (f".{len(earlier)}" if earlier else "")
+        patient = self.calls is not None and self.on_stage is None
+        made = Compile(own, title, torch_id=str(id), code=code, on_stage=self.on_stage, patient=patient)
+        earlier.append(made)
+        self._by_id[id] = made
+        self.compiles.append(made)
+        if self.calls is not None and len(self.compiles) > MOST_WHOLE:
+            self.compiles[-1 - MOST_WHOLE].forget_stages()
+        hook.owns(id, self)
+        return made
+
+    def compiling(self) -> bool:
+        """Whether the current thread is in a compile."""
+        return CompileContext.current_compile_id() in self._by_id
+
+    def compile(self) -> Compile:
+        """The compile that the current thread is in; what happens in none belongs to one of its own."""
+        id = CompileContext.current_compile_id()
+        if id not in self._by_id:
+            made = (
+                Compile(f"{self.ids}-process", OUTSIDE) if id is None else Compile(f"{self.ids}-{id}", f"compile {id}")
+            )
+            self._by_id[id] = made
+            self.compiles.append(made)
+        return self._by_id[id]
+
+    def had_entries(self, code: types.CodeType | None) -> bool:
+        """Whether the program itself had compiled `code` before it was explored."""
+        return code is not None and self.entries_before[builtins.id(code)][1] > 0
+
+    def compile_of(self, id: CompileId) -> Compile:
+        return self._by_id[id]
+
+    def earlier(self, compile: Compile) -> list[Compile]:
+        """Compiles of the same frame before this one."""
+        found = next(group for group in self._frames.values() if compile in group)
+        return found[: found.index(compile)]
+
+    def failed(self, target: str, error: Exception) -> None:
+        self.compile().failed(target, error)
+
+    def frozen(self, seconds: Mapping[str, Mapping[str, Mapping[str, float]]]) -> tuple[data.CompileData, ...]:
+        seen = [each for each in self.compiles if each.code is not None or each.stages or each.events]
+        runs = self.calls.runs if self.calls is not None else {}
+        timed = {id: {"runs": each.count, "run_seconds": each.seconds} for id, each in runs.items()}
+        return tuple(compile.frozen(seconds.get(compile.id, {}), **timed.get(compile.id, {})) for compile in seen)
+
+    def eager(self) -> Iterator[data.EagerData]:
+        """Frames that were never compiled: those that Dynamo left alone, and continuations that it never met."""
+        codes = [*(compile.code for compile in self.compiles if compile.code is not None), *self.left]
+        met = {code.co_qualname for code in codes}  # of two continuations of a branch one is never called
+        for code, why in self.left.items():
+            place = data.SpanData(code.co_filename, code.co_firstlineno, code.co_firstlineno)
+            yield data.EagerData(code.co_qualname, why, self.continuations.get(code, ""), place)
+        for code, compile in self.continuations.items():
+            if code.co_qualname not in met:
+                place = data.SpanData(code.co_filename, code.co_firstlineno, code.co_firstlineno)
+                yield data.EagerData(code.co_qualname, NEVER_MET, compile, place)

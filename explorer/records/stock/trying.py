@@ -1,0 +1,207 @@
+"""Fixes of graph breaks, tried: compiled again with a setting or another source, run, and compared with eager."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+import torch._dynamo
+from msgspec.structs import replace as changed
+from torch import Tensor
+from torch.utils._pytree import tree_map
+
+from explorer.core.text import count
+from explorer.ir import record as data
+from explorer.records.check.accuracy import against_eager
+from explorer.records.check.trial import Outcome, Trial, duplicate
+from explorer.records.stock.fixes import TRIED, UNTRIED, Fix
+from explorer.records.stock.rewrite import Refused, Rewritten, function_of, rewritten, standing_in
+from explorer.records.stock.run import StockRun, stock_run
+
+DIFFERENT = "but results are not eager's"
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """What came of a fix: the compiles with it, as far as Dynamo's graph, or why there are none. `lines` are those of
+    the breaks that it is for ("FILE:LINE"), all of the kind where there are none; `before` those of all breaks without
+    it."""
+
+    fix: Fix
+    compiles: tuple[data.CompileData, ...] = ()
+    failure: str = ""
+    against: str = ""
+    """How far results are from eager's, in words."""
+    lines: tuple[str, ...] = ()
+    refused: str = ""
+    """Why it was not tried."""
+    before: frozenset[str] = frozenset()
+
+    def said(self, each: data.BreakData) -> str:
+        """Of one break."""
+        if self.refused:
+            return f"{UNTRIED}{self.fix.words}; not tried by machine: {self.refused}"
+        where = ", ".join(compile.id for compile in self.compiles)
+        left = _lines(self.compiles)
+        elsewhere = sorted(line for line in left - self.before)
+        if self.failure:
+            said = f"it does not help: the compile fails with it: {self.failure}"
+        elif _line(each) in left:
+            said = f"it does not help: the graph still breaks here, as {where} shows"
+        elif len(left) >= len(self.before):
+            said = f"it does not help: the graph breaks at {' and '.join(elsewhere)} in the place of this line"
+        elif self.against.startswith(DIFFERENT):
+            said = f"it does not help: the graph does not break here any more, {self.against}"
+        else:
+            more = f" ({count(len(self.before), 'break')} without it, {len(left)} with it)" if left else ""
+            said = f"it helps: the graph does not break here any more{more}, as {where} shows; {self.against}"
+        return f"{TRIED}{self.fix.words}; {said}"
+
+
+def _lines(compiles: Sequence[data.CompileData]) -> frozenset[str]:
+    return frozenset(_line(each) for compile in compiles for each in compile.breaks)
+
+
+def attempts(run: StockRun) -> list[Attempt]:
+    """One for each setting that may mend a break of `run`, and one for each line whose branch may be rewritten."""
+    before = frozenset(_line(each) for compile in run.observation.compiles for each in compile.breaks)
+    wanted: list[Fix] = []
+    branches: dict[str, tuple[Fix, list[data.BreakData]]] = {}
+    for compile in run.observation.compiles:
+        wanted += [fix for fix in compile.fixes if fix.settings and fix not in wanted]
+        for fix, each in zip(compile.fixes, compile.breaks, strict=True):
+            if fix.rewrites:
+                branches.setdefault(fix.words, (fix, []))[1].append(each)
+    made = [_set(run, fix, number) for number, fix in enumerate(wanted)]
+    for fix, breaks in branches.values():
+        made += _rewritten(run, fix, breaks, len(made))
+    return [replace(each, before=before) for each in made]
+
+
+def _set(run: StockRun, fix: Fix, number: int) -> Attempt:
+    with torch._dynamo.config.patch(**_added(fix.settings)):
+        return _tried(run.trial, run.trial, Attempt(fix), " and ".join(fix.settings), number)
+
+
+def _tried(trial: Trial, eager: Trial, attempt: Attempt, how: str, number: int) -> Attempt:
+    with stock_run(trial, {"backend": "eager"}, ids=f"fix{number}s") as again:
+        compiles = tuple(changed(each, title=f"{each.title}, with {how}") for each in again.compiles({}))
+        if again.outcome is None:
+            return replace(attempt, compiles=compiles, failure=again.failure.partition("\n")[0])
+        against = _against(again.outcome, eager)
+    return replace(attempt, compiles=compiles, against=against)
+
+
+def _against(ours: Outcome, eager: Trial) -> str:
+    """A tensor that only the side not taken uses has a gradient of zeros, where it has none in eager: that is said."""
+    expected, found = eager.contestant().observe(), ours.gradients
+    more = [name for name, g in found.items() if name not in expected.gradients and g is not None and not g.any()]
+    gradients = {name: g for name, g in found.items() if name not in more}
+    judged = against_eager(eager.again, replace(ours, gradients=gradients).values(), expected.values())
+    if judged.parted:
+        return f"{DIFFERENT}: {judged.parted}"
+    zeros = f"; gradients of zeros where eager has none: {', '.join(more)}" if more else ""
+    return f"largest error against eager {judged.largest_absolute:.3g}{zeros}"
+
+
+def _rewritten(run: StockRun, fix: Fix, breaks: Sequence[data.BreakData], number: int) -> Iterator[Attempt]:
+    """All branches of the function at once, and why not of those that are left."""
+    lines = [each.span for each in breaks if each.span is not None]
+    try:
+        function, owner = function_of(run.trial.fn)
+        file = function.__code__.co_filename
+        made = rewritten(function, {span.line for span in lines if span.file == file}, owner)
+    except Refused as why:
+        yield Attempt(fix, lines=tuple(f"{span.file}:{span.line}" for span in lines), refused=str(why))
+        return
+    for span in lines:
+        at = f"{span.file}:{span.line}"
+        if span.file != file or span.line not in made.lines:
+            outside = "the branch is not in the function that was explored, but in one that it calls"
+            yield Attempt(fix, lines=(at,), refused=made.refused.get(span.line, outside))
+    trial = replace(run.trial, fn=standing_in(run.trial.fn, made.function))
+    attempt = Attempt(fix, lines=tuple(f"{file}:{line}" for line in made.lines))
+    found = _tried(trial, run.trial, attempt, "torch.where", number)
+    if not found.failure and not found.against.startswith(DIFFERENT):
+        found = replace(found, against=f"{found.against}; {_other_outcomes(run.trial, trial, made)}")
+    shown = tuple(data.LineData(line) for line in made.diff)
+    compiles = list(found.compiles)
+    if compiles:
+        first = compiles[0]
+        stage = data.StageData(
+            f"{first.id}/source", "rewritten source", first.started, 0.0, 0, body=data.TextData(shown, "diff")
+        )
+        compiles[0] = changed(first, stages=(stage, *first.stages))
+    yield replace(found, compiles=tuple(compiles))
+
+
+def _other_outcomes(eager: Trial, mended: Trial, made: Rewritten) -> str:
+    """What comparing gives on inputs on which the branches go the other way, where some are found."""
+    probed = replace(eager, fn=standing_in(eager.fn, made.probed))
+    seen = _taken(probed, made)
+    for args, kwargs in _variations(eager):
+        other = replace(probed, args=args, kwargs=kwargs)
+        taken = _taken(other, made)
+        if taken is None or seen is None or taken <= seen:
+            continue
+        there = replace(eager, args=args, kwargs=kwargs)
+        found = _tried(replace(mended, args=args, kwargs=kwargs), there, Attempt(Fix("")), "torch.where", 0)
+        if found.failure or found.against.startswith(DIFFERENT):
+            return f"on an input that takes another side, {found.failure or found.against}"
+        seen |= taken
+        if len(seen) == 2 * len(made.lines):
+            return "the same on an input that takes the other side"
+    return "no input was found that takes the other side, so that only this one was compared"
+
+
+def _taken(probed: Trial, made: Rewritten) -> set[tuple[int, bool]] | None:
+    """Which branches a call takes, and how; None where it fails."""
+    made.taken.clear()
+    try:
+        probed.contestant().observe()
+    except Exception:  # the program does not take such an input
+        return None
+    return set(made.taken)
+
+
+def _variations(trial: Trial) -> Iterator[tuple[tuple[Any, ...], Any]]:
+    """Inputs of the same shapes with other values."""
+    for change in (
+        torch.neg, lambda t: t - 10, lambda t: t + 10, torch.zeros_like, lambda t: t * 1000, lambda t: t / 1000
+    ):  # fmt: skip
+
+        def other(value: Any, change: Any = change) -> Any:
+            if not isinstance(value, Tensor) or not value.is_floating_point():
+                return value
+            return change(value.detach()).requires_grad_(value.requires_grad)
+
+        yield tree_map(other, duplicate((trial.args, dict(trial.kwargs))))
+
+
+def _added(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """What the program set itself stays."""
+    return {
+        name: getattr(torch._dynamo.config, name) | value if isinstance(value, frozenset) else value
+        for name, value in settings.items()
+    }
+
+
+def _line(each: data.BreakData) -> str:
+    return "" if each.span is None else f"{each.span.file}:{each.span.line}"
+
+
+def told(compiles: Sequence[data.CompileData], made: Sequence[Attempt]) -> tuple[data.CompileData, ...]:
+    """The compiles, their breaks saying what came of the fix."""
+
+    def of_hint(hint: str, each: data.BreakData) -> str:
+        for attempt in made:
+            if hint == UNTRIED + attempt.fix.words and (not attempt.lines or _line(each) in attempt.lines):
+                return attempt.said(each)
+        return hint
+
+    def of_break(each: data.BreakData) -> data.BreakData:
+        return changed(each, hints=tuple(of_hint(hint, each) for hint in each.hints))
+
+    return tuple(changed(compile, breaks=tuple(map(of_break, compile.breaks))) for compile in compiles)

@@ -1,0 +1,179 @@
+"""Watching a program as it is: every compile and every call of what it compiles, without running anything twice."""
+
+from __future__ import annotations
+
+import datetime
+import importlib
+import linecache
+import sys
+from contextlib import ExitStack
+from time import perf_counter
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
+
+from explorer.compiler.config import Config
+from explorer.core.calls import ALL_TIMED, EVERY, CallLog
+from explorer.core.recorder import SILENT, Progress, Recorder, recording_everywhere
+from explorer.core.text import count
+from explorer.ir import record as data
+from explorer.records.assembly import assembled, compiles_of, settings_of
+from explorer.records.stock import calling, hook
+from explorer.records.stock.hooks import WATCHING
+from explorer.records.stock.observation import Observation
+from explorer.records.stock.run import process_settings
+
+if TYPE_CHECKING:
+    from explorer.records.session import Bundle, Record
+
+SHOWN_EVERY = 1.0
+"""Seconds, at least, from one look at the whole in a live view to the next."""
+SHARE_OF_SHOWING = 0.03
+"""Of the program's time that showing it may take."""
+
+
+TIMED_SELDOM = (
+    f"Of a graph's runs the first {ALL_TIMED} are timed, and every {EVERY}th after them, which stands for {EVERY}."
+)
+
+
+class View(Protocol):
+    """Where a watch is seen while it goes on."""
+
+    progress: Progress
+
+    def show(self, record: data.RecordData) -> None:
+        """The record as it is by now."""
+
+    def finish(self, record: data.RecordData) -> None:
+        """The whole."""
+
+
+class Watch:
+    """A context manager. Inside it the program runs as it would without; `record` is what was seen so far, and
+    printing the watch answers what was compiled, how often and why again, what failed, and what ran eagerly.
+
+    A watch sees all threads. Only one goes on at a time; an exploration inside it is not part of it. What it saw of
+    stock is put into words when the record is first asked for; until then it keeps the captured graphs alive.
+    """
+
+    def __init__(self, title: str = "", view: View | None = None) -> None:
+        self.title = title or "watch"
+        self._view = view
+        self._next = 0.0
+        self._notes: tuple[str, ...] = ()
+        self._ended: dict[str, Any] = {}
+        """What the record says of the moment at which the watch ended."""
+        self._whole: data.RecordData | None = None
+        progress = SILENT if view is None else view.progress
+        self._calls = CallLog(None if view is None else self._show)
+        self._recorder = Recorder(progress, self._calls)
+        self._seen = Observation(None if view is None else progress.on_stage, calls=self._calls)
+        self._ends = ExitStack()
+        self.spent = 0.0
+        """Seconds that looking took, once it has ended; the calls themselves aside."""
+
+    def __enter__(self) -> Watch:
+        if self._ended or hook.is_watched():
+            raise RuntimeError("a watch is going on already, or this one has ended: make one with explorer.watch()")
+        self._ends.enter_context(recording_everywhere(self._recorder))
+        hooks = (*WATCHING, calling.hook_of(self._calls, self._seen.settings))
+        missing = self._ends.enter_context(hook.watching(self._seen, hooks, everywhere=True))
+        for target, why in missing.items():
+            self._seen.compile().event("HookMissing", hook=target, why=why)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._ends.close()
+        self._calls.close()
+        if error is not None and not isinstance(error, SystemExit):
+            said = str(error).strip().partition("\n")[0]
+            self._notes = (f"The program ended with {type(error).__name__}" + (f": {said}" if said else ""),)
+        self.spent = self._seen.spent
+        self._ended = self._now()
+        if self._view is not None:
+            self._view.finish(self._data())
+
+    @property
+    def record(self) -> Record:
+        made: Record = importlib.import_module("explorer.records.session").Record(self._data())
+        return made
+
+    def __repr__(self) -> str:
+        return repr(self.record)
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Bundle:
+        return self.record._repr_mimebundle_(include, exclude)
+
+    def _data(self) -> data.RecordData:
+        if not self._ended:
+            return self._so_far()
+        if self._whole is None:
+            self._whole = self._so_far()
+            self._recorder, self._seen = Recorder(), Observation()  # what was compiled is the program's alone again
+        return self._whole
+
+    def _now(self) -> dict[str, Any]:
+        lines = {file: entry[2] for file, entry in linecache.cache.items() if len(entry) > 1}
+        return {"moment": datetime.datetime.now(datetime.UTC), "process": process_settings(), "lines": lines}
+
+    def _so_far(self) -> data.RecordData:
+        now = self._ended or self._now()
+        ours = tuple(map(self._with_runs, compiles_of(self._recorder, {})))
+        stock = self._seen.frozen({})
+        calls = tuple(
+            data.CallsData(
+                each.function, each.engine, each.count, each.seconds, each.compiling,
+                self._calls.graph_seconds(each), tuple(each.samples),
+            )
+            for each in self._calls.functions
+            if each.count
+        )  # fmt: skip
+        engines = [name for name, some in (("explorer", ours), ("stock", stock)) if some]
+        engines = engines or list(dict.fromkeys(each.engine for each in calls))
+        settings = {**(settings_of(Config()) if ours else {}), **now["process"], **self._seen.settings}
+        made = assembled(
+            self.title, " and ".join(engines), settings, (*ours, *stock), (*ours, *stock), None, calls=calls,
+            eager=self._seen.eager(), lines=now["lines"], moment=now["moment"],
+        )  # fmt: skip
+        cut = sum("Stage" in each.left_out for each in stock)
+        said: tuple[str, ...] = ()
+        if cut:
+            said = (f"Of the first {count(cut, 'compile')} the stages are not kept, to save memory.",)
+        if any(runs.count > ALL_TIMED for runs in self._calls.runs.values()):
+            said += (TIMED_SELDOM,)
+        return msgspec.structs.replace(made, notes=(*made.notes, *said, *self._notes))
+
+    def _with_runs(self, compile: data.CompileData) -> data.CompileData:
+        runs = self._calls.runs.get(compile.id)
+        return compile if runs is None else msgspec.structs.replace(compile, runs=runs.count, run_seconds=runs.seconds)
+
+    def _show(self, now: float) -> None:
+        """After a call of a compiled function, on the program's time: seldom, and the longer it takes the more so."""
+        if now < self._next or self._view is None:
+            return
+        self._view.show(self._so_far())
+        taken = perf_counter() - now
+        self._next = now + max(SHOWN_EVERY, taken / SHARE_OF_SHOWING)
+
+
+def watch(title: str = "", *, live: bool | None = None) -> Watch:
+    """Watch a program as it is: `with explorer.watch() as log:` records every compile by explorer.compile and
+    torch.compile inside the block, in all threads, and runs nothing twice. `print(log)` sums up: compiles, recompiles
+    with the guard that failed and its values, graph breaks, errors, what ran eagerly, cache hits, time of the calls.
+    `log.record` is a record as any other, during the block as after it: to be saved, compared, turned into a page.
+
+    `live`: show it in the notebook while it goes on; by default where there is one. `title` names the record.
+
+    Raises RuntimeError where a watch is going on already.
+    """
+    ipython = sys.modules.get("IPython")
+    shell = None if ipython is None else ipython.get_ipython()
+    if live is None:
+        live = hasattr(shell, "kernel")
+    if not live:
+        return Watch(title)
+    return Watch(title, importlib.import_module("explorer.show.notebook.watched").Shown(title or "watch"))

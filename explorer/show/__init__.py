@@ -1,0 +1,1 @@
+"""What shows records: text and pages, the notebook, the command line."""

@@ -1,0 +1,299 @@
+"""The command line: explorer demo | run | report | diff | import | ranks | operators | doctor | cache."""
+
+from __future__ import annotations
+
+import webbrowser
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.syntax import Syntax
+from rich.table import Table
+from rich.text import Text
+
+from explorer.core.text import count
+from explorer.core.visible import visible
+from explorer.records.comparison import Compared
+from explorer.records.logs.read import LogError, read
+from explorer.records.ranks import Ranks
+from explorer.records.session import Record, RecordError
+from explorer.records.watching import Watch
+from explorer.show.cli.machine import cache_command, doctor_command
+from explorer.show.cli.operators import operators_command
+from explorer.show.cli.progress import Output, Terminal, wide_enough
+from explorer.show.cli.script import run as run_script
+from explorer.show.demo import NO_TRANSFORMERS, cases, demo, without_compiler
+from explorer.show.view import ranks as view
+
+SUFFIXES = (".explore.json.gz", ".explore.json", ".json.gz", ".json")
+
+
+class Told(click.ClickException):
+    """An error in one sentence, which may name files and hold words of strangers."""
+
+    def format_message(self) -> str:
+        return visible(super().format_message())
+
+
+class Refused(Told):
+    """Input that a command cannot work with."""
+
+    exit_code = 2
+
+
+class Failed(Told):
+    """Something that should have worked."""
+
+    exit_code = 1
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(package_name="torch-explorer", prog_name="explorer")
+def main() -> None:
+    """See what a compiler for PyTorch does with a program, stage by stage.
+
+    Exit codes: 0 all is well, 1 something failed, 2 wrong usage or input.
+    """
+
+
+@main.command("demo")
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), default="demo", show_default=True,
+              help="Folder for the records and pages.")  # fmt: skip
+@click.option("--no-stock", is_flag=True, help="Leave out stock torch.compile, whose cold compiles take minutes.")
+@click.option("--open", "open_page", is_flag=True, help="Open the report in a browser.")
+def demo_command(out: Path, no_stock: bool, open_page: bool) -> None:
+    """Compile a GPT-2 and a small CNN, in inference and training, beside eager and stock torch.compile.
+
+    \b
+    Examples:
+      explorer demo
+      explorer demo --no-stock --open
+      explorer demo --out /tmp/demo
+    """
+    terminal = Terminal(wide_enough())
+    if (missing := without_compiler()) is not None:
+        terminal.say(missing)
+    if len(cases()) < 4:
+        terminal.say(NO_TRANSFORMERS)
+    try:
+        report = demo(out, terminal, with_stock=not no_stock)
+    except OSError as error:
+        raise Failed(f"no files can be written under {out}: {_told(error)}; name another folder with --out") from error
+    terminal.say(f"Report: {report}")
+    if open_page:
+        webbrowser.open(report.resolve().as_uri())
+
+
+@main.command("run", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=".", help="Folder for the record.")
+@click.argument("script", type=click.Path(path_type=Path))
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+@click.pass_context
+def run_command(context: click.Context, out: Path, script: Path, arguments: Sequence[str]) -> None:
+    """Run SCRIPT as python would and record every compile in it.
+
+    What torch.compile and explorer.compile compiled, how often again and why, what failed, what ran eagerly and the
+    time of the calls are in SCRIPT.explore.json.gz and SCRIPT.html afterwards, also where the script fails. Nothing is
+    run twice. The exit code is the script's own.
+
+    \b
+    Examples:
+      explorer run train.py
+      explorer run --out records train.py --steps 10
+    """
+    log = Watch(script.name)
+    try:
+        ended = run_script(script, arguments, log)
+    except OSError as error:
+        raise Refused(f"{script} cannot be read: {_told(error)}; expected a Python script") from error
+    except SyntaxError as error:
+        raise Refused(f"{script} is not a Python script: {error}") from error
+    code = ended.code
+    terminal = Terminal(Output(stderr=True))
+    record = log.record
+    if record.data.compiles or record.data.calls:
+        _put(record, out, script.stem, terminal)
+    else:
+        terminal.say(
+            f"{script} compiled nothing, so there is no record. "
+            "Call a function in it that torch.compile or explorer.compile made."
+        )
+    context.exit(code)
+
+
+def _put(record: Record, out: Path, name: str, terminal: Terminal) -> None:
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        with terminal.phase("writing the record"):
+            saved = record.save(out / f"{name}.explore.json.gz")
+            page = record.to_html(out / f"{name}.html")
+    except OSError as error:
+        raise Failed(f"no record can be written under {out}: {_told(error)}; name another folder with --out") from error
+    terminal.console.print(Text(repr(record)), soft_wrap=True)
+    terminal.say(f"Record: {saved}\nPage: {page}")
+
+
+@main.command("report")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False),
+              help="The page to write; by default beside FILE, with the suffix .html.")  # fmt: skip
+@click.option("--text", "as_text", is_flag=True, help="Print every stage here instead of writing a page.")
+def report_command(file: Path, output: Path | None, as_text: bool) -> None:
+    """Make an HTML page of a FILE that holds a record, or a comparison of capture methods.
+
+    \b
+    Examples:
+      explorer report demo/gpt2-training.explore.json.gz
+      explorer report train.explore.json.gz -o out.html
+      explorer report train.explore.json.gz --text | less
+    """
+    terminal = Terminal(wide_enough())
+    record = _load_comparison(file) or _load(file)
+    if as_text:
+        terminal.say(record.text())
+        return
+    target = output or file.with_name(_stem(file) + ".html")
+    try:
+        with Terminal(Output(stderr=True)).phase("making the page"):
+            page = record.to_html(target)
+    except OSError as error:
+        raise Failed(f"no page can be written to {target}: {_told(error)}; name another place with -o") from error
+    terminal.say(repr(record))
+    terminal.say(f"Page: {page}")
+
+
+@main.command("import")
+@click.argument("source", type=click.Path(path_type=Path, exists=True))
+@click.option("-o", "--out", type=click.Path(path_type=Path, file_okay=False), default=".", show_default=True,
+              help="Folder for the records.")  # fmt: skip
+@click.option("--html", is_flag=True, help="Also write a page of each record, and one of all ranks.")
+def import_command(source: Path, out: Path, html: bool) -> None:
+    """Make records of logs that stock torch.compile left, perhaps on another machine: SOURCE is a file or folder that
+    TORCH_TRACE wrote (a record for each rank), or a folder that TORCH_COMPILE_DEBUG=1 wrote. Of several ranks it says
+    what differs between them.
+
+    \b
+    Examples:
+      TORCH_TRACE=/tmp/trace python train.py; explorer import /tmp/trace --html
+      explorer import torch_compile_debug/run_2026_11_21_18_29_14_814847-pid_28753
+    """
+    console = wide_enough()
+    try:
+        found = [Record(each) for each in read(source)]
+        out.mkdir(parents=True, exist_ok=True)
+        stem = source.name.removesuffix(".gz").removesuffix(".log") or "log"
+        names = [stem if len(found) == 1 else f"{stem}.{number}" for number in range(len(found))]
+        for record, name in zip(found, names, strict=True):
+            written = [record.save(out / f"{name}.explore.json.gz")]
+            written += [record.to_html(out / f"{name}.html")] if html else []
+            console.print(Text(f"{record.data.title}: {', '.join(map(str, written))}"))
+        ranks = Ranks.of(found, source.name)
+        if html and len(found) > 1:
+            console.print(Text(f"all ranks: {ranks.to_html(out / f'{stem}.ranks.html')}"))
+    except (LogError, OSError) as error:
+        raise Refused(str(error)) from None
+    show_ranks(console, ranks)
+
+
+@main.command("ranks")
+@click.argument("sources", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Also write a page of it.")
+def ranks_command(sources: Sequence[Path], output: Path | None) -> None:
+    """Say what differs between the ranks of one job. SOURCES are what `explorer import` takes or has made: logs,
+    folders of logs, records.
+
+    \b
+    Examples:
+      explorer ranks /tmp/trace
+      explorer ranks trace.0.explore.json.gz trace.1.explore.json.gz -o ranks.html
+    """
+    console = wide_enough()
+    try:
+        ranks = Ranks.load(*sources)
+        if output is not None:
+            console.print(Text(f"Page: {ranks.to_html(output)}"))
+    except (LogError, RecordError, OSError) as error:
+        raise Refused(str(error)) from None
+    show_ranks(console, ranks)
+
+
+def show_ranks(console: Console, ranks: Ranks) -> None:
+    """What each rank holds, and where the others part from the first."""
+    data = ranks.data
+    shown = Table(title=data.title, title_justify="left", header_style="bold")
+    for heading in ("record", "compiles", "again", "graphs", "guards", "breaks", "compiling", "damage"):
+        shown.add_column(heading)
+    for each in data.ranks:
+        counts = (each.compiles, each.recompiles, each.graphs, each.guards, each.breaks)
+        shown.add_row(*map(Text, (each.name, *map(str, counts), view.compiling(each), each.error)))
+    console.print(shown)
+    if len(data.ranks) > 1:
+        console.print(Text(view.differences(data)), soft_wrap=True)
+
+
+@main.command("diff")
+@click.argument("before", type=click.Path(path_type=Path))
+@click.argument("after", type=click.Path(path_type=Path))
+@click.option("--exit-code", is_flag=True, help="Exit with 1 where the records differ.")
+@click.option("--lines", type=click.IntRange(min=0), default=2000, show_default=True, help="Lines shown at most.")
+@click.pass_context
+def diff_command(context: click.Context, before: Path, after: Path, exit_code: bool, lines: int) -> None:
+    """Compare two records stage by stage: what changed in which stage's text.
+
+    \b
+    Examples:
+      explorer diff before.explore.json.gz after.explore.json.gz
+      explorer diff --exit-code expected.explore.json now.explore.json
+    """
+    found = _load(before).diff(_load(after))
+    console = wide_enough()
+    shown = Table(header_style="bold")
+    for heading in ("stage", "lines added", "lines removed"):
+        shown.add_column(heading)
+    left = lines
+    for name, changed in found.stages[:lines]:
+        added, removed = (sum(line.startswith(sign) for line in changed[2:]) for sign in "+-")
+        shown.add_row(Text(name), *(str(count or "") for count in (added, removed)))
+    console.print(shown)
+    for name, changed in found.stages:
+        if changed[:left]:
+            console.print(Text(f"\n{name}", style="bold"))
+            console.print(Syntax("\n".join(changed[:left]), "diff", background_color="default"))
+            left -= len(changed[:left])
+    if (more := sum(len(changed) for _, changed in found.stages) - lines) > 0:
+        console.print(Text(f"... and {count(more, 'more line')}, which --lines {lines + more} shows"))
+    console.print(Text(f"{len(found.changed)} of {len(found.stages)} stages differ"))
+    context.exit(1 if exit_code and found.changed else 0)
+
+
+def _load_comparison(file: Path) -> Compared | None:
+    """The comparison of capture methods in a file; None where it holds something else."""
+    try:
+        return Compared.load(file) if Compared.is_in(file) else None
+    except RecordError as error:
+        raise Refused(str(error)) from error
+    except OSError:  # the record's reader says what is wrong with a file that cannot be read
+        return None
+
+
+def _load(file: Path) -> Record:
+    try:
+        return Record.load(file)
+    except RecordError as error:
+        raise Refused(str(error)) from error
+    except OSError as error:
+        raise Refused(f"{file} cannot be read: {_told(error)}; expected a record (*.explore.json.gz)") from error
+
+
+def _told(error: OSError) -> str:
+    return (error.strerror or str(error)).lower()
+
+
+def _stem(file: Path) -> str:
+    return next((file.name.removesuffix(suffix) for suffix in SUFFIXES if file.name.endswith(suffix)), file.stem)
+
+
+main.add_command(operators_command)
+main.add_command(doctor_command)
+main.add_command(cache_command)

@@ -1,0 +1,66 @@
+"""The command that says what handles an operator: explorer operators."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import click
+import torch
+from rich.table import Table
+from rich.text import Text
+
+from explorer.compiler.operators import MEANINGS, Handler, handlers, named
+from explorer.show.cli.progress import wide_enough
+
+
+@click.command("operators")
+@click.argument("name", required=False)
+@click.option("--markdown", is_flag=True, help="Print it as the page docs/handlers.md.")
+def operators_command(name: str | None, markdown: bool) -> None:
+    """Say what handles the ATen operator NAME: which decomposition, which lowering, or a library call; without NAME, of
+    every operator that has a rule.
+
+    \b
+    Examples:
+      explorer operators softmax
+      explorer operators aten._softmax.default
+    """
+    found = handlers() if name is None else named(name)
+    if not found:
+        raise click.UsageError(f"no ATen operator is called {name}, and no name contains it; expected a name as in add")
+    if markdown:
+        click.echo(page(found))
+        return
+    shown = Table(box=None, pad_edge=False)
+    for title in ("operator", "handled by", "where"):
+        shown.add_column(title)
+    for each in found:
+        shown.add_row(*map(Text, (each.operator, each.kind, each.place or each.about)))
+    console = wide_enough()
+    console.print(shown)
+    for kind in dict.fromkeys(each.kind for each in found):
+        console.print(Text(f"{kind}: {MEANINGS[kind]}"))
+
+
+def page(found: Sequence[Handler]) -> str:
+    counts = Counter(each.kind for each in found)
+    lines = [
+        "# What handles an operator",
+        "",
+        f"Written by `explorer operators --markdown` with torch {torch.__version__.partition('+')[0]}. Exactly one part"
+        " of the compiler handles each ATen operator. Operators not listed are either composite (decomposed by PyTorch"
+        " itself) or library calls; `explorer operators NAME` shows which. TRACE and LOWER are stages of the pipeline"
+        " (README).",
+        "",
+        "| handled by | operators | meaning |",
+        "| --- | --- | --- |",
+        *(f"| {kind} | {counts[kind]} | {MEANINGS[kind]} |" for kind in sorted(counts)),
+        "",
+        "| operator | handled by | function | file | what it does |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    for each in found:
+        about = each.about.replace("|", "\\|")
+        lines.append(f"| {each.operator} | {each.kind} | {each.function} | {each.file} | {about} |")
+    return "\n".join(lines)

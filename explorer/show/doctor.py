@@ -1,0 +1,175 @@
+"""What works on this machine, and what to do about what does not."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import platform
+import shlex
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+import torch
+
+from explorer.api import compile
+from explorer.compiler.config import Config
+from explorer.compiler.runtime.cache import default_folder, items, private, said
+from explorer.compiler.runtime.compiler import chosen_compiler
+from explorer.core.reasons import CATALOGUE, Unsupported
+from explorer.core.recorder import Recorder, recording
+from explorer.core.text import count
+from explorer.ir.program import BuildOptions, Compiled
+from explorer.records.environment import processor
+from explorer.show.view.report import template
+
+State = Literal["works", "missing", "broken"]
+
+PACKAGES = ("torch", "triton", "numpy", "ipywidgets", "jupyterlab", "notebook", "transformers")
+OPTIONAL = ("triton", "jupyterlab", "notebook", "transformers")
+
+NAME = "torch-explorer"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing looked at. `missing` can be done without; `broken` cannot. `hint`: what to do."""
+
+    name: str
+    state: State
+    detail: str
+    hint: str = ""
+
+
+def examine() -> list[Finding]:
+    """Look at everything that this package needs or makes use of; builds and runs one small kernel."""
+    looks: tuple[tuple[str, Callable[[], list[Finding]]], ...] = (
+        ("versions", _versions),
+        ("compiler", _compiler),
+        ("kernels", _kernels),
+        ("folders", _folders),
+        ("cards", _cards),
+        ("viewer", _viewer),
+    )
+    return [finding for name, look in looks for finding in _looked(name, look)]
+
+
+def _looked(name: str, look: Callable[[], list[Finding]]) -> list[Finding]:
+    try:
+        return look()
+    except Exception as error:  # one part that cannot be looked at hides no other
+        return [Finding(name, "broken", f"looking at it raised {type(error).__name__}: {error}")]
+
+
+def _versions() -> list[Finding]:
+    explorer = _version(NAME) or "run from its sources"
+    found = [
+        Finding("explorer", "works", explorer),
+        Finding("Python", "works", f"{platform.python_version()} ({sys.executable})"),
+        Finding("system", "works", f"{platform.system()} {platform.release()} {platform.machine()}, {processor()}"),
+    ]
+    for package in PACKAGES:
+        installed = _version(package)
+        if installed is not None:
+            found.append(Finding(package, "works", installed))
+        else:
+            state: State = "missing" if package in OPTIONAL else "broken"
+            found.append(Finding(package, state, "not installed", f"pip install {package}"))
+    return found
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _compiler() -> list[Finding]:
+    asked = f" (CXX={os.environ['CXX']!r})" if os.environ.get("CXX") else ""
+    try:
+        found = chosen_compiler()
+    except Unsupported as refusal:
+        return [Finding("C++ compiler", "broken", f"{refusal.why}{asked}", CATALOGUE[refusal.why.code].hint)]
+    single = found.threads != "-fopenmp"
+    hint = "its OpenMP library is missing (apt install libomp-dev); loops run on one thread" if single else ""
+    return [Finding("C++ compiler", "works", f"{found.version}: {shlex.join(found.words)}{asked}", hint)]
+
+
+def _kernels() -> list[Finding]:
+    """A function compiled in a folder of its own, and in the cache."""
+    with tempfile.TemporaryDirectory() as scratch:
+        return [_tried("a new kernel", Path(scratch, "kernels")), _tried("the kernel cache", None)]
+
+
+def _tried(name: str, folder: Path | None) -> Finding:
+    def scaled(x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(x * 2 + 1).sum(-1)
+
+    x = torch.linspace(-1, 1, 64).reshape(4, 16)
+    recorder = Recorder()
+    with recording(recorder):
+        result = compile(scaled, options={"build": BuildOptions(cache_dir=folder)})(x)
+    made = [stage.artifact for run in recorder.compiles for stage in run.stages]
+    refusals = [each.fallback for each in made if isinstance(each, Compiled) and each.fallback is not None]
+    if refusals:
+        return Finding(name, "broken", f"not built: {refusals[0]}", CATALOGUE[refusals[0].code].hint)
+    if not torch.allclose(result, scaled(x)):
+        return Finding(name, "broken", "built, and gives other values than eager", "Please report this machine.")
+    steps = [step for each in made if isinstance(each, Compiled) for half in each.halves for step in half.steps]
+    shown = ", ".join(f"{'from the cache' if step.cached else f'built in {step.seconds:.2f} s'}" for step in steps)
+    return Finding(name, "works", f"right values, {shown}")
+
+
+def _folders() -> list[Finding]:
+    found = []
+    try:
+        folder = private(default_folder())
+        kept, _ = items(folder)
+        size = sum(item.bytes for item in kept.values())
+        holds = f"{count(len(kept), 'program')}, {size / 2**20:.1f} MiB"
+        detail = f"{folder}: {holds} of at most {Config().build.cache_bytes >> 20}"
+        found.append(Finding("cache folder", "works", detail))
+    except OSError as error:
+        hint = "Kernels are built again by each process; set XDG_CACHE_HOME to a folder of your own."
+        found.append(Finding("cache folder", "missing", said(error), hint))
+    try:
+        found.append(Finding("temporary folder", "works", tempfile.gettempdir()))
+    except OSError as error:
+        found.append(Finding("temporary folder", "broken", said(error), "Set TMPDIR to a folder that can be written."))
+    return found
+
+
+def _cards() -> list[Finding]:
+    if not torch.cuda.is_available():
+        built = torch.version.cuda or torch.version.hip
+        why = f"torch is built for {built}, and finds no card" if built else "this torch is built for the CPU alone"
+        return [Finding("card", "missing", f"{why}; code for cards is generated and shown, and not run")]
+    names = [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
+    return [Finding(f"card {number}", "works", name) for number, name in enumerate(names)]
+
+
+def _viewer() -> list[Finding]:
+    """The viewer that pages hold, and the extension where JupyterLab looks for it."""
+    if template() is None:
+        hint = "make extension (needs Node.js 20), or install a wheel, which holds it"
+        return [Finding("viewer", "missing", "not built; pages are made without it", hint)]
+    found = [Finding("viewer", "works", "pages hold it")]
+    if find_spec("jupyter_core") is None:
+        return found
+    roots: list[str] = importlib.import_module("jupyter_core.paths").jupyter_path("labextensions")
+    place = next((Path(root, NAME) for root in roots if Path(root, NAME, "package.json").is_file()), None)
+    if place is None:
+        hint = "pip install torch-explorer in the environment that JupyterLab runs in"
+        return [*found, Finding("JupyterLab extension", "missing", "JupyterLab does not find it", hint)]
+    return [*found, Finding("JupyterLab extension", "works", str(place))]
+
+
+def as_json(findings: list[Finding]) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(findings))

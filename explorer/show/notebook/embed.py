@@ -1,0 +1,27 @@
+"""A record among other widgets: `ipywidgets.HBox([embed(record), ...])`."""
+
+from __future__ import annotations
+
+from explorer.records.session import Record
+from explorer.show.notebook import protocol
+from explorer.show.notebook.widget import ExplorerWidget, ToKernel
+from explorer.show.view.fit import fitted
+
+WHY_NOT = "this view shows the record alone; the output of its cell is the live one"
+
+
+def embed(record: Record) -> ExplorerWidget:
+    """A widget that shows the record in a layout of ipywidgets, in JupyterLab and Notebook 7."""
+
+    def answer(message: ToKernel) -> None:
+        match message:
+            case protocol.Hello():
+                widget.say(protocol.Whole(fitted(record.data)))
+                widget.say(protocol.Abilities(why_not=WHY_NOT))
+            case protocol.Retime(run=run):
+                widget.say(protocol.Done(run, WHY_NOT))
+            case protocol.Stop():
+                pass  # nothing runs here
+
+    widget = ExplorerWidget(answer)
+    return widget

@@ -1,0 +1,111 @@
+"""The output of one exploration: there at once, told of each stage as it ends, and in the end the whole record."""
+
+from __future__ import annotations
+
+import datetime
+import time
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+from IPython.display import display
+
+from explorer.core.recorder import CompileRun, Progress, StageRun
+from explorer.ir import record as data
+from explorer.records import export
+from explorer.records.environment import describe
+from explorer.records.session import Record
+from explorer.show.notebook import protocol
+
+BETWEEN_SAMPLES = 0.05
+"""Seconds for which samples are gathered before they are sent."""
+
+
+Say = Callable[[protocol.Message], None]
+"""Sends a message to the pages that show a record."""
+
+
+class Samples:
+    """Gathers samples of a run, so that not every one is a message."""
+
+    def __init__(self, say: Say, run: str = "") -> None:
+        self._say = say
+        self._run = run
+        self._gathered: dict[str, list[float]] = {}
+        self._sent = 0.0
+
+    def add(self, name: str, seconds: float) -> None:
+        self._gathered.setdefault(name, []).append(seconds)
+        if time.perf_counter() - self._sent > BETWEEN_SAMPLES:
+            self.flush()
+
+    def flush(self) -> None:
+        gathered, self._gathered = self._gathered, {}
+        for name, seconds in gathered.items():
+            self._say(protocol.Samples(self._run, name, tuple(seconds)))
+        self._sent = time.perf_counter()
+
+
+class Output:
+    """`say` may raise, to end the exploration; `live` is the widget's id. `panes` are those to open."""
+
+    def __init__(self, title: str, engine: str, panes: Sequence[str], say: Say, live: str) -> None:
+        self.say = say
+        self._metadata = {data.MIME: {"live": live, **({"panes": list(panes)} if panes else {})}}
+        created = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        self._started = data.RecordData(
+            data.VERSION, title, engine, "", created, describe(), {}, (), (), data.CoverageData()
+        )
+        self._compiles: dict[str, data.CompileData] = {}
+        self._texts: dict[str, dict[str, tuple[str, data.TextData]]] = defaultdict(dict)
+        self.runs: dict[str, CompileRun] = {}
+        """The compiles so far, as the recorder has them."""
+        self._samples = Samples(say)
+        self._whole: data.RecordData | None = None
+        self.now = ""
+        """What goes on."""
+        self._handle = display(_bundle(self._started), metadata=self._metadata, raw=True, display_id=True)
+
+    @property
+    def record(self) -> data.RecordData:
+        """As it is by now."""
+        return self._whole or msgspec.structs.replace(self._started, compiles=tuple(self._compiles.values()))
+
+    @property
+    def progress(self) -> Progress:
+        return Progress(self._begin, self._stage, self._samples.add, self._phase)
+
+    def _begin(self, compile: CompileRun, stage: StageRun) -> None:
+        self.now = f"stage {stage.name} of {compile.id}"
+        self.say(protocol.Running(compile.id, stage.name))
+
+    def _stage(self, compile: CompileRun, run: StageRun) -> None:
+        self.runs[compile.id] = compile
+        before = self._compiles.get(compile.id)
+        if before is None:
+            before = data.CompileData(compile.id, compile.title, compile.started, 0.0)
+        made = export.stage(f"{compile.id}/{_number(compile, run, before)}", run, self._texts[compile.id])
+        self._compiles[compile.id] = msgspec.structs.replace(before, stages=(*before.stages, made))
+        self.say(protocol.StageDone(msgspec.structs.replace(before, stages=()), made))
+
+    def _phase(self, what: str) -> None:
+        self._samples.flush()
+        self.now = what
+        self.say(protocol.Running("", "", what))
+
+    def finish(self, record: data.RecordData) -> None:
+        """Shows the whole record, in place of what was shown so far, and lets go of what it was made from."""
+        self._whole = record
+        self.runs, self._texts, self._compiles = {}, defaultdict(dict), {}
+        self._handle.update(_bundle(record), metadata=self._metadata, raw=True)
+
+
+def _bundle(record: data.RecordData) -> dict[str, Any]:
+    return Record(record)._repr_mimebundle_()[0]
+
+
+def _number(compile: CompileRun, run: StageRun, before: data.CompileData) -> int:
+    """The stage's place in its compile: by when it began, where that is known."""
+    places = (number for number, each in enumerate(compile.stages) if each is run)
+    return next(places, len(before.stages))

@@ -1,0 +1,190 @@
+"""One exploration in a notebook, from what a cell did to the record that is shown: compiled and repeated on copies
+where that changes nothing of the user's, compiled alone where it would."""
+
+from __future__ import annotations
+
+import builtins
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import torch
+
+from explorer.api import configure
+from explorer.compiler.config import Config
+from explorer.compiler.pipeline import compile_frame
+from explorer.core.recorder import Recorder, compile_scope, recording
+from explorer.ir import record as data
+from explorer.ir.capture import Frame
+from explorer.records.check.isolate import NotIsolated
+from explorer.records.check.outside import Outside, kept_inside
+from explorer.records.check.repeat import Repetition, unnoticed
+from explorer.records.exploration import contents, exploration
+from explorer.show.notebook.cell import FUNCTION, function
+from explorer.show.notebook.instrument import Watched
+from explorer.show.notebook.live import Live, Stopped
+from explorer.show.notebook.output import Output
+from explorer.show.notebook.retime import Retiming
+
+LONG = 5.0
+"""Seconds of a statement beyond which it is not repeated many times, for timing, unasked."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What `%%explore` was asked. `time` None: unless the statement takes long."""
+
+    engine: str = "explorer"
+    grad: bool | None = None
+    dynamic: bool | None = None
+    target: str | None = None
+    panes: tuple[str, ...] = ()
+    time: bool | None = None
+    name: str | None = None
+    save: str | None = None
+    out: str | None = None
+
+    @property
+    def config(self) -> Config:
+        """Raises ValueError for a target that does not exist."""
+        return configure(dynamic=self.dynamic, target=self.target)
+
+
+class Session:
+    """The exploration of what `watched` saw, which begins now."""
+
+    def __init__(self, watched: Watched) -> None:
+        assert watched.seen is not None
+        self.watched = watched
+        self.seen = watched.seen
+        self.options: Options = watched.options
+        self.config = self.options.config
+        self.took = time.perf_counter() - self.seen.since
+        self.notes: list[str] = [watched.plan.note] if watched.plan.note else []
+        self.trial: Repetition | None = None
+        self.live = Live()
+        self.title = self.options.name or watched.plan.title
+        model = self.live.widget.model_id
+        engine = "explorer and stock" if self.options.engine == "both" else self.options.engine
+        self.output = Output(self.title, engine, self.options.panes, self.live.say, model)
+        self.live.begin(self.output)
+
+    def run(self) -> data.RecordData:
+        """The record, which is shown. An interrupt ends the exploration, with what is there by then."""
+        for name in self.seen.earlier:
+            self.notes.append(f"`{name}` was computed in an earlier cell: the backward shown ends at it.")
+        with interruptible(self.live.stop):
+            try:
+                record = self._explored()
+            except (KeyboardInterrupt, Stopped):
+                where = f" during {self.output.now}" if self.output.now else ""
+                record = self._so_far(f"interrupted{where}")
+        record = msgspec.structs.replace(record, notes=(*record.notes, *self.notes))
+        self.output.finish(record)
+        self.live.settle(*self._retiming(), error=record.error)
+        return record
+
+    def _explored(self) -> data.RecordData:
+        try:
+            call = self._call()
+            if self.seen.state is None:
+                raise NotIsolated(self.seen.why_not)
+            return self._repeated(call)
+        except (NotIsolated, Outside) as refusal:
+            self.trial = None
+            self.notes.append(f"Compiled and not run again, so not compared and not timed: {refusal}.")
+            return self._so_far("") if self.output.runs else self._compiled_alone()
+        except SyntaxError as error:
+            return self._so_far(f"these statements cannot be the body of a function: {error.msg}")
+
+    def _call(self) -> Any:
+        watched = self.watched
+        return function(watched.plan, self.seen.start, tuple(self.seen.values), watched.namespace, watched.file)
+
+    def _repeated(self, call: Any) -> data.RecordData:
+        """Compiled, run, compared and timed on copies."""
+        state = self.seen.state
+        assert state is not None
+        backward = self.watched.plan.backward is not None
+        own = not backward and self.seen.ran_backward()
+        grad = True if backward else self.options.grad
+        self.trial = Repetition(call, (), {}, grad, state=state, own_backward=own)
+        timed = self.options.time
+        if timed is None and self.took > LONG:
+            self.notes.append(f"Not timed, since the cell's own run took {self.took:.0f} s; --time times it.")
+        try:
+            places = state.copied() if state.places else state
+            with unnoticed(), kept_inside(), places.in_place():
+                return exploration(
+                    self.trial,
+                    self.config,
+                    engine=self.options.engine,
+                    time=self.took <= LONG if timed is None else timed,
+                    name=self.title,
+                    progress=self.output.progress,
+                ).data
+        except Exception as error:
+            self.trial = None
+            self.notes.append(f"Not compared, or not timed: repeating it raised {type(error).__name__}: {error}")
+            return self._so_far("")
+
+    def _compiled_alone(self) -> data.RecordData:
+        """The frame compiled for the notebook's own values and not run."""
+        if self.options.engine != "explorer":
+            self.notes.append("Stock compiles only what runs, so that nothing of it is shown.")
+        call, recorder = self._call(), Recorder(self.output.progress)
+        frame = Frame("f0", call.__code__, dict(self.seen.values), call.__globals__, vars(builtins))
+        with unnoticed(), recording(recorder), compile_scope("f0", FUNCTION):
+            try:
+                compile_frame(frame, self.config)
+            except Exception as error:
+                return self._so_far(f"{type(error).__name__}: {error}")
+        return contents(recorder, self.config, self.title)
+
+    def _so_far(self, error: str) -> data.RecordData:
+        """What there is by now: of what we compiled, all that the stages so far give; of stock, the stages."""
+        recorder = Recorder()
+        recorder.compiles = [run for run in self.output.runs.values() if run.stages]
+        ours = {run.id for run in recorder.compiles}
+        theirs = tuple(compile for compile in self.output.record.compiles if compile.id not in ours)
+        made = contents(recorder, self.config, self.title)
+        engine = self.output.record.engine
+        return msgspec.structs.replace(made, engine=engine, compiles=(*made.compiles, *theirs), error=error)
+
+    def _retiming(self) -> tuple[Retiming | None, str]:
+        """What other sizes can be timed with, or why nothing can."""
+        if self.trial is None:
+            return None, "the statement is not run again: " + " ".join(self.notes)
+        if self.options.engine == "stock":
+            return None, "stock is timed only while its cell runs"
+        if self.trial.state.places:
+            reads = ", ".join(sorted({place.name for place in self.trial.state.places}))
+            return None, f"it uses {reads} of the notebook, which a run in the background must not touch: pass them on"
+        if self.config.target is not None:
+            return None, "the code is for another machine"
+        retiming = Retiming(self.trial, self.config, torch.is_grad_enabled())
+        return (retiming, "") if retiming.arguments() else (None, "no argument is a tensor that can be resized")
+
+
+@contextmanager
+def interruptible(stop: Callable[[], None]) -> Iterator[None]:
+    """Inside, an interrupt raises KeyboardInterrupt, also at the end of a cell that awaits, during which the kernel
+    takes interrupts for the event loop. `stop` is called too: what is raised in a finaliser goes no further."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(number: int, frame: Any) -> None:
+        stop()
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler if before is None else before)

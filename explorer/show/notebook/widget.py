@@ -1,0 +1,44 @@
+"""The kernel's end of a live record: an ipywidgets widget whose custom messages are those of `protocol`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import ipywidgets
+import msgspec
+import traitlets
+
+from explorer.show.notebook import protocol
+
+MODULE = "torch-explorer"
+MODULE_VERSION = "^0.1.0"
+
+ToKernel = protocol.Hello | protocol.Retime | protocol.Stop
+
+
+class ExplorerWidget(ipywidgets.DOMWidget):  # type: ignore[misc]
+    """`answer` is called with each message from a page, in whichever thread it comes."""
+
+    _model_name = traitlets.Unicode("ExplorerModel").tag(sync=True)
+    _model_module = traitlets.Unicode(MODULE).tag(sync=True)
+    _model_module_version = traitlets.Unicode(MODULE_VERSION).tag(sync=True)
+    _view_name = traitlets.Unicode("ExplorerView").tag(sync=True)
+    _view_module = traitlets.Unicode(MODULE).tag(sync=True)
+    _view_module_version = traitlets.Unicode(MODULE_VERSION).tag(sync=True)
+
+    def __init__(self, answer: Callable[[ToKernel], None]) -> None:
+        super().__init__()
+        self._answer = answer
+        self.on_msg(self._receive)
+
+    def say(self, message: protocol.Message) -> None:
+        self.send(msgspec.to_builtins(message))
+
+    def _receive(self, widget: Any, content: Any, buffers: Any) -> None:
+        try:
+            message = msgspec.convert(content, ToKernel)
+        except msgspec.ValidationError as error:
+            self.say(protocol.Done(error=f"the kernel does not understand this message: {error}"))
+            return
+        self._answer(message)

@@ -1,0 +1,109 @@
+"""Recompiles, errors, eager runs and calls as lines of text, for printing and for pages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from statistics import median
+
+from explorer.core.calls import ALL_TIMED
+from explorer.core.text import count
+from explorer.ir.record import CallsData, EagerData, ErrorData, FailedGuardData, RecordData, SpanData
+from explorer.show.view.amounts import duration
+
+Names = Mapping[str, str]
+"""What files are called, as `view.source.file_names` gives them."""
+
+FEW = 4
+"""Compiles from which on it is said where their time went."""
+
+DEAREST = 3
+"""Functions that are named for what compiling them took."""
+
+VALUES = 12
+"""Values of a guard that a line shows."""
+
+
+def place(span: SpanData | None, names: Names) -> str:
+    return f" ({names.get(span.file, span.file)}:{span.line})" if span is not None else ""
+
+
+def recompile(each: FailedGuardData, names: Names) -> str:
+    times = "once" if each.times == 1 else f"{each.times} times"
+    shown = ", ".join(each.values[:VALUES]) + (f" and {len(each.values) - VALUES} more" * (len(each.values) > VALUES))
+    values = f"; values: {shown}" if shown else ""
+    advice = f"\n  to stop it: {each.stops}" if each.stops else ""
+    at = place(each.span, names)
+    guard = each.words or each.expression
+    return f"{each.frame} recompiled {times}, since this guard failed: {guard}{values}{at}{advice}"
+
+
+def error(each: ErrorData, names: Names) -> str:
+    what = "the program gets this error" if each.raises else "the frame runs eagerly instead"
+    of = " ".join(filter(None, (each.compile, each.title)))
+    said = f"{each.kind}: {each.message}" if each.message else each.kind
+    return f"{f'{of}: ' * bool(of)}{what}{place(each.span, names)}\n{_indented(said)}"
+
+
+def eager(each: EagerData, names: Names) -> str:
+    return f"{each.what}{place(each.span, names)}: {each.why}"
+
+
+def calls(each: CallsData) -> str:
+    """What the calls of one function took, and where."""
+    parts = [f"{duration(each.compiling)} compiling"] if each.compiling else []
+    if each.graphs is not None:
+        about = "about " if each.count > ALL_TIMED else ""
+        parts.append(f"{about}{duration(each.graphs)} in compiled graphs" if each.graphs else "no compiled graph ran")
+        outside = max(each.seconds - each.compiling - each.graphs, 0.0)
+        parts.append(f"{about}{duration(outside)} outside (guards, Python, eager frames)")
+    else:
+        parts.append("compiled before it was watched, so that its graphs are not timed apart")
+    middle = f"{duration(median(each.samples))} at the median, " if each.count > 1 and each.samples else ""
+    times = f"{count(each.count, 'call')} ({each.engine})"
+    return f"{each.function}: {times}, {middle}{duration(each.seconds)} in all: {', '.join(parts)}"
+
+
+def costs(record: RecordData) -> list[str]:
+    """Where the time of several compiles went, and what to change first: the guard whose recompiles took longest."""
+    spent = {each.id: each.seconds for each in record.compiles if each.stages}
+    by_title: dict[str, list[float]] = {}
+    for compile in record.compiles:
+        if compile.id in spent:
+            by_title.setdefault(compile.title, []).append(compile.seconds)
+    if len(spent) < FEW or not sum(spent.values()):
+        return []
+    dearest = sorted(by_title.items(), key=lambda each: -sum(each[1]))[:DEAREST]
+    shown = ", ".join(f"{title} {duration(sum(took))} ({count(len(took), 'compile')})" for title, took in dearest)
+    lines = [f"compiling: {duration(sum(spent.values()))} in {len(spent)} compiles; most of it in {shown}"]
+    taken = {each: sum(spent.get(id, 0.0) for id in each.compiles) for each in record.recompiles}
+    if taken and taken[first := max(taken, key=lambda each: taken[each])]:
+        how = f"\n  to stop it: {first.stops}" if first.stops else ""
+        lines.append(
+            f"what to change first: the guard of {first.frame} that failed in {count(first.times, 'recompile')} "
+            f"({duration(taken[first])}): {first.words or first.expression}{how}"
+        )
+    return lines
+
+
+def summary(record: RecordData, names: Names) -> list[str]:
+    """All of it, as a summary of a record shows it."""
+    lines = [*costs(record), *(f"calls: {calls(each)}" for each in record.calls)]
+    lines += [recompile(each, names) for each in record.recompiles]
+    lines += [f"error: {error(each, names)}" for each in record.errors]
+    if record.eager:
+        lines += [f"outside graphs: {eager(each, names)}" for each in record.eager if not _told(each, record)]
+    else:
+        lines += [f"outside graphs: {name}" for name in record.coverage.python]
+    return [line for each in lines for line in each.split("\n")]
+
+
+def _told(each: EagerData, record: RecordData) -> bool:
+    """Whether the lines of its compile say it: the Python at a break, and a frame that runs eagerly."""
+    of = next((compile for compile in record.compiles if compile.id == each.compile), None)
+    if of is None:
+        return False
+    return each.what == of.title and of.fallback is not None or each.span in [b.span for b in of.breaks]
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"  {line}" for line in text.strip().splitlines())

@@ -1,0 +1,83 @@
+"""The ranks of one job beside each other, as text and as HTML without scripts."""
+
+from __future__ import annotations
+
+from html import escape
+
+from explorer.core.text import count
+from explorer.ir.ranks import RankCompileData, RankData, RanksData
+from explorer.show.view.source import stretches
+from explorer.show.view.text import duration
+
+NO_COMPILE = "–"
+LEGEND = (
+    "Ranks with the same letter compiled the same, apart from what is a process's own: addresses, the number of its "
+    f"card, where it keeps files. {NO_COMPILE}: that rank has no such compile."
+)
+
+
+def result(compile: RankCompileData, rank: int) -> str:
+    """What one rank has of a compile: "A 1.23 s"."""
+    spent = compile.seconds[rank]
+    return NO_COMPILE if spent is None else f"{compile.kinds[rank]} {duration(spent)}"
+
+
+def absent(data: RanksData, compile: RankCompileData) -> str:
+    """Which ranks do not have a compile that others have; "" where all do."""
+    without = [rank.name for rank, kind in zip(data.ranks, compile.kinds, strict=True) if not kind]
+    return f"not compiled on {', '.join(without)}{_why(data, compile)}" if without else ""
+
+
+def _why(data: RanksData, compile: RankCompileData) -> str:
+    """Why the first rank that has a compile compiled again, where that is known."""
+    rank = next(n for n, kind in enumerate(compile.kinds) if kind)
+    found = next((each for each in data.records[rank].compiles if each.id == compile.ids[rank]), None)
+    if found is None or not found.recompiles:
+        return ""
+    return f"; {data.ranks[rank].name} compiled again, since a guard failed: {found.recompiles[0].why}"
+
+
+def missing(data: RanksData) -> str:
+    """Which ranks left nothing; "" where all are there."""
+    if not data.missing:
+        return ""
+    named = ", ".join(str(a) if a == b else f"{a} to {b}" for a, b in stretches(data.missing, gap=1))
+    return f"rank {named} left no log here" if len(data.missing) == 1 else f"ranks {named} left no logs here"
+
+
+def text(data: RanksData) -> str:
+    """Each rank in numbers, then what differs, for a terminal."""
+    return "\n".join([f"{data.title}: {count(len(data.ranks), 'rank')}", *map(_numbers, data.ranks), differences(data)])
+
+
+def differences(data: RanksData) -> str:
+    """Each compile on all ranks, and where they part."""
+    lines = [f"  {missing(data)}"] if data.missing else []
+    for compile in data.compiles:
+        shown = "   ".join(f"{rank.name}: {result(compile, n)}" for n, rank in enumerate(data.ranks))
+        lines += ["", compile.title, f"  {shown}"]
+        lines += [f"  {said}"] if (said := absent(data, compile)) else []
+        first = data.ranks[next(n for n, kind in enumerate(compile.kinds) if kind)].name
+        for each in compile.partings:
+            lines.append(f"  {data.ranks[each.rank].name} parts from {first} first in {each.what}, line {each.line}:")
+            lines += [f"    - {each.before.strip()}", f"    + {each.after.strip()}"]
+            lines += [f"    and in {', '.join(each.also)}"] if each.also else []
+    return "\n".join([*lines, "", LEGEND])
+
+
+def _numbers(rank: RankData) -> str:
+    again = f"{rank.recompiles} of them again"
+    counts = ((rank.graphs, "graph"), (rank.breaks, "break"), (rank.guards, "guard"))
+    said = ", ".join((count(rank.compiles, "compile"), again, *(count(*each) for each in counts)))
+    damage = f"; {rank.error}" if rank.error else ""
+    return f"  {rank.name}: {said}, {compiling(rank)}{damage}"
+
+
+def compiling(rank: RankData) -> str:
+    """What its compiles took; a folder of TORCH_COMPILE_DEBUG does not say."""
+    return duration(rank.seconds) if rank.seconds else "time not told"
+
+
+def html(data: RanksData) -> str:
+    """A fragment for a notebook's output."""
+    return f"<pre>{escape(text(data))}</pre>"

@@ -1,0 +1,153 @@
+"""The record as one reads it in a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from explorer.core.text import count
+from explorer.ir.record import (
+    AccuracyData,
+    CompileData,
+    GuardData,
+    HalfData,
+    RecordData,
+    StageData,
+    TimingData,
+)
+from explorer.show.view import diagnosis, difference
+from explorer.show.view.amounts import amount, duration
+from explorer.show.view.source import file_names
+
+__all__ = ["amount", "compile_line", "duration", "full", "half_lines", "stage_diff", "summary", "timing"]
+
+UNCOUNTED = "; those outside graphs are not counted"
+
+
+def summary(record: RecordData) -> str:
+    """A few lines: what was compiled, what came of it, how fast it is."""
+    names = file_names(record)
+    made_by = ", ".join(filter(None, (record.engine, record.target)))
+    lines = [f"{record.title}  [{made_by}]" if made_by else f"{record.title}: nothing was compiled"]
+    if record.error and not record.errors:
+        lines.append(f"  failed: {first_line(record.error)}")
+    for compile in record.compiles:
+        if not compile.stages:
+            continue
+        lines.append("  " + compile_line(compile))
+        broken = ((b.span, b.why.title) for b in compile.breaks if b.span)
+        lines += [f"    break at {names.get(at.file, at.file)}:{at.line}: {why}" for at, why in broken]
+        if compile.fallback:
+            why = " ".join(f"{compile.fallback.title}: {compile.fallback.detail}".removesuffix(": ").split())
+            lines.append(f"    runs eagerly: {why}")
+        skipped = (event.fields.get("why", "") for event in compile.events if event.kind == "CudagraphSkipped")
+        lines += [f"    runs without CUDA graphs: {why}" for why in dict.fromkeys(skipped)]
+    cover = record.coverage
+    if cover.kernel + cover.extern + cover.view + cover.fallback:
+        lines.append(
+            f"  ATen calls: {cover.kernel} in generated kernels, {cover.extern} in library calls, "
+            f"{cover.view} views, {cover.fallback} in eager fallback" + UNCOUNTED * bool(record.eager)
+        )
+    lines += ["  " + line for line in diagnosis.summary(record, names)]
+    if record.timing:
+        lines += ["  " + line for line in timing(record.timing)]
+    lines += [f"  {note}" for note in record.notes]
+    return "\n".join(lines)
+
+
+def guard_lines(guards: Sequence[GuardData]) -> list[str]:
+    """Each guard and its reason; those about torch itself after those about the program."""
+    own = [each for each in guards if each.of_torch]
+    lines = [f"{g.id:<8} {g.words or g.expression}  # {g.why}" for g in guards if not g.of_torch]
+    if own:
+        lines += [f"and {len(own)} about torch itself:", *(f"{g.id:<8} {g.words or g.expression}" for g in own)]
+    return lines
+
+
+def compile_line(compile: CompileData) -> str:
+    kernels = sum(len(half.kernels) for half in compile.halves)
+    own = sum(not guard.of_torch for guard in compile.guards)
+    guards = count(len(compile.guards), "guard")
+    guards += f" ({own} on the program's values)" if own < len(compile.guards) else ""
+    guards += f", checked in {duration(compile.guard_seconds)}" if compile.guard_seconds is not None else ""
+    parts = [count(len(compile.stages), "stage"), guards, count(len(compile.breaks), "break")]
+    parts += [count(kernels, "kernel"), duration(compile.seconds)]
+    answers = [event.fields for event in compile.events if event.kind == "Cache"]
+    cached = {fields.get("cache", "") for fields in answers if fields.get("state", "").startswith("hit")}
+    parts += [f"from the {' and the '.join(sorted(cached))}"] if cached else []
+    parts += [f"its graph ran {compile.runs} times"] if compile.runs > 1 else []
+    failed = f"  {'raises' if compile.raises else 'failed'}: {first_line(compile.error)}" if compile.error else ""
+    return f"{compile.id}  {compile.title}: {', '.join(parts)}{failed}"
+
+
+def first_line(error: str) -> str:
+    """The type and the first line of an error, which is told in full elsewhere."""
+    return error.partition("\n")[0]
+
+
+def timing(measured: TimingData) -> list[str]:
+    lines = []
+    for c in measured.contestants:
+        faster = f"  {c.speed.said}" if c.speed is not None else ""
+        compiled = f"  compiled in {duration(c.compile_seconds)}" if c.compile_seconds is not None else ""
+        note = f"  ({c.note})" if c.note else ""
+        compiled += f"  peak memory {amount(c.peak, 'B')}" if c.peak is not None else ""
+        lines.append(f"{c.name:<9} {duration(c.median):>8} +- {duration(c.spread)}{faster}{compiled}{note}")
+    if measured.overhead is not None:
+        lines.append(f"overhead  {duration(measured.overhead):>8} a call outside the kernels")
+    for found in (measured.accuracy, measured.stock_accuracy):
+        if found is not None:
+            lines += accuracy(found, named=measured.stock_accuracy is not None)
+    return lines
+
+
+def accuracy(found: AccuracyData, *, named: bool) -> list[str]:
+    """What comparing with eager gave; `named`: with the engine's name, where another's stands beside it."""
+    whose = f"{found.engine} " if named else ""
+    error = f"largest error {found.largest_absolute:.3g} absolute, {found.largest_relative:.3g} relative"
+    where = found.where or "equal"
+    parts = f", first parts at {found.first_parting}" if found.first_parting else ""
+    lines = [f"{whose}against eager: {error} ({where}{parts}) over {found.compared} tensors"]
+    if found.own_error is not None and found.eager_error is not None:
+        lines.append(f"{whose}against float64: {found.own_error:.3g} off; eager is {found.eager_error:.3g} off")
+    if (parting := found.parting) is not None:
+        place = f" ({parting.span.file}:{parting.span.line})" if parting.span else ""
+        at = f"parts from eager in {parting.compile} at {parting.node}{place}" if parting.node else "where it parts"
+        lines.append(f"{parting.engine}: {at}: {parting.detail}")
+    return lines
+
+
+def full(record: RecordData) -> str:
+    """Every stage of every compile, one after another."""
+    parts = [summary(record)]
+    for compile in (*record.compiles, *record.attempts):
+        for stage in compile.stages:
+            half = f" {stage.half}" if stage.half else ""
+            parts.append(f"\n=== {compile.id} {stage.name}{half}  {duration(stage.seconds)}\n{stage.text()}")
+    return "\n".join(parts)
+
+
+def half_lines(half: HalfData) -> list[str]:
+    """A half in a few lines: its kernels with what each moves, and its library calls."""
+    lines = []
+    for item in half.schedule.items if half.schedule else ():
+        if item.kind == "kernel":
+            kernel = next((k for k in half.kernels if k.id == item.id), None)
+            moved = f"  {amount(kernel.bytes, 'B')}" if kernel else ""
+            spent = f"  {duration(kernel.seconds)}" if kernel and kernel.seconds is not None else ""
+            lines.append(f"{item.id}: {', '.join(item.operations)}{moved}{spent}")
+        else:
+            target = next((o.target for o in half.operations if o.id == item.id), "")
+            took, work = half.extern_seconds.get(item.id), half.extern_flops.get(item.id)
+            figures = f"  {amount(work, 'FLOP')}" if work else ""
+            figures += f"  {duration(took)}" if took is not None else ""
+            figures += f"  {amount(work / took, 'FLOP/s')}" if work and took else ""
+            lines.append(f"{item.id}: {target}{figures}")
+    return lines
+
+
+def stage_diff(before: StageData | None, after: StageData | None, context: int = 3) -> list[str]:
+    """A unified diff of two stages' texts; empty where they agree."""
+    old = before.text().splitlines() if before else []
+    new = after.text().splitlines() if after else []
+    names = before.id if before else "(absent)", after.id if after else "(absent)"
+    return list(difference.unified(old, new, names, context))
