@@ -53,6 +53,7 @@ from explorer.ir.record import (
     TimingData,
     WhyData,
 )
+from explorer.show.view.glance import with_glance
 
 FILE = "/home/someone/programs/scaled.py"
 SOURCE = """\
@@ -196,7 +197,7 @@ def attempt() -> CompileData:
 def sample() -> RecordData:
     """A record of one compile, broken, failed, timed: nothing in it is empty."""
     parting = PartingData("f0", "forward", "aten.mul", "k1", 1e-6, 1e-7, at(2), "aten.mul is off by 1e-06")
-    return RecordData(
+    return with_glance(RecordData(
         VERSION, "scaled", "explorer", "cpu", "2026-01-02T03:04:05+00:00",
         {"python": "3.11.9", "torch": "2.13.0"}, {"fullgraph": "False"},
         (SourceData(FILE, 1, SOURCE),),
@@ -205,9 +206,9 @@ def sample() -> RecordData:
         TimingData(
             (SamplesData("eager", 2e-5, 1e-6, (2e-5, 2.1e-5), peak=4096),
              SamplesData("explorer", 1e-5, 1e-6, (1e-5, 1.1e-5), 0.4, "", 2048,
-                         SpeedData("2 times as fast as eager (1.9 to 2.1)", 2.0, 1.9, 2.1)),
+                         SpeedData("2x faster than eager (1.9 to 2.1)", 2.0, 1.9, 2.1)),
              SamplesData("stock", 1.5e-5, 1e-6, (1.5e-5,), 31.0, "warm 0.2 s", None,
-                         SpeedData("too noisy to compare with eager (0.5 to 2 times as fast)", None, 0.5, 2.0))),
+                         SpeedData("too noisy to compare with eager (0.5 to 2 times its speed)", None, 0.5, 2.0))),
             3e-6, MachineData("a processor", 2e10, 1e11),
             AccuracyData(1e-6, 1e-7, "output", "aten.mul", 3, parting), "rounds of each in turn",
         ),
@@ -220,9 +221,9 @@ def sample() -> RecordData:
         errors=(ErrorData("f0", "the program raises", "ValueError", "it went wrong", SpanData(FILE, 3, 3), True),),
         eager=(EagerData("print", "a call that prints", "f0", SpanData(FILE, 3, 3), 2),),
         calls=(CallsData("scaled", "explorer", 2, 3e-3, 2e-3, 1e-5, (2.9e-3, 1e-4)),),
-    )  # fmt: skip
+    ))  # fmt: skip
 
 
 def empty() -> RecordData:
     """A record of nothing."""
-    return RecordData(VERSION, "nothing", "explorer", "", "", {}, {}, (), (), CoverageData())
+    return with_glance(RecordData(VERSION, "nothing", "explorer", "", "", {}, {}, (), (), CoverageData()))

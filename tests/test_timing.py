@@ -45,7 +45,9 @@ def test_a_ratio_is_given_only_where_it_is_no_noise() -> None:
     assert noisier.times is None and "too noisy to compare with eager" in noisier.said
     alike = [1 + draw.random() / 50 for _ in range(20)], [1 + draw.random() / 50 for _ in range(20)]
     assert "as fast as eager (" in speed(*alike).said
-    assert speed([3.0] * 6, [1.0] * 6).said == "3 times as fast as eager (3 to 3)"
+    assert speed([3.0] * 6, [1.0] * 6).said == "3x faster than eager (3 to 3)"
+    assert speed([1.0] * 6, [250.0] * 6).said == "250x slower than eager (250 to 250)"
+    assert speed([2184.0] * 6, [2.0] * 6).said == "1,100x faster than eager (1,100 to 1,100)"
     torn = speed([30.0] * 9 + [210.0] * 12, [60.0] * 9 + [90.0] * 3 + [420.0] * 9)
     assert torn.times is None, "most pairs say slower, and the medians faster"
     few = speed([3.0] * 3, [1.0] * 3)

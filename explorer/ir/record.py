@@ -681,6 +681,19 @@ class ReasonData(Data, frozen=True):
     hint: str
 
 
+class PartData(Data, frozen=True):
+    """One part of the answer at a glance: a sentence on `what`, and the pane that tells more, of `compile` where it is
+    named. `state` is "ok", "attention", "wrong", or "unknown" for what was not measured or compared. `engine` is whose
+    it is; "" where it is of the whole."""
+
+    what: str
+    said: str
+    state: str
+    pane: str
+    compile: str = ""
+    engine: str = ""
+
+
 class RecordData(Data, frozen=True):
     version: Whole
     title: str
@@ -708,6 +721,8 @@ class RecordData(Data, frozen=True):
     errors: tuple[ErrorData, ...] = ()
     eager: tuple[EagerData, ...] = ()
     calls: tuple[CallsData, ...] = ()
+    glance: Annotated[tuple[PartData, ...], at_most(100)] = ()
+    """What came of it, as view/glance.py puts it into words."""
 
 
 class DiffData(Data, frozen=True):

@@ -21,6 +21,7 @@ from explorer.core.visible import visible
 from explorer.ir import record as data
 from explorer.show.view import diagnosis, html, report, text
 from explorer.show.view.fit import MOST_BYTES, fitted
+from explorer.show.view.glance import with_glance
 from explorer.show.view.source import file_names
 
 T = TypeVar("T")
@@ -72,15 +73,18 @@ class Listing(Sequence[T], Generic[T]):
 
 class Record:
     """One exploration: what it shows is in `data`. `live` names the widget, if there is one, through which a page can
-    ask the kernel for more; `bisect` gives, by engine, what runs the explored call once more, where that is there."""
+    ask the kernel for more; `bisect` gives, by engine, what runs the explored call once more, where that is there.
+    It is not `whole` while the exploration goes on."""
 
     def __init__(
         self,
         contents: data.RecordData,
         live: str = "",
         bisect: Mapping[str, Bisect] | None = None,
+        *,
+        whole: bool = True,
     ) -> None:
-        self.data = contents
+        self.data = with_glance(contents, whole=whole)
         self.live = live
         self._bisect = bisect or {}
 

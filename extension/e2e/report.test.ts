@@ -49,7 +49,7 @@ test("what was told of trouble, cost and memory stands where one looks for it", 
   const told: { readonly [pane: string]: readonly string[] } = {
     breaks: ["1 error", "n equals 3", "To stop it", "Fixes that were tried", "fix0s0 scaled, with torch.where", "With it the graph breaks at"],
     guards: ["grad mode is as at capture", "torch itself"],
-    timing: ["2 times as fast as eager (1.9 to 2.1)", "too noisy to compare with eager", "4.10 kFLOP", "2.00 KiB"],
+    timing: ["2x faster than eager (1.9 to 2.1)", "too noisy to compare with eager", "4.10 kFLOP", "2.00 KiB"],
     memory: ["A whole call, backward included, takes at its most 4.00 KiB in eager, 2.00 KiB in explorer"],
   };
   for (const [id, texts] of Object.entries(told)) {
@@ -61,6 +61,35 @@ test("what was told of trouble, cost and memory stands where one looks for it", 
   const breaks = await openPane(viewer, "breaks");
   await breaks.getByRole("button", { name: "fix0s0", exact: true }).first().click();
   assert.equal(await on.page.evaluate(() => document.activeElement?.getAttribute("aria-label")), "Fix: scaled, with torch.where");
+  assert.deepEqual(on.errors, []);
+  await on.end();
+});
+
+test("at a glance: each part leads to its pane, and is all that a folded record shows", async () => {
+  const on = await visit("plain.html", { width: 1440 });
+  const viewer = on.page.locator("#viewer");
+  const parts = viewer.locator(".ex-part");
+  const said = (await parts.allInnerTexts()).filter(each => each.includes("graph break"));
+  assert.match(said.join(), /^⚠ 1 graph break: .* at make\.py:\d+$/);
+  await on.page.getByRole("button", { name: "Summary alone" }).click();
+  assert.equal(await viewer.locator(".ex-body").isVisible(), false);
+  assert.ok(((await viewer.boundingBox())?.height ?? 0) < 150);
+  await on.picture("glance-folded");
+  for (const [said, pane] of [[/graph break/, "breaks"], [/guards/, "guards"], [/became/, "schedule"], [/peak memory/, "memory"], [/compiled in/, "timeline"]] as const) {
+    await parts.filter({ hasText: said }).first().click();
+    await viewer.locator(`[data-tab="${pane}"][aria-selected=true]`).waitFor();
+  }
+  assert.deepEqual(on.errors, []);
+  await on.end();
+});
+
+test("at a glance: two engines are two rows of equal columns", async () => {
+  const on = await visit("sample.html", { width: 1440 });
+  const rows = on.page.locator(".ex-engine");
+  assert.deepEqual(await rows.locator("strong").allInnerTexts(), ["explorer", "stock"]);
+  const lefts = async (row: number) => (await rows.nth(row).locator("> div").evaluateAll(cells => cells.map(cell => cell.getBoundingClientRect().left)));
+  assert.deepEqual(await lefts(0), await lefts(1));
+  await on.picture("glance-two");
   assert.deepEqual(on.errors, []);
   await on.end();
 });

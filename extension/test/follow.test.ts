@@ -33,7 +33,9 @@ test("stages fill in as they end, each once", () => {
   assert.deepEqual(sent, [{ type: "hello" }]);
   say({ type: "running", compile: "f0", stage: "capture" });
   assert.deepEqual(follower.activity.value, { compile: "f0", stage: "capture", what: "", since: 42 });
-  say({ type: "stage", compile: head, stage: stage("f0/0") });
+  const known = [{ what: "operations", said: "captured 3 operations", state: "unknown", pane: "graphs" }];
+  say({ type: "stage", compile: head, stage: stage("f0/0"), glance: known });
+  assert.deepEqual(model.record.value.glance, known);
   say({ type: "stage", compile: head, stage: stage("f0/1") });
   assert.deepEqual(model.compile("f0")?.stages?.map(each => each.id), ["f0/0"]);
   now += 1000;

@@ -17,6 +17,7 @@ from explorer.records import export
 from explorer.records.environment import describe
 from explorer.records.session import Record
 from explorer.show.notebook import protocol
+from explorer.show.view.glance import with_glance
 
 BETWEEN_SAMPLES = 0.05
 """Seconds for which samples are gathered before they are sent."""
@@ -65,12 +66,15 @@ class Output:
         self._whole: data.RecordData | None = None
         self.now = ""
         """What goes on."""
-        self._handle = display(_bundle(self._started), metadata=self._metadata, raw=True, display_id=True)
+        self._handle = display(_bundle(self._started, whole=False), metadata=self._metadata, raw=True, display_id=True)
 
     @property
     def record(self) -> data.RecordData:
         """As it is by now."""
-        return self._whole or msgspec.structs.replace(self._started, compiles=tuple(self._compiles.values()))
+        if self._whole is not None:
+            return self._whole
+        so_far = msgspec.structs.replace(self._started, compiles=tuple(self._compiles.values()))
+        return with_glance(so_far, whole=False)
 
     @property
     def progress(self) -> Progress:
@@ -87,7 +91,7 @@ class Output:
             before = data.CompileData(compile.id, compile.title, compile.started, 0.0)
         made = export.stage(f"{compile.id}/{_number(compile, run, before)}", run, self._texts[compile.id])
         self._compiles[compile.id] = msgspec.structs.replace(before, stages=(*before.stages, made))
-        self.say(protocol.StageDone(msgspec.structs.replace(before, stages=()), made))
+        self.say(protocol.StageDone(msgspec.structs.replace(before, stages=()), made, self.record.glance))
 
     def _phase(self, what: str) -> None:
         self._samples.flush()
@@ -96,13 +100,13 @@ class Output:
 
     def finish(self, record: data.RecordData) -> None:
         """Shows the whole record, in place of what was shown so far, and lets go of what it was made from."""
-        self._whole = record
+        self._whole = with_glance(record)
         self.runs, self._texts, self._compiles = {}, defaultdict(dict), {}
         self._handle.update(_bundle(record), metadata=self._metadata, raw=True)
 
 
-def _bundle(record: data.RecordData) -> dict[str, Any]:
-    return Record(record)._repr_mimebundle_()[0]
+def _bundle(record: data.RecordData, *, whole: bool = True) -> dict[str, Any]:
+    return Record(record, whole=whole)._repr_mimebundle_()[0]
 
 
 def _number(compile: CompileRun, run: StageRun, before: data.CompileData) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from explorer.ir.record import CompileData, RecordData, StageData, TimingData
+from explorer.ir.record import CompileData, PartData, RecordData, StageData, TimingData
 
 
 class Message(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -29,10 +29,11 @@ class Running(Message, frozen=True, tag="running"):
 
 
 class StageDone(Message, frozen=True, tag="stage"):
-    """A stage ended: `compile` has no stages of its own here, only what heads it."""
+    """A stage ended: `compile` has no stages of its own here, only what heads it; `glance` is what is known by now."""
 
     compile: CompileData
     stage: StageData
+    glance: tuple[PartData, ...] = ()
 
 
 class Samples(Message, frozen=True, tag="samples"):

@@ -36,7 +36,7 @@ def texts() -> dict[str, str]:
     lines += f'export const DIFF_MIME = "{record.DIFF_MIME}";\n\n'
     records = HEAD.format("explorer/ir/record.py") + lines + declarations(structs(record, record.Data))
     messages = HEAD.format("explorer/show/notebook/protocol.py")
-    messages += 'import type { CompileData, RecordData, StageData, TimingData } from "./record";\n\n'
+    messages += 'import type { CompileData, PartData, RecordData, StageData, TimingData } from "./record";\n\n'
     messages += declarations(structs(protocol, protocol.Message)) + "\n"
     messages += union("ToPage", protocol.TO_PAGE) + union("ToKernel", protocol.TO_KERNEL)
     kinds = HEAD.format("explorer/ir/record.py") + _checks(structs(record, record.Data), ".")

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from html import escape
 from importlib.resources import files
 
-from explorer.ir.record import AccuracyData, CompileData, RecordData, TimingData
+from explorer.ir.record import AccuracyData, CompileData, PartData, RecordData, TimingData
 from explorer.show.view import diagnosis, text
 from explorer.show.view.code import code
 from explorer.show.view.sections import anchor, compile_section, folded, stage_name, table
@@ -23,7 +23,7 @@ def page(record: RecordData, note: str = "") -> str:
     """All of the record as a complete document; `note` stands below its title."""
     said = f"<p>{escape(note)}</p>" if note else ""
     body = [
-        f"<header><h1>{escape(record.title)}</h1>{_chips(record)}{said}</header>",
+        f"<header><h1>{escape(record.title)}</h1>{_chips(record)}{_glance(record)}{said}</header>",
         f"<nav aria-label=stages>{_navigation(record)}</nav>",
         "<main>",
         _overview(record),
@@ -76,6 +76,27 @@ def document(title: str, body: str) -> str:
         f'<meta http-equiv=Content-Security-Policy content="{policy}">'
         f"<title>{escape(title)}</title><style>{style}</style></head><body>{body}</body></html>"
     )
+
+
+def _glance(record: RecordData) -> str:
+    """The answer at a glance: a list for each engine, each part a link to what tells more of it."""
+    several = len({part.engine for part in record.glance if part.engine}) > 1
+    rows = []
+    for engine in dict.fromkeys(part.engine for part in record.glance):
+        shown = "".join(
+            f"<li class='{escape(part.state)}'><a href='#{_place(record, part)}'>{escape(part.said)}</a></li>"
+            for part in record.glance
+            if part.engine == engine
+        )
+        rows.append(f"<ul class=glance>{f'<li><b>{escape(engine)}</b></li>' if several and engine else ''}{shown}</ul>")
+    return "".join(rows)
+
+
+def _place(record: RecordData, part: PartData) -> str:
+    """Where the page tells more of a part: the list or the code of its compile, or the overview."""
+    compile = next((each for each in record.compiles if each.id == part.compile or not part.compile), None)
+    there = {"guards": compile and compile.guards, "breaks": compile and compile.breaks}
+    return anchor(compile.id, part.pane) if compile is not None and there.get(part.pane) else "r-overview"
 
 
 def _chips(record: RecordData) -> str:

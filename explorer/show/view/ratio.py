@@ -29,9 +29,19 @@ def speed(eager: Sequence[float], other: Sequence[float]) -> SpeedData:
         return SpeedData("too few samples to compare with eager")
     times, of_medians = statistics.median(pairs), statistics.median(eager) / statistics.median(other)
     low, high = min(pairs[place], of_medians), max(pairs[-1 - place], of_medians)
-    between = f"{low:.2g} to {high:.2g}"
-    if not low <= 1 <= high:
-        return SpeedData(f"{times:.3g} times as fast as eager ({between})", times, low, high)
+    between = f"{_short(low)} to {_short(high)}"
+    if low > 1:
+        return SpeedData(f"{_short(times)}x faster than eager ({between})", times, low, high)
+    if high < 1:
+        said = f"{_short(1 / times)}x slower than eager ({_short(1 / high)} to {_short(1 / low)})"
+        return SpeedData(said, times, low, high)
     if high <= AS_FAST * low:
-        return SpeedData(f"as fast as eager ({between} times)", times, low, high)
-    return SpeedData(f"too noisy to compare with eager ({between} times)", None, low, high)
+        return SpeedData(f"as fast as eager ({between})", times, low, high)
+    said = f"too noisy to compare with eager ({between} times its speed), as on a busy machine"
+    return SpeedData(said, None, low, high)
+
+
+def _short(number: float) -> str:
+    """Two digits of it, three around 1, and never a power of ten."""
+    rounded = float(f"{number:.{3 if 0.5 < number < 2 else 2}g}")
+    return f"{rounded:,.0f}" if rounded >= 100 else f"{rounded:g}"

@@ -14,7 +14,7 @@ from explorer.ir.record import (
     StageData,
     TimingData,
 )
-from explorer.show.view import diagnosis, difference
+from explorer.show.view import diagnosis, difference, glance
 from explorer.show.view.amounts import amount, duration
 from explorer.show.view.source import file_names
 
@@ -28,8 +28,7 @@ def summary(record: RecordData) -> str:
     names = file_names(record)
     made_by = ", ".join(filter(None, (record.engine, record.target)))
     lines = [f"{record.title}  [{made_by}]" if made_by else f"{record.title}: nothing was compiled"]
-    if record.error and not record.errors:
-        lines.append(f"  failed: {first_line(record.error)}")
+    lines += ["  " + line for line in glance.lines(record)]
     for compile in record.compiles:
         if not compile.stages:
             continue
@@ -87,11 +86,7 @@ def first_line(error: str) -> str:
 def timing(measured: TimingData) -> list[str]:
     lines = []
     for c in measured.contestants:
-        faster = f"  {c.speed.said}" if c.speed is not None else ""
-        compiled = f"  compiled in {duration(c.compile_seconds)}" if c.compile_seconds is not None else ""
-        note = f"  ({c.note})" if c.note else ""
-        compiled += f"  peak memory {amount(c.peak, 'B')}" if c.peak is not None else ""
-        lines.append(f"{c.name:<9} {duration(c.median):>8} +- {duration(c.spread)}{faster}{compiled}{note}")
+        lines.append(f"{c.name:<9} {duration(c.median):>8} +- {duration(c.spread)}")
     if measured.overhead is not None:
         lines.append(f"overhead  {duration(measured.overhead):>8} a call outside the kernels")
     for found in (measured.accuracy, measured.stock_accuracy):

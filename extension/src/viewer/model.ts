@@ -36,10 +36,10 @@ export class Model {
   }
 }
 
-function withStage(record: RecordData, { compile, stage }: StageDone): RecordData {
+function withStage(record: RecordData, { compile, stage, glance = record.glance }: StageDone): RecordData {
   const old = record.compiles.find(each => each.id === compile.id);
   const stages = [...(old?.stages ?? []).filter(each => each.id !== stage.id), stage];
   const next = { ...(old ?? compile), stages };
   const compiles = old ? record.compiles.map(each => (each === old ? next : each)) : [...record.compiles, next];
-  return { ...record, compiles };
+  return { ...record, compiles, ...(glance && { glance }) };
 }

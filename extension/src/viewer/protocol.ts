@@ -1,6 +1,6 @@
 // Made from explorer/show/notebook/protocol.py by `python -m explorer.show.notebook.types`; edit that file instead.
 
-import type { CompileData, RecordData, StageData, TimingData } from "./record";
+import type { CompileData, PartData, RecordData, StageData, TimingData } from "./record";
 
 /** The record as it is by now: replaces what the page has. */
 export interface Whole {
@@ -16,11 +16,12 @@ export interface Running {
   readonly what?: string;
 }
 
-/** A stage ended: `compile` has no stages of its own here, only what heads it. */
+/** A stage ended: `compile` has no stages of its own here, only what heads it; `glance` is what is known by now. */
 export interface StageDone {
   readonly type: "stage";
   readonly compile: CompileData;
   readonly stage: StageData;
+  readonly glance?: readonly PartData[];
 }
 
 /** Seconds of single calls of a contestant, in the order they were taken; `run` as in Retime, "" for the first. */

@@ -536,6 +536,18 @@ export interface ReasonData {
   readonly hint: string;
 }
 
+/** One part of the answer at a glance: a sentence on `what`, and the pane that tells more, of `compile` where it is
+ * named. `state` is "ok", "attention", "wrong", or "unknown" for what was not measured or compared. `engine` is whose
+ * it is; "" where it is of the whole. */
+export interface PartData {
+  readonly what: string;
+  readonly said: string;
+  readonly state: string;
+  readonly pane: string;
+  readonly compile?: string;
+  readonly engine?: string;
+}
+
 export interface RecordData {
   readonly version: number;
   readonly title: string;
@@ -558,6 +570,7 @@ export interface RecordData {
   readonly errors?: readonly ErrorData[];
   readonly eager?: readonly EagerData[];
   readonly calls?: readonly CallsData[];
+  readonly glance?: readonly PartData[];
 }
 
 /** Two records to be shown stage by stage: what an output of type DIFF_MIME holds. */

@@ -6,6 +6,7 @@ import { button, h, taken, tool } from "./dom";
 import { parts, type Key } from "./element";
 import { Follower } from "./follow";
 import { entry } from "./gather";
+import { glance } from "./glance";
 import { Grid } from "./grid";
 import { helpPage } from "./help";
 import type { Host, Json } from "./host";
@@ -13,12 +14,12 @@ import { another, kindOf, type Layout, restored, saved, suggested } from "./layo
 import { type Item, menuButton } from "./menu";
 import type { Model } from "./model";
 import type { Context, PaneKind } from "./pane";
-import type { RecordData } from "./record";
+import type { PartData, RecordData } from "./record";
 import { remembered } from "./remembered";
 import { Saving } from "./saving";
 import { SearchBox } from "./searchbox";
 import { Selection } from "./selection";
-import { type Dispose, onChange, Signal } from "./signal";
+import { Derived, type Dispose, onChange, Signal } from "./signal";
 import { StageList } from "./stagelist";
 import { fittingPane } from "./stages";
 import { Status } from "./status";
@@ -42,6 +43,8 @@ export class Shell {
   readonly #model: Model;
   readonly #host: Host;
   readonly #kinds: readonly PaneKind[];
+  /** Shows the answer at a glance alone, or all. */
+  readonly #fold = tool("▴", "Summary alone", () => this.#folded(!this.#root.classList.contains("ex-folded")));
 
   constructor(root: HTMLElement, model: Model, host: Host, kinds: readonly PaneKind[]) {
     this.#root = root;
@@ -61,9 +64,10 @@ export class Shell {
     });
     const layout = new Signal(this.#firstLayout());
     const header = h("header.ex-header");
+    const strip = h("div");
     const body = h("div.ex-body", this.#stages.element);
     const trail = new Trail(context);
-    root.replaceChildren(header, status.element, body, trail.element);
+    root.replaceChildren(header, strip, status.element, body, trail.element);
     this.#grid = new Grid(body, this.#name, layout, {
       kinds,
       open: (kind, tab, into) => kind.open(into, this.#contextOf(tab)),
@@ -78,6 +82,7 @@ export class Shell {
       onChange(layout, value => host.remember("layout", saved(value))),
       model.record.watch(record => this.#head(header, record)),
       model.record.watch(() => this.#choose()),
+      new Derived([model.record], () => JSON.stringify(model.record.value.glance ?? [])).watch(() => strip.replaceChildren(glance(model.record.value.glance ?? [], part => this.#lead(part)))),
       this.#compile.watch(() => this.#chooseStage()),
       host.dark.watch(dark => root.classList.toggle("ex-dark", dark)),
       () => follower.end(), () => status.dispose(), () => trail.dispose(), () => this.#stages.dispose(), () => this.#search.dispose(), () => this.#grid.dispose(),
@@ -157,8 +162,20 @@ export class Shell {
         menuButton("Save as a file", "Save", () => this.#saveItems()),
         button("ex-button", "Reasons", () => this.#reason(""), { title: "The catalogue of reasons" }),
         tool("?", "Keyboard help", () => this.#help(), "Keys"),
+        this.#fold,
       ),
     );
+  }
+
+  #folded(folded: boolean): void {
+    this.#root.classList.toggle("ex-folded", folded);
+    this.#fold.setAttribute("aria-pressed", String(folded));
+  }
+
+  #lead({ pane, compile }: PartData): void {
+    this.#folded(false);
+    if (compile && this.#model.compile(compile)) this.#compile.value = compile;
+    this.show(pane, null);
   }
 
   #paneItems(): Item[] {

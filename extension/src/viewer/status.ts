@@ -65,7 +65,6 @@ export class Status {
     const add = (...given: Parameters<typeof notice>) => rows.push(notice(...given));
     const ended = this.#follower.ended.value?.error;
     if (ended) add("failed", `It did not finish: ${ended}`, "What had been recorded by then is shown. Run the cell again for the rest.");
-    if (record.error) add("failed", "The run failed.", record.error.split("\n", 1)[0] ?? "");
     const failed = compile?.stages?.find(each => each.error);
     if (compile?.error) add("failed", `The compile of ${compile.title} ${compile.raises ? "raises" : "failed"}.`, compile.error.split("\n", 1)[0] ?? "");
     else if (failed) add("failed", `Stage ${failed.name} failed.`, failed.error ?? "");

@@ -1,0 +1,206 @@
+"""The answer at a glance: what came of a record, in one sentence for each thing that people ask first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from explorer.core.text import count
+from explorer.ir.record import AccuracyData, CompileData, FailedGuardData, PartData, RecordData, SamplesData, SpanData
+from explorer.show.view.amounts import amount, duration
+from explorer.show.view.source import file_names
+
+FIRST = ("wrong", "attention")
+"""States that come before the others."""
+
+NAMED = 2
+"""Graph breaks, and values of a guard, that are named."""
+
+MORE_MEMORY = 1.1
+"""From so many times eager's peak on it is pointed out."""
+
+
+def with_glance(record: RecordData, *, whole: bool = True) -> RecordData:
+    found = glance(record, whole=whole)
+    return record if found == record.glance else msgspec.structs.replace(record, glance=found)
+
+
+def glance(record: RecordData, *, whole: bool = True) -> tuple[PartData, ...]:
+    """The parts of the strip: of one engine with what is wrong first, of two in the same order for both. Of a record
+    that is not `whole` yet, what is known by now."""
+    timed = [each.name for each in record.timing.contestants] if record.timing is not None else []
+    engines = dict.fromkeys([*(compile.engine for compile in record.compiles), *timed])
+    engines.pop("eager", None)
+    parts = list(_failures(record))
+    for engine in engines:
+        compiles = [compile for compile in record.compiles if compile.engine == engine]
+        lead = next((each.id for each in compiles if each.halves), "") if len(engines) > 1 else ""
+        parts += _compiled(record, engine, compiles, lead) if whole else _captured(engine, compiles)
+    if not engines and whole and not parts:
+        parts.append(PartData("operations", "nothing was compiled", "attention", "source"))
+    if len(engines) > 1:
+        return tuple(parts)
+    order = {state: place for place, state in enumerate(FIRST)}
+    return tuple(sorted(parts, key=lambda part: order.get(part.state, len(order))))
+
+
+def lines(record: RecordData) -> list[str]:
+    """The parts as a terminal shows them: each that needs attention on a line of its own, then the others."""
+    parts = record.glance
+    several = len({part.engine for part in parts if part.engine}) > 1
+    found = []
+    for engine in dict.fromkeys(part.engine for part in parts):
+        named = f"{engine}: " if several and engine else ""
+        row = [part for part in parts if part.engine == engine]
+        found += [f"! {named}{part.said}" for part in row if part.state in FIRST]
+        calm = "; ".join(part.said for part in row if part.state not in FIRST)
+        found += [named + calm] if calm else []
+    return found
+
+
+def _failures(record: RecordData) -> Iterator[PartData]:
+    names = file_names(record)
+    for each in record.errors:
+        said = each.message.strip().partition("\n")[0]
+        raised = f"{each.kind}{_at(each.span, names)}" + (f": {said}" if said else "")
+        if each.raises:
+            yield PartData("error", f"the program raises {raised}", "wrong", "source", each.compile)
+        else:
+            said = f"{_name(each.title)} runs eagerly, since compiling it raised {raised}"
+            yield PartData("error", said, "wrong", "source", each.compile)
+    if record.error and not any(each.raises for each in record.errors):
+        yield PartData("error", f"failed: {record.error.partition(chr(10))[0]}", "wrong", "source")
+
+
+def _captured(engine: str, compiles: list[CompileData]) -> Iterator[PartData]:
+    if operations := sum(map(_operations, compiles)):
+        yield PartData("operations", f"captured {count(operations, 'operation')}", "unknown", "graphs", "", engine)
+
+
+def _compiled(record: RecordData, engine: str, compiles: list[CompileData], lead: str) -> Iterator[PartData]:
+    """`lead` is the compile that a part leads to which is of all."""
+    timing = record.timing
+    names = file_names(record)
+    timed = {each.name: each for each in timing.contestants} if timing is not None else {}
+    ours, eager = timed.get(engine), timed.get("eager")
+    exact = (timing.accuracy, timing.stock_accuracy) if timing is not None else ()
+
+    def part(what: str, said: str, state: str, pane: str, compile: str = "") -> PartData:
+        return PartData(what, said, state, pane, compile or lead, engine)
+
+    yield part("speed", *_speed(ours), "timing")
+    found = next((each for each in exact if each is not None and each.engine == engine), None)
+    yield part("accuracy", *_accuracy(found, names), "timing")
+    yield part("operations", *_made(compiles))
+    for each in compiles:
+        if each.fallback is not None and not each.error:
+            why = " ".join(f"{each.fallback.title}: {each.fallback.detail}".removesuffix(": ").split())
+            yield part("fallback", f"{_name(each.title)} runs eagerly: {why}", "attention", "source", each.id)
+    yield part("breaks", *_breaks(compiles, names))
+    again = [each for each in record.recompiles if any(compile.id in each.compiles for compile in compiles)]
+    yield part("recompiles", *_recompiles(again, compiles))
+    if not any(map(_operations, compiles)):
+        return
+    guards = [guard for compile in compiles for guard in compile.guards]
+    own = sum(not guard.of_torch for guard in guards)
+    said = count(len(guards), "guard") + (f", {own} on the program's values" if own < len(guards) else "")
+    yield part("guards", said, "ok", "guards")
+    if ours is not None and ours.peak is not None:
+        more = eager is not None and eager.peak is not None and ours.peak > MORE_MEMORY * eager.peak
+        beside = f" (eager {amount(eager.peak, 'B')})" if eager is not None and eager.peak is not None else ""
+        yield part("memory", f"peak memory {amount(ours.peak, 'B')}{beside}", "attention" if more else "ok", "memory")
+    took = ours.compile_seconds if ours is not None else None
+    took = sum(compile.seconds for compile in compiles) if took is None else took
+    note = f" ({ours.note})" if ours is not None and ours.note else ""
+    yield part("compile", f"compiled in {duration(took)}{note}", "ok", "timeline")
+
+
+def _speed(ours: SamplesData | None) -> tuple[str, str]:
+    if ours is None or ours.speed is None:
+        return "not timed", "unknown"
+    if ours.speed.times is None:
+        return ours.speed.said, "unknown"
+    return ours.speed.said, "attention" if ours.speed.high is not None and ours.speed.high < 1 else "ok"
+
+
+def _accuracy(found: AccuracyData | None, names: dict[str, str]) -> tuple[str, str]:
+    if found is None:
+        return "not compared with eager", "unknown"
+    if not found.compared:
+        return "no tensors to compare with eager's", "unknown"
+    if not found.first_parting:
+        within = f"matches eager (within {found.largest_absolute:.2g})"
+        return within if found.largest_absolute else "equal to eager", "ok"
+    parting = found.parting
+    place = _at(parting.span, names) if parting is not None else ""
+    amount = f" by up to {found.largest_absolute:.2g}" if found.largest_absolute else ""
+    said = f"differs from eager{amount} in {found.first_parting}{place}"
+    if parting is not None and not parting.node:
+        return f"{said}: {parting.detail}", "attention"
+    if found.own_error is not None and found.eager_error is not None and found.own_error <= found.eager_error:
+        return f"{said}, but float64 agrees no better with eager", "attention"
+    return said, "wrong"
+
+
+def _operations(compile: CompileData) -> int:
+    """Of the graph as it was captured."""
+    graph = next((stage.graph for stage in compile.stages if stage.graph is not None), None)
+    return 0 if graph is None else sum(node.op.startswith("call") for node in graph.nodes)
+
+
+def _made(compiles: list[CompileData]) -> tuple[str, str, str]:
+    built = [compile for compile in compiles if compile.halves]
+    if not built:
+        if captured := sum(map(_operations, compiles)):
+            return f"captured {count(captured, 'operation')} (this record holds no kernels)", "unknown", "graphs"
+        return "nothing was compiled", "attention", "source"
+    halves = [half for compile in built for half in compile.halves]
+    kernels = sum(len(half.kernels) for half in halves)
+    calls = sum(item.kind != "kernel" for half in halves if half.schedule for item in half.schedule.items)
+    became = [count(kernels, "kernel")] if kernels or not calls else []
+    became += [count(calls, "library call")] if calls else []
+    graphs = f" in {count(len(built), 'graph')}" if len(built) > 1 else ""
+    backward = ", backward included" if any(half.name.endswith("backward") for half in halves) else ""
+    said = f"{count(sum(map(_operations, built)), 'operation')}{graphs} became {' and '.join(became)}{backward}"
+    return said, "ok", "schedule"
+
+
+def _breaks(compiles: list[CompileData], names: dict[str, str]) -> tuple[str, str, str, str]:
+    """A break is one place of the program: the frames that called the function it is in end their graphs there too."""
+    found: dict[object, tuple[str, str]] = {}
+    for compile in compiles:
+        for each in compile.breaks:
+            key = (each.span.file, each.span.line, each.span.column) if each.span else (compile.id, each.instruction)
+            found[key] = (f"{each.why.title}{_at(each.span, names)}", compile.id)
+    if not found:
+        return "no graph breaks", "ok", "breaks", ""
+    named = ", ".join(said for said, _ in list(found.values())[:NAMED])
+    more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
+    return f"{count(len(found), 'graph break')}: {named}{more}", "attention", "breaks", next(iter(found.values()))[1]
+
+
+def _recompiles(failed: list[FailedGuardData], compiles: list[CompileData]) -> tuple[str, str, str, str]:
+    again = sum(bool(compile.recompiles) for compile in compiles)
+    if not again:
+        return "no recompiles", "ok", "guards", ""
+    times = "once" if again == 1 else f"{again} times"
+    if not failed:
+        return f"recompiled {times}", "attention", "guards", ""
+    first = failed[0]
+    guard = first.words or first.expression
+    told = all(value in guard for value in first.values)
+    values = "" if told else f" ({', then '.join(first.values[:NAMED])})"
+    said = f"recompiled {times}, since a guard of {_name(first.frame)} failed: {guard}{values}"
+    return said, "attention", "guards", first.compiles[0] if first.compiles else ""
+
+
+def _name(title: str) -> str:
+    """A function's own name, without what it is defined in."""
+    return title.rpartition(".")[2]
+
+
+def _at(span: SpanData | None, names: dict[str, str]) -> str:
+    if span is None:
+        return ""
+    return f" at {names.get(span.file) or span.file.rpartition('/')[2]}:{span.line}"

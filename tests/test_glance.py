@@ -1,0 +1,147 @@
+"""What a record says at a glance."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from msgspec.structs import replace
+
+import explorer
+from explorer.ir import record as data
+from explorer.ir.record import AccuracyData, BreakData, CompileData, PartData, PartingData, SpanData, WhyData
+from explorer.records.session import Record
+from explorer.show.view import glance, html, text
+from explorer.show.view.ratio import speed
+from records import empty, sample
+
+
+def parts(record: data.RecordData, engine: str = "explorer") -> dict[str, PartData]:
+    return {part.what: part for part in glance.glance(record) if part.engine in ("", engine)}
+
+
+def said(record: data.RecordData, what: str) -> tuple[str, str]:
+    part = parts(record)[what]
+    return part.said, part.state
+
+
+def clean() -> data.RecordData:
+    """The sample's compile without what went wrong with it, timed beside eager and equal to it."""
+    whole = sample()
+    assert whole.timing is not None
+    compile = replace(whole.compiles[0], error="", fallback=None, breaks=(), recompiles=())
+    timing = replace(whole.timing, contestants=whole.timing.contestants[:2], accuracy=AccuracyData(0.0, 0.0, "", "", 3))
+    return replace(whole, compiles=(compile,), timing=timing, recompiles=(), errors=(), error="")
+
+
+def accurate(found: AccuracyData) -> data.RecordData:
+    record = clean()
+    assert record.timing is not None
+    return replace(record, timing=replace(record.timing, accuracy=found))
+
+
+def test_each_part_leads_to_its_pane() -> None:
+    found = parts(clean())
+    assert list(found) == [
+        "speed", "accuracy", "operations", "breaks", "recompiles", "guards", "memory", "compile",
+    ]  # fmt: skip
+    assert {part.state for part in found.values()} == {"ok"}
+    assert {part.pane for part in found.values()} == {"timing", "schedule", "breaks", "guards", "memory", "timeline"}
+    assert found["speed"].said == "2x faster than eager (1.9 to 2.1)"
+    assert found["accuracy"].said == "equal to eager"
+    assert found["operations"].said == "1 operation became 1 kernel and 1 library call"
+    assert found["guards"].said == "4 guards, 3 on the program's values"
+    assert found["memory"].said == "peak memory 2.05 kB (eager 4.1 kB)"
+    assert found["compile"].said == "compiled in 400 ms"
+
+
+def test_what_is_wrong_comes_first() -> None:
+    states = [part.state for part in glance.glance(replace(sample(), timing=None))]
+    calm = len(states) - 5
+    assert states[:3] == ["wrong", "attention", "attention"] and not {"wrong", "attention"} & set(states[-calm:])
+    assert glance.lines(sample())[0] == "! the program raises ValueError at scaled.py:3: it went wrong"
+
+
+def test_a_break_is_one_place_of_the_program() -> None:
+    """The frame that calls a function which breaks the graph ends its own graph there."""
+    span, why = SpanData("step.py", 4, 4, 4, 9), WhyData("break.print", "call of print")
+    frames = [
+        CompileData(f"f{n}", f"frame{n}", 0, 0.1, breaks=(BreakData(why, f"f{n}@2", span, (), ()),)) for n in range(2)
+    ]
+    found = parts(replace(clean(), compiles=tuple(frames)))["breaks"]
+    assert (found.said, found.state, found.compile) == ("1 graph break: call of print at step.py:4", "attention", "f1")
+    more = [replace(frames[0].breaks[0], span=replace(span, line=line)) for line in range(5)]
+    found = parts(replace(clean(), compiles=(replace(frames[0], breaks=tuple(more)),)))["breaks"]
+    assert found.said == "5 graph breaks: call of print at step.py:0, call of print at step.py:1 and 3 more"
+
+
+def test_results_that_differ_are_said_to() -> None:
+    parting = PartingData("f0", "forward", "aten.mul", "k0", 1.0, span=SpanData("/home/me/step.py", 12, 12))
+    off = AccuracyData(0.03, 1.0, "output", "output", 3, parting)
+    assert said(accurate(off), "accuracy") == ("differs from eager by up to 0.03 in output at step.py:12", "wrong")
+    as_good = replace(off, own_error=1e-3, eager_error=0.03)
+    assert said(accurate(as_good), "accuracy")[1] == "attention"
+    random = replace(off, parting=replace(parting, node="", span=None, detail="stock draws random numbers its own way"))
+    assert said(accurate(random), "accuracy")[0].endswith("in output: stock draws random numbers its own way")
+    assert said(accurate(AccuracyData(1e-6, 1e-7, "output", "", 3)), "accuracy") == (
+        "matches eager (within 1e-06)",
+        "ok",
+    )
+    assert said(accurate(AccuracyData(0.0, 0.0, "")), "accuracy") == ("no tensors to compare with eager's", "unknown")
+
+
+@pytest.mark.parametrize(
+    "eager, ours, expected, state",
+    [
+        ([2.0] * 6, [4.0] * 6, "2x slower than eager (2 to 2)", "attention"),
+        ([1.0] * 6, [1.0] * 6, "as fast as eager (1 to 1)", "ok"),
+        ([1.0, 9.0] * 6, [1.0, 9.0] * 3 + [9.0, 1.0] * 3, "busy machine", "unknown"),
+    ],
+)
+def test_speed_is_one_honest_sentence(eager: list[float], ours: list[float], expected: str, state: str) -> None:
+    record = clean()
+    assert record.timing is not None
+    first, second = record.timing.contestants
+    timing = replace(record.timing, contestants=(first, replace(second, speed=speed(eager, ours))))
+    found = parts(replace(record, timing=timing))["speed"]
+    assert expected in found.said and found.state == state
+
+
+def test_what_was_not_done_is_not_claimed() -> None:
+    record = replace(clean(), timing=None)
+    assert said(record, "speed") == ("not timed", "unknown")
+    assert said(record, "accuracy") == ("not compared with eager", "unknown")
+    assert "memory" not in parts(record)
+    captured = replace(record, compiles=(replace(record.compiles[0], halves=()),))
+    assert said(captured, "operations") == ("captured 1 operation (this record holds no kernels)", "unknown")
+    assert [part.said for part in glance.glance(empty())] == ["nothing was compiled"]
+    assert [part.said for part in glance.glance(record, whole=False)] == ["captured 1 operation"]
+
+
+def test_every_view_begins_with_it(tmp_path: Path) -> None:
+    record = explorer.explore(lambda x: torch.relu(x) * 2)(torch.ones(64))
+    sentences = [part.said for part in record.data.glance]
+    assert "2 operations became 1 kernel" in sentences
+    for shown in (repr(record), record.text()):
+        assert all(sentence in "\n".join(shown.splitlines()[1:5]) for sentence in sentences)
+    page = html.page(record.data)
+    assert page.index("class=glance") < page.index("<nav")
+    assert text.summary(record.data).splitlines()[1] in html.fragment(record.data)
+    assert Record.load(record.save(tmp_path / "r.explore.json")).data == record.data
+
+
+def test_two_engines_are_two_rows() -> None:
+    record = clean()
+    assert record.timing is not None
+    theirs = replace(record.timing.contestants[1], name="stock", note="1 s of it watching")
+    timing = replace(record.timing, contestants=(*record.timing.contestants, theirs))
+    compiles = (record.compiles[0], replace(record.compiles[0], id="s0", engine="stock"))
+    both = replace(record, timing=timing, compiles=compiles)
+    ours, stock = parts(both), parts(both, "stock")
+    assert list(ours) == list(stock)
+    assert {part.compile for part in stock.values()} == {"s0"}
+    assert said(both, "accuracy")[0] == "equal to eager" and stock["accuracy"].said == "not compared with eager"
+    assert stock["compile"].said == "compiled in 400 ms (1 s of it watching)"
+    rows = glance.lines(replace(both, glance=glance.glance(both)))
+    assert [row.partition(":")[0] for row in rows] == ["explorer", "stock"]
