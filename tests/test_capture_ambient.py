@@ -367,3 +367,108 @@ def test_no_block_stays_open_where_a_graph_raises(fn: Callable[..., Any], backen
     with pytest.raises(torch.linalg.LinAlgError) as kept_alive:
         explorer.compile(fn, backend=backend)(torch.rand(3, 3))
     assert kept_alive.value and not torch.is_inference_mode_enabled() and torch.is_grad_enabled()
+
+
+def break_off(x: Tensor) -> Any:
+    return x.sum().item()
+
+
+def asserts_after_a_block(x: Tensor) -> Tensor:
+    with torch.no_grad():
+        break_off(x)
+    assert x.sum() > 100, "small"
+    return x + 1
+
+
+def inference_after_no_grad(x: Tensor) -> Any:
+    with torch.no_grad():
+        break_off(x)
+    with torch.inference_mode():
+        break_off(x)
+        y = x * 2
+    return y.is_inference(), (x * 2).requires_grad
+
+
+def inference_where_grad_is_switched(x: Tensor) -> Any:
+    torch.set_grad_enabled(False)
+    with torch.inference_mode():
+        break_off(x)
+        y = x * 2
+    return y.is_inference(), (x * 2).requires_grad
+
+
+def grad_in_inference(x: Tensor) -> Any:
+    with torch.no_grad():
+        with torch.inference_mode():
+            torch.set_grad_enabled(True)
+            break_off(x)
+            enabled, y = torch.is_grad_enabled(), x * 2
+        z = x * 2
+        break_off(x)
+    return enabled, y.is_inference(), (x * 2).requires_grad, z.requires_grad
+
+
+def settings_around_casts(x: Tensor) -> Any:
+    torch.set_grad_enabled(False)
+    with BFLOAT16:
+        torch.set_grad_enabled(True)
+        break_off(x)
+        y = x @ x.T
+        torch.set_grad_enabled(False)
+        break_off(x)
+    return y.dtype, y.requires_grad, (x @ x.T).requires_grad
+
+
+def many_blocks(x: Tensor) -> Any:
+    with torch.enable_grad():
+        break_off(x)
+        with torch.no_grad(), torch.inference_mode(False):
+            break_off(x)
+            with torch.enable_grad():
+                y = x * 2
+                assert x.sum() < 100
+                break_off(x)
+        z = x * 2
+    return y.requires_grad, z.requires_grad
+
+
+def a_block_that_is_over(x: Tensor) -> Any:
+    block = torch.inference_mode()
+    with block:
+        x * 2
+    break_off(x)
+    y = x * 2
+    return y.is_inference(), y.requires_grad, block.mode
+
+
+KEPT: list[Any] = []
+
+
+def keeps_its_block(x: Tensor) -> Any:
+    block = torch.inference_mode()
+    with block:
+        x * 2
+    KEPT.append(block)
+    return block.mode
+
+
+def modes_after(fn: Callable[..., Any]) -> list[Any]:
+    try:
+        made = fn(torch.ones(2, 2, requires_grad=True))
+    except AssertionError as error:
+        made = str(error).partition("\n")[0]
+    seen = [made, torch.is_grad_enabled(), torch.is_inference_mode_enabled()]
+    torch.set_grad_enabled(True)
+    return seen
+
+
+@pytest.mark.parametrize("backend", ["explorer", "eager"])
+@pytest.mark.parametrize(
+    "fn",
+    [
+        asserts_after_a_block, inference_after_no_grad, inference_where_grad_is_switched, grad_in_inference,
+        settings_around_casts, many_blocks, a_block_that_is_over, keeps_its_block,
+    ],
+)  # fmt: skip
+def test_modes_after_breaks(fn: Callable[..., Any], backend: str) -> None:
+    assert modes_after(explorer.compile(fn, backend=backend)) == modes_after(fn)

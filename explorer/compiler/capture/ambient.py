@@ -88,6 +88,19 @@ class OpenAutocast:
     context: Any
 
 
+Switched = tuple[Setting, tuple[Any, ...], tuple[Any, ...]]
+"""A setting, its key and its value."""
+
+
+@dataclass(frozen=True)
+class Owed:
+    """A context manager's `__enter__` or `__exit__`, and the settings that the program had switched before."""
+
+    method: str
+    manager: Value
+    settings: tuple[Switched, ...] = ()
+
+
 class Ambient:
     """`devices` are the default devices of the blocks that are open, innermost last."""
 
@@ -98,8 +111,8 @@ class Ambient:
         self.contexts: list[OpenContext] = []
         self.left: list[Autocast] = []
         """What those blocks switched that were open at entry and are left, in the order of leaving."""
-        self.owed: list[tuple[str, Value]] = []
-        """("__enter__" or "__exit__", manager) that the residual code has to call, in order."""
+        self.owed: list[Owed] = []
+        """What the residual code has to enter and leave, in order."""
         self.before: dict[tuple[str, tuple[Any, ...]], tuple[Any, ...]] = {}
         """The settings that were set, by name and key, and what they were at entry."""
         self.modes: list[Value] = []
@@ -112,10 +125,12 @@ class Ambient:
         counts = map(len, (self.autocasts, self.contexts, self.modes, self.left, self.owed))
         return tuple(self.devices), *counts, self.levels, *self.switched()
 
-    def switched(self) -> list[tuple[Setting, tuple[Any, ...], tuple[Any, ...]]]:
-        """The settings that are not what they were at entry: each with its key and its value now."""
+    def switched(self) -> list[Switched]:
+        """The settings that are not what they were at entry, or may not be where a context was entered after one was
+        set: each with its key and its value now."""
         found = ((SETTINGS[name], key, was) for (name, key), was in self.before.items())
-        return [(setting, key, now) for setting, key, was in found if (now := setting.read(*key)) != was]
+        always = any(each.settings for each in self.owed)
+        return [(setting, key, now) for setting, key, was in found if (now := setting.read(*key)) != was or always]
 
     def set(self, name: str, key: tuple[Any, ...], value: tuple[Any, ...]) -> None:
         """Make a setting now and in the graph, where it changes."""
@@ -128,7 +143,7 @@ class Ambient:
 
     def enter_device(self, manager: Constant) -> None:
         self.devices.append(manager.value)
-        self.owed.append(("__enter__", manager))
+        self._enter(manager)
 
     def leave_device(self, manager: Constant) -> None:
         """Leave the innermost block, as the real __exit__ does."""
@@ -155,7 +170,7 @@ class Ambient:
         context = AMP._enter_autocast(*inside)
         node = self._add(AMP._enter_autocast, *inside)
         self.autocasts.append(OpenAutocast(manager, node, context))
-        self.owed.append(("__enter__", manager))
+        self._enter(manager)
 
     def leave_autocast(self) -> None:
         """Leave the innermost block of the graph."""
@@ -171,10 +186,10 @@ class Ambient:
         self._left(manager)
 
     def enter_context(self, manager: Value, cls: Any, arguments: tuple[Any, ...], by_node: bool) -> None:
+        self._enter(manager)
         context = entering(cls)(*arguments)
         node = self._add(entering(cls), *arguments) if by_node else None
         self.contexts.append(OpenContext(manager, node, context))
-        self.owed.append(("__enter__", manager))
 
     def leave_context(self, manager: Value) -> bool:
         """Leave the innermost one; False, and nothing done, where that is another."""
@@ -203,16 +218,19 @@ class Ambient:
     def _add(self, target: Any, *arguments: Any) -> fx.Node:
         return self.tape.add("call_function", target, arguments, {}, None)
 
+    def _enter(self, manager: Value) -> None:
+        self.owed.append(Owed("__enter__", manager, tuple(self.switched())))
+
     def _left(self, manager: Value) -> None:
         """An entering that this trace made is undone; any other leaving is owed."""
         for place in reversed(range(len(self.owed))):
-            method, known = self.owed[place]
-            if type(known) is type(manager):
-                if method == "__enter__":
+            owed = self.owed[place]
+            if type(owed.manager) is type(manager):
+                if owed.method == "__enter__":
                     del self.owed[place]
                     return
                 break
-        self.owed.append(("__exit__", manager))
+        self.owed.append(Owed("__exit__", manager))
 
     def balance(self) -> None:
         """End the graph in the state it began in."""

@@ -27,7 +27,8 @@ RAISE_UNLESS = hook.unwatched(_raise_unless)
 
 def is_checked_later(t: Tracer, condition: Value, error: Value) -> bool:
     """Take the condition for true and have it checked after the graph; False where the program may handle the error,
-    where what it says is not known yet, and where objects were changed: what is changed later would be so already."""
+    where what it says is not known yet, and where objects or settings were changed: what is changed later would be so
+    already."""
     if isinstance(condition, TensorValue):
         known = condition.fake.numel() == 1
     else:
@@ -35,7 +36,7 @@ def is_checked_later(t: Tracer, condition: Value, error: Value) -> bool:
     handled = any(frame.handlers[frame.position - 1] is not None or frame.handled for frame in t.frames)
     said = isinstance(error, ExceptionValue) and all(isinstance(a, Constant) for a in error.args)
     changed = any(change.kind != "call" for change in t.effects.changes.values())
-    if not known or handled or changed or not said:
+    if not known or handled or changed or not said or t.ambient.switched() or t.ambient.owed:
         return False
     t.effects.call(RAISE_UNLESS, [condition, error], f"assert {condition.describe()}")
     return True

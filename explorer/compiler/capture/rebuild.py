@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import sympy
@@ -45,6 +45,7 @@ from explorer.ir.capture import (
 from explorer.ir.sizes import computed
 
 if TYPE_CHECKING:
+    from explorer.compiler.capture.ambient import Switched
     from explorer.compiler.capture.tracer import Tracer
 
 
@@ -217,6 +218,11 @@ class Rebuilder:
         self.value(base)
         self.emit("LOAD_ATTR", name)
         self.body += build.call_stacked(0)
+
+    def switch(self, settings: Iterable[Switched]) -> None:
+        for setting, key, value in settings:
+            self.call(setting.write, list(map(self.t.from_python, (*key, *value))))
+            self.emit("POP_TOP")
 
     def discard_method(self, load: Callable[[], None], name: str, args: Sequence[Any]) -> None:
         """Call a method of what `load` pushes, for its effect."""

@@ -181,12 +181,10 @@ def _replay(t: Tracer, r: Rebuilder, ends: bool = False) -> None:
     with origin(synthetic("iterators")):
         r.finish_last()
     with origin(synthetic("global state")):
-        for setting, key, value in t.ambient.switched():
-            r.call(setting.write, list(map(t.from_python, (*key, *value))))
-            r.emit("POP_TOP")
-        for method, manager in t.ambient.owed:
-            arguments = [Constant(None)] * 3 if method == "__exit__" else []
-            r.discard_method(lambda manager=manager: r.value(manager), method, arguments)  # type: ignore[misc]
+        for owed in t.ambient.owed:
+            arguments = [Constant(None)] * 3 if owed.method == "__exit__" else []
+            r.discard_method(lambda manager=owed.manager: r.value(manager), owed.method, arguments)  # type: ignore[misc]
+        r.switch(t.ambient.switched())
 
 
 def _move_on(r: Rebuilder, iterator: Any) -> None:

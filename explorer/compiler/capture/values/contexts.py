@@ -51,4 +51,12 @@ class ContextValue(ObjectValue):
         return super().method(t, name, args, kwargs)
 
     def rebuild(self, r: Rebuilder) -> None:
+        """Push one made anew. Most are entered as they are made."""
+        opened = next((each for each in r.t.ambient.owed if each.manager is self), None)
+        r.switch(opened.settings if opened is not None else ())
         r.call(self.cls, list(map(Constant, self.arguments)))
+        if opened is None:
+            name = r.temp()
+            r.emit("STORE_FAST", name)
+            r.discard_method(lambda: r.emit("LOAD_FAST", name), "__exit__", [Constant(None)] * 3)
+            r.emit("LOAD_FAST", name)
