@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import types
 from typing import Any
 
+import pytest
 import torch
 from torch import nn
 
+import explorer
 from capturing import compiled
 
 
@@ -72,6 +75,76 @@ def test_attribute_deletion_and_setattr_hooks() -> None:
     fn(thing, torch.ones(2))
     assert thing.log == ["value", "value", "other"]
     assert not hasattr(thing, "value") and thing.other == 3
+
+
+class Slots:
+    __slots__ = ("w", "n", "m", "late")
+
+    def __init__(self) -> None:
+        self.w, self.n, self.m = 1, 2, 3
+
+
+class Plain:
+    common = 1
+
+    def __init__(self) -> None:
+        self.w, self.n, self.m = 1, 2, 3
+
+
+def told(change: Any) -> str:
+    """What goes wrong."""
+    try:
+        return repr(change())
+    except AttributeError as error:
+        return str(error)
+
+
+def deletes_and_sets(o: Any, x: Any) -> Any:
+    del o.w
+    o.w = x + 1
+    return getattr(o, "__dict__", {}).keys() - {"w"}, x * 2
+
+
+def deletes_twice(o: Any, x: Any) -> Any:
+    del o.w
+    o.w = x
+    del o.w
+    return told(lambda: delattr(o, "w")), told(lambda: o.w), told(lambda: delattr(o, "never"))
+
+
+def mixes(o: Any, x: Any) -> Any:
+    o.late = 1
+    del o.n
+    o.m = 7
+    o.n = x + 1
+    o.late = 2
+    del o.m
+    return list(vars(o)) if hasattr(o, "__dict__") else None
+
+
+def deletes_of_the_class(o: Any, x: Any) -> Any:
+    return told(lambda: delattr(o, "common")), told(lambda: delattr(o, "late")), x + 1
+
+
+def breaks_between(o: Any, x: Any) -> Any:
+    o.late = x
+    del o.n, o.late
+    torch._dynamo.graph_break()
+    o.late = 1
+    o.n = x + 1
+    return told(lambda: o.m)
+
+
+@pytest.mark.parametrize("made", [Slots, Plain, lambda: types.SimpleNamespace(w=1, n=2, m=3)])
+@pytest.mark.parametrize("fn", [deletes_and_sets, deletes_twice, mixes, deletes_of_the_class, breaks_between])
+def test_attributes_that_are_deleted_and_set_anew(fn: Any, made: Any) -> None:
+    seen = []
+    for function in (fn, explorer.compile(fn)):
+        given = made()
+        result = function(given, torch.ones(2))
+        names = vars(given) if hasattr(given, "__dict__") else Slots.__slots__
+        seen.append(repr((result, [(name, getattr(given, name, None)) for name in names])))
+    assert seen[0] == seen[1]
 
 
 COUNT = 0

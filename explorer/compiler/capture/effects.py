@@ -43,7 +43,6 @@ class Effects:
 
     def _log(self, key: Any, change: Change) -> None:
         self.outside += 1
-        self.changes.pop(key, None)
         self.changes[key] = change
 
     def set_attr(self, target: Any, name: str, value: Value) -> None:
@@ -54,8 +53,17 @@ class Effects:
         if target.overlay.get(name) is DELETED:
             del target.overlay[name]  # what was deleted and is set anew comes last
         target.overlay[name] = value
-        if target.source is not None:
+        if target.source is None:
+            return
+        if value is DELETED:
+            self.changes.pop((id(target), name), None)
+            self._log((id(target), name, "deleted"), Change("deleted", target, name, origins()))
+        else:
             self._log((id(target), name), Change("attribute", target, name, origins()))
+
+    def is_deleted(self, target: Any, name: str) -> bool:
+        """Whether the program deleted the attribute that was there before."""
+        return (id(target), name, "deleted") in self.changes
 
     def change(self, target: Any) -> None:
         """A container is about to change."""
@@ -122,8 +130,8 @@ def _describe(change: Change) -> Effect:
     name = change.value.source.name
     if change.kind == "iterator":
         return Effect("iterator", name, "is moved on", change.origins)
-    if change.kind == "attribute":
-        verb = "is deleted" if change.value.overlay[change.name] is DELETED else "is set"
+    if change.kind in ("attribute", "deleted"):
+        verb = "is set" if change.kind == "attribute" else "is deleted"
         return Effect("attribute", f"{name}.{change.name}", verb, change.origins)
     kind = next(
         (k for k in ("list", "dict", "set", "deque") if k in {b.__name__.lower() for b in change.value.cls.__mro__}),

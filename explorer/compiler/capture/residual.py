@@ -205,8 +205,9 @@ def _prepare(t: Tracer, r: Rebuilder, change: Change) -> Any:
         r.value(target)
         base = r.temp()
         r.emit("STORE_FAST", base)
-        value = target.overlay[change.name]
-        return base, None if value is DELETED else _hold(r, value)
+        return base, _hold(r, target.overlay[change.name])
+    if change.kind == "deleted":
+        return _hold(r, target)
     if change.kind == "cell":
         contents = target.contents
         base = None if target.root_name else _hold(r, target)
@@ -240,9 +241,6 @@ def _apply(t: Tracer, r: Rebuilder, change: Change, prepared: Any) -> None:
         return
     if change.kind == "attribute":
         base, held = prepared
-        if held is None:
-            r.discard_call(forget, lambda: r.emit("LOAD_FAST", base), [Constant(change.name)])
-            return
         is_own = is_shadowed(target.python_type(), change.name)
         if is_own or _has_python_setattr(target):
             r.constant(set_in_dict if is_own else object.__setattr__)
@@ -255,6 +253,8 @@ def _apply(t: Tracer, r: Rebuilder, change: Change, prepared: Any) -> None:
         r.emit("LOAD_FAST", held)
         r.emit("LOAD_FAST", base)
         r.emit("STORE_ATTR", change.name)
+    elif change.kind == "deleted":
+        r.discard_call(forget, lambda: r.emit("LOAD_FAST", prepared), [Constant(change.name)])
     elif change.kind == "cell":
         base, held = prepared
         if target.root_name:

@@ -116,7 +116,7 @@ def _dir(t: Tracer, value: Value | None = None) -> Value:
     if isinstance(value, ObjectValue) and not t.overrides(value.cls, "__dir__", "__getattribute__"):
         if value.given is not MISSING:
             t.get_attr(t.get_attr(value, "__dict__"), "keys").call(t, [], {}).length(t)
-        return t.from_python(sorted({*dir(value.cls), *value.own_names()}))
+        return t.from_python(sorted({*dir(value.cls), *value.own_names(t)}))
     return t.from_python(t.python(dir, value.constant()))
 
 

@@ -244,7 +244,7 @@ def _copied(t: Tracer, value: Value, item: Copies, keep: Callable[[Value], None]
     elif isinstance(value, SetValue):
         made.method(t, "update", [t.new_list([item(held) for held in value.ordered()])], {})
     assert isinstance(made, ObjectValue)
-    attributes = {name: value.own(t, name) for name in value.own_names()}
+    attributes = {name: value.own(t, name) for name in value.own_names(t)}
     for base in value.cls.__mro__:
         slots = [name for name, found in vars(base).items() if isinstance(found, types.MemberDescriptorType)]
         attributes |= {name: t.attr_or_none(value, name) for name in slots if base.__flags__ & _HEAP_TYPE}

@@ -325,10 +325,10 @@ class _Attributes(MutableMapping[Any, list[Any]]):
         self.t.effects.set_attr(self.owner, name, DELETED)
 
     def __iter__(self) -> Iterator[Any]:
-        return iter(self.owner.own_names())
+        return iter(self.owner.own_names(self.t))
 
     def __len__(self) -> int:
-        return len(self.owner.own_names())
+        return len(self.owner.own_names(self.t))
 
 
 class DictView(Value):

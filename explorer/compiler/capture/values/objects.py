@@ -206,7 +206,8 @@ class ObjectValue(Value):
         own = self.own(t, name)
         if own is not None or descriptor is not MISSING:
             return own if own is not None else self.bind(t, descriptor, name)
-        if self.given is not MISSING and self.source is not None and _answers_itself(self.cls):
+        is_there = self.given is not MISSING and self.source is not None and name not in self.overlay
+        if is_there and _answers_itself(self.cls):
             reads = type_attribute(self.cls, "__getattribute__")  # getattr would ask the program's __getattr__ too
             return self.read(t, name, functools.partial(reads, self.given, name))
         return None
@@ -234,14 +235,9 @@ class ObjectValue(Value):
         """The names in the dictionary of the real object."""
         return [] if self.given is MISSING else list(_dict_of(self.given) or ())
 
-    def own_names(self) -> list[str]:
-        names: dict[str, None] = dict.fromkeys(self.given_names())
-        for name, value in self.overlay.items():
-            if value is DELETED:
-                names.pop(name, None)
-            else:
-                names[name] = None
-        return list(names)
+    def own_names(self, t: Tracer) -> list[str]:
+        kept = [name for name in self.given_names() if not t.effects.is_deleted(self, name)]
+        return list(dict.fromkeys([*kept, *(name for name, value in self.overlay.items() if value is not DELETED)]))
 
     def bind(self, t: Tracer, descriptor: Any, name: str) -> Value:
         """Read a class attribute through the instance: the descriptor protocol."""
@@ -256,12 +252,11 @@ class ObjectValue(Value):
         return bound_attribute(t, self, self.cls, descriptor, name)
 
     def _slot(self, t: Tracer, descriptor: Any, name: str) -> Value:
-        if name in self.overlay:
-            if self.overlay[name] is DELETED:
-                t.raise_(AttributeError, name)
-            return self.overlay[name]
-        if self.given is MISSING or self.source is None:
+        held = self.overlay.get(name)
+        if held is DELETED or held is None and (self.given is MISSING or self.source is None):
             t.raise_(AttributeError, f"'{type_name(self.cls)}' object has no attribute '{name}'")
+        if held is not None:
+            return held
         return self.read(t, name, lambda: descriptor.__get__(self.given, self.cls))
 
     def read(self, t: Tracer, name: str, get: Callable[[], Any]) -> Value:
@@ -305,8 +300,13 @@ class ObjectValue(Value):
             read_only = "" if descriptor is MISSING else " is read-only"
             t.raise_(AttributeError, f"'{type_name(self.cls)}' object {what} '{name}'{read_only}")
         if value is None:
-            if self.own(t, name) is None and name not in self.overlay:
-                t.raise_(AttributeError, name)
+            if isinstance(descriptor, types.MemberDescriptorType):
+                try:
+                    self._slot(t, descriptor, name)
+                except Raised:
+                    t.raise_(AttributeError, name)
+            elif self.own(t, name) is None:
+                t.raise_(AttributeError, f"'{type_name(self.cls)}' object has no attribute '{name}'")
             t.effects.set_attr(self, name, DELETED)
             return
         t.effects.set_attr(self, name, value)
