@@ -180,10 +180,10 @@ def stop(child: subprocess.Popen[str] | None) -> None:
         child.wait()
 
 
-def one(child: subprocess.Popen[str], job: Job) -> Iterator[Row]:
+def one(child: subprocess.Popen[str], job: Job, only_eager: bool = False) -> Iterator[Row]:
     """The rows of a job; the last is that of a crash, where the worker ends or falls silent."""
     assert child.stdin is not None and child.stdout is not None
-    child.stdin.write(json.dumps({**vars(job), "flags": FLAGS}) + "\n")
+    child.stdin.write(json.dumps({**vars(job), "flags": FLAGS, "only_eager": only_eager}) + "\n")
     child.stdin.flush()
     while True:
         watch = threading.Timer(SILENCE, child.kill)
@@ -191,11 +191,21 @@ def one(child: subprocess.Popen[str], job: Job) -> Iterator[Row]:
         line = child.stdout.readline()
         watch.cancel()
         if not line:
-            yield Row("", "", "crash", detail=f"the process ended with {child.wait()}")
+            outcome = "crash" if only_eager or not eager_crashes(job) else "eager crashes"
+            yield Row("", "", outcome, detail=f"the process ended with {child.wait()}")
             return
         if line == "\n":
             return
         yield Row(**json.loads(line))
+
+
+def eager_crashes(job: Job) -> bool:
+    """Whether a worker that only runs eager ends as well."""
+    child = start()
+    try:
+        return any(row.outcome == "crash" for row in one(child, job, only_eager=True))
+    finally:
+        stop(child)
 
 
 # What is told.

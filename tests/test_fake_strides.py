@@ -9,6 +9,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 import explorer
 from explorer.compiler.capture.fakes import CONTIGUOUS, SUGGESTED, LaidOut
+from explorer.compiler.capture.refused import tensors_in
 
 aten = torch.ops.aten
 LAID_OUT = {
@@ -22,6 +23,11 @@ LAID_OUT = {
     aten.max_unpool2d.default: lambda x: (x, torch.arange(x.numel()).view(x.shape) % 25, (5, 5)),
     aten.channel_shuffle.default: lambda x: (x, 2),
     aten.native_batch_norm.default: lambda x: (x, None, None, None, None, True, 0.1, 1e-5),
+    aten._native_batch_norm_legit.default: lambda x: (x, None, None, torch.zeros(4), torch.ones(4), True, 0.1, 1e-5),
+    aten._native_batch_norm_legit.no_stats: lambda x: (x, None, None, True, 0.1, 1e-5),
+    aten.reflection_pad3d.default: lambda x: (x, (1, 1, 1, 1, 1, 1)),
+    aten.replication_pad3d.default: lambda x: (x, (1, 1, 1, 1, 1, 1)),
+    aten.max_pool3d_with_indices.default: lambda x: (x.unsqueeze(2), (1, 2, 2)),
 }
 LAYOUTS = {
     "contiguous": lambda x: x,
@@ -44,8 +50,23 @@ def test_operators_with_a_layout_of_their_own(operator, layout):
     real = operator(*given)
     with MODE:
         made = operator(*map(fake, given))
-    (first, *_), (expected, *_) = (each if isinstance(each, tuple) else (each,) for each in (made, real))
-    assert isinstance(first, FakeTensor) and first.stride() == expected.stride()
+    for each, expected in zip(tensors_in(made), tensors_in(real), strict=True):
+        assert isinstance(each, FakeTensor) and each.stride() == expected.stride()
+
+
+@pytest.mark.parametrize("layout", ["contiguous", "channels last", "turned"])
+@pytest.mark.parametrize("mode", ["reflect", "replicate", "circular", "constant"])
+@pytest.mark.parametrize("sides", [1, 2, 3])
+def test_padding_of_every_rank(sides, mode, layout):
+    for rank in (sides + 1, sides + 2):
+        x = torch.rand((3, 4, 5, 6, 7)[:rank])
+        if layout == "channels last":
+            x = x.movedim(1, -1).contiguous().movedim(-1, 1)
+        elif layout == "turned":
+            x = x.movedim(0, -1).contiguous().movedim(-1, 0)
+        compiled = explorer.compile(lambda x: F.pad(x, (1, 1) * sides, mode=mode))(x)
+        expected = F.pad(x, (1, 1) * sides, mode=mode)
+        assert torch.equal(compiled, expected) and compiled.stride() == expected.stride()
 
 
 def pointwise():
@@ -88,6 +109,13 @@ def test_operators_on_several_layouts():
             assert found.stride() == real.stride(), (operator, names)
             tested += 1
     assert tested > 600
+
+
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.float64])
+def test_angles(dtype):
+    for layout in LAYOUTS.values():
+        x = layout(torch.rand(2, 4, 3, 5, dtype=dtype))
+        assert explorer.compile(torch.angle)(x).stride() == torch.angle(x).stride()
 
 
 @pytest.mark.parametrize("function", [lambda x: 2**x, lambda x: F.logsigmoid(x), lambda x: torch.xlogy(x, x.T)])

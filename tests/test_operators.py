@@ -4,6 +4,7 @@ import datetime
 import itertools
 import random
 import time
+from dataclasses import replace
 
 import pytest
 import torch
@@ -12,7 +13,15 @@ from torch import nn
 import explorer
 from benchmarks.operator_samples import Sample
 from benchmarks.operators import BAD, FLAGS, jobs
-from benchmarks.operators_child import rows, trial
+from benchmarks.operators_child import (
+    Matters,
+    contradicts_itself,
+    differs,
+    is_repeatable,
+    observe,
+    rows,
+    trial,
+)
 from benchmarks.report import Selection
 from explorer.api import counters
 
@@ -356,3 +365,55 @@ def test_indices_that_are_negative_or_of_another_rank():
 def test_ranges_between_fractions(dtype):
     for start, end, step in ((-0.9, 2.1, 2.0), (0.5, 5, 1.5), (-2.9, 2, 1.0), (1.9, 9, 2.5)):
         right(lambda start=start, end=end, step=step: torch.arange(start, end, step, dtype=dtype))
+
+
+@pytest.mark.parametrize("mode", ["linear", "bilinear", "bicubic", "trilinear", "nearest"])
+def test_images_without_elements(mode):
+    x = torch.zeros(2, 3, *(4,) * {"linear": 0, "trilinear": 2}.get(mode, 1), 0)
+    given = {} if mode == "nearest" else {"align_corners": False}
+    for scale in (0.5, 1.7):
+        row = right(nn.functional.interpolate, x, scale_factor=scale, mode=mode, **given)
+        assert row.outcome == "eager raises"
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_the_sixth_of_a_hard_sigmoid(dtype):
+    right(nn.functional.hardsigmoid, torch.tensor([-4.0, -3.0, -1.0, 0.5, 3.0], dtype=dtype), differentiable=True)
+
+
+def test_chances_beyond_one():
+    for x in (torch.tensor([0.5, 1.0]), torch.tensor([0.5, 1.5]), torch.tensor([0.5, torch.nan])):
+        row = right(lambda x: nn.functional.binary_cross_entropy(x, torch.ones(2)) * 2, x)
+        assert (row.outcome == "right") == bool((x <= 1).all())
+
+
+@pytest.mark.parametrize("correction", [-1, 0, 1, 2])
+def test_moments_of_nothing(correction):
+    for dim in (None, 0, 1):
+        right(lambda x, dim=dim: torch.var_mean(x, dim, correction=correction), torch.zeros(0, 3))
+
+
+def memory_as_it_is(x, out=None):
+    return torch.empty_like(x) if out is None else out
+
+
+def outs_apart(x, out=None):
+    return x + 1 if out is None else out.copy_(x)
+
+
+def test_samples_that_eager_does_not_settle():
+    """Rounding that a run in float64 explains is right; where eager contradicts itself, that is told apart."""
+    x, out = torch.randn(8), torch.zeros(8)
+    told = Sample(outs_apart, (x,), {"out": out}, "out= dense")
+    wrong = observe(lambda x, out: x * 2, told)
+    eager = observe(outs_apart, told)
+    assert differs(told, wrong, eager, Matters()) and not contradicts_itself(told, wrong, eager, Matters())
+    assert contradicts_itself(told, observe(lambda x, out: x + 1, told), eager, Matters())
+    sample = Sample(lambda x: nn.functional.layer_norm(x, (1,)), (torch.randn(3, 1),), differentiable=True)
+    eager = observe(sample.target, sample)
+    zero = replace(eager, values={**eager.values, "gradient 0": torch.zeros(3, 1)})
+    assert not differs(sample, zero, eager, Matters())
+    one = replace(eager, values={**eager.values, "gradient 0": torch.ones(3, 1)})
+    assert differs(sample, one, eager, Matters())
+    unwritten = Sample(memory_as_it_is, (x,))
+    assert not is_repeatable(unwritten, observe(memory_as_it_is, unwritten), Matters())

@@ -23,8 +23,14 @@ CONTIGUOUS = frozenset(
 )  # fmt: skip
 """Operators whose results are contiguous, whatever their inputs are."""
 
-SUGGESTED = frozenset({aten.max_unpool2d.default, aten.channel_shuffle.default, aten.native_batch_norm.default})
-"""Those whose first result is contiguous, or channels last where their first input is."""
+SUGGESTED = frozenset(
+    {
+        aten.max_unpool2d.default, aten.channel_shuffle.default, aten.native_batch_norm.default,
+        aten._native_batch_norm_legit.default, aten._native_batch_norm_legit.no_stats,
+        aten.reflection_pad3d.default, aten.replication_pad3d.default, aten.max_pool3d_with_indices.default,
+    }
+)  # fmt: skip
+"""Those whose results are contiguous, or channels last where their first input is."""
 
 
 class LaidOut(FakeTensorMode):
@@ -32,13 +38,16 @@ class LaidOut(FakeTensorMode):
 
     def dispatch(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = super().dispatch(func, types, args, kwargs)
-        if func in CONTIGUOUS or func in SUGGESTED:
+        if func in CONTIGUOUS or func in SUGGESTED or func is aten.angle.default and args[0].is_complex():
             wanted = suggest_memory_format(args[0]) if func in SUGGESTED else torch.contiguous_format
-            first, *others = result if isinstance(result, tuple) else (result,)
-            if not first.is_contiguous(memory_format=wanted):
-                with self:
-                    first = torch.empty_like(first, memory_format=wanted)
-            return (first, *others) if isinstance(result, tuple) else first
+            tensors = list(tensors_in(result))
+            with self:
+                placed = [
+                    each if each.shape != tensors[0].shape or each.is_contiguous(memory_format=wanted)
+                    else torch.empty_like(each, memory_format=wanted)
+                    for each in tensors
+                ]  # fmt: skip
+            return tuple(placed) if isinstance(result, tuple) else placed[0]
         if isinstance(result, Tensor) and isinstance(func, torch._ops.OpOverload) and (given := _mixed(func, args)):
             like = _sum_of(given)
             if like.shape == result.shape and like.stride() != result.stride():

@@ -1,5 +1,5 @@
-"""Whether an operator refuses, for their dtypes, arguments that its rule for fake tensors takes; one that indexes, also
-for their shapes.
+"""Whether an operator refuses, for their dtypes, arguments that its rule for fake tensors takes; one that indexes or is
+given no elements, also for their shapes.
 
 Which dtypes a kernel is there for, only the kernel says: it runs once, on zeros. Stock has no counterpart.
 """
@@ -78,12 +78,13 @@ def refusal(target: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], resul
     tensors made `result`; "" where it takes them, or where that cannot be asked: on a card, whose generator a trial
     would move, say. What a size is for the traced inputs, as `hint` tells it, is no part of the answer."""
     usual = frozenset(_dtypes((*args, *kwargs.values()))) in FLOATS and not any(type(each) is bool for each in args)
-    if usual and not OF_BITS.match(_name(target)):
+    empty = any(_elements(each, hint) == 0 for each in tensors_in((args, tuple(kwargs.values()))))
+    if usual and not empty and not OF_BITS.match(_name(target)):
         return ""
     if not may_run(target) or not all(tensor.device.type == "cpu" for tensor in tensors_in(result)):
         return ""
     try:
-        most = None if sum(_elements((args, dict(kwargs), result), hint)) <= MOST else LARGE
+        most = None if _elements((args, dict(kwargs), result), hint) <= MOST else LARGE
         given = _described(args, hint, most), _described(dict(kwargs), hint, most)
     except _Other:
         return ""
@@ -93,8 +94,8 @@ def refusal(target: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], resul
         torch.get_autocast_dtype("cpu"),
         torch.are_deterministic_algorithms_enabled(),
     )
-    indexing = _name(target).strip("_") in INDEXING and most is None and not _sets_by_mask(target, args)
-    return _asked(target, given, settings, indexing)
+    shapes = (empty or _name(target).strip("_") in INDEXING) and most is None and not _sets_by_mask(target, args)
+    return _asked(target, given, settings, shapes)
 
 
 def may_run(target: Any) -> bool:
@@ -140,12 +141,12 @@ def tensors_in(value: Any) -> Iterator[torch.Tensor]:
             yield from tensors_in(item)
 
 
-def _elements(value: Any, hint: Hint) -> Iterator[int]:
+def _elements(value: Any, hint: Hint) -> int:
     if isinstance(value, torch.Tensor):
-        yield math.prod(_number(size, hint, None) for size in value.shape)
-    elif isinstance(value, (tuple, list, dict)):
-        for item in value.values() if isinstance(value, dict) else value:
-            yield from _elements(item, hint)
+        return math.prod(_number(size, hint, None) for size in value.shape)
+    if isinstance(value, (tuple, list, dict)):
+        return sum(_elements(item, hint) for item in (value.values() if isinstance(value, dict) else value))
+    return 0
 
 
 def _described(value: Any, hint: Hint, most: int | None) -> Hashable:
@@ -175,7 +176,7 @@ def _number(value: Any, hint: Hint, most: int | None) -> int:
 
 
 @functools.lru_cache(maxsize=4096)
-def _asked(target: Any, given: tuple[Hashable, Hashable], settings: tuple[Any, ...], indexing: bool) -> str:
+def _asked(target: Any, given: tuple[Hashable, Hashable], settings: tuple[Any, ...], shapes: bool) -> str:
     """`settings` are those of the process that the answer depends on."""
     args, kwargs = map(_made, given)
     function = operator.methodcaller(target, *args[1:], **kwargs) if isinstance(target, str) else None
@@ -185,7 +186,7 @@ def _asked(target: Any, given: tuple[Hashable, Hashable], settings: tuple[Any, .
             function(args[0]) if function else target(*args, **kwargs)
     except (RuntimeError, TypeError, ValueError, IndexError) as error:
         said = str(error).strip().partition("\n")[0]
-        return said if indexing or ABOUT_DTYPES.search(said) else ""
+        return said if shapes or ABOUT_DTYPES.search(said) else ""
     except Exception:  # about the zeros, then
         return ""
     finally:

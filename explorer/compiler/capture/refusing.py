@@ -13,9 +13,10 @@ from explorer.compiler.capture.tape import Tape
 from explorer.ir.graph import info
 
 _NAMES = frozenset(
-    """gather index_select take take_along_dim embedding embedding_bag one_hot nll_loss cross_entropy bincount
-    multinomial scatter scatter_add scatter_reduce index_add index_copy index_fill index_put index_reduce put
-    cholesky cholesky_ex inv inverse solve lu_factor ldl_factor eig eigh eigvalsh eigvals svd lstsq""".split()
+    """gather index_select take take_along_dim embedding embedding_bag one_hot nll_loss cross_entropy
+    binary_cross_entropy bincount multinomial scatter scatter_add scatter_reduce index_add index_copy index_fill
+    index_put index_reduce put cholesky cholesky_ex inv inverse solve lu_factor ldl_factor eig eigh eigvalsh eigvals svd
+    lstsq""".split()
 )
 
 

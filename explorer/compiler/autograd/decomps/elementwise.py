@@ -1,4 +1,4 @@
-"""Elementwise work: a loss and random masks."""
+"""Elementwise work: an activation, a loss and random masks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from explorer.compiler.autograd.decomps.table import DECOMPOSITIONS
-from explorer.compiler.autograd.layouts import inverse, stride_order, to
+from explorer.compiler.autograd.layouts import computing_dtype, inverse, stride_order, to
 
 aten = torch.ops.aten
 
@@ -29,6 +29,18 @@ def nll_loss_backward(
     scaled = -flow if weight is None else -flow * weight.view(shape)
     hit = (classes == wanted) & (wanted != ignore)
     return torch.where(hit, scaled, 0.0).to(scores.dtype).expand(scores.shape)
+
+
+@DECOMPOSITIONS.rule(aten.hardsigmoid_backward.default)
+def hardsigmoid_backward(grad: Tensor, x: Tensor) -> Tensor:
+    """hardsigmoid_backward(g, x) -> where(-3 < x < 3, g / 6, 0), with the sixth that eager has for every dtype"""
+    compute = computing_dtype(x.dtype)
+    flow = to(to(grad, compute) * SIXTH, x.dtype)
+    return torch.where((x > -3.0) & (x < 3.0), flow, 0.0)
+
+
+SIXTH = 0.1666666716337204
+"""In float32."""
 
 
 @DECOMPOSITIONS.rule(aten.native_dropout.default)

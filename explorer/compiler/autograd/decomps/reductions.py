@@ -41,7 +41,8 @@ def var_mean(x: Tensor, dim: Dims = None, *, correction: float | None = None, ke
         return NotImplemented
     dims = reduced_dims(x, dim)
     squares, average = moments(to(x, computing_dtype(x.dtype)), dims)
-    degrees = count_of(x, dims) - (1 if correction is None else correction)
+    count = count_of(x, dims)
+    degrees = count - (1 if correction is None else correction) if count else 0
     found = [to(squares / at_least_zero(degrees), x.dtype), to(average, x.dtype)]
     return tuple(each if keepdim else aten.squeeze.dims(each, dims) for each in found)
 
