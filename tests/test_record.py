@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from explorer.ir import operators
+from explorer.ir import methods, operators, ranks
 from explorer.ir import record as data
 from explorer.records import export, session
 from explorer.records.session import Record, RecordError, decode, unpacked
@@ -32,6 +32,12 @@ def test_the_sample_has_every_structure() -> None:
     """What the tests of the views rest on."""
     declared = {kind for kind in vars(data).values() if isinstance(kind, type) and issubclass(kind, msgspec.Struct)}
     assert declared - {data.Data, data.DiffData} == structures(sample())
+
+
+def test_notebooks_of_earlier_versions_name_these_types() -> None:
+    kinds = ("record", "diff", "methods", "ranks")
+    expected = [f"application/vnd.explorer.{kind}+json" for kind in kinds]
+    assert [data.MIME, data.DIFF_MIME, methods.METHODS_MIME, ranks.RANKS_MIME] == expected
 
 
 @pytest.mark.parametrize("name", ["r.explore.json", "r.explore.json.gz"])

@@ -7,7 +7,7 @@ from typing import Literal
 from explorer.ir.record import Data, SourceData, TextData, Whole
 
 METHODS_VERSION = 2
-METHODS_MIME = "application/vnd.explorer.records.methods+json"
+METHODS_MIME = "application/vnd.explorer.methods+json"
 
 Answer = Literal["right", "wrong", "refused", "not run"]
 

@@ -8,7 +8,7 @@ import msgspec
 
 from explorer.ir.record import Data, RecordData, Whole
 
-RANKS_MIME = "application/vnd.explorer.records.ranks+json"
+RANKS_MIME = "application/vnd.explorer.ranks+json"
 RANKS_VERSION = 1
 
 Rank = Annotated[int, msgspec.Meta(ge=0, le=999_999)]

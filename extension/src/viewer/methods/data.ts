@@ -3,7 +3,7 @@
 import type { TextData, SourceData } from "../record";
 
 export const VERSION = 2;
-export const MIME = "application/vnd.explorer.records.methods+json";
+export const MIME = "application/vnd.explorer.methods+json";
 
 /** One stop of an operation on its way through the dispatcher. `does` is "kernel" or "passes on". */
 export interface KernelStepData {

@@ -3,7 +3,7 @@
 import type { RecordData } from "../record";
 
 export const VERSION = 1;
-export const MIME = "application/vnd.explorer.records.ranks+json";
+export const MIME = "application/vnd.explorer.ranks+json";
 
 /** One process. `number` is its rank, None where its record does not say; `seconds` is what its compiles took. */
 export interface RankData {
