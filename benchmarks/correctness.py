@@ -21,8 +21,8 @@ def run(selection: Selection) -> Report:
         cover, accuracy = record.coverage, done.accuracy
         calls = cover.kernel + cover.extern + cover.fallback
         fallback += cover.fallback
-        if accuracy.parted:
-            wrong.append(f"{named.name} ({accuracy.parted})")
+        if accuracy.first_mismatch:
+            wrong.append(f"{named.name} ({accuracy.first_mismatch})")
         if len(record.breaks) > (0 if named.own else BREAKS_OF_TRANSFORMERS):
             broken.append(named.name)
         notes += [f"{named.name}: {said}" for said in reasons(record)]
@@ -31,7 +31,7 @@ def run(selection: Selection) -> Report:
                 named.name,
                 f"{accuracy.largest_absolute:.1e}",
                 f"{accuracy.largest_relative:.1e}",
-                "differs" if accuracy.parted else "equal",
+                "differs" if accuracy.first_mismatch else "equal",
                 str(sum(1 for compile in record.data.compiles if compile.halves)),
                 str(len(record.breaks)),
                 percent(cover.kernel, calls),

@@ -42,7 +42,7 @@ def run(selection: Selection) -> Report:
                 *(f"{duration(samples[name].median)} ± {duration(samples[name].spread)}" for name in contestants),
                 f"{eager / ours:.2f}",
                 f"{stock / ours:.2f}",
-                f"{found.largest_absolute:.1e}" + ("" if found.ok else f" differs at {found.parted}"),
+                f"{found.largest_absolute:.1e}" + ("" if found.ok else f" differs at {found.first_mismatch}"),
             )
         )
     mean_eager, mean_stock = geometric_mean(beside_eager), geometric_mean(beside_stock)

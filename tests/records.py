@@ -14,6 +14,7 @@ from explorer.ir.record import (
     CompileData,
     ConstantData,
     CoverageData,
+    DivergenceData,
     EagerData,
     EffectData,
     ErrorData,
@@ -35,7 +36,6 @@ from explorer.ir.record import (
     MemoryData,
     NodeData,
     OperationData,
-    PartingData,
     ReasonData,
     RecompileData,
     RecordData,
@@ -196,7 +196,7 @@ def attempt() -> CompileData:
 
 def sample() -> RecordData:
     """A record of one compile, broken, failed, timed: nothing in it is empty."""
-    parting = PartingData("f0", "forward", "aten.mul", "k1", 1e-6, 1e-7, at(2), "aten.mul is off by 1e-06")
+    divergence = DivergenceData("f0", "forward", "aten.mul", "k1", 1e-6, 1e-7, at(2), "aten.mul is off by 1e-06")
     return with_glance(RecordData(
         VERSION, "scaled", "explorer", "cpu", "2026-01-02T03:04:05+00:00",
         {"python": "3.11.9", "torch": "2.13.0"}, {"fullgraph": "False"},
@@ -210,7 +210,7 @@ def sample() -> RecordData:
              SamplesData("stock", 1.5e-5, 1e-6, (1.5e-5,), 31.0, "warm 0.2 s", None,
                          SpeedData("too noisy to compare with eager (0.5 to 2 times its speed)", None, 0.5, 2.0))),
             3e-6, MachineData("a processor", 2e10, 1e11),
-            AccuracyData(1e-6, 1e-7, "output", "aten.mul", 3, parting), "rounds of each in turn",
+            AccuracyData(1e-6, 1e-7, "output", "aten.mul", 3, divergence), "rounds of each in turn",
         ),
         "ok", "ValueError: it went wrong",
         (ReasonData("break.print", "a call that prints", "Printing cannot be part of a graph.", "print later"),),

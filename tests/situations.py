@@ -476,12 +476,12 @@ def cancelling() -> Record:
     return ours(lambda x: (x - x.mean()).sum(), torch.randn(4096))
 
 
-@situation("bfloat16: how far is eager itself off?", "against float64", "eager is", thread="168126")
+@situation("bfloat16: how far is eager itself off?", "against a float64 run", ", eager ", thread="168126")
 def half_precision() -> Record:
     return ours(lambda x: torch.relu(x @ x.t()).sum(-1), torch.randn(64, 64).bfloat16())
 
 
-@situation("Random numbers: why do results differ?", "random numbers in a way of its own")
+@situation("Random numbers: why do results differ?", "other random numbers than eager")
 def random_numbers() -> Record:
     return built(lambda x: F.dropout(x, 0.5), torch.ones(64))
 

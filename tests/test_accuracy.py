@@ -26,12 +26,12 @@ def test_rounding_passes_and_a_wrong_element_does_not() -> None:
     wrong = x.clone()
     wrong[3] += 0.01
     found = compare({"output": (x, wrong)}, {"output": (x, x)})
-    assert not found.ok and found.parted == found.where == "output[1]"
+    assert not found.ok and found.first_mismatch == found.where == "output[1]"
 
 
 def test_shape_dtype_and_kind_are_compared() -> None:
     x = torch.zeros(4)
-    assert "float64" in compare({"output": x.double()}, {"output": x}).parted
+    assert "float64" in compare({"output": x.double()}, {"output": x}).first_mismatch
     assert not compare({"output": x[None]}, {"output": x}).ok
     assert not compare({"output": 3}, {"output": 4}).ok
     assert not compare({"output": {"a": x}}, {"output": {"a": x, "b": x}}).ok
@@ -57,8 +57,8 @@ def test_nothing_but_rounding_is_held_against_its_group() -> None:
 def test_devices_are_compared_and_meta_has_no_values() -> None:
     on_meta, on_cpu = torch.ones(2, device="meta"), torch.ones(2)
     assert compare({"output": on_meta}, {"output": on_meta}).ok
-    parted = compare({"output": on_cpu}, {"output": on_meta}).parted
-    assert "on cpu in place of" in parted and parted.endswith("on meta")
+    first_mismatch = compare({"output": on_cpu}, {"output": on_meta}).first_mismatch
+    assert "on cpu in place of" in first_mismatch and first_mismatch.endswith("on meta")
 
 
 LAYER = nn.Linear(8, 8)
@@ -147,7 +147,7 @@ def test_a_tolerance_is_scaled_to_what_was_summed(fn: Any) -> None:
             results = [{**expected, "output": value.to(expected["output"].dtype)} for value in (nearly, wrong)]
             near, far = (compare(actual, expected, exact) for actual in results)
             assert near.ok and near.own_error is not None and near.eager_error is not None
-            assert far.parted == "output"
+            assert far.first_mismatch == "output"
 
 
 def test_the_referee_draws_the_random_numbers_of_the_run() -> None:
@@ -163,7 +163,7 @@ def test_what_eager_does_not_give_twice_has_no_referee() -> None:
     assert not exact_values(trial.contestant, trial.contestant().observe().values())
 
 
-def test_a_result_as_far_from_float64_as_eagers_is_no_parting() -> None:
+def test_a_result_as_far_from_float64_as_eagers_is_no_mismatch() -> None:
     x = torch.randn(256, 64).bfloat16()
     trial = Trial(lambda x: (x @ x.t()).sum(-1), (x,), {})
     expected = trial.contestant().observe().values()
@@ -182,12 +182,12 @@ ABOUT_ZERO = torch.linspace(-1, 1, 4096).sin() * 3 + 0.1
 def test_all_that_judge_results_ask_the_referee() -> None:
     eager = {"output": about_zero(ABOUT_ZERO)}
     for other in (explorer.compile(about_zero), in_another_order):
-        assert compare({"output": other(ABOUT_ZERO)}, eager).parted, "without the referee it is a difference"
+        assert compare({"output": other(ABOUT_ZERO)}, eager).first_mismatch, "without the referee it is a difference"
     compared = explorer.compare(about_zero, methods=["explorer.compile"], time=False)(ABOUT_ZERO)
     assert [verdict.answer for verdict in compared.data.methods[0].verdicts][:2] == ["right", "right"]
     trial = Repetition(about_zero, (), {}, state=reached(about_zero, {"x": ABOUT_ZERO}).copied())
     timed = Retiming(trial, Config(), True).time({"x": (4096,)}, SILENT)
-    assert timed.accuracy is not None and not timed.accuracy.first_parting
+    assert timed.accuracy is not None and not timed.accuracy.first_mismatch
     mended, given = (Trial(fn, (ABOUT_ZERO,), {}) for fn in (in_another_order, about_zero))
     attempt = _tried(mended, given, Attempt(Fix("")), "another order", 0)
     assert attempt.against.startswith("largest error against eager")

@@ -306,7 +306,7 @@ def test_an_exploration_under_a_default_device() -> None:
     with torch.device("meta"):
         record = explorer.explore(fn)(torch.ones(2, device="cpu"))
     assert record.data.timing is not None and record.data.timing.accuracy is not None
-    assert record.data.timing.accuracy.first_parting == ""
+    assert record.data.timing.accuracy.first_mismatch == ""
     assert record.data.coverage.fallback == 0
 
 

@@ -187,7 +187,7 @@ def test_demo_without_transformers_runs_the_convolutional_network(tmp_path: Path
     for name in ("cnn-inference", "cnn-training"):
         record = Record.load(tmp_path / "demo" / f"{name}.explore.json.gz")
         assert record.kernels and not record.breaks and not record.coverage.fallback
-        assert record.timing and record.timing.accuracy and not record.timing.accuracy.first_parting
+        assert record.timing and record.timing.accuracy and not record.timing.accuracy.first_mismatch
         assert [c.name for c in record.timing.contestants] == ["eager", "explorer"]
         assert f"{name}.html" in (tmp_path / "demo" / "index.html").read_text()
 
@@ -200,7 +200,7 @@ def test_demo_with_a_gpt2(tmp_path: Path) -> None:
     for name in ("gpt2-inference", "gpt2-training"):
         record = Record.load(tmp_path / f"{name}.explore.json.gz")
         assert len(record.breaks) <= 2 and not record.coverage.fallback
-        assert record.timing and record.timing.accuracy and not record.timing.accuracy.first_parting
+        assert record.timing and record.timing.accuracy and not record.timing.accuracy.first_mismatch
 
 
 def test_demo_into_a_place_that_cannot_be(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 import explorer
 from explorer.ir import record as data
-from explorer.ir.record import AccuracyData, BreakData, CompileData, PartData, PartingData, SpanData, WhyData
+from explorer.ir.record import AccuracyData, BreakData, CompileData, DivergenceData, PartData, SpanData, WhyData
 from explorer.records.session import Record
 from explorer.show.view import glance, html, text
 from explorer.show.view.ratio import speed
@@ -77,13 +77,13 @@ def test_a_break_is_one_place_of_the_program() -> None:
 
 
 def test_results_that_differ_are_said_to() -> None:
-    parting = PartingData("f0", "forward", "aten.mul", "k0", 1.0, span=SpanData("/home/me/step.py", 12, 12))
-    off = AccuracyData(0.03, 1.0, "output", "output", 3, parting)
+    divergence = DivergenceData("f0", "forward", "aten.mul", "k0", 1.0, span=SpanData("/home/me/step.py", 12, 12))
+    off = AccuracyData(0.03, 1.0, "output", "output", 3, divergence)
     assert said(accurate(off), "accuracy") == ("differs from eager by up to 0.03 in output at step.py:12", "wrong")
     as_good = replace(off, own_error=1e-3, eager_error=0.03)
     assert said(accurate(as_good), "accuracy")[1] == "attention"
-    random = replace(off, parting=replace(parting, node="", span=None, detail="stock draws random numbers its own way"))
-    assert said(accurate(random), "accuracy")[0].endswith("in output: stock draws random numbers its own way")
+    random = replace(off, divergence=replace(divergence, node="", span=None, detail="stock draws other random numbers"))
+    assert said(accurate(random), "accuracy")[0].endswith("in output: stock draws other random numbers")
     assert said(accurate(AccuracyData(1e-6, 1e-7, "output", "", 3)), "accuracy") == (
         "matches eager (within 1e-06)",
         "ok",

@@ -440,17 +440,17 @@ def test_ranks_part_where_their_inputs_do(ranks):
     by_title = {each.title.partition(" (")[0]: each for each in ranks.data.compiles if "#2" not in each.title}
     step = by_title["step"]
     assert step.ids == ("s0", "s0") and step.kinds == ("A", "B") and all(step.seconds)
-    (parting,) = step.partings
-    assert (parting.rank, parting.what, parting.line) == (1, "inputs", 1)
-    assert "[4, 16]" in parting.before and "[5, 16]" in parting.after
-    assert {"graph joint", "guards"} <= set(parting.also)
+    (divergence,) = step.divergences
+    assert (divergence.rank, divergence.what, divergence.line) == (1, "inputs", 1)
+    assert "[4, 16]" in divergence.before and "[5, 16]" in divergence.after
+    assert {"graph joint", "guards"} <= set(divergence.also)
     extra = by_title["extra"]
     compile = next(each for each in ranks[1].data.compiles if each.id == extra.ids[1])
     (inference,) = (stage.graph for stage in compile.stages if stage.name == "inference" and stage.graph)
     assert [node.name for node in inference.nodes] == ["arg0_1", "tanh", "mul"]
-    assert extra.ids[0] is None and extra.ids[1] and extra.kinds == ("", "A") and not extra.partings
+    assert extra.ids[0] is None and extra.ids[1] and extra.kinds == ("", "A") and not extra.divergences
     again = next(each for each in ranks.data.compiles if each.title.startswith("step") and "#2" in each.title)
-    assert "graph joint" not in again.partings[0].also
+    assert "graph joint" not in again.divergences[0].also
 
 
 def test_what_is_a_process_s_own_is_no_difference(ranks):
@@ -475,7 +475,7 @@ def test_graphs_of_the_same_name_are_told_apart(ranks):
         for stages in ((first, second), (changed, second))
     )
     (found,) = ranked("job", [one, other]).compiles
-    assert [(each.what, each.line, each.after) for each in found.partings] == [("graph forward", 1, "another text")]
+    assert [(each.what, each.line, each.after) for each in found.divergences] == [("graph forward", 1, "another text")]
 
 
 def test_ranks_that_left_no_log_are_named(ranks):
@@ -524,7 +524,7 @@ def test_two_ranks_side_by_side(tmp_path):
     changed = Record(found[0]).diff(Record(found[1])).changed
     assert any("joint" in name for name in changed)
     step = next(each for each in Ranks.load(tmp_path / "trace").data.compiles if each.title.startswith("step"))
-    assert step.kinds == ("A", "B") and "[4, 16]" in step.partings[0].before
+    assert step.kinds == ("A", "B") and "[4, 16]" in step.divergences[0].before
     done = CliRunner().invoke(main, ["import", str(tmp_path / "trace"), "-o", str(tmp_path / "out")])
     assert done.exit_code == 0 and "rank 1" in done.output
     assert len(list((tmp_path / "out").iterdir())) == 2

@@ -305,7 +305,7 @@ def test_a_training_step_over_the_notebooks_globals(shell):
     timing = shell.names["record"].timing
     assert {each.name for each in timing.contestants} == {"eager", "explorer"}
     assert timing.accuracy.compared > 2
-    assert not timing.accuracy.first_parting
+    assert not timing.accuracy.first_mismatch
 
 
 def test_what_grows_grows_once(shell):

@@ -96,7 +96,8 @@ def test_every_line_is_on_the_page_without_scripts() -> None:
 SAID = (
     "x.dtype is torch.float32", "a call that prints", "Hint: print after the call", "resume_at_3", "seen 8 and 9",
     "log.append(y)", "cheap to keep", "MulBackward0", "they read the same buffer", "-O3", "FusionTried", "7 more",
-    "Beyond tolerance first at aten.mul", "Printing cannot be part of a graph.", "too noisy to compare with eager",
+    "The first tensor beyond tolerance is aten.mul", "Printing cannot be part of a graph.",
+    "too noisy to compare with eager",
     "aten.mm", "% of bandwidth", "Runs eagerly", "warm 0.2 s", "torch 2.13.0", "in the place of buf1", "never run",
     "computed in an earlier cell", "2x faster than eager (1.9 to 2.1)", "4.1 kFLOP", "Fixes that were tried",
     "The graph breaks with it: a call that prints", "grad mode is as at capture", "since this guard failed: n equals 3",

@@ -203,7 +203,7 @@ def test_other_sizes_are_timed(kernel: Kernel, explored) -> None:
             assert tuple(samples) == contestant.samples
             assert all(m["run"] == run for m in heard if m["type"] == "samples")
         assert timing.accuracy is not None
-        assert not timing.accuracy.first_parting
+        assert not timing.accuracy.first_mismatch
     assert kernel.value("tuple(x.shape), torch.is_grad_enabled()") == "((16, 32), True)"
 
 

@@ -1,4 +1,4 @@
-"""The records of the processes of one job beside each other, and where they part: plain data, for the views."""
+"""The records of all ranks of one job, and where they first differ: plain data, for the views."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ class RankData(Data, frozen=True):
     error: str = ""
 
 
-class RankPartingData(Data, frozen=True):
-    """The first line where a rank (an index) parts from the first one that made the same compile: in which text, at
-    which of its lines (from 1), and both lines ("" where a text has ended). `also` names the later texts in which they
-    differ."""
+class RankDivergenceData(Data, frozen=True):
+    """The first line in which a compile on `rank` (an index) differs from the same compile on the first rank that has
+    it: `what` names the text, `line` counts from 1, `before` and `after` are both lines ("" past the end of a text).
+    `also` names later texts that differ."""
 
     rank: Whole
     what: str
@@ -43,14 +43,14 @@ class RankPartingData(Data, frozen=True):
 
 
 class RankCompileData(Data, frozen=True):
-    """A compile of a function, on each rank: its id there and the seconds it took, None where that rank has it not.
-    Ranks of the same `kinds` compiled the same."""
+    """One compile of a function on each rank: its id and its seconds, None on ranks without it. Ranks with equal
+    `kinds` compiled the same."""
 
     title: str
     ids: tuple[str | None, ...]
     seconds: tuple[float | None, ...]
     kinds: tuple[str, ...]
-    partings: tuple[RankPartingData, ...] = ()
+    divergences: tuple[RankDivergenceData, ...] = msgspec.field(default=(), name="partings")
 
 
 class RanksData(Data, frozen=True):

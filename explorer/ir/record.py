@@ -604,15 +604,15 @@ class SamplesData(Data, frozen=True):
     speed: SpeedData | None = None
 
 
-class PartingData(Data, frozen=True):
-    """The first graph node whose value parts from eager's beyond tolerance; the referee is the same graph in float64.
+class DivergenceData(Data, frozen=True):
+    """The first graph node whose value differs from eager's beyond tolerance; the reference is the graph in float64.
 
-    `error` and `eager_error` are the largest distances of ours and of eager's value from the referee's: `error` is None
-    where ours is not finite or of another shape, `eager_error` where an operator has no float64 form, so that eager is
-    the referee. `kernel` is the kernel or library call that wrote the value; `node` may be a node of the captured
-    graph (`fx.add_1`) where a change of the graph itself is at fault. `detail` says in a sentence what was compared.
-    Where results differ and no node is at fault, `node` is "" and `detail` says what is known. `engine` is who
-    compiled: "explorer" or "stock".
+    `error` and `eager_error` are the largest distances of the compiled and of eager's value from the reference.
+    `error` is None if the compiled value is not finite or has another shape; `eager_error` is None if an operator has
+    no float64 form, in which case eager is the reference. `kernel` is the kernel or library call that wrote the value.
+    `node` is a node of the captured graph (`fx.add_1`) if a change of the graph itself is wrong. `detail` says what was
+    compared. If results differ but no node is at fault, `node` is "" and `detail` says what is known. `engine` is the
+    compiler: "explorer" or "stock".
     """
 
     compile: str
@@ -627,17 +627,17 @@ class PartingData(Data, frozen=True):
 
 
 class AccuracyData(Data, frozen=True):
-    """Of one `engine` against eager: the largest absolute and relative error over outputs and gradients, and the name
-    of the tensor where it lies. `first_parting` names the first tensor beyond tolerance ("" where none is), `parting`
-    the node where that began, where it was looked for. `own_error` and `eager_error` are the largest distances of the
-    engine's and of eager's tensors from the same call in float64, where that was run beside eager."""
+    """How close one `engine` is to eager: the largest absolute and relative error over outputs and gradients, and
+    `where`, the name of that tensor. `first_mismatch` names the first tensor beyond tolerance ("" if none is), and
+    `divergence` the first node that differs, if it was searched for. `own_error` and `eager_error` are the largest
+    distances of the engine's and of eager's tensors from a float64 run of the same call, if one was made."""
 
     largest_absolute: float
     largest_relative: float
     where: str
-    first_parting: str = ""
+    first_mismatch: str = msgspec.field(default="", name="first_parting")
     compared: Whole = 0
-    parting: PartingData | None = None
+    divergence: DivergenceData | None = msgspec.field(default=None, name="parting")
     engine: str = "explorer"
     own_error: float | None = None
     eager_error: float | None = None

@@ -30,8 +30,8 @@ from explorer.records.assembly import assembled, compiles_of, settings_of
 from explorer.records.check.accuracy import Comparison, against_eager
 from explorer.records.check.calls import Calls, InPlace, Leave
 from explorer.records.check.captured import Captured, GraphTrial, Once
+from explorer.records.check.first_divergence import first_divergence
 from explorer.records.check.outside import Outside
-from explorer.records.check.parting import first_parting
 from explorer.records.check.peak import peak_bytes
 from explorer.records.check.process import put_back
 from explorer.records.check.profile import profile
@@ -39,8 +39,8 @@ from explorer.records.check.trial import Contestant, Trial
 from explorer.records.session import Bisect, Record
 from explorer.records.stock.breaks import LIBRARIES
 from explorer.records.stock.contestant import Stock
-from explorer.records.stock.parting import first_parting as first_parting_of_stock
-from explorer.records.stock.parting import unasked
+from explorer.records.stock.first_divergence import first_divergence as first_divergence_of_stock
+from explorer.records.stock.first_divergence import unasked
 from explorer.records.stock.profile import profile as profile_stock
 from explorer.records.stock.run import StockRun, stock_run, unwrapped
 from explorer.records.stock.trying import attempts, told
@@ -254,14 +254,14 @@ def beside(
         bisect["explorer"] = ours.bisect
     ran = outcome is not None and theirs.observation.absent is None
     if theirs.observation.absent is None:
-        bisect["stock"] = partial(first_parting_of_stock, theirs.given, stock)
+        bisect["stock"] = partial(first_divergence_of_stock, theirs.given, stock)
     else:
         bisect["stock"] = partial(nothing_runs, theirs.observation.absent)
     if outcome is not None:
         found["stock"] = against_eager(compared.again, outcome.values(), compared.expected().values())
         if ran and not found["stock"].ok and compared.repeatable:
             progress.on_phase("looking for where stock's results part")
-            found["stock"] = replace(found["stock"], parting=unasked(theirs, stock))
+            found["stock"] = replace(found["stock"], divergence=unasked(theirs, stock))
         if ran:
             note = f"{duration(theirs.watched)} of it watching"
             entrants.append(Entrant("stock", contestant, theirs.seconds, note))
@@ -343,9 +343,9 @@ class Explored:
             made = msgspec.structs.replace(made, timing=untimed({"explorer": self.accuracy}).timing)
         return Record(made, bisect={"explorer": self.bisect})
 
-    def bisect(self) -> data.PartingData | None:
-        """Where ours first parts from eager."""
-        return first_parting(self.trial.contestant, self.config)
+    def bisect(self) -> data.DivergenceData | None:
+        """Where our compiled call first differs from eager."""
+        return first_divergence(self.trial.contestant, self.config)
 
 
 def explored(
@@ -383,7 +383,7 @@ def explored(
     accuracy = against_eager(partial(compared.again, spare), outcome.values(), compared.expected().values())
     if not accuracy.ok and compared.repeatable:
         progress.on_phase("looking for where results part")
-        accuracy = replace(accuracy, parting=first_parting(compared.contestant, config))
+        accuracy = replace(accuracy, divergence=first_divergence(compared.contestant, config))
     eager = timed.contestant()
     return Explored(compared, timed, config, name, recorder, ours, eager, compile_seconds, accuracy, progress)
 
@@ -486,9 +486,9 @@ def untimed(accuracy: Mapping[str, Comparison]) -> Measured:
     """What comparing with eager gave, by engine; nothing was timed."""
     exact = [
         data.AccuracyData(
-            c.largest_absolute, c.largest_relative, c.where, c.parted, c.compared, c.parting, engine, c.own_error,
-            c.eager_error,
-        )
+            c.largest_absolute, c.largest_relative, c.where, c.first_mismatch, c.compared, c.divergence, engine,
+            c.own_error, c.eager_error,
+        )  # fmt: skip
         for engine, c in accuracy.items()
     ]  # fmt: skip
     stock = exact[1] if len(exact) > 1 else None

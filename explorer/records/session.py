@@ -40,8 +40,8 @@ Bundle = tuple[dict[str, Any], dict[str, Any]]
 """What an output shows, by MIME type, and metadata of it."""
 
 
-Bisect = Callable[[], data.PartingData | None]
-"""Runs what was explored once more, and finds where it parts from eager."""
+Bisect = Callable[[], data.DivergenceData | None]
+"""Runs the explored call once more, and finds where it first differs from eager."""
 
 
 class RecordError(ValueError):
@@ -168,19 +168,19 @@ class Record:
         """Every stage in full."""
         return text.full(self.data)
 
-    def bisect_accuracy(self, engine: str = "") -> data.PartingData | None:
-        """Compile and run the call once more, and name the first node whose value parts from eager's beyond tolerance,
-        with the stage or kernel at fault and the program's line; None where none does. Where stock's results differ and
-        no node is at fault (rounding that adds up, say), the finding names none and its `detail` says what is known.
+    def bisect_accuracy(self, engine: str = "") -> data.DivergenceData | None:
+        """Compile and run the call once more, and return the first node whose value differs from eager's beyond
+        tolerance, with the stage or kernel at fault and the source line; None if no node differs. If stock's results
+        differ and no node is at fault (accumulated rounding, say), the result names no node, and `detail` says why.
 
-        `engine` is "explorer" or "stock"; by default the first that the record is of whose results part.
+        `engine` is "explorer" or "stock"; by default the record's first engine whose results differ.
 
-        Raises RuntimeError for a record that came from a file: what it was made from is not there. Raises ValueError
-        for an engine that did not compile."""
+        Raises RuntimeError for a record loaded from a file, since the function is not in it. Raises ValueError for an
+        engine that did not compile."""
         if not self._bisect:
             raise RuntimeError(
-                f"the record of {self.data.title} is data alone: the function that it was made from is not there. "
-                "Explore it again, and ask that record."
+                f"the record of {self.data.title} holds data only, not the function to run again. Explore the function "
+                "again and call this on the new record."
             )
         if engine and engine not in self._bisect:
             raise ValueError(f"{engine!r} compiled nothing here; expected {' or '.join(map(repr, self._bisect))}")

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import torch
 from torch.utils._pytree import tree_flatten_with_path
 
-from explorer.ir.record import PartingData
+from explorer.ir.record import DivergenceData
 from explorer.records.check.isolate import NotIsolated
 from explorer.records.check.referee import Referee, TooLarge
 
@@ -40,15 +40,15 @@ LOW_PRECISION = (torch.float16, torch.bfloat16)
 class Comparison:
     """The largest errors over all tensors compared, and the name of the tensor where the worst one lies.
 
-    `parted` names the first tensor beyond its tolerance ("" where none is).
+    `first_mismatch` names the first tensor beyond its tolerance ("" where none is).
     """
 
     largest_absolute: float
     largest_relative: float
     where: str
-    parted: str
+    first_mismatch: str
     compared: int
-    parting: PartingData | None = None
+    divergence: DivergenceData | None = None
     """Where that begins, if it was looked for."""
     own_error: float | None = None
     eager_error: float | None = None
@@ -56,7 +56,7 @@ class Comparison:
 
     @property
     def ok(self) -> bool:
-        return not self.parted
+        return not self.first_mismatch
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def against_eager(
         return found
     exact = exact_values(eager, expected)
     judged = compare(actual, expected, exact)
-    if judged.parted and any(each.drew for each in exact.values()):
+    if judged.first_mismatch and any(each.drew for each in exact.values()):
         return replace(judged, own_error=None, eager_error=None)  # of other random numbers, perhaps
     return judged
 
@@ -108,7 +108,7 @@ def exact_values(eager: Callable[[], Call], expected: Mapping[str, Any]) -> dict
             again = call.observe().values()
     except (TooLarge, NotIsolated):
         return {}
-    if compare(again, expected).parted:
+    if compare(again, expected).first_mismatch:
         return {}  # no call gives what the last gave
     tensors = {name: leaf for name, leaf in _leaves(again).items() if _is_inexact(leaf)}
     return {
@@ -136,22 +136,22 @@ def compare(
     worst_absolute = worst_relative = 0.0
     own_error = eager_error = None
     scales = _group_scales(expected)
-    where = parted = ""
+    where = first_mismatch = ""
     compared = 0
     ours, theirs = _leaves(actual), _leaves(expected)
     for name in dict.fromkeys([*theirs, *ours]):
         if name not in ours or name not in theirs:
-            parted = parted or f"{name} is in one of the results only"
+            first_mismatch = first_mismatch or f"{name} is in one of the results only"
             continue
         a, b = ours[name], theirs[name]
         if not isinstance(b, torch.Tensor):
             if not isinstance(a, torch.Tensor) and _same(a, b):
                 continue
-            parted = parted or f"{name}: {a!r} in place of {b!r}"
+            first_mismatch = first_mismatch or f"{name}: {a!r} in place of {b!r}"
             continue
         compared += 1
         if not isinstance(a, torch.Tensor) or (a.shape, a.dtype, a.device) != (b.shape, b.dtype, b.device):
-            parted = parted or f"{name}: {_kind(a)} in place of {_kind(b)}"
+            first_mismatch = first_mismatch or f"{name}: {_kind(a)} in place of {_kind(b)}"
             continue
         absolute, relative, close = tensor_error(a, b, scales.get(name, 0.0))
         if absolute > worst_absolute:
@@ -166,9 +166,9 @@ def compare(
             close = close or same_places and (own <= NO_WORSE * eager or relative <= TOLERANCE[b.dtype])
         worst_relative = max(worst_relative, relative)
         if not close:
-            parted = parted or name
+            first_mismatch = first_mismatch or name
     return Comparison(
-        worst_absolute, worst_relative, where, parted, compared, own_error=own_error, eager_error=eager_error
+        worst_absolute, worst_relative, where, first_mismatch, compared, own_error=own_error, eager_error=eager_error
     )
 
 
@@ -204,21 +204,23 @@ def largest_distance(a: torch.Tensor, b: torch.Tensor) -> float:
     return finite.max().item() if finite.numel() else 0.0
 
 
-def beyond(ours: Any, eager: Any, group: float = 0.0) -> bool:
+def not_close(ours: Any, eager: Any, group: float = 0.0) -> bool:
     """Whether a value is beyond tolerance of eager's; numbers have to be equal."""
     if isinstance(eager, (tuple, list)) and isinstance(ours, (tuple, list)):
-        return len(ours) != len(eager) or any(beyond(a, b, group) for a, b in zip(ours, eager, strict=True))
+        return len(ours) != len(eager) or any(not_close(a, b, group) for a, b in zip(ours, eager, strict=True))
     if not isinstance(ours, torch.Tensor) or not isinstance(eager, torch.Tensor):
         return isinstance(ours, torch.Tensor) != isinstance(eager, torch.Tensor) or bool(ours != eager)
     return not same_kind(ours, eager) or not tensor_error(ours, eager, group)[2]
 
 
-def parted(ours: Any, eager: Any, exact: Any, group: float = 0.0) -> tuple[float | None, float | None] | None:
-    """(our distance from the referee, eager's) where ours is beyond tolerance and further off; None where it is not.
+def errors_if_not_close(
+    ours: Any, eager: Any, exact: Any, group: float = 0.0
+) -> tuple[float | None, float | None] | None:
+    """(our distance from the reference, eager's) if ours is beyond tolerance and further off, else None.
 
-    Without a referee eager is it. A distance is None where it is not finite, or not between tensors of one shape.
+    Eager is the reference if `exact` is missing. A distance is None if it is not finite, or if the shapes differ.
     """
-    if not beyond(ours, eager, group):
+    if not not_close(ours, eager, group):
         return None
     if not same_kind(ours, eager) or bool((torch.isfinite(ours) != torch.isfinite(eager)).any()):
         return None, None

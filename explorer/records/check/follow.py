@@ -12,8 +12,8 @@ from torch import Tensor, fx
 from explorer.core.origin import Origins
 from explorer.ir.graph import Graph, info
 from explorer.ir.joint import GradientOf, NewValue, Partitioned, Primal, Result, Tangent, Traced
-from explorer.ir.record import PartingData
-from explorer.records.check.accuracy import beyond, largest_distance
+from explorer.ir.record import DivergenceData
+from explorer.records.check.accuracy import largest_distance, not_close
 from explorer.records.check.nodes import (
     Values,
     is_unwritten,
@@ -41,14 +41,14 @@ class Stages:
     def __post_init__(self) -> None:
         self.judge = Judge(self.blame, self._tangents(), self.inputs)
 
-    def first(self, captured: Graph) -> PartingData | None:
+    def first(self, captured: Graph) -> DivergenceData | None:
         """The first change by which results part."""
         try:
             return self._follow(captured, wide=True)
         except (RuntimeError, NotImplementedError):  # an operator without a form for float64
             return self._follow(captured, wide=False)
 
-    def _follow(self, captured: Graph, wide: bool) -> PartingData | None:
+    def _follow(self, captured: Graph, wide: bool) -> DivergenceData | None:
         form: Form = Captured(self.inputs)
         before = form.run(captured, wide)
         for name, made in self.stages:
@@ -75,7 +75,7 @@ class Stages:
                 form, before = step.after_form, step.after
         return None
 
-    def _cut(self, name: str, form: Joint, joint: Values, made: Partitioned, wide: bool) -> PartingData | None:
+    def _cut(self, name: str, form: Joint, joint: Values, made: Partitioned, wide: bool) -> DivergenceData | None:
         """The halves of a joint graph beside it: by the nodes that they share with it."""
         for half, after in form.halves(made, wide):
             if found := self.judge.changed_nodes(Step(f"{name}, {half.name}", form, joint, form, after)):
@@ -100,13 +100,13 @@ class Judge:
     inputs: Sequence[Any]
     half: str = ""
 
-    def changed_nodes(self, step: Step) -> PartingData | None:
+    def changed_nodes(self, step: Step) -> DivergenceData | None:
         """By the nodes that the graphs before and after share."""
         pairs = [(info(nodes[0]).id, other) for nodes, other in self._pairs(step)]
         expected = [step.before.by_id[other] for _, other in pairs]
         return self.changed(step, expected, [step.after.by_id[id] for id, _ in pairs])
 
-    def changed(self, step: Step, expected: Sequence[Any], actual: Sequence[Any]) -> PartingData | None:
+    def changed(self, step: Step, expected: Sequence[Any], actual: Sequence[Any]) -> DivergenceData | None:
         """What a stage changed, where results part: the first node that yields something else after it, also when it
         is run as the program runs it."""
         before, after = step.before, step.after
@@ -120,10 +120,10 @@ class Judge:
                 plain = plain or step.form.run(before.graph, False)
                 node, eager = nodes[-1], plain.by_id[other]
                 ours = after.by_id[info(node).id]
-                if beyond(narrowed(ours), narrowed(eager), group):
+                if not_close(narrowed(ours), narrowed(eager), group):
                     with unwritten_memory_filled():
                         again = again or step.form.run(before.graph, False)
-                    if beyond(narrowed(again.by_id[other]), narrowed(eager), group):
+                    if not_close(narrowed(again.by_id[other]), narrowed(eager), group):
                         continue  # nobody wrote it, or it is another each time
                     what = f"after {step.name}, {info(node).id} is not what {other} was before it"
                     return self.blame.told(node, self.half, "", (_distance(ours, right), _distance(eager, right)), what)
@@ -143,7 +143,7 @@ class Judge:
     def _differ(self, one: Any, other: Any, group: float = 0.0) -> bool:
         """Whether two values differ by more than the program's dtypes can tell; some constants are single precision."""
         is_double = any(isinstance(v, Tensor) and v.dtype in (torch.float64, torch.complex128) for v in self.inputs)
-        return beyond(one, other, group) if is_double else beyond(narrowed(one), narrowed(other), group)
+        return not_close(one, other, group) if is_double else not_close(narrowed(one), narrowed(other), group)
 
 
 class Form(Protocol):

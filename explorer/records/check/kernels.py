@@ -15,9 +15,9 @@ from explorer.compiler.pipeline import compile_half
 from explorer.ir.graph import Graph, info
 from explorer.ir.loops import Buffer, Extern, Loops
 from explorer.ir.program import Program
-from explorer.ir.record import PartingData
+from explorer.ir.record import DivergenceData
 from explorer.ir.schedule import FusedKernel, Schedule
-from explorer.records.check.accuracy import parted, same_kind
+from explorer.records.check.accuracy import errors_if_not_close, same_kind
 from explorer.records.check.loops import Run
 from explorer.records.check.nodes import Values, attempt, is_unwritten, run_nodes, scale
 from explorer.records.check.search import Blame
@@ -84,7 +84,7 @@ class Kernels:
         }
         """The operation that completes each node."""
 
-    def first(self, inputs: Sequence[Any]) -> PartingData | None:
+    def first(self, inputs: Sequence[Any]) -> DivergenceData | None:
         """The first node whose buffer parts from what eager operators make of the half's graph."""
         eager, exact = self._run(inputs), attempt(lambda: self._run(inputs, referee=True))
         watch = Written(self.loops, Run(self.loops, duplicate(tuple(inputs))))
@@ -96,7 +96,7 @@ class Kernels:
             if node is None:
                 continue
             id = info(node).id
-            found = self._parted(id, ours, eager, exact)
+            found = self._errors(id, ours, eager, exact)
             if found is not None:
                 return self._told(item, node, found, inputs, eager, exact)
         return None
@@ -118,10 +118,10 @@ class Kernels:
         nodes = (n for n in self.graph.graph.nodes if n.op not in ("placeholder", "output"))
         return [n for n in nodes if operations.intersection(self.loops.nodes.get(info(n).id, ("", ()))[1])]
 
-    def _parted(
+    def _errors(
         self, id: str, ours: Tensor, eager: Values, exact: Values | None
     ) -> tuple[float | None, float | None] | None:
-        return parted(ours, eager.by_id[id], None if exact is None else exact.by_id[id], scale(eager, id))
+        return errors_if_not_close(ours, eager.by_id[id], None if exact is None else exact.by_id[id], scale(eager, id))
 
     def _told(
         self,
@@ -131,7 +131,7 @@ class Kernels:
         inputs: Sequence[Any],
         eager: Values,
         exact: Values | None,
-    ) -> PartingData:
+    ) -> DivergenceData:
         """Of all that the kernel computed, the first node that parts when each is computed by a kernel of its own."""
         kernel = next((i for i in self.schedule.items if i.id == item and isinstance(i, FusedKernel)), None)
         within = self._nodes(set(kernel.ids)) if kernel is not None else [node]
@@ -144,7 +144,7 @@ class Kernels:
             with torch.no_grad():
                 values = apart.call(duplicate(tuple(inputs)))[-len(within) :]
             for each, ours in zip(within, values, strict=True):
-                error = self._parted(info(each).id, ours, eager, exact)
+                error = self._errors(info(each).id, ours, eager, exact)
                 if error is not None:
                     detail += f"; {info(each).id} is the first of its nodes that is wrong when each is computed apart"
                     return self.blame.told(each, self.graph.name, item, error, detail)

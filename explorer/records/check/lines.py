@@ -14,8 +14,8 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
 from explorer.ir.graph import Graph, info
-from explorer.ir.record import PartingData
-from explorer.records.check.accuracy import beyond, largest_distance, same_kind
+from explorer.ir.record import DivergenceData
+from explorer.records.check.accuracy import largest_distance, not_close, same_kind
 from explorer.records.check.nodes import is_unwritten, magnitude
 from explorer.records.check.reference import arguments, call_node
 from explorer.records.check.search import Blame
@@ -49,7 +49,7 @@ class Lines(TorchFunctionMode):
         return result
 
 
-def first_unlike(lines: Lines, graph: Graph, inputs: Sequence[Any], blame: Blame) -> PartingData | None:
+def first_unlike(lines: Lines, graph: Graph, inputs: Sequence[Any], blame: Blame) -> DivergenceData | None:
     """The first node of a captured graph that yields what no call of its line does in eager, among those that a result
     is computed from which is of no call of its line either: capture may write one call of Python as several nodes.
     Nodes that depend on random numbers, and lines that yield nothing of the node's kind, tell nothing."""
@@ -88,6 +88,6 @@ def _distance(lines: Lines, node: fx.Node, values: Mapping[fx.Node, Any]) -> flo
         return None
     theirs = [each for each in lines.at.get((span.file, span.line), ()) if same_kind(each, ours)]
     scale = magnitude(values[each] for each in node.all_input_nodes)
-    if not theirs or not all(beyond(ours, each, scale) for each in theirs):
+    if not theirs or not all(not_close(ours, each, scale) for each in theirs):
         return None
     return min(largest_distance(ours, each) for each in theirs)

@@ -10,7 +10,7 @@ from torch import fx
 
 from explorer.ir.bytecode import Span
 from explorer.ir.graph import Graph, info
-from explorer.ir.record import PartingData, SpanData
+from explorer.ir.record import DivergenceData, SpanData
 
 Errors = tuple[float | None, float | None]
 """Distances from the referee, ours and eager's; None where there is no finite one."""
@@ -20,9 +20,9 @@ Errors = tuple[float | None, float | None]
 class Search:
     """Programs are looked into as they run. `found` is the first fault."""
 
-    found: PartingData | None = None
+    found: DivergenceData | None = None
 
-    def look(self, at: Callable[[], PartingData | None], blame: Blame) -> None:
+    def look(self, at: Callable[[], DivergenceData | None], blame: Blame) -> None:
         """Only until something is found; the program's random numbers and modes are as if nobody had looked."""
         if self.found is not None:
             return
@@ -46,10 +46,10 @@ class Blame:
     graphs: Callable[[], Iterable[Graph]]
     engine: str = "explorer"
 
-    def told(self, node: fx.Node | None, half: str, kernel: str, errors: Errors, detail: str) -> PartingData:
+    def told(self, node: fx.Node | None, half: str, kernel: str, errors: Errors, detail: str) -> DivergenceData:
         id = "" if node is None else info(node).id
         place = None if node is None else self._place(id)
-        return PartingData(self.compile, half, id, kernel, *errors, _span(place), detail, self.engine)
+        return DivergenceData(self.compile, half, id, kernel, *errors, _span(place), detail, self.engine)
 
     def _place(self, id: str) -> Span | None:
         """The line of the program that an element comes from, through its origins."""

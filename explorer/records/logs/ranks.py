@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
-from explorer.ir.ranks import RANKS_VERSION, RankCompileData, RankData, RankPartingData, RanksData
+from explorer.ir.ranks import RANKS_VERSION, RankCompileData, RankData, RankDivergenceData, RanksData
 from explorer.ir.record import BreakData, CompileData, InputData, RecordData, TextData
 
 NO_COMPILES = ("process", "log")
@@ -95,13 +95,13 @@ def _compile(key: tuple[str, int], found: Sequence[CompileData | None]) -> RankC
     kinds: dict[Texts, str] = {}
     for each in made.values():
         kinds.setdefault(each.common, _letter(len(kinds)))
-    partings = (first.parting(n, each) for n, each in made.items())
+    divergences = (first.divergence(n, each) for n, each in made.items())
     return RankCompileData(
         f"{title} #{again + 1}" if again else title,
         tuple(None if each is None else each.id for each in found),
         tuple(None if each is None else each.seconds for each in found),
         tuple(kinds[made[n].common] if n in made else "" for n in range(len(found))),
-        tuple(each for each in partings if each is not None),
+        tuple(each for each in divergences if each is not None),
     )
 
 
@@ -122,7 +122,7 @@ class Made:
         texts = tuple(_told_apart(_texts(compile)))
         return cls(texts, tuple((name, tuple(map(_without_own, lines))) for name, lines in texts))
 
-    def parting(self, rank: int, other: Made) -> RankPartingData | None:
+    def divergence(self, rank: int, other: Made) -> RankDivergenceData | None:
         """The first line of the first text where `other` parts from this; None where it does not."""
         old, new = dict(self.common), dict(other.common)
         differing = [name for name in dict.fromkeys((*old, *new)) if old.get(name, ()) != new.get(name, ())]
@@ -131,7 +131,7 @@ class Made:
         what, *also = differing
         pairs = enumerate(zip_longest(old.get(what, ()), new.get(what, ())))
         line = next(number for number, (one, another) in pairs if one != another)
-        return RankPartingData(rank, what, line + 1, self._line(what, line), other._line(what, line), tuple(also))
+        return RankDivergenceData(rank, what, line + 1, self._line(what, line), other._line(what, line), tuple(also))
 
     def _line(self, name: str, line: int) -> str:
         lines = dict(self.texts).get(name, ())

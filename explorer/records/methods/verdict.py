@@ -77,7 +77,7 @@ def verdict(captured: Captured, under: Callable[..., Any], fn: Callable[..., Any
     found = against_eager(lambda: eager, got.found, wanted.found)
     if found.ok:
         return VerdictData(tried.name, "right", "", found.largest_absolute, anew)
-    said = differing(found.parted, got.found, wanted.found)
+    said = differing(found.first_mismatch, got.found, wanted.found)
     return VerdictData(tried.name, "wrong", said, found.largest_absolute, anew)
 
 
@@ -96,12 +96,12 @@ def message(error: BaseException, most: int = 300) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
-def differing(parted: str, got: dict[str, Any], expected: dict[str, Any]) -> str:
+def differing(first_mismatch: str, got: dict[str, Any], expected: dict[str, Any]) -> str:
     """What parts from eager's first, as comparing named it; of a tensor both values."""
     ours, theirs = _leaves(got), _leaves(expected)
-    if parted not in ours or parted not in theirs:
-        return parted
-    return f"{parted}: {_elements(ours[parted])}, eager {_elements(theirs[parted])}"
+    if first_mismatch not in ours or first_mismatch not in theirs:
+        return first_mismatch
+    return f"{first_mismatch}: {_elements(ours[first_mismatch])}, eager {_elements(theirs[first_mismatch])}"
 
 
 def shown(of: dict[str, Any]) -> str:

@@ -14,7 +14,7 @@ from torch import Tensor, fx
 from torch.utils._pytree import tree_map
 
 from explorer.ir.graph import Graph, info
-from explorer.records.check.accuracy import beyond, parted, same_kind
+from explorer.records.check.accuracy import errors_if_not_close, not_close, same_kind
 from explorer.records.check.nodes import is_unwritten, magnitude, unwritten_memory_filled, wide, widened
 from explorer.records.check.referee import NARROW
 from explorer.records.check.reference import arguments, call_node
@@ -166,7 +166,7 @@ class Beside:
         if node in self.unknown or not same_kind(ours, self.eager[node]):
             return None
         scale = magnitude(self.eager[each] for each in node.all_input_nodes)
-        return parted(ours, self.eager[node], None if node in self.without else self.exact[node], scale)
+        return errors_if_not_close(ours, self.eager[node], None if node in self.without else self.exact[node], scale)
 
     def _step(self, node: fx.Node) -> None:
         if node.op == "get_attr":
@@ -210,7 +210,7 @@ class Beside:
             return True
         with unwritten_memory_filled():
             again = call_node(call, *arguments(call, self.eager))
-        return not beyond(again if call is node else again[node.args[1]], self.eager[node])
+        return not not_close(again if call is node else again[node.args[1]], self.eager[node])
 
 
 def _filled(value: Tensor, ours: Tensor) -> Tensor:

@@ -13,8 +13,8 @@ from torch import Tensor, fx
 from torch.utils._pytree import tree_leaves
 
 from explorer.ir.graph import Graph, info
-from explorer.ir.record import PartingData
-from explorer.records.check.accuracy import beyond, largest_distance, same_kind
+from explorer.ir.record import DivergenceData
+from explorer.records.check.accuracy import largest_distance, not_close, same_kind
 from explorer.records.check.follow import Captured, Form, Judge, Step, laid_out, results
 from explorer.records.check.lines import Lines, first_unlike
 from explorer.records.check.nodes import Values, run_nodes, widened
@@ -38,7 +38,7 @@ class StockSearch(Search):
     differ. `drew`: stock drew random numbers, in a way of its own. `unfollowed` says what could not be compared."""
 
     lines: Lines = field(default_factory=Lines)
-    suspect: PartingData | None = None
+    suspect: DivergenceData | None = None
     overwritten: dict[str, Tensor] = field(default_factory=dict)
     """Inputs of forwards that they overwrite, as they were, by the compile's and the node's id."""
     drew: bool = False
@@ -79,7 +79,7 @@ def blame_of(compile: Compile) -> Blame:
     return Blame(compile.id, lambda: (graph for _, _, graph in compile.graphs), "stock")
 
 
-def best_referee(follow: Callable[[bool], PartingData | None]) -> PartingData | None:
+def best_referee(follow: Callable[[bool], DivergenceData | None]) -> DivergenceData | None:
     """In float64, or where an operator has no form for that as the program computes."""
     try:
         return follow(True)
@@ -96,7 +96,7 @@ class Above:
     blame: Blame
     inputs: Sequence[Any]
 
-    def first(self) -> PartingData | None:
+    def first(self) -> DivergenceData | None:
         graphs = [(name, graph) for name, half, graph in self.compile.graphs if not half or name == PARTITION]
         if not graphs:
             self.search.unfollowed.append(f"{self.compile.id} has no graph that was seen")
@@ -110,7 +110,7 @@ class Above:
             self.search.unfollowed.append(str(error))
             return None
 
-    def _follow(self, captured: Graph, later: Sequence[tuple[str, Graph]], wide: bool) -> PartingData | None:
+    def _follow(self, captured: Graph, later: Sequence[tuple[str, Graph]], wide: bool) -> DivergenceData | None:
         form: Form = Captured(self.inputs)
         before = form.run(captured, wide)
         judge = Judge(self.blame, _tangents(later), self.inputs)
@@ -236,7 +236,7 @@ class Below:
     plain: Callable[[list[Any]], Any]
     args: tuple[Any, ...]
 
-    def first(self) -> PartingData | None:
+    def first(self) -> DivergenceData | None:
         graphs = [(name, graph) for name, half, graph in self.compile.graphs if half == self.half.name]
         graphs = [(name, graph) for name, graph in graphs if name != PARTITION]
         if not graphs or any(len(graph.inputs) != len(self.args) for _, graph in graphs):
@@ -247,7 +247,7 @@ class Below:
             return found
         return best_referee(lambda wide: self._follow(graphs, wide)) or self._kernels(graph)
 
-    def _overwritten(self, graph: Graph) -> PartingData | None:
+    def _overwritten(self, graph: Graph) -> DivergenceData | None:
         """An input of the forward that the backward gets as the forward left it."""
         written = {node.args[0] for node in graph.graph.nodes if str(node.target) == COPY}
         for node, value in zip(graph.inputs, self.args, strict=True):
@@ -256,7 +256,7 @@ class Below:
                 self.search.overwritten.setdefault(key, value.detach().clone())
             elif self.half.part == "backward" and key in self.search.overwritten:
                 before = self.search.overwritten[key]
-                if same_kind(before, value) and beyond(value, before):
+                if same_kind(before, value) and not_close(value, before):
                     user = next(iter(node.users), node)
                     what = f"{info(user).id} reads {info(node).id}, which the forward has overwritten since"
                     return self.blame.told(user, self.half.name, "", (largest_distance(value, before), None), what)
@@ -267,7 +267,7 @@ class Below:
         with torch.no_grad(), torch._C._DisableAutocast():
             return run_nodes(graph, duplicate(self.args), referee=wide)
 
-    def _follow(self, graphs: Sequence[tuple[str, Graph]], wide: bool) -> PartingData | None:
+    def _follow(self, graphs: Sequence[tuple[str, Graph]], wide: bool) -> DivergenceData | None:
         judge = Judge(self.blame, frozenset(), self.args, self.half.name)
         before = self.run(graphs[0][1], wide) if len(graphs) > 1 else None
         for name, graph in graphs[1:]:
@@ -280,7 +280,7 @@ class Below:
             before = after
         return None
 
-    def _kernels(self, graph: Graph) -> PartingData | None:
+    def _kernels(self, graph: Graph) -> DivergenceData | None:
         """The first kernel or call that parts from eager operators on the inputs that it really gets."""
         written, given = Written(self.half), duplicate(self.args)
         with torch.no_grad():
@@ -317,7 +317,7 @@ class Below:
                 if (errors := beside.errors(node, now)) is not None:
                     yield Fault(node, "", errors)
 
-    def _told(self, fault: Fault, graph: Graph) -> PartingData:
+    def _told(self, fault: Fault, graph: Graph) -> DivergenceData:
         """Of all that the kernel computed, the first node that parts when each is computed by a kernel of its own."""
         id = info(fault.node).id
         detail = f"{fault.item} wrote {id}" if fault.item else f"{self.half.name} gives {id}"

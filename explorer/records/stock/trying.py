@@ -100,8 +100,8 @@ def _against(ours: Outcome, eager: Trial) -> str:
     more = [name for name, g in found.items() if name not in expected.gradients and g is not None and not g.any()]
     gradients = {name: g for name, g in found.items() if name not in more}
     judged = against_eager(eager.again, replace(ours, gradients=gradients).values(), expected.values())
-    if judged.parted:
-        return f"{DIFFERENT}: {judged.parted}"
+    if judged.first_mismatch:
+        return f"{DIFFERENT}: {judged.first_mismatch}"
     zeros = f"; gradients of zeros where eager has none: {', '.join(more)}" if more else ""
     return f"largest error against eager {judged.largest_absolute:.3g}{zeros}"
 

@@ -129,15 +129,15 @@ def _accuracy(found: AccuracyData | None, names: dict[str, str]) -> tuple[str, s
         return "not compared with eager", "unknown"
     if not found.compared:
         return "no tensors to compare with eager's", "unknown"
-    if not found.first_parting:
+    if not found.first_mismatch:
         within = f"matches eager (within {found.largest_absolute:.2g})"
         return within if found.largest_absolute else "equal to eager", "ok"
-    parting = found.parting
-    place = _at(parting.span, names) if parting is not None else ""
+    divergence = found.divergence
+    place = _at(divergence.span, names) if divergence is not None else ""
     amount = f" by up to {found.largest_absolute:.2g}" if found.largest_absolute else ""
-    said = f"differs from eager{amount} in {found.first_parting}{place}"
-    if parting is not None and not parting.node:
-        return f"{said}: {parting.detail}", "attention"
+    said = f"differs from eager{amount} in {found.first_mismatch}{place}"
+    if divergence is not None and not divergence.node:
+        return f"{said}: {divergence.detail}", "attention"
     if found.own_error is not None and found.eager_error is not None and found.own_error <= found.eager_error:
         return f"{said}, but float64 agrees no better with eager", "attention"
     return said, "wrong"

@@ -192,14 +192,14 @@ def _accuracy(accuracy: AccuracyData, record: RecordData) -> str:
         + (f" in {accuracy.where}" if accuracy.where else "")
         + f", over {accuracy.compared} tensors."
     )
-    parts = "" if not accuracy.first_parting else (
-        f"<p class=failed>Beyond tolerance first at {escape(accuracy.first_parting)}.</p>"
+    parts = "" if not accuracy.first_mismatch else (
+        f"<p class=failed>The first tensor beyond tolerance is {escape(accuracy.first_mismatch)}.</p>"
     )  # fmt: skip
     if accuracy.own_error is not None and accuracy.eager_error is not None:
-        errors += f" From float64 it is {accuracy.own_error:.3g} off, and eager {accuracy.eager_error:.3g}."
-    if (found := accuracy.parting) is not None:
+        errors += f" Against a float64 run it is {accuracy.own_error:.3g}, and eager's is {accuracy.eager_error:.3g}."
+    if (found := accuracy.divergence) is not None:
         place = f" ({found.span.file}:{found.span.line})" if found.span else ""
-        at = f"Parts from eager in {found.compile} at {found.node}{place}: " if found.node else ""
+        at = f"First differs from eager in {found.compile} at {found.node}{place}: " if found.node else ""
         parts += f"<p>{escape(at + found.detail)}</p>"
     return f"<h3>Correctness{whose}</h3><p>{escape(errors)}</p>{parts}"
 

@@ -58,7 +58,7 @@ def differences(data: RanksData) -> str:
         lines += ["", compile.title, f"  {shown}"]
         lines += [f"  {said}"] if (said := absent(data, compile)) else []
         first = data.ranks[next(n for n, kind in enumerate(compile.kinds) if kind)].name
-        for each in compile.partings:
+        for each in compile.divergences:
             lines.append(f"  {data.ranks[each.rank].name} parts from {first} first in {each.what}, line {each.line}:")
             lines += [f"    - {each.before.strip()}", f"    + {each.after.strip()}"]
             lines += [f"    and in {', '.join(each.also)}"] if each.also else []

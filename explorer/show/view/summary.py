@@ -40,7 +40,7 @@ def cells(entry: Entry) -> tuple[str, ...]:
     timed = {c.name: c for c in record.timing.contestants} if record.timing else {}
     accuracy = record.timing.accuracy if record.timing else None
     error = "" if accuracy is None else f"{accuracy.largest_absolute:.1e}" + (
-        f" (parts at {accuracy.first_parting})" if accuracy.first_parting else ""
+        f" (first mismatch: {accuracy.first_mismatch})" if accuracy.first_mismatch else ""
     )  # fmt: skip
     return (
         record.title,

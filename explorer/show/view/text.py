@@ -96,18 +96,19 @@ def timing(measured: TimingData) -> list[str]:
 
 
 def accuracy(found: AccuracyData, *, named: bool) -> list[str]:
-    """What comparing with eager gave; `named`: with the engine's name, where another's stands beside it."""
+    """The comparison with eager; `named` adds the engine's name, to tell two engines apart."""
     whose = f"{found.engine} " if named else ""
     error = f"largest error {found.largest_absolute:.3g} absolute, {found.largest_relative:.3g} relative"
     where = found.where or "equal"
-    parts = f", first parts at {found.first_parting}" if found.first_parting else ""
+    parts = f", first mismatch: {found.first_mismatch}" if found.first_mismatch else ""
     lines = [f"{whose}against eager: {error} ({where}{parts}) over {found.compared} tensors"]
     if found.own_error is not None and found.eager_error is not None:
-        lines.append(f"{whose}against float64: {found.own_error:.3g} off; eager is {found.eager_error:.3g} off")
-    if (parting := found.parting) is not None:
-        place = f" ({parting.span.file}:{parting.span.line})" if parting.span else ""
-        at = f"parts from eager in {parting.compile} at {parting.node}{place}" if parting.node else "where it parts"
-        lines.append(f"{parting.engine}: {at}: {parting.detail}")
+        ours, eager = f"{found.own_error:.3g}", f"{found.eager_error:.3g}"
+        lines.append(f"largest error against a float64 run: {found.engine} {ours}, eager {eager}")
+    if (first := found.divergence) is not None:
+        place = f" ({first.span.file}:{first.span.line})" if first.span else ""
+        at = f"first differs from eager in {first.compile} at {first.node}{place}" if first.node else "first difference"
+        lines.append(f"{first.engine}: {at}: {first.detail}")
     return lines
 
 

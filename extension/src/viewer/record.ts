@@ -467,15 +467,15 @@ export interface SamplesData {
   readonly speed?: SpeedData | null;
 }
 
-/** The first graph node whose value parts from eager's beyond tolerance; the referee is the same graph in float64.
+/** The first graph node whose value differs from eager's beyond tolerance; the reference is the graph in float64.
  * 
- * `error` and `eager_error` are the largest distances of ours and of eager's value from the referee's: `error` is None
- * where ours is not finite or of another shape, `eager_error` where an operator has no float64 form, so that eager is
- * the referee. `kernel` is the kernel or library call that wrote the value; `node` may be a node of the captured
- * graph (`fx.add_1`) where a change of the graph itself is at fault. `detail` says in a sentence what was compared.
- * Where results differ and no node is at fault, `node` is "" and `detail` says what is known. `engine` is who
- * compiled: "explorer" or "stock". */
-export interface PartingData {
+ * `error` and `eager_error` are the largest distances of the compiled and of eager's value from the reference.
+ * `error` is None if the compiled value is not finite or has another shape; `eager_error` is None if an operator has
+ * no float64 form, in which case eager is the reference. `kernel` is the kernel or library call that wrote the value.
+ * `node` is a node of the captured graph (`fx.add_1`) if a change of the graph itself is wrong. `detail` says what was
+ * compared. If results differ but no node is at fault, `node` is "" and `detail` says what is known. `engine` is the
+ * compiler: "explorer" or "stock". */
+export interface DivergenceData {
   readonly compile: string;
   readonly half: string;
   readonly node: string;
@@ -487,17 +487,17 @@ export interface PartingData {
   readonly engine?: string;
 }
 
-/** Of one `engine` against eager: the largest absolute and relative error over outputs and gradients, and the name
- * of the tensor where it lies. `first_parting` names the first tensor beyond tolerance ("" where none is), `parting`
- * the node where that began, where it was looked for. `own_error` and `eager_error` are the largest distances of the
- * engine's and of eager's tensors from the same call in float64, where that was run beside eager. */
+/** How close one `engine` is to eager: the largest absolute and relative error over outputs and gradients, and
+ * `where`, the name of that tensor. `first_mismatch` names the first tensor beyond tolerance ("" if none is), and
+ * `divergence` the first node that differs, if it was searched for. `own_error` and `eager_error` are the largest
+ * distances of the engine's and of eager's tensors from a float64 run of the same call, if one was made. */
 export interface AccuracyData {
   readonly largest_absolute: number;
   readonly largest_relative: number;
   readonly where: string;
   readonly first_parting?: string;
   readonly compared?: number;
-  readonly parting?: PartingData | null;
+  readonly parting?: DivergenceData | null;
   readonly engine?: string;
   readonly own_error?: number | null;
   readonly eager_error?: number | null;

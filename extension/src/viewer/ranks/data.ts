@@ -18,10 +18,10 @@ export interface RankData {
   readonly error?: string;
 }
 
-/** The first line where a rank (an index) parts from the first one that made the same compile: in which text, at
- * which of its lines (from 1), and both lines ("" where a text has ended). `also` names the later texts in which they
- * differ. */
-export interface RankPartingData {
+/** The first line in which a compile on `rank` (an index) differs from the same compile on the first rank that has
+ * it: `what` names the text, `line` counts from 1, `before` and `after` are both lines ("" past the end of a text).
+ * `also` names later texts that differ. */
+export interface RankDivergenceData {
   readonly rank: number;
   readonly what: string;
   readonly line: number;
@@ -30,14 +30,14 @@ export interface RankPartingData {
   readonly also?: readonly string[];
 }
 
-/** A compile of a function, on each rank: its id there and the seconds it took, None where that rank has it not.
- * Ranks of the same `kinds` compiled the same. */
+/** One compile of a function on each rank: its id and its seconds, None on ranks without it. Ranks with equal
+ * `kinds` compiled the same. */
 export interface RankCompileData {
   readonly title: string;
   readonly ids: readonly (string | null)[];
   readonly seconds: readonly (number | null)[];
   readonly kinds: readonly string[];
-  readonly partings?: readonly RankPartingData[];
+  readonly partings?: readonly RankDivergenceData[];
 }
 
 /** `missing` are ranks below the highest that left no record. */

@@ -1,7 +1,7 @@
 // What is said of ranks.
 
 import { seconds } from "../format";
-import type { RankCompileData, RankData, RankPartingData, RanksData } from "./data";
+import type { RankCompileData, RankData, RankDivergenceData, RanksData } from "./data";
 
 export const LEGEND = "Ranks with the same letter compiled the same, apart from what is a process's own: addresses, the number of its card, where it keeps files. – stands for a rank that has no such compile.";
 
@@ -10,7 +10,7 @@ export function resultText(compile: RankCompileData, rank: number): string {
   return kind ? `${kind} ${spent == null ? "" : seconds(spent)}`.trim() : "–";
 }
 
-export function partingText({ rank, what, line }: RankPartingData, ranks: readonly RankData[]): string {
+export function partingText({ rank, what, line }: RankDivergenceData, ranks: readonly RankData[]): string {
   return `${ranks[rank]?.name ?? `rank ${rank}`}: ${what}, line ${line}`;
 }
 

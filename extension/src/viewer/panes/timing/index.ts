@@ -6,7 +6,7 @@ import { key, type Key } from "../../element";
 import { bytes, count, percent, phrase, scaled, seconds } from "../../format";
 import type { Context, Export, Pane, PaneKind } from "../../pane";
 import { part, Picture, type Shown } from "../../picture";
-import type { AccuracyData, PartingData, RecordData, SamplesData } from "../../record";
+import type { AccuracyData, DivergenceData, RecordData, SamplesData } from "../../record";
 import { type Dispose, Signal } from "../../signal";
 import { drawBars } from "./bars";
 import { costsOf, performance, rate, usable, whyNoOverhead, type Cost } from "./costs";
@@ -322,7 +322,7 @@ function whyUntimed(record: RecordData): string {
 }
 
 /** How far both are from the referee: the graph in float64, or eager where an operator has no such form. */
-function againstReferee({ error, eager_error: eager }: PartingData): string {
+function againstReferee({ error, eager_error: eager }: DivergenceData): string {
   const ours = error === null ? "not finite, or of another shape" : `off by ${writtenError(error)}`;
   return eager === null || eager === undefined ? `It is ${ours}, beside eager.` : `Against float64 it is ${ours}, eager off by ${writtenError(eager)}.`;
 }

@@ -19,8 +19,8 @@ from explorer.compiler.autograd.decomps import table as decompositions
 from explorer.compiler.codegen import cpp_scalar
 from explorer.compiler.lower.table import LOWERINGS
 from explorer.ir.program import BuildOptions
-from explorer.ir.record import PartingData
-from explorer.records.check.parting import first_parting
+from explorer.ir.record import DivergenceData
+from explorer.records.check.first_divergence import first_divergence
 from explorer.records.check.trial import Trial
 from explorer.records.session import Record
 from programs import NAMED
@@ -41,9 +41,9 @@ def line_of(function: Callable[..., Any], text: str) -> int:
     return first + next(number for number, line in enumerate(lines) if text in line)
 
 
-def found(function: Callable[..., Any], *args: Any, grad: bool | None = None, **settings: Any) -> PartingData | None:
+def found(function: Callable[..., Any], *args: Any, grad: bool | None = None, **settings: Any) -> DivergenceData | None:
     torch.manual_seed(3)
-    return first_parting(Trial(function, args, {}, grad).contestant, configure(**settings))
+    return first_divergence(Trial(function, args, {}, grad).contestant, configure(**settings))
 
 
 def inputs() -> tuple[Tensor, Tensor]:
@@ -78,7 +78,7 @@ def test_rounding_and_unwritten_memory_are_no_faults(name: str) -> None:
     args, kwargs = program.inputs()
     if program.grad:
         require_grad(program, args, kwargs)
-    assert first_parting(Trial(program.build(), args, kwargs).contestant, configure()) is None
+    assert first_divergence(Trial(program.build(), args, kwargs).contestant, configure()) is None
 
 
 def relu_to_gelu(module: fx.GraphModule) -> fx.GraphModule:
@@ -94,12 +94,12 @@ def relu_to_gelu(module: fx.GraphModule) -> fx.GraphModule:
 @pytest.mark.parametrize("train", [False, True])
 def test_a_pass_that_changes_what_is_computed(train: bool) -> None:
     args = [each.requires_grad_(train) for each in inputs()]
-    parting = found(blended, *args, passes=(relu_to_gelu,))
-    assert parting is not None and parting.node == "fx.gelu"
-    assert parting.span is not None
-    assert (parting.span.file, parting.span.line) == (__file__, line_of(blended, "torch.relu"))
-    assert parting.detail == "after pass relu_to_gelu, fx.gelu is not what fx.relu was before it"
-    assert parting.eager_error is not None and parting.error > 1e-3 > 1e-5 > parting.eager_error
+    first = found(blended, *args, passes=(relu_to_gelu,))
+    assert first is not None and first.node == "fx.gelu"
+    assert first.span is not None
+    assert (first.span.file, first.span.line) == (__file__, line_of(blended, "torch.relu"))
+    assert first.detail == "after pass relu_to_gelu, fx.gelu is not what fx.relu was before it"
+    assert first.eager_error is not None and first.error > 1e-3 > 1e-5 > first.eager_error
 
 
 @pytest.mark.parametrize("train", [False, True])
@@ -112,10 +112,10 @@ def test_a_wrong_decomposition(train: bool) -> None:
     args = [each.requires_grad_(train) for each in inputs()]
     rules = decompositions.DECOMPOSITIONS
     with wrong(rules, aten.mean.dim, lambda right: lambda *given: right(*given) * 1.01):
-        parting = found(averages, *args)
-    assert parting is not None and parting.node.startswith("aten.mul")
-    assert parting.span is not None and parting.span.line == line_of(averages, "mean(0)")
-    assert "after trace" in parting.detail and "fx.mean" in parting.detail
+        first = found(averages, *args)
+    assert first is not None and first.node.startswith("aten.mul")
+    assert first.span is not None and first.span.line == line_of(averages, "mean(0)")
+    assert "after trace" in first.detail and "fx.mean" in first.detail
 
 
 def test_a_wrong_lowering_rule() -> None:
@@ -123,19 +123,19 @@ def test_a_wrong_lowering_rule() -> None:
         return LOWERINGS._rules[aten.sin.default]
 
     with wrong(LOWERINGS, aten.tanh.default, sine_for_tanh):
-        parting = found(blended, *inputs())
-    assert parting is not None and parting.node == "aten.tanh"
-    assert parting.kernel.startswith("k")
-    assert parting.span is not None and parting.span.line == line_of(blended, "torch.tanh")
-    assert "aten.tanh is the first of its nodes that is wrong when each is computed apart" in parting.detail
+        first = found(blended, *inputs())
+    assert first is not None and first.node == "aten.tanh"
+    assert first.kernel.startswith("k")
+    assert first.span is not None and first.span.line == line_of(blended, "torch.tanh")
+    assert "aten.tanh is the first of its nodes that is wrong when each is computed apart" in first.detail
 
 
 def test_wrong_generated_code(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(cpp_scalar._FLOAT32, "exp", "exp_float({0} * 1.001f)")
     options = {"build": BuildOptions(cache_dir=tmp_path)}
-    parting = found(blended, *inputs(), options=options)
-    assert parting is not None and parting.node.startswith("aten.exp")
-    assert parting.span is not None and parting.span.line == line_of(blended, "softmax")
+    first = found(blended, *inputs(), options=options)
+    assert first is not None and first.node.startswith("aten.exp")
+    assert first.span is not None and first.span.line == line_of(blended, "softmax")
 
 
 def test_a_fault_in_the_backward_alone() -> None:
@@ -148,10 +148,10 @@ def test_a_fault_in_the_backward_alone() -> None:
         return lambda lower, out, *operands: LOWERINGS._rules[aten.sin.default](lower, out, *operands)
 
     with wrong(LOWERINGS, aten.exp.default, lost):
-        parting = found(loss, *args)
-    assert parting is not None and parting.node.startswith("aten.exp")
-    assert "backward" in parting.half
-    assert parting.span is not None and parting.span.line == line_of(loss, "gelu")
+        first = found(loss, *args)
+    assert first is not None and first.node.startswith("aten.exp")
+    assert "backward" in first.half
+    assert first.span is not None and first.span.line == line_of(loss, "gelu")
 
 
 class Net(nn.Module):
@@ -171,21 +171,21 @@ def test_a_fault_after_a_break_in_a_module_with_random_numbers() -> None:
     net, x = Net(), torch.randn(8, 16)
     assert found(net, x) is None
     with wrong(LOWERINGS, aten.exp.default, lambda right: LOWERINGS._rules[aten.expm1.default]):
-        parting = found(net, x)
-    assert parting is not None and parting.node.startswith("aten.exp") and parting.compile == "f1"
-    assert parting.span is not None and parting.span.line == line_of(Net.forward, "softmax")
+        first = found(net, x)
+    assert first is not None and first.node.startswith("aten.exp") and first.compile == "f1"
+    assert first.span is not None and first.span.line == line_of(Net.forward, "softmax")
 
 
 def test_a_record_names_it(tmp_path: Path) -> None:
     x, w = inputs()
     record = explorer.explore(blended, passes=(relu_to_gelu,))(x, w)
     assert record.timing is not None and record.timing.accuracy is not None
-    parting = record.timing.accuracy.parting
-    assert parting is not None and parting.node == "fx.gelu", "looked for unasked, since results differ"
-    assert record.bisect_accuracy() == parting
+    first = record.timing.accuracy.divergence
+    assert first is not None and first.node == "fx.gelu", "looked for unasked, since results differ"
+    assert record.bisect_accuracy() == first
     loaded = Record.load(record.save(tmp_path / "r.explore.json"))
     assert loaded.timing == record.timing
-    with pytest.raises(RuntimeError, match="the function that it was made from is not there"):
+    with pytest.raises(RuntimeError, match="not the function to run again"):
         loaded.bisect_accuracy()
     plain = explorer.explore(blended, time=False)(x, w)
     assert plain.bisect_accuracy() is None

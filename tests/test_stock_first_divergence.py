@@ -19,28 +19,28 @@ from torch._inductor.codegen import cpp
 
 import explorer
 from explorer import Record
-from explorer.ir.record import PartingData
+from explorer.ir.record import DivergenceData
 from explorer.records.check.nodes import unwritten_memory_filled
 from explorer.records.check.trial import Trial
-from explorer.records.stock.parting import first_parting
+from explorer.records.stock.first_divergence import first_divergence
 from programs import NAMED
-from test_parting import blended, inputs, line_of
+from test_first_divergence import blended, inputs, line_of
 
 aten = torch.ops.aten
 SIN = {"scalar": "std::sin({})", "vector": "({}).sin()"}
 
 
-def found(function: Callable[..., Any], *args: Any) -> PartingData | None:
-    return first_parting(Trial(function, args, {}), {})
+def found(function: Callable[..., Any], *args: Any) -> DivergenceData | None:
+    return first_divergence(Trial(function, args, {}), {})
 
 
 def leaves(train: bool) -> list[Tensor]:
     return [each.requires_grad_(train) for each in inputs()]
 
 
-def lines(parting: PartingData | None) -> int:
-    assert parting is not None and parting.span is not None and parting.engine == "stock", parting
-    return parting.span.line
+def lines(first: DivergenceData | None) -> int:
+    assert first is not None and first.span is not None and first.engine == "stock", first
+    return first.span.line
 
 
 @pytest.mark.parametrize("train", [False, True])
@@ -58,12 +58,12 @@ def another_constant(graph: fx.Graph) -> None:
 @pytest.mark.parametrize("train", [False, True])
 def test_a_pass_of_the_user_that_changes_what_is_computed(train: bool) -> None:
     with inductor_config.patch(post_grad_custom_post_pass=another_constant):
-        parting = found(blended, *leaves(train))
-    assert lines(parting) == line_of(blended, "torch.relu")
-    assert parting is not None and parting.node.startswith("aten.sub")
-    assert parting.half == ("s0_forward" if train else "s0_inference")
-    assert "after post-grad: post_grad_custom_post_pass" in parting.detail
-    assert parting.eager_error is not None and parting.error == pytest.approx(0.1, rel=1e-3)
+        first = found(blended, *leaves(train))
+    assert lines(first) == line_of(blended, "torch.relu")
+    assert first is not None and first.node.startswith("aten.sub")
+    assert first.half == ("s0_forward" if train else "s0_inference")
+    assert "after post-grad: post_grad_custom_post_pass" in first.detail
+    assert first.eager_error is not None and first.error == pytest.approx(0.1, rel=1e-3)
 
 
 @contextmanager
@@ -79,11 +79,11 @@ def sine_for(name: str) -> Iterator[None]:
 @pytest.mark.parametrize("train", [False, True])
 def test_wrong_generated_code(train: bool) -> None:
     with sine_for("tanh"):
-        parting = found(blended, *leaves(train))
-    assert lines(parting) == line_of(blended, "torch.tanh")
-    assert parting is not None and parting.node == "aten.tanh" and parting.kernel.startswith("k")
-    assert "aten.tanh is the first of its nodes that is wrong when each is computed apart" in parting.detail
-    assert parting.error is not None and parting.eager_error is not None and parting.error > 1e3 * parting.eager_error
+        first = found(blended, *leaves(train))
+    assert lines(first) == line_of(blended, "torch.tanh")
+    assert first is not None and first.node == "aten.tanh" and first.kernel.startswith("k")
+    assert "aten.tanh is the first of its nodes that is wrong when each is computed apart" in first.detail
+    assert first.error is not None and first.eager_error is not None and first.error > 1e3 * first.eager_error
 
 
 def test_a_fault_in_the_backward_alone() -> None:
@@ -92,9 +92,9 @@ def test_a_fault_in_the_backward_alone() -> None:
         return F.gelu(y).square().mean()
 
     with sine_for("exp"):
-        parting = found(loss, *leaves(True))
-    assert lines(parting) == line_of(loss, "gelu")
-    assert parting is not None and parting.half == "s0_backward" and parting.node == "aten.exp"
+        first = found(loss, *leaves(True))
+    assert lines(first) == line_of(loss, "gelu")
+    assert first is not None and first.half == "s0_backward" and first.node == "aten.exp"
 
 
 @pytest.mark.parametrize("train", [False, True])
@@ -108,11 +108,11 @@ def test_a_wrong_decomposition(train: bool) -> None:
     decomposition.fast_random_decomps.cache_clear()
     try:
         with mock.patch.dict(decomposition.decompositions, wrong):
-            parting = found(powers, *leaves(train))
+            first = found(powers, *leaves(train))
     finally:
         decomposition.fast_random_decomps.cache_clear()
-    assert lines(parting) == line_of(powers, "silu")
-    assert parting is not None and "after trace" in parting.detail and "fx.z" in parting.detail
+    assert lines(first) == line_of(powers, "silu")
+    assert first is not None and "after trace" in first.detail and "fx.z" in first.detail
 
 
 def scaled(x: Tensor, w: Tensor) -> Tensor:
@@ -123,10 +123,10 @@ def scaled(x: Tensor, w: Tensor) -> Tensor:
 
 
 def test_a_graph_that_is_not_what_python_computes() -> None:
-    parting = found(scaled, *inputs())
-    assert lines(parting) == line_of(scaled, "is_compiling()")
-    assert parting is not None and parting.compile == "s1" and parting.node == "fx.z"
-    assert "no call of this line in eager yields its value" in parting.detail
+    first = found(scaled, *inputs())
+    assert lines(first) == line_of(scaled, "is_compiling()")
+    assert first is not None and first.compile == "s1" and first.node == "fx.z"
+    assert "no call of this line in eager yields its value" in first.detail
 
 
 CALLS = [0]
@@ -138,20 +138,20 @@ def counting(x: Tensor, w: Tensor) -> Tensor:
 
 
 def test_a_program_that_gives_something_else_each_time_is_said_to() -> None:
-    parting = found(counting, *inputs())
-    assert parting is not None and not parting.node
-    assert "eager differs from itself when it is called again" in parting.detail
+    first = found(counting, *inputs())
+    assert first is not None and not first.node
+    assert "eager differs from itself when called again" in first.detail
 
 
 def test_what_the_backward_gets_as_the_forward_left_it() -> None:
     """As stock does: it computes `steps + 1` again in the backward, from what is `steps + 1` by then."""
     model = NAMED["RunningMean"]
     args, kwargs = model.inputs()
-    parting = first_parting(Trial(model.build(), args, kwargs), {})
-    if parting is None:
+    first = first_divergence(Trial(model.build(), args, kwargs), {})
+    if first is None:
         pytest.skip("this torch no longer does")
-    assert parting.half == "s0_backward"
-    assert "which the forward has overwritten since" in parting.detail
+    assert first.half == "s0_backward"
+    assert "which the forward has overwritten since" in first.detail
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_what_the_backward_gets_as_the_forward_left_it() -> None:
 def test_memory_that_is_written_again_is_no_fault(name: str) -> None:
     program = NAMED[name]
     args, kwargs = program.inputs()
-    assert first_parting(Trial(program.build(), args, kwargs), {}) is None
+    assert first_divergence(Trial(program.build(), args, kwargs), {}) is None
 
 
 def repeated(x: Tensor, w: Tensor) -> Tensor:
@@ -212,10 +212,10 @@ def test_unwritten_memory_is_filled_in_the_block_and_only_there() -> None:
 
 
 def test_rounding_that_adds_up_is_no_fault() -> None:
-    parting = found(repeated, *inputs())
-    assert parting is not None and parting.engine == "stock"
-    assert not parting.node and "rounding adds up" in parting.detail
-    assert parting.error is not None and parting.eager_error is not None
+    first = found(repeated, *inputs())
+    assert first is not None and first.engine == "stock"
+    assert not first.node and "accumulated rounding" in first.detail
+    assert first.error is not None and first.eager_error is not None
 
 
 def dropped(x: Tensor, w: Tensor) -> Tensor:
@@ -223,16 +223,16 @@ def dropped(x: Tensor, w: Tensor) -> Tensor:
 
 
 def test_random_numbers_are_no_fault() -> None:
-    parting = found(dropped, *inputs())
-    assert parting is not None and not parting.node and "only by random numbers" in parting.detail
+    first = found(dropped, *inputs())
+    assert first is not None and not first.node and "only by random numbers" in first.detail
 
 
 def test_numbers_that_stock_draws_as_eager_does_are_no_fault() -> None:
     def several(x: Tensor) -> tuple[Tensor, ...]:
         return x + torch.randn_like(x), torch.rand(2, 3), torch.randint(0, 9, (4,)), torch.randperm(5)
 
-    parting = found(several, torch.zeros(4))
-    assert parting is not None and not parting.node and "only by random numbers" in parting.detail
+    first = found(several, torch.zeros(4))
+    assert first is not None and not first.node and "only by random numbers" in first.detail
 
 
 def test_what_is_computed_beside_random_numbers_is_compared() -> None:
@@ -240,16 +240,16 @@ def test_what_is_computed_beside_random_numbers_is_compared() -> None:
         return F.dropout(torch.tanh(x @ w), 0.5) + 1
 
     with sine_for("tanh"):
-        parting = found(both, *leaves(True))
-    assert lines(parting) == line_of(both, "dropout") and parting is not None and parting.node == "aten.tanh"
+        first = found(both, *leaves(True))
+    assert lines(first) == line_of(both, "dropout") and first is not None and first.node == "aten.tanh"
 
 
 def test_a_compile_that_fails_is_said_to() -> None:
     def backend(module: fx.GraphModule, inputs: Any) -> Any:
         raise RuntimeError("this back end fails")
 
-    parting = first_parting(Trial(blended, inputs(), {}), {"backend": backend})
-    assert parting is not None and "this back end fails" in parting.detail
+    first = first_divergence(Trial(blended, inputs(), {}), {"backend": backend})
+    assert first is not None and "this back end fails" in first.detail
 
 
 def test_a_search_leaves_the_programs_compiled_code_as_it_was() -> None:
@@ -268,15 +268,15 @@ def test_a_record_of_both_names_whose_results_part(tmp_path: Path) -> None:
         record = explorer.explore(blended, engine="both")(x, w)
         assert record.timing is not None
         ours, theirs = record.timing.accuracy, record.timing.stock_accuracy
-        assert ours is not None and ours.engine == "explorer" and not ours.first_parting
-        assert theirs is not None and theirs.engine == "stock" and theirs.first_parting
-        parting = theirs.parting
-        assert parting is not None and parting.compile == "s0", "looked for unasked, since results differ"
-        assert record.bisect_accuracy() == record.bisect_accuracy("stock") == parting
+        assert ours is not None and ours.engine == "explorer" and not ours.first_mismatch
+        assert theirs is not None and theirs.engine == "stock" and theirs.first_mismatch
+        first = theirs.divergence
+        assert first is not None and first.compile == "s0", "looked for unasked, since results differ"
+        assert record.bisect_accuracy() == record.bisect_accuracy("stock") == first
         assert record.bisect_accuracy("explorer") is None
     loaded = Record.load(record.save(tmp_path / "r.explore.json"))
     assert loaded.timing == record.timing
-    assert f"stock: parts from eager in s0 at {parting.node}" in repr(record)
+    assert f"stock: first differs from eager in s0 at {first.node}" in repr(record)
     with pytest.raises(ValueError, match="'eager' compiled nothing here; expected 'explorer' or 'stock'"):
         record.bisect_accuracy("eager")
 
@@ -284,5 +284,5 @@ def test_a_record_of_both_names_whose_results_part(tmp_path: Path) -> None:
 def test_random_numbers_are_not_looked_into_unasked() -> None:
     record = explorer.explore(dropped, engine="stock")(*inputs())
     assert record.timing is not None and record.timing.accuracy is not None
-    parting = record.timing.accuracy.parting
-    assert parting is not None and "a way of its own" in parting.detail
+    first = record.timing.accuracy.divergence
+    assert first is not None and "other random numbers than eager" in first.detail

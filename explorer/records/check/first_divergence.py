@@ -1,8 +1,8 @@
-"""Where a compiled call first parts from eager: the node, with the stage or kernel that is at fault, and its line.
+"""The first node at which a compiled call differs from eager, with the stage or kernel at fault and its source line.
 
-The call is compiled once more, and each of its graphs is followed through the stages on the inputs that it really gets:
-captured, after each pass, traced, cut in two, and at last kernel by kernel. A value is at fault where it is beyond
-tolerance of what eager operators make of the same graph, and further from a run in float64 than they are.
+The call is compiled once more. Each graph then runs on its real inputs as captured, after each pass, traced and
+partitioned, and finally kernel by kernel. A value is wrong if it is beyond tolerance of what eager operators compute
+for the same graph, and further than those from a float64 run.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from explorer.ir.graph import Graph
 from explorer.ir.joint import Halves, Partitioned, Traced
 from explorer.ir.loops import Loops
 from explorer.ir.program import Compiled, Program
-from explorer.ir.record import PartingData
+from explorer.ir.record import DivergenceData
 from explorer.ir.schedule import Schedule
 from explorer.records.check.follow import Stages
 from explorer.records.check.kernels import Kernels
@@ -29,8 +29,8 @@ from explorer.records.check.search import Blame, Search
 from explorer.records.check.trial import Contestant
 
 
-def first_parting(contestant: Callable[[Callable[..., Any]], Contestant], config: Config) -> PartingData | None:
-    """The first node that parts from eager when the contestant runs, or None. `contestant` makes one from a compiler,
+def first_divergence(contestant: Callable[[Callable[..., Any]], Contestant], config: Config) -> DivergenceData | None:
+    """The first node that differs from eager when the contestant runs, or None. `contestant` makes one from a compiler,
     as `Trial.contestant` does. Raises what the call raises."""
     search = Search()
     compiling = Searching(search)
@@ -40,7 +40,7 @@ def first_parting(contestant: Callable[[Callable[..., Any]], Contestant], config
 
 @dataclass
 class Searching:
-    """A compile_frame whose programs are looked into as they run."""
+    """A compile_frame whose programs are compared with eager operators as they run."""
 
     search: Search
 
@@ -57,7 +57,7 @@ class Searching:
 
 @dataclass
 class Searched:
-    """One compiled graph: what its stages made, and its halves with somebody looking."""
+    """One compiled graph: the artifacts of its stages, and its halves, compared as they run."""
 
     search: Search
     compile: str
