@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.size import cycles
+from benchmarks.size import imports as imports_of_package
+
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "explorer"
 
@@ -115,6 +118,10 @@ assert not [name for name in sys.modules if name.startswith(("explorer.records",
 """
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     subprocess.run([sys.executable, "-c", program], cwd=tmp_path, env=environment, check=True)
+
+
+def test_no_modules_import_each_other():
+    assert not list(cycles(imports_of_package(PACKAGE)))
 
 
 def test_no_file_is_a_drawer():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NoReturn
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,3 +57,7 @@ class Unsupported(Exception):
     def __init__(self, why: Why) -> None:
         super().__init__(f"{why} [{why.code}]")
         self.why = why
+
+
+def unsupported(code: str, detail: str = "") -> NoReturn:
+    raise Unsupported(Why(code, detail))

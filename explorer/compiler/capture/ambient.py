@@ -11,19 +11,17 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Generic, TypeVar
 
 import torch
 from torch import fx
 from torch.utils._device import _device_constructors
 
-from explorer.compiler.capture.values.base import Value
-from explorer.compiler.capture.values.constant import Constant
+from explorer.compiler.capture.tape import Tape
 from explorer.core.origin import origin, synthetic
 from explorer.ir.settings import SETTINGS, Setting
 
-if TYPE_CHECKING:
-    from explorer.compiler.capture.tape import Tape
+V = TypeVar("V")
 
 CONSTRUCTORS = frozenset(_device_constructors())
 """The functions that a default device is for."""
@@ -71,19 +69,19 @@ def leave_context(manager: Any) -> None:
 
 
 @dataclass(frozen=True)
-class OpenContext:
+class OpenContext(Generic[V]):
     """A context manager that the trace entered, the value that stands for it, and the node that enters it too."""
 
-    manager: Value
+    manager: V
     node: fx.Node | None
     context: Any
 
 
 @dataclass(frozen=True)
-class OpenAutocast:
+class OpenAutocast(Generic[V]):
     """An autocast block of the graph, and the value that entered it."""
 
-    manager: Value
+    manager: V
     node: fx.Node
     context: Any
 
@@ -93,29 +91,29 @@ Switched = tuple[Setting, tuple[Any, ...], tuple[Any, ...]]
 
 
 @dataclass(frozen=True)
-class Owed:
+class Owed(Generic[V]):
     """A context manager's `__enter__` or `__exit__`, and the settings that the program had switched before."""
 
     method: str
-    manager: Value
+    manager: V
     settings: tuple[Switched, ...] = ()
 
 
-class Ambient:
+class Ambient(Generic[V]):
     """`devices` are the default devices of the blocks that are open, innermost last."""
 
     def __init__(self, tape: Tape, devices: Iterable[torch.device]) -> None:
         self.tape = tape
         self.devices = list(devices)
-        self.autocasts: list[OpenAutocast] = []
-        self.contexts: list[OpenContext] = []
+        self.autocasts: list[OpenAutocast[V]] = []
+        self.contexts: list[OpenContext[V]] = []
         self.left: list[Autocast] = []
         """What those blocks switched that were open at entry and are left, in the order of leaving."""
-        self.owed: list[Owed] = []
+        self.owed: list[Owed[V]] = []
         """What the residual code has to enter and leave, in order."""
         self.before: dict[tuple[str, tuple[Any, ...]], tuple[Any, ...]] = {}
         """The settings that were set, by name and key, and what they were at entry."""
-        self.modes: list[Value] = []
+        self.modes: list[V] = []
         """The TorchFunctionModes that are open, innermost last."""
         self.levels = 0
         """How many levels of torch.func's transforms are open."""
@@ -141,23 +139,14 @@ class Ambient:
             self.before.setdefault((name, key), was)
             self._add(setting.write, *key, *value)
 
-    def enter_device(self, manager: Constant) -> None:
-        self.devices.append(manager.value)
+    def enter_device(self, manager: V, device: torch.device) -> None:
+        self.devices.append(device)
         self._enter(manager)
 
-    def leave_device(self, manager: Constant) -> None:
+    def leave_device(self, manager: V) -> None:
         """Leave the innermost block, as the real __exit__ does."""
         self.devices.pop()
         self._left(manager)
-
-    def placed(self, target: Any, kwargs: dict[str, Value]) -> dict[str, Value]:
-        """The keywords of a call in the graph, with the default device where the call takes one and names none."""
-        if not self.devices or target not in CONSTRUCTORS:
-            return kwargs
-        given = kwargs.get("device")
-        if given is not None and not (isinstance(given, Constant) and given.value is None):
-            return kwargs
-        return {**kwargs, "device": Constant(self.devices[-1])}
 
     def typed(self, target: Any, kwargs: dict[str, Any], made: Any) -> dict[str, Any]:
         """The keywords of a call in the graph, with the default dtype where that was set and decides what is made."""
@@ -166,7 +155,7 @@ class Ambient:
             return kwargs
         return {**kwargs, "dtype": made.dtype}
 
-    def enter_autocast(self, inside: Autocast, manager: Value) -> None:
+    def enter_autocast(self, inside: Autocast, manager: V) -> None:
         context = AMP._enter_autocast(*inside)
         node = self._add(AMP._enter_autocast, *inside)
         self.autocasts.append(OpenAutocast(manager, node, context))
@@ -178,20 +167,20 @@ class Ambient:
         self._close()
         self._left(opened.manager)
 
-    def leave_given_autocast(self, manager: Value, inside: Autocast, before: Autocast) -> None:
+    def leave_given_autocast(self, manager: V, inside: Autocast, before: Autocast) -> None:
         """Leave the innermost of the blocks that were open at entry."""
         leave_autocast(*before)
         self._add(leave_autocast, *before)
         self.left.append(inside)
         self._left(manager)
 
-    def enter_context(self, manager: Value, cls: Any, arguments: tuple[Any, ...], by_node: bool) -> None:
+    def enter_context(self, manager: V, cls: Any, arguments: tuple[Any, ...], by_node: bool) -> None:
         self._enter(manager)
         context = entering(cls)(*arguments)
         node = self._add(entering(cls), *arguments) if by_node else None
         self.contexts.append(OpenContext(manager, node, context))
 
-    def leave_context(self, manager: Value) -> bool:
+    def leave_context(self, manager: V) -> bool:
         """Leave the innermost one; False, and nothing done, where that is another."""
         if not self.contexts or self.contexts[-1].manager is not manager:
             return False
@@ -218,10 +207,10 @@ class Ambient:
     def _add(self, target: Any, *arguments: Any) -> fx.Node:
         return self.tape.add("call_function", target, arguments, {}, None)
 
-    def _enter(self, manager: Value) -> None:
+    def _enter(self, manager: V) -> None:
         self.owed.append(Owed("__enter__", manager, tuple(self.switched())))
 
-    def _left(self, manager: Value) -> None:
+    def _left(self, manager: V) -> None:
         """An entering that this trace made is undone; any other leaving is owed."""
         for place in reversed(range(len(self.owed))):
             owed = self.owed[place]

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from explorer.compiler.capture import hook
-from explorer.compiler.capture.frame import Frame
-from explorer.compiler.capture.values.base import Raised, Value
+from explorer.compiler.capture.values.base import Frame, Raised, Tracer, Value
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.exceptions import ExceptionValue
 from explorer.compiler.capture.values.size import NumberValue
 from explorer.compiler.capture.values.tensor import TensorValue
 from explorer.core.reasons import Unsupported
-
-if TYPE_CHECKING:
-    from explorer.compiler.capture.tracer import Tracer
 
 
 def _raise_unless(condition: Any, error: BaseException) -> None:

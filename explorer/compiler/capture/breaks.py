@@ -6,7 +6,8 @@ import inspect
 
 from explorer.compiler.bytecode.flow import handlers_by_position
 from explorer.compiler.capture import reasons
-from explorer.compiler.capture.frame import NULL, Frame
+from explorer.compiler.capture.frame import NULL
+from explorer.compiler.capture.values.base import Frame
 from explorer.core.reasons import Why
 from explorer.ir.bytecode import Code
 

@@ -15,7 +15,7 @@ import random
 import sys
 import sysconfig
 import types
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import torch
 
@@ -24,7 +24,7 @@ from explorer.compiler.capture.markers import marked
 from explorer.compiler.capture.rules import CALLS, Rule
 from explorer.compiler.capture.values.arrays import call_function as call_numpy
 from explorer.compiler.capture.values.arrays import is_numpys
-from explorer.compiler.capture.values.base import NotConstant, Raised, Value, unsupported
+from explorer.compiler.capture.values.base import NotConstant, Raised, Tracer, Value
 from explorer.compiler.capture.values.classes import ClassValue
 from explorer.compiler.capture.values.constant import Constant, is_plain
 from explorer.compiler.capture.values.exceptions import ExceptionValue
@@ -39,11 +39,9 @@ from explorer.compiler.capture.values.slots import checked
 from explorer.compiler.capture.values.tensor import TensorValue, graph_call
 from explorer.compiler.capture.wrap import instance_of_class
 from explorer.compiler.capture.wrappers import make_wrapper
+from explorer.core.reasons import unsupported
 from explorer.core.recorder import note, recorder
 from explorer.ir.capture import Attr, Inlined, Item, Returned
-
-if TYPE_CHECKING:
-    from explorer.compiler.capture.tracer import Tracer
 
 TORCH_DIR = os.path.dirname(torch.__file__) + os.sep
 STDLIB_DIR = sysconfig.get_paths()["stdlib"] + os.sep
@@ -83,20 +81,20 @@ def optrees() -> dict[Any, types.FunctionType]:
     return {each.__torch_dynamo_original__: each.__torch_dynamo_polyfill__ for each in mended}
 
 
-class Calls:
+class Calls(Tracer, Protocol):
     """A part of the tracer: everything that a call can mean."""
 
-    def call(self: Tracer, function: Value, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    def call(self, function: Value, args: list[Value], kwargs: dict[str, Value]) -> Value:
         return function.call(self, args, kwargs)
 
     def call_method(
-        self: Tracer, value: Value, name: str, args: list[Value], kwargs: dict[str, Value] | None = None
+        self, value: Value, name: str, args: list[Value], kwargs: dict[str, Value] | None = None
     ) -> Value:
         return self.call(self.get_attr(value, name), args, kwargs or {})
 
     # ----------------------------------------------------------------------------------------------- Python functions
 
-    def call_function(self: Tracer, function: FunctionValue, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    def call_function(self, function: FunctionValue, args: list[Value], kwargs: dict[str, Value]) -> Value:
         given = function.given
         if given is not None:
             rule = self.rule_for(given)
@@ -120,7 +118,7 @@ class Calls:
                     return folded
         return self.inline(function, args, kwargs)
 
-    def _of_optree(self: Tracer, function: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    def _of_optree(self, function: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
         """A function of optree as torch has it in Python. The order of keys is a setting, which is guarded."""
         if function.__name__ != "is_dict_insertion_ordered":
             return self.inline(self.function_of(optrees()[function]), args, kwargs)
@@ -128,7 +126,7 @@ class Calls:
         asked = functools.partial(function, *map(self.constant_of, args), **named)
         return self.wrap(self.returned(self.known_source(asked), "__call__"), asked())
 
-    def _dispatched(self: Tracer, dispatch: types.FunctionType, args: list[Value]) -> Value:
+    def _dispatched(self, dispatch: types.FunctionType, args: list[Value]) -> Value:
         """Which implementation functools.singledispatch takes for a class; guarded by the classes that have one."""
         cells = dict(zip(dispatch.__code__.co_freevars, dispatch.__closure__ or (), strict=True))
         registry = cells["registry"].cell_contents
@@ -136,7 +134,7 @@ class Calls:
         self.guard(self.known_source(registry), "keys", "==", tuple(registry), why)
         return self.from_python(dispatch(self.constant_of(args[0])))
 
-    def fold(self: Tracer, function: Any, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
+    def fold(self, function: Any, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
         """Call for real, where it is known what every argument is and will be; None where it is not."""
         try:
             plain = [self.lasting(a) for a in args]
@@ -145,7 +143,7 @@ class Calls:
             return None
         return self.from_python(self.python(function, *plain, **named))
 
-    def lasting(self: Tracer, value: Value) -> Any:
+    def lasting(self, value: Value) -> Any:
         """The object of a value that nothing can change without a guard that notices. Raises NotConstant for others."""
         if isinstance(value, (TupleValue, ListValue)) and value.cls in (tuple, list):
             return value.cls(self.lasting(item) for item in self.items(value))
@@ -159,11 +157,11 @@ class Calls:
             self.guard(value.source, "id", "is", value.given, "what a library says of this object was used")
         return value.real()
 
-    def function_of(self: Tracer, function: types.FunctionType) -> FunctionValue:
+    def function_of(self, function: types.FunctionType) -> FunctionValue:
         """A function of this package, for the evaluator to inline."""
         return FunctionValue(function.__code__, function.__globals__, name=function.__qualname__, given=function)
 
-    def inline(self: Tracer, function: FunctionValue, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    def inline(self, function: FunctionValue, args: list[Value], kwargs: dict[str, Value]) -> Value:
         """Evaluate the body in a frame of its own; a generator function yields its generator."""
         flags = function.code.co_flags
         if flags & (inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
@@ -190,7 +188,7 @@ class Calls:
         return frame.result
 
     def bind_arguments(
-        self: Tracer, function: FunctionValue, args: list[Value], kwargs: dict[str, Value]
+        self, function: FunctionValue, args: list[Value], kwargs: dict[str, Value]
     ) -> dict[str, Value]:
         """Arguments to parameters, as Python does. Raises TypeError in the traced program."""
         code = function.code
@@ -228,13 +226,13 @@ class Calls:
             self._missing(function, [n for n in missing if n in names[:count]] or missing, missing[0] in names[:count])
         return bound
 
-    def _missing(self: Tracer, function: FunctionValue, names: list[str], by_place: bool) -> None:
+    def _missing(self, function: FunctionValue, names: list[str], by_place: bool) -> None:
         shown = [repr(name) for name in names]
         told = " and ".join(shown) if len(shown) < 3 else f"{', '.join(shown[:-1])}, and {shown[-1]}"
         kind = f"{'positional' if by_place else 'keyword-only'} argument{'s' * (len(names) > 1)}"
         self.raise_(TypeError, f"{function.name}() missing {len(names)} required {kind}: {told}")
 
-    def _too_many(self: Tracer, function: FunctionValue, given: int, named: list[str]) -> None:
+    def _too_many(self, function: FunctionValue, given: int, named: list[str]) -> None:
         count, optional = function.code.co_argcount, len(function.defaults(self))
         takes = f"from {count - optional} to {count}" if optional else str(count)
         plural = "s" * (count != 1 or bool(optional))
@@ -246,13 +244,13 @@ class Calls:
 
     # ------------------------------------------------------------------------------------------------------ builtins
 
-    def rule_for(self: Tracer, function: Any) -> Rule | None:
+    def rule_for(self, function: Any) -> Rule | None:
         try:
             return CALLS.get(function)
         except TypeError:
             return None
 
-    def call_builtin(self: Tracer, function: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    def call_builtin(self, function: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
         """Call something that is not written in Python."""
         rule = self.rule_for(function)
         if rule is not None:
@@ -298,7 +296,7 @@ class Calls:
         unsupported(reasons.UNTRACEABLE_CALL, f"{module}.{name}" if module not in ("", "builtins") else str(name))
 
     def _descriptor_call(
-        self: Tracer, function: Any, owner: type, args: list[Value], kwargs: dict[str, Value]
+        self, function: Any, owner: type, args: list[Value], kwargs: dict[str, Value]
     ) -> Value:
         """dict.update(x, ...), object.__setattr__(x, ...): the method of C, whatever a subclass overrides."""
         first, *rest = args
@@ -306,7 +304,7 @@ class Calls:
             unsupported(reasons.UNTRACEABLE_CALL, f"{owner.__name__}.{function.__name__}")
         return first.method(self, function.__name__, rest, kwargs)
 
-    def _class_builtin(self: Tracer, function: Any, cls: type, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    def _class_builtin(self, function: Any, cls: type, args: list[Value], kwargs: dict[str, Value]) -> Value:
         """dict.fromkeys, str.maketrans, object.__new__ and their like."""
         if function.__name__ == "__new__":
             return self.new_instance(args, kwargs)
@@ -332,7 +330,7 @@ class Calls:
 
     # ----------------------------------------------------------------------------------------------------- instances
 
-    def instantiate(self: Tracer, cls: type, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    def instantiate(self, cls: type, args: list[Value], kwargs: dict[str, Value]) -> Value:
         """Call a class."""
         rule = self.rule_for(cls)
         if rule is not None:
@@ -346,7 +344,7 @@ class Calls:
             return self.call(self.known_function(meta_call), [ClassValue(cls), *args], kwargs)
         return self.make(cls, args, kwargs)
 
-    def make(self: Tracer, cls: type, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    def make(self, cls: type, args: list[Value], kwargs: dict[str, Value]) -> Value:
         """type.__call__: __new__, then __init__."""
         if cls.__flags__ & _ABSTRACT:
             self.python(object.__new__, cls)
@@ -375,7 +373,7 @@ class Calls:
                 self.raise_(TypeError, f"{cls.__name__}() takes no arguments")
         return made
 
-    def new_instance(self: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    def new_instance(self, args: list[Value], kwargs: dict[str, Value]) -> Value:
         """object.__new__, dict.__new__ and so on."""
         kind, *rest = args
         if not isinstance(kind, ClassValue):
@@ -408,7 +406,7 @@ class Calls:
             made.args = rest
         return made
 
-    def _namedtuple(self: Tracer, cls: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
+    def _namedtuple(self, cls: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
         new = self.look_up(cls, "__new__")
         generated = cls.__mro__[cls.__mro__.index(tuple) - 1] if tuple in cls.__mro__ else cls
         if new is not generated.__dict__.get("__new__"):
@@ -425,39 +423,39 @@ class Calls:
 
     # ----------------------------------------------------------------------------------------------------- exceptions
 
-    def exception(self: Tracer, cls: type, args: list[Value]) -> Value:
+    def exception(self, cls: type, args: list[Value]) -> Value:
         return ExceptionValue(cls, args)
 
-    def as_exception(self: Tracer, value: Value) -> Value:
+    def as_exception(self, value: Value) -> Value:
         """What `raise value` raises: an instance."""
         if isinstance(value, ClassValue):
             return self.instantiate(value.cls, [], {})
         return value
 
-    def raise_value(self: Tracer, cls: type, args: list[Value]) -> Any:
+    def raise_value(self, cls: type, args: list[Value]) -> Any:
         raise Raised(ExceptionValue(cls, args))
 
-    def raise_from(self: Tracer, cls: type, message: str, cause: Value) -> Any:
+    def raise_from(self, cls: type, message: str, cause: Value) -> Any:
         error = ExceptionValue(cls, [Constant(message)])
         error.overlay |= {"__cause__": cause, "__context__": cause}
         raise Raised(error)
 
-    def raise_(self: Tracer, cls: type, message: str) -> Any:
+    def raise_(self, cls: type, message: str) -> Any:
         raise Raised(ExceptionValue(cls, [Constant(message)]))
 
     # --------------------------------------------------------------------------------------------------------- binding
 
-    def bind(self: Tracer, function: Value, bound: Value) -> Value:
+    def bind(self, function: Value, bound: Value) -> Value:
         return BoundMethod(function, bound)
 
-    def builtin_method(self: Tracer, bound: Value, name: str, descriptor: Any = None) -> Value:
+    def builtin_method(self, bound: Value, name: str, descriptor: Any = None) -> Value:
         return BuiltinMethod(bound, name, descriptor)
 
-    def known_function(self: Tracer, function: Any) -> Value:
+    def known_function(self, function: Any) -> Value:
         """A function that `look_up` found on a class."""
         return self.from_python(function)
 
-    def look_up(self: Tracer, cls: type, name: str) -> Any:
+    def look_up(self, cls: type, name: str) -> Any:
         """What the class or its bases define under `name`, as it stands in their dictionaries; MISSING if nothing.
 
         The program's own classes may come to define another: which it is, and that no class before has one, is guarded.
@@ -479,7 +477,7 @@ class Calls:
         self.looked_up[id(cls), name] = found
         return found
 
-    def class_attribute(self: Tracer, owner: type, name: str, found: Any) -> Value:
+    def class_attribute(self, owner: type, name: str, found: Any) -> Value:
         """What `owner.__dict__[name]` holds; data is guarded where the class is not a library's."""
         if (id(owner), name) in self.effects.classes:
             return self.effects.classes[id(owner), name]

@@ -10,13 +10,12 @@ import torch
 
 from explorer.compiler.capture import higher_order, messages, reasons, torch_rules, transforms
 from explorer.compiler.capture.breaks import not_captured, not_splittable
-from explorer.compiler.capture.frame import Frame
 from explorer.compiler.capture.given import described_inputs
 from explorer.compiler.capture.residual import Residual, breaking, returning
 from explorer.compiler.capture.shapes import symbols
-from explorer.compiler.capture.tracer import BreakAt, Tracer
+from explorer.compiler.capture.tracer import BreakAt, Evaluator
 from explorer.compiler.capture.values.arrays import check_copies, check_memory
-from explorer.compiler.capture.values.base import Value
+from explorer.compiler.capture.values.base import Frame, Value
 from explorer.compiler.capture.values.classes import ClassValue, PyModuleValue
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.functions import BuiltinValue
@@ -64,7 +63,8 @@ def capture(given: CaptureInput) -> Capture:
     while True:
         lazy: Uninitialized | None = None
         with preserved_state():
-            tracer = Tracer(given.code, given.frame, given.config, decoded, known.step if known else 0, says_compiling)
+            stop_at = known.step if known else 0
+            tracer = Evaluator(given.code, given.frame, given.config, decoded, stop_at, says_compiling)
             with closing(tracer), closing(tracer.ambient):
                 frame = tracer.start()
                 try:
@@ -93,7 +93,7 @@ def preserved_state() -> Iterator[None]:
         yield
 
 
-def _finish(given: CaptureInput, t: Tracer, frame: Frame, known: BreakAt | None) -> Capture:
+def _finish(given: CaptureInput, t: Evaluator, frame: Frame, known: BreakAt | None) -> Capture:
     place = _break(t, frame, known.why, known.stack, known.where) if known is not None else None
     if place is not None and _is_forbidden(given, place):
         raise FullGraphError(place)
@@ -124,14 +124,14 @@ def _is_forbidden(given: CaptureInput, place: Break) -> bool:
     return given.config.fullgraph and not is_continuation and place.why.code not in _THE_PROGRAMS
 
 
-def _break(t: Tracer, frame: Frame, why: Why, stack: tuple[str, ...], where: Span | None = None) -> Break:
+def _break(t: Evaluator, frame: Frame, why: Why, stack: tuple[str, ...], where: Span | None = None) -> Break:
     """The break before the instruction the root frame stands at; `where` is what caused it, inside inlined calls."""
     position = min(frame.position, len(t.code.instructions) - 1)
     instruction = t.code.instructions[position]
     return Break(why, instruction.id, where or instruction.span, stack or t.user_stack())
 
 
-def _fallback(given: CaptureInput, t: Tracer, place: Break, why: Why) -> Capture:
+def _fallback(given: CaptureInput, t: Evaluator, place: Break, why: Why) -> Capture:
     if _is_forbidden(given, place):
         raise FullGraphError(place)
     return replace(_eager(given, why), breaks=(place,), inlined=tuple(t.decoded.values()))
@@ -141,7 +141,7 @@ def _eager(given: CaptureInput, why: Why) -> Capture:
     return Capture(given.frame.id, given.code, None, (), (), (), (), None, fallback=why, frame=given.frame)
 
 
-def _result(given: CaptureInput, t: Tracer, residual: Residual | None, broken: tuple[Break, ...]) -> Capture:
+def _result(given: CaptureInput, t: Evaluator, residual: Residual | None, broken: tuple[Break, ...]) -> Capture:
     with origin(synthetic("values that nothing reads")):
         for each in t.unread:
             if each.unread is not None and each.source is not None and (each.source, "constant", None) not in t.guards:
@@ -169,7 +169,7 @@ def _result(given: CaptureInput, t: Tracer, residual: Residual | None, broken: t
     )
 
 
-def _on_everything(t: Tracer) -> tuple[Guard, ...]:
+def _on_everything(t: Evaluator) -> tuple[Guard, ...]:
     """What every capture relies on: the global state, and that inputs which were different objects are that again."""
     cause = synthetic("every capture")
     why = "whether gradients are recorded, and in what precision operators compute, is part of the graph"
@@ -185,7 +185,7 @@ def _on_everything(t: Tracer) -> tuple[Guard, ...]:
     return tuple(found)
 
 
-def _distinct(t: Tracer) -> Iterator[list[Source]]:
+def _distinct(t: Evaluator) -> Iterator[list[Source]]:
     """Inputs that have to be different objects: all tensors, and of each type those that were changed, together with
     the others that could be them, and those whose identity was asked for. Parameters that nothing wrote to are trusted
     to be."""

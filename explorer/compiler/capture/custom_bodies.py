@@ -7,23 +7,21 @@ graphs. Stock counterpart: AutogradFunctionApplyVariable in variables/higher_ord
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import fx
 
 from explorer.compiler.capture import reasons
 from explorer.compiler.capture.higher_order import Body, body, modules, storage
-from explorer.compiler.capture.values.base import Value, unsupported
+from explorer.compiler.capture.values.base import Tracer, Value
 from explorer.compiler.capture.values.classes import ClassValue
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.mappings import DictValue
 from explorer.compiler.capture.values.objects import ObjectValue
 from explorer.compiler.capture.values.sequences import ListValue, TupleValue
 from explorer.compiler.capture.values.tensor import TensorValue, from_fake
-
-if TYPE_CHECKING:
-    from explorer.compiler.capture.tracer import Tracer
+from explorer.core.reasons import unsupported
 
 
 class FunctionContext(ObjectValue):

@@ -7,12 +7,12 @@ import builtins
 import dis
 import types
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 import torch
 
 from explorer.compiler.capture import reasons
-from explorer.compiler.capture.values.base import Value, unsupported
+from explorer.compiler.capture.values.base import Tracer, Value
 from explorer.compiler.capture.values.classes import ClassValue, PyModuleValue
 from explorer.compiler.capture.values.constant import is_plain
 from explorer.compiler.capture.values.functions import BuiltinValue, FunctionValue
@@ -20,9 +20,7 @@ from explorer.compiler.capture.values.objects import is_library
 from explorer.compiler.capture.values.sequences import TupleValue
 from explorer.compiler.capture.values.size import FloatValue, SizeValue
 from explorer.compiler.capture.values.tensor import TensorValue
-
-if TYPE_CHECKING:
-    from explorer.compiler.capture.tracer import Tracer
+from explorer.core.reasons import unsupported
 
 _PACKAGES = ("torch", "math", "operator", "functools", "itertools", "numpy", "builtins", "_operator")
 _UNREAD = ("_backward_cls", "_autograd_function_id", "symbolic")

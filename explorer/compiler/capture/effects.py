@@ -7,15 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Generic, TypeVar
 
-from explorer.compiler.capture.values.base import Value
-from explorer.compiler.capture.values.objects import DELETED
 from explorer.core.origin import Origins, origins
 from explorer.ir.capture import Effect
 
-if TYPE_CHECKING:
-    from explorer.compiler.capture.values.functions import CellValue
+V = TypeVar("V")
 
 
 @dataclass
@@ -29,13 +26,15 @@ class Change:
     origins: Origins
 
 
-class Effects:
-    """`version` grows with every change, of new objects and iterators too: a step without one changed nothing."""
+class Effects(Generic[V]):
+    """Changes of values of type V; `deleted` is the one that stands for nothing. `version` grows with every change,
+    also of new objects and iterators: a step without one changed nothing."""
 
-    def __init__(self) -> None:
+    def __init__(self, deleted: V) -> None:
+        self.deleted = deleted
         self.changes: dict[Any, Change] = {}
-        self.globals: dict[tuple[int, str], Value] = {}
-        self.classes: dict[tuple[int, str], Value] = {}
+        self.globals: dict[tuple[int, str], V] = {}
+        self.classes: dict[tuple[int, str], V] = {}
         """Attributes of classes that the program has set, by the class's id and name."""
         self.version = 0
         self.outside = 0
@@ -45,17 +44,17 @@ class Effects:
         self.outside += 1
         self.changes[key] = change
 
-    def set_attr(self, target: Any, name: str, value: Value) -> None:
+    def set_attr(self, target: Any, name: str, value: V) -> None:
         """`target.overlay` takes the value; logged where the object was there before."""
         self.version += 1
         if not hasattr(target, "overlay"):
             target.overlay = {}
-        if target.overlay.get(name) is DELETED:
+        if target.overlay.get(name) is self.deleted:
             del target.overlay[name]  # what was deleted and is set anew comes last
         target.overlay[name] = value
         if target.source is None:
             return
-        if value is DELETED:
+        if value is self.deleted:
             self.changes.pop((id(target), name), None)
             self._log((id(target), name, "deleted"), Change("deleted", target, name, origins()))
         else:
@@ -83,33 +82,33 @@ class Effects:
         if (id(iterator), "iterator") not in self.changes:
             self._log((id(iterator), "iterator"), Change("iterator", iterator, "", origins()))
 
-    def cell(self, target: CellValue) -> None:
+    def cell(self, target: Any) -> None:
         self.version += 1
         if target.source is not None or target.root_name:
             self._log((id(target), "cell"), Change("cell", target, "", origins()))
 
-    def set_global(self, namespace: dict[str, Any], name: str, value: Value) -> None:
+    def set_global(self, namespace: dict[str, Any], name: str, value: V) -> None:
         self.version += 1
         self.globals[id(namespace), name] = value
         self._log((id(namespace), name, "global"), Change("global", namespace, name, origins()))
 
-    def set_class(self, cls: type, name: str, value: Value) -> None:
+    def set_class(self, cls: type, name: str, value: V) -> None:
         self.version += 1
         self.classes[id(cls), name] = value
         self._log((id(cls), name, "class"), Change("class", cls, name, origins()))
 
-    def call(self, function: Callable[..., None], arguments: Sequence[Value], what: str) -> None:
+    def call(self, function: Callable[..., None], arguments: Sequence[V], what: str) -> None:
         """A call for its effect alone, which is made for real after the graph. The arguments are values that nothing
         changes until then."""
         self.version += 1
         self.changes[object()] = Change("call", (function, list(arguments)), what, origins())
 
-    def make(self, value: Value, what: str) -> None:
+    def make(self, value: V, what: str) -> None:
         """A value that is made after the graph for its effect, whether or not the program keeps it."""
         self.version += 1
         self.changes[id(value), "made"] = Change("made", value, what, origins())
 
-    def unmake(self, value: Value) -> bool:
+    def unmake(self, value: V) -> bool:
         """Whether the value was not made yet, so that it need not be."""
         self.version += 1
         return self.changes.pop((id(value), "made"), None) is not None

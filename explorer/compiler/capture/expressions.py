@@ -1,10 +1,14 @@
-"""Relations between sizes as trees that anybody can compute: sympy in, record data out."""
+"""Expressions of sizes: as Python functions, and as trees in record data."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import sympy
+import torch
+from torch.utils._sympy.printers import PythonPrinter
 
 from explorer.ir.capture import Size, Source, Stride
 from explorer.ir.record import ExpressionData
@@ -46,3 +50,21 @@ def _leaf(source: Source) -> ExpressionData:
         case Stride(base, dim):
             return ExpressionData("stride", value=dim, source=base.name)
     return ExpressionData("value", source=source.name)
+
+
+class Printer(PythonPrinter):
+    """Prints an expression over source names."""
+
+    def __init__(self, names: dict[sympy.Symbol, str]) -> None:
+        super().__init__()
+        self.names = names
+
+    def _print_Symbol(self, expr: sympy.Symbol) -> str:
+        return self.names[expr]
+
+
+def function_of(expr: sympy.Basic, symbols: Sequence[sympy.Symbol]) -> Callable[..., Any]:
+    """An expression as a Python function of its symbols."""
+    letters = {symbol: f"s{n}" for n, symbol in enumerate(symbols)}
+    body = Printer(letters).doprint(expr)
+    return eval(f"lambda {', '.join(letters.values())}: {body}", {"math": math, "torch": torch})  # type: ignore[no-any-return]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 import torch._higher_order_ops
@@ -16,16 +16,14 @@ from torch import fx
 from explorer.compiler.capture import reasons
 from explorer.compiler.capture.rules import CALLS, positional
 from explorer.compiler.capture.tape import Branch
-from explorer.compiler.capture.values.base import Raised, Value, unsupported
+from explorer.compiler.capture.values.base import Raised, Tracer, Value
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.mappings import DictValue
 from explorer.compiler.capture.values.sequences import ListValue, TupleValue
 from explorer.compiler.capture.values.size import SizeValue
 from explorer.compiler.capture.values.tensor import TensorValue, from_fake, to_graph
 from explorer.compiler.capture.values.tensor_properties import version
-
-if TYPE_CHECKING:
-    from explorer.compiler.capture.tracer import Tracer
+from explorer.core.reasons import unsupported
 
 OPERATORS: Any = torch.ops.higher_order
 NOTHING = TupleValue([])

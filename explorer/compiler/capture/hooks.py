@@ -7,22 +7,19 @@ tensor that the graph makes is a graph of its own, which the backward contains.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import fx
 
 from explorer.compiler.capture import reasons
 from explorer.compiler.capture.higher_order import body, modules
-from explorer.compiler.capture.values.base import Value, unsupported
+from explorer.compiler.capture.values.base import Rebuilder, Tracer, Value
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.objects import ObjectValue
 from explorer.compiler.capture.values.sequences import TupleValue
 from explorer.compiler.capture.values.tensor import TensorValue
-
-if TYPE_CHECKING:
-    from explorer.compiler.capture.rebuild import Rebuilder
-    from explorer.compiler.capture.tracer import Tracer
+from explorer.core.reasons import unsupported
 
 
 class HandleValue(ObjectValue):

@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import sys
 import types
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from explorer.compiler.capture import reasons
 from explorer.compiler.capture.rules import positional
-from explorer.compiler.capture.values.base import Value, unsupported
+from explorer.compiler.capture.values.base import Tracer, Value
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.tensor import TensorValue, graph_call
-
-if TYPE_CHECKING:
-    from explorer.compiler.capture.tracer import Tracer
+from explorer.core.reasons import unsupported
 
 DECORATORS = "torch._dynamo.decorators"
 TRACE_RULES = "torch._dynamo.trace_rules"

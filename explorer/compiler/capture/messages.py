@@ -7,22 +7,19 @@ from __future__ import annotations
 
 import logging
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from explorer.compiler.capture import hook, reasons
-from explorer.compiler.capture.frame import Frame
 from explorer.compiler.capture.replayed import OURS, keep_filters, log, put_back_filters, warn, warn_caller
 from explorer.compiler.capture.rules import Rule, each, existing, positional
-from explorer.compiler.capture.values.base import Value, unsupported
+from explorer.compiler.capture.values.base import Frame, Tracer, Value
 from explorer.compiler.capture.values.classes import ClassValue
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.exceptions import ExceptionValue
 from explorer.compiler.capture.values.sequences import TupleValue
 from explorer.compiler.capture.values.size import SizeValue
+from explorer.core.reasons import unsupported
 from explorer.ir.capture import Attr, Item
-
-if TYPE_CHECKING:
-    from explorer.compiler.capture.tracer import Tracer
 
 NONE = Constant(None)
 WARN, WARN_CALLER, LOG, KEEP, PUT_BACK = map(

@@ -10,7 +10,7 @@ import collections
 import operator
 import types
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import torch
 from torch import fx
@@ -19,7 +19,7 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from explorer.compiler.capture import reasons
 from explorer.compiler.capture.tape import first_line
 from explorer.compiler.capture.values.arrays import ArrayValue, operate
-from explorer.compiler.capture.values.base import NotConstant, Raised, Unhashable, Value, unsupported
+from explorer.compiler.capture.values.base import NotConstant, Raised, Tracer, Unhashable, Value
 from explorer.compiler.capture.values.classes import ClassValue
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.iterators import IndexingIterator, IteratorValue, SequenceIterator, TakenIterator
@@ -32,10 +32,8 @@ from explorer.compiler.capture.values.sets import SetValue
 from explorer.compiler.capture.values.size import FloatValue, NumberValue, SizeValue, is_unbacked
 from explorer.compiler.capture.values.slots import lacks
 from explorer.compiler.capture.values.tensor import TensorValue, graph_call
+from explorer.core.reasons import unsupported
 from explorer.ir.capture import Computed
-
-if TYPE_CHECKING:
-    from explorer.compiler.capture.tracer import Tracer
 
 BINARY: dict[str, tuple[Callable[[Any, Any], Any], str, str]] = {
     "+": (operator.add, "__add__", "__radd__"),
@@ -119,12 +117,12 @@ def _is_steady(function: Any, values: Sequence[Value]) -> bool:
     return function in _ARITHMETIC or getattr(function, "__module__", "") == "math"
 
 
-class DataModel:
+class DataModel(Tracer, Protocol):
     """A part of the tracer: one method for each operation."""
 
     # ----------------------------------------------------------------------------------------------------- operators
 
-    def unary(self: Tracer, symbol: str, value: Value) -> Value:
+    def unary(self, symbol: str, value: Value) -> Value:
         if symbol == "not":
             return Constant(not self.truth(value))
         function, name = UNARY[symbol]
@@ -144,13 +142,13 @@ class DataModel:
             lacks(self, value.python_type(), name)
         return self.from_python(self.python(function, known))
 
-    def binary(self: Tracer, symbol: str, left: Value, right: Value) -> Value:
+    def binary(self, symbol: str, left: Value, right: Value) -> Value:
         if symbol.endswith("=") and symbol[:-1] in INPLACE:
             return self._inplace(symbol[:-1], left, right)
         function, name, reflected = BINARY[symbol]
         return self._operate(function, name, reflected, left, right, symbol)
 
-    def _inplace(self: Tracer, symbol: str, left: Value, right: Value) -> Value:
+    def _inplace(self, symbol: str, left: Value, right: Value) -> Value:
         function, name = INPLACE[symbol]
         if isinstance(left, ArrayValue):
             return operate(self, function, left, right)
@@ -166,7 +164,7 @@ class DataModel:
                 return found
         return self._operate(*reflected, left, right, f"{symbol}=")
 
-    def _answer(self: Tracer, value: Value, other: Value, method: str) -> Value | None:
+    def _answer(self, value: Value, other: Value, method: str) -> Value | None:
         """What the type's own method makes of an operand; None where it has none, or none for such an operand."""
         owner = value.python_type()
         if not isinstance(value, (ObjectValue, DictView)) or self.look_up(owner, method) is MISSING:
@@ -182,7 +180,7 @@ class DataModel:
         return None if isinstance(found, Constant) and found.value is NotImplemented else found
 
     def _operate(
-        self: Tracer,
+        self,
         function: Callable[[Any, Any], Any],
         name: str,
         reflected: str,
@@ -232,7 +230,7 @@ class DataModel:
         return self.from_python(self.python(written, *plain))
 
     def _tried(
-        self: Tracer, left: Value, right: Value, name: str, reflected: str
+        self, left: Value, right: Value, name: str, reflected: str
     ) -> tuple[tuple[Value, Value, str], ...]:
         """The methods that Python tries for an operator, in order: a subclass's own comes before its base's."""
         ours, theirs = left.python_type(), right.python_type()
@@ -245,7 +243,7 @@ class DataModel:
             return both[::-1]
         return both
 
-    def on_sizes(self: Tracer, function: Callable[..., Any], *values: Value) -> Any:
+    def on_sizes(self, function: Callable[..., Any], *values: Value) -> Any:
         """A Python function of numbers, of which some are symbolic."""
         plain = [v.sym if isinstance(v, SizeValue) else self.constant_of(v) for v in values]
         if getattr(function, "__module__", "") == "_operator":  # the library of symbols takes no truth for a number
@@ -254,7 +252,7 @@ class DataModel:
         self.tape.note_shape_guards(f"the program asked {getattr(function, '__name__', 'a function')} of sizes")
         return found
 
-    def on_numbers(self: Tracer, function: Callable[..., Any], *values: Value) -> Value:
+    def on_numbers(self, function: Callable[..., Any], *values: Value) -> Value:
         """The same as a value; a node, where one of the numbers is known only to the graph."""
         if any(isinstance(v, NumberValue) for v in values):
             return graph_call(self, "call_function", function, list(values), {})
@@ -263,7 +261,7 @@ class DataModel:
         except GuardOnDataDependentSymNode as error:
             unsupported(reasons.DYNAMIC_OUTPUT, first_line(error))
 
-    def computed(self: Tracer, function: Callable[..., Any], *values: Value) -> Value:
+    def computed(self, function: Callable[..., Any], *values: Value) -> Value:
         """What a function of Python's makes of floats that the frame was given: computed again at each call, before the
         graph. Where that could go another way than it went now, the floats are held to be what they are."""
         handled = any(frame.handlers[frame.position - 1] is not None for frame in self.frames)
@@ -279,7 +277,7 @@ class DataModel:
         self.guard(source, "constant", "==", found, "a branch or a test was decided by it")
         return self.from_python(found)
 
-    def number_now(self: Tracer, value: Value) -> Any:
+    def number_now(self, value: Value) -> Any:
         """A number as it is in this call, without a guard."""
         if isinstance(value, FloatValue):
             return value.value
@@ -287,14 +285,14 @@ class DataModel:
             return value.python_type()(self.tape.hint(value.sym.node.expr))
         return value.constant()
 
-    def float_of(self: Tracer, value: Value) -> Value:
+    def float_of(self, value: Value) -> Value:
         """A symbolic float of sizes as one that Python computes; other values as they are."""
         if isinstance(value, SizeValue) and not isinstance(value, NumberValue) and value.python_type() is float:
             source = _origin(self, value)
             return value if source is None else FloatValue(self.number_now(value), source, self)
         return value
 
-    def compare(self: Tracer, symbol: str, left: Value, right: Value) -> Value:
+    def compare(self, symbol: str, left: Value, right: Value) -> Value:
         function, name, reflected = COMPARE[symbol]
         if isinstance(left, Constant) and isinstance(right, Constant):
             return Constant(self.python(function, left.value, right.value))
@@ -329,7 +327,7 @@ class DataModel:
             self.raise_(TypeError, said)
         return Constant(self.python(function, *plain))
 
-    def _same(self: Tracer, left: Value, right: Value) -> bool:
+    def _same(self, left: Value, right: Value) -> bool:
         if left is right:
             return True
         try:
@@ -341,7 +339,7 @@ class DataModel:
         except (NotConstant, Unhashable):
             return False
 
-    def is_same(self: Tracer, left: Value, right: Value) -> bool:
+    def is_same(self, left: Value, right: Value) -> bool:
         """The `is` operator."""
         if left is right:
             return True
@@ -357,7 +355,7 @@ class DataModel:
         except NotConstant:
             return False
 
-    def same_or_equal(self: Tracer, left: Value, right: Value) -> bool:
+    def same_or_equal(self, left: Value, right: Value) -> bool:
         """What `in` and list.index ask of two items."""
         if left is right:
             return True
@@ -367,7 +365,7 @@ class DataModel:
                 return False
         return self.truth(self.compare("==", left, right))
 
-    def sequence_operation(self: Tracer, left: SequenceValue, name: str, right: Value) -> Value:
+    def sequence_operation(self, left: SequenceValue, name: str, right: Value) -> Value:
         """+, * and the comparisons of lists and tuples."""
         if name in ("__mul__", "__rmul__"):
             return left.like(list(left.items) * self.index(right))
@@ -398,10 +396,10 @@ class DataModel:
 
     # ------------------------------------------------------------------------------------------------- truth, numbers
 
-    def truth(self: Tracer, value: Value) -> bool:
+    def truth(self, value: Value) -> bool:
         return value.truth(self)
 
-    def index(self: Tracer, value: Value) -> int:
+    def index(self, value: Value) -> int:
         """The value as a Python int; a symbolic size is made a number."""
         if isinstance(value, SizeValue):
             return int(self.specialise(value, int))
@@ -412,10 +410,10 @@ class DataModel:
         found = self.constant_of(value)
         return int(self.python(operator.index, found))
 
-    def index_or_none(self: Tracer, value: Value) -> int | None:
+    def index_or_none(self, value: Value) -> int | None:
         return None if isinstance(value, Constant) and value.value is None else self.index(value)
 
-    def specialise(self: Tracer, value: SizeValue, kind: type) -> Any:
+    def specialise(self, value: SizeValue, kind: type) -> Any:
         """The number that a symbolic one is for these inputs; guards on it."""
         try:
             found = kind(value.sym)
@@ -425,7 +423,7 @@ class DataModel:
         self.tape.note_shape_guards(f"it was needed as {as_what}, so the answer for these sizes was used")
         return found
 
-    def from_sym(self: Tracer, found: Any) -> Value:
+    def from_sym(self, found: Any) -> Value:
         if not isinstance(found, (torch.SymInt, torch.SymFloat, torch.SymBool)):
             return self.from_python(found)
         expr = found.node.expr
@@ -439,11 +437,11 @@ class DataModel:
 
     # ---------------------------------------------------------------------------------------------- items, iteration
 
-    def overrides(self: Tracer, cls: type, *names: str) -> bool:
+    def overrides(self, cls: type, *names: str) -> bool:
         """Whether the class defines one of these methods in Python."""
         return any(isinstance(self.look_up(cls, name), types.FunctionType) for name in names)
 
-    def get_item(self: Tracer, base: Value, key: Value) -> Value:
+    def get_item(self, base: Value, key: Value) -> Value:
         if isinstance(base, ObjectValue) and self.overrides(base.cls, "__getitem__"):
             return (
                 base.special(self, "__getitem__", [key]) if not hasattr(base, "is_plain") else base.get_item(self, key)
@@ -454,34 +452,34 @@ class DataModel:
             key = Constant(self.index(key))
         return base.get_item(self, key)
 
-    def set_item(self: Tracer, base: Value, key: Value, value: Value | None) -> None:
+    def set_item(self, base: Value, key: Value, value: Value | None) -> None:
         name = "__setitem__" if value is not None else "__delitem__"
         if isinstance(base, ObjectValue) and self.overrides(base.cls, name):
             base.special(self, name, [key, value] if value is not None else [key])
             return
         base.set_item(self, key, value)
 
-    def contains(self: Tracer, base: Value, item: Value) -> bool:
+    def contains(self, base: Value, item: Value) -> bool:
         if isinstance(base, ObjectValue) and self.overrides(base.cls, "__contains__"):
             return self.truth(base.special(self, "__contains__", [item]))
         return base.contains(self, item)
 
-    def length(self: Tracer, value: Value) -> Value:
+    def length(self, value: Value) -> Value:
         if isinstance(value, ObjectValue) and self.overrides(value.cls, "__len__"):
             return value.special(self, "__len__", [])
         return value.length(self)
 
-    def iterate(self: Tracer, value: Value) -> Value:
+    def iterate(self, value: Value) -> Value:
         """iter(value): a value with `next`, which Python too takes for an iterator."""
         if isinstance(value, ObjectValue) and self.overrides(value.cls, "__iter__"):
             return value.special(self, "__iter__", [])
         return value.iterate(self)
 
-    def is_iterator(self: Tracer, value: Value) -> bool:
+    def is_iterator(self, value: Value) -> bool:
         """Whether Python's loops would take the value."""
         return self.look_up(value.python_type(), "__next__") not in (MISSING, None)
 
-    def items(self: Tracer, value: Value) -> list[Value]:
+    def items(self, value: Value) -> list[Value]:
         """All items of an iterable, in order."""
         if isinstance(value, SequenceValue) and not self.overrides(value.cls, "__iter__"):
             return [value.at(self, i) for i in range(len(value.items))]
@@ -494,7 +492,7 @@ class DataModel:
             self.check_length(len(found))
         return found
 
-    def mapping_pairs(self: Tracer, value: Value) -> list[tuple[Value, Value]]:
+    def mapping_pairs(self, value: Value) -> list[tuple[Value, Value]]:
         if isinstance(value, DictValue) and not self.overrides(value.cls, "keys", "__getitem__"):
             return value.pairs(self)
         if self.look_up(value.python_type(), "keys") is not MISSING:
@@ -514,16 +512,16 @@ class DataModel:
             pairs.append((items[0], items[1]))
         return pairs
 
-    def sequence_iterator(self: Tracer, base: Value) -> Value:
+    def sequence_iterator(self, base: Value) -> Value:
         return SequenceIterator(base)
 
-    def taken_iterator(self: Tracer, items: list[Value], kind: type, base: Value) -> Value:
+    def taken_iterator(self, items: list[Value], kind: type, base: Value) -> Value:
         return TakenIterator(items, kind, base)
 
-    def indexing_iterator(self: Tracer, base: Value) -> Value:
+    def indexing_iterator(self, base: Value) -> Value:
         return IndexingIterator(base)
 
-    def sorted(self: Tracer, items: list[Value], key: Value | None, reverse: Value | None) -> list[Value]:
+    def sorted(self, items: list[Value], key: Value | None, reverse: Value | None) -> list[Value]:
         by = [item if key is None or self.is_none(key) else self.call(key, [item], {}) for item in items]
         tracer = self
 
@@ -539,15 +537,15 @@ class DataModel:
         )
         return [items[i] for i in order]
 
-    def is_none(self: Tracer, value: Value) -> bool:
+    def is_none(self, value: Value) -> bool:
         return isinstance(value, Constant) and value.value is None
 
     # --------------------------------------------------------------------------------------------------- attributes
 
-    def get_attr(self: Tracer, value: Value, name: str) -> Value:
+    def get_attr(self, value: Value, name: str) -> Value:
         return value.get_attr(self, name)
 
-    def attr_or_none(self: Tracer, value: Value, name: str) -> Value | None:
+    def attr_or_none(self, value: Value, name: str) -> Value | None:
         """None where reading the attribute raises AttributeError."""
         try:
             return self.get_attr(value, name)
@@ -558,7 +556,7 @@ class DataModel:
 
     # --------------------------------------------------------------------------------------------- constants, errors
 
-    def constant_of(self: Tracer, value: Value) -> Any:
+    def constant_of(self, value: Value) -> Any:
         """The Python object of a constant; a symbolic size is made a number. Breaks the graph for anything else."""
         if isinstance(value, SizeValue):
             return self.specialise(value, value.python_type())
@@ -575,14 +573,14 @@ class DataModel:
         except NotConstant:
             unsupported(reasons.OPERATION, f"{value.describe()} where a constant is needed")
 
-    def real_of(self: Tracer, value: Value) -> Any:
+    def real_of(self, value: Value) -> Any:
         """The live Python object behind a value, mutable or not."""
         try:
             return value.real()
         except NotConstant:
             return self.constant_of(value)
 
-    def python(self: Tracer, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    def python(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Call a pure Python function now; what it raises is raised in the traced program."""
         try:
             return function(*args, **kwargs)

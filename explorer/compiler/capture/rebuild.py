@@ -5,17 +5,18 @@ from __future__ import annotations
 import sys
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import sympy
 from torch import fx
 
 from explorer.compiler.bytecode import build
 from explorer.compiler.capture import reasons
+from explorer.compiler.capture.ambient import Switched
+from explorer.compiler.capture.expressions import function_of
 from explorer.compiler.capture.frame import NULL
 from explorer.compiler.capture.resume import TEMP
-from explorer.compiler.capture.shapes import function_of
-from explorer.compiler.capture.values.base import Value, unsupported
+from explorer.compiler.capture.values.base import Tracer, Value
 from explorer.compiler.capture.values.classes import ClassValue, PyModuleValue
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.functions import CellValue, FunctionValue
@@ -24,6 +25,7 @@ from explorer.compiler.capture.values.objects import DELETED, Lazy, ObjectValue,
 from explorer.compiler.capture.values.sequences import ListValue, SliceValue, TupleValue
 from explorer.compiler.capture.values.sets import SetValue
 from explorer.compiler.capture.values.tensor import TensorValue
+from explorer.core.reasons import unsupported
 from explorer.ir.bytecode import Instruction
 from explorer.ir.capture import (
     AsTensor,
@@ -44,12 +46,8 @@ from explorer.ir.capture import (
 )
 from explorer.ir.sizes import computed
 
-if TYPE_CHECKING:
-    from explorer.compiler.capture.ambient import Switched
-    from explorer.compiler.capture.tracer import Tracer
 
-
-class Rebuilder:
+class Reconstruction:
     """Collects instructions in two runs: `loads` reads what was there at entry, before changes; `body` follows.
 
     Objects that are pushed twice are made once: identity is kept.

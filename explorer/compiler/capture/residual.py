@@ -8,7 +8,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import fx
 
@@ -17,20 +17,18 @@ from explorer.compiler.bytecode.flow import argument_count, liveness
 from explorer.compiler.capture import hook, reasons
 from explorer.compiler.capture.before import Before
 from explorer.compiler.capture.effects import Change
-from explorer.compiler.capture.frame import NULL, Frame
-from explorer.compiler.capture.rebuild import Rebuilder
+from explorer.compiler.capture.frame import NULL
+from explorer.compiler.capture.rebuild import Reconstruction
 from explorer.compiler.capture.refusing import refuses_late, unused_refusals
 from explorer.compiler.capture.resume import TEMP, Continuation, Slot, error_in, restored, split
-from explorer.compiler.capture.values.base import Value, unsupported
+from explorer.compiler.capture.values.base import Frame, Tracer, Value
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.objects import DELETED, is_shadowed, set_in_dict
 from explorer.core.origin import origin, synthetic
+from explorer.core.reasons import unsupported
 from explorer.core.recorder import note
 from explorer.ir.bytecode import Code, Handler, Instruction
 from explorer.ir.capture import CompilerBug, Hole, Input
-
-if TYPE_CHECKING:
-    from explorer.compiler.capture.tracer import Tracer
 
 COMPILED = "compiled"
 FRAME = "frame"
@@ -60,7 +58,7 @@ class Residual:
 
 def returning(t: Tracer, frame: Frame) -> Residual:
     """For a frame that was evaluated to its end."""
-    r = Rebuilder(t)
+    r = Reconstruction(t)
     _draw(t, r)
     with origin(synthetic("result")):
         assert frame.result is not None
@@ -84,7 +82,7 @@ def breaking(t: Tracer, frame: Frame) -> Residual:
     cells = {*code.cells, *code.frees}
     needed = [name for name in code.locals if name in live[instruction.id] and name not in cells]
     bound = [name for name in needed if _is_bound(t, frame, name)]
-    r = Rebuilder(t)
+    r = Reconstruction(t)
     _draw(t, r)
     handled = {each.place: each.error for each in frame.handled}
     slots: list[Slot] = []
@@ -116,7 +114,7 @@ def breaking(t: Tracer, frame: Frame) -> Residual:
     return _assemble(t, r, r.body, tail, tuple(continuations), handlers)
 
 
-def _draw(t: Tracer, r: Rebuilder) -> None:
+def _draw(t: Tracer, r: Reconstruction) -> None:
     """Random numbers are drawn once, in the program's order, used or not."""
     for source in t.draws:
         r.load(source)
@@ -151,7 +149,7 @@ def _onward(
 # ------------------------------------------------------------------------------------------------------------- effects
 
 
-def _replay(t: Tracer, r: Rebuilder, ends: bool = False) -> None:
+def _replay(t: Tracer, r: Reconstruction, ends: bool = False) -> None:
     """Everything the traced code did to objects that were there before, in order.
 
     All values are made first: replaying may overwrite what they are read from. Where the frame ends, its own cells
@@ -187,19 +185,19 @@ def _replay(t: Tracer, r: Rebuilder, ends: bool = False) -> None:
         r.switch(t.ambient.switched())
 
 
-def _move_on(r: Rebuilder, iterator: Any) -> None:
+def _move_on(r: Reconstruction, iterator: Any) -> None:
     name = _hold(r, iterator)
     r.after_effects(lambda: iterator.move(r, lambda: r.emit("LOAD_FAST", name)))
 
 
-def _hold(r: Rebuilder, value: Value) -> str:
+def _hold(r: Reconstruction, value: Value) -> str:
     r.value(value)
     name = r.temp()
     r.emit("STORE_FAST", name)
     return name
 
 
-def _prepare(t: Tracer, r: Rebuilder, change: Change) -> Any:
+def _prepare(t: Tracer, r: Reconstruction, change: Change) -> Any:
     target = change.value
     if change.kind == "attribute":
         r.value(target)
@@ -235,7 +233,7 @@ def _contents(target: Any) -> list[Any]:
     return [part for entry in entries for part in (entry if isinstance(entry, list) else [entry])]
 
 
-def _apply(t: Tracer, r: Rebuilder, change: Change, prepared: Any) -> None:
+def _apply(t: Tracer, r: Reconstruction, change: Change, prepared: Any) -> None:
     target = change.value
     if change.kind == "made":
         return
@@ -314,7 +312,7 @@ def forget(owner: Any, name: str) -> None:
 
 def _assemble(
     t: Tracer,
-    r: Rebuilder,
+    r: Reconstruction,
     body: list[Instruction],
     tail: list[Instruction],
     continuations: Sequence[Continuation],
@@ -377,7 +375,7 @@ def _forget_temporaries(steps: Sequence[Instruction]) -> list[Instruction]:
     return [build.delete_fast(name) for name in bound]
 
 
-def _versions(t: Tracer, r: Rebuilder) -> list[Instruction] | None:
+def _versions(t: Tracer, r: Reconstruction) -> list[Instruction] | None:
     """Push the version counters of the inputs that the graph writes, as a tuple; None where that is not known of them,
     or of so many that reading the counters would take its time, or where random numbers would be drawn again."""
     written = t.tape.written_inputs()

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from explorer.compiler.capture import reasons
-from explorer.compiler.capture.values.base import Value, unsupported
+from explorer.compiler.capture.values.base import Rule, Tracer, Value
+from explorer.core.reasons import unsupported
 from explorer.core.rules import RuleTable
-
-if TYPE_CHECKING:
-    from explorer.compiler.capture.tracer import Tracer
-
-Rule = Callable[["Tracer", list[Value], dict[str, Value]], Value]
 
 CALLS: RuleTable[Any, Rule] = RuleTable("call")
 """By the callable itself: rule(tracer, positional arguments, keyword arguments) -> result."""

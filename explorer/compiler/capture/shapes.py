@@ -2,36 +2,21 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import sympy
 import torch
-from torch.utils._sympy.printers import PythonPrinter
 
 from explorer.compiler.capture import reasons
-from explorer.compiler.capture.expressions import tree
+from explorer.compiler.capture.expressions import Printer, function_of, tree
+from explorer.compiler.capture.values.base import Tracer
 from explorer.core.origin import Origins, synthetic
 from explorer.core.reasons import Unsupported, Why
 from explorer.ir.bytecode import Span
 from explorer.ir.capture import Capture, Guard, ShapeRelation, Size, Source, Stride, Symbol
 from explorer.ir.graph import info
 from explorer.ir.sizes import Assumed, relations
-
-if TYPE_CHECKING:
-    from explorer.compiler.capture.tracer import Tracer
-
-
-class _Printer(PythonPrinter):
-    """Prints an expression over source names."""
-
-    def __init__(self, names: dict[sympy.Symbol, str]) -> None:
-        super().__init__()
-        self.names = names
-
-    def _print_Symbol(self, expr: sympy.Symbol) -> str:
-        return self.names[expr]
 
 
 def symbols(t: Tracer) -> tuple[tuple[Symbol, ...], tuple[Guard, ...]]:
@@ -128,12 +113,5 @@ def _relation(expr: Any, sources: dict[sympy.Symbol, Source], extra: tuple[Sourc
             named[symbol] = sources[symbol]
     if not named:
         return None
-    text = _Printer({symbol: source.name for symbol, source in named.items()}).doprint(expr)
+    text = Printer({symbol: source.name for symbol, source in named.items()}).doprint(expr)
     return ShapeRelation(text, tuple(named.values()), function_of(expr, list(named)), tree(expr, named))
-
-
-def function_of(expr: sympy.Basic, symbols: Sequence[sympy.Symbol]) -> Callable[..., Any]:
-    """An expression as a Python function of its symbols."""
-    letters = {symbol: f"s{n}" for n, symbol in enumerate(symbols)}
-    body = _Printer(letters).doprint(expr)
-    return eval(f"lambda {', '.join(letters.values())}: {body}", {"math": math, "torch": torch})  # type: ignore[no-any-return]

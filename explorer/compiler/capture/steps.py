@@ -2,23 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from explorer.compiler.capture.values.base import Frame, Seen, Value
 from explorer.core.recorder import note
 from explorer.ir.attempt import Activation, EvaluatorStep
-
-if TYPE_CHECKING:
-    from explorer.compiler.capture.frame import Frame
-    from explorer.compiler.capture.values.base import Value
-
-
-class Seen:
-    """What the last recorded step of a frame left in sight."""
-
-    def __init__(self, activation: Activation) -> None:
-        self.activation = activation
-        self.stack: list[Value | str] = []
-        self.locals: dict[str, Value | str] = {}
 
 
 def note_step(frame: Frame, callers: list[Frame], instruction: str, nodes: int) -> None:

@@ -9,7 +9,7 @@ import functools
 import inspect
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 import torch
@@ -22,7 +22,7 @@ from explorer.compiler.capture.custom_functions import guard_reads
 from explorer.compiler.capture.rules import CALLS, Rule, each, existing, positional
 from explorer.compiler.capture.values.arrays import ArrayValue, tensor_of_array
 from explorer.compiler.capture.values.autocast import AutocastValue
-from explorer.compiler.capture.values.base import Value, unsupported
+from explorer.compiler.capture.values.base import Rebuilder, Tracer, Value
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.functions import BuiltinMethod, BuiltinValue
 from explorer.compiler.capture.values.mappings import DictValue
@@ -30,13 +30,9 @@ from explorer.compiler.capture.values.objects import ObjectValue
 from explorer.compiler.capture.values.overrides import PLAIN, overridden, overriding
 from explorer.compiler.capture.values.sequences import ListValue, SequenceValue, TupleValue
 from explorer.compiler.capture.values.size import FloatValue, NumberValue, SizeValue
-from explorer.compiler.capture.values.tensor import TensorValue, graph_call
-from explorer.core.reasons import Unsupported
+from explorer.compiler.capture.values.tensor import TensorValue, graph_call, placed
+from explorer.core.reasons import Unsupported, unsupported
 from explorer.ir.graph import info
-
-if TYPE_CHECKING:
-    from explorer.compiler.capture.rebuild import Rebuilder
-    from explorer.compiler.capture.tracer import Tracer
 
 # ----------------------------------------------------------------------------------------- what traced code may ask
 
@@ -256,7 +252,7 @@ def _strange(manager: Value) -> NoReturn:
 @positional(torch.device.__enter__)
 def _enter_device(t: Tracer, manager: Constant) -> Value:
     """with torch.device(...): calls that make tensors are on it from here."""
-    t.ambient.enter_device(manager)
+    t.ambient.enter_device(manager, manager.value)
     return manager
 
 
@@ -377,7 +373,7 @@ def _tensor(function: Any) -> Rule:
                 copied = graph_call(t, "call_method", "clone", [tensor_of_array(t, data)], {})
             else:
                 copied = tensor_of_array(t, data)
-            named = t.ambient.placed(function, kwargs)
+            named = placed(t, function, kwargs)
             if not named:
                 return copied
             if len(args) > 1 or named.keys() - {"dtype", "device"}:
@@ -406,7 +402,7 @@ def _tensor(function: Any) -> Rule:
             unsupported(reasons.UNTRACEABLE_CALL, f"torch.tensor of a {data.cls.__name__}")
         if isinstance(data, TensorValue) and function is torch.tensor and len(args) + len(kwargs) == 1:
             copied = graph_call(t, "call_method", "clone", [graph_call(t, "call_method", "detach", [data], {})], {})
-            device = t.ambient.placed(function, kwargs).get("device")
+            device = placed(t, function, kwargs).get("device")
             return copied if device is None else graph_call(t, "call_method", "to", [copied, device], {})
         return graph_call(t, "call_function", function, args, kwargs)
 

@@ -18,7 +18,7 @@ from explorer.compiler.capture import reasons
 from explorer.compiler.capture.ambient import Ambient
 from explorer.compiler.capture.calls import STDLIB_DIR, TORCH_DIR, Calls
 from explorer.compiler.capture.effects import Effects
-from explorer.compiler.capture.frame import HIDDEN, Frame, Offset
+from explorer.compiler.capture.frame import HIDDEN, Offset
 from explorer.compiler.capture.hooks import register_hook
 from explorer.compiler.capture.library.numbers import Printable, PrintableItems, text_of
 from explorer.compiler.capture.model import DataModel
@@ -26,7 +26,7 @@ from explorer.compiler.capture.opcodes import OPCODES
 from explorer.compiler.capture.steps import note_step
 from explorer.compiler.capture.tape import Place, Tape
 from explorer.compiler.capture.values.arrays import array_of_tensor
-from explorer.compiler.capture.values.base import NotConstant, Raised, Unhashable, Value, unsupported
+from explorer.compiler.capture.values.base import Frame, NotConstant, Raised, Unhashable, Value
 from explorer.compiler.capture.values.classes import NamespaceValue
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.exceptions import ExceptionValue
@@ -34,7 +34,7 @@ from explorer.compiler.capture.values.functions import CellValue, HostValue
 from explorer.compiler.capture.values.iterators import GeneratorValue
 from explorer.compiler.capture.values.mappings import DictValue, InstanceDict
 from explorer.compiler.capture.values.modules import ModuleValue
-from explorer.compiler.capture.values.objects import MISSING, ObjectValue
+from explorer.compiler.capture.values.objects import DELETED, MISSING, ObjectValue
 from explorer.compiler.capture.values.sequences import ListValue, TupleValue
 from explorer.compiler.capture.values.size import FloatValue, NumberValue, SizeValue
 from explorer.compiler.capture.values.tensor import TensorValue
@@ -43,7 +43,7 @@ from explorer.compiler.capture.wrap import from_python, wrap, wrap_tensor
 from explorer.compiler.capture.wrappers import unflattening
 from explorer.compiler.config import Config
 from explorer.core.origin import origin, origins
-from explorer.core.reasons import Unsupported, Why
+from explorer.core.reasons import Unsupported, Why, unsupported
 from explorer.core.recorder import wanted
 from explorer.ir.attempt import EvaluatorStep
 from explorer.ir.bytecode import Code, Handler, Span
@@ -86,7 +86,7 @@ class BreakAt(Exception):
         return self.with_traceback(None)
 
 
-class Tracer(Calls, DataModel):
+class Evaluator(Calls, DataModel):
     """One evaluation of one frame. `stop_at` is the root step before which the graph is to end, if that is known.
 
     `decoded` gets the bodies of inlined functions, by id of their code objects, which need not have a hash: an
@@ -117,7 +117,7 @@ class Tracer(Calls, DataModel):
         )
         self.guards: dict[Any, Guard] = {}
         self.state = global_state(frame.devices)
-        self.effects = Effects()
+        self.effects: Effects[Value] = Effects(DELETED)
         self.wrapped: dict[int, Value] = {}
         self.looked_up: dict[tuple[int, str], Any] = {}
         """What classes define, by id of the class and name."""
@@ -136,7 +136,7 @@ class Tracer(Calls, DataModel):
         """Random numbers that the frame draws before its graph, in this order."""
         """Items of containers whose class says in Python how they are read."""
         self.modules: list[str] = []
-        self.ambient = Ambient(self.tape, frame.devices)
+        self.ambient: Ambient[Value] = Ambient(self.tape, frame.devices)
         self.decoded = decoded
         self._prepared: dict[int, tuple[dict[str, int], tuple[Handler | None, ...]]] = {}
         self.specialised: list[Specialised] = []

@@ -10,24 +10,21 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch._functorch import eager_transforms, predispatch, vmap
 
 from explorer.compiler.capture import reasons
 from explorer.compiler.capture.rules import CALLS, Rule, each, existing, positional
-from explorer.compiler.capture.values.base import Value, unsupported
+from explorer.compiler.capture.values.base import Rebuilder, Tracer, Value
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.contexts import CONTEXTS, ContextValue
 from explorer.compiler.capture.values.objects import ObjectValue
 from explorer.compiler.capture.values.tensor import graph_call
+from explorer.core.reasons import unsupported
 from explorer.ir.capture import Returned
 from explorer.ir.settings import SETTINGS, functorch, saved_hooks
-
-if TYPE_CHECKING:
-    from explorer.compiler.capture.rebuild import Rebuilder
-    from explorer.compiler.capture.tracer import Tracer
 
 forward_ad: Any = torch.autograd.forward_ad  # it carries no types
 OVERRIDES: Any = torch.overrides

@@ -11,7 +11,7 @@ import operator
 import types
 import weakref
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,7 +22,7 @@ from explorer.compiler.capture.progress import progress
 from explorer.compiler.capture.resume import STACK
 from explorer.compiler.capture.values.arrays import is_numpys, wrap_array
 from explorer.compiler.capture.values.autocast import AUTOCASTS, AutocastValue
-from explorer.compiler.capture.values.base import Value, unsupported
+from explorer.compiler.capture.values.base import Tracer, Value
 from explorer.compiler.capture.values.classes import ClassValue, PyModuleValue
 from explorer.compiler.capture.values.constant import Constant, is_plain
 from explorer.compiler.capture.values.exceptions import ExceptionValue
@@ -54,10 +54,8 @@ from explorer.compiler.capture.values.sets import SetValue
 from explorer.compiler.capture.values.size import FloatValue, SizeValue
 from explorer.compiler.capture.values.tensor import TensorValue
 from explorer.compiler.capture.wrappers import wrap_wrapper
+from explorer.core.reasons import unsupported
 from explorer.ir.capture import AsTensor, Attr, Item, Known, Listed, Local, Returned, Source, TensorFacts, as_tensor
-
-if TYPE_CHECKING:
-    from explorer.compiler.capture.tracer import Tracer
 
 BUILTIN_CALLABLES = (
     types.BuiltinFunctionType, types.WrapperDescriptorType, types.MethodDescriptorType, types.MethodWrapperType,

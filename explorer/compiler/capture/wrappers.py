@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from explorer.compiler.capture import hook, reasons
-from explorer.compiler.capture.values.base import Value, unsupported
+from explorer.compiler.capture.values.base import Tracer, Value
 from explorer.compiler.capture.values.overrides import is_wrapper
 from explorer.compiler.capture.values.tensor import TensorValue, graph_call
+from explorer.core.reasons import unsupported
 from explorer.ir.capture import Attr, Returned, Source
-
-if TYPE_CHECKING:
-    from explorer.compiler.capture.tracer import Tracer
 
 _WHY = "a tensor like this is made of what is inside, and taken for the same kind of wrapper"
 

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from explorer.compiler.capture import reasons
 from explorer.compiler.capture.rules import positional
-from explorer.compiler.capture.values.base import Value, unsupported
+from explorer.compiler.capture.values.base import Tracer, Value
 from explorer.compiler.capture.values.classes import ClassValue, SuperValue
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.functions import RuntimeNumber
 from explorer.compiler.capture.values.objects import MISSING, ObjectValue
 from explorer.compiler.capture.values.sequences import TupleValue
 from explorer.compiler.capture.values.tensor import TensorValue
-
-if TYPE_CHECKING:
-    from explorer.compiler.capture.tracer import Tracer
+from explorer.core.reasons import unsupported
 
 NONE = Constant(None)
 

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import collections
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import torch
 
 from explorer.compiler.capture.rules import positional
-from explorer.compiler.capture.values.base import Value
+from explorer.compiler.capture.values.base import Tracer, Value
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.mappings import DictValue
 from explorer.compiler.capture.values.sequences import ListValue, SliceValue, TupleValue
 from explorer.compiler.capture.values.sets import SetValue
-
-if TYPE_CHECKING:
-    from explorer.compiler.capture.tracer import Tracer
 
 NONE = Constant(None)
 

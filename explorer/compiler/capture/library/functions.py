@@ -10,14 +10,13 @@ import types
 import typing
 import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import torch
 
 from explorer.compiler.capture import reasons
 from explorer.compiler.capture.model import BINARY, COMPARE, INPLACE, UNARY
 from explorer.compiler.capture.rules import positional
-from explorer.compiler.capture.values.base import Value, unsupported
+from explorer.compiler.capture.values.base import Tracer, Value
 from explorer.compiler.capture.values.classes import ClassValue
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.functions import (
@@ -35,9 +34,7 @@ from explorer.compiler.capture.values.sequences import ListValue, TupleValue
 from explorer.compiler.capture.values.sets import SetValue
 from explorer.compiler.capture.values.size import SizeValue
 from explorer.compiler.capture.values.tensor import TensorValue, graph_call
-
-if TYPE_CHECKING:
-    from explorer.compiler.capture.tracer import Tracer
+from explorer.core.reasons import unsupported
 
 NONE = Constant(None)
 

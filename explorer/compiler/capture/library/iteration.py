@@ -12,12 +12,12 @@ import operator
 import sys
 import types
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from unittest.mock import patch
 
 from explorer.compiler.capture.library import in_python
 from explorer.compiler.capture.rules import CALLS, positional
-from explorer.compiler.capture.values.base import Value
+from explorer.compiler.capture.values.base import Tracer, Value
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.iterators import (
     CallableIterator,
@@ -36,9 +36,6 @@ from explorer.compiler.capture.values.mappings import DictValue, DictView
 from explorer.compiler.capture.values.objects import MISSING, ObjectValue
 from explorer.compiler.capture.values.sequences import SequenceValue, TupleValue
 from explorer.compiler.capture.values.slots import lacks
-
-if TYPE_CHECKING:
-    from explorer.compiler.capture.tracer import Tracer
 
 NONE = Constant(None)
 

@@ -7,7 +7,7 @@ import math
 import operator
 import types
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -15,7 +15,7 @@ from explorer.compiler.capture import reasons
 from explorer.compiler.capture.model import is_number
 from explorer.compiler.capture.rules import CALLS, Rule, positional
 from explorer.compiler.capture.values.arrays import ArrayValue, operate
-from explorer.compiler.capture.values.base import Value, unsupported
+from explorer.compiler.capture.values.base import Tracer, Value
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.exceptions import ExceptionValue
 from explorer.compiler.capture.values.mappings import DictValue
@@ -23,9 +23,7 @@ from explorer.compiler.capture.values.objects import MISSING, ObjectValue
 from explorer.compiler.capture.values.sequences import SequenceValue, TupleValue
 from explorer.compiler.capture.values.size import FloatValue, NumberValue, SizeValue
 from explorer.compiler.capture.values.tensor import TensorValue, graph_call
-
-if TYPE_CHECKING:
-    from explorer.compiler.capture.tracer import Tracer
+from explorer.core.reasons import unsupported
 
 
 @positional(len)

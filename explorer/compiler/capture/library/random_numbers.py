@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from explorer.compiler.capture import reasons
 from explorer.compiler.capture.rules import Rule, each, positional
-from explorer.compiler.capture.values.base import Value, unsupported
+from explorer.compiler.capture.values.base import Rebuilder, Tracer, Value
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.objects import ObjectValue
 from explorer.compiler.capture.values.tensor import graph_call
-
-if TYPE_CHECKING:
-    from explorer.compiler.capture.rebuild import Rebuilder
-    from explorer.compiler.capture.tracer import Tracer
+from explorer.core.reasons import unsupported
 
 _DRAWS = (
     "random uniform triangular randint randrange getrandbits gauss normalvariate lognormvariate expovariate "

@@ -5,17 +5,14 @@ from __future__ import annotations
 import builtins
 import contextvars
 import sys
-from typing import TYPE_CHECKING
 
 from explorer.compiler.capture import reasons
 from explorer.compiler.capture.guards import UNSET
 from explorer.compiler.capture.onward import as_it_was, traceback_of
 from explorer.compiler.capture.rules import existing, positional
-from explorer.compiler.capture.values.base import Value, unsupported
+from explorer.compiler.capture.values.base import Tracer, Value
 from explorer.compiler.capture.values.constant import Constant
-
-if TYPE_CHECKING:
-    from explorer.compiler.capture.tracer import Tracer
+from explorer.core.reasons import unsupported
 
 NONE = Constant(None)
 

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from explorer.compiler.capture import reasons
-from explorer.compiler.capture.frame import Frame
 from explorer.compiler.capture.opcodes.table import OPCODES
-from explorer.compiler.capture.values.base import Value, unsupported
+from explorer.compiler.capture.values.base import Frame, Tracer, Value
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.functions import CellValue, FunctionValue
 from explorer.compiler.capture.values.mappings import DictValue
 from explorer.compiler.capture.values.sequences import ListValue, SliceValue, TupleValue
 from explorer.compiler.capture.values.sets import SetValue
 from explorer.compiler.capture.values.tensor import TensorValue
+from explorer.core.reasons import unsupported
 from explorer.ir.bytecode import Instruction
-
-if TYPE_CHECKING:
-    from explorer.compiler.capture.tracer import Tracer
 
 
 @OPCODES.rule("BUILD_TUPLE")

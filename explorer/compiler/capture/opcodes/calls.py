@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from explorer.compiler.capture import reasons
-from explorer.compiler.capture.frame import NULL, Frame
+from explorer.compiler.capture.frame import NULL
 from explorer.compiler.capture.opcodes.table import OPCODES
-from explorer.compiler.capture.values.base import Raised, Value, unsupported
+from explorer.compiler.capture.values.base import Frame, Raised, Tracer, Value
 from explorer.compiler.capture.values.classes import ClassValue, SuperValue
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.iterators import GeneratorValue, IteratorValue
 from explorer.compiler.capture.values.objects import MISSING
 from explorer.compiler.capture.values.sequences import ListValue, TupleValue
+from explorer.core.reasons import unsupported
 from explorer.ir.bytecode import Instruction
-
-if TYPE_CHECKING:
-    from explorer.compiler.capture.tracer import Tracer
 
 
 def callee(f: Frame) -> tuple[Value, list[Value]]:

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
-from explorer.compiler.capture.frame import Frame, Handled
 from explorer.compiler.capture.opcodes.table import OPCODES
-from explorer.compiler.capture.values.base import Raised, Value
+from explorer.compiler.capture.values.base import Frame, Handled, Raised, Tracer, Value
 from explorer.compiler.capture.values.classes import ClassValue
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.exceptions import ExceptionValue
 from explorer.compiler.capture.values.mappings import DictValue
 from explorer.compiler.capture.values.sequences import TupleValue
 from explorer.ir.bytecode import Instruction
-
-if TYPE_CHECKING:
-    from explorer.compiler.capture.tracer import Tracer
 
 
 @OPCODES.rule("PUSH_EXC_INFO")

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from explorer.compiler.capture.asserts import asserted, is_checked_later
-from explorer.compiler.capture.frame import Frame
 from explorer.compiler.capture.opcodes.table import OPCODES
+from explorer.compiler.capture.values.base import Frame, Tracer
 from explorer.compiler.capture.values.size import NumberValue
 from explorer.compiler.capture.values.tensor import TensorValue
 from explorer.ir.bytecode import Instruction
-
-if TYPE_CHECKING:
-    from explorer.compiler.capture.tracer import Tracer
 
 
 @OPCODES.rule("JUMP")

@@ -5,21 +5,18 @@ from __future__ import annotations
 import builtins
 import importlib
 import sys
-from typing import TYPE_CHECKING
 
 from explorer.compiler.bytecode.normal import NULL_FIRST
 from explorer.compiler.capture import reasons
-from explorer.compiler.capture.frame import NULL, Frame
+from explorer.compiler.capture.frame import NULL
 from explorer.compiler.capture.opcodes.table import OPCODES
-from explorer.compiler.capture.values.base import Value, unsupported
+from explorer.compiler.capture.values.base import Frame, Tracer, Value
 from explorer.compiler.capture.values.classes import ClassValue, PyModuleValue, SuperValue, unmade_class
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.functions import BoundMethod, CellAside, CellValue, FunctionValue
+from explorer.core.reasons import unsupported
 from explorer.ir.bytecode import Instruction
 from explorer.ir.capture import Attr
-
-if TYPE_CHECKING:
-    from explorer.compiler.capture.tracer import Tracer
 
 
 @OPCODES.rule("LOAD_FAST")

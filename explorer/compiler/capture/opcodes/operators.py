@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from explorer.compiler.capture.frame import Frame
 from explorer.compiler.capture.opcodes.table import OPCODES
+from explorer.compiler.capture.values.base import Frame, Tracer
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.size import SizeValue
 from explorer.ir.bytecode import Instruction
-
-if TYPE_CHECKING:
-    from explorer.compiler.capture.tracer import Tracer
 
 
 @OPCODES.rule("UNARY_OP")

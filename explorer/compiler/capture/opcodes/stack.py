@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from explorer.compiler.capture.frame import NULL, Frame
+from explorer.compiler.capture.frame import NULL
 from explorer.compiler.capture.opcodes.table import OPCODES
+from explorer.compiler.capture.values.base import Frame, Tracer
 from explorer.ir.bytecode import Instruction
-
-if TYPE_CHECKING:
-    from explorer.compiler.capture.tracer import Tracer
 
 
 @OPCODES.rule("NOP")

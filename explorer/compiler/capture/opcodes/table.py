@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from explorer.compiler.bytecode.ops import OPS
-from explorer.compiler.capture.frame import Frame
+from explorer.compiler.capture.values.base import Frame, Tracer
 from explorer.core.rules import RuleTable
 from explorer.ir.bytecode import Instruction
-
-if TYPE_CHECKING:
-    from explorer.compiler.capture.tracer import Tracer
 
 Step = Callable[["Tracer", Frame, Instruction], str | None]
 

@@ -12,7 +12,7 @@ import sys
 import types
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,7 +20,7 @@ from torch import _numpy as counterparts
 from torch import fx
 
 from explorer.compiler.capture import reasons
-from explorer.compiler.capture.values.base import NotConstant, Value, unsupported
+from explorer.compiler.capture.values.base import NotConstant, Rebuilder, Tracer, Value
 from explorer.compiler.capture.values.classes import ClassValue
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.mappings import DictValue
@@ -28,11 +28,8 @@ from explorer.compiler.capture.values.sequences import ListValue, SliceValue, Tu
 from explorer.compiler.capture.values.size import SizeValue, is_unbacked
 from explorer.compiler.capture.values.tensor import TensorValue, from_fake, graph_call, has_tensor
 from explorer.compiler.capture.values.tensor_properties import version
+from explorer.core.reasons import unsupported
 from explorer.ir.capture import AsTensor, Source, as_tensor, share_no_memory
-
-if TYPE_CHECKING:
-    from explorer.compiler.capture.rebuild import Rebuilder
-    from explorer.compiler.capture.tracer import Tracer
 
 READS_VALUE = frozenset(
     "item tolist __bool__ __int__ __float__ __index__ __complex__ __format__ __repr__ __str__".split()

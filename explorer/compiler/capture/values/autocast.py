@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch.cpu.amp import autocast_mode as cpu
@@ -10,14 +10,11 @@ from torch.cuda.amp import autocast_mode as cuda
 
 from explorer.compiler.capture import reasons
 from explorer.compiler.capture.ambient import Autocast
-from explorer.compiler.capture.values.base import Value, unsupported
+from explorer.compiler.capture.values.base import Rebuilder, Tracer, Value
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.objects import MISSING, ObjectValue
+from explorer.core.reasons import unsupported
 from explorer.ir.capture import Attr, Source
-
-if TYPE_CHECKING:
-    from explorer.compiler.capture.rebuild import Rebuilder
-    from explorer.compiler.capture.tracer import Tracer
 
 AUTOCASTS = (torch.autocast, cpu.autocast, cuda.autocast)
 

@@ -5,18 +5,15 @@ from __future__ import annotations
 import dis
 import sys
 import types
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from explorer.compiler.capture import reasons
-from explorer.compiler.capture.values.base import Value, unsupported
+from explorer.compiler.capture.values.base import Rebuilder, Tracer, Value
 from explorer.compiler.capture.values.constant import Constant, is_plain
 from explorer.compiler.capture.values.objects import DELETED, MISSING, is_library, owner_of
 from explorer.compiler.capture.values.slots import checked, lacks
+from explorer.core.reasons import unsupported
 from explorer.ir.capture import Attr, Global, Item, Known, Source
-
-if TYPE_CHECKING:
-    from explorer.compiler.capture.rebuild import Rebuilder
-    from explorer.compiler.capture.tracer import Tracer
 
 
 class ClassValue(Value):

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 import torch.nn.attention
 
 from explorer.compiler.capture import reasons
-from explorer.compiler.capture.values.base import Value, type_name, unsupported
+from explorer.compiler.capture.values.base import Rebuilder, Tracer, Value, type_name
+from explorer.core.reasons import unsupported
 from explorer.ir.capture import Source
-
-if TYPE_CHECKING:
-    from explorer.compiler.capture.rebuild import Rebuilder
-    from explorer.compiler.capture.tracer import Tracer
 
 PLAIN = (
     type(None), bool, int, float, complex, str, bytes, type(Ellipsis), type(NotImplemented), range,

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from explorer.compiler.capture import reasons
-from explorer.compiler.capture.values.base import Value, unsupported
+from explorer.compiler.capture.values.base import Rebuilder, Tracer, Value
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.objects import ObjectValue
-
-if TYPE_CHECKING:
-    from explorer.compiler.capture.rebuild import Rebuilder
-    from explorer.compiler.capture.tracer import Tracer
+from explorer.core.reasons import unsupported
 
 _C: Any = torch._C
 

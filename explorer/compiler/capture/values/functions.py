@@ -6,22 +6,19 @@ import functools
 import types
 import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from explorer.compiler.capture import reasons
-from explorer.compiler.capture.values.base import NotConstant, Value, unsupported
+from explorer.compiler.capture.values.base import Cell, NotConstant, Rebuilder, Tracer, Value
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.mappings import DictValue
 from explorer.compiler.capture.values.objects import MISSING, IdentityKey, ObjectValue
 from explorer.compiler.capture.values.sequences import SequenceValue
+from explorer.core.reasons import unsupported
 from explorer.ir.capture import Attr, Item, Source
 
-if TYPE_CHECKING:
-    from explorer.compiler.capture.rebuild import Rebuilder
-    from explorer.compiler.capture.tracer import Tracer
 
-
-class CellValue(Value):
+class CellValue(Cell):
     """A closure cell. `given` is the real cell of a function found outside; `root_name` a cell of the root frame."""
 
     def __init__(

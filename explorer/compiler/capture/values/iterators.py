@@ -5,19 +5,15 @@ from __future__ import annotations
 import itertools
 import types
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from explorer.compiler.capture import reasons
-from explorer.compiler.capture.values.base import Raised, Value, type_name, unsupported
+from explorer.compiler.capture.values.base import Frame, Raised, Rebuilder, Tracer, Value, type_name
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.objects import IdentityKey
 from explorer.compiler.capture.values.sequences import SequenceValue, TupleValue
+from explorer.core.reasons import unsupported
 from explorer.ir.capture import Source
-
-if TYPE_CHECKING:
-    from explorer.compiler.capture.frame import Frame
-    from explorer.compiler.capture.rebuild import Rebuilder
-    from explorer.compiler.capture.tracer import Tracer
 
 
 class IteratorValue(Value):

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import collections
 from collections.abc import Callable, Iterator, MutableMapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from explorer.compiler.capture.values.base import Unhashable, Value
+from explorer.compiler.capture.values.base import Rebuilder, Tracer, Unhashable, Value
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.objects import DELETED, MISSING, Lazy, ObjectValue, type_attribute
 from explorer.compiler.capture.values.sequences import TupleValue
 from explorer.compiler.capture.values.sets import SetValue
 from explorer.ir.capture import Attr, Source
-
-if TYPE_CHECKING:
-    from explorer.compiler.capture.rebuild import Rebuilder
-    from explorer.compiler.capture.tracer import Tracer
 
 
 class DictValue(ObjectValue):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import types
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch.nn.modules.lazy import LazyModuleMixin
 
 from explorer.compiler.capture import reasons
-from explorer.compiler.capture.values.base import Value
+from explorer.compiler.capture.values.base import Tracer, Value
 from explorer.compiler.capture.values.mappings import DictValue
 from explorer.compiler.capture.values.objects import MISSING, Lazy, ObjectValue, type_attribute
 from explorer.compiler.capture.values.sequences import ListValue, TupleValue
@@ -17,9 +17,6 @@ from explorer.compiler.capture.values.size import SizeValue
 from explorer.compiler.capture.values.tensor import TensorValue
 from explorer.core.reasons import Why
 from explorer.ir.capture import Attr, Item
-
-if TYPE_CHECKING:
-    from explorer.compiler.capture.tracer import Tracer
 
 
 class Uninitialized(Exception):

@@ -6,17 +6,14 @@ import functools
 import threading
 import types
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from explorer.compiler.capture import reasons
-from explorer.compiler.capture.values.base import NotConstant, Raised, Unhashable, Value, type_name, unsupported
+from explorer.compiler.capture.values.base import NotConstant, Raised, Rebuilder, Tracer, Unhashable, Value, type_name
 from explorer.compiler.capture.values.constant import Constant, is_plain
 from explorer.compiler.capture.values.slots import checked, lacks
+from explorer.core.reasons import unsupported
 from explorer.ir.capture import Attr, Source
-
-if TYPE_CHECKING:
-    from explorer.compiler.capture.rebuild import Rebuilder
-    from explorer.compiler.capture.tracer import Tracer
 
 
 class _Missing:

@@ -7,18 +7,15 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
-from explorer.compiler.capture.values.base import Value
+from explorer.compiler.capture.values.base import Tracer, Value
 from explorer.compiler.capture.values.classes import ClassValue
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.sequences import ListValue, TupleValue
-
-if TYPE_CHECKING:
-    from explorer.compiler.capture.tracer import Tracer
 
 PLAIN = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
 """The classes of tensors that override nothing."""

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import collections
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
-from explorer.compiler.capture.values.base import NotConstant, Unhashable, Value
+from explorer.compiler.capture.values.base import NotConstant, Rebuilder, Tracer, Unhashable, Value
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.objects import MISSING, Lazy, ObjectValue, type_attribute
 from explorer.ir.capture import Source
-
-if TYPE_CHECKING:
-    from explorer.compiler.capture.rebuild import Rebuilder
-    from explorer.compiler.capture.tracer import Tracer
 
 
 class SliceValue(Value):

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from explorer.compiler.capture.values.base import NotConstant, Unhashable, Value
+from explorer.compiler.capture.values.base import NotConstant, Rebuilder, Tracer, Unhashable, Value
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.objects import MISSING, ObjectValue, type_attribute
 from explorer.compiler.capture.values.sequences import TupleValue
 from explorer.ir.capture import Source
-
-if TYPE_CHECKING:
-    from explorer.compiler.capture.rebuild import Rebuilder
-    from explorer.compiler.capture.tracer import Tracer
 
 
 class SetValue(ObjectValue):

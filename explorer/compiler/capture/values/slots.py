@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
-from explorer.compiler.capture.values.base import Value, type_name
+from explorer.compiler.capture.values.base import Tracer, Value, type_name
 from explorer.compiler.capture.values.constant import Constant
-
-if TYPE_CHECKING:
-    from explorer.compiler.capture.tracer import Tracer
 
 LACKS: dict[str, str] = {
     "__iter__": "'{}' object is not iterable",

@@ -6,7 +6,7 @@ import functools
 import operator
 import types
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,7 +14,8 @@ from torch import fx
 from torch._subclasses.fake_tensor import FakeTensor
 
 from explorer.compiler.capture import reasons
-from explorer.compiler.capture.values.base import NotConstant, Value, unsupported
+from explorer.compiler.capture.ambient import CONSTRUCTORS
+from explorer.compiler.capture.values.base import NotConstant, Rebuilder, Tracer, Value
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.mappings import DictValue
 from explorer.compiler.capture.values.objects import DELETED, MISSING, bound_attribute, owner_of
@@ -22,11 +23,8 @@ from explorer.compiler.capture.values.overrides import PLAIN, dispatches, is_wra
 from explorer.compiler.capture.values.sequences import ListValue, SliceValue, TupleValue
 from explorer.compiler.capture.values.size import FloatValue, NumberValue, SizeValue, is_unbacked
 from explorer.compiler.capture.values.tensor_properties import TENSOR_PROPERTIES, version
+from explorer.core.reasons import unsupported
 from explorer.ir.capture import Attr, Returned, Source
-
-if TYPE_CHECKING:
-    from explorer.compiler.capture.rebuild import Rebuilder
-    from explorer.compiler.capture.tracer import Tracer
 
 READS_VALUE = frozenset(
     "item tolist numpy __bool__ __int__ __float__ __index__ __complex__ __array__ __format__ __repr__ __str__".split()
@@ -478,6 +476,16 @@ _EXACT = frozenset(
 )
 
 
+def placed(t: Tracer, target: Any, kwargs: dict[str, Value]) -> dict[str, Value]:
+    """The keywords of a call in the graph, with the default device where the call takes one and names none."""
+    if not t.ambient.devices or target not in CONSTRUCTORS:
+        return kwargs
+    given = kwargs.get("device")
+    if given is not None and not (isinstance(given, Constant) and given.value is None):
+        return kwargs
+    return {**kwargs, "device": Constant(t.ambient.devices[-1])}
+
+
 def graph_call(t: Tracer, kind: str, target: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
     """Call a torch function or tensor method: a node, where a tensor comes of it or changes; else its plain result."""
     if str(getattr(target, "__name__", target)).startswith(QUANTIZES):
@@ -495,7 +503,7 @@ def graph_call(t: Tracer, kind: str, target: Any, args: list[Value], kwargs: dic
         if any(isinstance(a, FloatValue) for a in args):
             args = _floats_as_tensors(t, kind, target, args, kwargs)
     positional = [to_graph(t, a) for a in args]
-    named = {k: to_graph(t, v) for k, v in t.ambient.placed(target, kwargs).items()}
+    named = {k: to_graph(t, v) for k, v in placed(t, target, kwargs).items()}
     fx_args, fx_kwargs = tuple(p[0] for p in positional), {k: p[0] for k, p in named.items()}
     result = t.tape.call(
         kind, target, fx_args, fx_kwargs, tuple(p[1] for p in positional), {k: p[1] for k, p in named.items()}
