@@ -9,7 +9,6 @@ They carry the ambient origins and no id; `number` gives ids. A label is a NOP t
 from __future__ import annotations
 
 import inspect
-import types
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Literal
@@ -156,9 +155,10 @@ def call_method(
 
 
 def make_function(
-    code: types.CodeType, attributes: Iterable[tuple[FunctionAttribute, Sequence[Instruction]]] = ()
+    code: object, attributes: Iterable[tuple[FunctionAttribute, Sequence[Instruction]]] = ()
 ) -> list[Instruction]:
-    """Push a function. Each attribute (in the order defaults, kwdefaults, annotations, closure) pushes its value."""
+    """Push a function of a code object, or of what stands for one until it is known. Each attribute (in the order
+    defaults, kwdefaults, annotations, closure) pushes its value."""
     given = list(attributes)
     pushed = [step for _, load in given for step in load]
     return [*pushed, load_const(code), instruction("MAKE_FUNCTION", tuple(name for name, _ in given))]

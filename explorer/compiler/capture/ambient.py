@@ -120,8 +120,8 @@ class Ambient(Generic[V]):
 
     def state(self) -> tuple[Any, ...]:
         """Equal while nothing is switched."""
-        counts = map(len, (self.autocasts, self.contexts, self.modes, self.left, self.owed))
-        return tuple(self.devices), *counts, self.levels, *self.switched()
+        opened = (len(self.autocasts), len(self.contexts), len(self.modes), len(self.left), len(self.owed))
+        return tuple(self.devices), *opened, self.levels, *self.switched()
 
     def switched(self) -> list[Switched]:
         """The settings that are not what they were at entry, or may not be where a context was entered after one was

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.grad_mode import _unsafe_preserve_version_counter as preserved_version
 
 MOST_KEPT = 1 << 18
 """Bytes. Of a graph that writes more only the version counters are kept."""
@@ -34,7 +35,7 @@ class Before:
         if any(tensor.grad_fn is not made_by for tensor, _, _, made_by in self.kept):
             return False
         for tensor, alias, storage, _ in self.kept:
-            with torch.no_grad(), torch.autograd._unsafe_preserve_version_counter(tensor):
+            with torch.no_grad(), preserved_version(tensor):
                 if tensor.data_ptr() != alias.data_ptr() or tensor.shape != alias.shape:
                     tensor.data = alias
                 _bytes(alias.untyped_storage())[: storage.nbytes()].copy_(_bytes(storage))
@@ -42,4 +43,4 @@ class Before:
 
 
 def _bytes(storage: torch.UntypedStorage) -> Tensor:
-    return torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)  # type: ignore[call-overload]
+    return torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)

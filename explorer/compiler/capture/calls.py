@@ -15,16 +15,16 @@ import random
 import sys
 import sysconfig
 import types
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 import torch
 
 from explorer.compiler.capture import reasons
 from explorer.compiler.capture.markers import marked
-from explorer.compiler.capture.rules import CALLS, Rule
+from explorer.compiler.capture.rules import CALLS
 from explorer.compiler.capture.values.arrays import call_function as call_numpy
 from explorer.compiler.capture.values.arrays import is_numpys
-from explorer.compiler.capture.values.base import NotConstant, Raised, Tracer, Value
+from explorer.compiler.capture.values.base import NotConstant, Raised, Rule, Tracer, Value
 from explorer.compiler.capture.values.classes import ClassValue
 from explorer.compiler.capture.values.constant import Constant, is_plain
 from explorer.compiler.capture.values.exceptions import ExceptionValue
@@ -432,15 +432,15 @@ class Calls(Tracer, Protocol):
             return self.instantiate(value.cls, [], {})
         return value
 
-    def raise_value(self, cls: type, args: list[Value]) -> Any:
+    def raise_value(self, cls: type, args: list[Value]) -> NoReturn:
         raise Raised(ExceptionValue(cls, args))
 
-    def raise_from(self, cls: type, message: str, cause: Value) -> Any:
+    def raise_from(self, cls: type, message: str, cause: Value) -> NoReturn:
         error = ExceptionValue(cls, [Constant(message)])
         error.overlay |= {"__cause__": cause, "__context__": cause}
         raise Raised(error)
 
-    def raise_(self, cls: type, message: str) -> Any:
+    def raise_(self, cls: type, message: str) -> NoReturn:
         raise Raised(ExceptionValue(cls, [Constant(message)]))
 
     # --------------------------------------------------------------------------------------------------------- binding
@@ -508,10 +508,7 @@ def _torch_builtins() -> frozenset[int]:
     spaces: list[Any] = [
         torch,
         torch._C._VariableFunctions,
-        torch._C._nn,
-        torch._C._special,
-        torch._C._fft,
-        torch._C._linalg,
+        *(getattr(torch._C, name) for name in ("_nn", "_special", "_fft", "_linalg")),
     ]
     for space in spaces:
         for name in dir(space):

@@ -150,7 +150,7 @@ def _function(
     Made.__name__ = Made.__qualname__ = cls.__name__
 
     def apply(*operands: Any) -> Any:
-        return Made.apply(*operands)
+        return Made.apply(*operands)  # type: ignore[no-untyped-call]
 
     apply.__module__, apply.__name__, apply.__qualname__ = cls.__module__, cls.__name__, cls.__qualname__
     return apply, lifted

@@ -150,7 +150,7 @@ class Engine:
         if seen.history.gave_up is not None:
             return hook.AS_IT_IS
         for made in seen.made:  # stock's reset took its entry away, or another thread just made it
-            if made.manager.check(dict(frame.f_locals)):
+            if made.code is not None and made.manager.check(dict(frame.f_locals)):
                 return hook.run_instead(made.code, made.manager, seen.number, seen.history.compiles)
         given = self._frame(frame, seen)
         if active := hook.modes():

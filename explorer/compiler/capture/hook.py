@@ -106,7 +106,7 @@ class _Discarded(Manager):
 
     invalidation_reason = "what compiled this was dropped"
 
-    @property
+    @property  # type: ignore[misc]
     def __class__(self) -> Any:
         stock = sys.modules.get(_STOCK_GUARDS)
         return _Discarded if stock is None else stock.DeletedGuardManagerWrapper
@@ -125,10 +125,10 @@ class Guards:
     # Where values are
 
     def local(self, name: str, example: Any) -> Any:
-        return self.root.framelocals_manager((name, self._slots[name]), f"L[{name!r}]", _shown(example), PLAIN)
+        return self.root.framelocals_manager((name, self._slots[name]), f"L[{name!r}]", _shown(example), PLAIN)  # type: ignore[arg-type]
 
     def namespace(self, label: str, held: dict[str, Any]) -> Any:
-        return self.root.globals_dict_manager(held, label, _shown(held), PLAIN)
+        return self.root.globals_dict_manager(held, label, _shown(held), PLAIN)  # type: ignore[arg-type]
 
     def attribute(self, base: Any, name: str, text: str, example: Any) -> Any:
         return base.getattr_manager(name, text, _shown(example), PLAIN)
@@ -205,7 +205,7 @@ class Guards:
 
     def last(self, function: Callable[[dict[str, Any]], bool], text: str) -> None:
         """A check of all locals that runs after everything else."""
-        self.root.add_epilogue_lambda_guard(function, *_verbose(text))
+        self.root.add_epilogue_lambda_guard(function, *_verbose(text))  # type: ignore[arg-type]
 
 
 def _verbose(text: str) -> tuple[Any, ...]:
@@ -314,7 +314,7 @@ def unseen_by_stock(function: Callable[..., Any], with_callees: bool = False) ->
     """Stock need not trace frames of this function, nor break at them; nor, `with_callees`, of what it calls."""
     action = eval_frame._FrameAction
     callees = action.SKIP if with_callees else action.DEFAULT
-    code: types.CodeType = function.__code__  # type: ignore[attr-defined]
+    code: types.CodeType = function.__code__
     eval_frame.set_code_exec_strategy(code, eval_frame._FrameExecStrategy(action.SKIP, callees))
 
 

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import logging
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 from explorer.compiler.capture import hook, reasons
 from explorer.compiler.capture.replayed import OURS, keep_filters, log, put_back_filters, warn, warn_caller
-from explorer.compiler.capture.rules import Rule, each, existing, positional
-from explorer.compiler.capture.values.base import Frame, Tracer, Value
+from explorer.compiler.capture.rules import each, existing, positional
+from explorer.compiler.capture.values.base import Frame, Rule, Tracer, Value
 from explorer.compiler.capture.values.classes import ClassValue
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.exceptions import ExceptionValue
@@ -22,9 +23,8 @@ from explorer.core.reasons import unsupported
 from explorer.ir.capture import Attr, Item
 
 NONE = Constant(None)
-WARN, WARN_CALLER, LOG, KEEP, PUT_BACK = map(
-    hook.unwatched, (warn, warn_caller, log, keep_filters, put_back_filters)
-)
+_HANDLERS: tuple[Callable[..., Any], ...] = (warn, warn_caller, log, keep_filters, put_back_filters)
+WARN, WARN_CALLER, LOG, KEEP, PUT_BACK = map(hook.unwatched, _HANDLERS)
 """Nothing that handles a message is compiled."""
 
 

@@ -120,7 +120,7 @@ def _meet(a: FakeTensor, b: FakeTensor, hint: Hint) -> bool:
         functools.reduce(np.add.outer, (np.arange(n) * s for n, s in zip(*each, strict=True)), np.array(at)).ravel()
         for *each, at in zip(sizes, strides, first, strict=True)
     ]
-    return bool(np.isin(*places).any())
+    return bool(np.isin(places[0], places[1]).any())
 
 
 def _name(target: Any) -> str:

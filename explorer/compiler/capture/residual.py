@@ -208,8 +208,8 @@ def _prepare(t: Tracer, r: Reconstruction, change: Change) -> Any:
         return _hold(r, target)
     if change.kind == "cell":
         contents = target.contents
-        base = None if target.root_name else _hold(r, target)
-        return base, None if contents is None else _hold(r, contents)
+        cell = None if target.root_name else _hold(r, target)
+        return cell, None if contents is None else _hold(r, contents)
     if change.kind == "global":
         value = t.effects.globals[id(target), change.name]
         return None if value is DELETED else _hold(r, value)

@@ -179,7 +179,7 @@ def _after(code: Code, position: int) -> list[tuple[str, bool]]:
 
 def _kept(instruction: Instruction, jumps: bool, before: int, after: int) -> int:
     """How many values from the bottom of the stack the instruction leaves alone."""
-    consumed = {
+    consumed: dict[str, Callable[[Any], int]] = {
         "CALL": lambda arg: arg[0] + 2, "CALL_FUNCTION_EX": lambda arg: 3 + bool(arg), "FOR_ITER": lambda arg: 0,
         "BUILD_STRING": lambda arg: arg, "BUILD_SLICE": lambda arg: arg,
     }  # fmt: skip

@@ -47,6 +47,7 @@ def call_of(target: Callable[..., Any]) -> types.FunctionType:
     def call(*args: Any, **kwargs: Any) -> Any:
         return target(*args, **kwargs)
 
+    assert isinstance(call, types.FunctionType)
     name = getattr(target, "__name__", type(target).__name__)
     call.__code__ = call.__code__.replace(co_name=name, co_qualname=name, co_filename=f"<call of {name}>")
     return call

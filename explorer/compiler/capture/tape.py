@@ -60,7 +60,7 @@ class ShapeSource(TorchSource):
     text: str
 
     @property
-    def name(self) -> _Name:  # type: ignore[override]
+    def name(self) -> _Name:
         return _Name(self.text)
 
 
@@ -134,13 +134,13 @@ class Tape:
 
     def input(self, source: Source, tensor: torch.Tensor) -> tuple[fx.Node, FakeTensor]:
         """A placeholder for a tensor that the frame can reach. It is there before any transform begins."""
-        with temporarily_clear_interpreter_stack():  # type: ignore[no-untyped-call]
+        with temporarily_clear_interpreter_stack():
             return self._input(source, tensor)
 
     def _input(self, source: Source, tensor: torch.Tensor) -> tuple[fx.Node, FakeTensor]:
         wanted = self._dynamic(source, tensor)
         if any(kind is not DimDynamic.STATIC for kind in wanted):
-            context = StatelessSymbolicContext(list(wanted))
+            context: Any = StatelessSymbolicContext(list(wanted))
             fake = self.mode.from_tensor(tensor, symbolic_context=context, source=ShapeSource(source.name))
             self._name_symbols(source, fake)
         else:
@@ -165,7 +165,7 @@ class Tape:
         """How often the graph has written inputs by now."""
         return sum(version(fake) or 0 for fake in self.fakes.values())
 
-    def sharing(self, fake: FakeTensor) -> Iterator[tuple[Source, torch.Tensor, FakeTensor]]:
+    def sharing(self, fake: torch.Tensor) -> Iterator[tuple[Source, torch.Tensor, FakeTensor]]:
         """The inputs whose storage a tensor shares: where from, the real tensor and the fake one."""
         storage = fake.untyped_storage()._cdata
         for source, known in self.fakes.items():
@@ -183,9 +183,11 @@ class Tape:
 
     def size_input(self, source: Source, value: int) -> torch.SymInt:
         """A symbol for an integer that the frame can reach."""
-        made = self.shape_env.create_unspecified_symint_and_symbol(value, ShapeSource(source.name), DimDynamic.DYNAMIC)
+        named = ShapeSource(source.name)
+        made = self.shape_env.create_unspecified_symint_and_symbol(value, named, DimDynamic.DYNAMIC)
+        assert isinstance(made, torch.SymInt)
         self.symbol_sources.setdefault(made.node.expr, source)
-        return made  # type: ignore[no-any-return]
+        return made
 
     def _placeholder(self, source: Source, value: Any, about: str) -> fx.Node:
         with self._at_inputs():
@@ -398,7 +400,7 @@ class Tape:
         """What a higher-order operator yields under fake tensors; differentiable where an operand is."""
 
         def real(node: fx.Node) -> Any:
-            value = self.modules[str(node.target)] if node.op == "get_attr" else info(node).value
+            value: Any = self.modules[str(node.target)] if node.op == "get_attr" else info(node).value
             return value.detach() if isinstance(value, torch.Tensor) else value
 
         with torch.no_grad():
@@ -408,7 +410,7 @@ class Tape:
         if not sources or not torch.is_grad_enabled():
             return found
         with self.mode:
-            zero = sum(source.sum() * 0 for source in sources)
+            zero: Any = sum(source.sum() * 0 for source in sources)
             return tuple(v + zero.to(v.dtype) if v.is_floating_point() else v for v in found)
 
     def row(self, value: torch.Tensor) -> torch.Tensor:
@@ -428,13 +430,14 @@ class Tape:
 
     # ------------------------------------------------------------------------------------------------------- sizes
 
-    def size_argument(self, size: torch.SymInt) -> fx.Node | int | float | bool:
+    def size_argument(self, size: torch.SymInt | torch.SymFloat | torch.SymBool) -> fx.Node | int | float | bool:
         """The graph's form of a symbolic size: a placeholder for a symbol, operator nodes for an expression."""
         expr = size.node.expr
         if expr.is_integer and not is_whole(expr) and (source := self.source_of(expr)) is not None:
             return self._number_input(expr, source)  # Python computes it, floats and all, when the frame is entered
         try:
-            return computed(expr, self._symbol_node, self._size_call)
+            made: fx.Node | int | float | bool = computed(expr, self._symbol_node, self._size_call)
+            return made
         except KeyError:
             unsupported(reasons.OPERATION, f"the size expression {size}")
 

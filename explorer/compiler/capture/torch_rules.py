@@ -19,10 +19,10 @@ from explorer.compiler.capture import reasons
 from explorer.compiler.capture.asserts import is_checked_later
 from explorer.compiler.capture.custom_bodies import evaluated
 from explorer.compiler.capture.custom_functions import guard_reads
-from explorer.compiler.capture.rules import CALLS, Rule, each, existing, positional
+from explorer.compiler.capture.rules import CALLS, each, existing, positional
 from explorer.compiler.capture.values.arrays import ArrayValue, tensor_of_array
 from explorer.compiler.capture.values.autocast import AutocastValue
-from explorer.compiler.capture.values.base import Rebuilder, Tracer, Value
+from explorer.compiler.capture.values.base import Rebuilder, Rule, Tracer, Value
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.functions import BuiltinMethod, BuiltinValue
 from explorer.compiler.capture.values.mappings import DictValue
@@ -45,7 +45,7 @@ def _is_compiling(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Val
 
 
 @CALLS.rule(
-    torch.compiler.is_exporting, torch.jit.is_scripting, torch.jit.is_tracing,
+    torch.compiler.is_exporting, *existing(torch.jit, "is_scripting", "is_tracing"),
     torch.onnx.is_in_onnx_export,
     *existing(torch._C, "_is_torch_function_mode_enabled", "_is_tracing"),
 )  # fmt: skip
@@ -222,7 +222,7 @@ def _device(t: Tracer, *args: Value, **kwargs: Value) -> Value:
 # ------------------------------------------------------------------------------------------------ switches as nodes
 
 
-@each(torch.autocast, torch.cpu.amp.autocast, torch.cuda.amp.autocast)
+@each(torch.autocast, *existing(torch.cpu.amp, "autocast"), torch.cuda.amp.autocast)
 def _autocast(cls: Any) -> Rule:
     def make(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
         """The context manager."""
@@ -307,7 +307,7 @@ def _check_number(function: Any) -> Rule:
     def check(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
         """A check of a number, by the graph where only it knows the number."""
         if not isinstance(args[0], NumberValue):
-            return t.inline(t.from_python(function), args, kwargs)  # type: ignore[arg-type]
+            return t.inline(t.from_python(function), args, kwargs)
         return graph_call(t, "call_function", function, args[:1], {} if len(args) == 1 else kwargs)
 
     return check
@@ -395,7 +395,7 @@ def _tensor(function: Any) -> Rule:
             kinds = {each.python_type() for each in numbers}
             if kinds <= {bool, int, float}:
                 plain = torch.get_default_dtype() if float in kinds else torch.int64 if int in kinds else torch.bool
-                return _of_numbers(t, data, {"dtype": Constant(plain), **kwargs})
+                return _of_numbers(t, args[0], {"dtype": Constant(plain), **kwargs})
         if isinstance(data, Constant) and isinstance(data.value, np.generic):
             kwargs = {"dtype": Constant(torch.as_tensor(data.value).dtype), **kwargs}
         if isinstance(data, ObjectValue) and not isinstance(data, SequenceValue):
@@ -537,7 +537,8 @@ def _buffer(t: Tracer, data: Value = Constant(None), *, persistent: Value = Cons
 def _make_tensor(t: Tracer, *args: Value) -> Value:
     """torch.Tensor(data)."""
     if len(args) == 1 and isinstance(args[0], (ListValue, TupleValue)):
-        facts = {"dtype": Constant(torch.get_default_dtype()), "device": Constant(torch.device("cpu"))}
+        facts: dict[str, Value] = {"dtype": Constant(torch.get_default_dtype())}
+        facts["device"] = Constant(torch.device("cpu"))
         return graph_call(t, "call_function", torch.tensor, [args[0]], facts)
     return _legacy(t, torch.get_default_dtype(), args)
 

@@ -26,7 +26,7 @@ from explorer.compiler.capture.opcodes import OPCODES
 from explorer.compiler.capture.steps import note_step
 from explorer.compiler.capture.tape import Place, Tape
 from explorer.compiler.capture.values.arrays import array_of_tensor
-from explorer.compiler.capture.values.base import Frame, NotConstant, Raised, Unhashable, Value
+from explorer.compiler.capture.values.base import Cell, Frame, NotConstant, Raised, Unhashable, Value
 from explorer.compiler.capture.values.classes import NamespaceValue
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.exceptions import ExceptionValue
@@ -516,10 +516,10 @@ class Evaluator(Calls, DataModel):
     def instance_dict(self, value: ObjectValue) -> Value:
         return InstanceDict(value, self)
 
-    def cell(self, source: Source, given: types.CellType) -> CellValue:
+    def cell(self, source: Source, given: types.CellType) -> Cell:
         """The value of a real cell: one for each, whoever names it."""
         found = self.wrapped.get(id(given))
-        if not isinstance(found, CellValue):
+        if not isinstance(found, Cell):
             found = self.wrapped[id(given)] = CellValue(given=given, source=source)
             for name, real in self.given.cells.items():
                 if real is given:

@@ -16,8 +16,8 @@ import torch
 from torch._functorch import eager_transforms, predispatch, vmap
 
 from explorer.compiler.capture import reasons
-from explorer.compiler.capture.rules import CALLS, Rule, each, existing, positional
-from explorer.compiler.capture.values.base import Rebuilder, Tracer, Value
+from explorer.compiler.capture.rules import CALLS, each, existing, positional
+from explorer.compiler.capture.values.base import Rebuilder, Rule, Tracer, Value
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.contexts import CONTEXTS, ContextValue
 from explorer.compiler.capture.values.objects import ObjectValue

@@ -62,11 +62,13 @@ BUILTIN_CALLABLES = (
     types.ClassMethodDescriptorType, types.GetSetDescriptorType, types.MemberDescriptorType,
     torch._ops.OpOverload, torch._ops.OpOverloadPacket, torch._ops.HigherOrderOperator, functools._lru_cache_wrapper,
 )  # fmt: skip
-_ITERATORS = tuple(type(iter(x)) for x in ([], (), {}, {}.items(), {}.values(), set(), "", range(0))) + (
+_NO_SHAPE_YET: Any = vars(torch.nn.parameter)["UninitializedTensorMixin"]
+_UNORDERED: tuple[Any, ...] = ({}, {}.items(), {}.values(), set())
+_ITERATORS = tuple(type(iter(each)) for each in ([], (), *_UNORDERED, "", range(0))) + (
     enumerate, zip, map, filter, reversed, types.GeneratorType,
 )  # fmt: skip
 
-_TAKEN = tuple(type(iter(x)) for x in ({}, {}.items(), {}.values(), set()))
+_TAKEN = tuple(type(iter(each)) for each in _UNORDERED)
 
 UNROLLED = 8
 """Turns left of a loop that are unrolled after a break in it. Guards on its place make each a compile of its own."""
@@ -238,7 +240,7 @@ def wrap_tensor(t: Tracer, source: Source, given: torch.Tensor) -> Value:
     if kind not in PLAIN:
         if dispatches(kind):
             return wrap_wrapper(t, source, given)
-        if issubclass(kind, torch.nn.parameter.UninitializedTensorMixin):
+        if issubclass(kind, _NO_SHAPE_YET):
             unsupported(reasons.TENSOR_SUBCLASS, f"{source.name} is a {kind.__name__}")
         t.guard(source, "type", "is", kind, "its class decides what operations on it do")
         source = AsTensor(source)
@@ -274,16 +276,17 @@ def _container(t: Tracer, source: Source, given: Any) -> Value:
         return TupleValue(map(Constant, given), torch.Size, source, given)
     if isinstance(given, (tuple, list, collections.deque)):
         base = next(each for each in (tuple, list, collections.deque) if isinstance(given, each))
-        items = [Lazy(Item(source, i), item) for i, item in enumerate(base.__iter__(given))]
+        items = [Lazy(Item(source, i), item) for i, item in enumerate(base.__iter__(given))]  # type: ignore[arg-type]
         if hasattr(kind.__getitem__, "__code__"):
             t.raw_items.update(item.source for item in items)
-        made = (TupleValue if isinstance(given, tuple) else ListValue)(items, kind, source, given)
-        made.asked = t
-        made.unread = lambda: t.guard(source, "length", "==", len(given), "its items are read by position")
-        if isinstance(given, collections.deque):
+        of = TupleValue if isinstance(given, tuple) else ListValue
+        sequence = of(items, kind, source, given)
+        sequence.asked = t
+        sequence.unread = lambda: t.guard(source, "length", "==", len(given), "its items are read by position")
+        if isinstance(given, collections.deque) and isinstance(sequence, ListValue):
             t.guard(Attr(source, "maxlen"), "value", "==", given.maxlen, "what goes in at one end may push out another")
-            made.maxlen = given.maxlen
-        return made
+            sequence.maxlen = given.maxlen
+        return sequence
     if isinstance(given, (set, frozenset)):
         if not all(map(is_hashable_known, given)):
             unsupported(reasons.OPERATION, f"{source.name} is a set of objects")
@@ -325,14 +328,15 @@ def is_hashable_known(key: Any) -> bool:
     """Whether a dictionary key compares by plain value or by identity."""
     if isinstance(key, (tuple, frozenset)):
         return all(map(is_hashable_known, key))
+    hashes: Any = type(key).__hash__
     return (
         is_plain(key)
         or type(key) in PLAIN
         or type(key) is weakref.ref
         and key() is not None
         and is_hashable_known(key())
-        or type(key).__hash__ is object.__hash__
-        or isinstance(type(key).__hash__, types.FunctionType)
+        or hashes is object.__hash__
+        or isinstance(hashes, types.FunctionType)
         and not isinstance(key, (torch.Tensor, tuple, frozenset, str, int, float))
         or isinstance(key, (type, types.FunctionType, types.BuiltinFunctionType))
     )
@@ -364,7 +368,7 @@ def _count(t: Tracer, source: Source, given: Any) -> Value:
     parts, numbers = Item(Returned(source, "__reduce__"), 1), given.__reduce__()[1]
     t.guard(parts, "length", "==", len(numbers), "whether it has a step")
     current, *by = (t.wrap(Item(parts, place), number) for place, number in enumerate(numbers))
-    return CountIterator(current, *(by or [Constant(1)]), source)
+    return CountIterator(current, by[0] if by else Constant(1), source)
 
 
 def _over_others(t: Tracer, source: Source, given: Any, parts: Source) -> Value:
@@ -380,7 +384,8 @@ def _over_others(t: Tracer, source: Source, given: Any, parts: Source) -> Value:
         is_strict = len(held) > 2
         t.guard(Returned(source, "__reduce__"), "length", "==", len(held), "whether it is strict")
         return ZipIterator(inner, is_strict, source)
-    return MapIterator(inner[0], inner[1:], source) if isinstance(given, map) else FilterIterator(*inner, source)
+    first, *rest = inner
+    return MapIterator(first, rest, source) if isinstance(given, map) else FilterIterator(first, rest[0], source)
 
 
 def from_python(t: Tracer, value: Any) -> Value:

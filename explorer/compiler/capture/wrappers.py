@@ -61,12 +61,12 @@ def making(cls: Any) -> Callable[..., torch.Tensor]:
     return _named(make, cls)
 
 
-def _named(function: Any, cls: type) -> Any:
+def _named(function: Any, cls: type) -> Callable[..., torch.Tensor]:
     """The function as a node's target. What it calls of the class is not compiled: that would call it again."""
     made: Any = hook.unwatched(function)
     made.__module__ = cls.__module__
     made.__name__ = made.__qualname__ = f"{function.__name__}_{cls.__name__}"
-    return made
+    return made  # type: ignore[no-any-return]
 
 
 def make_wrapper(t: Tracer, cls: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:

@@ -128,8 +128,8 @@ for _symbol, (_function, _) in INPLACE.items():
     positional(_function)(_operator(_symbol + "=", "binary"))
 for _symbol, (_function, _, _) in COMPARE.items():
     positional(_function)(_operator(_symbol, "compare"))
-for _symbol, (_function, _) in UNARY.items():
-    positional(_function)(_operator(_symbol, "unary"))
+for _symbol, (_unary, _) in UNARY.items():
+    positional(_unary)(_operator(_symbol, "unary"))
 
 
 @positional(operator.getitem)
@@ -241,13 +241,13 @@ def _copied(t: Tracer, value: Value, item: Copies, keep: Callable[[Value], None]
     elif isinstance(value, SetValue):
         made.method(t, "update", [t.new_list([item(held) for held in value.ordered()])], {})
     assert isinstance(made, ObjectValue)
-    attributes = {name: value.own(t, name) for name in value.own_names(t)}
+    attributes: dict[str, Value | None] = {name: value.own(t, name) for name in value.own_names(t)}
     for base in value.cls.__mro__:
         slots = [name for name, found in vars(base).items() if isinstance(found, types.MemberDescriptorType)]
         attributes |= {name: t.attr_or_none(value, name) for name in slots if base.__flags__ & _HEAP_TYPE}
-    for name, held in attributes.items():
-        if held is not None:
-            t.effects.set_attr(made, name, item(held))
+    for name, attribute in attributes.items():
+        if attribute is not None:
+            t.effects.set_attr(made, name, item(attribute))
     return made
 
 

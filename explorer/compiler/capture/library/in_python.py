@@ -136,7 +136,7 @@ def tee(iterable: Iterable[Any], n: int = 2) -> tuple[Iterator[Any], ...]:
 
 def groupby(iterable: Iterable[Any], key: Callable[[Any], Any] | None = None) -> Iterator[Any]:
     items = iter(iterable)
-    of = (lambda item: item) if key is None else key
+    of: Callable[[Any], Any] = (lambda item: item) if key is None else key
     head = next(items, _ABSENT)
     label = of(head) if head is not _ABSENT else None
 

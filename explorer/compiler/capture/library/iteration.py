@@ -188,6 +188,6 @@ def _without_c(name: str) -> dict[str, Any]:
 
 for _module in (bisect, heapq):
     _bodies = {vars(_module).get(name): body for name, body in _without_c(_module.__name__).items() if callable(body)}
-    for _function, _body in _bodies.items():
-        if isinstance(_body, types.FunctionType) and isinstance(_function, types.BuiltinFunctionType):
-            _inlined(_function, _body)
+    for _known, _body in _bodies.items():
+        if isinstance(_body, types.FunctionType) and isinstance(_known, types.BuiltinFunctionType):
+            _inlined(_known, _body)

@@ -13,9 +13,9 @@ import torch
 
 from explorer.compiler.capture import reasons
 from explorer.compiler.capture.model import is_number
-from explorer.compiler.capture.rules import CALLS, Rule, positional
+from explorer.compiler.capture.rules import CALLS, positional
 from explorer.compiler.capture.values.arrays import ArrayValue, operate
-from explorer.compiler.capture.values.base import Tracer, Value
+from explorer.compiler.capture.values.base import Rule, Tracer, Value
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.exceptions import ExceptionValue
 from explorer.compiler.capture.values.mappings import DictValue
@@ -100,8 +100,8 @@ def text_of(t: Tracer, value: Value, how: str, spec: str = "") -> Value:
         return Constant(t.python(format if how == "format" else str, value.given))
     if how == "format":
         return Constant(t.python(format, t.constant_of(value), spec))
-    function = {"str": str, "repr": repr, "ascii": ascii}[how]
-    return Constant(t.python(function, t.constant_of(value)))
+    functions: dict[str, Callable[..., Any]] = {"str": str, "repr": repr, "ascii": ascii}
+    return Constant(t.python(functions[how], t.constant_of(value)))
 
 
 def _listed(t: Tracer, items: Iterable[Value]) -> str:

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 
 from explorer.compiler.capture import reasons
-from explorer.compiler.capture.rules import Rule, each, positional
-from explorer.compiler.capture.values.base import Rebuilder, Tracer, Value
+from explorer.compiler.capture.rules import each, positional
+from explorer.compiler.capture.values.base import Rebuilder, Rule, Tracer, Value
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.objects import ObjectValue
 from explorer.compiler.capture.values.tensor import graph_call

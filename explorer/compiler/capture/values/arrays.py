@@ -16,8 +16,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import _numpy as counterparts
-from torch import fx
+from torch import _numpy, fx
 
 from explorer.compiler.capture import reasons
 from explorer.compiler.capture.values.base import NotConstant, Rebuilder, Tracer, Value
@@ -30,6 +29,8 @@ from explorer.compiler.capture.values.tensor import TensorValue, from_fake, grap
 from explorer.compiler.capture.values.tensor_properties import version
 from explorer.core.reasons import unsupported
 from explorer.ir.capture import AsTensor, Source, as_tensor, share_no_memory
+
+counterparts: Any = _numpy  # it carries no types
 
 READS_VALUE = frozenset(
     "item tolist __bool__ __int__ __float__ __index__ __complex__ __format__ __repr__ __str__".split()

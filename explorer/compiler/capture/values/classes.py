@@ -8,7 +8,7 @@ import types
 from typing import Any
 
 from explorer.compiler.capture import reasons
-from explorer.compiler.capture.values.base import Rebuilder, Tracer, Value
+from explorer.compiler.capture.values.base import Namespace, Rebuilder, Tracer, Value
 from explorer.compiler.capture.values.constant import Constant, is_plain
 from explorer.compiler.capture.values.objects import DELETED, MISSING, is_library, owner_of
 from explorer.compiler.capture.values.slots import checked, lacks
@@ -205,13 +205,13 @@ class PyModuleValue(Value):
         return f"module {self.module.__name__}"
 
 
-class NamespaceValue(Value):
+class NamespaceValue(Namespace):
     """The globals of a module, by whatever name they are read and written: a global, an attribute of the module, an
     item of its dictionary. What the trace wrote is in `Effects.globals`."""
 
     def __init__(self, space: dict[str, Any], source: Known, name: str) -> None:
         self.space = space
-        self.source = source
+        self.source: Known = source
         self.module = name
 
     def python_type(self) -> type:

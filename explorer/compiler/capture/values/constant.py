@@ -61,7 +61,7 @@ class Constant(Value):
         return self.value
 
     def truth(self, t: Tracer) -> bool:
-        return t.python(bool, self.value)
+        return bool(t.python(bool, self.value))
 
     def get_attr(self, t: Tracer, name: str) -> Value:
         found = t.python(getattr, self.value, name)

@@ -65,7 +65,7 @@ class ExceptionValue(ObjectValue):
         return super().method(t, name, args, kwargs)
 
     def rebuild(self, r: Rebuilder) -> None:
-        makers: tuple[Any, Any] = (self.cls.__init__, self.cls.__new__)
+        makers = (getattr(self.cls, name) for name in ("__init__", "__new__"))
         if self.overlay.keys() - _LINKS or any(hasattr(maker, "__code__") for maker in makers):
             r.instance(self, self.args)
         else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import types
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from explorer.compiler.capture import reasons
@@ -71,7 +71,7 @@ class CellValue(Cell):
 class CellAside(Value):
     """A cell on the stack while an inlined comprehension has its variable. It is not rebuilt: no break meanwhile."""
 
-    def __init__(self, cell: CellValue) -> None:
+    def __init__(self, cell: Cell) -> None:
         self.cell = cell
 
     def python_type(self) -> type:
@@ -104,7 +104,7 @@ class FunctionValue(Value):
         self.made_closure = closure or []
         self.annotations = annotations
         self.overlay: dict[str, Value] = {}
-        self._cells: list[CellValue] | None = None
+        self._cells: list[Cell] | None = None
 
     def python_type(self) -> type:
         return types.FunctionType
@@ -130,7 +130,7 @@ class FunctionValue(Value):
         found = t.get_attr(self, "__kwdefaults__")
         return found.plain_items(t) if isinstance(found, DictValue) else {}
 
-    def cells(self, t: Tracer) -> list[CellValue]:
+    def cells(self, t: Tracer) -> Sequence[Cell]:
         if self.given is None:
             return self.made_closure
         if self._cells is None:
@@ -154,7 +154,7 @@ class FunctionValue(Value):
             if name == "__dict__":
                 unsupported(reasons.ATTRIBUTE, f"function.{name}")
             if name == "__globals__":
-                return t.namespace(found)
+                return t.namespace(self.globals)
             if name == "__closure__":
                 unsupported(reasons.ATTRIBUTE, f"function.{name}")
             if isinstance(found, types.MethodWrapperType):
@@ -236,12 +236,12 @@ class BoundMethod(Value):
         return t.call(self.function, [self.bound, *args], kwargs)
 
     def rebuild(self, r: Rebuilder) -> None:
-        if isinstance(self.function, FunctionValue) and self.function.given is not None:
-            found = getattr(self.bound.python_type(), self.function.given.__name__, None)
-            if found is self.function.given:
-                r.value(self.bound)
-                r.emit("LOAD_ATTR", self.function.given.__name__)
-                return
+        given = self.function.given if isinstance(self.function, FunctionValue) else None
+        name = getattr(given, "__name__", "")
+        if given is not None and getattr(self.bound.python_type(), name, None) is given:
+            r.value(self.bound)
+            r.emit("LOAD_ATTR", name)
+            return
         r.call(types.MethodType, [self.function, self.bound])
 
     def describe(self) -> str:

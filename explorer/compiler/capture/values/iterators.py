@@ -431,7 +431,7 @@ class GeneratorValue(IteratorValue):
     One that nobody holds any more is closed by Python at once, which runs its `finally` blocks: `lost` takes it then.
     """
 
-    kind = types.GeneratorType
+    kind: type = types.GeneratorType
 
     def __init__(self, frame: Frame, made_by: tuple[Value, list[Value], dict[str, Value]], lost: list[Value]) -> None:
         self.frame = frame

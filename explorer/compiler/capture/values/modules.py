@@ -25,13 +25,13 @@ class Uninitialized(Exception):
     def __init__(self, module: Any, args: list[Any], kwargs: dict[str, Any]) -> None:
         super().__init__(type(module).__name__)
         self.module = module
-        self.args = args
+        self.inputs = args
         self.kwargs = kwargs
 
     def initialize(self) -> Why | None:
         """What the module's own hook does before its first call; a reason where that raises, which eager then does."""
         try:
-            self.module._infer_parameters(self.module, self.args, self.kwargs)
+            self.module._infer_parameters(self.module, self.inputs, self.kwargs)
         except Exception as error:
             return Why(reasons.OP_RAISED, f"{type(error).__name__}: {error}")
         return None

@@ -57,7 +57,8 @@ def _example(cls: type) -> Any:
             not isinstance(type_attribute(cls, name), types.FunctionType) for name in ("__iter__", "keys", "__len__")
         ):
             is_structseq = hasattr(cls, "n_sequence_fields")  # such as sys.version_info, which nobody can make
-            return base.__new__(base if is_structseq else cls)  # type: ignore[call-overload]
+            maker: Any = base.__new__
+            return maker(base if is_structseq else cls)
     body: dict[str, Any] = {}
     if type_attribute(cls, "__iter__") not in (MISSING, None):
         body["__iter__"] = lambda self: iter(())

@@ -350,7 +350,7 @@ class TensorValue(Value):
         if self.cls in PLAIN:
             r.output(self.node)
         elif dispatches(self.cls):
-            names, context = self.fake.__tensor_flatten__()  # type: ignore[operator]
+            names, context = self.fake.__tensor_flatten__()  # type: ignore[attr-defined]
             r.call(r.t.unflattening(self.cls, names, context), [self.get_attr(r.t, name) for name in names])
         else:
             r.call_on_output(_maker(self.cls), self.node)
@@ -455,7 +455,7 @@ def _floats_as_tensors(t: Tracer, kind: str, target: Any, args: list[Value], kwa
         return args
     if kwargs or any(a.fake.dtype not in _EXACT for a in tensors) or torch.is_autocast_enabled("cpu"):
         return args
-    given = [t.number_tensor(a) if isinstance(a, FloatValue) else a for a in args]
+    given: list[Value] = [t.number_tensor(a) if isinstance(a, FloatValue) else a for a in args]
     if isinstance(args[0], TensorValue) and (name[-1] == "_" or name in _IN_PLACE):
         return given
     plain = tuple(t.number_now(a) if isinstance(a, FloatValue) else to_graph(t, a)[1] for a in args)
@@ -586,7 +586,7 @@ def from_fake(t: Tracer, node: fx.Node, result: Any) -> Value:
             unsupported(reasons.SPARSE, str(result.layout))
         known = t.tensors.get(id(result))
         if known is None:
-            known = t.tensors[id(result)] = TensorValue(node, result)
+            known = t.tensors[id(result)] = TensorValue(node, result)  # type: ignore[arg-type]  # or one of torch.func's
             known.cls = torch.Tensor if is_known else type(result)
         return known
     if isinstance(result, (tuple, list)):
