@@ -84,3 +84,44 @@ def test_a_hook_of_what_needs_no_gradient_is_refused():
     for call in (refused, explorer.compile(refused)):
         with pytest.raises(RuntimeError, match="doesn't require gradient"):
             call(torch.ones(3, requires_grad=True))
+
+
+WRITES = (
+    lambda a: a.mul_(2),
+    lambda a: a[0].mul_(2),
+    lambda a: a.unsqueeze_(0),
+    lambda a: a.copy_(a * 3),
+)
+
+
+@pytest.mark.parametrize("backend", ["explorer", "aot_eager"])
+@pytest.mark.parametrize("order", ["hook write", "write hook", "hook write hook", "write hook write"])
+def test_hooks_of_inputs_that_are_written(order, backend):
+    for write in WRITES:
+
+        def function(a, write=write):
+            for step in order.split():
+                if step == "write":
+                    write(a)
+                else:
+                    a.register_hook(tripled)
+            return a * a
+
+        found = []
+        for call in (function, explorer.compile(function, backend=backend)):
+            x = torch.tensor([0.5, 1.5, 2.5], requires_grad=True)
+            given = x * 1
+            (call(given) * given).sum().backward()
+            found.append(x.grad)
+        torch.testing.assert_close(*found)
+
+
+def test_a_leaf_with_a_hook_is_detached():
+    def function(x):
+        x.register_hook(tripled)
+        x.detach_()
+
+    for call in (function, explorer.compile(function)):
+        x = torch.ones(3, requires_grad=True)
+        call(x)
+        assert not x.requires_grad and len(x._backward_hooks) == 1

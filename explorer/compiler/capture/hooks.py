@@ -1,7 +1,8 @@
 """Hooks of tensors that traced code registers. Stock counterpart: call_method of variables/tensor.py.
 
-One of an input is registered for real after the graph: gradients reach it when the graph's backward has run. One of a
-tensor that the graph makes is a graph of its own, which the backward contains.
+One of an input is registered for real after the graph: gradients reach it when the graph's backward has run. A write
+gives the input another place in autograd's graph, so a graph ends between the two. One of a tensor that the graph makes
+is a graph of its own, which the backward contains.
 """
 
 from __future__ import annotations
@@ -52,6 +53,9 @@ def register_hook(t: Tracer, tensor: TensorValue, name: str, hook: Value) -> Val
     if not tensor.fake.requires_grad:
         t.raise_(RuntimeError, "cannot register a hook on a tensor that doesn't require gradient")
     if tensor.source is not None:
+        if not t.tape.is_as_given(tensor.fake):
+            unsupported(reasons.AUTOGRAD_CALL, f"{tensor.describe()}.{name}() after it was written")
+        t.tape.hooked[tensor.fake] = tensor.fake._version
         made = HandleValue(tensor, name, hook)
         t.effects.make(made, f"{tensor.source.name}.{name}")
         return made

@@ -114,6 +114,8 @@ class Tape:
         self._versions: dict[Source, int | None] = {}
         self.given: dict[int, torch.Tensor] = {}
         """By id: fake inputs as they were at first, before the program changed their sizes."""
+        self.hooked: dict[FakeTensor, int] = {}
+        """Inputs that hooks were registered of, with their versions then."""
         self.symbol_sources: dict[sympy.Symbol, Source] = {}
         self.symbol_nodes: dict[sympy.Symbol, fx.Node] = {}
         self._measured: dict[sympy.Symbol, tuple[fx.Node, int]] = {}
@@ -256,6 +258,8 @@ class Tape:
             unsupported(reasons.OP_RAISED, f"{getattr(target, '__name__', target)}: {first_line(error)}")
         finally:
             self.note_shape_guards(f"which way {getattr(target, '__name__', target)} computes depends on it")
+        if any(version(each) != count or not each.requires_grad for each, count in self.hooked.items()):
+            unsupported(reasons.AUTOGRAD_CALL, f"{getattr(target, '__name__', target)} of a tensor that has a new hook")
         changed = [each for each, count in zip(tensors, before, strict=True) if version(each) != count]
         if written := written_by(target, fake_args, fake_kwargs, changed):
             if not changed and not torch.is_inference_mode_enabled():
