@@ -114,6 +114,26 @@ def test_axes_and_elements_of_an_input_change(change, first):
         assert torch.equal(found, expected)
 
 
+@pytest.mark.parametrize("change", (lambda x: x.unsqueeze_(0), lambda x: x.t_(), lambda x: x.squeeze_(0)))
+@pytest.mark.parametrize("dynamic", (False, True))
+def test_a_backward_reads_an_input_whose_axes_change(change, dynamic):
+    def program(x, other):
+        change(x)
+        return x * x + x * other
+
+    for differentiable in (True, False):
+        found = []
+        for call in (program, explorer.compile(program, dynamic=dynamic)):
+            for size in (3, 4):
+                leaf = torch.arange(1.0, 1 + size).view(1, size).requires_grad_()
+                x, other = leaf * 1 if differentiable else leaf.detach() * 1, leaf * 2
+                result = call(x, other.view(-1, 1))
+                (result * x).sum().backward()
+                found += [leaf.grad, result.detach()]
+        for expected, got in zip(found[:4], found[4:], strict=True):
+            assert torch.equal(expected, got)
+
+
 @pytest.mark.parametrize("backend", ("explorer", "aot_eager", "eager"))
 @pytest.mark.parametrize("write", (lambda x: x[:, ::2].mul_(3), lambda x: x[1].add_(1), lambda x: x.__setitem__(0, 7)))
 def test_a_view_of_a_folded_input_is_written(write, backend):

@@ -134,10 +134,12 @@ def finished(plan: Traced | Partitioned, run: Half) -> Call:
     if returning.as_is and not signature.mutations and not signature.restrides:
         return lambda *inputs: run(inputs)
     writing = Writing(signature)
+    moves = isinstance(plan, Partitioned) and signature.restrides
 
     def call(*inputs: Any) -> tuple[Any, ...]:
-        values = run(inputs)
-        writing(inputs, values)
+        given = writing.move(inputs) if moves else inputs
+        values = run(given)
+        writing(inputs, given, values)
         return returning(inputs, values)
 
     return call

@@ -12,7 +12,7 @@ from torch.utils import _pytree as pytree
 
 from explorer.compiler.autograd.sizes import evaluator
 from explorer.ir.graph import Graph, info
-from explorer.ir.joint import Constant, FromGraph, FromInput, FromView, SameAs, Signature, ViewStep
+from explorer.ir.joint import Constant, FromGraph, FromInput, FromView, Restride, SameAs, Signature, ViewStep
 
 aten = torch.ops.aten
 functorch: Any = torch._C._functorch
@@ -30,21 +30,41 @@ class Writing:
             for r in signature.restrides
         ]
 
-    def __call__(self, inputs: Values, values: Values) -> None:
+    def move(self, inputs: Values) -> Values:
+        """Give inputs their new axes before the graph runs, since that counts as a write of what its backward reads;
+        the inputs as the graph takes them. Axes that autograd does not see wait: the grad_fn has the old ones."""
+        given = list(inputs)
+        for restride, rank, facts in self._numbers(inputs):
+            target = inputs[restride.index]
+            if not restride.resized and (restride.seen or not target.requires_grad):
+                before = target.shape, target.stride(), target.storage_offset()
+                _restride(target, restride, rank, facts)
+                given[restride.index] = target.as_strided(*before)
+        return given
+
+    def __call__(self, inputs: Values, given: Values, values: Values) -> None:
         """`values` are the forward outputs. Generated code writes through pointers: version counters follow here."""
-        numbers = [(restride, rank, sizes(inputs)) for restride, rank, sizes in self._restrides]
-        for restride, rank, facts in numbers:
-            target, size, stride, offset = inputs[restride.index], facts[:rank], facts[rank : 2 * rank], facts[-1]
-            with torch.set_grad_enabled(restride.seen and torch.is_grad_enabled()):
-                if restride.resized:
-                    target.resize_(size)
-                    offset = 0
-                target.as_strided_(size, stride, target.storage_offset() + offset)
+        for restride, rank, facts in self._numbers(given):
+            if given[restride.index] is inputs[restride.index]:
+                _restride(inputs[restride.index], restride, rank, facts)
         for index, output in self._after:
             with torch.set_grad_enabled(values[output].requires_grad):
                 inputs[index].copy_(values[output])
         if self._inside:
             torch.autograd.graph.increment_version([inputs[i] for i in self._inside if not inputs[i].is_inference()])
+
+
+    def _numbers(self, inputs: Values) -> list[tuple[Restride, int, list[Any]]]:
+        return [(restride, rank, sizes(inputs)) for restride, rank, sizes in self._restrides]
+
+
+def _restride(target: Tensor, restride: Restride, rank: int, facts: Sequence[Any]) -> None:
+    size, stride, offset = facts[:rank], facts[rank : 2 * rank], facts[-1]
+    with torch.set_grad_enabled(restride.seen and torch.is_grad_enabled()):
+        if restride.resized:
+            target.resize_(size)
+            offset = 0
+        target.as_strided_(size, stride, target.storage_offset() + offset)
 
 
 class Returning:
