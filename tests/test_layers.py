@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.size import cycles
+from benchmarks.size import cycles, typescript_imports
 from benchmarks.size import imports as imports_of_package
 
 ROOT = Path(__file__).parent.parent
@@ -122,6 +122,9 @@ assert not [name for name in sys.modules if name.startswith(("explorer.records",
 
 def test_no_modules_import_each_other():
     assert not list(cycles(imports_of_package(PACKAGE)))
+    viewer = typescript_imports(ROOT / "extension" / "src")
+    assert sum(map(len, viewer.values())) > 300
+    assert not list(cycles(viewer))
 
 
 def test_no_file_is_a_drawer():

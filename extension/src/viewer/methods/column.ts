@@ -4,16 +4,28 @@ import type { DataTable } from "../datatable";
 import { button, h, named } from "../dom";
 import { fileName } from "../filename";
 import { phrase } from "../format";
+import type { Links } from "../links";
+import type { Palette } from "../palette";
 import type { Export } from "../pane";
+import type { Selection } from "../selection";
+import type { Signal } from "../signal";
+import type { FileNames } from "../sources";
 import { TextView } from "../textview";
-import type { MethodData, OperationCallData, TriedInputData } from "./data";
+import type { MethodData, MethodsData, OperationCallData, TriedInputData } from "./data";
 import { operationTable } from "./operations";
 import { textRows } from "./program";
-import type { Shared } from "./shell";
 import { EAGER, outcome, summary, times, told, verdictOn } from "./verdicts";
 
 const ABOUT = "About";
 const OPERATIONS = "Operations";
+
+/** What the parts of the view have in common. */
+export interface Shared {
+  readonly data: MethodsData;
+  readonly selection: Selection;
+  readonly model: { readonly links: Signal<Links>; readonly palette: Signal<Palette> };
+  readonly files: FileNames;
+}
 
 export class MethodColumn {
   readonly element: HTMLElement;

@@ -13,18 +13,10 @@ import { type Dispose, onChange, Signal } from "../signal";
 import { FileNames } from "../sources";
 import { divided } from "../split";
 import { TextView } from "../textview";
-import { MethodColumn } from "./column";
+import { MethodColumn, type Shared } from "./column";
 import type { MethodData, MethodsData } from "./data";
 import { programLines, sourceRows } from "./program";
 import { firstShown, LEGEND, verdictTable } from "./verdicts";
-
-/** What the parts of the view have in common. */
-export interface Shared {
-  readonly data: MethodsData;
-  readonly selection: Selection;
-  readonly model: { readonly links: Signal<Links>; readonly palette: Signal<Palette> };
-  readonly files: FileNames;
-}
 
 const VERSIONS: readonly string[] = ["torch", "python"];
 const NARROW = 720;

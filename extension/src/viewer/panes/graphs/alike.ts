@@ -2,11 +2,15 @@
 // wired in the same way. Compared in full, in every state of the graph.
 
 import type { Family, State, StateNode } from "./family";
-import type { Group } from "./groups";
 import { entry } from "../../gather";
 
+interface Members {
+  readonly label: string;
+  readonly vertices: readonly number[];
+}
+
 export class Signatures {
-  readonly #found = new Map<Group, string>();
+  readonly #found = new Map<Members, string>();
   readonly #family: Family;
   readonly #moduleOf: (index: number) => string;
 
@@ -15,11 +19,11 @@ export class Signatures {
     this.#moduleOf = moduleOf;
   }
 
-  of(group: Group): string {
+  of(group: Members): string {
     return entry(this.#found, group, () => [...this.#family.states.values()].map(state => this.#written(group, state)).join("\n\n"));
   }
 
-  #written(group: Group, state: State): string {
+  #written(group: Members, state: State): string {
     const members = group.vertices.filter(vertex => state.nodes.has(vertex));
     const inside = new Map(members.map((vertex, n) => [vertex, n]));
     const outside = new Map<number, number>();
@@ -55,9 +59,9 @@ function common(one: string | null, other: string): string {
 }
 
 /** Runs of at least `least` neighbours that count up and are alike. */
-export function alike(groups: readonly Group[], signatures: Signatures, least: number): Group[][] {
-  const runs: Group[][] = [];
-  let run: Group[] = [];
+export function alike<G extends Members>(groups: readonly G[], signatures: Signatures, least: number): G[][] {
+  const runs: G[][] = [];
+  let run: G[] = [];
   const close = () => {
     if (run.length >= least) runs.push(run);
     run = [];

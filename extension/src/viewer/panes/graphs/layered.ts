@@ -2,7 +2,7 @@
 // Sugiyama, Tagawa, Toda, Methods for Visual Understanding of Hierarchical System Structures (1981). Deterministic, and
 // linear in boxes and bends for a fixed number of sweeps.
 
-import { crossings, ordered } from "./order";
+import { crossings, ordered, type Segment, type Vertex } from "./order";
 import { spread } from "./spread";
 import { least, sum } from "../../gather";
 
@@ -43,22 +43,6 @@ export interface Layered {
   /** By net, then by what the net leads to; null for an edge from a box to itself. */
   readonly routes: readonly (readonly (Route | null)[])[];
   readonly crossings: number;
-}
-
-/** A box, or a bend of an edge that passes a layer. */
-export interface Vertex {
-  readonly width: number;
-  readonly bend: boolean;
-  readonly light: boolean;
-  layer: number;
-}
-
-/** Part of an edge between neighbouring layers; `upperAt` and `lowerAt` count from the vertices' centres. */
-export interface Segment {
-  readonly upper: number;
-  readonly upperAt: number;
-  readonly lower: number;
-  readonly lowerAt: number;
 }
 
 /** An edge from a higher layer to a lower one. */

@@ -1,13 +1,27 @@
 // The order of vertices within layers: barycentres, then swaps of neighbours, keeping the order with the fewest
 // crossings.
 
-import type { Segment, Vertex } from "./layered";
-
 const SWEEPS = 12;
 const PATIENCE = 3;
 const SWAPS = 4;
 
 type Layers = number[][];
+
+/** A box, or a bend of an edge that passes a layer. */
+export interface Vertex {
+  readonly width: number;
+  readonly bend: boolean;
+  readonly light: boolean;
+  layer: number;
+}
+
+/** Part of an edge between neighbouring layers; `upperAt` and `lowerAt` count from the vertices' centres. */
+export interface Segment {
+  readonly upper: number;
+  readonly upperAt: number;
+  readonly lower: number;
+  readonly lowerAt: number;
+}
 
 /** For each vertex the ends of its edges on one side. `at` says where on the neighbour, `own` where on the vertex, both as
  * a part of its place: a neighbour's end is at its place in the layer plus `at`. */

@@ -1,8 +1,7 @@
 // Where vertices stand within their layers: each as near to its neighbours' mean as the order and the room between them
 // allow. Long edges are kept straight; parameters give way.
 
-import type { Segment, Vertex } from "./layered";
-import { adjacency } from "./order";
+import { adjacency, type Segment, type Vertex } from "./order";
 import { sum } from "../../gather";
 
 const ROUNDS = 10;
