@@ -145,3 +145,19 @@ def test_two_engines_are_two_rows() -> None:
     assert stock["compile"].said == "compiled in 400 ms (1 s of it watching)"
     rows = glance.lines(replace(both, glance=glance.glance(both)))
     assert [row.partition(":")[0] for row in rows] == ["explorer", "stock"]
+
+
+def test_continuations_are_called_by_their_function_and_line() -> None:
+    why = WhyData("break.print", "call of print")
+
+    def broken(id: str, stack: str, onward: str) -> tuple[BreakData, ...]:
+        return (BreakData(why, f"{id}@2", None, (stack, "lib.py:9 in shown"), (), onward),)
+
+    first = CompileData("f0", "Block.step", 0, 0.1, breaks=broken("f0", "/a/step.py:4 in Block.step", "again, rest"))
+    second = CompileData("f1", "rest", 0, 0.1, breaks=broken("f1", "/a/step.py:7 in rest", "end"), continues="f0")
+    third = CompileData("f2", "end", 0, 0.1, stages=clean().compiles[0].stages, continues="f1")
+    found = glance.with_glance(replace(empty(), compiles=(first, second, third)))
+    assert [each.name for each in found.compiles] == ["Block.step", "step after line 4", "step after line 7"]
+    assert "f2  step after line 7: " in text.summary(found)
+    circle = replace(first, title="end", continues="f2")
+    assert len(glance.named((circle, second, replace(third, breaks=broken("f2", "a:1 in b", "end"))))) == 3

@@ -523,6 +523,12 @@ class CompileData(Data, frozen=True):
     run_seconds: float = 0.0
     guard_seconds: float | None = None
     """What checking all guards takes, where it was timed: each call that uses the code pays it."""
+    called: str = ""
+    """What a person calls a continuation, whose title is a made-up name: "step after line 12"."""
+
+    @property
+    def name(self) -> str:
+        return self.called or self.title
 
 
 class FailedGuardData(Data, frozen=True):

@@ -79,6 +79,12 @@ test("at a glance: each part leads to its pane, and is all that a folded record 
     await parts.filter({ hasText: said }).first().click();
     await viewer.locator(`[data-tab="${pane}"][aria-selected=true]`).waitFor();
   }
+  const breaks = await openPane(viewer, "breaks");
+  assert.equal(await breaks.locator("h2").first().innerText(), "1 graph break");
+  assert.deepEqual(await breaks.locator("mark").allInnerTexts(), ['print("a graph break")']);
+  const guards = await openPane(viewer, "guards");
+  assert.deepEqual(await guards.locator("h2:visible").allInnerTexts(), ["Guards", "Try another call"]);
+  assert.match(await guards.locator("tbody tr").first().innerText(), /x is a float32 tensor of size \[32, 64\]/);
   assert.deepEqual(on.errors, []);
   await on.end();
 });

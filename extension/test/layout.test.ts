@@ -5,6 +5,7 @@ import type { Json } from "../src/viewer/host";
 import {
   another, closed, kindOf, type Layout, layoutOf, moved, opened, placed, resized, restored, saved, suggested, tabsOf, withCellShares, withColumnShares,
 } from "../src/viewer/layout";
+import { reflowed } from "../src/viewer/reflow";
 
 const KINDS = new Set(["source", "code", "graphs", "guards"]);
 const shape = (layout: Layout) => layout.columns.map(column => column.cells.map(cell => cell.tabs.map(tab => (tab === cell.active ? `*${tab}` : tab)).join(" ")));
@@ -30,9 +31,19 @@ test("wide places have three columns, middling ones two, narrow ones one; no pan
   const kinds = ["source", "code", "graphs", "guards", "diff", "of a newer version"];
   assert.deepEqual([1600, 1000, 600].map(width => shape(suggested(kinds, width))), [
     [["*source guards"], ["*graphs"], ["*code of a newer version"]],
-    [["*source guards"], ["*graphs code of a newer version"]],
-    [["*source guards", "*graphs code of a newer version"]],
+    [["*source guards"], ["*code of a newer version graphs"]],
+    [["*source guards", "*code of a newer version graphs"]],
   ]);
+});
+
+test("another width arranges the panes anew, as long as a person has not", () => {
+  const kinds = ["source", "code", "graphs", "guards"];
+  const wide = opened(suggested(kinds, 1600), "guards");
+  assert.deepEqual(shape(reflowed(wide, kinds, 1000)), [["source *guards"], ["*code graphs"]]);
+  assert.deepEqual(shape(reflowed(wide, kinds, 500)), [["source *guards", "*code graphs"]]);
+  assert.equal(reflowed(wide, kinds, 1700), wide);
+  const own = closed(wide, "graphs");
+  assert.equal(reflowed(own, kinds, 500), own);
 });
 
 test("opening brings to the front, or adds beside", () => {

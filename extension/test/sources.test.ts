@@ -59,6 +59,7 @@ test("kernel time goes to the lines that the kernels serve, and shared time is s
   assert.deepEqual([one?.alone, one?.shared, two?.alone, two?.shared], [3, 4, 2, 4]);
   assert.deepEqual(one && [timeShare(one, 10), timeShare({ ...one, shared: 0 }, 10), timeShare({ ...one, alone: 0 }, 10)], ["30–70 %", "30 %", "≤40 %"]);
   assert.equal(timeShare({ alone: 0.001, shared: 0, kernels: [] }, 10), "<1 %");
+  assert.equal(timeShare({ alone: 8.79, shared: 0.02, kernels: [] }, 10), "88 %");
 });
 
 test("of a frame's compiles the last runs, or the chosen one", () => {
@@ -76,5 +77,5 @@ test("guards and breaks stand at their lines", () => {
     breaks: [{ why: { code: "c", title: "call of print", detail: "print" }, instruction: "f0@1", span, stack: [], hints: [] }],
   })];
   assert.deepEqual([...guardsByLine(compiles)], [["|m.py:4", ["type(x) is int"]]]);
-  assert.deepEqual([...breaksByLine(compiles)], [["|m.py:4", ["call of print: print"]]]);
+  assert.deepEqual([...breaksByLine([...compiles, compile("f1", { ...compiles[0] })])], [["|m.py:4", ["call of print: print"]]]);
 });

@@ -6,12 +6,16 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
+import msgspec
+
 from explorer.compiler.bytecode.ops import OPS
+from explorer.core.text import count
 from explorer.ir import record as data
 from explorer.ir.attempt import Activation, Described, EvaluatorStep
 from explorer.ir.bytecode import Code
 from explorer.ir.capture import Capture, Guard, GuardedCode, GuardFailed, short, state_text
 from explorer.ir.description import constant, is_plain, type_name
+from explorer.ir.dynamo_guards import names
 from explorer.records.export.plain import shown, span, why
 
 
@@ -19,7 +23,12 @@ def code(artifact: Code, role: str) -> data.CodeData:
     """`role` is "original", "rewritten", "continuation" or "inlined"."""
     instructions = tuple(
         data.InstructionData(
-            i.id, i.op, "" if i.arg is None else shown(i.arg), i.target or "", i.origins, span(i.span),
+            i.id,
+            i.op,
+            "" if i.arg is None else shown(i.arg),
+            i.target or "",
+            i.origins,
+            span(i.span),
             (OPS[i.op].effect(i.arg, False), OPS[i.op].effect(i.arg, True) if OPS[i.op].jumps else 0),
         )
         for i in artifact.instructions
@@ -109,10 +118,47 @@ def guard_data(guard: Guard) -> data.GuardData:
             checked["state"] = guard.value
             value = seen = state_text(guard.value)
     source = guard.source.name if guard.source is not None else ""
-    return data.GuardData(
+    made = data.GuardData(
         guard.id, source, guard.property, relation, shown(value), guard.text, guard.why, guard.cause, span(guard.span),
         seen or shown(value), **checked,
     )  # fmt: skip
+    return msgspec.structs.replace(made, words=_words(made))
+
+
+def _words(guard: data.GuardData) -> str:
+    """What the guard asks, as a sentence; "" where its expression is one."""
+    named = names(guard.source)
+    match guard.property:
+        case "tensor" if guard.tensor is not None:
+            return f"{named} is {_tensor(guard.tensor)}"
+        case "type":
+            return f"the type of {named} is {guard.type}"
+        case "id" | "constant" if guard.constant is not None:
+            return f"{named} is {guard.constant.text}"
+        case "id":
+            return f"{named} is the same object"
+        case "code":
+            return f"{named} is the same function"
+        case "length":
+            return f"{named} has {count(guard.length or 0, 'element')}"
+        case "empty":
+            return f"{named} is {guard.value}"
+        case "has":
+            return f"{named} {guard.relation} {guard.value}"
+        case "alias" if guard.relation == "is":
+            return f"{named} and {names(guard.value)} are the same object"
+        case "alias":
+            return f"{names(guard.value)} are different objects"
+    return ""
+
+
+def _tensor(facts: data.TensorFactsData) -> str:
+    size, strides = (", ".join(map(str, of or ())).replace("None", "any") for of in (facts.sizes, facts.strides))
+    layout = f", strides [{strides}]" if strides else ""
+    kind = "tensor" if facts.type == "torch.Tensor" else facts.type.rpartition(".")[2]
+    grad = " that requires grad" if facts.requires_grad else ""
+    article = "an" if facts.dtype.startswith("int") else "a"
+    return f"{article} {facts.dtype} {kind} of size [{size}]{layout} on {facts.device}{grad}"
 
 
 def _said(value: Any) -> str:
@@ -143,9 +189,7 @@ def steps(events: Iterable[Any]) -> tuple[tuple[data.ActivationData, ...], tuple
         if isinstance(step, EvaluatorStep):
             pushed = tuple(map(_described, step.pushed))
             bound = {name: "" if value is None else _described(value) for name, value in step.locals}
-            found.append(
-                data.StepData(step.instruction, number(step.activation), step.nodes, step.kept, pushed, bound)
-            )
+            found.append(data.StepData(step.instruction, number(step.activation), step.nodes, step.kept, pushed, bound))
     return tuple(frames), tuple(found)
 
 

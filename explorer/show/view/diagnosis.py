@@ -69,7 +69,7 @@ def costs(record: RecordData) -> list[str]:
     by_title: dict[str, list[float]] = {}
     for compile in record.compiles:
         if compile.id in spent:
-            by_title.setdefault(compile.title, []).append(compile.seconds)
+            by_title.setdefault(compile.name, []).append(compile.seconds)
     if len(spent) < FEW or not sum(spent.values()):
         return []
     dearest = sorted(by_title.items(), key=lambda each: -sum(each[1]))[:DEAREST]

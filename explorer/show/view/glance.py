@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -21,9 +22,15 @@ MORE_MEMORY = 1.1
 """From so many times eager's peak on it is pointed out."""
 
 
+_PLACE = re.compile(r":(\d{1,9}) in (.*)$")
+"""Of a frame, as a break's stack names it."""
+
+
 def with_glance(record: RecordData, *, whole: bool = True) -> RecordData:
-    found = glance(record, whole=whole)
-    return record if found == record.glance else msgspec.structs.replace(record, glance=found)
+    """The record with its answer, and with names for its continuations."""
+    found = msgspec.structs.replace(record, compiles=named(record.compiles))
+    found = msgspec.structs.replace(found, glance=glance(found, whole=whole))
+    return record if found == record else found
 
 
 def glance(record: RecordData, *, whole: bool = True) -> tuple[PartData, ...]:
@@ -96,7 +103,7 @@ def _compiled(record: RecordData, engine: str, compiles: list[CompileData], lead
     for each in compiles:
         if each.fallback is not None and not each.error:
             why = " ".join(f"{each.fallback.title}: {each.fallback.detail}".removesuffix(": ").split())
-            yield part("fallback", f"{_name(each.title)} runs eagerly: {why}", "attention", "source", each.id)
+            yield part("fallback", f"{_name(each.name)} runs eagerly: {why}", "attention", "source", each.id)
     yield part("breaks", *_breaks(compiles, names))
     again = [each for each in record.recompiles if any(compile.id in each.compiles for compile in compiles)]
     yield part("recompiles", *_recompiles(again, compiles))
@@ -198,6 +205,21 @@ def _recompiles(failed: list[FailedGuardData], compiles: list[CompileData]) -> t
 def _name(title: str) -> str:
     """A function's own name, without what it is defined in."""
     return title.rpartition(".")[2]
+
+
+def named(compiles: Sequence[CompileData]) -> tuple[CompileData, ...]:
+    """Continuations are called by their function, and the line after whose break they go on."""
+    known = {compile.id: msgspec.structs.replace(compile, called="") for compile in compiles}
+    for compile in compiles:
+        parent = known.get(compile.continues)
+        ended = (b for b in parent.breaks if compile.title in b.continuation.split(", ")) if parent is not None else ()
+        if (broke := next(iter(ended), None)) is not None and broke.stack and (at := _PLACE.search(broke.stack[0])):
+            root = parent
+            for _ in known:  # a stranger's record may name compiles in a circle
+                root = known.get(root.continues) if root is not None and root.called else root
+            function = _name(root.title) if root is not None else at[2]
+            known[compile.id] = msgspec.structs.replace(compile, called=f"{function} after line {at[1]}")
+    return tuple(known.values())
 
 
 def _at(span: SpanData | None, names: dict[str, str]) -> str:

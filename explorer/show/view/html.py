@@ -111,7 +111,7 @@ def _navigation(record: RecordData) -> str:
         lists = (("guards", compile.guards), ("breaks", compile.breaks), ("symbols", compile.symbols))
         parts.append(
             f"<details open><summary><a href='#{anchor(compile.id)}'>{escape(compile.id)}</a> "
-            f"<small>{escape(compile.title)}</small></summary>"
+            f"<small>{escape(compile.name)}</small></summary>"
         )
         if compile.stages:
             parts.append(_jump(compile, "source", "Source"))
@@ -210,7 +210,7 @@ def _compiles(record: RecordData) -> str:
     rows = [
         (
             f"<a href='#{anchor(compile.id)}'>{escape(compile.id)}</a>",
-            escape(compile.title),
+            escape(compile.name),
             text.duration(compile.seconds),
             str(len(compile.guards)),
             str(len(compile.breaks)),

@@ -66,7 +66,7 @@ def compile_section(record: RecordData, compile: CompileData) -> str:
     id = anchor(compile.id)
     parts = [
         f"<section class=compile id='{id}'>",
-        f"<h2>{escape(compile.id)} <small>{escape(compile.title)}</small></h2>{failed}{eager}",
+        f"<h2>{escape(compile.id)} <small>{escape(compile.name)}</small></h2>{failed}{eager}",
         "<div class=columns><div class=left>",
         _source(record, compile),
         "</div><div class=right>",

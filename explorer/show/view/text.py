@@ -75,7 +75,7 @@ def compile_line(compile: CompileData) -> str:
     parts += [f"from the {' and the '.join(sorted(cached))}"] if cached else []
     parts += [f"its graph ran {compile.runs} times"] if compile.runs > 1 else []
     failed = f"  {'raises' if compile.raises else 'failed'}: {first_line(compile.error)}" if compile.error else ""
-    return f"{compile.id}  {compile.title}: {', '.join(parts)}{failed}"
+    return f"{compile.id}  {compile.name}: {', '.join(parts)}{failed}"
 
 
 def first_line(error: str) -> str:

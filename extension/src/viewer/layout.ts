@@ -37,8 +37,8 @@ export function layoutOf(...columns: readonly (readonly (readonly string[])[])[]
   return tidy({ columns: columns.map(cells => ({ share: 1, cells: cells.map(tabs => cellOf(tabs)) })) });
 }
 
-const WIDE = 1250;
-const MIDDLE = 720;
+export const WIDE = 1250;
+export const MIDDLE = 720;
 
 /** Where the panes are until a person moves them, for a width in pixels. */
 export function suggested(kinds: readonly string[], width: number): Layout {
@@ -47,8 +47,8 @@ export function suggested(kinds: readonly string[], width: number): Layout {
   const middle = there("graphs", "schedule", "memory", "text");
   const right = [...there("code", "timing", "timeline"), ...kinds.filter(id => !PLACED.includes(id))];
   if (width >= WIDE) return layoutOf([left], [middle], [right]);
-  if (width >= MIDDLE) return layoutOf([left], [[...middle, ...right]]);
-  return layoutOf([left, [...middle, ...right]]);
+  if (width >= MIDDLE) return layoutOf([left], [[...right, ...middle]]);
+  return layoutOf([left, [...right, ...middle]]);
 }
 
 /** Panes with a place of their own above; a diff is opened when it is asked for. */

@@ -394,6 +394,7 @@ export interface CompileData {
   readonly runs?: number;
   readonly run_seconds?: number;
   readonly guard_seconds?: number | null;
+  readonly called?: string;
 }
 
 /** A guard that made a frame compile again, over all compiles of the frame: how often it failed, with which values,

@@ -15,6 +15,7 @@ import { type Item, menuButton } from "./menu";
 import type { Model } from "./model";
 import type { Context, PaneKind } from "./pane";
 import type { PartData, RecordData } from "./record";
+import { reflowed } from "./reflow";
 import { remembered } from "./remembered";
 import { Saving } from "./saving";
 import { SearchBox } from "./searchbox";
@@ -63,6 +64,8 @@ export class Shell {
       else this.show(entry.pane, entry.what);
     });
     const layout = new Signal(this.#firstLayout());
+    const sized = new ResizeObserver(() => (layout.value = reflowed(layout.value, this.#kinds.map(kind => kind.id), root.clientWidth)));
+    sized.observe(root);
     const header = h("header.ex-header");
     const strip = h("div");
     const body = h("div.ex-body", this.#stages.element);
@@ -85,7 +88,7 @@ export class Shell {
       new Derived([model.record], () => JSON.stringify(model.record.value.glance ?? [])).watch(() => strip.replaceChildren(glance(model.record.value.glance ?? [], part => this.#lead(part)))),
       this.#compile.watch(() => this.#chooseStage()),
       host.dark.watch(dark => root.classList.toggle("ex-dark", dark)),
-      () => follower.end(), () => status.dispose(), () => trail.dispose(), () => this.#stages.dispose(), () => this.#search.dispose(), () => this.#grid.dispose(),
+      () => sized.disconnect(), () => follower.end(), () => status.dispose(), () => trail.dispose(), () => this.#stages.dispose(), () => this.#search.dispose(), () => this.#grid.dispose(),
     );
     const key = (event: KeyboardEvent) => this.#key(event);
     root.addEventListener("keydown", key);
@@ -137,7 +140,10 @@ export class Shell {
   /** Keeps to a compile that there is. */
   #choose(): void {
     const compiles = this.#model.record.value.compiles;
-    if (!compiles.some(each => each.id === this.#compile.value)) this.#compile.value = compiles[0]?.id ?? "";
+    if (!compiles.some(each => each.id === this.#compile.value)) {
+      const first = compiles.find(each => each.stages?.some(stage => stage.graph?.nodes.some(node => node.op.startsWith("call"))));
+      this.#compile.value = (first ?? compiles[0])?.id ?? "";
+    }
     this.#chooseStage();
   }
 

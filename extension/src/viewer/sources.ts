@@ -142,6 +142,7 @@ export function timeShare({ alone, shared }: LineTime, total: number): string {
   const [least, most] = [alone, Math.min(alone + shared, total)].map(each => Math.round((100 * each) / total)) as [number, number];
   if (shared === 0) return least === 0 ? "<1 %" : `${least} %`;
   if (most === 0) return "<1 %";
+  if (least === most) return `${most} %`;
   return alone === 0 || least === 0 ? `≤${most} %` : `${least}–${most} %`;
 }
 
@@ -149,16 +150,16 @@ export function timeShare({ alone, shared }: LineTime, total: number): string {
 export function guardsByLine(compiles: readonly CompileData[]): Map<Key, string[]> {
   const found = new Map<Key, string[]>();
   for (const compile of compiles) {
-    for (const { span, expression } of compile.guards ?? []) {
+    for (const { span, expression, words } of compile.guards ?? []) {
       if (!span) continue;
       const line = `|${span.file}:${span.line}`;
-      entry(found, line, () => []).push(expression);
+      entry(found, line, () => []).push(words || expression);
     }
   }
   return found;
 }
 
-/** Breaks by the source line where the graph ends. */
+/** Breaks by the source line where the graph ends; one that ends the graphs of several frames is one. */
 export function breaksByLine(compiles: readonly CompileData[]): Map<Key, string[]> {
   const found = new Map<Key, string[]>();
   for (const compile of compiles) {
@@ -166,7 +167,8 @@ export function breaksByLine(compiles: readonly CompileData[]): Map<Key, string[
       if (!span) continue;
       const line = `|${span.file}:${span.line}`;
       const said = `${why.title}${why.detail ? `: ${why.detail}` : ""}`;
-      entry(found, line, () => []).push(said);
+      const known = entry(found, line, () => []);
+      if (!known.includes(said)) known.push(said);
     }
   }
   return found;

@@ -163,7 +163,7 @@ export class StageList {
     const state = compile.raises ? "✗ raises" : compile.error && !compile.fallback ? "✗ failed" : compile.fallback ? "runs eagerly" : recompiled;
     return [
       ...breakItems,
-      item(`${compile.id} ${compile.title}${compile.engine === "stock" ? " (stock)" : ""}`, state, open, chosen, ""),
+      item(`${compile.id} ${compile.called || compile.title}${compile.engine === "stock" ? " (stock)" : ""}`, state, open, chosen, ""),
       ...branch.children.flatMap(child => this.#branch(child, level + 1)),
     ];
   }

@@ -4,8 +4,9 @@ import { button, h } from "../dom";
 import { key } from "../element";
 import { fileName } from "../filename";
 import { count } from "../format";
+import { entry } from "../gather";
 import type { Context, Pane, PaneKind } from "../pane";
-import type { BreakData, CompileData } from "../record";
+import type { BreakData, CompileData, SourceData, SpanData } from "../record";
 import type { FileNames } from "../sources";
 import { at, diagnosis } from "./diagnosis";
 import { TITLES } from "./titles";
@@ -54,10 +55,10 @@ type Cards = Map<string, HTMLElement>;
 function content(context: Context, cards: Cards): HTMLElement[] {
   const record = context.model.record.value;
   const chosen = context.compile.value;
-  const found = record.compiles.flatMap(compile => (compile.breaks ?? []).map(each => [compile, each] as const));
+  const found = places(record.compiles);
   const captured = record.compiles.filter(each => each.stages?.some(stage => stage.name === "capture" && !stage.error));
   const heading = found.length > 0
-    ? `${count(found.length, "graph break")} in ${count(record.compiles.length, "compile")}`
+    ? count(found.length, "graph break")
     : captured.length > 0 ? "No graph break: every captured function is one graph." : "No capture has ended, so nothing is known of graph breaks.";
   const files = context.model.files.value;
   const python = record.eager?.length
@@ -66,9 +67,9 @@ function content(context: Context, cards: Cards): HTMLElement[] {
   return [
     ...diagnosis(context),
     h("h2", heading),
-    ...found.map(([compile, each]) => {
-      const made = card(context, compile, each, compile.id === chosen, cards);
-      cards.set(key(compile.id, each.instruction), made);
+    ...found.map(ends => {
+      const made = card(context, ends, ends.some(([compile]) => compile.id === chosen), cards);
+      for (const [compile, each] of ends) cards.set(key(compile.id, each.instruction), made);
       return made;
     }),
     ...record.compiles.filter(each => each.fallback).map(compile => fallbackCard(context, compile)),
@@ -78,16 +79,31 @@ function content(context: Context, cards: Cards): HTMLElement[] {
   ];
 }
 
-function card(context: Context, compile: CompileData, broke: BreakData, chosen: boolean, cards: Cards): HTMLElement {
+type End = readonly [compile: CompileData, broke: BreakData];
+
+/** Breaks by their place in the program: a frame ends its graph too where a function that it calls breaks. */
+function places(compiles: readonly CompileData[]): End[][] {
+  const found = new Map<string, End[]>();
+  for (const compile of compiles) {
+    for (const broke of compile.breaks ?? []) {
+      const { span } = broke;
+      const place = span ? JSON.stringify([compile.engine, span.file, span.line, span.column]) : key(compile.id, broke.instruction);
+      entry(found, place, () => []).push([compile, broke]);
+    }
+  }
+  return [...found.values()];
+}
+
+function card(context: Context, ends: readonly End[], chosen: boolean, cards: Cards): HTMLElement {
+  const [compile, broke] = ends[ends.length - 1] as End;
   const { why, span, stack, hints } = broke;
-  const what = key(compile.id, broke.instruction);
   const record = context.model.record.value;
   const files = context.model.files.value;
   const link = (text: string, run: () => void) => button("ex-link", text, run);
   const row = (name: string, ...values: readonly (Node | string)[]) => [h("dt", name), h("dd", ...values)];
-  const onwards = (broke.continuation ?? "").split(", ").filter(Boolean).map(name => {
-    const next = record.compiles.find(each => each.title === name);
-    return h("span", next ? link(`${next.id} ${name}`, () => (context.compile.value = next.id)) : `${name} (never reached, or never compiled)`, " ");
+  const next = [...new Set(ends.flatMap(([, each]) => (each.continuation ?? "").split(", ").filter(Boolean)))].map(name => {
+    const found = record.compiles.find(each => each.title === name);
+    return h("div", found ? link(`${found.id} ${found.called || name}`, () => (context.compile.value = found.id)) : `${name} (not compiled)`);
   });
   const frames = stack.map(frame => {
     const at = /^(.*):(\d+) in /.exec(frame);
@@ -97,20 +113,35 @@ function card(context: Context, compile: CompileData, broke: BreakData, chosen: 
   });
   const element = h(
     "section", { class: `ex-card${chosen ? " ex-chosen" : ""}`, tabindex: -1, "aria-label": `Break: ${why.title}` },
-    h("h3", `⤶ ${why.title}`),
+    h("h3", `⤶ ${why.title}`, ...(span ? [" at ", link(files.place(span.file, span.line), () => context.show("source", `|${span.file}:${span.line}`))] : [])),
+    marked(record.sources, span),
     h("dl.ex-facts",
       ...(why.detail ? row("What happened", h("code", why.detail)) : []),
-      ...row("Where", `${compile.id}, `, span ? link(files.place(span.file, span.line), () => context.show("source", `|${span.file}:${span.line}`)) : "no source line", ", ",
-        link(`instruction ${broke.instruction}`, () => context.show("bytecode", what))),
       ...(hints.length ? row("What you can do", ...hints.map(each => h("p", ...hinted(each, record.attempts ?? [], cards)))) : []),
-      ...row("Goes on in", ...(onwards.length ? onwards : ["nothing goes on after it"])),
-      ...(frames.length ? row("Call stack", h("ol.ex-list", ...frames)) : []),
+      ...row("Ends the graph of", ...ends.map(([each, { instruction }]) =>
+        h("div", `${each.id} ${each.called || each.title}, `, link(`instruction ${instruction}`, () => context.show("bytecode", key(each.id, instruction)))))),
+      ...row("Resumes in", ...(next.length ? next : ["nothing goes on after it"])),
+      ...(frames.length > 1 ? row("Call stack", h("ol.ex-list", ...frames)) : []),
       ...row("Reason", link(why.code, () => context.reason(why.code))),
     ),
   );
+  const what = key(compile.id, broke.instruction);
   element.addEventListener("mouseenter", () => (context.selection.hovered.value = what));
   element.addEventListener("mouseleave", () => (context.selection.hovered.value = null));
   return element;
+}
+
+/** The source line with what breaks the graph marked. Columns count bytes of UTF-8. */
+function marked(sources: readonly SourceData[], span: SpanData | null): HTMLElement | null {
+  const source = sources.find(each => each.file === span?.file && span.line >= each.first_line && span.line - each.first_line < each.text.split("\n").length);
+  const text = source?.text.split("\n")[(span?.line ?? 0) - source.first_line];
+  if (!span || text === undefined) return null;
+  const bytes = new TextEncoder().encode(text);
+  const cut = (from: number, to?: number) => new TextDecoder().decode(bytes.slice(from, to));
+  const { column = -1, end_column = -1 } = span;
+  if (column < 0) return h("pre", text.trim());
+  const end = span.end_line === span.line && end_column >= 0 ? end_column : bytes.length;
+  return h("pre", cut(0, column).trimStart(), h("mark", cut(column, end)), cut(end));
 }
 
 /** A hint, whose names of compiles with a fix lead to these. */

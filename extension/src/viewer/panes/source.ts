@@ -37,9 +37,9 @@ export const source: PaneKind = {
     const render = () => {
       const { rows, headings, marked } = sourceRows(context);
       files.hidden = headings.length < 2;
-      files.replaceChildren(option("", count(headings.length, "stretch", "stretches")), ...headings.map(([n, text]) => option(String(n), text)));
+      files.replaceChildren(option("", `Files (${headings.length})`), ...headings.map(([n, text]) => option(String(n), text)));
       marks.hidden = marked.length === 0;
-      marks.replaceChildren(option("", count(marked.length, "mark")), ...marked.map(([n, text]) => option(String(n), text)));
+      marks.replaceChildren(option("", `Jump to… (${marked.length})`), ...marked.map(([n, text]) => option(String(n), text)));
       nothing.hidden = rows.length > 0;
       nothing.textContent = context.model.record.value.compiles.length
         ? "The record holds no source: it was not there to be read when the record was made." : "Nothing was compiled yet.";
@@ -91,7 +91,7 @@ function sourceRows({ model, compile }: Context): Shown {
         const found: Mark[] = [];
         for (const why of breaks.get(what) ?? []) found.push({ text: "⤶", title: `Graph break: ${why}`, style: "ex-mark-break" });
         const asked = guards.get(what);
-        if (asked) found.push({ text: `${asked.length} G`, title: [`${count(asked.length, "guard")} made here:`, ...asked].join("\n"), style: "ex-mark-guard" });
+        if (asked) found.push({ text: `${asked.length} G`, title: [`${count(asked.length, "guard comes", "guards come")} from this line:`, ...asked].join("\n"), style: "ex-mark-guard" });
         if (spent) {
           const title = `Kernel time: ${seconds(spent.alone)} its own, ${seconds(spent.shared)} shared, of ${seconds(time.total)}, in ${spent.kernels.join(", ")}`;
           found.push({ text: timeShare(spent, time.total), title, style: "ex-mark-time" });

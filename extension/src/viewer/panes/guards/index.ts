@@ -21,7 +21,7 @@ export const guards: PaneKind = {
   title: TITLES.guards,
   about: {
     text: "What the compiled code assumes about its inputs and about the world. Each is checked before the code is used; a "
-      + "call that breaks one is compiled anew, or finds an earlier compile that accepts it. Describe a call in the form to "
+      + "call that breaks one is compiled anew, or finds an earlier compile that accepts it. Try another call in the form to "
       + "see every guard that it would break: nothing is run and no tensor is made. What only the running process knows, "
       + "such as which object something is, is listed as not decided here.",
     paper: "Guards (section 3.3); recompilation and dynamic shapes (section 5)",
@@ -71,17 +71,16 @@ class GuardsPane implements Pane {
     this.#owners = new Facets("Show only guards about these", this.#filters.owners);
     this.#properties = new Facets("Show only guards of these kinds", this.#filters.properties);
     this.#words = h("input.ex-field", { type: "search", placeholder: "Guard, source or line", "aria-label": "Filter guards by words", oninput: () => (this.#filters.words.value = this.#words.value) });
-    const all = button("ex-action", "All as seen", () => this.#resetAll());
+    const all = button("ex-action", "Reset", () => this.#resetAll());
     this.#historyPart = part("Compiles of this frame", [], this.#history.element);
     this.#body = h(
       "div.ex-guards",
-      h("section.ex-picture.ex-describe", h("header", h("h2", "Describe a call"), all), this.#fields),
       h(
         "div.ex-main",
-        part("What it would do", [], this.#answer),
         this.#historyPart,
         part("Guards", [this.#words], this.#outcomes.element, this.#owners.element, this.#properties.element, this.#counted, this.#table.element),
       ),
+      h("section.ex-picture.ex-describe", h("header", h("h2", "Try another call"), all), this.#answer, this.#fields),
     );
     into.append(this.#empty, h("div.ex-pad", this.#body));
     const filtered = () => this.#decideAll();
@@ -185,11 +184,12 @@ class GuardsPane implements Pane {
     const { outcomes, owners, properties, words } = this.#filters;
     const passes = (chosen: readonly string[], id: string) => chosen.length === 0 || chosen.includes(id);
     const asked = words.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const place = ({ guard }: Decision) => (guard.of_torch ? 2 : guard.source.startsWith("L[") ? 0 : 1);
     const said = ({ guard, how }: Decision) => `${guard.words ?? ""} ${guard.expression} ${guard.why} ${this.#place(guard)} ${guard.cause ?? ""} ${how.join(" ")}`.toLowerCase();
     const rows = all
       .filter(each => passes(outcomes.value, each.outcome) && passes(properties.value, each.guard.property) && passes(owners.value, owner(each.guard)))
       .filter(each => asked.every(word => said(each).includes(word)))
-      .sort((a, b) => Number(b.outcome === "fails") - Number(a.outcome === "fails") || Number(a.guard.of_torch ?? false) - Number(b.guard.of_torch ?? false));
+      .sort((a, b) => Number(b.outcome === "fails") - Number(a.outcome === "fails") || place(a) - place(b));
     this.#outcomes.show(facetsOf(all, each => each.outcome, each => MARKS[each.outcome]));
     this.#owners.show(all.some(each => each.guard.of_torch) ? facetsOf(all, each => owner(each.guard), each => owner(each.guard)) : []);
     this.#properties.show(facetsOf(all, each => each.guard.property, each => each.guard.property.replace("_", " ")));
