@@ -11,7 +11,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from explorer.compiler.autograd import CLEANUP, PARTITION, REJOIN, TRACE
-from explorer.compiler.capture.adopt import adopt
+from explorer.compiler.capture.import_fx_graph import adopt
 from explorer.ir.graph import Graph
 from explorer.ir.joint import Halves, Partitioned, Traced
 from explorer.ir.program import Compiled, Program

@@ -13,7 +13,7 @@ from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
 from explorer.compiler.autograd import TRACE
 from explorer.compiler.autograd.gradfns import ACCUMULATION
-from explorer.compiler.capture.adopt import adopt
+from explorer.compiler.capture.import_fx_graph import adopt
 from explorer.core.reasons import CATALOGUE, Unsupported
 from explorer.ir.graph import Graph, info
 from explorer.ir.joint import Primal, Tangent

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import fx
 
-from explorer.compiler.capture.adopt import adopt
+from explorer.compiler.capture.import_fx_graph import adopt
 from explorer.core.reasons import Unsupported
 from programs import MODELS, TRANSFORMERS, ZOO, assert_same, observe
 from reference_backend import compiled

@@ -1,4 +1,4 @@
-"""Depths, liveness and fresh bodies: what residual code and continuations are written with."""
+"""Depths, liveness and fresh bodies: what compiled bytecode and continuations are written with."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 import explorer
 from capturing import compiled
-from explorer.compiler.capture.tensors import may_touch
+from explorer.compiler.capture.tensors_in_frame import may_use_tensors
 
 WEIGHT = torch.ones(2)
 LAYER = nn.Linear(2, 2)
@@ -80,18 +80,18 @@ GIVEN = {
 
 @pytest.mark.parametrize(("given", "expected"), GIVEN.values(), ids=GIVEN)
 def test_what_a_frame_is_given(given: tuple[Any, ...], expected: bool) -> None:
-    assert may_touch(plain.__code__, {"given": given}, globals()) is expected
+    assert may_use_tensors(plain.__code__, {"given": given}, globals()) is expected
 
 
 def test_a_closure_over_a_tensor() -> None:
     held = torch.ones(1)
-    assert may_touch(plain.__code__, {"given": (lambda: held,)}, {})
+    assert may_use_tensors(plain.__code__, {"given": (lambda: held,)}, {})
 
 
 @pytest.mark.parametrize("fn", [uses_torch, uses_torch_inside, uses_global, uses_module])
 def test_what_a_frame_names(fn: Callable[..., Any]) -> None:
-    assert may_touch(fn.__code__, {"n": 1}, globals())
-    assert not may_touch(plain.__code__, {"n": 1}, globals())
+    assert may_use_tensors(fn.__code__, {"n": 1}, globals())
+    assert not may_use_tensors(plain.__code__, {"n": 1}, globals())
 
 
 def count(n: int, options: Options) -> int:

@@ -9,7 +9,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 import explorer
 from explorer.compiler.capture.fakes import CONTIGUOUS, SUGGESTED, LaidOut
-from explorer.compiler.capture.refused import tensors_in
+from explorer.compiler.capture.operator_checks import tensors_in
 
 aten = torch.ops.aten
 LAID_OUT = {

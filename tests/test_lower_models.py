@@ -10,7 +10,7 @@ import torch
 from torch import fx
 
 from explorer.compiler.autograd import REJOIN
-from explorer.compiler.capture.adopt import adopt
+from explorer.compiler.capture.import_fx_graph import adopt
 from explorer.compiler.lower import LOWER
 from explorer.ir.graph import Graph
 from explorer.ir.joint import Halves, Partitioned

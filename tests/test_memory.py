@@ -121,12 +121,12 @@ def test_the_verifier_sees_an_overlap():
 
 @pytest.mark.parametrize("separate", [False, True], ids=["fused", "separate"])
 def test_residuals_in_the_pool(separate):
-    def residual(x, w):
+    def compiled_bytecode(x, w):
         for _ in range(3):
             h = torch.relu(x @ w)
             x = x + (h @ w.t()) / h.sum(1, keepdim=True)
         return x, h.sum(0)
 
-    schedule, plan = planned(residual, X, W, separate=separate)
-    for got, want in zip(run_schedule(schedule, [X, W], plan), residual(X, W), strict=True):
+    schedule, plan = planned(compiled_bytecode, X, W, separate=separate)
+    for got, want in zip(run_schedule(schedule, [X, W], plan), compiled_bytecode(X, W), strict=True):
         torch.testing.assert_close(got, want, rtol=1e-3, atol=1e-2)

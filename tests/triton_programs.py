@@ -12,7 +12,7 @@ import torch
 from torch import fx
 
 from explorer.compiler.autograd import CLEANUP, PARTITION, REJOIN, TRACE
-from explorer.compiler.capture.adopt import adopt
+from explorer.compiler.capture.import_fx_graph import adopt
 from explorer.compiler.codegen import GENERATE
 from explorer.compiler.lower import LOWER
 from explorer.compiler.schedule import DEPENDENCIES, FUSE, ORDER, PLAN_MEMORY

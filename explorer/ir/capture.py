@@ -437,7 +437,7 @@ class Effect:
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """A graph input: where the residual code finds it, and the placeholder's name."""
+    """A graph input: where the compiled bytecode finds it, and the placeholder's name."""
 
     name: str
     source: Source
@@ -467,7 +467,7 @@ class Specialised:
 
 @dataclass(frozen=True, slots=True)
 class Hole:
-    """A named place in residual code that LINK fills: "compiled" with the compiled graph."""
+    """A named place in compiled bytecode that LINK fills: "compiled" with the compiled graph."""
 
     name: str
 
@@ -555,7 +555,7 @@ class CaptureInput:
 class Capture:
     """What became of one frame.
 
-    `graph` is None where there is nothing to compile; `residual` is None where the frame runs as it was, with
+    `graph` is None where there is nothing to compile; `compiled_bytecode` is None where the frame runs as it was, with
     `fallback` saying why when that is no choice. `inlined` are the bodies of the functions evaluated inside the frame.
     """
 
@@ -566,7 +566,7 @@ class Capture:
     guards: tuple[Guard, ...]
     breaks: tuple[Break, ...]
     effects: tuple[Effect, ...]
-    residual: Code | None
+    compiled_bytecode: Code | None
     continuations: tuple[Code, ...] = ()
     symbols: tuple[Symbol, ...] = ()
     specialised: tuple[Specialised, ...] = ()
@@ -601,8 +601,8 @@ class Capture:
         if self.breaks:
             lines.append(Line("breaks"))
             lines += [Line(f"  {b.text}", "", (b.instruction,)) for b in self.breaks]
-        if self.residual is not None:
-            lines += [Line(""), *self.residual.text().lines]
+        if self.compiled_bytecode is not None:
+            lines += [Line(""), *self.compiled_bytecode.text().lines]
         for continuation in self.continuations:
             lines += [Line(""), *continuation.text().lines]
         return Text(tuple(lines), "text")
@@ -640,7 +640,7 @@ class GuardedCode:
     """The frame's history with this compile."""
 
     def text(self) -> Text:
-        runs = "residual code" if self.code else "runs as it is"
+        runs = "compiled bytecode" if self.code else "runs as it is"
         lines = [Line(f"guarded code {self.name}: {len(self.guards)} guards, {runs}")]
         lines += [Line(f"  {g.text}", g.id, g.origins) for g in self.guards]
         return Text(tuple(lines), "text")

@@ -1,4 +1,4 @@
-"""Constructors for fresh instructions, and what makes a `Code` of them: residual code and continuations.
+"""Constructors for fresh instructions, and what makes a `Code` of them: compiled bytecode and continuations.
 
 They carry the ambient origins and no id; `number` gives ids. A label is a NOP that has its id from the start:
 

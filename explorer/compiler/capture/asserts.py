@@ -32,7 +32,7 @@ def is_checked_later(t: Tracer, condition: Value, error: Value) -> bool:
     handled = any(frame.handlers[frame.position - 1] is not None or frame.handled for frame in t.frames)
     said = isinstance(error, ExceptionValue) and all(isinstance(a, Constant) for a in error.args)
     changed = any(change.kind != "call" for change in t.effects.changes.values())
-    if not known or handled or changed or not said or t.ambient.switched() or t.ambient.owed:
+    if not known or handled or changed or not said or t.torch_state.switched() or t.torch_state.pending:
         return False
     t.effects.call(RAISE_UNLESS, [condition, error], f"assert {condition.describe()}")
     return True

@@ -1,4 +1,4 @@
-"""CAPTURE: a frame to graph, guards and residual code. Stock counterpart: torch/_dynamo/convert_frame.py."""
+"""CAPTURE: a frame to graph, guards and compiled bytecode. Stock counterpart: torch/_dynamo/convert_frame.py."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import torch
 
 from explorer.compiler.capture import higher_order, messages, reasons, torch_rules, transforms
 from explorer.compiler.capture.breaks import not_captured, not_splittable
-from explorer.compiler.capture.given import described_inputs
-from explorer.compiler.capture.residual import Residual, breaking, returning
+from explorer.compiler.capture.compiled_bytecode import CompiledBytecode, breaking, returning
+from explorer.compiler.capture.input_frame import described_inputs
 from explorer.compiler.capture.shapes import symbols
 from explorer.compiler.capture.tracer import BreakAt, Evaluator
 from explorer.compiler.capture.values.arrays import check_copies, check_memory
@@ -50,7 +50,7 @@ class FullGraphError(Unsupported):
 
 
 def capture(given: CaptureInput) -> Capture:
-    """Evaluate the frame symbolically. A frame that cannot be captured comes back with `fallback` and no residual code.
+    """Evaluate the frame symbolically. A frame that cannot be captured has a `fallback` and no compiled bytecode.
 
     Raises FullGraphError where the configuration forbids the break that is needed.
     """
@@ -65,7 +65,7 @@ def capture(given: CaptureInput) -> Capture:
         with preserved_state():
             stop_at = known.step if known else 0
             tracer = Evaluator(given.code, given.frame, given.config, decoded, stop_at, says_compiling)
-            with closing(tracer), closing(tracer.ambient):
+            with closing(tracer), closing(tracer.torch_state):
                 frame = tracer.start()
                 try:
                     tracer.run(frame)
@@ -100,10 +100,10 @@ def _finish(given: CaptureInput, t: Evaluator, frame: Frame, known: BreakAt | No
     untouched = t.tape.calls == 0 and not t.effects.changes
     try:
         if place is None:
-            residual = returning(t, frame)
+            compiled_bytecode = returning(t, frame)
             # Left as it is, the frame would call what was inlined here for real, and that would be captured again.
-            idle = not residual.calls_graph and not t.decoded
-            return _result(given, t, None if idle else residual, ())
+            idle = not compiled_bytecode.calls_graph and not t.decoded
+            return _result(given, t, None if idle else compiled_bytecode, ())
         if untouched and place.why.code == reasons.RAISES:
             return _result(given, t, None, (place,))
         refused = not_splittable(t.code, frame)
@@ -111,9 +111,9 @@ def _finish(given: CaptureInput, t: Evaluator, frame: Frame, known: BreakAt | No
             refused = Why(reasons.FRAME_BREAK, t.tape.whole)
         if refused is not None:
             raise Unsupported(refused)
-        residual = breaking(t, frame)
-        names = ", ".join(dict.fromkeys(c.code.qualname for c in residual.continuations))
-        return _result(given, t, residual, (replace(place, continuation=names),))
+        compiled_bytecode = breaking(t, frame)
+        names = ", ".join(dict.fromkeys(c.code.qualname for c in compiled_bytecode.continuations))
+        return _result(given, t, compiled_bytecode, (replace(place, continuation=names),))
     except Unsupported as problem:
         return _fallback(given, t, place or _break(t, frame, problem.why, ()), problem.why)
 
@@ -141,25 +141,27 @@ def _eager(given: CaptureInput, why: Why) -> Capture:
     return Capture(given.frame.id, given.code, None, (), (), (), (), None, fallback=why, frame=given.frame)
 
 
-def _result(given: CaptureInput, t: Evaluator, residual: Residual | None, broken: tuple[Break, ...]) -> Capture:
+def _result(
+    given: CaptureInput, t: Evaluator, compiled_bytecode: CompiledBytecode | None, broken: tuple[Break, ...]
+) -> Capture:
     with origin(synthetic("values that nothing reads")):
         for each in t.unread:
             if each.unread is not None and each.source is not None and (each.source, "constant", None) not in t.guards:
                 t.guard(each.source, "type", "is", each.kind, "nothing reads its value; a tensor would be the graph's")
     from_sizes, on_sizes = symbols(t)
     guards = (*t.guards.values(), *on_sizes, *_on_everything(t))
-    calls_graph = residual is not None and residual.calls_graph
-    inputs = tuple(residual.inputs) if residual is not None and calls_graph else ()
+    calls_graph = compiled_bytecode is not None and compiled_bytecode.calls_graph
+    inputs = tuple(compiled_bytecode.inputs) if compiled_bytecode is not None and calls_graph else ()
     return Capture(
         name=given.frame.id,
         code=given.code,
-        graph=t.tape.finish(residual.outputs) if residual is not None and calls_graph else None,
+        graph=t.tape.finish(compiled_bytecode.outputs) if compiled_bytecode is not None and calls_graph else None,
         inputs=inputs,
         guards=guards,
         breaks=broken,
         effects=t.effects.described(),
-        residual=residual.code if residual is not None else None,
-        continuations=tuple(c.code for c in residual.continuations) if residual is not None else (),
+        compiled_bytecode=compiled_bytecode.code if compiled_bytecode is not None else None,
+        continuations=tuple(c.code for c in compiled_bytecode.continuations) if compiled_bytecode is not None else (),
         symbols=from_sizes,
         specialised=tuple(t.specialised),
         inlined=tuple(t.decoded.values()),

@@ -43,7 +43,7 @@ class FunctionContext(ObjectValue):
 
 def evaluated(t: Tracer, cls: Any, args: list[Value]) -> Value:
     """cls.apply(*args): the forward's nodes where nothing is differentiated, else a call of a function made of both."""
-    if t.tape.branches or t.ambient.levels:
+    if t.tape.branches or t.torch_state.levels:
         unsupported(reasons.CUSTOM_FUNCTION, f"{cls.__name__} inside of another function of the graph")
     tensors = [arg for arg in args if isinstance(arg, TensorValue)]
     needs = tuple(isinstance(arg, TensorValue) and arg.fake.requires_grad for arg in args)

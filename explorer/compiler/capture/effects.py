@@ -1,4 +1,4 @@
-"""Side effects of the traced code on objects that were there before: kept in order, replayed by the residual code.
+"""Side effects of the traced code on objects that were there before: kept in order, replayed by the compiled bytecode.
 
 Stock counterpart: torch/_dynamo/side_effects.py.
 """

@@ -22,9 +22,9 @@ import torch
 from explorer.compiler.capture import hook, reasons
 from explorer.compiler.capture.calls import STDLIB_DIR, TORCH_DIR
 from explorer.compiler.capture.capture import FullGraphError
-from explorer.compiler.capture.refusal import failures
-from explorer.compiler.capture.roots import watched_callable, watched_module
-from explorer.compiler.capture.tensors import may_touch
+from explorer.compiler.capture.entry_points import watched_callable, watched_module
+from explorer.compiler.capture.guard_failure import failures
+from explorer.compiler.capture.tensors_in_frame import may_use_tensors
 from explorer.compiler.capture.wrap import ORIGINAL
 from explorer.compiler.config import Config
 from explorer.core.package import PACKAGE
@@ -156,7 +156,7 @@ class Engine:
         if active := hook.modes():
             note(CallSkipped, given.code.co_qualname, Why(reasons.FRAME_MODE, active))
             return hook.AS_IT_IS
-        if not self.is_root(code) and not may_touch(code, given.locals, given.globals):
+        if not self.is_root(code) and not may_use_tensors(code, given.locals, given.globals):
             if not seen.left_alone:
                 seen.left_alone = True
                 note(CallSkipped, given.code.co_qualname, Why(reasons.FRAME_NO_TENSOR))

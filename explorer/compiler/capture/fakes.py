@@ -11,7 +11,7 @@ from torch._prims_common import suggest_memory_format
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._mode_utils import no_dispatch
 
-from explorer.compiler.capture.refused import tensors_in
+from explorer.compiler.capture.operator_checks import tensors_in
 
 aten = torch.ops.aten
 

@@ -8,7 +8,7 @@ from explorer.compiler.capture.values.base import Value
 from explorer.compiler.capture.values.constant import Constant
 
 HIDDEN = "___"
-"""How the names of locals begin that residual code and continuations have for themselves."""
+"""How the names of locals begin that compiled bytecode and continuations have for themselves."""
 
 
 class Null(Value):
@@ -25,8 +25,8 @@ NULL = Null()
 
 
 class Offset(Constant):
-    """Where an exception was raised, for the line that a traceback shows. Rebuilt, it is the function's start: offsets
-    in residual code are others."""
+    """Where an exception was raised, for the line that a traceback shows. Reconstructed, it is the function's start:
+    offsets in compiled bytecode are others."""
 
     def constant(self) -> Any:
         return 0

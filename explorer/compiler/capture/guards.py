@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from explorer.compiler.capture import hook
-from explorer.compiler.capture.progress import progress
+from explorer.compiler.capture.iterator_position import progress
 from explorer.ir.capture import (
     AsTensor,
     Attr,

@@ -15,7 +15,7 @@ from torch import fx
 
 from explorer.compiler.capture import reasons
 from explorer.compiler.capture.higher_order import body, modules
-from explorer.compiler.capture.values.base import Rebuilder, Tracer, Value
+from explorer.compiler.capture.values.base import Reconstructor, Tracer, Value
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.objects import ObjectValue
 from explorer.compiler.capture.values.sequences import TupleValue
@@ -42,7 +42,7 @@ class HandleValue(ObjectValue):
             unsupported(reasons.AUTOGRAD_CALL, "removing a hook")
         return Constant(None)
 
-    def rebuild(self, r: Rebuilder) -> None:
+    def reconstruct(self, r: Reconstructor) -> None:
         r.value(self.tensor)
         r.emit("LOAD_ATTR", self.name)
         r.value(self.hook)
@@ -86,7 +86,7 @@ class InnerHandle(ObjectValue):
     def get_attr(self, t: Tracer, name: str) -> Value:
         unsupported(reasons.AUTOGRAD_CALL, f"{name} of the handle of a hook in the graph")
 
-    def rebuild(self, r: Rebuilder) -> None:
+    def reconstruct(self, r: Reconstructor) -> None:
         unsupported(reasons.AUTOGRAD_CALL, "the handle of a hook in the graph")
 
 

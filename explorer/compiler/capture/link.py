@@ -1,4 +1,4 @@
-"""LINK: fills the hole of the residual code with the compiled graph, and makes the guards' C++ checks."""
+"""LINK: fills the hole of the compiled bytecode with the compiled graph, and makes the guards' C++ checks."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from typing import Any
 from explorer.compiler.bytecode import build
 from explorer.compiler.bytecode.encode import encode
 from explorer.compiler.capture import guards, hook
-from explorer.compiler.capture.onward import go_on
-from explorer.compiler.capture.residual import COMPILED, FRAME, eagerly
+from explorer.compiler.capture.compiled_bytecode import COMPILED, FRAME, eagerly
 from explorer.compiler.capture.shapes import of_compile
+from explorer.compiler.capture.trampoline import run_continuations
 from explorer.core.recorder import recorder
 from explorer.ir.bytecode import Code, Span
 from explorer.ir.capture import Capture, Continued, FrameHistory, GuardedCode, Hole, Linking
 from explorer.ir.settings import as_they_are
 
-hook.unseen_by_stock(go_on)
+hook.unseen_by_stock(run_continuations)
 hook.unseen_by_stock(eagerly)  # nor by us: only what it calls is to be looked at
 
 
 def link(given: Linking) -> GuardedCode:
-    """The code to run while the guards hold. A capture without residual code links to the frame as it is."""
+    """The code to run while the guards hold. A capture without compiled bytecode links to the frame as it is."""
     capture = given.capture
     assert capture.frame is not None
     if capture.fallback is not None:
@@ -33,7 +33,7 @@ def link(given: Linking) -> GuardedCode:
         relied = (*relied, *of_compile(capture, given.compiled.assumed))
     manager = guards.build(relied, capture.frame)
     history = continued(capture.frame.history.after(capture), capture)
-    if capture.residual is None:
+    if capture.compiled_bytecode is None:
         return GuardedCode(capture.name, capture.frame.code, relied, manager, is_idle=True, history=history)
     filling: dict[str, Any] = {code.name: history.continuations[code.name].code for code in capture.continuations}
     if given.compiled is not None:
@@ -41,7 +41,7 @@ def link(given: Linking) -> GuardedCode:
         call = given.compiled.call if current is None else current.timed(given.compiled.call)
         filling[COMPILED] = hook.unwatched(call, as_they_are())
         filling[FRAME] = positional(capture.frame.code)
-    code = encode(placed(fill(capture.residual, filling)))
+    code = encode(placed(fill(capture.compiled_bytecode, filling)))
     is_idle = capture.graph is None and not capture.breaks
     return GuardedCode(capture.name, code, relied, manager, capture.breaks, is_idle=is_idle, history=history)
 

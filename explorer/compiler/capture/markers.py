@@ -81,9 +81,9 @@ def _checkpoint(t: Tracer, function: Value, *args: Value, **kwargs: Value) -> Va
         if torch.is_grad_enabled() and (t.effects.outside, t.tape.writes()) != before:
             unsupported(reasons.HIGHER_ORDER, "a checkpoint that changes what is outside of it, and its backward again")
         return found
-    t.ambient.set("grad mode", (), (False,))  # its output has no gradient where no argument has one
+    t.torch_state.set("grad mode", (), (False,))  # its output has no gradient where no argument has one
     found = t.call(function, list(args), named)
-    t.ambient.set("grad mode", (), (True,))
+    t.torch_state.set("grad mode", (), (True,))
     return found
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
-from explorer.compiler.capture.refused import tensors_in
+from explorer.compiler.capture.operator_checks import tensors_in
 
 MOST = 1 << 18
 """Elements of two tensors up to which their places in memory are compared one by one, where strides do not tell."""

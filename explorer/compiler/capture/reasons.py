@@ -85,9 +85,9 @@ GENERATOR = reason(
     "A suspended generator cannot be handed to Python half way through.",
     "Consume the generator into a list before the break.",
 )
-NOT_REBUILT = reason(
+NOT_RECONSTRUCTED = reason(
     "break.value_not_rebuilt",
-    "a value cannot be rebuilt for Python",
+    "a value cannot be reconstructed for Python",
     "The value exists only symbolically and Python needs it at this point.",
 )
 ATTRIBUTE = reason(

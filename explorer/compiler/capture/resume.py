@@ -13,14 +13,14 @@ from typing import Any, Literal
 from explorer.compiler.bytecode import build
 from explorer.compiler.bytecode.flow import liveness, stack_depths
 from explorer.compiler.bytecode.ops import OPS
-from explorer.compiler.capture.onward import Again, as_it_was, go_on, traceback_of
+from explorer.compiler.capture.trampoline import NextContinuation, as_it_was, run_continuations, traceback_of
 from explorer.core.origin import origin, synthetic
 from explorer.ir.bytecode import Code, Handler, Instruction
 
 STACK = "___stack"
 """How the parameters of a continuation are called that hold what was on the stack."""
 TEMP = "___t"
-"""How temporaries of residual code are called."""
+"""How temporaries of compiled bytecode are called."""
 ERROR = "___error"
 """How locals are called that hold the exceptions being handled at a break."""
 
@@ -153,8 +153,9 @@ def split(
         made = continuation(base or code, target, there, names)
         continuations.append(made)
         labels[jumps] = f"{frame}/onward{'_jump' if jumps else ''}"
-        onward = _onward(made, load(made), labels[jumps], there, Again if is_continuation else go_on)
-        calls += build.at(instruction.span, onward)
+        how = NextContinuation if is_continuation else run_continuations
+        call_next = _call_continuation(made, load(made), labels[jumps], there, how)
+        calls += build.at(instruction.span, call_next)
     body = list(code.instructions)
     placed: list[Instruction] = []
     if True in labels:
@@ -189,7 +190,7 @@ def _kept(instruction: Instruction, jumps: bool, before: int, after: int) -> int
     return min(before, after) - (1 if after == before else 0) if before else 0
 
 
-def _onward(
+def _call_continuation(
     made: Continuation, constant: Any, label: str, stack: Sequence[Slot], how: Callable[..., Any]
 ) -> list[Instruction]:
     """At `label`: the stack's values into temporaries; what `how` makes of the continuation and its arguments."""

@@ -36,8 +36,8 @@ from torch.fx.experimental.symbolic_shapes import (
 from explorer.compiler.capture import reasons
 from explorer.compiler.capture.expressions import function_of
 from explorer.compiler.capture.fakes import LaidOut
+from explorer.compiler.capture.operator_checks import refusal, tensors_in
 from explorer.compiler.capture.overlaps import overlaps, written_by, written_places
-from explorer.compiler.capture.refused import refusal, tensors_in
 from explorer.core.origin import Origins, origins
 from explorer.core.reasons import unsupported
 from explorer.ir.bytecode import Span

@@ -22,7 +22,7 @@ from explorer.compiler.capture.custom_functions import guard_reads
 from explorer.compiler.capture.rules import CALLS, each, existing, positional
 from explorer.compiler.capture.values.arrays import ArrayValue, tensor_of_array
 from explorer.compiler.capture.values.autocast import AutocastValue
-from explorer.compiler.capture.values.base import Rebuilder, Rule, Tracer, Value
+from explorer.compiler.capture.values.base import Reconstructor, Rule, Tracer, Value
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.functions import BuiltinMethod, BuiltinValue
 from explorer.compiler.capture.values.mappings import DictValue
@@ -56,7 +56,7 @@ def _is_something_else(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -
 
 def _is_overridden(t: Tracer, values: Sequence[Value]) -> bool:
     enabled = torch._C._is_torch_function_enabled()
-    return enabled and bool(overriding(t, values)) or bool(t.ambient.modes)
+    return enabled and bool(overriding(t, values)) or bool(t.torch_state.modes)
 
 
 @positional(torch.overrides.has_torch_function)
@@ -147,7 +147,7 @@ def _no_mode(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
 @positional(torch._C._len_torch_function_stack)
 def _function_modes(t: Tracer) -> Value:
     """Default devices are such modes."""
-    return Constant(len(t.ambient.devices) + len(t.ambient.modes))
+    return Constant(len(t.torch_state.devices) + len(t.torch_state.modes))
 
 
 @positional(torch.is_tensor)
@@ -191,7 +191,7 @@ class LimitsValue(Value):
     def get_attr(self, t: Tracer, name: str) -> Value:
         return t.from_python(t.python(getattr, self.limits, name))
 
-    def rebuild(self, r: Rebuilder) -> None:
+    def reconstruct(self, r: Reconstructor) -> None:
         r.constant(self.limits)
 
 
@@ -252,23 +252,23 @@ def _strange(manager: Value) -> NoReturn:
 @positional(torch.device.__enter__)
 def _enter_device(t: Tracer, manager: Constant) -> Value:
     """with torch.device(...): calls that make tensors are on it from here."""
-    t.ambient.enter_device(manager, manager.value)
+    t.torch_state.enter_device(manager, manager.value)
     return manager
 
 
 @positional(torch.device.__exit__)
 def _leave_device(t: Tracer, manager: Constant, *error: Value) -> Value:
     """The end of the block."""
-    if not t.ambient.devices:
+    if not t.torch_state.devices:
         unsupported(reasons.OPERATION, "leaving a torch.device block that was not entered")
-    t.ambient.leave_device(manager)
+    t.torch_state.leave_device(manager)
     return Constant(None)
 
 
 @positional(torch.get_default_device)
 def _default_device(t: Tracer) -> Value:
     """The innermost block's, with its index."""
-    devices = t.ambient.devices
+    devices = t.torch_state.devices
     return Constant(torch.empty(0, device=devices[-1]).device if devices else torch.device("cpu"))
 
 
@@ -276,9 +276,9 @@ def _default_device(t: Tracer) -> Value:
 def _set_default_device(t: Tracer, device: Value) -> Value:
     """From here on, and for this thread after the call."""
     known = t.constant_of(device)
-    if t.given.devices or t.ambient.owed:
+    if t.given.devices or t.torch_state.pending:
         unsupported(reasons.UNTRACEABLE_CALL, "torch.set_default_device where another default device is in force")
-    t.ambient.devices[:] = [] if known is None else [torch.device(known)]
+    t.torch_state.devices[:] = [] if known is None else [torch.device(known)]
     t.effects.call(torch.set_default_device, [Constant(known)], "torch.set_default_device")
     return Constant(None)
 
@@ -481,7 +481,7 @@ def _applying(cls: Any) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class Blank:
-    """A parameter to be made, of unknown contents: residual code makes it before the graph runs, and hands it in."""
+    """A parameter to be made, of unknown contents: compiled bytecode makes it and passes it to the graph."""
 
     size: tuple[int, ...]
     stride: tuple[int, ...]

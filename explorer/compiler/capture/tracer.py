@@ -15,7 +15,6 @@ from torch.fx.experimental.symbolic_shapes import DimDynamic
 from explorer.compiler.bytecode.decode import decode
 from explorer.compiler.bytecode.flow import handlers_by_position
 from explorer.compiler.capture import reasons
-from explorer.compiler.capture.ambient import Ambient
 from explorer.compiler.capture.calls import STDLIB_DIR, TORCH_DIR, Calls
 from explorer.compiler.capture.effects import Effects
 from explorer.compiler.capture.frame import HIDDEN, Offset
@@ -25,6 +24,7 @@ from explorer.compiler.capture.model import DataModel
 from explorer.compiler.capture.opcodes import OPCODES
 from explorer.compiler.capture.steps import note_step
 from explorer.compiler.capture.tape import Place, Tape
+from explorer.compiler.capture.torch_state import TorchState
 from explorer.compiler.capture.values.arrays import array_of_tensor
 from explorer.compiler.capture.values.base import Cell, Frame, NotConstant, Raised, Unhashable, Value
 from explorer.compiler.capture.values.classes import NamespaceValue
@@ -62,7 +62,7 @@ from explorer.ir.capture import (
     as_tensor,
     root,
 )
-from explorer.ir.capture import Frame as GivenFrame
+from explorer.ir.capture import Frame as InputFrame
 from explorer.ir.description import global_state
 
 MAX_STEPS = 400_000
@@ -96,7 +96,7 @@ class Evaluator(Calls, DataModel):
     def __init__(
         self,
         code: Code,
-        frame: GivenFrame,
+        frame: InputFrame,
         config: Config,
         decoded: dict[int, Code],
         stop_at: int = 0,
@@ -136,7 +136,7 @@ class Evaluator(Calls, DataModel):
         """Random numbers that the frame draws before its graph, in this order."""
         """Items of containers whose class says in Python how they are read."""
         self.modules: list[str] = []
-        self.ambient: Ambient[Value] = Ambient(self.tape, frame.devices)
+        self.torch_state: TorchState[Value] = TorchState(self.tape, frame.devices)
         self.decoded = decoded
         self._prepared: dict[int, tuple[dict[str, int], tuple[Handler | None, ...]]] = {}
         self.specialised: list[Specialised] = []
@@ -174,7 +174,7 @@ class Evaluator(Calls, DataModel):
             self.root_steps += 1
             before = None  # what it held last may be lost now
             before = (list(frame.stack), dict(frame.locals), frame.position, list(frame.handled))
-            mark = (self.tape.calls, self.effects.version, self.ambient.state())
+            mark = (self.tape.calls, self.effects.version, self.torch_state.state())
             if self.root_steps == self.stop_at:
                 return
             try:
@@ -184,7 +184,7 @@ class Evaluator(Calls, DataModel):
                 why = problem.why if isinstance(problem, Unsupported) else Why(reasons.RAISES, problem.value.describe())
                 stack, where = self.user_stack(), self.user_span()
                 del self.frames[1:]
-                clean = mark == (self.tape.calls, self.effects.version, self.ambient.state())
+                clean = mark == (self.tape.calls, self.effects.version, self.torch_state.state())
                 if clean:
                     frame.stack[:], frame.locals, frame.position, frame.handled = before
                 raise BreakAt(self.root_steps, why, clean, stack, where) from problem

@@ -17,7 +17,7 @@ from torch._functorch import eager_transforms, predispatch, vmap
 
 from explorer.compiler.capture import reasons
 from explorer.compiler.capture.rules import CALLS, each, existing, positional
-from explorer.compiler.capture.values.base import Rebuilder, Rule, Tracer, Value
+from explorer.compiler.capture.values.base import Reconstructor, Rule, Tracer, Value
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.contexts import CONTEXTS, ContextValue
 from explorer.compiler.capture.values.objects import ObjectValue
@@ -61,7 +61,7 @@ def _level(function: Any) -> Rule:
         plain, named = tuple(map(t.constant_of, args)), {k: t.constant_of(v) for k, v in kwargs.items()}
         found = t.tape.call("call_function", function, plain, named, plain, named)
         t.tape.add("call_function", function, plain, named, found)
-        t.ambient.levels += change
+        t.torch_state.levels += change
         return t.from_python(found)
 
     return nest
@@ -111,17 +111,17 @@ def _make(t: Tracer, name: str, key: tuple[Any, ...], value: tuple[Any, ...]) ->
     """Set for the rest of the trace. What it is at entry is guarded: the graph ends with that."""
     for getter in SETTINGS[name].getters:
         _ask(t, name, key, getter)
-    t.ambient.set(name, key, value)
+    t.torch_state.set(name, key, value)
     return Constant(None)
 
 
 def _ask(t: Tracer, name: str, key: tuple[Any, ...], getter: Any) -> Value:
     """A part of what a setting is: guarded where this trace did not set it and the global state's guard has it not."""
-    if getter is torch.get_autocast_dtype and (name, key) not in t.ambient.before:
+    if getter is torch.get_autocast_dtype and (name, key) not in t.torch_state.before:
         if not torch.is_autocast_enabled(*key):  # the global state's guard has it only while autocast is on
             ask = _AUTOCAST_DTYPES.get(key[0], functools.partial(getter, *key))
             t.guard(t.returned(t.known_source(ask), "__call__"), "constant", "==", ask(), "what autocast would cast to")
-    if SETTINGS[name].guarded or (name, key) in t.ambient.before or key:
+    if SETTINGS[name].guarded or (name, key) in t.torch_state.before or key:
         return t.from_python(getter(*key))
     return t.wrap(Returned(t.known_source(getter), "__call__"), getter())
 
@@ -179,8 +179,8 @@ class ProfileValue(ObjectValue):
     def special(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value] | None = None) -> Value:
         return t.call(self.get_attr(t, name), args, kwargs or {})
 
-    def rebuild(self, r: Rebuilder) -> None:
-        unsupported(reasons.NOT_REBUILT, "a profiler")
+    def reconstruct(self, r: Reconstructor) -> None:
+        unsupported(reasons.NOT_RECONSTRUCTED, "a profiler")
 
 
 @CALLS.rule(torch.autograd.profiler.profile, torch.profiler.profile)
@@ -201,31 +201,31 @@ def _annotate(t: Tracer, annotation: Value) -> Value:
 @positional(torch._C._push_on_torch_function_stack, OVERRIDES._push_mode)
 def _push_mode(t: Tracer, mode: Value) -> Value:
     """with a TorchFunctionMode: it is asked what each call of torch means."""
-    t.ambient.modes.append(mode)
+    t.torch_state.modes.append(mode)
     return Constant(None)
 
 
 @positional(torch._C._pop_torch_function_stack, OVERRIDES._pop_mode)
 def _pop_mode(t: Tracer) -> Value:
     """The end of the block."""
-    if not t.ambient.modes:
+    if not t.torch_state.modes:
         unsupported(reasons.OPERATION, "leaving a mode that was not entered")
-    return t.ambient.modes.pop()
+    return t.torch_state.modes.pop()
 
 
 @positional(OVERRIDES._get_current_function_mode)
 def _current_mode(t: Tracer) -> Value:
     """The innermost mode."""
-    return t.ambient.modes[-1] if t.ambient.modes else Constant(None)
+    return t.torch_state.modes[-1] if t.torch_state.modes else Constant(None)
 
 
 @positional(torch._C._get_function_stack_at)
 def _mode_at(t: Tracer, place: Value) -> Value:
     """One of the modes that are open."""
-    at = t.index(place) - len(t.ambient.devices)
-    if not 0 <= at < len(t.ambient.modes):
+    at = t.index(place) - len(t.torch_state.devices)
+    if not 0 <= at < len(t.torch_state.modes):
         unsupported(reasons.OPERATION, "a mode that was not entered here")
-    return t.ambient.modes[at]
+    return t.torch_state.modes[at]
 
 
 @positional(torch.use_deterministic_algorithms, torch._C._set_deterministic_algorithms)

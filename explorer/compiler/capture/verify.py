@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from explorer.compiler.bytecode.flow import stack_depths
-from explorer.compiler.capture.residual import COMPILED, FRAME
+from explorer.compiler.capture.compiled_bytecode import COMPILED, FRAME
 from explorer.ir.bytecode import Code
 from explorer.ir.capture import Capture, GuardedCode, Hole
 
@@ -20,17 +20,17 @@ def verify_code(code: Code) -> None:
 
 def verify_capture(capture: Capture) -> None:
     """Raise AssertionError unless each input of the graph has a source, each guard a cause and an id of its own, and
-    the residual code is sound and names only what LINK can fill in."""
+    the compiled bytecode is sound and names only what LINK can fill in."""
     if capture.graph is not None:
         wanted = [node.name for node in capture.graph.inputs]
         assert wanted == [given.name for given in capture.inputs], f"{capture.name}: inputs without a source"
     assert len({guard.id for guard in capture.guards}) == len(capture.guards), f"{capture.name}: two guards share an id"
     assert all(guard.cause for guard in capture.guards), f"{capture.name}: a guard without a cause"
-    for code in (*capture.continuations, *([] if capture.residual is None else [capture.residual])):
+    for code in (*capture.continuations, *([] if capture.compiled_bytecode is None else [capture.compiled_bytecode])):
         verify_code(code)
-    if capture.residual is not None:
+    if capture.compiled_bytecode is not None:
         known = {COMPILED, FRAME, *(code.name for code in capture.continuations)}
-        named = {i.arg.name for i in capture.residual.instructions if isinstance(i.arg, Hole)}
+        named = {i.arg.name for i in capture.compiled_bytecode.instructions if isinstance(i.arg, Hole)}
         assert named <= known, f"{capture.name}: nothing fills {named - known}"
 
 

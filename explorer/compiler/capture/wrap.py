@@ -18,7 +18,7 @@ import torch
 
 from explorer.compiler.capture import reasons
 from explorer.compiler.capture.guards import keys_of
-from explorer.compiler.capture.progress import progress
+from explorer.compiler.capture.iterator_position import progress
 from explorer.compiler.capture.resume import STACK
 from explorer.compiler.capture.values.arrays import is_numpys, wrap_array
 from explorer.compiler.capture.values.autocast import AUTOCASTS, AutocastValue

@@ -276,7 +276,7 @@ class _Writer(Values):
         missing = [dim for name, dim in self.dims.items() if name not in value.dims]
         if not value.dims or any(dim.block > 1 for dim in missing):
             text = self.name(f"tl.broadcast_to({text}, [XBLOCK, RBLOCK])", causes)
-        if "r" in self.guards:
+        if "r" in self.masks:
             neutral = literal(_neutral(reduction), reduction.value.dtype)
             if reduction.value.dtype not in LITERAL:
                 neutral = self.typed(_neutral(reduction), reduction.value.dtype)
@@ -288,7 +288,7 @@ class _Writer(Values):
         position = f"tl.broadcast_to({linear.text}, [XBLOCK, RBLOCK]).to({type_name(whole)})"
         if not linear.dims:
             position = f"tl.full([XBLOCK, RBLOCK], {linear.text}, {type_name(whole)})"
-        if "r" in self.guards:
+        if "r" in self.masks:
             position = f"tl.where(rmask, {position}, {torch.iinfo(whole).max})"
         return (text, self.name(position, causes))
 

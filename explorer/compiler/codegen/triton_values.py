@@ -74,7 +74,7 @@ class Values:
     sizes: dict[str, sympy.Symbol] = field(default_factory=dict)
     names: int = 0
     asserts: bool = False
-    guards: dict[str, str] = field(default_factory=dict)
+    masks: dict[str, str] = field(default_factory=dict)
     """The mask of each dimension that needs one."""
 
     def __post_init__(self) -> None:
@@ -124,7 +124,7 @@ class Values:
         self.line(f"{name}index = {index}")
         if not divides(dim.numel, dim.block):
             self.line(f"{name}mask = {name}index < {name}numel")
-            self.guards[name] = f"{name}mask"
+            self.masks[name] = f"{name}mask"
         self.split_axes(dim)
 
     def split_axes(self, dim: Dim) -> None:
@@ -186,7 +186,7 @@ class Values:
         return Value(index_text(index, "triton", names), frozenset(dims))
 
     def mask(self, dims: frozenset[str], condition: str = "") -> str:
-        parts = [self.guards[dim] for dim in self.dims if dim in dims and dim in self.guards]
+        parts = [self.masks[dim] for dim in self.dims if dim in dims and dim in self.masks]
         return " & ".join([*parts, *([condition] if condition else [])])
 
     def zeros(self, dims: frozenset[str]) -> str:

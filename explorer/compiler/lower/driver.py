@@ -23,7 +23,7 @@ from explorer.compiler.lower.extern import library, mutated, symbols_of, why_lib
 from explorer.compiler.lower.indexing import strides
 from explorer.compiler.lower.inside import Inside
 from explorer.compiler.lower.mutation import compute_before, write_back
-from explorer.compiler.lower.policy import settle
+from explorer.compiler.lower.policy import realize
 from explorer.compiler.lower.table import LOWERINGS, VIEWS
 from explorer.compiler.lower.tensors import Tensor
 from explorer.core.origin import origin
@@ -187,12 +187,12 @@ class _Walk:
             made = VIEWS[target](self.lower, facts.value, *args, **kwargs)
             if made is not None and (refusal is None or all(each.in_memory() for each in _tensors(made))):
                 self.kinds[facts.id] = "view"
-                return self._settled(node, facts, made)
+                return self._realized(node, facts, made)
         elif refusal is None and target in LOWERINGS:
             made = LOWERINGS[target](self.lower, facts.value, *args, **kwargs)
             if made is not None:
                 self.kinds[facts.id] = "kernel"
-                return self._settled(node, facts, made)
+                return self._realized(node, facts, made)
         self.kinds[facts.id] = "extern"
         if target._schema.is_mutable:
             compute_before(self.lower, set(mutated(target, args, kwargs)), self._alive())
@@ -249,7 +249,7 @@ class _Walk:
         like = torch.empty((), dtype=value.dtype)
         return library(self.lower, aten.clone.default, like, (value,), {}, Why(reasons.OTHER_DEVICE, "cpu"))
 
-    def _settled(self, node: fx.Node, facts: NodeInfo, made: Any) -> Any:
+    def _realized(self, node: fx.Node, facts: NodeInfo, made: Any) -> Any:
         """Give the results eager's strides, and decide whether they go to memory."""
         fakes = facts.value if isinstance(facts.value, (tuple, list)) else [facts.value]
         for tensor, fake in zip(made if isinstance(made, (tuple, list)) else [made], fakes, strict=True):
@@ -258,7 +258,7 @@ class _Walk:
             tensor.stride = strides(fake)
             if node in self.returned and tensor.base is None:
                 self.lower.memory(tensor, reasons.OUTPUT, exact=True)
-            settle(self.lower, tensor, self.readers[node])
+            realize(self.lower, tensor, self.readers[node])
         return made
 
     def _alive(self) -> Iterator[Tensor]:

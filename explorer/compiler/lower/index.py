@@ -16,7 +16,7 @@ from explorer.compiler.lower.combine import masked
 from explorer.compiler.lower.dtypes import cast
 from explorer.compiler.lower.indexing import ONE, ZERO, Point, certainly, integer, integers, strides
 from explorer.compiler.lower.pointwise import broadcast, where
-from explorer.compiler.lower.policy import settle_gathered
+from explorer.compiler.lower.policy import realize_gathered
 from explorer.compiler.lower.sizes import number
 from explorer.compiler.lower.table import LOWERINGS
 from explorer.compiler.lower.tensors import Element, Tensor
@@ -80,7 +80,7 @@ def symbolic(value: Expr) -> Size | None:
 @LOWERINGS.rule(aten.embedding.default)
 def embedding(lower: Lowering, out: torch.Tensor, weight: Tensor, indices: Tensor, *unused: Any) -> Tensor:
     """Rows of a table."""
-    settle_gathered(lower, weight, shape(out))
+    realize_gathered(lower, weight, shape(out))
 
     rows = Positions(lower, indices, weight.size[0], "embedding")
 
@@ -97,7 +97,7 @@ def gather(
     """Along one dimension, the elements that an index tensor of the result's shape names."""
     if not x.size or len(index.size) != len(x.size):  # an empty index may have any shape
         return None
-    settle_gathered(lower, x, shape(out))
+    realize_gathered(lower, x, shape(out))
     dim %= len(x.size)
     places = Positions(lower, index, x.size[dim], "gather")
 
@@ -112,7 +112,7 @@ def index_select(lower: Lowering, out: torch.Tensor, x: Tensor, dim: int, index:
     """Some indices of one dimension. Of the index_* operators only index_fill takes negative ones."""
     if not x.size or not index.size:
         return None
-    settle_gathered(lower, x, shape(out))
+    realize_gathered(lower, x, shape(out))
     dim %= len(x.size)
     places = Positions(lower, index, x.size[dim], "index_select")
 
@@ -165,7 +165,7 @@ def index_tensor(lower: Lowering, out: torch.Tensor, x: Tensor, given: Sequence[
     """Advanced indexing with integer tensors."""
     if any(index is not None and index.dtype in (torch.bool, torch.uint8) for index in given):
         return None
-    settle_gathered(lower, x, shape(out))
+    realize_gathered(lower, x, shape(out))
     indices = Indices(lower, x, given, "index")
     return lower.computed(out, lambda point: x.at(indices.source(point)), x, *indices.tensors)
 
@@ -376,7 +376,7 @@ def masked_index(
     lower: Lowering, out: torch.Tensor, x: Tensor, mask: Tensor, given: Sequence[Tensor | None], fill: Any
 ) -> Tensor:
     """Advanced indexing where the mask holds, a number elsewhere; indices are valid where it holds."""
-    settle_gathered(lower, x, shape(out))
+    realize_gathered(lower, x, shape(out))
     indices = Indices(lower, x, given, "index", all=False)
     holds = broadcast(lower, mask, shape(out), torch.bool)
     return lower.computed(

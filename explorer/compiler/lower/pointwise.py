@@ -11,7 +11,7 @@ import torch
 from explorer.compiler.lower.builder import Lowering, shape
 from explorer.compiler.lower.dtypes import cast, promoted, rounded
 from explorer.compiler.lower.indexing import ZERO, Point
-from explorer.compiler.lower.policy import settle_broadcast
+from explorer.compiler.lower.policy import realize_broadcast
 from explorer.compiler.lower.sizes import number
 from explorer.compiler.lower.table import LOWERINGS
 from explorer.compiler.lower.tensors import Element, Tensor
@@ -72,7 +72,7 @@ def broadcast(lower: Lowering, operand: Operand, size: Point, dtype: torch.dtype
         dtype = computing_dtype(dtype)
     if operand.size == size:
         return lambda point: cast(operand.at(point), operand.dtype, dtype)
-    settle_broadcast(lower, operand, size)
+    realize_broadcast(lower, operand, size)
     skipped = len(size) - len(operand.size)
     fixed = tuple(have == 1 != want for have, want in zip(operand.size, size[skipped:], strict=True))
 

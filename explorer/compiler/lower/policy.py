@@ -49,7 +49,7 @@ def cost(lower: Lowering, tensor: Tensor) -> Cost:
     return Cost(operations, len(loads), all_loads)
 
 
-def settle(lower: Lowering, tensor: Tensor, readers: int) -> None:
+def realize(lower: Lowering, tensor: Tensor, readers: int) -> None:
     """Store a computed value where its `readers` would pay more for computing it themselves."""
     if tensor.base is not None or (readers < 2 and tensor.weight < MOST_LOADS) or tensor.in_memory():
         return
@@ -64,7 +64,7 @@ def settle(lower: Lowering, tensor: Tensor, readers: int) -> None:
         tensor.weight = max(1, found.all_loads)
 
 
-def settle_broadcast(lower: Lowering, tensor: Tensor, size: Point) -> None:
+def realize_broadcast(lower: Lowering, tensor: Tensor, size: Point) -> None:
     """Store a value that is costly and would be computed again for each element it is broadcast to."""
     if tensor.in_memory() or lower.weight(product(size)) < 2 * lower.weight(tensor.numel):
         return
@@ -73,7 +73,7 @@ def settle_broadcast(lower: Lowering, tensor: Tensor, size: Point) -> None:
         lower.memory(tensor, reasons.HEAVY_AND_REUSED)
 
 
-def settle_gathered(lower: Lowering, tensor: Tensor, size: Point) -> None:
+def realize_gathered(lower: Lowering, tensor: Tensor, size: Point) -> None:
     """Store a value that is costly and is read at as many positions from data as it has, or more."""
     if tensor.in_memory() or lower.weight(product(size)) < lower.weight(tensor.numel):
         return

@@ -18,7 +18,7 @@ from explorer.compiler.lower.builder import Lowering, shape
 from explorer.compiler.lower.combine import within
 from explorer.compiler.lower.dtypes import cast, rounded
 from explorer.compiler.lower.indexing import ONE, ZERO, Point, integer
-from explorer.compiler.lower.policy import settle
+from explorer.compiler.lower.policy import realize
 from explorer.compiler.lower.sizes import index_value, number
 from explorer.compiler.lower.table import LOWERINGS
 from explorer.compiler.lower.tensors import Tensor
@@ -139,7 +139,7 @@ def max_pool2d(
     over = windows(x, x.size, shape(out[0]), kernel, stride, padding, dilation, ceil_mode)
     if over is None:
         return None
-    settle(lower, x, over.readers)
+    realize(lower, x, over.readers)
 
     counting = computing_dtype(x.dtype)
     """What places of a window are counted in: numbers as wide as the elements go through the same vector lanes."""
@@ -173,7 +173,7 @@ def avg_pool2d(
     over = windows(x, x.size, shape(out), kernel, stride, padding, 1, ceil_mode)
     if over is None:
         return None
-    settle(lower, x, over.readers)
+    realize(lower, x, over.readers)
 
     def element(point: Point) -> Expr:
         total = _sum(
@@ -194,7 +194,7 @@ def avg_pool2d_backward(
     over = windows(gradient, shape(out), gradient.size, kernel, stride, padding, 1, ceil_mode)
     if over is None:
         return None
-    settle(lower, gradient, over.readers)
+    realize(lower, gradient, over.readers)
 
     def share(point: Point, window: Point) -> Expr:
         value = gradient.at((*point[:-2], *window))

@@ -12,7 +12,7 @@ from explorer.compiler.lower import reasons
 from explorer.compiler.lower.builder import Lowering, shape
 from explorer.compiler.lower.extern import library
 from explorer.compiler.lower.indexing import ONE, ZERO, Point, contiguous, equal, integer, integers, last
-from explorer.compiler.lower.policy import settle_broadcast
+from explorer.compiler.lower.policy import realize_broadcast
 from explorer.compiler.lower.table import LOWERINGS, VIEWS
 from explorer.compiler.lower.tensors import Tensor
 from explorer.core.reasons import Unsupported, Why
@@ -60,7 +60,7 @@ def negative(lower: Lowering, out: torch.Tensor, x: Tensor) -> Tensor:
 def expand(lower: Lowering, out: torch.Tensor, x: Tensor, size: Any, implicit: bool = False) -> Tensor:
     """Dimensions of size 1 read at 0 for every index, and new leading dimensions."""
     made = shape(out)
-    settle_broadcast(lower, x, made)
+    realize_broadcast(lower, x, made)
     skipped = len(made) - len(x.size)
     sources = [None if d < skipped or x.size[d - skipped] == 1 != n else d - skipped for d, n in enumerate(made)]
     return moved(lower, x, made, sources)
@@ -292,7 +292,7 @@ def unfold(lower: Lowering, out: torch.Tensor, x: Tensor, dimension: int, size: 
         return moved(lower, x, shape(out), [None])
     d = dimension % len(x.size)
     every = integer(step)
-    settle_broadcast(lower, x, shape(out))
+    realize_broadcast(lower, x, shape(out))
 
     def restride(layout: Layout) -> Layout:
         stride = (*layout.stride[:d], layout.stride[d] * every, *layout.stride[d + 1 :], layout.stride[d])

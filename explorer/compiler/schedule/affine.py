@@ -21,25 +21,25 @@ ZERO = sympy.S.Zero
 
 @dataclass(frozen=True)
 class Affine:
-    """sum(coefficient * axis for terms) + offset + tangled.
+    """sum(coefficient * axis for terms) + offset + non_affine.
 
-    Coefficients are never 0, and are Python ints where they are numbers. `offset` holds no axis. `tangled` is the rest,
-    which uses axes in another way (FloorDiv, ModularIndexing, products), or None.
+    Coefficients are never 0, and are Python ints where they are numbers. `offset` holds no axis. `non_affine` is the
+    rest, which uses axes in another way (FloorDiv, ModularIndexing, products), or None.
     """
 
     terms: Mapping[sympy.Symbol, Size]
     offset: Size = 0
-    tangled: Size | None = None
+    non_affine: Size | None = None
 
     @property
     def key(self) -> tuple[frozenset[tuple[sympy.Symbol, Size]], Size, Size | None]:
         """Hashable, and equal for equal indices."""
-        return frozenset(self.terms.items()), self.offset, self.tangled
+        return frozenset(self.terms.items()), self.offset, self.non_affine
 
     def expr(self) -> Size:
         """Back as a sympy expression."""
         parts = [axis * coefficient for axis, coefficient in self.terms.items()]
-        return sympy.Add(*parts, sympy.sympify(self.offset), *(() if self.tangled is None else (self.tangled,)))
+        return sympy.Add(*parts, sympy.sympify(self.offset), *(() if self.non_affine is None else (self.non_affine,)))
 
 
 def affine(index: Size, axes: Iterable[sympy.Symbol]) -> Affine:
@@ -51,7 +51,7 @@ def affine(index: Size, axes: Iterable[sympy.Symbol]) -> Affine:
 def _affine(index: Size, axes: frozenset[sympy.Symbol]) -> Affine:
     terms: dict[sympy.Symbol, Size] = {}
     offset: list[Size] = []
-    tangled: list[Size] = []
+    non_affine: list[Size] = []
     for part in index.args if isinstance(index, sympy.Add) else (index,):
         if part.is_Integer:
             offset.append(int(part))
@@ -62,7 +62,7 @@ def _affine(index: Size, axes: frozenset[sympy.Symbol]) -> Affine:
         elif isinstance(part, sympy.Mul) and len(used) == 1 and (axis := next(iter(used))) in part.args:
             coefficient = sympy.Mul(*(factor for factor in part.args if factor != axis))
             if coefficient.free_symbols & axes:
-                tangled.append(part)
+                non_affine.append(part)
             else:
                 terms[axis] = number(terms.get(axis, 0) + coefficient)
         elif isinstance(part, sympy.Mul) and any(isinstance(factor, sympy.Add) for factor in part.args):
@@ -70,11 +70,11 @@ def _affine(index: Size, axes: frozenset[sympy.Symbol]) -> Affine:
             for axis, coefficient in inside.terms.items():
                 terms[axis] = number(terms.get(axis, 0) + coefficient)
             offset.append(inside.offset)
-            tangled += [] if inside.tangled is None else [inside.tangled]
+            non_affine += [] if inside.non_affine is None else [inside.non_affine]
         else:
-            tangled.append(part)
+            non_affine.append(part)
     terms = {axis: coefficient for axis, coefficient in terms.items() if coefficient != 0}
-    return Affine(terms, number(sum(offset)), sympy.Add(*tangled) if tangled else None)
+    return Affine(terms, number(sum(offset)), sympy.Add(*non_affine) if non_affine else None)
 
 
 def number(value: Size) -> Any:
@@ -86,19 +86,19 @@ def substitute(index: Affine, images: Mapping[sympy.Symbol, Affine], sizes: Mapp
     """`index` with each axis replaced by its image. `sizes` bounds the axes of the images."""
     terms: dict[sympy.Symbol, Size] = {}
     offset = index.offset
-    tangled: list[Size] = []
+    non_affine: list[Size] = []
     for axis, coefficient in index.terms.items():
         image = images[axis]
         for new, factor in image.terms.items():
             terms[new] = number(terms.get(new, 0) + coefficient * factor)
         offset = number(offset + coefficient * image.offset)
-        if image.tangled is not None:
-            tangled.append(coefficient * image.tangled)
-    if index.tangled is not None:
-        tangled.append(index.tangled.xreplace({axis: image.expr() for axis, image in images.items()}))
-    if not tangled:
+        if image.non_affine is not None:
+            non_affine.append(coefficient * image.non_affine)
+    if index.non_affine is not None:
+        non_affine.append(index.non_affine.xreplace({axis: image.expr() for axis, image in images.items()}))
+    if not non_affine:
         return Affine({axis: c for axis, c in terms.items() if c != 0}, offset)
-    return affine(simplify(Affine(terms, offset, sympy.Add(*tangled)).expr(), sizes), sizes)
+    return affine(simplify(Affine(terms, offset, sympy.Add(*non_affine)).expr(), sizes), sizes)
 
 
 def simplify(expr: Size, sizes: Mapping[sympy.Symbol, Size]) -> Size:
@@ -161,7 +161,7 @@ def _split(expr: Size, divisor: Size) -> tuple[Size, Size]:
 def _within(expr: Size, limit: Size, sizes: Mapping[sympy.Symbol, Size]) -> bool:
     """Whether 0 <= expr < limit at every point; False where that cannot be told."""
     parts = affine(expr, sizes)
-    if parts.tangled is not None:
+    if parts.non_affine is not None:
         return False
     least = most = parts.offset
     for axis, coefficient in parts.terms.items():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from explorer.compiler.schedule.deps import storages
-from explorer.compiler.schedule.group import Group, Touched
+from explorer.compiler.schedule.group import Group, GroupAccess
 from explorer.compiler.schedule.items import private
 from explorer.compiler.schedule.kernels import size_hint
 from explorer.ir.loops import Axis, Loop
@@ -29,17 +29,17 @@ class Facts:
         self.itemsize = {name: buffer.layout.dtype.itemsize for name, buffer in loops.buffers.items()}
         self.position = {operation.id: at for at, operation in enumerate(loops.operations)}
 
-    def moved(self, group: Group, touched: Touched) -> int:
-        """Bytes that a touch moves over the whole kernel, each element counted once."""
-        index = group.at(touched)
-        most = self.bytes[touched.touch.buffer]
-        if index.tangled is not None or not touched.touch.exact:
+    def moved(self, group: Group, access: GroupAccess) -> int:
+        """Bytes that a access moves over the whole kernel, each element counted once."""
+        index = group.at(access)
+        most = self.bytes[access.element.buffer]
+        if index.non_affine is not None or not access.element.exact:
             return most
         points = 1
         for axis in group.axes:
             if axis.symbol in index.terms:
                 points *= size_hint(axis.size, self.hints)
-        return min(most, points * self.itemsize[touched.touch.buffer])
+        return min(most, points * self.itemsize[access.element.buffer])
 
     def rows(self, group: Group) -> tuple[int, int]:
         """Numbers of points of the outer and of the inner axes."""

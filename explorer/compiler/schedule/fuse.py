@@ -12,16 +12,16 @@ from explorer.compiler.schedule import reasons
 from explorer.compiler.schedule.facts import Facts
 from explorer.compiler.schedule.group import Group, Names, single
 from explorer.compiler.schedule.items import collect
-from explorer.compiler.schedule.legal import Joined, can_fuse, linked, spokesmen
+from explorer.compiler.schedule.iteration_space import with_affine_indices
+from explorer.compiler.schedule.legal import Joined, can_fuse, closest_pair, linked
 from explorer.compiler.schedule.reach import Reach
-from explorer.compiler.schedule.space import untangled
 from explorer.core.reasons import Verdict, Why
 from explorer.core.recorder import note
 from explorer.ir.loops import Loop
 from explorer.ir.schedule import Dependencies, Fused, FusionTried
 
 CROWD = 24
-"""Groups that touch one buffer and are all tried with one another; with more, each is tried with those near it."""
+"""Groups that access one buffer and are all tried with one another; with more, each is tried with those near it."""
 
 
 def fuse(dependencies: Dependencies) -> Fused:
@@ -38,7 +38,7 @@ def separate(dependencies: Dependencies) -> Fused:
     verdicts = {}
     for a, b in fusion.pairs():
         first, second = fusion.groups[a], fusion.groups[b]
-        verdicts[spokesmen(first, second, linked(first, second, fusion.facts))] = disabled
+        verdicts[closest_pair(first, second, linked(first, second, fusion.facts))] = disabled
     return collect(dependencies, list(fusion.groups.values()), verdicts, enabled=False)
 
 
@@ -54,7 +54,7 @@ class Fusion:
         self.names = Names()
         self.facts = Facts(dependencies)
         self.groups: dict[int, Group] = {
-            at: untangled(single(operation, at, self.names), self.names)
+            at: with_affine_indices(single(operation, at, self.names), self.names)
             for at, operation in enumerate(dependencies.loops.operations)
             if isinstance(operation, Loop)
         }
@@ -109,7 +109,7 @@ class Fusion:
         return can_fuse(groups[a], groups[b], self.facts, reach.between(a, b), self.names).verdict
 
     def pairs(self) -> list[tuple[int, int]]:
-        """Pairs of groups that touch one storage: each with each, or with those near by where they are many."""
+        """Pairs of groups that access one storage: each with each, or with those near by where they are many."""
         found: dict[tuple[int, int], None] = {}
         for keys in self._touching.values():
             for at, a in enumerate(keys_in := list(keys)):
@@ -118,7 +118,7 @@ class Fusion:
 
     def _pairs_of(self, key: int) -> Iterator[tuple[int, int]]:
         others: dict[int, None] = {}
-        for buffer in self.groups[key].touches:
+        for buffer in self.groups[key].accesses:
             near = sorted(self._touching[self.facts.storage[buffer]], key=lambda other: self._distance(key, other))
             others.update(dict.fromkeys(near[:CROWD]))
         return ((other, key) for other in others if other != key)
@@ -133,7 +133,7 @@ class Fusion:
     def _replace(self, a: int, b: int, group: Group) -> int:
         """Put `group` in the place of the two that it was made from. Returns its key."""
         for key in (a, b):
-            for buffer in self.groups.pop(key).touches:
+            for buffer in self.groups.pop(key).accesses:
                 self._touching[self.facts.storage[buffer]].pop(key, None)
         key, self._next = self._next, self._next + 1
         self.groups[key] = group
@@ -142,13 +142,13 @@ class Fusion:
         return key
 
     def _register(self, key: int) -> None:
-        for buffer in self.groups[key].touches:
+        for buffer in self.groups[key].accesses:
             self._touching.setdefault(self.facts.storage[buffer], {})[key] = None
 
     def _promise(self, a: int, b: int) -> tuple[int, int]:
         """How soon to try a pair (the least first): the bytes that it might save, then the distance in the program."""
         groups = self.groups[a], self.groups[b]
-        shared = groups[0].touches.keys() & groups[1].touches.keys()
+        shared = groups[0].accesses.keys() & groups[1].accesses.keys()
         against = groups[0].reduces != groups[1].reduces and any(map(_strided, groups))
         bytes = sum(self.facts.bytes[buffer] for buffer in shared)
         return -(bytes // 4 if against else bytes), self._distance(a, b)

@@ -14,7 +14,7 @@ from explorer.ir.loops import Axis, Expr, IndexValue, Load, Loop, Size, walk
 
 
 @dataclass(frozen=True, slots=True)
-class Touch:
+class Element:
     """An element that a loop reads or writes, by the index over the loop's own axes. `exact` is False where part of
     the index comes from data: the element is then known only when the kernel runs."""
 
@@ -24,28 +24,28 @@ class Touch:
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class ScheduledLoop:
     """A loop with the group's axes for its own: `at` gives each index expression of the loop over the group's axes.
     `inner` as in Step; `position` is the loop's place in program order."""
 
     loop: Loop
     position: int
     inner: bool
-    reads: tuple[Touch, ...]
-    write: Touch
+    reads: tuple[Element, ...]
+    write: Element
     at: Mapping[Size, Affine]
 
-    def moved(self, images: Mapping[sympy.Symbol, Affine], sizes: Mapping[sympy.Symbol, Size]) -> Placed:
+    def moved(self, images: Mapping[sympy.Symbol, Affine], sizes: Mapping[sympy.Symbol, Size]) -> ScheduledLoop:
         """The loop after the group's axes were replaced by their images."""
         return replace(self, at={own: substitute(index, images, sizes) for own, index in self.at.items()})
 
 
 @dataclass(frozen=True, slots=True)
-class Touched:
-    """A touch by the loop at place `by` of a group."""
+class GroupAccess:
+    """An access by the loop at place `by` of a group."""
 
     by: int
-    touch: Touch
+    element: Element
     written: bool
 
 
@@ -55,7 +55,7 @@ class Group:
 
     outer: tuple[Axis, ...]
     inner: tuple[Axis, ...]
-    placed: tuple[Placed, ...]
+    placed: tuple[ScheduledLoop, ...]
 
     @property
     def axes(self) -> tuple[Axis, ...]:
@@ -66,18 +66,18 @@ class Group:
         return tuple(p.loop.id for p in self.placed)
 
     @cached_property
-    def touches(self) -> dict[str, list[Touched]]:
-        """Every touch of each buffer."""
-        found: dict[str, list[Touched]] = {}
+    def accesses(self) -> dict[str, list[GroupAccess]]:
+        """Every access of each buffer."""
+        found: dict[str, list[GroupAccess]] = {}
         for by, placed in enumerate(self.placed):
-            found.setdefault(placed.write.buffer, []).append(Touched(by, placed.write, True))
+            found.setdefault(placed.write.buffer, []).append(GroupAccess(by, placed.write, True))
             for read in placed.reads:
-                found.setdefault(read.buffer, []).append(Touched(by, read, False))
+                found.setdefault(read.buffer, []).append(GroupAccess(by, read, False))
         return found
 
-    def at(self, touched: Touched) -> Affine:
-        """Where a touch is, over the group's axes."""
-        return self.placed[touched.by].at[touched.touch.index]
+    def at(self, access: GroupAccess) -> Affine:
+        """Where a access is, over the group's axes."""
+        return self.placed[access.by].at[access.element.index]
 
     @property
     def reduces(self) -> bool:
@@ -126,21 +126,23 @@ def single(loop: Loop, position: int, names: Names) -> Group:
     return Group(outer, inner, (put(loop, position, place, outer + inner, bool(inner)),))
 
 
-def put(loop: Loop, position: int, place: Mapping[sympy.Symbol, Affine], axes: tuple[Axis, ...], inner: bool) -> Placed:
+def put(
+    loop: Loop, position: int, place: Mapping[sympy.Symbol, Affine], axes: tuple[Axis, ...], inner: bool
+) -> ScheduledLoop:
     """Place `loop` in the group's `axes`: `place` gives each of its own axes over these."""
     sizes = bounds(axes)
     own = bounds(loop.axes + loop.reduced)
-    reads: dict[Touch, None] = {}
+    reads: dict[Element, None] = {}
     indices = {loop.index: None}
     for expr in expressions(loop):
         if isinstance(expr, Load):
-            reads[Touch(expr.buffer, expr.index, not expr.indirect)] = None
+            reads[Element(expr.buffer, expr.index, not expr.indirect)] = None
             indices[expr.index] = None
         elif isinstance(expr, IndexValue):
             indices[expr.index] = None
     at = {index: substitute(affine(index, own), place, sizes) for index in indices}
-    write = Touch(loop.buffer.name, loop.index, not loop.indirect)
-    return Placed(loop, position, inner, tuple(reads), write, at)
+    write = Element(loop.buffer.name, loop.index, not loop.indirect)
+    return ScheduledLoop(loop, position, inner, tuple(reads), write, at)
 
 
 def expressions(loop: Loop) -> Iterator[Expr]:

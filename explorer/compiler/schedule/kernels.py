@@ -10,7 +10,7 @@ from typing import Any
 import sympy
 
 from explorer.compiler.schedule.affine import Affine, number
-from explorer.compiler.schedule.group import Group, Names, Placed, put
+from explorer.compiler.schedule.group import Group, Names, ScheduledLoop, put
 from explorer.core.origin import union
 from explorer.ir.loops import Axis, Expr, IndexValue, Load, rewrite_all
 from explorer.ir.schedule import FusedKernel, Step
@@ -52,16 +52,16 @@ def size_hint(size: Any, hints: Mapping[sympy.Symbol, int]) -> int:
 
 def _ordered(group: Group, internal: frozenset[str], hints: Mapping[sympy.Symbol, int]) -> Group:
     """Sort the axes so that the innermost moves through memory by the smallest steps for most bytes."""
-    touches = [
-        (placed.at[touch.index], weight * placed.loop.buffer.layout.dtype.itemsize * _points(placed, group, hints))
+    accesses = [
+        (placed.at[access.index], weight * placed.loop.buffer.layout.dtype.itemsize * _points(placed, group, hints))
         for placed in group.placed
-        for weight, touch in ((2, placed.write), *((1, read) for read in placed.reads))
-        if touch.buffer not in internal
+        for weight, access in ((2, placed.write), *((1, read) for read in placed.reads))
+        if access.buffer not in internal
     ]
 
     def compare(a: Axis, b: Axis) -> int:
         vote = 0
-        for index, weight in touches:
+        for index, weight in accesses:
             steps = [index.terms.get(axis.symbol, 0) for axis in (a, b)]
             if steps[0] != 0 and steps[1] != 0:
                 first, second = (abs(size_hint(step, hints)) for step in steps)
@@ -73,7 +73,7 @@ def _ordered(group: Group, internal: frozenset[str], hints: Mapping[sympy.Symbol
     return replace(group, outer=tuple(sorted(group.outer, key=by_memory)), inner=inner)
 
 
-def _points(placed: Placed, group: Group, hints: Mapping[sympy.Symbol, int]) -> int:
+def _points(placed: ScheduledLoop, group: Group, hints: Mapping[sympy.Symbol, int]) -> int:
     axes = group.axes if placed.inner else group.outer
     return size_hint(sympy.Mul(*(axis.size for axis in axes)), hints)
 
@@ -100,12 +100,12 @@ def _mergeable(group: Group) -> tuple[Axis, Axis] | None:
 
 
 def _contiguous(index: Affine, high: Axis, low: Axis) -> bool:
-    if index.tangled is not None and not index.tangled.free_symbols.isdisjoint((high.symbol, low.symbol)):
+    if index.non_affine is not None and not index.non_affine.free_symbols.isdisjoint((high.symbol, low.symbol)):
         return False
     return bool(index.terms.get(high.symbol, 0) == number(index.terms.get(low.symbol, 0) * low.size))
 
 
-def _joined(placed: Placed, high: Axis) -> Placed:
+def _joined(placed: ScheduledLoop, high: Axis) -> ScheduledLoop:
     """With `high` part of the axis below it, whose coefficient now counts for both."""
 
     def without(index: Affine) -> Affine:
@@ -119,7 +119,7 @@ def _renamed(axes: tuple[Axis, ...], prefix: str) -> tuple[Axis, ...]:
     return tuple(Axis(names.axis(axis.size).symbol, sympy.sympify(axis.size)) for axis in axes)
 
 
-def _step(placed: Placed, group: Group) -> Step:
+def _step(placed: ScheduledLoop, group: Group) -> Step:
     loop = placed.loop
     at = {own: index.expr() for own, index in placed.at.items()}
 

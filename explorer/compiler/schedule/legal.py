@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from explorer.compiler.schedule import reasons
 from explorer.compiler.schedule.facts import Facts, scatters
-from explorer.compiler.schedule.group import Group, Names, Placed, Touched
-from explorer.compiler.schedule.space import Link, align, merge, side_by_side
+from explorer.compiler.schedule.group import Group, GroupAccess, Names, ScheduledLoop
+from explorer.compiler.schedule.iteration_space import Link, align, merge, side_by_side
 from explorer.core.reasons import Verdict, Why
 
 LANES = 16
@@ -42,7 +42,7 @@ def can_fuse(a: Group, b: Group, facts: Facts, between: str | None, names: Names
     if a.placed[0].position > b.placed[0].position:
         a, b = b, a
     links = linked(a, b, facts)
-    pair = spokesmen(a, b, links)
+    pair = closest_pair(a, b, links)
 
     def refuse(code: str, detail: str = "") -> Joined:
         return Joined(pair, Verdict(False, Why(code, detail)))
@@ -56,7 +56,7 @@ def can_fuse(a: Group, b: Group, facts: Facts, between: str | None, names: Names
         return Joined(pair, Verdict(False, hazard))
     if between is not None:
         return refuse(reasons.CYCLE, between)
-    if len(a.placed) + len(b.placed) > MOST_LOOPS or len({*a.touches, *b.touches}) > MOST_BUFFERS:
+    if len(a.placed) + len(b.placed) > MOST_LOOPS or len({*a.accesses, *b.accesses}) > MOST_BUFFERS:
         return refuse(reasons.TOO_LARGE, f"{len(a.placed) + len(b.placed)} loops")
     needed = [link for link in links if link.needed]
     span = max(a.placed[-1].position, b.placed[-1].position) - a.placed[0].position
@@ -89,18 +89,18 @@ def can_fuse(a: Group, b: Group, facts: Facts, between: str | None, names: Names
 
 
 def linked(a: Group, b: Group, facts: Facts) -> list[Link]:
-    """Buffers that both touch, what one writes for the other first, then by bytes; equal touches count once."""
+    """Buffers that both access, what one writes for the other first, then by bytes; equal accesses count once."""
     found: dict[object, Link] = {}
-    for buffer in a.touches.keys() & b.touches.keys():
-        for touched_a in a.touches[buffer]:
-            for touched_b in b.touches[buffer]:
+    for buffer in a.accesses.keys() & b.accesses.keys():
+        for touched_a in a.accesses[buffer]:
+            for touched_b in b.accesses[buffer]:
                 link = Link(buffer, touched_a, touched_b)
                 levels = a.placed[touched_a.by].inner, b.placed[touched_b.by].inner
                 found.setdefault((a.at(touched_a).key, b.at(touched_b).key, buffer, link.needed, levels), link)
     return sorted(found.values(), key=lambda link: (not link.needed, -facts.bytes[link.buffer], link.buffer))
 
 
-def spokesmen(a: Group, b: Group, links: Sequence[Link]) -> tuple[str, str]:
+def closest_pair(a: Group, b: Group, links: Sequence[Link]) -> tuple[str, str]:
     """The two operations that a verdict on two groups is about: those that share most, the earlier first."""
     by_a, by_b = (links[0].a.by, links[0].b.by) if links else (-1, 0)
     first, second = sorted((a.placed[by_a], b.placed[by_b]), key=lambda placed: placed.position)
@@ -108,7 +108,7 @@ def spokesmen(a: Group, b: Group, links: Sequence[Link]) -> tuple[str, str]:
 
 
 def _storages(group: Group, facts: Facts) -> set[str]:
-    return {facts.storage[buffer] for buffer in group.touches}
+    return {facts.storage[buffer] for buffer in group.accesses}
 
 
 def _hazard(a: Group, b: Group, links: Sequence[Link], facts: Facts) -> Why | None:
@@ -119,10 +119,10 @@ def _hazard(a: Group, b: Group, links: Sequence[Link], facts: Facts) -> Why | No
             group = a if link.a.written else b
             if scatters(group.placed[writer.by].loop):
                 return Why(reasons.SCATTER, link.buffer)
-            if not reader.touch.exact:
+            if not reader.element.exact:
                 return Why(reasons.INDIRECT, link.buffer)
     for one, other in _same_storage(a, b, facts):
-        writers = [placed.loop for placed, touched in (one, other) if touched.written]
+        writers = [placed.loop for placed, access in (one, other) if access.written]
         names = " and ".join(loop.id for loop in writers)
         if any(map(scatters, writers)):
             return Why(reasons.SCATTER, names)
@@ -131,16 +131,16 @@ def _hazard(a: Group, b: Group, links: Sequence[Link], facts: Facts) -> Why | No
     return None
 
 
-Touching = tuple[Placed, Touched]
+AccessingLoop = tuple[ScheduledLoop, GroupAccess]
 
 
-def _same_storage(a: Group, b: Group, facts: Facts) -> Iterator[tuple[Touching, Touching]]:
-    """What of `a` and of `b` touches one storage under different names, at least one of them writing."""
-    for name_a, touches_a in a.touches.items():
+def _same_storage(a: Group, b: Group, facts: Facts) -> Iterator[tuple[AccessingLoop, AccessingLoop]]:
+    """What of `a` and of `b` accesses one storage under different names, at least one of them writing."""
+    for name_a, touches_a in a.accesses.items():
         owner = facts.storage[name_a]
         if owner not in facts.updated:
             continue
-        for name_b, touches_b in b.touches.items():
+        for name_b, touches_b in b.accesses.items():
             if name_a == name_b or facts.storage[name_b] != owner:
                 continue
             for x in touches_a:
@@ -172,17 +172,17 @@ def _judge(whole: Group, a: Group, b: Group, links: Sequence[Link], facts: Facts
             return Why(reasons.SERIAL, f"{few} rows of {long} elements")
         best = Why(_relation(writer, reader, along), link.buffer) if best is None else best
     for (one, x), (other, y) in _same_storage(a, b, facts):
-        names = f"{x.touch.buffer} and {y.touch.buffer}"
-        if one.at[x.touch.index].key != other.at[y.touch.index].key or not (x.touch.exact and y.touch.exact):
+        names = f"{x.element.buffer} and {y.element.buffer}"
+        if one.at[x.element.index].key != other.at[y.element.index].key or not (x.element.exact and y.element.exact):
             return Why(reasons.MUTATION, f"{names} at different points")
         if x.written == (one.position < other.position):
             return Why(reasons.MUTATION, f"{names}: the update is read under the other name")
-        best = best or Why(reasons.SAME_READS, facts.storage[x.touch.buffer])
+        best = best or Why(reasons.SAME_READS, facts.storage[x.element.buffer])
     if whole.inner and any(one is not other for (one, _), (other, _) in _same_storage(whole, whole, facts)):
         return Why(reasons.MUTATION, "an update in a kernel that walks over a row several times")
     if best is None:
         link = links[0]
-        return Why(reasons.OTHER_ELEMENTS, f"{link.buffer} at {link.a.touch.index} and at {link.b.touch.index}")
+        return Why(reasons.OTHER_ELEMENTS, f"{link.buffer} at {link.a.element.index} and at {link.b.element.index}")
     return best
 
 
@@ -202,7 +202,7 @@ def _crossing(whole: Group, facts: Facts) -> str:
     return " and ".join(along.values()) if len(along) > 1 else ""
 
 
-def _relation(writer: Placed, reader: Placed, along: bool) -> str:
+def _relation(writer: ScheduledLoop, reader: ScheduledLoop, along: bool) -> str:
     """The kind of a fusion in which `reader` takes what `writer` computed."""
     if writer.loop.combine is not None:
         return reasons.SAME_ROWS if reader.inner else reasons.REDUCTION_EPILOGUE
@@ -211,10 +211,10 @@ def _relation(writer: Placed, reader: Placed, along: bool) -> str:
     return reasons.BROADCAST if reader.inner and not along else reasons.PRODUCER_CONSUMER
 
 
-def _elsewhere(link: Link, writer: Placed) -> Why:
+def _elsewhere(link: Link, writer: ScheduledLoop) -> Why:
     wrote, read = (link.a, link.b) if link.a.written else (link.b, link.a)
     code = reasons.DIFFERENT_POINT if writer.loop.combine is None else reasons.REDUCTION_FIRST
-    return Why(code, f"{link.buffer} is written at {wrote.touch.index} and read at {read.touch.index}")
+    return Why(code, f"{link.buffer} is written at {wrote.element.index} and read at {read.element.index}")
 
 
 def _unmatched(a: Group, b: Group, needed: Sequence[Link], facts: Facts) -> Why | None:

@@ -45,7 +45,7 @@ class Weights:
         returned = {owner[output.buffer] for output in loops.outputs if isinstance(output, View)}
         self._touches: list[set[str]] = []
         for item in fused.items:
-            used = {owner[buffer] for id in ids_of(item) for buffer in touched(fused.dependencies, id)}
+            used = {owner[buffer] for id in ids_of(item) for buffer in buffers_of(fused.dependencies, id)}
             self._touches.append({name for name in used if name in self._bytes and name not in returned})
 
     def listed(self, key: Callable[[int, int], tuple[int, int]]) -> list[int]:
@@ -98,8 +98,8 @@ class Weights:
 
     def _uses(self) -> dict[str, int]:
         left: dict[str, int] = {}
-        for touches in self._touches:
-            for name in touches:
+        for accesses in self._touches:
+            for name in accesses:
                 left[name] = left.get(name, 0) + 1
         return left
 
@@ -111,30 +111,30 @@ class Weights:
 
 
 def intervals(dependencies: Dependencies, items: Sequence[Item]) -> dict[str, tuple[int, int]]:
-    """First and last position that touches each buffer: -1 is the caller before, len(items) the caller after.
+    """First and last position that accesses each buffer: -1 is the caller before, len(items) the caller after.
 
-    What touches a buffer also touches the buffer that owns its storage.
+    What accesses a buffer also accesses the buffer that owns its storage.
     """
     loops = dependencies.loops
     owner = storages(loops.buffers)
     live = {entry.name: (-1, -1) for entry in loops.inputs if isinstance(entry, Buffer)}
 
-    def touch(buffer: str, at: int) -> None:
+    def use(buffer: str, at: int) -> None:
         for name in {buffer, owner[buffer]}:
             first, last = live.get(name, (at, at))
             live[name] = min(first, at), max(last, at)
 
     for at, item in enumerate(items):
         for id in ids_of(item):
-            for buffer in touched(dependencies, id):
-                touch(buffer, at)
+            for buffer in buffers_of(dependencies, id):
+                use(buffer, at)
     for output in loops.outputs:
         if isinstance(output, View):
-            touch(output.buffer, len(items))
+            use(output.buffer, len(items))
     return live
 
 
-def touched(dependencies: Dependencies, id: str) -> Iterable[str]:
+def buffers_of(dependencies: Dependencies, id: str) -> Iterable[str]:
     """Buffers that an operation reads or writes."""
     return (access.buffer for access in (*dependencies.reads[id], *dependencies.writes[id]))
 

@@ -126,7 +126,7 @@ INDIRECT = reason(
 MUTATION = reason(
     "refuse.mutation",
     "One overwrites memory that the other reads",
-    "Both touch one storage and one changes it in place. In one kernel a point could read an element already "
+    "Both access one storage and one changes it in place. In one kernel a point could read an element already "
     "overwritten at another point.",
     "Use the out-of-place form of the operation, or clone before it.",
 )

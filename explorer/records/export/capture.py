@@ -38,8 +38,8 @@ def code(artifact: Code, role: str) -> data.CodeData:
 
 def codes(capture: Capture) -> tuple[data.CodeData, ...]:
     found = [code(capture.code, "original")]
-    if capture.residual is not None:
-        found.append(code(capture.residual, "rewritten"))
+    if capture.compiled_bytecode is not None:
+        found.append(code(capture.compiled_bytecode, "rewritten"))
     found += [code(each, "continuation") for each in capture.continuations]
     found += [code(each, "inlined") for each in capture.inlined]
     return tuple(found)

@@ -10,7 +10,7 @@ import torch
 
 from explorer.compiler.capture import reasons
 from explorer.compiler.capture.rules import each, positional
-from explorer.compiler.capture.values.base import Rebuilder, Rule, Tracer, Value
+from explorer.compiler.capture.values.base import Reconstructor, Rule, Tracer, Value
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.objects import ObjectValue
 from explorer.compiler.capture.values.tensor import graph_call
@@ -29,7 +29,7 @@ class GeneratorMade(ObjectValue):
         super().__init__(random.Random)
         self.generator = random.Random(seed)
 
-    def rebuild(self, r: Rebuilder) -> None:
+    def reconstruct(self, r: Reconstructor) -> None:
         r.call(random.Random, [])
         name = r.store_new(self)
         r.discard_method(lambda: r.emit("LOAD_FAST", name), "setstate", [Constant(self.generator.getstate())])
@@ -38,7 +38,7 @@ class GeneratorMade(ObjectValue):
 
 @dataclass(frozen=True, eq=False)
 class Draw:
-    """One call of a generator that was there before, which residual code makes where the frame begins."""
+    """One call of a generator that was there before, which compiled bytecode makes where the frame begins."""
 
     generator: random.Random
     method: str

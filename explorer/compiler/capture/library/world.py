@@ -8,8 +8,8 @@ import sys
 
 from explorer.compiler.capture import reasons
 from explorer.compiler.capture.guards import UNSET
-from explorer.compiler.capture.onward import as_it_was, traceback_of
 from explorer.compiler.capture.rules import existing, positional
+from explorer.compiler.capture.trampoline import as_it_was, traceback_of
 from explorer.compiler.capture.values.base import Tracer, Value
 from explorer.compiler.capture.values.constant import Constant
 from explorer.core.reasons import unsupported

@@ -19,7 +19,7 @@ import torch
 from torch import _numpy, fx
 
 from explorer.compiler.capture import reasons
-from explorer.compiler.capture.values.base import NotConstant, Rebuilder, Tracer, Value
+from explorer.compiler.capture.values.base import NotConstant, Reconstructor, Tracer, Value
 from explorer.compiler.capture.values.classes import ClassValue
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.mappings import DictValue
@@ -150,7 +150,7 @@ class ArrayValue(Value):
         t.check_length(rows)
         return t.sequence_iterator(TupleValue([self.get_item(t, Constant(i)) for i in range(rows)]))
 
-    def rebuild(self, r: Rebuilder) -> None:
+    def reconstruct(self, r: Reconstructor) -> None:
         if (copied := r.t.unshared.get(_storage(self.fake))) and any(
             _storage(copied[0]) == _storage(fake) for fake in r.t.tape.fakes.values()
         ):

@@ -9,8 +9,8 @@ from torch.cpu.amp import autocast_mode as cpu
 from torch.cuda.amp import autocast_mode as cuda
 
 from explorer.compiler.capture import reasons
-from explorer.compiler.capture.ambient import Autocast
-from explorer.compiler.capture.values.base import Rebuilder, Tracer, Value
+from explorer.compiler.capture.torch_state import Autocast
+from explorer.compiler.capture.values.base import Reconstructor, Tracer, Value
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.objects import MISSING, ObjectValue
 from explorer.core.reasons import unsupported
@@ -38,20 +38,20 @@ class AutocastValue(ObjectValue):
         return cls(_read(t, source, given, cls.NAMES), source, given)
 
     def enter(self, t: Tracer) -> Value:
-        t.ambient.enter_autocast(self.arguments, self)
+        t.torch_state.enter_autocast(self.arguments, self)
         return self
 
     def leave(self, t: Tracer) -> Value:
-        opened = t.ambient.autocasts
+        opened = t.torch_state.autocasts
         if opened and opened[-1].manager is self:
-            t.ambient.leave_autocast()
+            t.torch_state.leave_autocast()
         elif self.source is None or opened:
             unsupported(reasons.OPERATION, "leaving a torch.autocast block that is not the innermost one")
         else:
-            t.ambient.leave_given_autocast(self, self.arguments, _read(t, self.source, self.given, self.BEFORE))
+            t.torch_state.leave_given_autocast(self, self.arguments, _read(t, self.source, self.given, self.BEFORE))
         return Constant(False)
 
-    def rebuild(self, r: Rebuilder) -> None:
+    def reconstruct(self, r: Reconstructor) -> None:
         r.call(torch.autocast, list(map(Constant, self.arguments)))
 
 

@@ -14,14 +14,14 @@ from weakref import WeakSet
 from torch import Tensor, fx
 
 from explorer.compiler.capture import reasons
-from explorer.compiler.capture.ambient import Ambient, Switched
 from explorer.compiler.capture.effects import Effects
 from explorer.compiler.capture.tape import Tape
+from explorer.compiler.capture.torch_state import Switched, TorchState
 from explorer.compiler.config import Config
 from explorer.core.reasons import unsupported
 from explorer.ir.attempt import Activation
 from explorer.ir.bytecode import Code, Handler, Instruction
-from explorer.ir.capture import Frame as GivenFrame
+from explorer.ir.capture import Frame as InputFrame
 from explorer.ir.capture import Guard, Known, Property, Source, Specialised
 from explorer.ir.record import GlobalStateData
 
@@ -70,7 +70,7 @@ class Value:
         raise NotImplementedError(type(self).__name__)
 
     def constant(self) -> Any:
-        """The Python object, where it is known and immutable (containers of such: rebuilt). Raises NotConstant."""
+        """The Python object, where it is known and immutable (containers of such are made anew). Raises NotConstant."""
         raise NotConstant(self)
 
     def real(self) -> Any:
@@ -134,9 +134,9 @@ class Value:
     def length(self, t: Tracer) -> Value:
         unsupported(reasons.OPERATION, f"len of {self.describe()}")
 
-    def rebuild(self, r: Rebuilder) -> None:
+    def reconstruct(self, r: Reconstructor) -> None:
         """Emit instructions that push the Python object this value stands for. `source` has been tried already."""
-        unsupported(reasons.NOT_REBUILT, self.describe())
+        unsupported(reasons.NOT_RECONSTRUCTED, self.describe())
 
     def shown(self) -> Value | str:
         """What a recorded step keeps of the value: itself, or its description now, where that may change."""
@@ -234,8 +234,8 @@ class Frame:
         return found
 
 
-class Rebuilder(Protocol):
-    """What values ask of the code that makes their Python objects; rebuild.py has the one implementation."""
+class Reconstructor(Protocol):
+    """What values ask of the code that makes their Python objects; reconstruct.py has the one implementation."""
 
     t: Tracer
     body: list[Instruction]
@@ -273,12 +273,12 @@ class Tracer(Protocol):
 
     name: str
     code: Code
-    given: GivenFrame
+    given: InputFrame
     config: Config
     tape: Tape
     guards: dict[Any, Guard]
     effects: Effects[Value]
-    ambient: Ambient[Value]
+    torch_state: TorchState[Value]
     frames: list[Frame]
     state: GlobalStateData
     says_compiling: bool

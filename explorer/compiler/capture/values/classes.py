@@ -8,7 +8,7 @@ import types
 from typing import Any
 
 from explorer.compiler.capture import reasons
-from explorer.compiler.capture.values.base import Namespace, Rebuilder, Tracer, Value
+from explorer.compiler.capture.values.base import Namespace, Reconstructor, Tracer, Value
 from explorer.compiler.capture.values.constant import Constant, is_plain
 from explorer.compiler.capture.values.objects import DELETED, MISSING, is_library, owner_of
 from explorer.compiler.capture.values.slots import checked, lacks
@@ -110,7 +110,7 @@ class ClassValue(Value):
             return t.make(self.cls, args, kwargs)
         return t.from_python(t.python(getattr(self.cls, name), *map(t.real_of, args)))
 
-    def rebuild(self, r: Rebuilder) -> None:
+    def reconstruct(self, r: Reconstructor) -> None:
         r.constant(self.cls)
 
     def describe(self) -> str:
@@ -198,7 +198,7 @@ class PyModuleValue(Value):
             super().set_attr(t, name, value)
         t.namespace(vars(self.module)).write(t, name, value)
 
-    def rebuild(self, r: Rebuilder) -> None:
+    def reconstruct(self, r: Reconstructor) -> None:
         r.constant(self.module)
 
     def describe(self) -> str:
@@ -307,7 +307,7 @@ class NamespaceValue(Namespace):
                 return self._whole(t).method(t, name, args, kwargs)
         return super().method(t, name, args, kwargs)
 
-    def rebuild(self, r: Rebuilder) -> None:
+    def reconstruct(self, r: Reconstructor) -> None:
         r.constant(self.space)
 
     def describe(self) -> str:

@@ -11,7 +11,7 @@ import torch
 import torch.nn.attention
 
 from explorer.compiler.capture import reasons
-from explorer.compiler.capture.values.base import Rebuilder, Tracer, Value, type_name
+from explorer.compiler.capture.values.base import Reconstructor, Tracer, Value, type_name
 from explorer.core.reasons import unsupported
 from explorer.ir.capture import Source
 
@@ -102,7 +102,7 @@ class Constant(Value):
         t.python(iter, self.value)
         return t.sequence_iterator(self)
 
-    def rebuild(self, r: Rebuilder) -> None:
+    def reconstruct(self, r: Reconstructor) -> None:
         r.constant(self.value)
 
     def describe(self) -> str:

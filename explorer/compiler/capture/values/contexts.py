@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from explorer.compiler.capture import reasons
-from explorer.compiler.capture.values.base import Rebuilder, Tracer, Value
+from explorer.compiler.capture.values.base import Reconstructor, Tracer, Value
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.objects import ObjectValue
 from explorer.core.reasons import unsupported
@@ -39,17 +39,17 @@ class ContextValue(ObjectValue):
     def method(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
         match name:
             case "__enter__":
-                t.ambient.enter_context(self, self.cls, self.arguments, self.cls not in WITHOUT_NODES)
+                t.torch_state.enter_context(self, self.cls, self.arguments, self.cls not in WITHOUT_NODES)
                 return self
             case "__exit__":
-                if not t.ambient.leave_context(self):
+                if not t.torch_state.leave_context(self):
                     unsupported(reasons.OPERATION, f"leaving a {self.cls.__name__} that is not the innermost one")
                 return Constant(None)
         return super().method(t, name, args, kwargs)
 
-    def rebuild(self, r: Rebuilder) -> None:
+    def reconstruct(self, r: Reconstructor) -> None:
         """Push one made anew. Most are entered as they are made."""
-        opened = next((each for each in r.t.ambient.owed if each.manager is self), None)
+        opened = next((each for each in r.t.torch_state.pending if each.manager is self), None)
         r.switch(opened.settings if opened is not None else ())
         r.call(self.cls, list(map(Constant, self.arguments)))
         if opened is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from explorer.compiler.capture import reasons
-from explorer.compiler.capture.values.base import Rebuilder, Tracer, Value
+from explorer.compiler.capture.values.base import Reconstructor, Tracer, Value
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.objects import MISSING, ObjectValue
 from explorer.core.reasons import unsupported
@@ -64,7 +64,7 @@ class ExceptionValue(ObjectValue):
             return Constant(f"{self.cls.__name__}({', '.join(repr(t.constant_of(a)) for a in self.args)})")
         return super().method(t, name, args, kwargs)
 
-    def rebuild(self, r: Rebuilder) -> None:
+    def reconstruct(self, r: Reconstructor) -> None:
         makers = (getattr(self.cls, name) for name in ("__init__", "__new__"))
         if self.overlay.keys() - _LINKS or any(hasattr(maker, "__code__") for maker in makers):
             r.instance(self, self.args)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from explorer.compiler.capture import reasons
-from explorer.compiler.capture.values.base import Cell, NotConstant, Rebuilder, Tracer, Value
+from explorer.compiler.capture.values.base import Cell, NotConstant, Reconstructor, Tracer, Value
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.mappings import DictValue
 from explorer.compiler.capture.values.objects import MISSING, IdentityKey, ObjectValue
@@ -61,7 +61,7 @@ class CellValue(Cell):
             return held
         return super().get_attr(t, name)
 
-    def rebuild(self, r: Rebuilder) -> None:
+    def reconstruct(self, r: Reconstructor) -> None:
         r.cell(self)
 
     def describe(self) -> str:
@@ -69,7 +69,7 @@ class CellValue(Cell):
 
 
 class CellAside(Value):
-    """A cell on the stack while an inlined comprehension has its variable. It is not rebuilt: no break meanwhile."""
+    """A cell on the stack while an inlined comprehension has its variable. No graph breaks meanwhile."""
 
     def __init__(self, cell: Cell) -> None:
         self.cell = cell
@@ -198,7 +198,7 @@ class FunctionValue(Value):
             return self.call(t, args, kwargs)
         return super().method(t, name, args, kwargs)
 
-    def rebuild(self, r: Rebuilder) -> None:
+    def reconstruct(self, r: Reconstructor) -> None:
         if self.given is not None:
             r.constant(self.given)
         else:
@@ -235,7 +235,7 @@ class BoundMethod(Value):
     def call(self, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
         return t.call(self.function, [self.bound, *args], kwargs)
 
-    def rebuild(self, r: Rebuilder) -> None:
+    def reconstruct(self, r: Reconstructor) -> None:
         given = self.function.given if isinstance(self.function, FunctionValue) else None
         name = getattr(given, "__name__", "")
         if given is not None and getattr(self.bound.python_type(), name, None) is given:
@@ -283,7 +283,7 @@ class BuiltinMethod(Value):
                 return rule(t, [self.bound, *args], kwargs)
         return self.bound.method(t, self.name, args, kwargs)
 
-    def rebuild(self, r: Rebuilder) -> None:
+    def reconstruct(self, r: Reconstructor) -> None:
         r.value(self.bound)
         r.emit("LOAD_ATTR", self.name)
 
@@ -318,7 +318,7 @@ class BuiltinValue(Value):
             return owner.bind(t, self.function, slot) if isinstance(owner, ObjectValue) else owner.get_attr(t, slot)
         return super().method(t, name, args, kwargs)
 
-    def rebuild(self, r: Rebuilder) -> None:
+    def reconstruct(self, r: Reconstructor) -> None:
         r.constant(self.function)
 
     def describe(self) -> str:
@@ -357,7 +357,7 @@ class PartialValue(ObjectValue):
     def call(self, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
         return t.call(self.function, [*self.args, *args], {**self.keywords, **kwargs})
 
-    def rebuild(self, r: Rebuilder) -> None:
+    def reconstruct(self, r: Reconstructor) -> None:
         r.call(functools.partial, [self.function, *self.args], self.keywords)
 
 
@@ -377,7 +377,7 @@ class WeakReference(ObjectValue):
     def call(self, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
         return self.target
 
-    def rebuild(self, r: Rebuilder) -> None:
+    def reconstruct(self, r: Reconstructor) -> None:
         r.call(weakref.ref, [self.target, self.callback])
 
 
@@ -394,7 +394,7 @@ class RuntimeNumber(Value):
     def key(self) -> Any:
         return (self.function, *map(IdentityKey, self.args))
 
-    def rebuild(self, r: Rebuilder) -> None:
+    def reconstruct(self, r: Reconstructor) -> None:
         r.call(self.function, self.args)
 
 
@@ -416,9 +416,9 @@ class HostValue(Value):
     def key(self) -> Any:
         return IdentityKey(self)
 
-    def rebuild(self, r: Rebuilder) -> None:
+    def reconstruct(self, r: Reconstructor) -> None:
         if self.made_by is None:
-            super().rebuild(r)
+            super().reconstruct(r)
         else:
             r.call(*self.made_by)
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from explorer.compiler.capture import reasons
-from explorer.compiler.capture.values.base import Frame, Raised, Rebuilder, Tracer, Value, type_name
+from explorer.compiler.capture.values.base import Frame, Raised, Reconstructor, Tracer, Value, type_name
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.objects import IdentityKey
 from explorer.compiler.capture.values.sequences import SequenceValue, TupleValue
@@ -96,7 +96,7 @@ class SequenceIterator(IteratorValue):
             return self.base.at(t, position)
         return t.from_python(self.base.constant()[position])
 
-    def rebuild(self, r: Rebuilder) -> None:
+    def reconstruct(self, r: Reconstructor) -> None:
         r.value(TupleValue([]) if self.done else self.base)
         r.emit("GET_ITER")
         if self.index == 0 or self.done:
@@ -105,7 +105,7 @@ class SequenceIterator(IteratorValue):
         r.after_effects(lambda: self.move(r, lambda: r.emit("LOAD_FAST", name)))
         r.emit("LOAD_FAST", name)
 
-    def move(self, r: Rebuilder, load: Callable[[], None]) -> None:
+    def move(self, r: Reconstructor, load: Callable[[], None]) -> None:
         """Put the iterator that `load` pushes where this one is."""
         r.discard_method(load, "__setstate__", [Constant(max(self.index, self._size) if self.done else self.index)])
         if self.done:
@@ -146,15 +146,15 @@ class TakenIterator(IteratorValue):
         item: Value = self.items[self.index - 1]
         return item
 
-    def rebuild(self, r: Rebuilder) -> None:
+    def reconstruct(self, r: Reconstructor) -> None:
         if self.base is not None:
             resized = r.t.index(self.base.length(r.t)) != len(self.items)
             if resized or r.t.effects.is_changed(getattr(self.base, "base", self.base)):
-                unsupported(reasons.NOT_REBUILT, f"a {self.kind.__name__} over what changed its size")
+                unsupported(reasons.NOT_RECONSTRUCTED, f"a {self.kind.__name__} over what changed its size")
         if self.made_by is not None:
             r.call(*self.made_by)
         elif self.base is None:
-            unsupported(reasons.NOT_REBUILT, f"a {self.kind.__name__}")
+            unsupported(reasons.NOT_RECONSTRUCTED, f"a {self.kind.__name__}")
         else:
             r.call(reversed if "reverse" in self.kind.__name__ else iter, [self.base])
         if self.index or self.done:
@@ -162,7 +162,7 @@ class TakenIterator(IteratorValue):
             r.after_effects(lambda: self.move(r, lambda: r.emit("LOAD_FAST", name)))
             r.emit("LOAD_FAST", name)
 
-    def move(self, r: Rebuilder, load: Callable[[], None]) -> None:
+    def move(self, r: Reconstructor, load: Callable[[], None]) -> None:
         r.discard_call(advance, load, [Constant(self.index + self.done)])
 
 
@@ -189,7 +189,7 @@ class ReversedIterator(IteratorValue):
         self.index -= 1
         return self.base.at(t, self.index + 1)
 
-    def rebuild(self, r: Rebuilder) -> None:
+    def reconstruct(self, r: Reconstructor) -> None:
         r.call(reversed, [self.base])
         if self.index == len(self.base.items) - 1:
             return
@@ -237,10 +237,10 @@ class EnumerateIterator(IteratorValue):
         self.index += 1
         return TupleValue([Constant(self.index - 1), item])
 
-    def move(self, r: Rebuilder, load: Callable[[], None]) -> None:
+    def move(self, r: Reconstructor, load: Callable[[], None]) -> None:
         r.discard_call(advance, load, [Constant(self.taken)])
 
-    def rebuild(self, r: Rebuilder) -> None:
+    def reconstruct(self, r: Reconstructor) -> None:
         r.call(enumerate, [self.base, Constant(self.index)])
 
 
@@ -274,7 +274,7 @@ class ZipIterator(IteratorValue):
             if base.next(t) is not None:
                 t.raise_(ValueError, f"zip() argument {position + 1} is longer than {others(position)}")
 
-    def rebuild(self, r: Rebuilder) -> None:
+    def reconstruct(self, r: Reconstructor) -> None:
         r.call(zip, self.bases, {"strict": Constant(True)} if self.strict else {})
 
 
@@ -294,7 +294,7 @@ class MapIterator(IteratorValue):
             items.append(item)
         return t.call(self.function, items, {})
 
-    def rebuild(self, r: Rebuilder) -> None:
+    def reconstruct(self, r: Reconstructor) -> None:
         r.call(map, [self.function, *self.bases])
 
 
@@ -312,7 +312,7 @@ class FilterIterator(IteratorValue):
                 return item
         return None
 
-    def rebuild(self, r: Rebuilder) -> None:
+    def reconstruct(self, r: Reconstructor) -> None:
         r.call(filter, [self.function, self.base])
 
 
@@ -335,7 +335,7 @@ class ChainIterator(IteratorValue):
                 return item
             self.current = None
 
-    def rebuild(self, r: Rebuilder) -> None:
+    def reconstruct(self, r: Reconstructor) -> None:
         if self.current is None:
             r.call(itertools.chain.from_iterable, [self.parts])
             return
@@ -359,11 +359,11 @@ class CountIterator(IteratorValue):
         self.taken += 1
         return found
 
-    def move(self, r: Rebuilder, load: Callable[[], None]) -> None:
+    def move(self, r: Reconstructor, load: Callable[[], None]) -> None:
         for _ in range(self.taken):
             r.discard_call(next, load, [])
 
-    def rebuild(self, r: Rebuilder) -> None:
+    def reconstruct(self, r: Reconstructor) -> None:
         r.call(itertools.count, [self.current, self.by])
 
 
@@ -380,7 +380,7 @@ class RepeatIterator(IteratorValue):
             self.times -= 1
         return self.item
 
-    def rebuild(self, r: Rebuilder) -> None:
+    def reconstruct(self, r: Reconstructor) -> None:
         r.call(itertools.repeat, [self.item, *([] if self.times is None else [Constant(self.times)])])
 
 
@@ -406,9 +406,9 @@ class CallableIterator(IteratorValue):
         self.done = t.same_or_equal(found, self.sentinel)
         return None if self.done else found
 
-    def rebuild(self, r: Rebuilder) -> None:
+    def reconstruct(self, r: Reconstructor) -> None:
         if self.done:
-            unsupported(reasons.NOT_REBUILT, "a callable_iterator that has ended")
+            unsupported(reasons.NOT_RECONSTRUCTED, "a callable_iterator that has ended")
         r.call(iter, [self.function, self.sentinel])
 
 
@@ -567,7 +567,7 @@ class GeneratorValue(IteratorValue):
             return found
         return super().method(t, name, args, kwargs)
 
-    def rebuild(self, r: Rebuilder) -> None:
+    def reconstruct(self, r: Reconstructor) -> None:
         if self.started and not self.done:
             unsupported(reasons.GENERATOR, self.frame.code.qualname)
         r.call_value(*self.made_by)

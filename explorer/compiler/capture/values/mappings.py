@@ -6,7 +6,7 @@ import collections
 from collections.abc import Callable, Iterator, MutableMapping
 from typing import Any
 
-from explorer.compiler.capture.values.base import Rebuilder, Tracer, Unhashable, Value
+from explorer.compiler.capture.values.base import Reconstructor, Tracer, Unhashable, Value
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.objects import DELETED, MISSING, Lazy, ObjectValue, type_attribute
 from explorer.compiler.capture.values.sequences import TupleValue
@@ -122,7 +122,7 @@ class DictValue(ObjectValue):
             return found if found is not None else Constant(None)
         return super().method(t, name, args, kwargs)
 
-    def rebuild(self, r: Rebuilder) -> None:
+    def reconstruct(self, r: Reconstructor) -> None:
         if self.cls is dict:
             for key, value in self.entries.values():
                 r.value(key)
@@ -140,7 +140,7 @@ class DictValue(ObjectValue):
         made.entries = {k: list(entry) for k, entry in self.entries.items()}
         return made
 
-    def refill(self, r: Rebuilder, load: Callable[[], None]) -> None:
+    def refill(self, r: Reconstructor, load: Callable[[], None]) -> None:
         """Make the object that `load` pushes hold these entries, by dict's own methods."""
         is_ordered = issubclass(self.cls, collections.OrderedDict)
         if self.given is not MISSING:
@@ -296,7 +296,7 @@ class InstanceDict(DictValue):
             t.guard(owner.source, "has", "==", (k, there, "attribute"), "the program asked for this attribute")
         return k in self.entries
 
-    def rebuild(self, r: Rebuilder) -> None:
+    def reconstruct(self, r: Reconstructor) -> None:
         r.value(self.owner)
         r.emit("LOAD_ATTR", "__dict__")
 
@@ -370,5 +370,5 @@ class DictView(Value):
             return SetValue.of(self.as_items(t)).method(t, name, args, kwargs)
         return super().method(t, name, args, kwargs)
 
-    def rebuild(self, r: Rebuilder) -> None:
+    def reconstruct(self, r: Reconstructor) -> None:
         r.method(self.base, self.kind)

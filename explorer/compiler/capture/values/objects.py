@@ -9,7 +9,15 @@ from collections.abc import Callable
 from typing import Any
 
 from explorer.compiler.capture import reasons
-from explorer.compiler.capture.values.base import NotConstant, Raised, Rebuilder, Tracer, Unhashable, Value, type_name
+from explorer.compiler.capture.values.base import (
+    NotConstant,
+    Raised,
+    Reconstructor,
+    Tracer,
+    Unhashable,
+    Value,
+    type_name,
+)
 from explorer.compiler.capture.values.constant import Constant, is_plain
 from explorer.compiler.capture.values.slots import checked, lacks
 from explorer.core.reasons import unsupported
@@ -400,11 +408,11 @@ class ObjectValue(Value):
             t.raise_(TypeError, f"argument of type '{self.cls.__name__}' is not iterable")
         return super().contains(t, item)
 
-    def rebuild(self, r: Rebuilder) -> None:
+    def reconstruct(self, r: Reconstructor) -> None:
         if self.given is not MISSING:
-            unsupported(reasons.NOT_REBUILT, f"a {self.cls.__name__} without a source")
+            unsupported(reasons.NOT_RECONSTRUCTED, f"a {self.cls.__name__} without a source")
         if self.cls.__module__ == OPTREE:
-            unsupported(reasons.NOT_REBUILT, f"a {self.cls.__name__} of optree's")
+            unsupported(reasons.NOT_RECONSTRUCTED, f"a {self.cls.__name__} of optree's")
         r.instance(self)
 
 

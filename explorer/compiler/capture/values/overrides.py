@@ -63,7 +63,7 @@ def overridden(
     """What the innermost mode, or else the class of an argument, makes of a call; None where nobody is asked. A mode
     does not see the calls that it makes itself."""
     asked = overriding(t, (*args, *kwargs.values())) if torch._C._is_torch_function_enabled() else []
-    modes = t.ambient.modes if not torch._C._is_torch_function_all_disabled() else []
+    modes = t.torch_state.modes if not torch._C._is_torch_function_all_disabled() else []
     if not modes and not asked:
         return None
     function, args = _public(kind, target, args)
@@ -71,11 +71,11 @@ def overridden(
         return None
     given = [t.from_python(function), TupleValue([ClassValue(v.python_type()) for v in asked]), TupleValue(args)]
     if modes:
-        mode = t.ambient.modes.pop()
+        mode = t.torch_state.modes.pop()
         try:
             found = t.call(t.get_attr(mode, "__torch_function__"), [*given, t.new_dict(kwargs)], {})
         finally:
-            t.ambient.modes.append(mode)
+            t.torch_state.modes.append(mode)
         if not _is_refusal(found):
             return found
     for value in asked:

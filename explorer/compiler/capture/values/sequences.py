@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from explorer.compiler.capture.values.base import NotConstant, Rebuilder, Tracer, Unhashable, Value
+from explorer.compiler.capture.values.base import NotConstant, Reconstructor, Tracer, Unhashable, Value
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.objects import MISSING, Lazy, ObjectValue, type_attribute
 from explorer.ir.capture import Source
@@ -43,7 +43,7 @@ class SliceValue(Value):
         """With every symbolic bound made a number."""
         return slice(*(t.index_or_none(part) for part in (self.start, self.stop, self.step)))
 
-    def rebuild(self, r: Rebuilder) -> None:
+    def reconstruct(self, r: Reconstructor) -> None:
         for part in (self.start, self.stop, self.step):
             r.value(part)
         r.build("BUILD_SLICE", 3)
@@ -203,7 +203,7 @@ class TupleValue(SequenceValue):
             return product
         return super().method(t, name, args, kwargs)
 
-    def rebuild(self, r: Rebuilder) -> None:
+    def reconstruct(self, r: Reconstructor) -> None:
         if self.cls is tuple:
             for item in self.items:
                 r.value(item)
@@ -281,7 +281,7 @@ class ListValue(SequenceValue):
             return t.sequence_iterator(TupleValue([self.at(t, i) for i in reversed(range(len(self.items)))]))
         return super().method(t, name, args, kwargs)
 
-    def rebuild(self, r: Rebuilder) -> None:
+    def reconstruct(self, r: Reconstructor) -> None:
         if self.cls is collections.deque:
             r.call(self.cls, [TupleValue(self.items), Constant(self.maxlen)])
         elif self.cls is list:
@@ -291,7 +291,7 @@ class ListValue(SequenceValue):
         else:
             r.instance(self)
 
-    def refill(self, r: Rebuilder, load: Callable[[], None]) -> None:
+    def refill(self, r: Reconstructor, load: Callable[[], None]) -> None:
         """Make the object that `load` pushes hold these items."""
         if issubclass(self.cls, collections.deque):
             r.discard_method(load, "clear", [])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from explorer.compiler.capture.values.base import NotConstant, Rebuilder, Tracer, Unhashable, Value
+from explorer.compiler.capture.values.base import NotConstant, Reconstructor, Tracer, Unhashable, Value
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.objects import MISSING, ObjectValue, type_attribute
 from explorer.compiler.capture.values.sequences import TupleValue
@@ -95,7 +95,7 @@ class SetValue(ObjectValue):
                 return self.iterate(t)
         return super().method(t, name, args, kwargs)
 
-    def rebuild(self, r: Rebuilder) -> None:
+    def reconstruct(self, r: Reconstructor) -> None:
         if self.cls is set:
             for item in self.ordered():
                 r.value(item)
@@ -105,7 +105,7 @@ class SetValue(ObjectValue):
         else:
             r.instance(self, [TupleValue(self.ordered())] if issubclass(self.cls, frozenset) else [])
 
-    def refill(self, r: Rebuilder, load: Callable[[], None]) -> None:
+    def refill(self, r: Reconstructor, load: Callable[[], None]) -> None:
         r.discard_method(load, "clear", [])
         r.discard_method(load, "update", [TupleValue(self.ordered())])
 

@@ -9,7 +9,7 @@ from torch import fx
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from explorer.compiler.capture import reasons
-from explorer.compiler.capture.values.base import Rebuilder, Tracer, Value
+from explorer.compiler.capture.values.base import Reconstructor, Tracer, Value
 from explorer.core.reasons import unsupported
 from explorer.ir.capture import Source
 
@@ -45,7 +45,7 @@ class SizeValue(Value):
     def method(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
         return t.from_python(t.specialise(self, self.python_type())).method(t, name, args, kwargs)
 
-    def rebuild(self, r: Rebuilder) -> None:
+    def reconstruct(self, r: Reconstructor) -> None:
         r.size(self.sym)
 
     def shown(self) -> str:
@@ -65,7 +65,7 @@ class NumberValue(SizeValue):
     def key(self) -> Any:
         unsupported(reasons.ITEM, f"hash of {self.describe()}")
 
-    def rebuild(self, r: Rebuilder) -> None:
+    def reconstruct(self, r: Reconstructor) -> None:
         r.output(self.node)
 
     def describe(self) -> str:

@@ -14,8 +14,8 @@ from torch import fx
 from torch._subclasses.fake_tensor import FakeTensor
 
 from explorer.compiler.capture import reasons
-from explorer.compiler.capture.ambient import CONSTRUCTORS
-from explorer.compiler.capture.values.base import NotConstant, Rebuilder, Tracer, Value
+from explorer.compiler.capture.torch_state import CONSTRUCTORS
+from explorer.compiler.capture.values.base import NotConstant, Reconstructor, Tracer, Value
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.mappings import DictValue
 from explorer.compiler.capture.values.objects import DELETED, MISSING, bound_attribute, owner_of
@@ -344,7 +344,7 @@ class TensorValue(Value):
         rows = graph_call(t, "call_method", "unbind", [self, Constant(0)], {})
         return t.sequence_iterator(rows)
 
-    def rebuild(self, r: Rebuilder) -> None:
+    def reconstruct(self, r: Reconstructor) -> None:
         if self.node.graph is not r.t.tape.graph:
             unsupported(reasons.HIGHER_ORDER, "a tensor of a function that has returned")
         if self.cls in PLAIN:
@@ -478,12 +478,12 @@ _EXACT = frozenset(
 
 def placed(t: Tracer, target: Any, kwargs: dict[str, Value]) -> dict[str, Value]:
     """The keywords of a call in the graph, with the default device where the call takes one and names none."""
-    if not t.ambient.devices or target not in CONSTRUCTORS:
+    if not t.torch_state.devices or target not in CONSTRUCTORS:
         return kwargs
     given = kwargs.get("device")
     if given is not None and not (isinstance(given, Constant) and given.value is None):
         return kwargs
-    return {**kwargs, "device": Constant(t.ambient.devices[-1])}
+    return {**kwargs, "device": Constant(t.torch_state.devices[-1])}
 
 
 def graph_call(t: Tracer, kind: str, target: Any, args: list[Value], kwargs: dict[str, Value]) -> Value:
@@ -508,7 +508,7 @@ def graph_call(t: Tracer, kind: str, target: Any, args: list[Value], kwargs: dic
     result = t.tape.call(
         kind, target, fx_args, fx_kwargs, tuple(p[1] for p in positional), {k: p[1] for k, p in named.items()}
     )
-    fx_kwargs = t.ambient.typed(target, fx_kwargs, result)
+    fx_kwargs = t.torch_state.typed(target, fx_kwargs, result)
     if is_unbacked(result):
         return NumberValue(result, t.tape.add(kind, target, fx_args, fx_kwargs, result))
     if result is not None and not has_tensor(result):

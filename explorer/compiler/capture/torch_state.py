@@ -1,9 +1,9 @@
 """What traced code switches of torch's state, and what of it outlasts the trace.
 
-Settings are made by nodes, and by the residual code again where the program leaves them. Devices are written into the
-graph's calls. Autocast blocks are pairs of nodes, also those that end before they begin, since they were open at entry:
-the graph always ends as it began. What the residual code has to enter and leave for real is kept in order. Stock:
-variables/ctx_manager.py.
+Nodes switch settings, and the compiled bytecode does so again where the program leaves them switched. Devices are
+written into the graph's calls. Autocast blocks are pairs of nodes, also those that end before they begin, since they
+were open at entry: the graph always ends as it began. What the compiled bytecode has to enter and leave for real is
+kept in order. Stock: variables/ctx_manager.py.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ Switched = tuple[Setting, tuple[Any, ...], tuple[Any, ...]]
 
 
 @dataclass(frozen=True)
-class Owed(Generic[V]):
+class PendingContext(Generic[V]):
     """A context manager's `__enter__` or `__exit__`, and the settings that the program had switched before."""
 
     method: str
@@ -99,7 +99,7 @@ class Owed(Generic[V]):
     settings: tuple[Switched, ...] = ()
 
 
-class Ambient(Generic[V]):
+class TorchState(Generic[V]):
     """`devices` are the default devices of the blocks that are open, innermost last."""
 
     def __init__(self, tape: Tape, devices: Iterable[torch.device]) -> None:
@@ -109,8 +109,8 @@ class Ambient(Generic[V]):
         self.contexts: list[OpenContext[V]] = []
         self.left: list[Autocast] = []
         """What those blocks switched that were open at entry and are left, in the order of leaving."""
-        self.owed: list[Owed[V]] = []
-        """What the residual code has to enter and leave, in order."""
+        self.pending: list[PendingContext[V]] = []
+        """What the compiled bytecode has to enter and leave, in order."""
         self.before: dict[tuple[str, tuple[Any, ...]], tuple[Any, ...]] = {}
         """The settings that were set, by name and key, and what they were at entry."""
         self.modes: list[V] = []
@@ -120,14 +120,14 @@ class Ambient(Generic[V]):
 
     def state(self) -> tuple[Any, ...]:
         """Equal while nothing is switched."""
-        opened = (len(self.autocasts), len(self.contexts), len(self.modes), len(self.left), len(self.owed))
+        opened = (len(self.autocasts), len(self.contexts), len(self.modes), len(self.left), len(self.pending))
         return tuple(self.devices), *opened, self.levels, *self.switched()
 
     def switched(self) -> list[Switched]:
         """The settings that are not what they were at entry, or may not be where a context was entered after one was
         set: each with its key and its value now."""
         found = ((SETTINGS[name], key, was) for (name, key), was in self.before.items())
-        always = any(each.settings for each in self.owed)
+        always = any(each.settings for each in self.pending)
         return [(setting, key, now) for setting, key, was in found if (now := setting.read(*key)) != was or always]
 
     def set(self, name: str, key: tuple[Any, ...], value: tuple[Any, ...]) -> None:
@@ -208,18 +208,18 @@ class Ambient(Generic[V]):
         return self.tape.add("call_function", target, arguments, {}, None)
 
     def _enter(self, manager: V) -> None:
-        self.owed.append(Owed("__enter__", manager, tuple(self.switched())))
+        self.pending.append(PendingContext("__enter__", manager, tuple(self.switched())))
 
     def _left(self, manager: V) -> None:
-        """An entering that this trace made is undone; any other leaving is owed."""
-        for place in reversed(range(len(self.owed))):
-            owed = self.owed[place]
-            if type(owed.manager) is type(manager):
-                if owed.method == "__enter__":
-                    del self.owed[place]
+        """An entering that this trace made is undone; any other leaving is pending."""
+        for place in reversed(range(len(self.pending))):
+            pending = self.pending[place]
+            if type(pending.manager) is type(manager):
+                if pending.method == "__enter__":
+                    del self.pending[place]
                     return
                 break
-        self.owed.append(Owed("__exit__", manager))
+        self.pending.append(PendingContext("__exit__", manager))
 
     def balance(self) -> None:
         """End the graph in the state it began in."""

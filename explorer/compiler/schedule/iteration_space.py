@@ -1,7 +1,7 @@
 """One set of axes for two groups: which axis of one is which axis of the other, splitting axes where that helps.
 
 Two loops often walk over the same elements under other names: [4, 8] against [32], or with the axes swapped. What
-tells is an element that both touch: read as a number in mixed radix, each term of an index (coefficient, size) is a
+tells is an element that both access: read as a number in mixed radix, each term of an index (coefficient, size) is a
 digit, and equal digits are the same axis.
 Inductor: codegen/simd.py (SIMDKernel.map_kernel_groups_to_node_sizes) and scheduler.py (loop ordering after fusion).
 """
@@ -15,7 +15,7 @@ import sympy
 from torch.utils._sympy.functions import FloorDiv, ModularIndexing
 
 from explorer.compiler.schedule.affine import Affine, bounds, number
-from explorer.compiler.schedule.group import Group, Names, Placed, Touched
+from explorer.compiler.schedule.group import Group, GroupAccess, Names, ScheduledLoop
 from explorer.ir.loops import Axis, Size
 
 Sizes = Mapping[sympy.Symbol, Size]
@@ -24,12 +24,12 @@ Pairs = dict[sympy.Symbol, sympy.Symbol]
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A buffer that a loop of one group and a loop of the other touch. `needed`: one of them writes it, so that both
-    must touch it at one point."""
+    """A buffer that a loop of one group and a loop of the other access. `needed`: one of them writes it, so that both
+    must access it at one point."""
 
     buffer: str
-    a: Touched
-    b: Touched
+    a: GroupAccess
+    b: GroupAccess
 
     @property
     def needed(self) -> bool:
@@ -92,7 +92,7 @@ def merge(a: Group, b: Group) -> Group | None:
     else:
         return None
 
-    def joined(group: Group) -> Iterable[Placed]:
+    def joined(group: Group) -> Iterable[ScheduledLoop]:
         spans = frozenset(group.axes) == frozenset(frame.axes) and bool(frame.inner) and not group.inner
         return (replace(placed, inner=True) for placed in group.placed) if spans else group.placed
 
@@ -118,7 +118,7 @@ def split(group: Group, request: _Split, names: Names) -> Group:
     return group.moved(outer, inner, images)
 
 
-def untangled(group: Group, names: Names) -> Group:
+def with_affine_indices(group: Group, names: Names) -> Group:
     """The group with axes split where its indices divide them, so that divisions and remainders go away."""
     while (request := _divided(group)) is not None:
         group = split(group, request, names)
@@ -129,7 +129,7 @@ def _divided(group: Group) -> _Split | None:
     sizes = bounds(group.axes)
     for placed in group.placed:
         for index in placed.at.values():
-            for division in () if index.tangled is None else index.tangled.atoms(FloorDiv, ModularIndexing):
+            for division in () if index.non_affine is None else index.non_affine.atoms(FloorDiv, ModularIndexing):
                 base, divisor, *modulus = division.args
                 limits = [divisor, *(divisor * m for m in modulus)]
                 for limit in limits:
@@ -159,7 +159,7 @@ def _pair_axes(a: Group, b: Group, links: Sequence[Link]) -> Pairs | _Split | No
             return found
         if found is not None and _consistent(pairs, found):
             pairs.update(found)
-        elif link.needed and at_a.tangled is None and at_b.tangled is None:
+        elif link.needed and at_a.non_affine is None and at_b.non_affine is None:
             return None
     taken = set(pairs.values())
     rest_a = [axis for axis in a.axes if axis.symbol not in taken]
@@ -174,7 +174,7 @@ def _pair_axes(a: Group, b: Group, links: Sequence[Link]) -> Pairs | _Split | No
 
 def _match(a: Affine, b: Affine, sizes: Sizes) -> Pairs | _Split | None:
     """Axes of `b` to axes of `a` that make the two indices equal."""
-    if a.tangled is not None or b.tangled is not None or a.offset != b.offset:
+    if a.non_affine is not None or b.non_affine is not None or a.offset != b.offset:
         return None
     digits_a, digits_b = _digits_of(a, sizes), _digits_of(b, sizes)
     may_split = _mixed_radix(digits_a, sizes) and _mixed_radix(digits_b, sizes)
@@ -242,7 +242,7 @@ def _linear(group: Group, index: Affine, axis: Axis) -> Group | None:
     """The group over `axis`, the position in a buffer that `index` walks over densely."""
     sizes = bounds(group.axes)
     digits = _digits_of(index, sizes)
-    if index.tangled is not None or index.offset != 0 or len(digits) != len(group.axes):
+    if index.non_affine is not None or index.offset != 0 or len(digits) != len(group.axes):
         return None
     images: dict[sympy.Symbol, Affine] = {}
     below: Size = 1

@@ -1,4 +1,4 @@
-"""How residual code goes on in a continuation: one after another, however often a loop breaks, never nested.
+"""How compiled bytecode goes on in a continuation: one after another, however often a loop breaks, never nested.
 
 Imports no torch, so that it can be tested on any Python.
 """
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 
-class Again:
+class NextContinuation:
     """What a continuation returns that goes on in another one: a call that is still to be made."""
 
     __slots__ = ("arguments", "function")
@@ -30,9 +30,9 @@ def as_it_was(error: BaseException, traceback: types.TracebackType | None) -> No
         error.__traceback__ = traceback
 
 
-def go_on(function: Callable[..., Any], *arguments: Any) -> Any:
+def run_continuations(function: Callable[..., Any], *arguments: Any) -> Any:
     """Call a continuation, and those that it goes on in: what the function that broke returns in the end."""
     made = function(*arguments)
-    while type(made) is Again:
+    while type(made) is NextContinuation:
         made = made.function(*made.arguments)
     return made

@@ -12,10 +12,10 @@ from torch import fx
 
 from explorer.compiler.bytecode import build
 from explorer.compiler.capture import reasons
-from explorer.compiler.capture.ambient import Switched
 from explorer.compiler.capture.expressions import function_of
 from explorer.compiler.capture.frame import NULL
 from explorer.compiler.capture.resume import TEMP
+from explorer.compiler.capture.torch_state import Switched
 from explorer.compiler.capture.values.base import Tracer, Value
 from explorer.compiler.capture.values.classes import ClassValue, PyModuleValue
 from explorer.compiler.capture.values.constant import Constant
@@ -99,7 +99,7 @@ class Reconstruction:
         if id(value) in self._made:
             self.emit("LOAD_FAST", self._made[id(value)])
             return
-        value.rebuild(self)
+        value.reconstruct(self)
         if not isinstance(value, (TensorValue, SliceValue)) and id(value) not in self._made:
             self.emit("COPY", 1)
             self.store_new(value)
@@ -188,7 +188,7 @@ class Reconstruction:
         """Push the result of calling a Python object."""
         named = kwargs or {}
         if any(not name.isidentifier() for name in named):
-            unsupported(reasons.NOT_REBUILT, "keywords that are no names")
+            unsupported(reasons.NOT_RECONSTRUCTED, "keywords that are no names")
         self.constant(function)
         for argument in (*args, *named.values()):
             self.value(argument)
@@ -270,7 +270,7 @@ class Reconstruction:
         """Push a number, a symbol's value, or a function's result."""
         if isinstance(part, sympy.Symbol):
             if part not in self.t.tape.symbol_sources:
-                unsupported(reasons.NOT_REBUILT, f"the size {part}")
+                unsupported(reasons.NOT_RECONSTRUCTED, f"the size {part}")
             self.source(self.t.tape.symbol_sources[part])
         elif isinstance(part, tuple):
             function, args = part

@@ -1,4 +1,4 @@
-"""Residual code: what runs in the frame's place. It calls the graph, rebuilds values, replays effects and goes on.
+"""The bytecode that runs in the frame's place: it calls the graph, reconstructs values, replays effects, and continues.
 
 Stock counterpart: torch/_dynamo/output_graph.py, compile_subgraph.
 """
@@ -15,12 +15,12 @@ from torch import fx
 from explorer.compiler.bytecode import build
 from explorer.compiler.bytecode.flow import argument_count, liveness
 from explorer.compiler.capture import hook, reasons
-from explorer.compiler.capture.before import Before
 from explorer.compiler.capture.effects import Change
 from explorer.compiler.capture.frame import NULL
-from explorer.compiler.capture.rebuild import Reconstruction
-from explorer.compiler.capture.refusing import refuses_late, unused_refusals
+from explorer.compiler.capture.reconstruct import Reconstruction
 from explorer.compiler.capture.resume import TEMP, Continuation, Slot, error_in, restored, split
+from explorer.compiler.capture.saved_inputs import Before
+from explorer.compiler.capture.value_checks import refuses_late, unused_refusals
 from explorer.compiler.capture.values.base import Frame, Tracer, Value
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.objects import DELETED, is_shadowed, set_in_dict
@@ -38,7 +38,7 @@ VERSIONS = f"{TEMP}versions"
 MOST_WRITTEN = 32
 
 
-class Residual:
+class CompiledBytecode:
     """The code, the graph's outputs and inputs, and the continuations. `calls_graph` says whether it has a hole."""
 
     def __init__(
@@ -56,7 +56,7 @@ class Residual:
         self.calls_graph = calls_graph
 
 
-def returning(t: Tracer, frame: Frame) -> Residual:
+def returning(t: Tracer, frame: Frame) -> CompiledBytecode:
     """For a frame that was evaluated to its end."""
     r = Reconstruction(t)
     _draw(t, r)
@@ -71,7 +71,7 @@ def returning(t: Tracer, frame: Frame) -> Residual:
     return _assemble(t, r, r.body, [], ())
 
 
-def breaking(t: Tracer, frame: Frame) -> Residual:
+def breaking(t: Tracer, frame: Frame) -> CompiledBytecode:
     """For a frame that ends before the instruction it stands at: that is run as it is, then a continuation."""
     code = t.code
     if t.generators:
@@ -110,7 +110,7 @@ def breaking(t: Tracer, frame: Frame) -> Residual:
         r.finish_deferred()
         stacked, handlers = restored(slots, lambda place: build.load_fast(placed[place]), f"{t.name}/break")
         r.body += build.at(instruction.span, stacked)
-    tail, continuations = _onward(t, frame, slots, bound)
+    tail, continuations = _tail(t, frame, slots, bound)
     return _assemble(t, r, r.body, tail, tuple(continuations), handlers)
 
 
@@ -124,7 +124,7 @@ def _is_bound(t: Tracer, frame: Frame, name: str) -> bool:
     return name in frame.locals or (name in t.given.locals and not t.is_unbound(name))
 
 
-def _onward(
+def _tail(
     t: Tracer, frame: Frame, slots: Sequence[Slot], bound: Sequence[str]
 ) -> tuple[list[Instruction], list[Continuation]]:
     """The original body, with the breaking instruction followed by calls of continuations."""
@@ -179,10 +179,10 @@ def _replay(t: Tracer, r: Reconstruction, ends: bool = False) -> None:
     with origin(synthetic("iterators")):
         r.finish_last()
     with origin(synthetic("global state")):
-        for owed in t.ambient.owed:
-            arguments = [Constant(None)] * 3 if owed.method == "__exit__" else []
-            r.discard_method(lambda manager=owed.manager: r.value(manager), owed.method, arguments)  # type: ignore[misc]
-        r.switch(t.ambient.switched())
+        for pending in t.torch_state.pending:
+            arguments = [Constant(None)] * 3 if pending.method == "__exit__" else []
+            r.discard_method(lambda manager=pending.manager: r.value(manager), pending.method, arguments)  # type: ignore[misc]
+        r.switch(t.torch_state.switched())
 
 
 def _move_on(r: Reconstruction, iterator: Any) -> None:
@@ -317,7 +317,7 @@ def _assemble(
     tail: list[Instruction],
     continuations: Sequence[Continuation],
     handlers: Sequence[Handler] = (),
-) -> Residual:
+) -> CompiledBytecode:
     with origin(synthetic("deferred")):
         r.finish_deferred()
     for node in list(unused_refusals(t.tape, list(r.outputs))):
@@ -351,7 +351,7 @@ def _assemble(
         if tail:
             prologue += _forget_temporaries(prologue)
             prologue.append(build.jump(t.code.instructions[t.frames[0].position].id))
-    instructions = build.number(f"{t.name}/residual", [*prologue, *tail, *rescue])
+    instructions = build.number(f"{t.name}/compiled_bytecode", [*prologue, *tail, *rescue])
     named = [i.arg for i in instructions if i.op in ("LOAD_FAST", "STORE_FAST", "DELETE_FAST", "LOAD_FAST_AND_CLEAR")]
     locals = tuple(dict.fromkeys((*t.code.locals, *(n for n in named if n not in t.code.cells))))
     code = replace(
@@ -361,7 +361,7 @@ def _assemble(
         handlers=(*(t.code.handlers if tail else ()), *handlers),
         original=None,
     )
-    return Residual(code, outputs, inputs, list(continuations), calls_graph)
+    return CompiledBytecode(code, outputs, inputs, list(continuations), calls_graph)
 
 
 def _forget_temporaries(steps: Sequence[Instruction]) -> list[Instruction]:
@@ -424,10 +424,10 @@ def eagerly(function: Callable[..., Any], error: BaseException, before: Any, aft
 
 
 def _balance(t: Tracer) -> None:
-    """End the graph in the modes it began in; the residual code switches where the program did."""
-    if t.ambient.levels or t.ambient.modes:
+    """End the graph in the modes it began in; the compiled bytecode switches where the program did."""
+    if t.torch_state.levels or t.torch_state.modes:
         unsupported(reasons.FRAME_BREAK, "a level of a transform, or a mode, is open")
-    t.ambient.balance()
+    t.torch_state.balance()
 
 
 def _used_inputs(t: Tracer, outputs: list[fx.Node]) -> list[Input]:

@@ -1,4 +1,4 @@
-"""What residual code calls to make warnings and log lines happen where the traced program made them."""
+"""What compiled bytecode calls to make warnings and log lines happen where the traced program made them."""
 
 from __future__ import annotations
 

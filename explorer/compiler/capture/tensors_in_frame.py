@@ -18,7 +18,7 @@ MOST = 200
 """How deep into objects, and at how many of them, is looked for a tensor: a frame with more to it may have one."""
 
 
-def may_touch(code: types.CodeType, locals: Mapping[str, Any], globals: Mapping[str, Any]) -> bool:
+def may_use_tensors(code: types.CodeType, locals: Mapping[str, Any], globals: Mapping[str, Any]) -> bool:
     """Whether a tensor, a module or torch itself can be reached from what the frame is given or names.
 
     Functions that it calls are frames of their own, which are asked for themselves.
