@@ -251,7 +251,7 @@ def print_in_try() -> Record:
     "A branch on a tensor",
     "torch.where",
     "it helps",
-    "the same on an input that takes the other side",
+    "also on an input that takes the other side",
     listing="breaks",
 )
 def branch() -> Record:
@@ -290,7 +290,7 @@ def sized(x: Tensor, n: Tensor) -> Tensor:
     "A break in a loop: where does it come from, and what helps?",
     "builtin operator `print`",
     "This leads to: graph break in loop",
-    "Known to help: take the body of the loop out",
+    "Known to help: move the body of the loop",
     listing="breaks",
     thread="112824",
 )
@@ -327,7 +327,7 @@ def hook_with_item() -> Record:
     return explored(layer, X)
 
 
-@situation("warnings.warn: what can I do?", "warn before or after the call", listing="breaks")
+@situation("warnings.warn: what can I do?", "warn before or after the compiled", listing="breaks")
 def warned() -> Record:
     def warning(x: Tensor) -> Tensor:
         y = x + 1
@@ -339,7 +339,7 @@ def warned() -> Record:
         return explored(warning, X)
 
 
-@situation("time.time() twice, for an interval", "read the clock before and after the call", listing="breaks")
+@situation("time.time() twice, for an interval", "read the clock before and after the compiled", listing="breaks")
 def clocks() -> Record:
     def timed(x: Tensor) -> tuple[Tensor, float]:
         begun = time.time()
@@ -448,7 +448,7 @@ def higher_order() -> Record:
 
 
 @situation(
-    "A compiled optimizer breaks in torch's own code", "No change is needed: the line is torch's own", listing="breaks"
+    "A compiled optimizer breaks in torch's own code", "No change is needed: the line is in torch", listing="breaks"
 )
 def compiled_optimizer() -> Record:
     WEIGHT.grad = torch.ones(4)
@@ -564,7 +564,7 @@ def to_list() -> Record:
 @situation(
     "A break under a context manager",
     "This leads to: Graph break under GenericContextWrappingVariable",
-    "Known to help: take the body of the with statement out",
+    "Known to help: move the body of the with statement",
     listing="breaks",
 )
 def under_context() -> Record:

@@ -15,8 +15,8 @@ from explorer.records.check.accuracy import against_eager, compare, exact_values
 from explorer.records.check.isolate import reached
 from explorer.records.check.repeat import Repetition
 from explorer.records.check.trial import Trial
+from explorer.records.stock.fix_attempts import FixAttempt, _tried
 from explorer.records.stock.fixes import Fix
-from explorer.records.stock.trying import Attempt, _tried
 from explorer.show.notebook.retime import Retiming
 
 
@@ -58,7 +58,7 @@ def test_devices_are_compared_and_meta_has_no_values() -> None:
     on_meta, on_cpu = torch.ones(2, device="meta"), torch.ones(2)
     assert compare({"output": on_meta}, {"output": on_meta}).ok
     first_mismatch = compare({"output": on_cpu}, {"output": on_meta}).first_mismatch
-    assert "on cpu in place of" in first_mismatch and first_mismatch.endswith("on meta")
+    assert "on cpu instead of" in first_mismatch and first_mismatch.endswith("on meta")
 
 
 LAYER = nn.Linear(8, 8)
@@ -150,14 +150,14 @@ def test_a_tolerance_is_scaled_to_what_was_summed(fn: Any) -> None:
             assert far.first_mismatch == "output"
 
 
-def test_the_referee_draws_the_random_numbers_of_the_run() -> None:
+def test_the_float64_run_draws_the_random_numbers_of_the_run() -> None:
     trial = Trial(lambda x: torch.rand_like(x) * x + torch.randn(8), (torch.randn(8),), {})
     expected = trial.contestant().observe().values()
     exact = exact_values(trial.contestant, expected)
     assert torch.allclose(exact["output"].value.float(), expected["output"])
 
 
-def test_what_eager_does_not_give_twice_has_no_referee() -> None:
+def test_what_eager_does_not_give_twice_has_no_float64_run() -> None:
     calls = iter(range(9))
     trial = Trial(lambda x: x + next(calls), (torch.zeros(4),), {})
     assert not exact_values(trial.contestant, trial.contestant().observe().values())
@@ -179,17 +179,17 @@ def about_zero(x: torch.Tensor) -> torch.Tensor:
 ABOUT_ZERO = torch.linspace(-1, 1, 4096).sin() * 3 + 0.1
 
 
-def test_all_that_judge_results_ask_the_referee() -> None:
+def test_all_comparisons_use_the_float64_run() -> None:
     eager = {"output": about_zero(ABOUT_ZERO)}
     for other in (explorer.compile(about_zero), in_another_order):
-        assert compare({"output": other(ABOUT_ZERO)}, eager).first_mismatch, "without the referee it is a difference"
+        assert compare({"output": other(ABOUT_ZERO)}, eager).first_mismatch, "a difference, without the float64 run"
     compared = explorer.compare(about_zero, methods=["explorer.compile"], time=False)(ABOUT_ZERO)
     assert [verdict.answer for verdict in compared.data.methods[0].verdicts][:2] == ["right", "right"]
     trial = Repetition(about_zero, (), {}, state=reached(about_zero, {"x": ABOUT_ZERO}).copied())
     timed = Retiming(trial, Config(), True).time({"x": (4096,)}, SILENT)
     assert timed.accuracy is not None and not timed.accuracy.first_mismatch
     mended, given = (Trial(fn, (ABOUT_ZERO,), {}) for fn in (in_another_order, about_zero))
-    attempt = _tried(mended, given, Attempt(Fix("")), "another order", 0)
+    attempt = _tried(mended, given, FixAttempt(Fix("")), "another order", 0)
     assert attempt.against.startswith("largest error against eager")
 
 

@@ -127,7 +127,7 @@ def test_a_wrong_lowering_rule() -> None:
     assert first is not None and first.node == "aten.tanh"
     assert first.kernel.startswith("k")
     assert first.span is not None and first.span.line == line_of(blended, "torch.tanh")
-    assert "aten.tanh is the first of its nodes that is wrong when each is computed apart" in first.detail
+    assert "aten.tanh is the first of its nodes that is wrong when each is compiled alone" in first.detail
 
 
 def test_wrong_generated_code(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

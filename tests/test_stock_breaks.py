@@ -22,7 +22,7 @@ from explorer.records.check.trial import Trial
 from explorer.records.stock import breaks
 from explorer.records.stock.fixes import Fix
 from explorer.records.stock.run import stock_run
-from explorer.records.stock.unsupported import registry, taken_apart
+from explorer.records.stock.unsupported import parsed_message, registry
 
 TRACED = {"generator": "2.14"}
 """The version of torch since which stock does not break there."""
@@ -95,7 +95,7 @@ def test_a_fix_that_a_setting_makes_is_tried(name: str, setting: str) -> None:
 def test_a_branch_that_is_rewritten_is_tried() -> None:
     said, (whole,) = fixed("branch_on_data")
     assert said.startswith("Fix (tried): ") and "torch.where" in said and not whole.breaks
-    assert "largest error against eager 0; the same on an input that takes the other side" in said
+    assert "largest error against eager 0; also on an input that takes the other side" in said
     source = whole.stages[0]
     assert source.name == "rewritten source" and source.body is not None
     assert "+    return torch.where(y.sum() > 0, y.sin(), y.cos())" in str(source.body)
@@ -182,7 +182,7 @@ def test_a_break_in_a_loop_names_what_breaks_and_advice_that_works(capsys: pytes
     (only,) = record.breaks
     assert "builtin operator `print`" in only.why.detail and "This leads to: graph break in loop" in only.why.detail
     assert "print after the compiled function" in only.hints[0]
-    assert only.hints[1].startswith("Known to help: take the body of the loop out into a function of its own")
+    assert only.hints[1].startswith("Known to help: move the body of the loop into its own function")
     assert not any(stage.name == "capture" for stage in record.stages)
     assert any(stage.name == "capture" for stage in facts_of(taken_out).stages), "the advice, followed"
 
@@ -193,11 +193,11 @@ OPTIMIZER = torch.optim.SGD([weight], lr=0.0)
 @pytest.mark.parametrize(
     ("fn", "says", "says_not"),
     [
-        (suppressing, "Known to help: take the body of the with statement out", "torch.compiler.disable"),
-        (warning, "warn before or after the call", "pass the result in"),
-        (timed, "read the clock before and after the call", "pass the result in"),
-        (collecting, "before or after the call", "pass the result in"),
-        (lambda x: OPTIMIZER.step(), "No change is needed: the line is torch's own", "move the line"),
+        (suppressing, "Known to help: move the body of the with statement", "torch.compiler.disable"),
+        (warning, "warn before or after the compiled", "pass in the result"),
+        (timed, "read the clock before and after the compiled", "pass in the result"),
+        (collecting, "before or after the compiled", "pass in the result"),
+        (lambda x: OPTIMIZER.step(), "No change is needed: the line is in torch", "move the line"),
     ],
 )
 def test_advice_is_for_what_the_line_is_there_for(fn: Any, says: str, says_not: str) -> None:
@@ -215,7 +215,7 @@ def test_breaks_of_what_was_tried_are_no_facts() -> None:
     assert lines == {first + 1} and len(record.coverage.python) == 1
     assert any(compile.breaks for compile in record.attempts)
     said = record.breaks[0].hints[0]
-    assert f"it does not help: the graph breaks at {__file__}:{first + 2} in the place of this line" in said
+    assert f"it does not help: the graph breaks at {__file__}:{first + 2} instead" in said
     assert str(first + 2) not in repr(record)
 
 
@@ -238,7 +238,7 @@ def test_a_message_is_taken_apart() -> None:
         "  Hint: Move it.\n  Hint: Or\n    not.\n\n  Developer debug context: managers: [x]\n\n"
         " For more details about this graph break, please visit: https://example.invalid/gb.html"
     )
-    found = taken_apart(message, ())
+    found = parsed_message(message, ())
     assert found.title == "Graph break under GenericContextWrappingVariable"
     assert found.explanation == "Attempted on two lines." and found.hints == ("Move it.", "Or not.")
     assert found.context == "managers: [x]"
@@ -246,5 +246,5 @@ def test_a_message_is_taken_apart() -> None:
 
 
 def test_words_without_an_entry_are_kept() -> None:
-    found = taken_apart("something that torch never registered", ())
+    found = parsed_message("something that torch never registered", ())
     assert found.entry is None and found.title == "something that torch never registered"

@@ -82,7 +82,7 @@ def test_wrong_generated_code(train: bool) -> None:
         first = found(blended, *leaves(train))
     assert lines(first) == line_of(blended, "torch.tanh")
     assert first is not None and first.node == "aten.tanh" and first.kernel.startswith("k")
-    assert "aten.tanh is the first of its nodes that is wrong when each is computed apart" in first.detail
+    assert "aten.tanh is the first of its nodes that is wrong when each is compiled alone" in first.detail
     assert first.error is not None and first.eager_error is not None and first.error > 1e3 * first.eager_error
 
 
@@ -126,7 +126,7 @@ def test_a_graph_that_is_not_what_python_computes() -> None:
     first = found(scaled, *inputs())
     assert lines(first) == line_of(scaled, "is_compiling()")
     assert first is not None and first.compile == "s1" and first.node == "fx.z"
-    assert "no call of this line in eager yields its value" in first.detail
+    assert "no call on this line has that value in eager" in first.detail
 
 
 CALLS = [0]
@@ -151,7 +151,7 @@ def test_what_the_backward_gets_as_the_forward_left_it() -> None:
     if first is None:
         pytest.skip("this torch no longer does")
     assert first.half == "s0_backward"
-    assert "which the forward has overwritten since" in first.detail
+    assert "after the forward has overwritten it" in first.detail
 
 
 @pytest.mark.parametrize(
@@ -258,7 +258,8 @@ def test_a_search_leaves_the_programs_compiled_code_as_it_was() -> None:
     mine = torch.compile(blended)
     before = mine(x, w)
     assert found(blended, x, w) is None
-    with mock.patch("explorer.records.stock.looking.Below.first", side_effect=AssertionError("still looked into")):
+    first = "explorer.records.stock.bisection.KernelComparison.first"
+    with mock.patch(first, side_effect=AssertionError("still compared")):
         torch.testing.assert_close(mine(x, w), before)
 
 

@@ -21,14 +21,14 @@ from torch._dynamo import pgo
 import explorer.records.stock.run as run_module
 from explorer.records.check.trial import Trial
 from explorer.records.stock import hook
-from explorer.records.stock.hook import Call, Hook, Watch, located, watching
+from explorer.records.stock.hook import Call, Hook, Patch, located, watching
 from explorer.records.stock.hooks import HOOKS
 from explorer.records.stock.observation import Observation
 from explorer.records.stock.run import stock_run
 from stock_compiling import nothing_built
 
 EAGER = {"backend": "eager"}
-WATCHES = [(hook, watch) for hook in HOOKS for watch in hook.watches]
+WATCHES = [(hook, watch) for hook in HOOKS for watch in hook.patches]
 
 
 def small(x: Tensor) -> Tensor:
@@ -72,7 +72,7 @@ def test_every_target_exists_in_this_torch() -> None:
 
 def test_a_target_that_is_missing_is_named_and_the_rest_is_seen() -> None:
     gone = Hook(
-        "gone", "nothing", "nothing", (), (Watch("torch._dynamo.symbolic_convert:Gone.step", lambda *_: iter(())),)
+        "gone", "nothing", "nothing", (), (Patch("torch._dynamo.symbolic_convert:Gone.step", lambda *_: iter(())),)
     )
     observation = Observation()
     with watching(observation, (gone, *HOOKS)) as missing:
@@ -122,7 +122,7 @@ def raising(error: type[BaseException], after: bool) -> Any:
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 def test_an_error_in_every_hook_reaches_no_compile(after: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     hooks = tuple(
-        replace(each, watches=tuple(replace(watch, around=raising(RuntimeError, after)) for watch in each.watches))
+        replace(each, patches=tuple(replace(watch, around=raising(RuntimeError, after)) for watch in each.patches))
         for each in HOOKS
     )
     monkeypatch.setattr(run_module, "HOOKS", hooks)
@@ -147,8 +147,8 @@ def test_an_interrupt_in_a_hook_leaves_nothing_wrapped(target: str, monkeypatch:
     hooks = tuple(
         replace(
             each,
-            watches=tuple(
-                replace(watch, around=interrupting) if watch.target == target else watch for watch in each.watches
+            patches=tuple(
+                replace(watch, around=interrupting) if watch.target == target else watch for watch in each.patches
             ),
         )
         for each in HOOKS

@@ -15,7 +15,7 @@ from explorer.ir.record import BufferData, HalfData
 from explorer.records.check.trial import Trial
 from explorer.records.stock.calls import observed
 from explorer.records.stock.half import Half
-from explorer.records.stock.held import Written
+from explorer.records.stock.kernel_outputs import KernelOutputs
 from explorer.records.stock.run import stock_run
 from stock_compiling import inference
 
@@ -36,7 +36,7 @@ def places(half: HalfData) -> dict[str, BufferData]:
     return {buffer.name: buffer for buffer in half.buffers if buffer.where}
 
 
-class Addresses(Written):
+class Addresses(KernelOutputs):
     """Where the storage of each buffer begins, at each kernel call."""
 
     def __init__(self, half: Half) -> None:

@@ -41,9 +41,9 @@ from explorer.records.stock.breaks import LIBRARIES
 from explorer.records.stock.contestant import Stock
 from explorer.records.stock.first_divergence import first_divergence as first_divergence_of_stock
 from explorer.records.stock.first_divergence import unasked
+from explorer.records.stock.fix_attempts import attempts, with_outcomes
 from explorer.records.stock.profile import profile as profile_stock
 from explorer.records.stock.run import StockRun, stock_run, unwrapped
-from explorer.records.stock.trying import attempts, told
 from explorer.records.stock.untouched import untouched
 from explorer.show.view.ratio import speed
 from explorer.show.view.text import duration
@@ -282,7 +282,7 @@ def beside(
     if fixes and called_once:
         notes.append("No fix of a graph break was tried, which takes more calls of the function.")
     tried = attempts(theirs) if fixes and not called_once else []
-    compiles = (*own, *told(theirs.compiles(seconds), tried))
+    compiles = (*own, *with_outcomes(theirs.compiles(seconds), tried))
     settings = {**({} if first is None else settings_of(config)), **theirs.settings(stock)}
     engine = "stock" if first is None else "explorer and stock"
     made = assembled(

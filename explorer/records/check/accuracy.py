@@ -12,8 +12,8 @@ import torch
 from torch.utils._pytree import tree_flatten_with_path
 
 from explorer.ir.record import DivergenceData
+from explorer.records.check.float64 import Float64Run, TooLarge
 from explorer.records.check.isolate import NotIsolated
-from explorer.records.check.referee import Referee, TooLarge
 
 TOLERANCE: Mapping[torch.dtype, float] = {
     torch.float64: 1e-10,
@@ -27,13 +27,13 @@ TOLERANCE: Mapping[torch.dtype, float] = {
 order, so that an element near zero may be off by rounding of large terms). Other dtypes must be equal."""
 
 DISTURBANCES = 8
-"""How many times what disturbing each value by an eighth of its tolerance does, a result may be off."""
+"""A result may be off by this many times what perturbing each value by an eighth of its tolerance changes."""
 
 NO_WORSE = 2
-"""How many times as far from float64 as eager's, a result beyond its tolerance may be: both are rounded alike."""
+"""A result beyond its tolerance passes if it is at most this many times as far from float64 as eager's."""
 
 LOW_PRECISION = (torch.float16, torch.bfloat16)
-"""Of these eager's own error is told beside ours, since it is as large."""
+"""Dtypes for which eager's own error is reported too, since it is as large as ours."""
 
 
 @dataclass(frozen=True)
@@ -49,10 +49,10 @@ class Comparison:
     first_mismatch: str
     compared: int
     divergence: DivergenceData | None = None
-    """Where that begins, if it was looked for."""
+    """The first node that differs, if it was searched for."""
     own_error: float | None = None
     eager_error: float | None = None
-    """The largest distances of these results and of eager's from the same call in float64, where that was run."""
+    """The largest distances of these results and of eager's from a float64 run of the call, if there was one."""
 
     @property
     def ok(self) -> bool:
@@ -61,8 +61,8 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Exact:
-    """A tensor in float64, and the largest change of its elements when each value on the way to it was disturbed.
-    `complete`: each operator on the way has a form in float64; `drew`: random numbers were drawn in the call."""
+    """A tensor in float64, and the largest change of its elements when each value before it is perturbed. `complete`:
+    each operator has a float64 form; `drew`: the call draws random numbers."""
 
     value: torch.Tensor
     rounding: float
@@ -85,9 +85,8 @@ class Call(Protocol):
 def against_eager(
     eager: Callable[[], Call], actual: Mapping[str, Any], expected: Mapping[str, Any]
 ) -> Comparison:
-    """Compare with what eager gave; where that is beyond tolerance, or of low precision, with one more run of eager
-    beside which each value is computed in float64. That run is not made where `eager` cannot give a call, or there is
-    no room."""
+    """Compare with eager's results; if they differ beyond tolerance or have low precision, compare with a float64 run
+    too, unless `eager` cannot make another call or memory is short."""
     found = compare(actual, expected)
     low = any(_is_inexact(leaf) and leaf.dtype in LOW_PRECISION for leaf in _leaves(expected).values())
     if found.ok and not low:
@@ -100,26 +99,26 @@ def against_eager(
 
 
 def exact_values(eager: Callable[[], Call], expected: Mapping[str, Any]) -> dict[str, Exact]:
-    """What eager's tensors are in float64, by name; empty where that cannot be told."""
-    referee = Referee({dtype: allowed / DISTURBANCES for dtype, allowed in TOLERANCE.items()})
+    """Eager's tensors in float64, by name; empty if there is no such run."""
+    float64 = Float64Run({dtype: allowed / DISTURBANCES for dtype, allowed in TOLERANCE.items()})
     try:
         call = eager()
-        with torch.autograd.set_multithreading_enabled(False), without_onednn(), referee:
+        with torch.autograd.set_multithreading_enabled(False), without_onednn(), float64:
             again = call.observe().values()
     except (TooLarge, NotIsolated):
         return {}
     if compare(again, expected).first_mismatch:
-        return {}  # no call gives what the last gave
+        return {}  # not deterministic
     tensors = {name: leaf for name, leaf in _leaves(again).items() if _is_inexact(leaf)}
     return {
-        name: Exact(referee.exact(leaf), referee.rounding(leaf), referee.complete, referee.drew)
+        name: Exact(float64.exact(leaf), float64.rounding(leaf), float64.complete, float64.drew)
         for name, leaf in tensors.items()
     }
 
 
 @contextmanager
 def without_onednn() -> Iterator[None]:
-    """Its operators have no form in float64."""
+    """oneDNN's operators have no float64 form."""
     before = torch._C._get_mkldnn_enabled()
     torch._C._set_mkldnn_enabled(False)
     try:
@@ -132,7 +131,7 @@ def compare(
     actual: Mapping[str, Any], expected: Mapping[str, Any], exact: Mapping[str, Exact] = MappingProxyType({})
 ) -> Comparison:
     """Compare nested values by name: tensors by tolerance, shape, dtype and NaN positions, others by equality. A tensor
-    beyond its tolerance passes where it is as near to `exact` as eager's, or rounding explains the difference."""
+    beyond its tolerance passes if it is as close to `exact` as eager's, or if rounding explains the difference."""
     worst_absolute = worst_relative = 0.0
     own_error = eager_error = None
     scales = _group_scales(expected)
@@ -141,17 +140,17 @@ def compare(
     ours, theirs = _leaves(actual), _leaves(expected)
     for name in dict.fromkeys([*theirs, *ours]):
         if name not in ours or name not in theirs:
-            first_mismatch = first_mismatch or f"{name} is in one of the results only"
+            first_mismatch = first_mismatch or f"{name} is in only one of the results"
             continue
         a, b = ours[name], theirs[name]
         if not isinstance(b, torch.Tensor):
             if not isinstance(a, torch.Tensor) and _same(a, b):
                 continue
-            first_mismatch = first_mismatch or f"{name}: {a!r} in place of {b!r}"
+            first_mismatch = first_mismatch or f"{name}: {a!r} instead of {b!r}"
             continue
         compared += 1
         if not isinstance(a, torch.Tensor) or (a.shape, a.dtype, a.device) != (b.shape, b.dtype, b.device):
-            first_mismatch = first_mismatch or f"{name}: {_kind(a)} in place of {_kind(b)}"
+            first_mismatch = first_mismatch or f"{name}: {_kind(a)} instead of {_kind(b)}"
             continue
         absolute, relative, close = tensor_error(a, b, scales.get(name, 0.0))
         if absolute > worst_absolute:

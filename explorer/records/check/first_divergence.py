@@ -23,9 +23,9 @@ from explorer.ir.loops import Loops
 from explorer.ir.program import Compiled, Program
 from explorer.ir.record import DivergenceData
 from explorer.ir.schedule import Schedule
-from explorer.records.check.follow import Stages
 from explorer.records.check.kernels import Kernels
-from explorer.records.check.search import Blame, Search
+from explorer.records.check.lockstep import Stages
+from explorer.records.check.search import FaultReport, Search
 from explorer.records.check.trial import Contestant
 
 
@@ -66,7 +66,7 @@ class Searched:
     original: Compiled
 
     def __post_init__(self) -> None:
-        self.blame = Blame(self.compile, self._graphs)
+        self.report = FaultReport(self.compile, self._graphs)
 
     def compiled(self, captured: Graph) -> Compiled:
         plan = next(a for _, a in reversed(self.stages) if isinstance(a, (Traced, Partitioned)))
@@ -75,7 +75,7 @@ class Searched:
         joined = rejoin(Halves(plan, halves[0], halves[1] if len(halves) > 1 else None))
 
         def call(*inputs: Any) -> tuple[Any, ...]:
-            self.search.look(lambda: Stages(self.blame, self.stages, inputs).first(captured), self.blame)
+            self.search.compare(lambda: Stages(self.report, self.stages, inputs).first(captured), self.report)
             return joined.call(*inputs)
 
         return replace(joined, call=call)
@@ -85,10 +85,10 @@ class Searched:
         plain = program.call
         if plain is None or program.stepwise is None:
             return program
-        kernels = Kernels(self.blame, self.config, graph, loops, schedule, program)
+        kernels = Kernels(self.report, self.config, graph, loops, schedule, program)
 
         def call(inputs: Sequence[Any]) -> tuple[Any, ...]:
-            self.search.look(lambda: kernels.first(inputs), self.blame)
+            self.search.compare(lambda: kernels.first(inputs), self.report)
             return plain(inputs)
 
         return replace(program, call=call)

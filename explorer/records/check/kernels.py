@@ -1,4 +1,4 @@
-"""The kernels of a half one by one beside eager operators: which wrote a wrong value first, and of which node."""
+"""Compares the kernels of a half one by one with eager operators, to find the first wrong value and its node."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from explorer.ir.record import DivergenceData
 from explorer.ir.schedule import FusedKernel, Schedule
 from explorer.records.check.accuracy import errors_if_not_close, same_kind
 from explorer.records.check.loops import Run
-from explorer.records.check.nodes import Values, attempt, is_unwritten, run_nodes, scale
-from explorer.records.check.search import Blame
+from explorer.records.check.nodes import NodeValues, attempt, is_unwritten, run_nodes, scale
+from explorer.records.check.search import FaultReport
 from explorer.records.check.trial import SEED, duplicate
 
 
 @dataclass
-class Written:
-    """A `Watch` that keeps what each kernel and library call wrote: (its id, the buffer, the tensor then)."""
+class KernelWrites:
+    """A `Watch` that records what each kernel and library call wrote: (its id, the buffer, a copy of the tensor)."""
 
     loops: Loops
     sizes: Run
-    seen: list[tuple[str, Buffer, Tensor]] = field(default_factory=list)
+    writes: list[tuple[str, Buffer, Tensor]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.buffers = self.loops.buffers
@@ -40,7 +40,7 @@ class Written:
         failed = run()
         for name, address in written.items():
             buffer = self.buffers[name]
-            self.seen.append((id, buffer, self._at(address, buffer)))
+            self.writes.append((id, buffer, self._at(address, buffer)))
         return failed
 
     def call(self, id: str, run: Callable[[], Any]) -> Any:
@@ -49,7 +49,7 @@ class Written:
         assert isinstance(operation, Extern)
         for buffer, tensor in zip(operation.outputs, made if operation.returns_tuple else (made,), strict=False):
             if buffer is not None and isinstance(tensor, Tensor):
-                self.seen.append((id, buffer, tensor.detach().clone()))
+                self.writes.append((id, buffer, tensor.detach().clone()))
         return made
 
     def _at(self, address: int, buffer: Buffer) -> Tensor:
@@ -66,9 +66,9 @@ class Written:
 
 @dataclass
 class Kernels:
-    """The kernels of one half beside the graph that they were made from."""
+    """The kernels of one half, compared with the graph that they were made from."""
 
-    blame: Blame
+    report: FaultReport
     config: Config
     graph: Graph
     loops: Loops
@@ -85,75 +85,74 @@ class Kernels:
         """The operation that completes each node."""
 
     def first(self, inputs: Sequence[Any]) -> DivergenceData | None:
-        """The first node whose buffer parts from what eager operators make of the half's graph."""
-        eager, exact = self._run(inputs), attempt(lambda: self._run(inputs, referee=True))
-        watch = Written(self.loops, Run(self.loops, duplicate(tuple(inputs))))
+        """The first node whose buffer differs from what eager operators compute for the half's graph."""
+        eager, exact = self._run(inputs), attempt(lambda: self._run(inputs, float64=True))
+        watch = KernelWrites(self.loops, Run(self.loops, duplicate(tuple(inputs))))
         assert self.program.stepwise is not None
         torch.manual_seed(SEED)
         self.program.stepwise(duplicate(tuple(inputs)), watch)
-        for item, buffer, ours in watch.seen:
+        for item, buffer, ours in watch.writes:
             node = self._node(buffer, ours, eager)
             if node is None:
                 continue
             id = info(node).id
             found = self._errors(id, ours, eager, exact)
             if found is not None:
-                return self._told(item, node, found, inputs, eager, exact)
+                return self._report(item, node, found, inputs, eager, exact)
         return None
 
-    def _run(self, inputs: Sequence[Any], referee: bool = False) -> Values:
+    def _run(self, inputs: Sequence[Any], float64: bool = False) -> NodeValues:
         torch.manual_seed(SEED)
         with torch.no_grad():
-            return run_nodes(self.graph, duplicate(tuple(inputs)), referee=referee)
+            return run_nodes(self.graph, duplicate(tuple(inputs)), float64=float64)
 
-    def _node(self, buffer: Buffer, ours: Tensor, eager: Values) -> fx.Node | None:
-        """The node whose value the buffer holds: the last of those that its operation completes and that have its
-        shape."""
+    def _node(self, buffer: Buffer, ours: Tensor, eager: NodeValues) -> fx.Node | None:
+        """The node whose value the buffer holds: the last node of its shape that its operation completes."""
         maker = next(op.id for op in self.loops.operations if buffer.name in (b.name for b in op.writes))
         made = [n for n in self._nodes({maker}) if self.last.get(info(n).id) == maker and not is_unwritten(n)]
         return next((n for n in reversed(made) if same_kind(eager.by_id[info(n).id], ours)), None)
 
     def _nodes(self, operations: set[str]) -> list[fx.Node]:
-        """The nodes that went into these operations, in the graph's order."""
+        """The nodes that these operations compute, in the graph's order."""
         nodes = (n for n in self.graph.graph.nodes if n.op not in ("placeholder", "output"))
         return [n for n in nodes if operations.intersection(self.loops.nodes.get(info(n).id, ("", ()))[1])]
 
     def _errors(
-        self, id: str, ours: Tensor, eager: Values, exact: Values | None
+        self, id: str, ours: Tensor, eager: NodeValues, exact: NodeValues | None
     ) -> tuple[float | None, float | None] | None:
         return errors_if_not_close(ours, eager.by_id[id], None if exact is None else exact.by_id[id], scale(eager, id))
 
-    def _told(
+    def _report(
         self,
         item: str,
         node: fx.Node,
         found: tuple[float | None, float | None],
         inputs: Sequence[Any],
-        eager: Values,
-        exact: Values | None,
+        eager: NodeValues,
+        exact: NodeValues | None,
     ) -> DivergenceData:
-        """Of all that the kernel computed, the first node that parts when each is computed by a kernel of its own."""
+        """The kernel's first node that is wrong when each of its nodes is compiled alone; else the mismatch itself."""
         kernel = next((i for i in self.schedule.items if i.id == item and isinstance(i, FusedKernel)), None)
         within = self._nodes(set(kernel.ids)) if kernel is not None else [node]
         within = [n for n in within if isinstance(eager.by_id[info(n).id], Tensor)]
         detail = f"{item} wrote {info(node).id}"
         if len(within) > 1:
             torch.manual_seed(SEED)
-            apart = compile_half(returning(self.graph, within), replace(self.config, fuse=False))
-            assert apart.call is not None
+            unfused = compile_half(returning(self.graph, within), replace(self.config, fuse=False))
+            assert unfused.call is not None
             with torch.no_grad():
-                values = apart.call(duplicate(tuple(inputs)))[-len(within) :]
+                values = unfused.call(duplicate(tuple(inputs)))[-len(within) :]
             for each, ours in zip(within, values, strict=True):
                 error = self._errors(info(each).id, ours, eager, exact)
                 if error is not None:
-                    detail += f"; {info(each).id} is the first of its nodes that is wrong when each is computed apart"
-                    return self.blame.told(each, self.graph.name, item, error, detail)
-            detail += f"; its {len(within)} nodes are right when each is computed apart, so fusing them is at fault"
-        return self.blame.told(node, self.graph.name, item, found, detail)
+                    detail += f"; {info(each).id} is the first of its nodes that is wrong when each is compiled alone"
+                    return self.report.divergence(each, self.graph.name, item, error, detail)
+            detail += f"; its {len(within)} nodes are right when each is compiled alone: their fusion is wrong"
+        return self.report.divergence(node, self.graph.name, item, found, detail)
 
 
 def returning(graph: Graph, more: Sequence[fx.Node]) -> Graph:
-    """The graph with the values of more nodes after what it returns."""
+    """The graph, returning the values of more nodes after its own results."""
     made = graph.copy()
     by_id = {info(n).id: n for n in made.nodes if n.op != "output"}
     output = made.output_node()

@@ -1,4 +1,4 @@
-"""A captured graph beside the Python that it was captured from: what each line of the program computed, run eagerly."""
+"""Compares a captured graph with what each line of the program computes in eager."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from explorer.ir.record import DivergenceData
 from explorer.records.check.accuracy import largest_distance, not_close, same_kind
 from explorer.records.check.nodes import is_unwritten, magnitude
 from explorer.records.check.reference import arguments, call_node
-from explorer.records.check.search import Blame
+from explorer.records.check.search import FaultReport
 from explorer.records.check.trial import duplicate
 
 MOST = 1 << 30
-"""Bytes of eager's values that are kept; what follows is not compared."""
+"""Limit in bytes of the eager values kept; later values are not compared."""
 MOST_AT_A_LINE = 1000
 
 
 class Lines(TorchFunctionMode):
-    """While it is entered, keeps the tensors that the calls of each line yield, and of the lines that called it."""
+    """A mode that keeps the tensors that each source line computes, its callees included."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -49,10 +49,10 @@ class Lines(TorchFunctionMode):
         return result
 
 
-def first_unlike(lines: Lines, graph: Graph, inputs: Sequence[Any], blame: Blame) -> DivergenceData | None:
-    """The first node of a captured graph that yields what no call of its line does in eager, among those that a result
-    is computed from which is of no call of its line either: capture may write one call of Python as several nodes.
-    Nodes that depend on random numbers, and lines that yield nothing of the node's kind, tell nothing."""
+def first_unlike(lines: Lines, graph: Graph, inputs: Sequence[Any], report: FaultReport) -> DivergenceData | None:
+    """The first node of a captured graph whose value no call on its source line computes in eager. A node counts only
+    if a wrong result depends on it, since capture may write one Python call as several nodes. Nodes that depend on
+    random numbers, and lines without a tensor of the node's shape and dtype, are not compared."""
     values: dict[fx.Node, Any] = dict(zip(graph.inputs, duplicate(tuple(inputs)), strict=True))
     unknown: set[fx.Node] = set()
     unlike: dict[fx.Node, float] = {}
@@ -77,12 +77,12 @@ def first_unlike(lines: Lines, graph: Graph, inputs: Sequence[Any], blame: Blame
     first = next((node for node in unlike if node in wrong), None)
     if first is None:
         return None
-    what = f"the captured graph has {info(first).id} here, and no call of this line in eager yields its value"
-    return blame.told(first, "", "", (unlike[first], None), what)
+    what = f"the captured graph computes {info(first).id} here; no call on this line has that value in eager"
+    return report.divergence(first, "", "", (unlike[first], None), what)
 
 
 def _distance(lines: Lines, node: fx.Node, values: Mapping[fx.Node, Any]) -> float | None:
-    """How far a node's value is from the nearest of its line; None where it is one of them, or nobody knows."""
+    """The distance of a node's value from the nearest value of its line; None if it is close or cannot be judged."""
     span, ours = info(node).span, values[node]
     if span is None or not isinstance(ours, Tensor):
         return None

@@ -1,4 +1,4 @@
-"""A graph run eagerly, node by node, with every value kept: as it is, and in float64 as the referee."""
+"""Runs a graph eagerly, node by node, keeping every value; also in float64, as the reference."""
 
 from __future__ import annotations
 
@@ -13,42 +13,42 @@ from torch import Tensor, fx
 from torch.utils._pytree import tree_map
 
 from explorer.ir.graph import Graph, info
-from explorer.records.check.referee import NARROW
+from explorer.records.check.float64 import NARROW
 from explorer.records.check.reference import arguments, call_node
 
 
 @dataclass
-class Values:
-    """What each node yielded, by its id, as it was then (later writes in place do not show); and what was returned."""
+class NodeValues:
+    """A copy of each node's value by id, taken when it was computed, and the graph's results."""
 
     graph: Graph
     by_id: dict[str, Any] = field(default_factory=dict)
     returned: tuple[Any, ...] = ()
     inputs: tuple[Any, ...] = ()
-    """What the inputs hold afterwards."""
+    """The inputs after the run."""
 
 
-def run_nodes(graph: Graph, inputs: Sequence[Any], *, referee: bool = False) -> Values:
-    """Run on real inputs, which are updated where the graph updates them. With `referee` all of it is in float64.
+def run_nodes(graph: Graph, inputs: Sequence[Any], *, float64: bool = False) -> NodeValues:
+    """Run on real inputs, which the graph may update in place. With `float64`, everything is computed in float64.
 
     Raises what an operator raises.
     """
     default = torch.get_default_dtype()
-    torch.set_default_dtype(NARROW.get(default, default) if referee else default)
+    torch.set_default_dtype(NARROW.get(default, default) if float64 else default)
     try:
-        return _run(graph, tuple(map(widened, inputs)) if referee else tuple(inputs), referee)
+        return _run(graph, tuple(map(widened, inputs)) if float64 else tuple(inputs), float64)
     finally:
         torch.set_default_dtype(default)
 
 
-def _run(graph: Graph, given: tuple[Any, ...], referee: bool) -> Values:
+def _run(graph: Graph, given: tuple[Any, ...], float64: bool) -> NodeValues:
     values: dict[fx.Node, Any] = dict(zip(graph.inputs, given, strict=True))
-    kept = Values(graph, inputs=given)
+    kept = NodeValues(graph, inputs=given)
     for node in graph.graph.nodes:
         if node.op == "output":
             continue
         if node.op != "placeholder":
-            values[node] = _value(graph, node, values, referee)
+            values[node] = _value(graph, node, values, float64)
             if is_unwritten(node):
                 values[node].zero_()
         kept.by_id[info(node).id] = tree_map(_snapshot, values[node])
@@ -58,7 +58,7 @@ def _run(graph: Graph, given: tuple[Any, ...], referee: bool) -> Values:
 
 @contextmanager
 def unwritten_memory_filled() -> Iterator[None]:
-    """Memory that an operator takes and does not write holds NaN, or the largest number, in place of what was there."""
+    """Fills memory that an operator allocates and does not write with NaN, or with the largest integer."""
     before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
     torch.use_deterministic_algorithms(True, warn_only=True)
     try:
@@ -69,29 +69,29 @@ def unwritten_memory_filled() -> Iterator[None]:
         torch.use_deterministic_algorithms(before[0], warn_only=before[1])
 
 
-def _value(graph: Graph, node: fx.Node, values: dict[fx.Node, Any], referee: bool) -> Any:
+def _value(graph: Graph, node: fx.Node, values: dict[fx.Node, Any], float64: bool) -> Any:
     if node.op == "get_attr":
         constant = graph.constants[str(node.target)]
-        return widened(constant) if referee else constant
+        return widened(constant) if float64 else constant
     args, kwargs = arguments(node, values)
-    if referee:
+    if float64:
         args, kwargs = tree_map(wide, (args, kwargs))
     return call_node(node, args, kwargs)
 
 
 def wide(value: Any) -> Any:
-    """What an operator of the referee's run gets in the place of a dtype; anything else as it is."""
+    """The float64 counterpart of a dtype; any other value unchanged."""
     return NARROW.get(value, value) if isinstance(value, torch.dtype) else value
 
 
 def is_unwritten(node: fx.Node) -> bool:
-    """Whether the node is memory that may hold anything; a run here fills it with zeros."""
+    """Whether the node is uninitialized memory, which a run here fills with zeros."""
     name = getattr(node.target, "__name__", str(node.target))
     return name.partition(".")[0] in ("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided")
 
 
 def widened(value: Any) -> Any:
-    """A copy of a tensor in the referee's dtype; anything else as it is."""
+    """A copy of a tensor in float64; any other value unchanged."""
     if not isinstance(value, Tensor) or value.dtype not in NARROW:
         return value
     made = value.detach().to(NARROW[value.dtype])
@@ -99,7 +99,7 @@ def widened(value: Any) -> Any:
 
 
 def narrowed(value: Any) -> Any:
-    """The tensors in a value of a run in float64, rounded to single precision."""
+    """The float64 tensors in a value, rounded to float32."""
     single = {torch.float64: torch.float32, torch.complex128: torch.complex64}
     return tree_map(lambda t: t.to(single.get(t.dtype, t.dtype)) if isinstance(t, Tensor) else t, value)
 
@@ -108,8 +108,8 @@ def _snapshot(value: Any) -> Any:
     return value.detach().clone() if isinstance(value, Tensor) else value
 
 
-def scale(values: Values, id: str) -> float:
-    """The largest magnitude among what a node was computed from: its rounding errors are relative to that."""
+def scale(values: NodeValues, id: str) -> float:
+    """The largest magnitude among a node's inputs; its rounding errors are relative to that."""
     node = next(n for n in values.graph.graph.nodes if n.op != "output" and info(n).id == id)
     return magnitude(values.by_id[info(n).id] for n in node.all_input_nodes)
 
@@ -121,8 +121,8 @@ def magnitude(values: Iterable[Any]) -> float:
     return max((v.max().item() for v in largest if v.numel()), default=0.0)
 
 
-def attempt(run: Callable[[], Values]) -> Values | None:
-    """A run in float64, where every operator has one."""
+def attempt(run: Callable[[], NodeValues]) -> NodeValues | None:
+    """A float64 run, or None if an operator has no float64 form."""
     try:
         return run()
     except (RuntimeError, NotImplementedError):

@@ -1,4 +1,4 @@
-"""The search for where a compiled call parts from eager, whoever compiled it: looking, and telling a fault."""
+"""The search for the first divergence of a compiled call from eager, shared by both compilers."""
 
 from __future__ import annotations
 
@@ -13,46 +13,46 @@ from explorer.ir.graph import Graph, info
 from explorer.ir.record import DivergenceData, SpanData
 
 Errors = tuple[float | None, float | None]
-"""Distances from the referee, ours and eager's; None where there is no finite one."""
+"""(our, eager's) largest distance from the reference; None if it is not finite."""
 
 
 @dataclass
 class Search:
-    """Programs are looked into as they run. `found` is the first fault."""
+    """Compares programs as they run. `found` is the first divergence."""
 
     found: DivergenceData | None = None
 
-    def look(self, at: Callable[[], DivergenceData | None], blame: Blame) -> None:
-        """Only until something is found; the program's random numbers and modes are as if nobody had looked."""
+    def compare(self, at: Callable[[], DivergenceData | None], report: FaultReport) -> None:
+        """Runs the comparison `at` unless a divergence is known; restores random numbers and modes for the program."""
         if self.found is not None:
             return
         devices = range(torch.cuda.device_count())
         with torch.random.fork_rng(devices=devices), torch.set_grad_enabled(torch.is_grad_enabled()):
             try:
                 self.found = at()
-            except Exception as error:  # the program goes on, and is told that nobody knows
-                self.lost(f"the search could not follow {blame.compile}: {type(error).__name__}: {error}", blame)
+            except Exception as error:  # the program continues; the error is reported
+                self.give_up(f"{report.compile} could not be compared: {type(error).__name__}: {error}", report)
 
-    def lost(self, why: str, blame: Blame) -> None:
-        """Something could not be compared."""
-        self.found = blame.told(None, "", "", (None, None), why)
+    def give_up(self, why: str, report: FaultReport) -> None:
+        """Records that something could not be compared."""
+        self.found = report.divergence(None, "", "", (None, None), why)
 
 
 @dataclass
-class Blame:
-    """Names what is at fault in one compile, with the program's line. `graphs` gives all of the compile's graphs."""
+class FaultReport:
+    """Reports divergences in one compile, with their source lines. `graphs` yields all graphs of the compile."""
 
     compile: str
     graphs: Callable[[], Iterable[Graph]]
     engine: str = "explorer"
 
-    def told(self, node: fx.Node | None, half: str, kernel: str, errors: Errors, detail: str) -> DivergenceData:
+    def divergence(self, node: fx.Node | None, half: str, kernel: str, errors: Errors, detail: str) -> DivergenceData:
         id = "" if node is None else info(node).id
         place = None if node is None else self._place(id)
         return DivergenceData(self.compile, half, id, kernel, *errors, _span(place), detail, self.engine)
 
     def _place(self, id: str) -> Span | None:
-        """The line of the program that an element comes from, through its origins."""
+        """The source line of a node, through its origins."""
         facts = {info(n).id: info(n) for g in self.graphs() for n in g.graph.nodes if n.op != "output"}
         pending = [id]
         seen: set[str] = set()

@@ -17,7 +17,7 @@ from torch import fx
 from torch._inductor import config as inductor_config
 
 from explorer.ir.target import Target
-from explorer.records.stock.hook import Call, Hook, Watch
+from explorer.records.stock.hook import Call, Hook, Patch
 from explorer.records.stock.observation import Observation
 
 HEURISTICS = "under CPU heuristics"
@@ -87,5 +87,5 @@ HOOK = Hook(
     shows="Triton code for a card that is not here, marked as generated under CPU heuristics",
     missing="no code for a card that is not here",
     checked=("2.11 CPU", "2.13 CPU"),
-    watches=(Watch("torch._inductor.graph:GraphLowering._compile_to_module_lines", around_module),),
+    patches=(Patch("torch._inductor.graph:GraphLowering._compile_to_module_lines", around_module),),
 )

@@ -13,37 +13,36 @@ from msgspec.structs import replace
 
 from explorer.ir import record as data
 from explorer.records.stock.fixes import AROUND, KNOWN, TORCHS_OWN, UNTRIED, Fix, fix_of
-from explorer.records.stock.hook import Call, Hook, Watch
+from explorer.records.stock.hook import Call, Hook, Patch
 from explorer.records.stock.observation import Compile, Observation
-from explorer.records.stock.unsupported import Told, span_of, taken_apart, why_of
-from explorer.records.stock.unsupported import told as of_error
+from explorer.records.stock.unsupported import BreakMessage, break_message, parsed_message, span_of, why_of
 
 _PATHS = sysconfig.get_paths()
 LIBRARIES = tuple(
     f"{folder}/"
     for folder in (Path(torch.__file__).parent, *(_PATHS[kind] for kind in ("stdlib", "purelib", "platlib")))
 )
-"""Folders of code that the user did not write. Dynamo goes into it, so that a break may lie deep inside."""
+"""Folders of code that the user did not write. Dynamo traces into them, so a break may lie deep inside."""
 
 
 def around_break(seen: Observation, call: Call) -> Iterator[None]:
     error = call.kwargs["exc"] if "exc" in call.kwargs else call.args[3]
     if not getattr(error, "logged", False):
-        add(seen.compile(), of_error(error))
+        add(seen.compile(), break_message(error))
     yield
 
 
 def around_end(seen: Observation, call: Call) -> Iterator[None]:
-    """The graph ends here; where nobody said why, the reason that ended it says so."""
+    """The graph ends here. Its reason is the break, if Dynamo has logged none."""
     compile = seen.compile()
     reason = call.kwargs.get("reason") or call.args[2]
     if reason.graph_break and not compile.breaks:
-        add(compile, taken_apart(reason.reason, tuple(reason.user_stack)))
+        add(compile, parsed_message(reason.reason, tuple(reason.user_stack)))
     yield
 
 
-def add(compile: Compile, told: Told) -> None:
-    """A break, under the reason that it began with: one in a loop, say, takes the whole frame along."""
+def add(compile: Compile, told: BreakMessage) -> None:
+    """Adds a break under its first cause: a break in a loop, say, leads to a skipped frame."""
     found = told.cause or told
     user = users_line(told.stack)
     span = span_of(user) if user is not None else None
@@ -62,7 +61,7 @@ def add(compile: Compile, told: Told) -> None:
         return
     compile.breaks.append(made)
     compile.fixes.append(fix)
-    link = found.entry.link if found.entry else "this torch's registry has no entry of this type"
+    link = found.entry.link if found.entry else "torch's registry has no entry for this break"
     compile.event("GraphBreak", id=found.entry.id if found.entry else "", context=found.context, link=link)
 
 
@@ -76,7 +75,7 @@ def _is_statement(line: str) -> bool:
 
 
 def users_line(stack: Sequence[FrameSummary]) -> FrameSummary | None:
-    """The innermost frame of the user's own code; the innermost of all where none is."""
+    """The innermost frame of the user's own code, or else the innermost frame."""
     own = [frame for frame in stack if not frame.filename.startswith(LIBRARIES)]
     return own[-1] if own else stack[-1] if stack else None
 
@@ -84,10 +83,10 @@ def users_line(stack: Sequence[FrameSummary]) -> FrameSummary | None:
 HOOK = Hook(
     "breaks",
     shows="each graph break with torch's registry id, explanation, hints and the user's stack",
-    missing="resume functions show that the graph was broken, without the reason",
+    missing="the reasons; resume functions still show that the graph broke",
     checked=("2.11 CPU", "2.11 CUDA", "2.13 CPU"),
-    watches=(
-        Watch("torch._dynamo.symbolic_convert:InstructionTranslatorBase.log_graph_break", around_break),
-        Watch("torch._dynamo.output_graph:OutputGraph.compile_subgraph", around_end),
+    patches=(
+        Patch("torch._dynamo.symbolic_convert:InstructionTranslatorBase.log_graph_break", around_break),
+        Patch("torch._dynamo.output_graph:OutputGraph.compile_subgraph", around_end),
     ),
 )

@@ -10,7 +10,7 @@ from typing import Any
 
 from explorer.ir import record as data
 from explorer.records.environment import describe
-from explorer.records.stock.hook import Call, Hook, Watch
+from explorer.records.stock.hook import Call, Hook, Patch
 from explorer.records.stock.observation import Observation
 
 PROBE = "g++ (probe of the processor's vector instructions)"
@@ -84,11 +84,11 @@ HOOK = Hook(
     shows="each call of g++ with its command, what it was for and what it took; what came from the cache",
     missing="the build as one stage, without what it did",
     checked=("2.11 CPU", "2.13 CPU"),
-    watches=(
-        Watch("torch._inductor.graph:GraphLowering.compile_to_module", around_module),
-        Watch("torch._inductor.cpp_builder:CppBuilder.build", around_build),
-        Watch("torch._inductor.cpu_vec_isa:VecISA.check_build", around_probe),
-        Watch("torch._inductor.codecache:CppCodeCache._load_library", around_load),
-        Watch("torch._inductor.async_compile:AsyncCompile.submit", around_submit),
+    patches=(
+        Patch("torch._inductor.graph:GraphLowering.compile_to_module", around_module),
+        Patch("torch._inductor.cpp_builder:CppBuilder.build", around_build),
+        Patch("torch._inductor.cpu_vec_isa:VecISA.check_build", around_probe),
+        Patch("torch._inductor.codecache:CppCodeCache._load_library", around_load),
+        Patch("torch._inductor.async_compile:AsyncCompile.submit", around_submit),
     ),
 )

@@ -10,7 +10,7 @@ from torch._dynamo.utils import counters
 from torch._functorch import config as functorch
 from torch._inductor import config as inductor
 
-from explorer.records.stock.hook import Call, Hook, Watch
+from explorer.records.stock.hook import Call, Hook, Patch
 from explorer.records.stock.observation import Observation
 
 
@@ -85,8 +85,8 @@ HOOK = Hook(
     shows="complete stages also where the compiled graph is in stock's caches, which stay as they are",
     missing="on a warm cache the stages of Inductor are absent",
     checked=("2.11 CPU", "2.11 CUDA", "2.13 CPU"),
-    watches=(
-        Watch("torch._inductor.compile_fx:compile_fx", around_compile),
-        Watch("torch._inductor.codecache:FxGraphCache.prepare_key", around_key),
+    patches=(
+        Patch("torch._inductor.compile_fx:compile_fx", around_compile),
+        Patch("torch._inductor.codecache:FxGraphCache.prepare_key", around_key),
     ),
 )

@@ -13,7 +13,7 @@ from torch._dynamo import eval_frame
 
 from explorer.core.calls import CallLog, Function
 from explorer.records.stock.frames import name_of
-from explorer.records.stock.hook import Hook, Watch, unseen
+from explorer.records.stock.hook import Hook, Patch, unseen
 from explorer.records.stock.run import applied
 
 
@@ -62,10 +62,10 @@ def hook_of(log: CallLog, settings: dict[str, str]) -> Hook:
         shows="each call of a compiled function, and what it took",
         missing="no times of calls",
         checked=("2.13 CPU",),
-        watches=(
-            Watch("torch._dynamo.eval_frame:_callback_from_stance", instead=begins),
-            Watch("torch._C._functorch:pop_dynamic_layer_stack_and_undo_to_depth", instead=ends),
-            Watch("explorer.compiler.capture.hook:enter_frames", instead=begins_ours),
-            Watch("explorer.compiler.capture.hook:leave_region", instead=ends),
+        patches=(
+            Patch("torch._dynamo.eval_frame:_callback_from_stance", instead=begins),
+            Patch("torch._C._functorch:pop_dynamic_layer_stack_and_undo_to_depth", instead=ends),
+            Patch("explorer.compiler.capture.hook:enter_frames", instead=begins_ours),
+            Patch("explorer.compiler.capture.hook:leave_region", instead=ends),
         ),
     )

@@ -14,7 +14,7 @@ from torch import fx
 from torch._inductor.virtualized import V
 
 from explorer.records.stock.half import Half
-from explorer.records.stock.hook import Call, Hook, Watch
+from explorer.records.stock.hook import Call, Hook, Patch
 from explorer.records.stock.observation import Observation
 
 
@@ -90,9 +90,9 @@ HOOK = Hook(
     shows="the node behind each operation of a loop body, and so behind each line of a kernel",
     missing="a line of a kernel leads to the kernel's operation and from there to all its nodes",
     checked=("2.11 CPU", "2.11 CUDA", "2.13 CPU"),
-    watches=(
-        Watch("torch._inductor.ir:ComputedBuffer.get_default_sizes_body", around_body),
-        Watch("torch._inductor.ir:Pointwise.make_loader", around_loader),
-        Watch("torch._inductor.loop_body:CountOps._default", around_operation),
+    patches=(
+        Patch("torch._inductor.ir:ComputedBuffer.get_default_sizes_body", around_body),
+        Patch("torch._inductor.ir:Pointwise.make_loader", around_loader),
+        Patch("torch._inductor.loop_body:CountOps._default", around_operation),
     ),
 )

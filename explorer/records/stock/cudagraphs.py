@@ -7,7 +7,7 @@ from typing import Any
 
 from torch._inductor import config
 
-from explorer.records.stock.hook import Call, Hook, Watch
+from explorer.records.stock.hook import Call, Hook, Patch
 from explorer.records.stock.observation import Observation
 
 
@@ -30,5 +30,5 @@ HOOK = Hook(
     shows="why a graph runs without CUDA graphs although the program asked for them",
     missing="whether CUDA graphs are used is not told",
     checked=("2.13 CPU",),
-    watches=(Watch("torch._inductor.output_code:CompiledFxGraph.post_compile", around_post_compile),),
+    patches=(Patch("torch._inductor.output_code:CompiledFxGraph.post_compile", around_post_compile),),
 )

@@ -18,8 +18,8 @@ from torch._inductor import config as inductor_config
 from explorer.ir.record import DivergenceData
 from explorer.records.check.accuracy import Comparison, compare, exact_values
 from explorer.records.check.trial import Outcome, Trial
-from explorer.records.stock.held import drawing
-from explorer.records.stock.looking import StockSearch
+from explorer.records.stock.bisection import StockSearch
+from explorer.records.stock.kernel_outputs import drawing
 from explorer.records.stock.run import StockRun, stock_run, unwrapped
 
 ROUNDING = 10
@@ -95,8 +95,8 @@ def _no_fault(
 ) -> DivergenceData | None:
     """Results differ, but every graph and kernel that was compared is right."""
     known = f"results differ, first in {compared.first_mismatch}, but every graph and kernel that was compared is right"
-    if search.unfollowed:
-        return _no_node(f"{known}; not compared: {'; '.join(dict.fromkeys(search.unfollowed))}")
+    if search.not_compared:
+        return _no_node(f"{known}; not compared: {'; '.join(dict.fromkeys(search.not_compared))}")
     exact = exact_values(trial.contestant, eager.values())
     judged = compare(ours.values(), eager.values(), exact)
     mine, theirs = judged.own_error, judged.eager_error

@@ -1,4 +1,4 @@
-"""What to do about a graph break, in words of our own. Where a setting of Dynamo does it, it can be tried."""
+"""What to do about a graph break. A fix that is a Dynamo setting, or a rewrite of a branch, can be tried."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 from torch._dynamo import config
 
-from explorer.records.stock.unsupported import Told
+from explorer.records.stock.unsupported import BreakMessage
 
 UNTRIED = "Fix (not tried): "
 TRIED = "Fix (tried): "
@@ -20,8 +20,8 @@ KNOWN = "Known to help: "
 
 @dataclass(frozen=True)
 class Fix:
-    """`settings` of `torch._dynamo.config` make it; a set is added to. `rewrites`: a change of the source makes it,
-    where the branch is simple enough. Where neither is, only a person can."""
+    """`settings` are values for `torch._dynamo.config`; a set extends the current one. `rewrites`: a simple branch can
+    be rewritten in the source. A fix with neither is up to the user."""
 
     words: str
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -38,72 +38,72 @@ _SETTING = re.compile(r"torch\._dynamo\.(?:config\.)?(?P<name>\w+)`?\s*(?:=|to)\
 
 FIXES: tuple[tuple[str, Fix], ...] = (
     ("Data-dependent branching on a size", Fix(
-        "where one side is always taken, say so before the branch with torch._check; where either may be, torch.cond "
-        "holds both"
+        "if one side is always taken, state the condition before the branch with torch._check; else use torch.cond, "
+        "which captures both sides"
     )),
     ("Data-dependent branching", Fix(
-        "compute both sides and choose with torch.where; or give both to torch.cond, where only one may run",
+        "compute both sides and select with torch.where; or use torch.cond if only one side may run",
         rewrites=True,
     )),
     ("Unsupported Tensor.item()", Fix(
-        "leave the value a tensor; or set torch._dynamo.config.capture_scalar_outputs, and the graph holds the number",
+        "keep the value a tensor; or set torch._dynamo.config.capture_scalar_outputs to capture the number as a symbol",
         {"capture_scalar_outputs": True},
     )),
     ("Dynamic shape operator", Fix(
-        "use a form whose result has a fixed size (torch.where with a mask, say); or set "
-        "torch._dynamo.config.capture_dynamic_output_shape_ops, and the graph holds the size as a symbol",
+        "use an operator whose result has a fixed size (such as torch.where with a mask); or set "
+        "torch._dynamo.config.capture_dynamic_output_shape_ops to capture the size as a symbol",
         {"capture_dynamic_output_shape_ops": True, "capture_scalar_outputs": True},
     )),
     ("logging.Logger method", Fix(
-        "log outside of the compiled function; or put the method into torch._dynamo.config.ignore_logging_functions, "
-        "and the compiled code logs nothing there",
+        "log outside the compiled function; or add the method to torch._dynamo.config.ignore_logging_functions, so "
+        "that compiled code skips it",
         {"ignore_logging_functions": LOGGING},
     )),
     ("numpy function", Fix(
-        "use the torch function of the same meaning; or call NumPy before the compiled function and pass the result in"
+        "use the equivalent torch function; or call NumPy before the compiled function and pass in the result"
     )),
-    ("Unsupported context manager", Fix("enter it outside, around the call of the compiled function")),
-    ("copy.deepcopy", Fix("copy a tensor with its clone(), and other objects before the compiled function")),
-    ("tp_iter", Fix("take the values before the compiled function, or make it a list, and pass that in")),
-    ("torch.jit.script", Fix("compile the module as it was before torch.jit.script")),
-    ("Data-dependent assertion", Fix("check with torch._assert or torch._check, which the graph can hold")),
+    ("Unsupported context manager", Fix("enter it around the call of the compiled function instead")),
+    ("copy.deepcopy", Fix("copy tensors with clone(); copy other objects before the compiled function")),
+    ("tp_iter", Fix("read the values, or make a list of them, before the compiled function, and pass them in")),
+    ("torch.jit.script", Fix("compile the original module, without torch.jit.script")),
+    ("Data-dependent assertion", Fix("use torch._assert or torch._check, which can be captured in the graph")),
 )  # fmt: skip
 """By a part of the break's title."""
 
-_AFTER = "and it is called when the graph has run"
+_AFTER = "which calls it after the graph has run"
 EFFECTS: Mapping[str, Fix] = {
     "print": Fix(
-        "print after the compiled function; or put the function into "
+        "print after the compiled function; or add the function to "
         f"torch._dynamo.config.reorderable_logging_functions, {_AFTER}",
         {"reorderable_logging_functions": frozenset((print, warnings.warn))},
     ),
     "_warnings.warn": Fix(
-        "warn before or after the call of the compiled function; or put warnings.warn into "
+        "warn before or after the compiled function; or add warnings.warn to "
         f"torch._dynamo.config.reorderable_logging_functions, {_AFTER}",
         {"reorderable_logging_functions": frozenset((print, warnings.warn))},
     ),
 }
 CLOCK = Fix(
-    "read the clock before and after the call of the compiled function: the lines of a graph do not run one by one, so "
-    "that there is no time between two of them"
+    "read the clock before and after the compiled function: a graph does not run line by line, so there is no time "
+    "between two lines"
 )
-OTHERWISE = Fix("move the line out of the compiled function, before or after its call")
+OTHERWISE = Fix("move the line out of the compiled function, to before or after its call")
 TORCHS_OWN = (
-    "No change is needed: the line is torch's own, and breaks the graph on purpose. What stands before and after it is "
-    "compiled."
+    "No change is needed: the line is in torch, which breaks the graph here on purpose. The code before and after it "
+    "is compiled."
 )
 
 AROUND: Mapping[str, str] = {
-    "graph break in loop": "take the body of the loop out into a function of its own: Python then runs the loop, and "
-    "Dynamo compiles what is before and after the break in the function at each turn",
-    "Graph break under GenericContextWrappingVariable": "take the body of the with statement out into a function of "
-    "its own, which Dynamo then compiles by itself",
+    "graph break in loop": "move the body of the loop into its own function: Python then runs the loop, and Dynamo "
+    "compiles the parts of that function before and after the break",
+    "Graph break under GenericContextWrappingVariable": "move the body of the with statement into its own "
+    "function, which Dynamo then compiles separately",
 }
-"""What helps where a break takes its whole frame along, by the title of the break that it leads to."""
+"""Fixes for a break that makes Dynamo skip the whole frame, by the title of the break that it leads to."""
 
 
-def fix_of(found: Told, statement: bool = False) -> Fix:
-    """What to do about a break. `statement`: the line is a call whose result nothing uses, made for its effect."""
+def fix_of(found: BreakMessage, statement: bool = False) -> Fix:
+    """What to do about a break. `statement`: the line is a call for its side effect; nothing uses its result."""
     own = _fix_of(found, statement)
     if own.settings or own.rewrites:
         return own
@@ -116,7 +116,7 @@ def fix_of(found: Told, statement: bool = False) -> Fix:
     return replace(own, words=words, settings=settings)
 
 
-def _fix_of(found: Told, statement: bool) -> Fix:
+def _fix_of(found: BreakMessage, statement: bool) -> Fix:
     if (builtin := _BUILTIN.match(found.context)) is not None:
         name = builtin["name"]
         return EFFECTS.get(name) or _outside(f"{name}()")
@@ -128,8 +128,8 @@ def _fix_of(found: Told, statement: bool) -> Fix:
             return CLOCK
         if "C extension" in called["why"] and not statement:
             return Fix(
-                f"call {name}() before the compiled function and pass the result in; where it takes tensors, register "
-                "it with torch.library.custom_op, and the graph holds the call"
+                f"call {name}() before the compiled function and pass in the result; if it takes tensors, register it "
+                "with torch.library.custom_op to capture the call in the graph"
             )
         return _outside(f"{name}()")
     title = f"{found.title} on a size" if "SymNodeVariable" in found.context else found.title
@@ -137,4 +137,4 @@ def _fix_of(found: Told, statement: bool) -> Fix:
 
 
 def _outside(name: str) -> Fix:
-    return Fix(f"call {name} before or after the call of the compiled function")
+    return Fix(f"call {name} before or after the compiled function")

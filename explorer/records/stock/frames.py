@@ -16,7 +16,7 @@ from explorer.core.recorder import EVENT_CAP
 from explorer.ir import record as data
 from explorer.records.stock.breaks import LIBRARIES
 from explorer.records.stock.codes import code_data, listing
-from explorer.records.stock.hook import Call, Hook, Watch
+from explorer.records.stock.hook import Call, Hook, Patch
 from explorer.records.stock.observation import Compile, Observation
 from explorer.records.stock.unsupported import reason_of
 
@@ -141,9 +141,9 @@ HOOK = Hook(
     shows="bytecode of every frame, original and rewritten, resume functions, frames left to Python with why",
     missing="compiles under torch's own numbers, without bytecode, titles and what was left to Python",
     checked=("2.11 CPU", "2.11 CUDA", "2.13 CPU"),
-    watches=(
-        Watch("torch._dynamo.convert_frame:CatchErrorsWrapper.__call__", around_answer),
-        Watch(COMPILE, around_frame),
-        Watch("torch._dynamo.resume_execution:ContinueExecutionCache.lookup", around_resume),
+    patches=(
+        Patch("torch._dynamo.convert_frame:CatchErrorsWrapper.__call__", around_answer),
+        Patch(COMPILE, around_frame),
+        Patch("torch._dynamo.resume_execution:ContinueExecutionCache.lookup", around_resume),
     ),
 )

@@ -23,7 +23,7 @@ from explorer.records.stock.fusereasons import (
     why,
 )
 from explorer.records.stock.half import Half
-from explorer.records.stock.hook import Call, Hook, Watch
+from explorer.records.stock.hook import Call, Hook, Patch
 from explorer.records.stock.lowering import called as operator_of
 from explorer.records.stock.observation import Compile, Observation
 
@@ -213,11 +213,11 @@ HOOK = Hook(
     shows="the schedule before and after fusion, and a reason for every pair that was not fused",
     missing="kernels as they are, without a schedule or reasons",
     checked=("2.11 CPU", "2.11 CUDA", "2.13 CPU"),
-    watches=(
-        Watch("torch._inductor.scheduler:Scheduler.fuse_nodes", around_fuse),
-        Watch("torch._inductor.scheduler:Scheduler.can_fuse", around_can_fuse),
-        Watch("torch._inductor.scheduler:Scheduler.fuse_two_nodes", around_pair),
-        Watch("torch._inductor.scheduler:WhyNoFuse.__call__", around_why),
-        Watch("torch._inductor.choices:InductorChoices.can_fuse", around_choice),
+    patches=(
+        Patch("torch._inductor.scheduler:Scheduler.fuse_nodes", around_fuse),
+        Patch("torch._inductor.scheduler:Scheduler.can_fuse", around_can_fuse),
+        Patch("torch._inductor.scheduler:Scheduler.fuse_two_nodes", around_pair),
+        Patch("torch._inductor.scheduler:WhyNoFuse.__call__", around_why),
+        Patch("torch._inductor.choices:InductorChoices.can_fuse", around_choice),
     ),
 )

@@ -135,7 +135,7 @@ def captured(compile: Compile, graph: fx.Graph, name: str) -> Shown:
     return made
 
 
-class Traced:
+class TracedSources:
     """What nodes of the traced graphs of one compile come from, in the captured graph."""
 
     def __init__(self, compile: Compile) -> None:
@@ -195,7 +195,7 @@ class Traced:
         return (f"synthetic:input {described.expr() if hasattr(described, 'expr') else node.name}",), ""
 
 
-def traced(compile: Compile, sources: Traced, graph: fx.Graph, name: str, half: str = "") -> Shown:
+def traced(compile: Compile, sources: TracedSources, graph: fx.Graph, name: str, half: str = "") -> Shown:
     """A graph of ATen operators: nodes are "aten.NAME", and those that a pass over one half made "HALF.NAME"."""
     found: dict[fx.Node, str] = {}
 

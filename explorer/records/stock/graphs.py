@@ -11,8 +11,8 @@ from torch import fx
 from torch.fx._lazy_graph_module import _LazyGraphModule
 
 from explorer.ir import record as data
-from explorer.records.stock.fxgraphs import Traced, captured, copied, traced
-from explorer.records.stock.hook import Call, Hook, Watch
+from explorer.records.stock.fxgraphs import TracedSources, captured, copied, traced
+from explorer.records.stock.hook import Call, Hook, Patch
 from explorer.records.stock.observation import Compile, Observation
 from explorer.records.stock.partition import saved
 from explorer.records.stock.shown import Shown
@@ -75,10 +75,10 @@ def around_inference(seen: Observation, call: Call) -> Iterator[None]:
     yield
 
 
-def sources_of(compile: Compile) -> Traced:
+def sources_of(compile: Compile) -> TracedSources:
     if compile.sources is None:
-        compile.sources = Traced(compile)
-    found: Traced = compile.sources
+        compile.sources = TracedSources(compile)
+    found: TracedSources = compile.sources
     return found
 
 
@@ -97,9 +97,9 @@ HOOK = Hook(
     shows="the captured graph, the joint or inference graph, what the partitioner made of it, what the backward keeps",
     missing="no graphs above Inductor",
     checked=("2.11 CPU", "2.11 CUDA", "2.13 CPU"),
-    watches=(
-        Watch(BACKEND, around_backend),
-        Watch("torch._inductor.compile_fx:partition_fn", around_partition),
-        Watch("torch._inductor.compile_fx:compile_fx_forward", around_inference),
+    patches=(
+        Patch(BACKEND, around_backend),
+        Patch("torch._inductor.compile_fx:partition_fn", around_partition),
+        Patch("torch._inductor.compile_fx:compile_fx_forward", around_inference),
     ),
 )

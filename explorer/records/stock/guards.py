@@ -17,7 +17,7 @@ from typing import Any
 from explorer.ir import record as data
 from explorer.ir.dynamo_guards import TENSOR, device_of, in_words, is_torchs_own
 from explorer.records.stock.expressions import expression
-from explorer.records.stock.hook import Call, Hook, Watch
+from explorer.records.stock.hook import Call, Hook, Patch
 from explorer.records.stock.observation import Compile, Observation
 from explorer.records.stock.unsupported import span_of
 
@@ -191,5 +191,5 @@ HOOK = Hook(
     shows="each check that a call makes, with the source line that asked for it",
     missing="no guards",
     checked=("2.11 CPU", "2.11 CUDA", "2.13 CPU"),
-    watches=(Watch(MANAGER, around_guards),),
+    patches=(Patch(MANAGER, around_guards),),
 )

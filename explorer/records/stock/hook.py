@@ -54,7 +54,7 @@ Before = Callable[[Any, tuple[Any, ...]], None]
 
 
 @dataclass(frozen=True)
-class Watch:
+class Patch:
     """One function of stock, "module:Class.name", and what is done around each call of it, or only before it: that
     costs less where a function is called ten thousands of times in a compile. What is called at each call of compiled
     code, where a microsecond counts, gets `instead` of it what that makes of the function."""
@@ -77,7 +77,7 @@ class Hook:
     shows: str
     missing: str
     checked: tuple[str, ...]
-    watches: tuple[Watch, ...]
+    patches: tuple[Patch, ...]
 
 
 _NOT_SAID = object()
@@ -115,7 +115,7 @@ class _Installed:
             for hook in hooks:
                 if hook not in self.hooks:
                     self.hooks.append(hook)
-                    for watch in hook.watches:
+                    for watch in hook.patches:
                         self._wrap(watch)
 
     def leave(self) -> None:
@@ -129,7 +129,7 @@ class _Installed:
                 self.missing.clear()
                 self.hooks.clear()
 
-    def _wrap(self, watch: Watch) -> None:
+    def _wrap(self, watch: Patch) -> None:
         try:
             owner, name = located(watch.target)
         except (ImportError, AttributeError) as error:
@@ -159,7 +159,7 @@ def located(target: str) -> tuple[Any, str]:
     return owner, name
 
 
-def _wrapped(function: Callable[..., Any], watch: Watch) -> Callable[..., Any]:
+def _wrapped(function: Callable[..., Any], watch: Patch) -> Callable[..., Any]:
     if watch.instead is not None:
         return watch.instead(function)
     if watch.around is not None:

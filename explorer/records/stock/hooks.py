@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from explorer.records.stock import (
     absent,
+    bisection,
     breaks,
     builds,
     caches,
@@ -15,7 +16,6 @@ from explorer.records.stock import (
     guards,
     inputs,
     kernels,
-    looking,
     lowering,
     passes,
     phases,
@@ -27,8 +27,8 @@ from explorer.records.stock import (
 HOOKS = (
     phases.HOOK, inputs.HOOK, frames.HOOK, recompiles.HOOK, steps.HOOK, breaks.HOOK, guards.HOOK, symbols.HOOK,
     caches.HOOK, graphs.HOOK, passes.HOOK, lowering.HOOK, causes.HOOK, fusion.HOOK, kernels.HOOK, builds.HOOK,
-    cudagraphs.HOOK, absent.HOOK, looking.HOOK,
+    cudagraphs.HOOK, absent.HOOK, bisection.HOOK,
 )  # fmt: skip
 
-WATCHING = tuple(hook for hook in HOOKS if hook not in (steps.HOOK, absent.HOOK, looking.HOOK))
+WATCHING = tuple(hook for hook in HOOKS if hook not in (steps.HOOK, absent.HOOK, bisection.HOOK))
 """Those of a program that is watched as it is: the evaluator's single steps would slow its compiles down."""

@@ -9,7 +9,7 @@ import torch
 
 from explorer.ir import record as data
 from explorer.records.stock.guards import constant
-from explorer.records.stock.hook import Call, Hook, Watch
+from explorer.records.stock.hook import Call, Hook, Patch
 from explorer.records.stock.observation import Observation
 
 MOST = 200
@@ -76,8 +76,8 @@ HOOK = Hook(
     shows="the arguments of each frame, and the tensors that its graph reads",
     missing="no description of inputs",
     checked=("2.11 CPU", "2.11 CUDA", "2.13 CPU"),
-    watches=(
-        Watch("torch._dynamo.convert_frame:_compile", around_frame),
-        Watch("torch._dynamo.output_graph:OutputGraph.call_user_compiler", around_backend),
+    patches=(
+        Patch("torch._dynamo.convert_frame:_compile", around_frame),
+        Patch("torch._dynamo.output_graph:OutputGraph.call_user_compiler", around_backend),
     ),
 )

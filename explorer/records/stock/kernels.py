@@ -15,7 +15,7 @@ from torch._inductor.virtualized import V
 from explorer.ir import record as data
 from explorer.records.stock.causes import Causes
 from explorer.records.stock.half import Half
-from explorer.records.stock.hook import Call, Hook, Watch
+from explorer.records.stock.hook import Call, Hook, Patch
 from explorer.records.stock.lowering import hint_of
 from explorer.records.stock.memory import planned
 from explorer.records.stock.observation import Compile, Observation
@@ -284,12 +284,12 @@ HOOK = Hook(
     shows="generated code, the node behind each line of a kernel, the wrapper, the order of calls, the memory plan",
     missing="no generated code",
     checked=("2.11 CPU", "2.11 CUDA", "2.13 CPU"),
-    watches=(
-        Watch("torch._inductor.graph:GraphLowering.codegen", around_codegen),
-        Watch("torch._inductor.codegen.cpp:CppScheduling.define_kernel", around_kernel),
-        Watch("torch._inductor.codegen.triton:TritonScheduling.define_kernel", around_kernel),
-        Watch("torch._inductor.codegen.wrapper:PythonWrapperCodegen.define_kernel", around_source),
-        Watch("torch._inductor.scheduler:Scheduler.codegen_extern_call", around_library_call),
-        Watch("torch._inductor.utils:IndentedBuffer.writeline", before=before_line),
+    patches=(
+        Patch("torch._inductor.graph:GraphLowering.codegen", around_codegen),
+        Patch("torch._inductor.codegen.cpp:CppScheduling.define_kernel", around_kernel),
+        Patch("torch._inductor.codegen.triton:TritonScheduling.define_kernel", around_kernel),
+        Patch("torch._inductor.codegen.wrapper:PythonWrapperCodegen.define_kernel", around_source),
+        Patch("torch._inductor.scheduler:Scheduler.codegen_extern_call", around_library_call),
+        Patch("torch._inductor.utils:IndentedBuffer.writeline", before=before_line),
     ),
 )

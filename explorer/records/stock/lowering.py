@@ -19,7 +19,7 @@ from explorer.ir.graph import DTYPE_NAMES
 from explorer.records.stock.fxgraphs import signature, traced
 from explorer.records.stock.graphs import sources_of
 from explorer.records.stock.half import Half
-from explorer.records.stock.hook import Call, Hook, Watch
+from explorer.records.stock.hook import Call, Hook, Patch
 from explorer.records.stock.observation import Observation
 
 REALIZED = reason(
@@ -212,9 +212,9 @@ HOOK = Hook(
     shows="buffers with why they are in memory, and the loop-level IR of each operation",
     missing="generated code without buffers and operations",
     checked=("2.11 CPU", "2.11 CUDA", "2.13 CPU"),
-    watches=(
-        Watch("torch._inductor.compile_fx:fx_codegen_and_compile", around_half),
-        Watch("torch._inductor.graph:GraphLowering.run", around_run),
-        Watch("torch._inductor.ir:StorageBox.realize", around_realize),
+    patches=(
+        Patch("torch._inductor.compile_fx:fx_codegen_and_compile", around_half),
+        Patch("torch._inductor.graph:GraphLowering.run", around_run),
+        Patch("torch._inductor.ir:StorageBox.realize", around_realize),
     ),
 )

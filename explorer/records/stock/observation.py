@@ -237,7 +237,7 @@ class Observation:
         self.absent = absent
         """The card that code is generated for although it is not here."""
         self.search = search
-        """Who looks into the compiled programs as they run (`looking.StockSearch`)."""
+        """Compares compiled programs with eager as they run (`bisection.StockSearch`)."""
         self.calls = calls
         """Who times graphs as they run, of a program that is watched: its compiles and caches stay as they are."""
         self.settings: dict[str, str] = {}

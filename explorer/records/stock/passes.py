@@ -13,7 +13,7 @@ from torch import fx
 from explorer.records.stock.fxgraphs import captured, signature, traced
 from explorer.records.stock.graphs import sources_of
 from explorer.records.stock.half import Half
-from explorer.records.stock.hook import Call, Hook, Watch
+from explorer.records.stock.hook import Call, Hook, Patch
 from explorer.records.stock.observation import Compile, Observation
 
 Parts = list[Any]
@@ -109,11 +109,11 @@ HOOK = Hook(
     shows="each pre-grad, joint and post-grad pass that changed the graph, with the graph after it",
     missing="graphs before and after Inductor, without the single passes",
     checked=("2.11 CPU", "2.11 CUDA", "2.13 CPU"),
-    watches=(
-        Watch("torch._inductor.compile_fx:_recursive_pre_grad_passes", around_group("pre-grad")),
-        Watch("torch._inductor.compile_fx:_recursive_joint_graph_passes", around_group("joint")),
-        Watch("torch._inductor.compile_fx:_recursive_post_grad_passes", around_group("post-grad")),
-        Watch("torch.fx.passes.graph_transform_observer:GraphTransformObserver.apply_graph_pass", around_pass),
-        Watch("torch.fx.passes.graph_transform_observer:GraphTransformObserver.apply_gm_pass", around_pass),
+    patches=(
+        Patch("torch._inductor.compile_fx:_recursive_pre_grad_passes", around_group("pre-grad")),
+        Patch("torch._inductor.compile_fx:_recursive_joint_graph_passes", around_group("joint")),
+        Patch("torch._inductor.compile_fx:_recursive_post_grad_passes", around_group("post-grad")),
+        Patch("torch.fx.passes.graph_transform_observer:GraphTransformObserver.apply_graph_pass", around_pass),
+        Patch("torch.fx.passes.graph_transform_observer:GraphTransformObserver.apply_gm_pass", around_pass),
     ),
 )

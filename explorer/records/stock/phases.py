@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from explorer.records.stock.hook import Hook, Watch
+from explorer.records.stock.hook import Hook, Patch
 from explorer.records.stock.observation import Observation
 
 SHORTEST = 200_000
@@ -28,5 +28,5 @@ HOOK = Hook(
     shows="compile time by phase, as torch times it",
     missing="the times of the stages alone",
     checked=("2.11 CPU", "2.11 CUDA", "2.13 CPU"),
-    watches=(Watch("torch._dynamo.utils:ChromiumEventLogger.log_event_end", before=before_end),),
+    patches=(Patch("torch._dynamo.utils:ChromiumEventLogger.log_event_end", before=before_end),),
 )

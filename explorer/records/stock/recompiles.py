@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from explorer.ir.recompile import recompiled
-from explorer.records.stock.hook import Call, Hook, Watch
+from explorer.records.stock.hook import Call, Hook, Patch
 from explorer.records.stock.inputs import describe
 from explorer.records.stock.observation import Observation
 
@@ -73,5 +73,5 @@ HOOK = Hook(
     shows="for each recompile the guard of each earlier compile that failed, with the values",
     missing="recompiles without their reasons",
     checked=("2.11 CPU", "2.13 CPU"),
-    watches=(Watch("torch._dynamo.convert_frame:get_and_maybe_log_recompilation_reasons", around_reasons),),
+    patches=(Patch("torch._dynamo.convert_frame:get_and_maybe_log_recompilation_reasons", around_reasons),),
 )

@@ -90,8 +90,8 @@ def process_settings() -> dict[str, str]:
     return found
 
 
-class Looking(Protocol):
-    """Gets what is compiled, to give it back as it is or with somebody looking as it runs."""
+class Instrumentation(Protocol):
+    """Takes each compiled graph and module, and returns it, possibly wrapped."""
 
     def graph(self, compile: Any, compiled: Callable[..., Any]) -> Callable[..., Any]: ...
 
@@ -105,7 +105,7 @@ def stock_run(
     on_stage: OnStage | None = None,
     absent: Target | None = None,
     ids: str = "s",
-    search: Looking | None = None,
+    search: Instrumentation | None = None,
 ) -> Iterator[StockRun]:
     """Compile `trial` with stock torch.compile, run it once and see everything. Inside the block the contestant runs
     the compiled code, with nothing of torch wrapped any more; when it ends, what was compiled is let go of.
@@ -123,7 +123,7 @@ def stock_run(
     given = {**isolated(torch.compile), **(settings or {})}
     compiler = (lambda fn: torch.compile(fn, **given)) if already is None else already
     observation = Observation(on_stage, absent, ids, search)
-    contestant = trial.contestant(lambda fn: apart(compiler(fn)))
+    contestant = trial.contestant(lambda fn: with_unique_backend(compiler(fn)))
     sizes = copy.deepcopy(pgo.get_code_state())
     try:
         with generating_for(absent), watching(observation, HOOKS) as missing:
@@ -153,9 +153,8 @@ def by_compiler(error: Exception, observation: Observation) -> bool:
     return innermost is not None and innermost[0].f_code.co_filename == eval_frame.__file__
 
 
-class Apart:
-    """A back end that equals no other, so that Dynamo finds neither the user's compiled code for an exploration nor the
-    exploration's for the user."""
+class UniqueBackend:
+    """A back end that equals no other, so that an exploration and the user's program do not share compiled code."""
 
     def __eq__(self, other: object) -> bool:
         return self is other
@@ -163,13 +162,13 @@ class Apart:
     __hash__ = object.__hash__
 
 
-def apart(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that torch.compile has just made, under a back end that equals no other."""
+def with_unique_backend(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that torch.compile has just made, with a back end that equals no other."""
     context = context_of(fn)
     if is_compiling(context):  # not where the environment has switched torch.compile off
         backend = innermost_backend(context.callback)
         if not isinstance(backend, type(lambda: None)):
-            backend.__class__ = type(f"Apart{type(backend).__name__}", (Apart, type(backend)), {})
+            backend.__class__ = type(f"Unique{type(backend).__name__}", (UniqueBackend, type(backend)), {})
     return fn
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from explorer.ir import record as data
 from explorer.ir.attempt import EvaluatorStep
 from explorer.records.stock.codes import offsets
-from explorer.records.stock.hook import Call, Hook, Watch
+from explorer.records.stock.hook import Call, Hook, Patch
 from explorer.records.stock.observation import Compile, Observation
 
 LONGEST = 80
@@ -17,7 +17,7 @@ LONGEST = 80
 
 
 @dataclass
-class Frame:
+class EvaluatorFrame:
     """One activation; `stack` as its last step left it, held so that identity tells what changed."""
 
     number: int
@@ -33,7 +33,7 @@ class Evaluation:
     """The activations of one attempt at a frame, and the graph as far as it was seen."""
 
     def __init__(self) -> None:
-        self.frames: dict[int, Frame] = {}
+        self.frames: dict[int, EvaluatorFrame] = {}
         self.nodes = 0
         self.inputs = 0
 
@@ -63,20 +63,20 @@ def around_step(seen: Observation, call: Call) -> Iterator[None]:
     _note_nodes(compile, evaluation, tracer, id_)
 
 
-def _enter(compile: Compile, evaluation: Evaluation, tracer: Any) -> Frame:
+def _enter(compile: Compile, evaluation: Evaluation, tracer: Any) -> EvaluatorFrame:
     caller = evaluation.frames.get(id(tracer.parent)) if tracer.parent is not None else None
     depth = 0 if caller is None else compile.activations[caller.number].depth + 1
     code = tracer.f_code
     compile.activations.append(data.ActivationData(code.co_name, depth, -1 if caller is None else caller.number))
     if code not in compile.offsets:
         compile.offsets[code] = offsets(code, tracer.instructions)
-    made = Frame(len(compile.activations) - 1, tracer, compile.adopt(code, "inlined"), compile.offsets[code])
+    made = EvaluatorFrame(len(compile.activations) - 1, tracer, compile.adopt(code, "inlined"), compile.offsets[code])
     made.stored = tuple(tracer.symbolic_locals)
     evaluation.frames[id(tracer)] = made
     return made
 
 
-def _step(evaluation: Evaluation, frame: Frame, id: str) -> data.StepData:
+def _step(evaluation: Evaluation, frame: EvaluatorFrame, id: str) -> data.StepData:
     now, before = frame.tracer.stack, frame.stack
     kept = 0
     for old, new in zip(before, now, strict=False):
@@ -138,5 +138,5 @@ HOOK = Hook(
     shows="the evaluation step by step, and which instruction made which node of the graph",
     missing="no steps; a node leads to its source line, not to an instruction",
     checked=("2.11 CPU", "2.11 CUDA", "2.13 CPU"),
-    watches=(Watch("torch._dynamo.symbolic_convert:InstructionTranslatorBase.step", around_step),),
+    patches=(Patch("torch._dynamo.symbolic_convert:InstructionTranslatorBase.step", around_step),),
 )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from explorer.ir import record as data
-from explorer.records.stock.hook import Call, Hook, Watch
+from explorer.records.stock.hook import Call, Hook, Patch
 from explorer.records.stock.observation import Observation
 
 
@@ -50,5 +50,5 @@ HOOK = Hook(
     shows="symbolic sizes with source, range, and the line that specialised one",
     missing="no symbolic sizes",
     checked=("2.11 CPU", "2.11 CUDA", "2.13 CPU"),
-    watches=(Watch("torch._dynamo.guards:CheckFunctionManager.__init__", around_guards),),
+    patches=(Patch("torch._dynamo.guards:CheckFunctionManager.__init__", around_guards),),
 )

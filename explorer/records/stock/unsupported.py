@@ -1,4 +1,4 @@
-"""What Dynamo does not support, in torch's own words: the entry of its registry of graph breaks, explanation, hints."""
+"""Graph breaks in torch's own words: the entry in its registry, the explanation and the hints."""
 
 from __future__ import annotations
 
@@ -20,25 +20,24 @@ SITE = "https://meta-pytorch.github.io/compile-graph-break-site/gb/{}.html"
 NO_ENTRY = reason(
     "stock.unsupported",
     "Dynamo does not support this",
-    "What Dynamo raised has no entry in its registry of graph breaks; its own words follow.",
+    "The error has no entry in Dynamo's registry of graph breaks; its message follows.",
     "Move the operation out of the compiled function, or mark it with torch.compiler.disable.",
 )
 SKIPPED = reason(
     "stock.skipped",
     "Dynamo skipped the frame",
-    "Dynamo decided not to compile this function, so that Python runs it. Functions that it calls may still be "
-    "compiled.",
+    "Dynamo decided not to compile this function, so Python runs it. Functions that it calls may still be compiled.",
 )
 FAILED = reason(
     "stock.failed",
     "the compile failed",
     "An error ended the compile of this frame.",
-    "Read the error; with backend='eager' or 'aot_eager' one sees which part of the compiler raised it.",
+    "Read the error. Compile with backend='eager' and then 'aot_eager' to see which part of the compiler raises it.",
 )
 
 
 @dataclass(frozen=True)
-class Entry:
+class RegistryEntry:
     """One entry of torch's registry."""
 
     id: str
@@ -52,8 +51,8 @@ class Entry:
 
 
 @cache
-def registry() -> dict[str, Entry]:
-    """torch's registry by the type of break; empty where this torch has none."""
+def registry() -> dict[str, RegistryEntry]:
+    """torch's registry by the type of break; empty if this version of torch has none."""
     path = Path(torch._dynamo.__file__).parent / "graph_break_registry.json"
     if not path.exists():
         return {}
@@ -61,40 +60,40 @@ def registry() -> dict[str, Entry]:
     for id, versions in json.loads(path.read_text()).items():
         for each in versions:
             hints = tuple(" ".join(hint.split()) for hint in each["Hints"])
-            found[each["Gb_type"]] = Entry(id, each["Gb_type"], " ".join(each["Explanation"].split()), hints)
+            found[each["Gb_type"]] = RegistryEntry(id, each["Gb_type"], " ".join(each["Explanation"].split()), hints)
     return found
 
 
 @dataclass(frozen=True)
-class Told:
-    """An exception of Dynamo's, taken apart. `context` is torch's developer context."""
+class BreakMessage:
+    """The parts of a Dynamo error message. `context` is torch's developer context."""
 
     title: str
     explanation: str
     hints: tuple[str, ...]
     context: str
     stack: tuple[FrameSummary, ...]
-    entry: Entry | None
-    cause: Told | None = None
-    """The break that this one came of: of several that follow each other, the first."""
+    entry: RegistryEntry | None
+    cause: BreakMessage | None = None
+    """The first of several breaks that led to each other."""
 
 
-def told(error: BaseException) -> Told:
-    """What an exception of Dynamo's says."""
+def break_message(error: BaseException) -> BreakMessage:
+    """The parsed message of a Dynamo exception."""
     message = str(getattr(error, "msg", "") or error)
-    return taken_apart(message, tuple(getattr(error, "real_stack", None) or ()), getattr(error, "gb_type", None) or "")
+    stack = tuple(getattr(error, "real_stack", None) or ())
+    return parsed_message(message, stack, getattr(error, "gb_type", None) or "")
 
 
-def taken_apart(message: str, stack: tuple[FrameSummary, ...], kind: str = "") -> Told:
-    """A message of the form that `torch._dynamo.exc.format_graph_break_message` gives it, the last where several follow
-    each other."""
+def parsed_message(message: str, stack: tuple[FrameSummary, ...], kind: str = "") -> BreakMessage:
+    """Parses a message of `torch._dynamo.exc.format_graph_break_message`; if it has several breaks, the last."""
     first, *others = message.split(ANOTHER)
-    cause, last = (taken_apart(first, stack), others[-1]) if others else (None, first)
+    cause, last = (parsed_message(first, stack), others[-1]) if others else (None, first)
     head, _, rest = last.strip().partition("\n  Explanation: ")
     title = kind or head.strip().rpartition("\n")[2]
     rest, _, context = rest.partition("\n\n  Developer debug context:")
     explanation, *hints = re.split(r"\n\s*Hint: ", rest)
-    return Told(
+    return BreakMessage(
         title,
         " ".join(explanation.split()),
         tuple(" ".join(hint.split()) for hint in hints),
@@ -105,8 +104,8 @@ def taken_apart(message: str, stack: tuple[FrameSummary, ...], kind: str = "") -
     )
 
 
-def why_of(found: Told) -> data.WhyData:
-    """The reason under torch's own id of the break; its catalogue entry is made when first needed."""
+def why_of(found: BreakMessage) -> data.WhyData:
+    """The reason under torch's id of the break; adds it to the catalogue on first use."""
     if found.entry is None:
         return data.WhyData(NO_ENTRY, found.title or CATALOGUE[NO_ENTRY].title, found.explanation)
     code = f"stock.{found.entry.id}"
@@ -117,12 +116,12 @@ def why_of(found: Told) -> data.WhyData:
 
 
 def reason_of(error: BaseException) -> data.WhyData:
-    """Why a frame was left to Python, from the exception that ended its compile."""
+    """Why a frame runs in Python, from the exception that ended its compile."""
     kind = type(error).__name__
     if kind == "SkipFrame":
         return data.WhyData(SKIPPED, CATALOGUE[SKIPPED].title, str(error))
     if getattr(error, "gb_type", None):
-        return why_of(told(error))
+        return why_of(break_message(error))
     return data.WhyData(FAILED, CATALOGUE[FAILED].title, f"{kind}: {str(error).partition(chr(10))[0]}")
 
 

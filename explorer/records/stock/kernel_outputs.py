@@ -1,4 +1,4 @@
-"""A half as it runs: what each of its kernels and library calls wrote, beside what the graph's nodes yield."""
+"""What each kernel and library call of a half writes, and the same graph run node by node to compare with."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from torch.utils._pytree import tree_map
 
 from explorer.ir.graph import Graph, info
 from explorer.records.check.accuracy import errors_if_not_close, not_close, same_kind
+from explorer.records.check.float64 import NARROW
 from explorer.records.check.nodes import is_unwritten, magnitude, unwritten_memory_filled, wide, widened
-from explorer.records.check.referee import NARROW
 from explorer.records.check.reference import arguments, call_node
 from explorer.records.check.search import Errors
 from explorer.records.check.trial import SEED
@@ -31,13 +31,12 @@ RANDOM = frozenset(
 
 
 def drawing(graph: Graph) -> list[str]:
-    """Which random numbers a graph draws: the operators, in order."""
+    """The operators of a graph that draw random numbers, in order."""
     return [name for node in graph.graph.nodes for name in drawn(node, graph.constants)]
 
 
 def drawn(node: fx.Node, constants: Mapping[str, Any]) -> list[str]:
-    """The operators that draw random numbers in a node, or in the graphs that it calls (the referee, who draws doubles,
-    does not reach into these)."""
+    """The operators that draw random numbers in a node or in the graphs that it calls."""
     if node.op != "call_function":
         return []
     names = [_name(node)] if _name(node) in RANDOM else []
@@ -54,12 +53,12 @@ def _name(node: fx.Node) -> str:
 
 
 @dataclass
-class Written:
-    """What a run of a half's module wrote: each buffer, the kernel or library call that did, and its value then."""
+class KernelOutputs:
+    """What a run of a half's module writes: each buffer, its kernel or library call, and a copy of its value."""
 
     half: Half
-    seen: dict[str, tuple[str, Tensor]] = field(default_factory=dict)
-    """By the buffer's name, in the order of writing."""
+    values: dict[str, tuple[str, Tensor]] = field(default_factory=dict)
+    """By the buffer's name, in the order of writes."""
     returned: tuple[Any, ...] = ()
 
     def __post_init__(self) -> None:
@@ -75,12 +74,12 @@ class Written:
             for item in self.half.items
         }
         self._last = {self._root(name): id for id, names in self._writes.items() for name in names}
-        """The last that writes a buffer, or updates it in place."""
+        """The last item that writes a buffer or updates it in place."""
         self._begun = {item.id: item.kind == "extern" for item in self.half.items}
         self._order = list(self._writes)
 
     def run(self, call: Callable[[list[Any]], Any], given: Sequence[Any]) -> None:
-        """One run of the module's `call`, from a fixed seed."""
+        """Runs the module's `call` once, from a fixed seed."""
         torch.manual_seed(SEED)
         with observed(self.half, self._observer):
             self.returned = tuple(call(list(given)))
@@ -88,14 +87,12 @@ class Written:
     def _observer(self, ids: tuple[str, ...], call: Callable[[], Any], given: tuple[Any, ...]) -> Any:
         frame = self._frame()
         until = self._order.index(ids[0]) if ids and ids[0] in self._writes else 0
-        self._keep(
-            [id for id in self._order[:until] if self._begun[id]], frame
-        )  # results of calls that nobody observed
+        self._keep([id for id in self._order[:until] if self._begun[id]], frame)  # calls that are not observed
         result = call()
         for id in ids:
             names = self._writes.get(id, [])
             if isinstance(result, Tensor) and len(names) == 1 and names[0] not in frame.f_locals:
-                self.seen.setdefault(names[0], (id, result.detach().clone()))
+                self.values.setdefault(names[0], (id, result.detach().clone()))
         self._keep(ids, frame)
         return result
 
@@ -104,17 +101,17 @@ class Written:
         for id in ids:
             for name in map(self._root, self._writes.get(id, ())):
                 value = local.get(name)
-                if isinstance(value, Tensor) and name not in self.seen and self._last[name] in ids:
-                    self.seen[name] = self._last[name], value.detach().clone()
+                if isinstance(value, Tensor) and name not in self.values and self._last[name] in ids:
+                    self.values[name] = self._last[name], value.detach().clone()
 
     def _root(self, name: str) -> str:
-        """The buffer in whose memory one is."""
+        """The buffer whose memory this one shares."""
         while name in self.half.updates:
             name = self.half.updates[name]
         return name
 
     def _frame(self) -> FrameType:
-        """Of the generated function that makes the call: its locals are the buffers."""
+        """The frame of the generated function that makes the call; its locals are the buffers."""
         frame: FrameType | None = sys._getframe(1)
         while frame is not None and frame.f_globals is not vars(self.half.module):
             frame = frame.f_back
@@ -123,30 +120,30 @@ class Written:
 
 
 @dataclass(frozen=True)
-class Fault:
+class Mismatch:
     node: fx.Node
     item: str
     errors: Errors
 
 
 @dataclass
-class Beside:
-    """A graph of a half, run node by node: with eager operators and in float64. Where the compiled half keeps a node in
-    memory, both go on from its value, so that a fault is of the kernel that made it and not of what came before."""
+class ReferenceRun:
+    """A half's graph run node by node, with eager operators and in float64. Both runs continue from a node's compiled
+    value if the half writes it to memory, so that each kernel is judged on its real inputs."""
 
     graph: Graph
-    held: dict[str, tuple[str, Tensor]]
-    """By a node's id: the kernel or call that wrote it, and the value."""
+    materialized: dict[str, tuple[str, Tensor]]
+    """By node id: the kernel or call that wrote the node, and the value."""
     updated: Collection[str] = ()
-    """Those of them whose memory is updated in place: what differs may be of before that or after."""
+    """Ids whose memory is later updated in place, so that a difference may come from before or after the update."""
     eager: dict[fx.Node, Any] = field(default_factory=dict)
     exact: dict[fx.Node, Any] = field(default_factory=dict)
     drew: bool = False
     unknown: set[fx.Node] = field(default_factory=set)
-    """What depends on random numbers that only the compiled half knows."""
-    without: set[fx.Node] = field(default_factory=set)
-    """What has no form in float64, so that eager is the referee."""
-    faults: list[Fault] = field(default_factory=list)
+    """Nodes that depend on random numbers of the compiled half."""
+    without_float64: set[fx.Node] = field(default_factory=set)
+    """Nodes without a float64 form; eager is their reference."""
+    mismatches: list[Mismatch] = field(default_factory=list)
 
     def run(self, given: Sequence[Any]) -> None:
         torch.manual_seed(SEED)
@@ -159,14 +156,15 @@ class Beside:
             if is_unwritten(node):
                 self.eager[node].zero_()
                 self.exact[node].zero_()
-            self._beside(node)
+            self._compare(node)
 
     def errors(self, node: fx.Node, ours: Any) -> Errors | None:
-        """How far a value of the compiled half is from the node's; None where it is right or nobody can tell."""
+        """The errors of a compiled value, or None if it is right or cannot be judged."""
         if node in self.unknown or not same_kind(ours, self.eager[node]):
             return None
         scale = magnitude(self.eager[each] for each in node.all_input_nodes)
-        return errors_if_not_close(ours, self.eager[node], None if node in self.without else self.exact[node], scale)
+        exact = None if node in self.without_float64 else self.exact[node]
+        return errors_if_not_close(ours, self.eager[node], exact, scale)
 
     def _step(self, node: fx.Node) -> None:
         if node.op == "get_attr":
@@ -184,26 +182,26 @@ class Beside:
         try:
             self.exact[node] = call_node(node, *tree_map(wide, arguments(node, self.exact)))
         except (RuntimeError, NotImplementedError):
-            self.without.add(node)
+            self.without_float64.add(node)
             self.exact[node] = tree_map(widened, self.eager[node])
         finally:
             torch.set_default_dtype(default)
 
-    def _beside(self, node: fx.Node) -> None:
-        item, ours = self.held.get(info(node).id, ("", None))
+    def _compare(self, node: fx.Node) -> None:
+        item, ours = self.materialized.get(info(node).id, ("", None))
         if ours is None or not same_kind(ours, self.eager[node]):
             return
         errors = self.errors(node, ours)
         if errors is not None and info(node).id in self.updated:
             return
-        if errors is not None and not is_unwritten(node) and self._is_same_again(node):
-            self.faults.append(Fault(node, item, errors))
+        if errors is not None and not is_unwritten(node) and self._is_deterministic(node):
+            self.mismatches.append(Mismatch(node, item, errors))
         self.unknown.discard(node)
         self.eager[node] = _filled(self.eager[node], ours)
         self.exact[node] = _filled(self.exact[node], widened(ours))
 
-    def _is_same_again(self, node: fx.Node) -> bool:
-        """Whether the operator yields the node's value once more: not where it leaves that unwritten."""
+    def _is_deterministic(self, node: fx.Node) -> bool:
+        """Whether the operator yields the same value again; memory that it leaves unwritten differs."""
         call = node.args[0] if node.target is operator.getitem else node
         assert isinstance(call, fx.Node)
         if not isinstance(call.target, torch._ops.OpOverload) or call.target._schema.is_mutable:
@@ -214,7 +212,7 @@ class Beside:
 
 
 def _filled(value: Tensor, ours: Tensor) -> Tensor:
-    """`value` with other contents, laid out as it is."""
+    """`value` with the contents of `ours`, in its own layout."""
     try:
         return value.copy_(ours)
     except RuntimeError:  # elements that share memory, or another dtype

@@ -1,4 +1,4 @@
-"""A graph followed through the stages that change it: after which one it first computes something else."""
+"""Runs a graph before and after each stage that changes it, to find the first stage that changes its results."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from explorer.ir.joint import GradientOf, NewValue, Partitioned, Primal, Result,
 from explorer.ir.record import DivergenceData
 from explorer.records.check.accuracy import largest_distance, not_close
 from explorer.records.check.nodes import (
-    Values,
+    NodeValues,
     is_unwritten,
     narrowed,
     run_nodes,
@@ -23,67 +23,67 @@ from explorer.records.check.nodes import (
     unwritten_memory_filled,
     widened,
 )
-from explorer.records.check.search import Blame
+from explorer.records.check.search import FaultReport
 from explorer.records.check.trial import SEED, duplicate
 
 
 @dataclass
 class Stages:
-    """The stages of one compile from the captured graph to its halves.
+    """The stages of one compile from the captured graph to its halves, compared in float64 if every operator supports
+    it, so that rounding is not blamed on a stage."""
 
-    Rounding is no fault of a stage that changes graphs, so each is judged by runs in float64, where there are such.
-    """
-
-    blame: Blame
+    report: FaultReport
     stages: Sequence[tuple[str, Any]]
     inputs: Sequence[Any]
 
     def __post_init__(self) -> None:
-        self.judge = Judge(self.blame, self._tangents(), self.inputs)
+        self.judge = Judge(self.report, self._tangents(), self.inputs)
 
     def first(self, captured: Graph) -> DivergenceData | None:
-        """The first change by which results part."""
+        """The first stage that changes results."""
         try:
             return self._follow(captured, wide=True)
-        except (RuntimeError, NotImplementedError):  # an operator without a form for float64
+        except (RuntimeError, NotImplementedError):  # an operator without a float64 form
             return self._follow(captured, wide=False)
 
     def _follow(self, captured: Graph, wide: bool) -> DivergenceData | None:
         form: Form = Captured(self.inputs)
         before = form.run(captured, wide)
         for name, made in self.stages:
-            step: Step | None = None
+            change: StageChange | None = None
             if isinstance(made, Graph) and made is not captured:
                 after = form.run(made, wide)
-                step = Step(name, form, before, form, after)
-                found = self.judge.changed(step, results(before), results(after))
+                change = StageChange(name, form, before, form, after)
+                found = self.judge.changed(change, results(before), results(after))
             elif isinstance(made, Traced):
                 traced = form if isinstance(form, Joint) else Joint(made, self.inputs, before)
                 if not traced.is_known:
                     return None
                 after = traced.run(made.forward, wide)
-                pairs = (results(before), results(after)) if traced is form else traced.beside(before, after, wide)
-                step = Step(name, form, before, traced, after)
-                found = self.judge.changed(step, *pairs)
+                pairs = results(before), results(after)
+                if traced is not form:
+                    pairs = traced.paired_outputs(before, after, wide)
+                change = StageChange(name, form, before, traced, after)
+                found = self.judge.changed(change, *pairs)
             elif isinstance(made, Partitioned) and isinstance(form, Joint):
                 found = self._cut(name, form, before, made, wide)
             else:
                 continue
             if found is not None:
                 return found
-            if step is not None:
-                form, before = step.after_form, step.after
+            if change is not None:
+                form, before = change.after_form, change.after
         return None
 
-    def _cut(self, name: str, form: Joint, joint: Values, made: Partitioned, wide: bool) -> DivergenceData | None:
-        """The halves of a joint graph beside it: by the nodes that they share with it."""
+    def _cut(self, name: str, form: Joint, joint: NodeValues, made: Partitioned, wide: bool) -> DivergenceData | None:
+        """Compares the halves with the joint graph, by the nodes that they share."""
         for half, after in form.halves(made, wide):
-            if found := self.judge.changed_nodes(Step(f"{name}, {half.name}", form, joint, form, after)):
+            if found := self.judge.changed_nodes(StageChange(f"{name}, {half.name}", form, joint, form, after)):
                 return found
         return None
 
     def _tangents(self) -> frozenset[str]:
-        """The placeholders that gradients come in by, in every form of the graph that has them."""
+        """The placeholders that take the gradients of outputs."""
         traced = next(a for _, a in self.stages if isinstance(a, Traced))
         pairs = zip(traced.forward.inputs, traced.signature.inputs, strict=True)
         return frozenset(info(node).id for node, source in pairs if isinstance(source, Tangent))
@@ -91,94 +91,93 @@ class Stages:
 
 @dataclass
 class Judge:
-    """Whether a stage changed what is computed. `tangents` are the placeholders that gradients come in by; `inputs`
-    are those of the call, whose dtypes tell how exact results can be. `half` is the one that the graphs are of, if any.
-    """
+    """Decides whether a stage changed what is computed. `tangents` are the placeholders that take the gradients of
+    outputs; `inputs` are those of the call, whose dtypes set the tolerance. `half` names the graphs' half, if any."""
 
-    blame: Blame
+    report: FaultReport
     tangents: Collection[str]
     inputs: Sequence[Any]
     half: str = ""
 
-    def changed_nodes(self, step: Step) -> DivergenceData | None:
-        """By the nodes that the graphs before and after share."""
-        pairs = [(info(nodes[0]).id, other) for nodes, other in self._pairs(step)]
-        expected = [step.before.by_id[other] for _, other in pairs]
-        return self.changed(step, expected, [step.after.by_id[id] for id, _ in pairs])
+    def changed_nodes(self, change: StageChange) -> DivergenceData | None:
+        """Compares the nodes that the graphs before and after have in common."""
+        pairs = [(info(nodes[0]).id, other) for nodes, other in self._pairs(change)]
+        expected = [change.before.by_id[other] for _, other in pairs]
+        return self.changed(change, expected, [change.after.by_id[id] for id, _ in pairs])
 
-    def changed(self, step: Step, expected: Sequence[Any], actual: Sequence[Any]) -> DivergenceData | None:
-        """What a stage changed, where results part: the first node that yields something else after it, also when it
-        is run as the program runs it."""
-        before, after = step.before, step.after
+    def changed(self, change: StageChange, expected: Sequence[Any], actual: Sequence[Any]) -> DivergenceData | None:
+        """The first node whose value differs after the stage, both in float64 and in the program's dtypes."""
+        before, after = change.before, change.after
         if not any(self._differ(a, e) for a, e in zip(actual, expected, strict=True)):
             return None
-        plain: Values | None = None
-        again: Values | None = None
-        for nodes, other in self._pairs(step):
+        plain: NodeValues | None = None
+        again: NodeValues | None = None
+        for nodes, other in self._pairs(change):
             right, group = before.by_id[other], scale(before, other)
             if all(self._differ(after.by_id[info(n).id], right, group) for n in nodes):
-                plain = plain or step.form.run(before.graph, False)
+                plain = plain or change.form.run(before.graph, False)
                 node, eager = nodes[-1], plain.by_id[other]
                 ours = after.by_id[info(node).id]
                 if not_close(narrowed(ours), narrowed(eager), group):
                     with unwritten_memory_filled():
-                        again = again or step.form.run(before.graph, False)
+                        again = again or change.form.run(before.graph, False)
                     if not_close(narrowed(again.by_id[other]), narrowed(eager), group):
-                        continue  # nobody wrote it, or it is another each time
-                    what = f"after {step.name}, {info(node).id} is not what {other} was before it"
-                    return self.blame.told(node, self.half, "", (_distance(ours, right), _distance(eager, right)), what)
+                        continue  # unwritten memory, or not deterministic
+                    what = f"after {change.name}, {info(node).id} is not what {other} was before it"
+                    errors = _distance(ours, right), _distance(eager, right)
+                    return self.report.divergence(node, self.half, "", errors, what)
         if plain is not None:
-            return None  # only in float64, where some operator's bounds are others
+            return None  # only in float64, where an operator may have other bounds
         worst = max((_distance(a, e) or 0.0 for a, e in zip(actual, expected, strict=True)), default=0.0)
-        what = f"after {step.name} results differ, and it left no node that can be compared with one before it"
-        return self.blame.told(None, self.half, "", (worst, None), what)
+        what = f"results differ after {change.name}, which left no node that can be compared with one before"
+        return self.report.divergence(None, self.half, "", (worst, None), what)
 
-    def _pairs(self, step: Step) -> Iterator[tuple[list[fx.Node], str]]:
-        """Nodes that have to yield the same. Of several results those count that are taken, which are nodes too: an
-        operator may leave the others unwritten."""
-        for nodes, other in counterparts(step.before.graph, step.after.graph, self.tangents):
-            if not isinstance(step.before.by_id[other], (tuple, list)):
+    def _pairs(self, change: StageChange) -> Iterator[tuple[list[fx.Node], str]]:
+        """Nodes that have to yield the same value. An operator with several results is compared by the getitem nodes
+        that take them, since it may leave the others unwritten."""
+        for nodes, other in counterparts(change.before.graph, change.after.graph, self.tangents):
+            if not isinstance(change.before.by_id[other], (tuple, list)):
                 yield nodes, other
 
     def _differ(self, one: Any, other: Any, group: float = 0.0) -> bool:
-        """Whether two values differ by more than the program's dtypes can tell; some constants are single precision."""
+        """Whether two values differ in the program's precision; some constants are float32 even in a float64 run."""
         is_double = any(isinstance(v, Tensor) and v.dtype in (torch.float64, torch.complex128) for v in self.inputs)
         return not_close(one, other, group) if is_double else not_close(narrowed(one), narrowed(other), group)
 
 
 class Form(Protocol):
-    """How the graphs of one form are run on the inputs of the call."""
+    """Runs graphs of one form (captured, traced) on the inputs of the call."""
 
-    def run(self, graph: Graph, wide: bool) -> Values: ...
+    def run(self, graph: Graph, wide: bool) -> NodeValues: ...
 
 
 @dataclass
-class Step:
-    """A stage that changed a graph: the graph's values before it and after it, and how either is run."""
+class StageChange:
+    """A stage that changed a graph: the values before and after, and how each graph runs."""
 
     name: str
     form: Form
-    before: Values
+    before: NodeValues
     after_form: Form
-    after: Values
+    after: NodeValues
 
 
 class Captured:
-    """How graphs in the captured form are run: on the inputs of the call."""
+    """Runs captured graphs on the inputs of the call."""
 
     def __init__(self, inputs: Sequence[Any]) -> None:
         self.inputs = inputs
 
-    def run(self, graph: Graph, wide: bool) -> Values:
+    def run(self, graph: Graph, wide: bool) -> NodeValues:
         torch.manual_seed(SEED)
         with torch.set_grad_enabled(graph.grad_enabled):
-            return run_nodes(graph, duplicate(tuple(self.inputs)), referee=wide)
+            return run_nodes(graph, duplicate(tuple(self.inputs)), float64=wide)
 
 
 class Joint:
-    """How graphs in the traced form are run: on the same inputs, and gradients drawn for the results."""
+    """Runs traced graphs on the same inputs, with random gradients for the results."""
 
-    def __init__(self, traced: Traced, inputs: Sequence[Any], captured: Values) -> None:
+    def __init__(self, traced: Traced, inputs: Sequence[Any], captured: NodeValues) -> None:
         self.signature = traced.signature
         self.inputs = inputs
         generator = torch.Generator().manual_seed(SEED)
@@ -193,23 +192,23 @@ class Joint:
 
     @property
     def is_known(self) -> bool:
-        """Whether every gradient that flows in has a shape that is known here."""
+        """Whether the shape of every incoming gradient is known."""
         return all(s.output in self.tangents for s in self.signature.inputs if isinstance(s, Tangent))
 
-    def run(self, graph: Graph, wide: bool, sources: Sequence[Any] | None = None) -> Values:
+    def run(self, graph: Graph, wide: bool, sources: Sequence[Any] | None = None) -> NodeValues:
         given = duplicate(tuple(self.inputs))
         values = [self._value(source, given) for source in sources or self.signature.inputs]
         torch.manual_seed(SEED)
         with torch.no_grad():
-            return run_nodes(graph, values, referee=wide)
+            return run_nodes(graph, values, float64=wide)
 
     def _value(self, source: Any, given: Sequence[Any]) -> Any:
         if isinstance(source, Primal):
             return given[source.index]
         return self.tangents[source.output] if isinstance(source, Tangent) else self.kept[source.id]
 
-    def beside(self, captured: Values, traced: Values, wide: bool) -> tuple[list[Any], list[Any]]:
-        """What the captured graph gives and what the traced one does: results, new values of inputs, gradients."""
+    def paired_outputs(self, captured: NodeValues, traced: NodeValues, wide: bool) -> tuple[list[Any], list[Any]]:
+        """(the captured graph's, the traced graph's) results, new values of inputs, and gradients, pair by pair."""
         pairs = list(zip(self.signature.outputs, traced.returned, strict=True))
         known = [(_forward(o, captured), value) for o, value in pairs if isinstance(o, (Result, NewValue))]
         flowing = [
@@ -224,7 +223,7 @@ class Joint:
             known += [(g, value) for g, (_, value) in zip(found, wanted, strict=True) if g is not None]
         return [expected for expected, _ in known], [actual for _, actual in known]
 
-    def halves(self, parts: Partitioned, wide: bool) -> Iterator[tuple[Graph, Values]]:
+    def halves(self, parts: Partitioned, wide: bool) -> Iterator[tuple[Graph, NodeValues]]:
         primals = [source for source in self.signature.inputs if isinstance(source, Primal)]
         forward = self.run(parts.forward, wide, primals)
         yield parts.forward, forward
@@ -233,9 +232,9 @@ class Joint:
 
 
 def laid_out(drawn: Tensor, traced: Tensor) -> Tensor:
-    """A gradient as the graph was traced for: its dtype, device and, where known, its strides."""
+    """A gradient with the dtype, device and, if known, strides that the graph was traced with."""
     strides = traced.stride()
-    if not all(isinstance(step, int) for step in (*strides, *traced.shape)):
+    if not all(isinstance(change, int) for change in (*strides, *traced.shape)):
         return drawn.to(traced.dtype).to(traced.device)
     return torch.empty_strided(drawn.shape, strides, dtype=traced.dtype, device=traced.device).copy_(drawn)
 
@@ -245,22 +244,23 @@ def _distance(one: Any, other: Any) -> float | None:
     return largest_distance(one, other) if both else None
 
 
-def _forward(output: Any, eager: Values) -> Any:
+def _forward(output: Any, eager: NodeValues) -> Any:
     if isinstance(output, Result):
         return eager.returned[output.index]
     return eager.inputs[output.index] if isinstance(output, NewValue) else None
 
 
-def results(values: Values) -> list[Any]:
+def results(values: NodeValues) -> list[Any]:
     return [*values.returned, *values.inputs]
 
 
 def counterparts(before: Graph, after: Graph, tangents: Collection[str]) -> Iterator[tuple[list[fx.Node], str]]:
-    """What has to yield the same, in the order of `after`: (nodes of `after` of which one does, id in `before`).
+    """Pairs of nodes that have to yield the same value, in the order of `after`: (candidates in `after`, id in
+    `before`); one of the candidates has to match.
 
-    A node is kept under its id; or stands for one that is gone, with the same origins; or it is among those that were
-    made of a node, which they then have as their origin, and that others read. `tangents` are the ids of placeholders
-    that gradients come in by. Memory that nobody has written yet may hold anything.
+    A node keeps its id; or it replaces a removed node with the same origins; or it is one of several nodes made from a
+    node, which is then their only origin. `tangents` are ids of placeholders that take the gradients of outputs.
+    Unwritten memory is left out.
     """
     old = {info(n).id: n for n in before.graph.nodes if n.op != "output"}
     nodes = [n for n in after.graph.nodes if n.op != "output" and not is_unwritten(n)]
@@ -292,7 +292,7 @@ def counterparts(before: Graph, after: Graph, tangents: Collection[str]) -> Iter
 
 
 def _alone(pairs: Iterable[tuple[Origins, str]]) -> dict[Origins, str]:
-    """By origins: the one id that has them; where several have, none."""
+    """By origins: the id that has them, if it is the only one."""
     found: dict[Origins, list[str]] = {}
     for origins, id in pairs:
         found.setdefault(origins, []).append(id)

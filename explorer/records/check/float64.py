@@ -1,5 +1,5 @@
-"""The referee of a comparison: a call run eagerly with every value beside it in float64, and what rounding alone may
-change of it, so that a tolerance can be scaled to what was summed and not to what is left of it."""
+"""Runs a call eagerly with a float64 shadow of every value, and estimates how far rounding alone may change each
+value: a tolerance is then relative to the terms of a sum, not to what is left of them after cancellation."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ NARROW = {
     torch.float32: torch.float64, torch.float16: torch.float64, torch.bfloat16: torch.float64,
     torch.complex64: torch.complex128,
 }  # fmt: skip
-"""What the referee computes with in place of each dtype."""
+"""The dtype of the shadow of each dtype."""
 
 RUNS = 4
-"""Values beside each tensor: the first exact, the others disturbed by what rounding may do."""
+"""Shadows of each tensor: the first is exact, the others are perturbed by as much as rounding may."""
 
 MOST_BYTES = 1 << 31
-"""That these values may take together."""
+"""Limit for all shadows together."""
 
 
 class TooLarge(RuntimeError):
-    """There is no room for the referee's values."""
+    """The shadows would take more than MOST_BYTES."""
 
 
 @dataclass
-class Beside:
-    """The values beside one storage: for each run its numbers in float64, in the storage's own layout."""
+class ShadowValues:
+    """The shadows of one storage: its elements in float64, once per run, in the storage's layout."""
 
     alive: StorageWeakRef
     dtype: torch.dtype
@@ -40,18 +40,17 @@ class Beside:
 
 
 @dataclass
-class Referee(TorchDispatchMode):
-    """Inside, each operator is also run in float64: once on exact values, and on values that are disturbed at random,
-    each by `disturbance` of its dtype relative to itself. Operators that compute elements are disturbed in their
-    results, all others in what they read, since that is what they sum. Control flow and random numbers are those of
-    the run itself."""
+class Float64Run(TorchDispatchMode):
+    """A mode in which each operator also runs in float64: once on exact values, and on randomly perturbed values, each
+    by `disturbance` of its dtype relative to itself. Pointwise operators have their results perturbed, all others
+    their inputs, since they may sum these. Control flow and random numbers are those of the run itself."""
 
     disturbance: Mapping[torch.dtype, float]
     complete: bool = True
-    """Whether every operator had a form in float64."""
+    """Whether every operator has a float64 form."""
     drew: bool = False
     """Whether random numbers were drawn."""
-    _known: dict[int, Beside] = field(default_factory=dict)
+    _known: dict[int, ShadowValues] = field(default_factory=dict)
     _draw: dict[torch.device, torch.Generator] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -68,7 +67,7 @@ class Referee(TorchDispatchMode):
         if follows:
             for leaf in leaves:
                 if _is_inexact(leaf):
-                    self._beside(leaf)  # before the operator writes
+                    self._shadow(leaf)  # before the operator writes
         written = [leaf for leaf in _written(func, args, kwargs) if _is_plain(leaf)]
         before = [leaf.clone() if not _is_inexact(leaf) else leaf for leaf in written] if follows else []
         result = func(*args, **kwargs)
@@ -76,7 +75,7 @@ class Referee(TorchDispatchMode):
             self._forget(written)
             return result
         if _is_view(func):
-            return result  # shares the storage, and what is beside it
+            return result  # shares the storage, and its shadows
         exact_inputs = {id(leaf): copy for leaf, copy in zip(written, before, strict=True)}
         try:
             for run in range(RUNS):
@@ -125,20 +124,20 @@ class Referee(TorchDispatchMode):
         factor = torch.rand(value.shape, dtype=torch.float64, device=value.device, generator=draw)
         return value * (1 + (2 * factor - 1) * self.disturbance.get(dtype, 0.0))
 
-    def _begin(self, tensor: Tensor) -> Beside:
-        """Values beside the whole storage of a tensor, as it is now."""
+    def _begin(self, tensor: Tensor) -> ShadowValues:
+        """New shadows of the whole storage of a tensor, from its current values."""
         self._known = {key: each for key, each in self._known.items() if not each.alive.expired()}
         storage = tensor.untyped_storage()
         real = _real(tensor.dtype)
         flat = torch.empty(0, dtype=real, device=tensor.device).set_(storage)
         taken = sum(run.nbytes for each in self._known.values() for run in each.runs)
         if taken + RUNS * 8 * flat.numel() > MOST_BYTES:
-            raise TooLarge(f"comparing with float64 would take more than {MOST_BYTES >> 30} GiB")
-        made = Beside(StorageWeakRef(storage), real, [flat.double() for _ in range(RUNS)])
+            raise TooLarge(f"a float64 comparison would take more than {MOST_BYTES >> 30} GiB")
+        made = ShadowValues(StorageWeakRef(storage), real, [flat.double() for _ in range(RUNS)])
         self._known[storage._cdata] = made
         return made
 
-    def _beside(self, tensor: Tensor) -> Beside:
+    def _shadow(self, tensor: Tensor) -> ShadowValues:
         storage = tensor.untyped_storage()
         known = self._known.get(storage._cdata)
         if known is None or known.alive.expired() or known.dtype != _real(tensor.dtype) or (
@@ -148,8 +147,8 @@ class Referee(TorchDispatchMode):
         return known
 
     def _view(self, tensor: Tensor, run: int) -> Tensor:
-        """What is beside a tensor in one run, laid out as it is."""
-        flat = self._beside(tensor).runs[run]
+        """A tensor's shadow in one run, in the tensor's layout."""
+        flat = self._shadow(tensor).runs[run]
         if not tensor.is_complex():
             found = flat.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
             return torch._neg_view(found) if tensor.is_neg() else found
@@ -164,11 +163,11 @@ class Referee(TorchDispatchMode):
                 self._known.pop(tensor.untyped_storage()._cdata, None)
 
     def exact(self, tensor: Tensor) -> Tensor:
-        """What a tensor of the run is in float64."""
+        """The float64 value of a tensor."""
         return self._view(tensor.detach(), 0).clone()
 
     def rounding(self, tensor: Tensor) -> float:
-        """The largest change of an element by what was disturbed."""
+        """The largest change of an element by the perturbations."""
         if not tensor.numel():
             return 0.0
         exact, *others = (self._view(tensor.detach(), run) for run in range(RUNS))
@@ -197,14 +196,14 @@ def _real(dtype: torch.dtype) -> torch.dtype:
 
 
 def _is_view(func: Any) -> bool:
-    """Whether its results share storage with what it reads, and it writes nothing."""
+    """Whether its results share storage with its inputs, and it writes nothing."""
     aliases = [each.alias_info for each in func._schema.returns]
     return bool(aliases) and all(each is not None and not each.is_write for each in aliases)
 
 
 def _draws(func: Any) -> bool:
-    """Whether it draws random numbers: those of the run itself are taken."""
-    # attention is marked for its dropout, which the CPU's has not, and cannot be told from a call without
+    """Whether it draws random numbers; the shadows then take those of the run itself."""
+    # attention is tagged because of its dropout, even in calls without dropout
     return torch.Tag.nondeterministic_seeded in func.tags and "attention" not in func._schema.name
 
 

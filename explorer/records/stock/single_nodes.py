@@ -1,4 +1,4 @@
-"""Nodes of one kernel, each computed by stock as a result of its own, on given values of what they read."""
+"""The nodes of one kernel, compiled by stock so that each is materialized, on given inputs."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from torch.fx.passes.fake_tensor_prop import FakeTensorProp
 from explorer.ir.graph import Graph
 from explorer.records.check.search import Errors
 from explorer.records.check.trial import duplicate
-from explorer.records.stock.held import Beside
+from explorer.records.stock.kernel_outputs import ReferenceRun
 
 
-def first_wrong_apart(graph: Graph, within: Sequence[fx.Node], args: Sequence[object]) -> tuple[fx.Node, Errors] | None:
-    """The first of `within` that is wrong; None where all are right. Raises what stock raises."""
-    whole = Beside(graph, {})
-    whole.run(duplicate(tuple(args)))
-    wanted = [node for node in within if isinstance(whole.eager[node], Tensor)]
-    made, given, copied = alone(wanted, whole)
+def first_wrong_node(graph: Graph, within: Sequence[fx.Node], args: Sequence[object]) -> tuple[fx.Node, Errors] | None:
+    """The first of `within` that is wrong, or None. Raises what stock raises."""
+    reference = ReferenceRun(graph, {})
+    reference.run(duplicate(tuple(args)))
+    wanted = [node for node in within if isinstance(reference.eager[node], Tensor)]
+    made, given, copied = extracted(wanted, reference)
     alike = Graph(graph.name, made, FakeTensorMode(), graph.constants)
     values = compiled(alike.module(), given)
-    part = Beside(alike, {})
+    part = ReferenceRun(alike, {})
     part.run(duplicate(tuple(given)))
     for node, value in zip(wanted, values, strict=True):
         if (errors := part.errors(copied[node], value)) is not None:
@@ -32,15 +32,17 @@ def first_wrong_apart(graph: Graph, within: Sequence[fx.Node], args: Sequence[ob
     return None
 
 
-def alone(wanted: Sequence[fx.Node], whole: Beside) -> tuple[fx.Graph, list[Tensor], dict[fx.Node, fx.Node]]:
-    """(a graph of these nodes alone, the tensors that it is given, its nodes by those that they stand for)."""
+def extracted(
+    wanted: Sequence[fx.Node], reference: ReferenceRun
+) -> tuple[fx.Graph, list[Tensor], dict[fx.Node, fx.Node]]:
+    """(a graph of these nodes alone, its input tensors, the original nodes mapped to its nodes)."""
     made = fx.Graph()
     copied: dict[fx.Node, fx.Node] = {}
     numbers: dict[fx.Node, object] = {}
     given: list[Tensor] = []
     inner = set(wanted)
     for source in dict.fromkeys(source for node in wanted for source in node.all_input_nodes if source not in inner):
-        value = whole.eager[source]
+        value = reference.eager[source]
         if isinstance(value, Tensor):
             copied[source] = made.placeholder(f"given_{len(given)}")
             copied[source].meta = dict(source.meta)
@@ -54,7 +56,7 @@ def alone(wanted: Sequence[fx.Node], whole: Beside) -> tuple[fx.Graph, list[Tens
 
 
 def compiled(module: fx.GraphModule, given: Sequence[Tensor]) -> Sequence[object]:
-    """What stock's back end makes of a graph, run."""
+    """The results of a graph, compiled with Inductor and run."""
     mode = FakeTensorMode()
     fakes = [mode.from_tensor(each) for each in given]
     FakeTensorProp(module, mode).propagate_dont_convert_inputs(*fakes)

@@ -1,4 +1,4 @@
-"""The search for where a call compiled by stock parts from eager: graphs and halves are looked into as they run."""
+"""Bisection of a call compiled by stock: its graphs and kernels are compared with eager operators as they run."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from torch.utils._pytree import tree_leaves
 from explorer.ir.graph import Graph, info
 from explorer.ir.record import DivergenceData
 from explorer.records.check.accuracy import largest_distance, not_close, same_kind
-from explorer.records.check.follow import Captured, Form, Judge, Step, laid_out, results
 from explorer.records.check.lines import Lines, first_unlike
-from explorer.records.check.nodes import Values, run_nodes, widened
-from explorer.records.check.search import Blame, Search
+from explorer.records.check.lockstep import Captured, Form, Judge, StageChange, laid_out, results
+from explorer.records.check.nodes import NodeValues, run_nodes, widened
+from explorer.records.check.search import FaultReport, Search
 from explorer.records.check.trial import SEED, duplicate
-from explorer.records.stock.apart import first_wrong_apart
 from explorer.records.stock.fxgraphs import DESCRIBED, GRADIENT
 from explorer.records.stock.half import Half
-from explorer.records.stock.held import Beside, Fault, Written, drawing
-from explorer.records.stock.hook import Call, Hook, Watch, unwatched
+from explorer.records.stock.hook import Call, Hook, Patch, unwatched
+from explorer.records.stock.kernel_outputs import KernelOutputs, Mismatch, ReferenceRun, drawing
 from explorer.records.stock.observation import Compile, Observation
+from explorer.records.stock.single_nodes import first_wrong_node
 
 PRE_GRAD = "pre-grad"
 PARTITION = "partition"
@@ -34,53 +34,54 @@ COPY = "aten.copy_.default"
 
 @dataclass
 class StockSearch(Search):
-    """`lines` is what eager computed. `suspect` is a captured node that is none of them, which counts where results
-    differ. `drew`: stock drew random numbers, in a way of its own. `unfollowed` says what could not be compared."""
+    """`lines` are the values of an eager run. `suspect` is a captured node whose value is not among them; it counts
+    only if results differ. `drew`: Inductor drew random numbers. `not_compared`
+    says what could not be compared, and why."""
 
     lines: Lines = field(default_factory=Lines)
     suspect: DivergenceData | None = None
     overwritten: dict[str, Tensor] = field(default_factory=dict)
-    """Inputs of forwards that they overwrite, as they were, by the compile's and the node's id."""
+    """Copies of inputs that a forward overwrites, by the ids of compile and node."""
     drew: bool = False
-    unfollowed: list[str] = field(default_factory=list)
+    not_compared: list[str] = field(default_factory=list)
 
-    def lost(self, why: str, blame: Blame) -> None:
-        self.unfollowed.append(why)
+    def lost(self, why: str, report: FaultReport) -> None:
+        self.not_compared.append(why)
 
     def graph(self, compile: Compile, compiled: Callable[..., Any]) -> Callable[..., Any]:
-        """What Dynamo got for its graph, looked into when it is called."""
-        blame = blame_of(compile)
+        """The function that the back end made of a graph; each call of it compares the graphs first."""
+        report = report_of(compile)
 
         @functools.wraps(compiled, updated=())
         def call(*inputs: Any) -> Any:
             with unwatched():
-                self.look(lambda: Above(self, compile, blame, inputs).first(), blame)
+                self.compare(lambda: GraphComparison(self, compile, report, inputs).first(), report)
             return compiled(*inputs)
 
         return call
 
     def module(self, compile: Compile, half: Half, module: types.ModuleType) -> types.ModuleType:
-        """A twin of the module that Inductor made of a half, looked into when it is called."""
-        blame = blame_of(compile)
+        """A copy of the module that Inductor made of a half; each call of it compares the kernels first."""
+        report = report_of(compile)
         plain = vars(module)["call"]
         twin = types.ModuleType(module.__name__)
         vars(twin).update(vars(module))
 
         def call(args: list[Any]) -> Any:
             with unwatched():
-                self.look(lambda: Below(self, compile, half, blame, plain, tuple(args)).first(), blame)
+                self.compare(lambda: KernelComparison(self, compile, half, report, plain, tuple(args)).first(), report)
             return plain(args)
 
         vars(twin)["call"] = call
         return twin
 
 
-def blame_of(compile: Compile) -> Blame:
-    return Blame(compile.id, lambda: (graph for _, _, graph in compile.graphs), "stock")
+def report_of(compile: Compile) -> FaultReport:
+    return FaultReport(compile.id, lambda: (graph for _, _, graph in compile.graphs), "stock")
 
 
-def best_referee(follow: Callable[[bool], DivergenceData | None]) -> DivergenceData | None:
-    """In float64, or where an operator has no form for that as the program computes."""
+def in_float64_if_possible(follow: Callable[[bool], DivergenceData | None]) -> DivergenceData | None:
+    """Compares in float64, or in the program's dtypes if an operator does not support float64."""
     try:
         return follow(True)
     except (RuntimeError, NotImplementedError):
@@ -88,50 +89,50 @@ def best_referee(follow: Callable[[bool], DivergenceData | None]) -> DivergenceD
 
 
 @dataclass
-class Above:
-    """The graphs of a compile above its halves: captured, after Inductor's pre-grad passes, traced, cut in two."""
+class GraphComparison:
+    """The graphs of a compile before lowering: as captured, after each pre-grad pass, traced, and partitioned."""
 
     search: StockSearch
     compile: Compile
-    blame: Blame
+    report: FaultReport
     inputs: Sequence[Any]
 
     def first(self) -> DivergenceData | None:
         graphs = [(name, graph) for name, half, graph in self.compile.graphs if not half or name == PARTITION]
         if not graphs:
-            self.search.unfollowed.append(f"{self.compile.id} has no graph that was seen")
+            self.search.not_compared.append(f"{self.compile.id} has no recorded graph")
             return None
         captured = graphs.pop(0)[1]
         if self.search.suspect is None:
-            self.search.suspect = first_unlike(self.search.lines, captured, self.inputs, self.blame)
+            self.search.suspect = first_unlike(self.search.lines, captured, self.inputs, self.report)
         try:
-            return best_referee(lambda wide: self._follow(captured, graphs, wide))
-        except NotGiven as error:
-            self.search.unfollowed.append(str(error))
+            return in_float64_if_possible(lambda wide: self._follow(captured, graphs, wide))
+        except UnknownInput as error:
+            self.search.not_compared.append(str(error))
             return None
 
     def _follow(self, captured: Graph, later: Sequence[tuple[str, Graph]], wide: bool) -> DivergenceData | None:
         form: Form = Captured(self.inputs)
         before = form.run(captured, wide)
-        judge = Judge(self.blame, _tangents(later), self.inputs)
+        judge = Judge(self.report, _tangents(later), self.inputs)
         for name, graph in later:
             if name.startswith(PRE_GRAD):
                 after_form = form
             elif isinstance(form, Captured):
-                after_form = Traced(captured, before, self.inputs, graph)
-            elif isinstance(form, Traced):
+                after_form = TracedForm(captured, before, self.inputs, graph)
+            elif isinstance(form, TracedForm):
                 after_form = form.part(before) if name == PARTITION else form
             after = after_form.run(graph, wide)
-            step = Step(name, form, before, after_form, after)
+            change = StageChange(name, form, before, after_form, after)
             if name == PARTITION:
-                found = judge.changed_nodes(step)
+                found = judge.changed_nodes(change)
             elif drawing(before.graph) != drawing(graph):  # of other numbers
                 found = None
             elif form is after_form:
-                found = judge.changed(step, results(before), results(after))
+                found = judge.changed(change, results(before), results(after))
             else:
-                assert isinstance(after_form, Traced)
-                found = judge.changed(step, *after_form.beside(before, after, wide))
+                assert isinstance(after_form, TracedForm)
+                found = judge.changed(change, *after_form.paired_outputs(before, after, wide))
             if found is not None:
                 return found
             if name != PARTITION:
@@ -139,15 +140,15 @@ class Above:
         return None
 
 
-class NotGiven(Exception):
-    """An input of a traced graph is none that Dynamo's graph is given."""
+class UnknownInput(Exception):
+    """An input of a traced graph is not an input of Dynamo's graph."""
 
 
-class Traced:
-    """How graphs in the traced form are run: on the inputs of the captured one, and gradients drawn for the results.
-    `kept` are values of the joint graph by id, which its halves may be given."""
+class TracedForm:
+    """Runs traced graphs on the captured graph's inputs, with random gradients for its results. `kept` are values of
+    the joint graph by id, which its halves may take as inputs."""
 
-    def __init__(self, captured: Graph, before: Values, inputs: Sequence[Any], graph: Graph) -> None:
+    def __init__(self, captured: Graph, before: NodeValues, inputs: Sequence[Any], graph: Graph) -> None:
         self.places = {info(node).id: place for place, node in enumerate(captured.inputs)}
         self.inputs = inputs
         self.kept: dict[str, Any] = {}
@@ -159,17 +160,17 @@ class Traced:
             self.tangents[info(node).id] = laid_out(drawn, info(node).value)
         self.flowing = {info(node).id: _output_of(node, before) for node in filter(_is_tangent, graph.inputs)}
 
-    def part(self, joint: Values) -> Traced:
-        """For the halves of a joint graph that was run."""
+    def part(self, joint: NodeValues) -> TracedForm:
+        """The same for the halves of a joint graph, given its values."""
         self.kept = joint.by_id
         return self
 
-    def run(self, graph: Graph, wide: bool) -> Values:
+    def run(self, graph: Graph, wide: bool) -> NodeValues:
         given = duplicate(tuple(self.inputs))
         values = [self._value(node, given) for node in graph.inputs]
         torch.manual_seed(SEED)
         with torch.no_grad(), torch._C._DisableAutocast():
-            return run_nodes(graph, values, referee=wide)
+            return run_nodes(graph, values, float64=wide)
 
     def _value(self, node: fx.Node, given: Sequence[Any]) -> Any:
         facts = info(node)
@@ -180,10 +181,10 @@ class Traced:
             return given[place]
         if facts.id in self.kept:
             return self.kept[facts.id]
-        raise NotGiven(f"{facts.id}, an input of the traced graph, is none of Dynamo's graph")
+        raise UnknownInput(f"{facts.id}, an input of the traced graph, is not an input of Dynamo's graph")
 
-    def beside(self, captured: Values, traced: Values, wide: bool) -> tuple[list[Any], list[Any]]:
-        """What the captured graph gives and what the traced one does: results, new values of inputs, gradients."""
+    def paired_outputs(self, captured: NodeValues, traced: NodeValues, wide: bool) -> tuple[list[Any], list[Any]]:
+        """(the captured graph's, the traced graph's) results, new values of inputs, and gradients, pair by pair."""
         output = next(node for node in reversed(traced.graph.graph.nodes) if node.op == "output")
         described = tree_leaves(output.meta.get(DESCRIBED))
         known: list[tuple[Any, Any]] = []
@@ -212,27 +213,27 @@ def _is_tangent(node: fx.Node) -> bool:
 
 
 def _tangents(graphs: Sequence[tuple[str, Graph]]) -> frozenset[str]:
-    """The placeholders that gradients come in by."""
+    """The placeholders that take the gradients of outputs."""
     return frozenset(info(node).id for _, graph in graphs for node in graph.inputs if _is_tangent(node))
 
 
-def _output_of(node: fx.Node, captured: Values) -> Tensor:
-    """The result of the captured graph that a gradient is of."""
+def _output_of(node: fx.Node, captured: NodeValues) -> Tensor:
+    """The result of the captured graph whose gradient this placeholder is."""
     place = getattr(getattr(node.meta.get(DESCRIBED), "output", None), "idx", None)
     value = None if place is None else captured.returned[place]
     if not isinstance(value, Tensor):
-        raise NotGiven(f"{info(node).id} is the gradient of no result of Dynamo's graph")
+        raise UnknownInput(f"{info(node).id} is not the gradient of a result of Dynamo's graph")
     return value
 
 
 @dataclass
-class Below:
-    """One half as it runs: the post-grad passes over its graph, and then its kernels and library calls."""
+class KernelComparison:
+    """One half as it runs: the post-grad passes over its graph, then its kernels and library calls."""
 
     search: StockSearch
     compile: Compile
     half: Half
-    blame: Blame
+    report: FaultReport
     plain: Callable[[list[Any]], Any]
     args: tuple[Any, ...]
 
@@ -240,15 +241,15 @@ class Below:
         graphs = [(name, graph) for name, half, graph in self.compile.graphs if half == self.half.name]
         graphs = [(name, graph) for name, graph in graphs if name != PARTITION]
         if not graphs or any(len(graph.inputs) != len(self.args) for _, graph in graphs):
-            self.search.unfollowed.append(f"{self.half.name} is not given what its graph is")
+            self.search.not_compared.append(f"{self.half.name} does not take the inputs of its graph")
             return None
         graph = graphs[-1][1]
         if found := self._overwritten(graph):
             return found
-        return best_referee(lambda wide: self._follow(graphs, wide)) or self._kernels(graph)
+        return in_float64_if_possible(lambda wide: self._follow(graphs, wide)) or self._kernels(graph)
 
     def _overwritten(self, graph: Graph) -> DivergenceData | None:
-        """An input of the forward that the backward gets as the forward left it."""
+        """A node of the backward that reads an input after the forward has overwritten it."""
         written = {node.args[0] for node in graph.graph.nodes if str(node.target) == COPY}
         for node, value in zip(graph.inputs, self.args, strict=True):
             key = f"{self.compile.id} {info(node).id}"
@@ -258,85 +259,89 @@ class Below:
                 before = self.search.overwritten[key]
                 if same_kind(before, value) and not_close(value, before):
                     user = next(iter(node.users), node)
-                    what = f"{info(user).id} reads {info(node).id}, which the forward has overwritten since"
-                    return self.blame.told(user, self.half.name, "", (largest_distance(value, before), None), what)
+                    what = f"{info(user).id} reads {info(node).id} after the forward has overwritten it"
+                    errors = largest_distance(value, before), None
+                    return self.report.divergence(user, self.half.name, "", errors, what)
         return None
 
-    def run(self, graph: Graph, wide: bool) -> Values:
+    def run(self, graph: Graph, wide: bool) -> NodeValues:
         torch.manual_seed(SEED)
         with torch.no_grad(), torch._C._DisableAutocast():
-            return run_nodes(graph, duplicate(self.args), referee=wide)
+            return run_nodes(graph, duplicate(self.args), float64=wide)
 
     def _follow(self, graphs: Sequence[tuple[str, Graph]], wide: bool) -> DivergenceData | None:
-        judge = Judge(self.blame, frozenset(), self.args, self.half.name)
+        judge = Judge(self.report, frozenset(), self.args, self.half.name)
         before = self.run(graphs[0][1], wide) if len(graphs) > 1 else None
         for name, graph in graphs[1:]:
             assert before is not None
             after = self.run(graph, wide)
             if drawing(before.graph) == drawing(graph):
-                found = judge.changed(Step(name, self, before, self, after), results(before), results(after))
+                found = judge.changed(StageChange(name, self, before, self, after), results(before), results(after))
                 if found is not None:
                     return found
             before = after
         return None
 
     def _kernels(self, graph: Graph) -> DivergenceData | None:
-        """The first kernel or call that parts from eager operators on the inputs that it really gets."""
-        written, given = Written(self.half), duplicate(self.args)
+        """The first kernel or call that differs from eager operators on the same inputs."""
+        outputs, given = KernelOutputs(self.half), duplicate(self.args)
         with torch.no_grad():
-            written.run(self.plain, given)
+            outputs.run(self.plain, given)
             roots = set(self.half.updates.values())
             updated = {id for buffer, id in self.half.holds.items() if buffer in roots}
-            beside = Beside(graph, self._held(written), updated)
+            reference = ReferenceRun(graph, self._materialized(outputs), updated)
             with torch._C._DisableAutocast():
-                beside.run(duplicate(self.args))
-            self.search.drew |= beside.drew
+                reference.run(duplicate(self.args))
+            self.search.drew |= reference.drew
             order = {item.id: place for place, item in enumerate(self.half.items)}
-            for fault in sorted(beside.faults, key=lambda each: order.get(each.item, 0)):
-                return self._told(fault, graph)
-            for fault in self._leaving(graph, beside, written, given):
-                return self._told(fault, graph)
+            for mismatch in sorted(reference.mismatches, key=lambda each: order.get(each.item, 0)):
+                return self._report(mismatch, graph)
+            for mismatch in self._wrong_outputs(graph, reference, outputs, given):
+                return self._report(mismatch, graph)
         return None
 
-    def _held(self, written: Written) -> dict[str, tuple[str, Tensor]]:
-        """What the half keeps of its graph's nodes in memory, by the node's id."""
+    def _materialized(self, outputs: KernelOutputs) -> dict[str, tuple[str, Tensor]]:
+        """The nodes whose values the half writes to memory, by id: (kernel or call, value)."""
         found: dict[str, tuple[str, Tensor]] = {}
-        for buffer, value in written.seen.items():
+        for buffer, value in outputs.values.items():
             if (id := self.half.holds.get(buffer)) is not None:
                 found.setdefault(id, value)
         return found
 
-    def _leaving(self, graph: Graph, beside: Beside, written: Written, given: Sequence[Any]) -> Iterator[Fault]:
-        """Wrong results, and wrong new values of inputs, of nodes that no buffer is known to hold."""
-        for node, value in zip(graph.outputs, written.returned, strict=True):
-            if isinstance(node, fx.Node) and (errors := beside.errors(node, value)) is not None:
-                yield Fault(node, "", errors)
+    def _wrong_outputs(
+        self, graph: Graph, reference: ReferenceRun, outputs: KernelOutputs, given: Sequence[Any]
+    ) -> Iterator[Mismatch]:
+        """Wrong results and wrong new values of inputs, of nodes without a known buffer."""
+        for node, value in zip(graph.outputs, outputs.returned, strict=True):
+            if isinstance(node, fx.Node) and (errors := reference.errors(node, value)) is not None:
+                yield Mismatch(node, "", errors)
         for node in graph.graph.nodes:
             if str(node.target) == COPY and node.args[0] in graph.inputs:
                 now = given[graph.inputs.index(node.args[0])]
-                if (errors := beside.errors(node, now)) is not None:
-                    yield Fault(node, "", errors)
+                if (errors := reference.errors(node, now)) is not None:
+                    yield Mismatch(node, "", errors)
 
-    def _told(self, fault: Fault, graph: Graph) -> DivergenceData:
-        """Of all that the kernel computed, the first node that parts when each is computed by a kernel of its own."""
-        id = info(fault.node).id
-        detail = f"{fault.item} wrote {id}" if fault.item else f"{self.half.name} gives {id}"
-        item = next((item for item in self.half.items if item.id == fault.item), None)
+    def _report(self, mismatch: Mismatch, graph: Graph) -> DivergenceData:
+        """The kernel's first node that is wrong when each of its nodes is compiled alone; else the mismatch itself."""
+        id = info(mismatch.node).id
+        detail = f"{mismatch.item} wrote {id}" if mismatch.item else f"{self.half.name} gives {id}"
+        item = next((item for item in self.half.items if item.id == mismatch.item), None)
         operations = set(item.operations) if item is not None and item.kind == "kernel" else set()
         names = {origin for each in self.half.operations if each.id in operations for origin in each.origins}
         within = [n for n in graph.graph.nodes if n.op == "call_function" and info(n).id in names]
         if len(within) > 1:
             try:
-                apart = first_wrong_apart(graph, within, self.args)
+                wrong = first_wrong_node(graph, within, self.args)
             except Exception as error:
-                detail += f"; its {len(within)} nodes could not be computed apart: {type(error).__name__}: {error}"
+                detail += f"; its {len(within)} nodes could not be compiled alone: {type(error).__name__}: {error}"
             else:
-                if apart is not None:
-                    node, errors = apart
-                    detail += f"; {info(node).id} is the first of its nodes that is wrong when each is computed apart"
-                    return self.blame.told(node, self.half.name, fault.item, errors, detail)
-                detail += f"; its {len(within)} nodes are right when each is computed apart, so fusing them is at fault"
-        return self.blame.told(fault.node, self.half.name, fault.item, fault.errors, detail)
+                if wrong is not None:
+                    node, errors = wrong
+                    id = info(node).id
+                    detail += f"; {id} is the first of its nodes that is wrong when each is compiled alone"
+                    return self.report.divergence(node, self.half.name, mismatch.item, errors, detail)
+                detail += f"; its {len(within)} nodes are right when each is compiled alone: their fusion is wrong"
+        return self.report.divergence(mismatch.node, self.half.name, mismatch.item, mismatch.errors, detail)
 
 
 def around_graph(seen: Observation, call: Call) -> Iterator[None]:
@@ -353,12 +358,12 @@ def around_module(seen: Observation, call: Call) -> Iterator[None]:
 
 
 HOOK = Hook(
-    "looking",
-    shows="the first node, kernel and source line where compiled results part from eager's, when asked for",
-    missing="whether results differ, without where",
+    "bisection",
+    shows="the first node, kernel and source line where compiled results differ from eager's, on request",
+    missing="whether results differ, but not where",
     checked=("2.11 CPU", "2.11 CUDA", "2.13 CPU"),
-    watches=(
-        Watch("torch._dynamo.output_graph:OutputGraph.call_user_compiler", around_graph),
-        Watch("torch._inductor.graph:GraphLowering.compile_to_module", around_module),
+    patches=(
+        Patch("torch._dynamo.output_graph:OutputGraph.call_user_compiler", around_graph),
+        Patch("torch._inductor.graph:GraphLowering.compile_to_module", around_module),
     ),
 )

@@ -1,4 +1,4 @@
-"""Fixes of graph breaks, tried: compiled again with a setting or another source, run, and compared with eager."""
+"""Tries fixes of graph breaks: compiles again with a setting or a rewritten source, runs, compares with eager."""
 
 from __future__ import annotations
 
@@ -20,51 +20,50 @@ from explorer.records.stock.fixes import TRIED, UNTRIED, Fix
 from explorer.records.stock.rewrite import Refused, Rewritten, function_of, rewritten, standing_in
 from explorer.records.stock.run import StockRun, stock_run
 
-DIFFERENT = "but results are not eager's"
+DIFFERENT = "but results differ from eager's"
 
 
 @dataclass(frozen=True)
-class Attempt:
-    """What came of a fix: the compiles with it, as far as Dynamo's graph, or why there are none. `lines` are those of
-    the breaks that it is for ("FILE:LINE"), all of the kind where there are none; `before` those of all breaks without
-    it."""
+class FixAttempt:
+    """The outcome of a fix: the compiles with it, up to Dynamo's graph, or why there are none. `lines` ("FILE:LINE")
+    are those of the breaks that it is for, or empty for all with this fix; `before` those of all breaks without it."""
 
     fix: Fix
     compiles: tuple[data.CompileData, ...] = ()
     failure: str = ""
     against: str = ""
-    """How far results are from eager's, in words."""
+    """How close the results are to eager's, as text."""
     lines: tuple[str, ...] = ()
     refused: str = ""
     """Why it was not tried."""
     before: frozenset[str] = frozenset()
 
-    def said(self, each: data.BreakData) -> str:
-        """Of one break."""
+    def message(self, each: data.BreakData) -> str:
+        """The result for one break, as a hint."""
         if self.refused:
-            return f"{UNTRIED}{self.fix.words}; not tried by machine: {self.refused}"
+            return f"{UNTRIED}{self.fix.words}; not tried automatically: {self.refused}"
         where = ", ".join(compile.id for compile in self.compiles)
         left = _lines(self.compiles)
         elsewhere = sorted(line for line in left - self.before)
         if self.failure:
-            said = f"it does not help: the compile fails with it: {self.failure}"
+            outcome = f"it does not help: the compile then fails: {self.failure}"
         elif _line(each) in left:
-            said = f"it does not help: the graph still breaks here, as {where} shows"
+            outcome = f"it does not help: the graph still breaks here (see {where})"
         elif len(left) >= len(self.before):
-            said = f"it does not help: the graph breaks at {' and '.join(elsewhere)} in the place of this line"
+            outcome = f"it does not help: the graph breaks at {' and '.join(elsewhere)} instead"
         elif self.against.startswith(DIFFERENT):
-            said = f"it does not help: the graph does not break here any more, {self.against}"
+            outcome = f"it does not help: the graph no longer breaks here, {self.against}"
         else:
             more = f" ({count(len(self.before), 'break')} without it, {len(left)} with it)" if left else ""
-            said = f"it helps: the graph does not break here any more{more}, as {where} shows; {self.against}"
-        return f"{TRIED}{self.fix.words}; {said}"
+            outcome = f"it helps: the graph no longer breaks here{more} (see {where}); {self.against}"
+        return f"{TRIED}{self.fix.words}; {outcome}"
 
 
 def _lines(compiles: Sequence[data.CompileData]) -> frozenset[str]:
     return frozenset(_line(each) for compile in compiles for each in compile.breaks)
 
 
-def attempts(run: StockRun) -> list[Attempt]:
+def attempts(run: StockRun) -> list[FixAttempt]:
     """One for each setting that may mend a break of `run`, and one for each line whose branch may be rewritten."""
     before = frozenset(_line(each) for compile in run.observation.compiles for each in compile.breaks)
     wanted: list[Fix] = []
@@ -80,12 +79,12 @@ def attempts(run: StockRun) -> list[Attempt]:
     return [replace(each, before=before) for each in made]
 
 
-def _set(run: StockRun, fix: Fix, number: int) -> Attempt:
+def _set(run: StockRun, fix: Fix, number: int) -> FixAttempt:
     with torch._dynamo.config.patch(**_added(fix.settings)):
-        return _tried(run.trial, run.trial, Attempt(fix), " and ".join(fix.settings), number)
+        return _tried(run.trial, run.trial, FixAttempt(fix), " and ".join(fix.settings), number)
 
 
-def _tried(trial: Trial, eager: Trial, attempt: Attempt, how: str, number: int) -> Attempt:
+def _tried(trial: Trial, eager: Trial, attempt: FixAttempt, how: str, number: int) -> FixAttempt:
     with stock_run(trial, {"backend": "eager"}, ids=f"fix{number}s") as again:
         compiles = tuple(changed(each, title=f"{each.title}, with {how}") for each in again.compiles({}))
         if again.outcome is None:
@@ -95,34 +94,34 @@ def _tried(trial: Trial, eager: Trial, attempt: Attempt, how: str, number: int) 
 
 
 def _against(ours: Outcome, eager: Trial) -> str:
-    """A tensor that only the side not taken uses has a gradient of zeros, where it has none in eager: that is said."""
+    """Compares with eager. With torch.where, a tensor of the side not taken has a gradient of zeros, in eager none."""
     expected, found = eager.contestant().observe(), ours.gradients
     more = [name for name, g in found.items() if name not in expected.gradients and g is not None and not g.any()]
     gradients = {name: g for name, g in found.items() if name not in more}
     judged = against_eager(eager.again, replace(ours, gradients=gradients).values(), expected.values())
     if judged.first_mismatch:
         return f"{DIFFERENT}: {judged.first_mismatch}"
-    zeros = f"; gradients of zeros where eager has none: {', '.join(more)}" if more else ""
+    zeros = f"; zero gradients where eager has none: {', '.join(more)}" if more else ""
     return f"largest error against eager {judged.largest_absolute:.3g}{zeros}"
 
 
-def _rewritten(run: StockRun, fix: Fix, breaks: Sequence[data.BreakData], number: int) -> Iterator[Attempt]:
-    """All branches of the function at once, and why not of those that are left."""
+def _rewritten(run: StockRun, fix: Fix, breaks: Sequence[data.BreakData], number: int) -> Iterator[FixAttempt]:
+    """One attempt that rewrites all branches of the function, and one for each branch that cannot be rewritten."""
     lines = [each.span for each in breaks if each.span is not None]
     try:
         function, owner = function_of(run.trial.fn)
         file = function.__code__.co_filename
         made = rewritten(function, {span.line for span in lines if span.file == file}, owner)
     except Refused as why:
-        yield Attempt(fix, lines=tuple(f"{span.file}:{span.line}" for span in lines), refused=str(why))
+        yield FixAttempt(fix, lines=tuple(f"{span.file}:{span.line}" for span in lines), refused=str(why))
         return
     for span in lines:
         at = f"{span.file}:{span.line}"
         if span.file != file or span.line not in made.lines:
-            outside = "the branch is not in the function that was explored, but in one that it calls"
-            yield Attempt(fix, lines=(at,), refused=made.refused.get(span.line, outside))
+            outside = "the branch is not in the explored function, but in one that it calls"
+            yield FixAttempt(fix, lines=(at,), refused=made.refused.get(span.line, outside))
     trial = replace(run.trial, fn=standing_in(run.trial.fn, made.function))
-    attempt = Attempt(fix, lines=tuple(f"{file}:{line}" for line in made.lines))
+    attempt = FixAttempt(fix, lines=tuple(f"{file}:{line}" for line in made.lines))
     found = _tried(trial, run.trial, attempt, "torch.where", number)
     if not found.failure and not found.against.startswith(DIFFERENT):
         found = replace(found, against=f"{found.against}; {_other_outcomes(run.trial, trial, made)}")
@@ -138,7 +137,7 @@ def _rewritten(run: StockRun, fix: Fix, breaks: Sequence[data.BreakData], number
 
 
 def _other_outcomes(eager: Trial, mended: Trial, made: Rewritten) -> str:
-    """What comparing gives on inputs on which the branches go the other way, where some are found."""
+    """The comparison on inputs for which the branches go the other way, if some are found."""
     probed = replace(eager, fn=standing_in(eager.fn, made.probed))
     seen = _taken(probed, made)
     for args, kwargs in _variations(eager):
@@ -147,21 +146,21 @@ def _other_outcomes(eager: Trial, mended: Trial, made: Rewritten) -> str:
         if taken is None or seen is None or taken <= seen:
             continue
         there = replace(eager, args=args, kwargs=kwargs)
-        found = _tried(replace(mended, args=args, kwargs=kwargs), there, Attempt(Fix("")), "torch.where", 0)
+        found = _tried(replace(mended, args=args, kwargs=kwargs), there, FixAttempt(Fix("")), "torch.where", 0)
         if found.failure or found.against.startswith(DIFFERENT):
-            return f"on an input that takes another side, {found.failure or found.against}"
+            return f"on an input that takes the other side, {found.failure or found.against}"
         seen |= taken
         if len(seen) == 2 * len(made.lines):
-            return "the same on an input that takes the other side"
-    return "no input was found that takes the other side, so that only this one was compared"
+            return "also on an input that takes the other side"
+    return "only this input was compared, since no input was found that takes the other side"
 
 
 def _taken(probed: Trial, made: Rewritten) -> set[tuple[int, bool]] | None:
-    """Which branches a call takes, and how; None where it fails."""
+    """The (line, outcome) of each branch in a call; None if the call fails."""
     made.taken.clear()
     try:
         probed.contestant().observe()
-    except Exception:  # the program does not take such an input
+    except Exception:  # the program rejects such an input
         return None
     return set(made.taken)
 
@@ -181,7 +180,7 @@ def _variations(trial: Trial) -> Iterator[tuple[tuple[Any, ...], Any]]:
 
 
 def _added(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """What the program set itself stays."""
+    """The settings, where sets extend what the program set itself."""
     return {
         name: getattr(torch._dynamo.config, name) | value if isinstance(value, frozenset) else value
         for name, value in settings.items()
@@ -192,13 +191,13 @@ def _line(each: data.BreakData) -> str:
     return "" if each.span is None else f"{each.span.file}:{each.span.line}"
 
 
-def told(compiles: Sequence[data.CompileData], made: Sequence[Attempt]) -> tuple[data.CompileData, ...]:
-    """The compiles, their breaks saying what came of the fix."""
+def with_outcomes(compiles: Sequence[data.CompileData], made: Sequence[FixAttempt]) -> tuple[data.CompileData, ...]:
+    """The compiles, with the outcome of each attempt as a hint of its breaks."""
 
     def of_hint(hint: str, each: data.BreakData) -> str:
         for attempt in made:
             if hint == UNTRIED + attempt.fix.words and (not attempt.lines or _line(each) in attempt.lines):
-                return attempt.said(each)
+                return attempt.message(each)
         return hint
 
     def of_break(each: data.BreakData) -> data.BreakData:
