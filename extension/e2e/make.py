@@ -103,6 +103,8 @@ def main(folder: Path) -> None:
         nbformat.write(notebook(each), folder / f"{name}.ipynb")
     sample = Path(__file__).parent.parent / "test" / "fixtures" / "sample.explore.json"
     Record.load(sample).to_html(folder / "sample.html")
+    model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.GELU(), torch.nn.LayerNorm(16))
+    explorer.explore(model, time=False)(torch.randn(4, 8)).to_html(folder / "model.html")
     methods = compared()
     methods.save(folder / "branch.methods.json")
     for name, made in (("methods", methods), ("ranks", ranks())):

@@ -84,7 +84,7 @@ test("at a glance: each part leads to its pane, and is all that a folded record 
   assert.deepEqual(await breaks.locator("mark").allInnerTexts(), ['print("a graph break")']);
   const guards = await openPane(viewer, "guards");
   assert.deepEqual(await guards.locator("h2:visible").allInnerTexts(), ["Guards", "Try another call"]);
-  assert.match(await guards.locator("tbody tr").first().innerText(), /x is a float32 tensor of size \[32, 64\]/);
+  assert.match(await guards.locator("tbody tr:visible").first().innerText(), /x is a float32 tensor of size \[32, 64\]/);
   assert.deepEqual(on.errors, []);
   await on.end();
 });
@@ -146,6 +146,21 @@ test("a report saved from the report shows the same record", async () => {
   await on.page.goto(pathToFileURL(copy).href);
   await on.page.locator("#viewer .ex-header").waitFor();
   assert.equal(await on.page.locator("#record").textContent(), held);
+  assert.deepEqual(on.errors, []);
+  await on.end();
+});
+
+test("fusion is told by operation and line, and of libraries only the lines that something came of", async () => {
+  const on = await visit("model.html", { width: 1440 });
+  const viewer = on.page.locator("#viewer");
+  const schedule = await openPane(viewer, "schedule");
+  assert.match((await schedule.locator(".ex-op text").allTextContents()).join(), /addmm · linear\.py:\d+/);
+  assert.match(await schedule.innerText(), /computes in the same loop: /);
+  const source = await openPane(viewer, "source");
+  const lines = () => source.locator(".cm-line").count();
+  const few = await lines();
+  await source.getByRole("button", { name: "Library code" }).click();
+  assert.ok(await lines() > few);
   assert.deepEqual(on.errors, []);
   await on.end();
 });

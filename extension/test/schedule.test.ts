@@ -4,6 +4,8 @@ import type { BufferData, FusionData, HalfData, ItemData, OperationData, WhyData
 import { facetsOf } from "../src/viewer/facets";
 import { sortedBy } from "../src/viewer/datatable";
 import { inUse, planOf, rowsOf } from "../src/viewer/panes/memory/plan";
+import { Model } from "../src/viewer/model";
+import { named } from "../src/viewer/panes/schedule/named";
 import { Pairs } from "../src/viewer/panes/schedule/pairs";
 import { rail } from "../src/viewer/panes/schedule/rail";
 
@@ -24,14 +26,14 @@ const half: HalfData = {
     fusions: [fusion("a", "b", true), fusion("b", "e", true), fusion("b", "c", false, "refuse.cycle")],
   },
 };
-const ours = { fusionOff: false, triesOnlySharing: true };
+const ours = { fusionOff: false, triesOnlySharing: true, named: (id: string) => id };
 const explain = (first: string, second: string, known = ours) => {
   const { together, headline, statements } = new Pairs(half, known).explain(first, second);
   return { together, headline, standings: statements.map(each => each.standing), texts: statements.map(each => each.text), codes: statements.map(each => each.why?.code) };
 };
 
 test("a verdict of the compiler's own, in either order", () => {
-  assert.deepEqual(explain("b", "a"), { together: true, headline: "Together, in k0", standings: ["recorded"], texts: ["a with b:"], codes: ["because"] });
+  assert.deepEqual(explain("b", "a"), { together: true, headline: "Fused, in k0", standings: ["recorded"], texts: ["a with b:"], codes: ["because"] });
   assert.deepEqual(explain("c", "b").codes, ["refuse.cycle"]);
   assert.equal(explain("c", "b").together, false);
 });
@@ -50,7 +52,7 @@ test("library calls stay as they are", () => {
 
 test("pairs that were never tried: their kernels' verdicts, and the third that stands between", () => {
   const found = explain("a", "c");
-  assert.equal(found.headline, "Apart, in k0 and k1");
+  assert.equal(found.headline, "Not fused: in k0 and k1");
   assert.deepEqual(found.codes, [undefined, "refuse.cycle", undefined]);
   assert.match(found.texts[2] ?? "", /call needs b of k0, k1 needs call of call/);
 });
@@ -58,9 +60,9 @@ test("pairs that were never tried: their kernels' verdicts, and the third that s
 test("what the record does not tell is said to be unknown", () => {
   assert.match(explain("a", "d").texts[0] ?? "", /touch no buffer in common/);
   assert.deepEqual(explain("a", "d").standings, ["inferred"]);
-  assert.deepEqual(explain("a", "d", { fusionOff: false, triesOnlySharing: false }).standings, ["unknown"], "another compiler may try what shares nothing");
+  assert.deepEqual(explain("a", "d", { ...ours, triesOnlySharing: false }).standings, ["unknown"], "another compiler may try what shares nothing");
   assert.deepEqual(explain("a", "g").standings, ["unknown"], "both read x, and no verdict is kept");
-  assert.match(explain("a", "d", { fusionOff: true, triesOnlySharing: true }).texts[0] ?? "", /switched off/);
+  assert.match(explain("a", "d", { ...ours, fusionOff: true }).texts[0] ?? "", /switched off/);
   assert.match(explain("a", "nothing").texts[0] ?? "", /No step of the schedule runs nothing/);
   const loose = new Pairs({ ...half, schedule: { items: [item("k0", "a", "b")], fusions: [] } }, ours).explain("a", "b");
   assert.deepEqual([loose.together, loose.statements[0]?.standing], [true, "unknown"]);
@@ -75,10 +77,22 @@ test("an alias shares the storage that it is in", () => {
   assert.deepEqual(new Pairs(changed, ours).explain("d", "m").statements.map(each => each.standing), ["unknown"]);
 });
 
+test("operations are called by what they compute and the lines that ask for it", () => {
+  const at = (id: string, line: number) => ({ id, name: id, op: "call_function", target: id, type: "f32[2]", inputs: [], origins: [`m.py:${line}`] });
+  const nodes = [at("aten.sum_1", 6), at("aten.mul", 5), at("aten.mul_1", 5), at("aten.sigmoid", 4)];
+  const model = new Model({
+    version: 1, title: "t", engine: "", target: "", created: "", environment: {}, config: {}, coverage: {}, sources: [{ file: "m.py", first_line: 1, text: "" }],
+    compiles: [{ id: "f0", title: "f", started: 0, seconds: 0, stages: [{ id: "f0/0", name: "trace", started: 0, seconds: 0, depth: 0, graph: { name: "g", nodes, outputs: [] } }] }],
+  });
+  const loop = { ...operation("buf0", []), origins: nodes.map(each => each.id) };
+  assert.deepEqual(named(loop, "f0", model), { own: "sum · line 6", inside: ["mul · line 5", "sigmoid · line 4"] });
+  assert.deepEqual(named(operation("buf1", []), "f0", model), { own: "buf1", inside: [] });
+});
+
 // ------------------------------------------------------------------------------------------------------- drawing
 
 test("boxes follow one another, and lanes that overlap are apart", () => {
-  const plan = rail(half, 300);
+  const plan = rail(half, 300, id => id);
   for (const [n, box] of plan.boxes.entries()) {
     const next = plan.boxes[n + 1];
     if (next) assert.ok(box.y + box.height < next.y);
@@ -93,7 +107,7 @@ test("boxes follow one another, and lanes that overlap are apart", () => {
 test("a wide kernel wraps its operations", () => {
   const names = Array.from({ length: 40 }, (_, n) => `operation${n}`);
   const wide: HalfData = { name: "f0", target: "cpu", operations: names.map(each => operation(each, [])), schedule: { items: [item("k0", ...names)], fusions: [] } };
-  const { boxes } = rail(wide, 260);
+  const { boxes } = rail(wide, 260, id => id);
   assert.equal(boxes[0]?.chips.length, 40);
   assert.ok(new Set(boxes[0]?.chips.map(each => each.y)).size > 10);
 });

@@ -17,6 +17,7 @@ export interface SourceFile {
   readonly file: string;
   /** A name that no other file of the record has. */
   readonly name: string;
+  readonly library: boolean;
   readonly stretches: readonly { readonly first: number; readonly lines: readonly string[] }[];
 }
 
@@ -26,12 +27,13 @@ export function sourceFiles(record: Pick<RecordData, "sources">): SourceFile[] {
   const files = [...new Set(record.sources.map(each => each.file))].map(file => ({
     file,
     name: names.of(file),
+    library: LIBRARY.test(file),
     stretches: record.sources
       .filter(each => each.file === file)
       .map(({ first_line, text }) => ({ first: first_line, lines: text.replace(/\n$/, "").split("\n") }))
       .sort((one, other) => one.first - other.first),
   }));
-  return [...files.filter(each => !LIBRARY.test(each.file)), ...files.filter(each => LIBRARY.test(each.file))];
+  return [...files.filter(each => !each.library), ...files.filter(each => each.library)];
 }
 
 /** How the files of a record are called: as much of a path as tells it from the others, and cells as the notebook does. */

@@ -78,10 +78,6 @@ export class DiffView {
     this.#list.replaceChildren(this.#option(-1, "Summary", "", "numbers"), ...this.#stages.map((each, n) => this.#option(n, each.name, each.half, each.state)));
     this.#list.addEventListener("keydown", event => this.#key(event));
     this.#disposers.push(this.#chosen.watch(() => this.#render()));
-    // A graph says more than what was written down on the way to it.
-    const graph = this.#stages.findIndex(each => differs(each) && (each.before?.graph ?? each.after?.graph));
-    const first = graph >= 0 ? graph : this.#stages.findIndex(each => differs(each));
-    if (first >= 0) this.#chosen.value = first;
   }
 
   exports(): readonly Export[] {

@@ -1,10 +1,11 @@
 // The user's source, with what became of its lines.
 
-import { h } from "../dom";
+import { button, h } from "../dom";
 import { fileName } from "../filename";
 import { count, seconds } from "../format";
 import type { Context, Pane, PaneKind } from "../pane";
 import { breaksByLine, guardsByLine, kernelTime, running, sourceFiles, timeShare } from "../sources";
+import { onChange } from "../signal";
 import { type Mark, type Row, TextView } from "../textview";
 import { TITLES } from "./titles";
 
@@ -25,7 +26,9 @@ export const source: PaneKind = {
     const marks = h("select.ex-select", { "aria-label": "Go to a mark" });
     const body = h("div.ex-body-text");
     const nothing = h("p.ex-hint");
-    const bar = h("div.ex-bar", files, marks);
+    const whole = context.setting<boolean>("library", false);
+    const fold = button("ex-button", "Library code", () => (whole.value = !whole.value), { title: "Show libraries' code whole, or only the lines that something came of" });
+    const bar = h("div.ex-bar", files, marks, fold);
     into.append(h("div.ex-pane", bar, nothing, body));
     const view = new TextView(body, context, true);
     const jump = (select: HTMLSelectElement) => select.addEventListener("change", () => {
@@ -35,7 +38,9 @@ export const source: PaneKind = {
     jump(files);
     jump(marks);
     const render = () => {
-      const { rows, headings, marked } = sourceRows(context);
+      const { rows, headings, marked, folds } = sourceRows(context, whole.value);
+      fold.hidden = !folds;
+      fold.setAttribute("aria-pressed", String(whole.value));
       files.hidden = headings.length < 2;
       files.replaceChildren(option("", `Files (${headings.length})`), ...headings.map(([n, text]) => option(String(n), text)));
       marks.hidden = marked.length === 0;
@@ -44,10 +49,10 @@ export const source: PaneKind = {
       nothing.textContent = context.model.record.value.compiles.length
         ? "The record holds no source: it was not there to be read when the record was made." : "Nothing was compiled yet.";
       body.hidden = rows.length === 0;
-      bar.hidden = files.hidden && marks.hidden;
+      bar.hidden = files.hidden && marks.hidden && fold.hidden;
       view.show({ rows, language: "python", label: "Source" });
     };
-    const disposers = [context.model.record.watch(render), context.compile.watch(render)];
+    const disposers = [context.model.record.watch(render), context.compile.watch(render), onChange(whole, render)];
     return {
       reveal: what => view.reveal(what),
       exports: () => [{ kind: "txt", name: fileName(`${context.model.record.value.title} source`), make: async () => view.text }],
@@ -68,9 +73,11 @@ interface Shown {
   /** Lines of the view where a stretch begins, and where a mark is, with what is said there. */
   readonly headings: readonly (readonly [number, string])[];
   readonly marked: readonly (readonly [number, string])[];
+  /** Whether there is library code, of which only lines with a colour or a mark are shown unless all of it is asked for. */
+  readonly folds: boolean;
 }
 
-function sourceRows({ model, compile }: Context): Shown {
+function sourceRows({ model, compile }: Context, whole: boolean): Shown {
   const record = model.record.value;
   const compiles = running(record.compiles, compile.value);
   const palette = model.palette.value;
@@ -79,7 +86,8 @@ function sourceRows({ model, compile }: Context): Shown {
   const rows: Row[] = [];
   const headings: [number, string][] = [];
   const marked: [number, string][] = [];
-  for (const { file, name, stretches } of sourceFiles(record)) {
+  const all = sourceFiles(record);
+  for (const { file, name, stretches, library } of all) {
     for (const { first, lines } of stretches) {
       const last = first + lines.length - 1;
       const heading = `${name}, ${first === last ? `line ${first}` : `lines ${first} to ${last}`}`;
@@ -96,10 +104,11 @@ function sourceRows({ model, compile }: Context): Shown {
           const title = `Kernel time: ${seconds(spent.alone)} its own, ${seconds(spent.shared)} shared, of ${seconds(time.total)}, in ${spent.kernels.join(", ")}`;
           found.push({ text: timeShare(spent, time.total), title, style: "ex-mark-time" });
         }
+        if (library && !whole && found.length === 0 && palette.of(what) === null) continue;
         for (const mark of found) marked.push([rows.length, `${name}:${first + n}  ${mark.title.split("\n")[0]}`]);
         rows.push({ text, stands: [what], colour: palette.of(what), number: String(first + n), marks: found });
       }
     }
   }
-  return { rows, headings, marked };
+  return { rows, headings, marked, folds: all.some(each => each.library) };
 }

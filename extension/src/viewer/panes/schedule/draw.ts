@@ -19,13 +19,15 @@ export interface Facts {
   readonly compile: string;
   /** Seconds of a step, where they were measured. */
   seconds(item: string): number | null;
+  /** What a person calls an operation. */
+  named(operation: string): string;
 }
 
 export function drawSchedule(facts: Facts, width: number, linked: Linked): SVGSVGElement | null {
   const { half, compile } = facts;
   if (!half.schedule || half.schedule.items.length === 0) return null;
   const boxWidth = Math.max(Math.min(LEAST_BOX, width - 20), Math.min(MOST_BOX, Math.round(width * 0.55)));
-  const plan = rail(half, boxWidth);
+  const plan = rail(half, boxWidth, facts.named);
   const room = width - boxWidth - 14;
   const step = Math.min(LANE, Math.max(LEAST_LANE, room / (plan.laneCount + 1)));
   const sizes = new Map((half.buffers ?? []).map(each => [each.name, each.bytes ?? 0]));
@@ -48,7 +50,7 @@ function drawBox(
   const name = phrase([`${kind} ${item.id}`, axes, told, `runs ${item.operations.join(", ")}`], "; ");
   const chips = box.chips.map(chip => {
     const operation = mark(
-      `operation ${chip.text}`, "ex-op",
+      `operation ${chip.id}: ${chip.text}`, "ex-op",
       svg("rect", { x: chip.x + 1, y: chip.y, width: chip.width, height: CHIP_HEIGHT, rx: 3 }),
       svg("text", { x: chip.x + 7, y: chip.y + 13 }, fitted(chip.text, chip.width - 8)),
     );

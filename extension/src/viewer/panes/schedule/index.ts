@@ -16,6 +16,7 @@ import type { Dispose, Signal } from "../../signal";
 import { artifact } from "../../stages";
 import { TextView } from "../../textview";
 import { drawSchedule } from "./draw";
+import { named } from "./named";
 import { Pairs, type Explanation } from "./pairs";
 import { TITLES } from "../titles";
 
@@ -48,6 +49,7 @@ class SchedulePane implements Pane {
   readonly #body: HTMLElement;
   readonly #pair: HTMLElement;
   readonly #counted = h("p.ex-say");
+  readonly #inside = h("ul.ex-list");
   #picked: string[] = [];
   #pairs: Pairs | null = null;
   readonly #disposers: Dispose[] = [];
@@ -73,7 +75,7 @@ class SchedulePane implements Pane {
     this.#pair = this.#pairPart();
     this.#body = h(
       "div.ex-schedule",
-      h("div.ex-main", this.#picture.element, this.#pair, part("Verdicts", [this.#ok.element], this.#facets.element, this.#counted, this.#verdicts.element)), side,
+      h("div.ex-main", this.#picture.element, this.#pair, part("Fusion decisions", [this.#ok.element], this.#facets.element, this.#counted, this.#inside, this.#verdicts.element)), side,
     );
     into.append(this.#empty, h("div.ex-pad", this.#body));
     const again = () => this.#render(this.#choice.looked.value);
@@ -109,6 +111,11 @@ class SchedulePane implements Pane {
     return key(this.#context.compile.value, id);
   }
 
+  #named(id: string): string {
+    const operation = this.#half?.operations?.find(each => each.id === id);
+    return operation ? named(operation, this.#context.compile.value, this.#context.model).own : id;
+  }
+
   #keysOf(item: ItemData): Key[] {
     return [item.id, ...item.operations].map(id => this.#key(id));
   }
@@ -116,7 +123,7 @@ class SchedulePane implements Pane {
   #pairPart(): HTMLElement {
     const swap = tool("⇄", "Swap the two", () => this.#pick([this.#selects[1].value, this.#selects[0].value]));
     const selects = h("div.ex-pair", this.#selects[0], swap, this.#selects[1], h("span.ex-unsure", "or click two operations in the drawing"));
-    return part("Why two operations are, or are not, together", [], selects, this.#answer);
+    return part("Why (not) fused?", [], selects, this.#answer);
   }
 
   #render(looked: Looked | null): void {
@@ -131,6 +138,7 @@ class SchedulePane implements Pane {
     this.#pairs = new Pairs(half, {
       fusionOff: this.#context.model.record.value.config["fuse"] === "False",
       triesOnlySharing: (looked.compile.engine ?? "explorer") === "explorer",
+      named: id => this.#named(id),
     });
     const operations = half.schedule?.items.flatMap(each => each.operations) ?? [];
     this.#picture.table.show(half.schedule?.items ?? [], this.#columns(half));
@@ -161,7 +169,7 @@ class SchedulePane implements Pane {
     const order = new Map(half.schedule?.items.map((each, n) => [each.id, n]));
     const kernels = new Map((half.kernels ?? []).map(each => [each.id, each]));
     const operations = new Map((half.operations ?? []).map(each => [each.id, each]));
-    const runs = (item: ItemData) => (item.kind === "extern" ? operations.get(item.id)?.target : null) ?? item.operations.join(", ");
+    const runs = (item: ItemData) => (item.kind === "extern" ? operations.get(item.id)?.target : null) ?? item.operations.map(id => this.#named(id)).join(", ");
     const outside = (item: ItemData, side: "reads" | "writes") => {
       const own = new Set(item.operations.flatMap(id => operations.get(id)?.writes ?? []));
       const all = item.operations.flatMap(id => operations.get(id)?.[side] ?? []);
@@ -190,7 +198,7 @@ class SchedulePane implements Pane {
   #draw(): void {
     const looked = this.#choice.looked.value;
     if (!looked) return;
-    const facts = { half: looked.half, compile: looked.compile.id, seconds: (item: string) => this.#seconds(looked.half, item) };
+    const facts = { half: looked.half, compile: looked.compile.id, seconds: (item: string) => this.#seconds(looked.half, item), named: (id: string) => this.#named(id) };
     this.#picture.show((width, linked) => {
       const drawn = drawSchedule(facts, width, linked);
       this.#markPicked(drawn);
@@ -205,7 +213,7 @@ class SchedulePane implements Pane {
   #options(half: HalfData): void {
     for (const select of this.#selects) {
       select.replaceChildren(...(half.schedule?.items ?? []).map(item =>
-        h("optgroup", { label: item.id }, ...item.operations.map(id => h("option", { value: id }, id)))));
+        h("optgroup", { label: item.id }, ...item.operations.map(id => h("option", { value: id }, `${this.#named(id)} (${id})`)))));
     }
   }
 
@@ -245,17 +253,19 @@ class SchedulePane implements Pane {
     const offered = new Set(okay.map(each => each.why.code));
     const chosen = wanted.codes.value.filter(each => offered.has(each));
     const rows = okay.filter(each => passes(chosen, each.why.code));
-    this.#ok.show(facetsOf(all, byOk, each => (each.ok ? "together" : "apart")));
+    this.#ok.show(facetsOf(all, byOk, each => (each.ok ? "fused" : "not fused")));
     this.#facets.show(facetsOf(okay, each => each.why.code, each => each.why.title));
     const made = all.filter(each => each.ok).length;
     this.#counted.textContent = all.length === 0
-      ? "No pair of operations was tried."
-      : `${count(all.length, "pair")} with a verdict, ${made} together (${percent(made / all.length)}); ${rows.length} shown. `
-        + "What is told is the last verdict on two operations as they stood in their kernels by then.";
+      ? "No pair of operations was left to try."
+      : `${count(all.length, "pair")} tried, ${made} fused (${percent(made / all.length)}); ${rows.length} shown. The last decision on each pair is told.`;
+    const loops = (this.#half?.operations ?? []).map(each => named(each, this.#context.compile.value, this.#context.model));
+    this.#inside.replaceChildren(...loops.filter(each => each.inside.length).map(each =>
+      h("li", h("strong", each.own), ` computes in the same loop: ${each.inside.join("; ")}`)));
     this.#verdicts.show(rows, [
-      { name: "Verdict", text: each => (each.ok ? "together" : "apart"), cell: each => h("span", { class: each.ok ? "ex-yes" : "ex-no" }, each.ok ? "✓ together" : "✕ apart"), order: each => (each.ok ? 0 : 1) },
-      codes("First", each => each.first),
-      codes("Second", each => each.second),
+      { name: "Verdict", text: each => (each.ok ? "fused" : "not fused"), cell: each => h("span", { class: each.ok ? "ex-yes" : "ex-no" }, each.ok ? "✓ fused" : "✕ not fused"), order: each => (each.ok ? 0 : 1) },
+      { name: "First", text: each => this.#named(each.first) },
+      { name: "Second", text: each => this.#named(each.second) },
       { name: "Because", text: each => becauseText(each.why), cell: each => because(each.why, this.#context), order: each => each.why.title },
       { name: "Saves", title: "Bytes of memory traffic that joining the two saves, as scored", numeric: true, text: each => (each.score ? bytes(each.score) : ""), order: each => each.score || null },
     ]);

@@ -19,6 +19,8 @@ export interface Explanation {
 export interface Known {
   readonly fusionOff: boolean;
   readonly triesOnlySharing: boolean;
+  /** What a person calls an operation. */
+  named(id: string): string;
 }
 
 export class Pairs {
@@ -49,22 +51,22 @@ export class Pairs {
   }
 
   #together(first: string, second: string, item: ItemData): Explanation {
-    const headline = `Together, in ${item.id}`;
+    const headline = `Fused, in ${item.id}`;
     const own = this.#verdict(first, second);
-    if (own) return { together: true, headline, statements: [recorded(own)] };
+    if (own) return { together: true, headline, statements: [this.#recorded(own)] };
     const path = this.#joined(first, second, new Set(item.operations));
     if (path) {
       const text = "No pair of these two was joined itself: each was joined with others that the other was joined with.";
-      return { together: true, headline, statements: [{ standing: "inferred", text }, ...path.map(recorded)] };
+      return { together: true, headline, statements: [{ standing: "inferred", text }, ...path.map(each => this.#recorded(each))] };
     }
     const text = `Both are in ${item.id}, and the record holds no verdict that joined them.`;
     return { together: true, headline, statements: [{ standing: "unknown", text }] };
   }
 
   #apart(first: string, second: string, one: ItemData, other: ItemData): Explanation {
-    const headline = `Apart, in ${one.id} and ${other.id}`;
+    const headline = `Not fused: in ${one.id} and ${other.id}`;
     const own = this.#verdict(first, second);
-    if (own) return apart(headline, [recorded(own)]);
+    if (own) return apart(headline, [this.#recorded(own)]);
     const called = [first, second].map(id => this.#operations.get(id)).filter(each => each?.kind === "extern");
     if (called.length > 0) {
       const names = called.map(each => `${each?.id} calls ${each?.target}`).join(", and ");
@@ -72,7 +74,7 @@ export class Pairs {
     }
     if (this.#known.fusionOff) return apart(headline, [{ standing: "inferred", text: "Fusion was switched off for this compile." }]);
     const between = this.#fusions.filter(each => this.#links(each, one, other));
-    const statements: Statement[] = between.map(recorded);
+    const statements: Statement[] = between.map(each => this.#recorded(each));
     const path = this.#path(one.id, other.id) ?? this.#path(other.id, one.id);
     if (path) statements.push({ standing: "inferred", text: `One kernel of both would have to run before and after a third: ${path}.` });
     if (between.length > 0) {
@@ -92,6 +94,10 @@ export class Pairs {
     const touch = shared.length > 0 ? `both touch ${some(shared)}` : "touch no buffer in common";
     const text = `${one.id} and ${other.id} ${touch}; the record holds no verdict on a pair of theirs.`;
     return { standing: "unknown", text };
+  }
+
+  #recorded({ first, second, why }: FusionData): Statement {
+    return { standing: "recorded", text: `${this.#known.named(first)} with ${this.#known.named(second)}:`, why };
   }
 
   #verdict(first: string, second: string): FusionData | undefined {
@@ -172,10 +178,6 @@ function storageOf(half: HalfData): (buffer: string) => string {
     return at;
   };
   return owner;
-}
-
-function recorded(each: FusionData): Statement {
-  return { standing: "recorded", text: `${each.first} with ${each.second}:`, why: each.why };
 }
 
 function apart(headline: string, statements: readonly Statement[]): Explanation {

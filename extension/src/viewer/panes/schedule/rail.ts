@@ -47,7 +47,7 @@ const PORT = 11;
 const GAP = 8;
 const MOST_CHIPS = 60;
 
-export function rail(half: HalfData, boxWidth: number): Rail {
+export function rail(half: HalfData, boxWidth: number, named: (id: string) => string): Rail {
   const items = half.schedule?.items ?? [];
   const operations = new Map((half.operations ?? []).map(each => [each.id, each]));
   const flows = flowing(items, operations);
@@ -58,7 +58,7 @@ export function rail(half: HalfData, boxWidth: number): Rail {
   const boxes: Box[] = [];
   let top = 0;
   for (const [at, item] of items.entries()) {
-    const chips = wrapped(item.operations.slice(0, MOST_CHIPS).map(id => chipText(id, operations.get(id))), item, boxWidth);
+    const chips = wrapped(item.operations.slice(0, MOST_CHIPS).map(id => ({ id, text: named(id) })), item, boxWidth);
     const inner = (chips.at(-1)?.y ?? 0) + CHIP_HEIGHT + 6;
     const { out, into } = ports[at] ?? { out: [], into: [] };
     const height = Math.max(inner, 8 + (out.length + into.length) * PORT);
@@ -120,13 +120,6 @@ function laned(flows: readonly Flow[]): Lane[] {
     lanes.set(flow, lane);
   }
   return flows.map(each => ({ ...each, lane: lanes.get(each) ?? 0, y: 0, ends: [] }));
-}
-
-/** What a chip says: the operation, and what it does where its name does not tell. */
-function chipText(id: string, operation: OperationData | undefined): { id: string; text: string } {
-  const target = operation?.target ?? "";
-  const short = target.replace(/^aten\.|\.default$/g, "");
-  return { id, text: short && short !== "pointwise" ? `${id} ${short}` : id };
 }
 
 function wrapped(texts: readonly { id: string; text: string }[], item: ItemData, width: number): Chip[] {
