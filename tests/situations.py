@@ -603,7 +603,9 @@ def size_branch() -> Record:
 
 
 @situation(
-    "Is a padded or sliced read of one tensor one kernel?", "They read other elements of one tensor", listing="schedule"
+    "Is a padded or sliced read of one tensor one kernel?",
+    "They read different elements of the same tensor",
+    listing="schedule",
 )
 def other_elements() -> Record:
     return built(lambda x: (x[:8].exp(), x[8:].t().contiguous() + 1), torch.randn(16, 16))
@@ -632,7 +634,7 @@ def own_breaks() -> Record:
 
 @situation(
     "Our own fusion: why are two operations apart?",
-    "The second reads another element than the first just wrote",
+    "The second reads a different element than the first has just written",
     listing="schedule",
 )
 def own_fusion() -> Record:

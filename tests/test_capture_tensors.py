@@ -113,7 +113,7 @@ def test_only_frames_with_tensors_are_compiled() -> None:
     names = [capture.code.name for capture in captures.made]
     assert "scaled" in names and "count" not in names
     record = explorer.explore(calls, time=False)(x)
-    assert "count (a function that touches no tensor)" in record.coverage.python
+    assert "count (a function that uses no tensor)" in record.coverage.python
 
 
 def test_the_function_itself_is_compiled_whatever_it_gets() -> None:

@@ -90,4 +90,4 @@ def test_no_title_says_otherwise_than_its_detail() -> None:
     half = inference(lambda x: (x[:8].exp(), x[8:].t().contiguous() + 1), torch.randn(16, 16))
     assert half.schedule is not None
     (why,) = [fusion.why for fusion in half.schedule.fusions]
-    assert why.title == "They read other elements of one tensor" and why.detail == "arg0_1"
+    assert why.title == "They read different elements of the same tensor" and why.detail == "arg0_1"

@@ -1,4 +1,4 @@
-"""Why a graph is not traced ahead of time, and why a forward value is saved for the backward or computed again."""
+"""Why a graph is not traced ahead of time, and why a forward value is saved for the backward or recomputed."""
 
 from explorer.core.reasons import reason
 
@@ -25,14 +25,14 @@ ALIASED_MUTATION = reason(
 )
 OUT_DTYPE = reason(
     "autograd.out_dtype",
-    "out= of another dtype than the result's",
-    "Some operators cast into such a tensor and others raise an error, which only the operator itself knows.",
+    "out= has a different dtype than the result",
+    "Some operators convert the result to that dtype and others raise an error; only running the operator tells.",
     "Give out= the dtype of the result.",
 )
 OVERLAPPING_WRITE = reason(
     "autograd.overlapping_write",
     "an expanded tensor is written",
-    "Several elements of an expanded tensor are one place in memory; a functional form has no such places.",
+    "Several elements of an expanded tensor share one place in memory, which a functional graph cannot express.",
     "Write the tensor before expanding it, or clone the expanded one.",
 )
 NOT_FUNCTIONAL = reason(
@@ -50,16 +50,16 @@ STORAGE_CHANGED = reason(
 )
 RESIZED = reason(
     "autograd.resized",
-    "out= that is resized",
+    "out= is resized",
     "Capture gives a resized tensor contiguous strides, where the operator may lay it out as its inputs are; other "
     "back ends do not resize the caller's tensor.",
     "Give out= the shape of the result.",
 )
 STORAGE_WRITE = reason(
     "autograd.storage_write",
-    "a view that as_strided took of an input is written",
-    "as_strided names places of the whole storage; what it writes may lie outside the input, and a functional form has "
-    "no such places.",
+    "a view of an input made by as_strided is written",
+    "as_strided addresses the whole storage, so the write may fall outside of the input; a functional graph cannot "
+    "express that.",
     "Write through slices of the input.",
 )
 RESTRIDED_ALIAS = reason(
@@ -119,72 +119,71 @@ TENSOR_KIND = reason(
 TRACE_FAILED = reason(
     "autograd.trace_failed",
     "the operators raise an error on these inputs",
-    "Running the captured operators without data raised an error; eager execution is expected to raise it as well, at "
-    "the place it belongs.",
+    "Running the captured operators without data raised an error; eager execution is expected to raise the same error.",
     "Read the error of the eager run.",
 )
 
 KEPT_CUT = reason(
     "autograd.kept.cut",
-    "kept: the cheapest place to cut",
-    "Among the values from which everything that the backward needs can be computed cheaply, this set has the fewest "
-    "bytes.",
+    "saved: the smallest cut",
+    "Among the sets of values from which all that the backward needs can be computed cheaply, this set has the fewest"
+    " bytes.",
 )
 KEPT_LIBRARY = reason(
     "autograd.kept.library",
-    "kept: costly to compute again",
+    "saved: costly to recompute",
     "The value comes from a matrix product, a convolution, attention or another library call.",
 )
 KEPT_RANDOM = reason(
     "autograd.kept.random",
-    "kept: random",
-    "Computing it again would draw other numbers.",
+    "saved: random",
+    "Recomputing it would draw different numbers.",
 )
 KEPT_REDUCTION = reason(
     "autograd.kept.reduction",
-    "kept: a small result of a large reduction",
-    "The result is at most a quarter of what it is reduced from: reading it is cheaper than reducing again.",
+    "saved: a small result of a large reduction",
+    "The result has at most a quarter of the elements that are reduced, so reading it is cheaper than reducing again.",
 )
 KEPT_SIZE = reason(
     "autograd.kept.size",
-    "kept: a size",
-    "A number, kept beside the tensors.",
+    "saved: a size",
+    "A number, saved beside the tensors.",
 )
 KEPT_WRITTEN = reason(
     "autograd.kept.written",
-    "kept: a copy of an input that is written",
+    "saved: a copy of an input that is written",
     "The backward needs the value that the input had before the call wrote it.",
 )
 KEPT_INPUT = reason(
     "autograd.kept.input",
-    "an input: alive anyway",
-    "The backward reads the input itself; only a reference is kept.",
+    "an input: in memory anyway",
+    "The backward reads the input itself; only a reference is saved.",
 )
 KEPT_IN_MEMORY = reason(
     "autograd.kept.in_memory",
-    "kept: in memory anyway",
+    "saved: in memory anyway",
     "A later kernel of the forward reads the value after a library call, so it is written to memory in any case; "
     "starting from it avoids redoing the chain that led to it.",
 )
 KEPT_OPERAND = reason(
     "autograd.kept.operand",
-    "kept: operand of a library call in the backward",
-    "A library call needs the value in memory; computing it again would write it as well.",
+    "saved: operand of a library call in the backward",
+    "A library call needs the value in memory; recomputing it would write it as well.",
 )
 RECOMPUTED_CHEAP = reason(
     "autograd.recomputed.cheap",
-    "computed again: cheap",
-    "Elementwise work that joins the backward kernels costs less than writing and reading the value.",
+    "recomputed: cheap",
+    "Recomputing this pointwise work inside the backward's kernels costs less than writing and reading the value.",
 )
 RECOMPUTED_VIEW = reason(
     "autograd.recomputed.view",
-    "taken again: a view",
-    "A view of something that is there anyway costs nothing.",
+    "recomputed: a view",
+    "A view of a tensor that is in memory costs nothing.",
 )
 RECOMPUTED_CONSTANT = reason(
     "autograd.recomputed.constant",
-    "made again: no inputs",
-    "The value depends on no input (a fill, a range), so making it again needs no memory traffic.",
+    "recomputed: no inputs",
+    "The value depends on no input (a fill, a range), so recomputing it reads no memory.",
 )
 USER_PASS = reason(
     "autograd.user_pass",

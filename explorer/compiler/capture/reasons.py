@@ -5,13 +5,13 @@ from explorer.core.reasons import reason
 UNTRACEABLE_CALL = reason(
     "break.untraceable_call",
     "call of a function that cannot be traced",
-    "The callee is written in C, or does something that has no meaning on symbolic values; Python runs it for real.",
-    "Move it out of the compiled function, or replace it by tensor operations.",
+    "The function is written in C, or has no meaning on symbolic values, so Python calls it eagerly.",
+    "Move the call out of the compiled function, or replace it by tensor operations.",
 )
 NUMPY = reason(
     "break.numpy",
     "NumPy code that is not traced",
-    "Arrays are traced through torch._numpy; what it lacks, or answers otherwise than NumPy, NumPy computes for real.",
+    "Arrays are traced through torch._numpy. NumPy itself runs what torch._numpy lacks or computes differently.",
     "Use the PyTorch operator of the same meaning, or move the call out of the compiled function.",
 )
 PRINT = reason(
@@ -22,22 +22,23 @@ PRINT = reason(
 )
 ASKED = reason(
     "break.asked_for",
-    "the program asks for a break",
+    "an explicit graph break",
     "torch._dynamo.graph_break() ends the graph where it is called.",
     "Remove the call.",
 )
 DISABLED = reason(
     "break.disabled",
-    "a function that is not to be compiled",
+    "a function that is excluded from compilation",
     "torch.compiler.disable or disallow_in_graph marks the function; Python runs it.",
-    "Remove the mark where the function is yours. Torch's own (an optimizer's zero_grad, say) need no change.",
+    "Remove the mark if the function is yours. The marks of torch's own functions (an optimizer's zero_grad, for "
+    "example) need no change.",
 )
 HIGHER_ORDER = reason(
     "break.higher_order",
     "a function that a higher-order operator cannot take",
-    "The functions of torch.cond, while_loop, scan, map and flex_attention take and return tensors, and change nothing "
-    "that is outside of them.",
-    "Return what the function computes in place of storing it.",
+    "The functions given to torch.cond, while_loop, scan, map and flex_attention must take and return tensors, and "
+    "must not change anything outside of them.",
+    "Return what the function computes instead of storing it.",
 )
 CUSTOM_FUNCTION = reason(
     "break.custom_function",
@@ -54,7 +55,7 @@ ITEM = reason(
 DATA_DEPENDENT_BRANCH = reason(
     "break.data_dependent_branch",
     "a branch depends on a tensor's value",
-    "Which way Python goes is known only once the graph has run.",
+    "Which branch Python takes is known only once the graph has run.",
     "Use torch.where, or branch on shapes and flags instead of values.",
 )
 DYNAMIC_OUTPUT = reason(
@@ -65,25 +66,27 @@ DYNAMIC_OUTPUT = reason(
 )
 OP_RAISED = reason(
     "break.operator_raised",
-    "an operator refuses its arguments",
-    "The operator raises for inputs like these; it runs for real, so that its own error reaches the program.",
+    "an operator raises an error for its arguments",
+    "The operator raises an error for these inputs. It runs eagerly, so that the program gets PyTorch's own error.",
 )
 OVERLAPPING_WRITE = reason(
     "break.overlapping_write",
-    "an operator writes memory that it reads as another element",
-    "What such a write leaves, or whether it is refused, is up to the operator; it runs for real.",
-    "Clone the tensor that is written, or what is read.",
+    "an operator writes memory that it also reads as another element",
+    "The result of such a write, or whether it raises an error, depends on the operator's implementation, so the "
+    "operator runs eagerly.",
+    "Clone the tensor that is written, or the one that is read.",
 )
 RAISES = reason(
     "break.exception_leaves_frame",
     "an exception leaves the function",
-    "The function raises for inputs like these; the last part runs for real, with Python's own traceback and message.",
+    "The function raises for these inputs. Its last part runs eagerly, so that the exception has Python's own message"
+    " and traceback.",
 )
 GENERATOR = reason(
     "break.generator",
     "a generator is alive where the graph ends",
-    "A suspended generator cannot be handed to Python half way through.",
-    "Consume the generator into a list before the break.",
+    "A suspended generator cannot be passed from the compiled code to Python.",
+    "Collect the generator's items into a list before the break.",
 )
 NOT_RECONSTRUCTED = reason(
     "break.value_not_rebuilt",
@@ -123,8 +126,8 @@ INLINE_DEPTH = reason(
 )
 STEPS = reason(
     "frame.too_long",
-    "the frame takes too many steps",
-    "Loops are unrolled while they are traced; this one is too long to be worth it.",
+    "the function takes too many steps to trace",
+    "Loops are unrolled while tracing, and this one is too long to unroll.",
     "Vectorise the loop, or keep it outside the compiled function.",
 )
 AUTOGRAD_CALL = reason(
@@ -136,50 +139,50 @@ AUTOGRAD_CALL = reason(
 FRAME_KIND = reason(
     "frame.kind",
     "a kind of function that is not captured",
-    "Generators, coroutines, class bodies and module bodies run as they are; functions they call are captured.",
+    "Generators, coroutines, class bodies and module bodies run eagerly; the functions that they call are captured.",
 )
 LOOP_TURN = reason(
     "break.loop_turn",
-    "the next turn of a loop that breaks",
-    "A loop that leaves the graph in its turns and has many left is not unrolled: what lies between two breaks is "
-    "compiled once, for all turns, and Python takes the next item.",
-    "Move what breaks out of the loop, or stack the items and compute on all of them at once.",
+    "the next iteration of a loop that contains a graph break",
+    "A loop with a graph break in its body and many iterations left is not unrolled. The code between two breaks is "
+    "compiled once for all iterations, and Python advances the loop.",
+    "Move the code that breaks the graph out of the loop, or stack the items and compute on all of them at once.",
 )
 FRAME_BREAK = reason(
     "frame.break_not_possible",
-    "a break where the frame cannot be split",
-    "The values alive at this point cannot be handed to a continuation, so the frame runs as it is.",
+    "a graph break where the function cannot be split",
+    "The values that are live here cannot be passed to a continuation, so the whole function runs eagerly.",
 )
 FRAME_MODE = reason(
     "frame.mode_active",
     "a torch mode is active around the call",
-    "Every operation has to pass through the mode (FlopCounterMode, say), which generated code would not.",
+    "Every operation has to pass through the mode (FlopCounterMode, for example), and generated code does not.",
     "Call the compiled function outside the mode.",
 )
 FRAME_NO_TENSOR = reason(
     "frame.no_tensor",
-    "a function that touches no tensor",
-    "A graph has nothing to gain here, so Python runs the function as it is, called with these arguments.",
+    "a function that uses no tensor",
+    "With these arguments there is nothing to compile, so Python runs the function.",
 )
 FRAME_DECODE = reason(
     "frame.bytecode",
-    "bytecode that is not understood",
-    "The function's bytecode cannot be decoded; it runs as it is.",
+    "bytecode that cannot be decoded",
+    "The bytecode is not what CPython's compiler emits, so the function runs eagerly.",
 )
 RECOMPILE_LIMIT = reason(
     "frame.recompile_limit",
     "compiled too many times",
-    "Each call brought new values that the guards of all earlier compiles refuse; the frame now runs as it is.",
-    "Make what changes a tensor, or mark sizes dynamic with dynamic=True.",
+    "Each call had values for which the guards of all earlier compiles fail. The function now runs eagerly.",
+    "Turn the value that changes into a tensor, or make sizes dynamic with dynamic=True.",
 )
 COMPILER_BUG = reason(
     "frame.compiler_bug",
     "an error inside the compiler",
-    "The compiler failed; the frame runs as it is, and the record holds the traceback.",
+    "The compiler raised an error. The function runs eagerly, and the record holds the traceback.",
     "Please report it with the record attached.",
 )
 FULLGRAPH = reason(
     "frame.fullgraph",
     "fullgraph=True does not allow a break",
-    "The program asked for one graph, and this place would end it.",
+    "The program asked for a single graph, and a graph break is needed here.",
 )

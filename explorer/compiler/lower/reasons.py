@@ -7,13 +7,13 @@ from explorer.core.reasons import reason
 OUTPUT = reason(
     "lower.output",
     "The graph returns it",
-    "The caller gets this tensor, so it has to be in memory whoever else reads it.",
+    "The caller receives this tensor, so it has to be in memory.",
     "Return fewer tensors; in training, what backward needs is returned by forward as well.",
 )
 REDUCTION = reason(
     "lower.reduction",
     "It is the result of a reduction",
-    "A reduction visits many points for one result, so its readers take the finished result and never repeat it.",
+    "A reduction visits many points for one result, so its readers use the finished result instead of repeating it.",
     "",
 )
 LIBRARY_ARGUMENT = reason(
@@ -25,8 +25,8 @@ LIBRARY_ARGUMENT = reason(
 MANY_READERS = reason(
     "lower.many_readers",
     "Storing it once moves fewer bytes than computing it for each reader",
-    "Several operations read the value, and each would load all its operands again. Where the readers become one "
-    "kernel with it, the store disappears again.",
+    "Several operations read the value, and each would load all its operands again. If fusion puts the value into one"
+    " kernel with all its readers, the store is removed.",
     "Use the value once, or bring its readers together.",
 )
 HEAVY_AND_REUSED = reason(
@@ -44,42 +44,42 @@ LARGE = reason(
 )
 MUTATION = reason(
     "lower.mutation",
-    "A tensor that it reads, or that it is, is about to be overwritten",
-    "The value uses a tensor that the program updates in place, so it is computed before the update; or it is that "
-    "tensor's new content.",
+    "A tensor is updated in place",
+    "The value reads a tensor that the program updates in place, so it is computed before the update; or it is the "
+    "new content of that tensor.",
     "Update out of place, or use the value before the update only.",
 )
 SCATTER = reason(
     "lower.scatter",
     "It is written at positions that come from data",
-    "Each value goes to a position that an index tensor gives, several perhaps to the same one, so the result exists "
-    "only in memory.",
+    "An index tensor gives the position of each value, and several may have the same one, so the result exists only "
+    "in memory.",
     "Use a mask (torch.where) where the positions are known.",
 )
 LAYOUT = reason(
     "lower.layout",
-    "Its elements must be in this order in memory",
-    "The value is a view that no strides can describe, or its reader needs other strides than it has; it is copied.",
+    "It needs another memory layout",
+    "The value is a view that strides cannot describe, or its reader needs different strides; it is copied.",
     "Keep the layout with which the value is produced.",
 )
 GATHERED = reason(
     "lower.gathered",
     "It is read at positions that come from data",
-    "An index tensor says which elements are read, the same one perhaps many times, so they are computed once, before.",
+    "An index tensor selects the elements that are read, possibly the same one many times, so the value is computed "
+    "once, before.",
     "Index first and compute afterwards.",
 )
 CHECK = reason(
     "lower.check",
-    "The positions are checked",
-    "Not every element of an index tensor is used further on, and one that is out of range raises an error all the "
-    "same, so they are read here.",
+    "Its indices are checked",
+    "An index out of range raises an error even where the selected element is not used, so all indices are read here.",
     "",
 )
 PART = reason(
     "lower.part",
     "It is one part of a larger tensor",
-    "Tensors that are joined are each written to their own part of the result: a loop that asks at every point which "
-    "of them it is in would be slower.",
+    "Each of the concatenated tensors is written to its own part of the result. A single loop would have to test at "
+    "every point which tensor it is in, which is slower.",
     "",
 )
 
@@ -132,19 +132,20 @@ UNPROVEN = reason(
 OUT_OF_RANGE = reason(
     "lower.out_of_range",
     "An index is out of range",
-    "The call names an element that the tensor does not have; run eagerly it raises the error that it should.",
+    "The call selects an element that the tensor does not have. It runs eagerly and raises PyTorch's own error.",
     "Check the index.",
 )
 STORAGE = reason(
     "lower.storage",
-    "It names places of a storage that the caller made",
-    "as_strided counts from the start of a storage, and where in it the tensor begins is known when the program runs.",
-    "Take slices and transposes, which count from the tensor's first element.",
+    "It uses offsets into the caller's storage",
+    "as_strided counts from the start of the storage, and the offset of the tensor in it is known only at run time.",
+    "Use slices and transposes, which count from the tensor's first element.",
 )
 LIBRARY_CAT = reason(
     "lower.library_cat",
     "The library's concatenation is used",
-    "Many tensors are joined: as one loop each point would test them one after another, so they are copied instead.",
+    "Many tensors are concatenated. A single loop would have to test at every point which tensor it is in, so they "
+    "are copied instead.",
     "",
 )
 RANDOM = reason(
@@ -156,7 +157,7 @@ RANDOM = reason(
 NO_RULE = reason(
     "lower.no_rule",
     "There is no lowering rule for it",
-    "The compiler does not know this operator as loops, so it is called as it is.",
+    "The compiler has no loops for this operator, so it calls the operator of the library.",
     "Write it with known operators, or register a rule (README, how to add a lowering).",
 )
 DTYPE = reason(
@@ -169,16 +170,16 @@ DTYPE = reason(
 MIXED_DEVICES = reason(
     "lower.mixed_devices",
     "Its tensors are on several devices",
-    "One kernel runs on one device; the operator is called as it is. (A tensor of no dimensions on the CPU is no "
-    "obstacle: a card's kernel is given its number.)",
+    "One kernel runs on one device, so the library's operator is called. (A 0-dimensional tensor on the CPU is "
+    "allowed: the kernel on the GPU receives its number.)",
     "Move the tensors to one device first.",
 )
 OTHER_DEVICE = reason(
     "lower.other_device",
     "Its result is not on the device that kernels are generated for",
-    "Kernels are generated for the card that a graph's tensors are on, or for the CPU where they are on none; what the "
-    "graph makes elsewhere is left to the library.",
-    "Make the tensor on the device where the others are.",
+    "Kernels are generated for the GPU that the graph's tensors are on, or for the CPU where there is none. Results "
+    "on other devices are left to the library.",
+    "Create the tensor on the device of the others.",
 )
 DATA_DEPENDENT = reason(
     "lower.data_dependent",
@@ -208,13 +209,13 @@ UNKNOWN_CALL = reason(
 EMPTY_DIMENSION = reason(
     "lower.empty_dimension",
     "A dimension of size 0 is indexed",
-    "No index is right, so the operator raises an error, which is its own to word.",
+    "No index is valid, so PyTorch's operator runs and raises its own error.",
     "",
 )
 PAST_ELEMENTS = reason(
     "lower.past_elements",
-    "An operator may reach past the elements of its tensor",
-    "as_strided and its relatives address the whole storage that a tensor lies in; a compiled intermediate has its own "
-    "elements only.",
+    "An operator may access memory outside its tensor",
+    "as_strided and its relatives address the whole storage that a tensor lies in; a compiled intermediate has its "
+    "own elements only.",
     "Use narrow, expand, unfold or indexing in place of as_strided.",
 )

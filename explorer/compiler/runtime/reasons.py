@@ -18,7 +18,7 @@ COMPILER_FAILED = reason(
 COMPILER_HUNG = reason(
     "runtime.compiler_hung",
     "the C++ compiler did not end",
-    "It, or a wrapper around it, was stopped after its time limit, and is not started again by this process.",
+    "The compiler, or a wrapper around it, was stopped after its time limit, and this process does not start it again.",
     "Run the compiler by hand; where CXX names a wrapper (ccache, distcc), name the compiler itself.",
 )
 CACHE_UNUSABLE = reason(
@@ -31,24 +31,24 @@ CACHE_UNUSABLE = reason(
 NO_ROOM = reason(
     "runtime.no_room",
     "no folder for built kernels",
-    "Neither the cache folder nor a temporary folder could be used; why is said of each.",
+    "Neither the cache folder nor a temporary folder could be used; the reason for each follows.",
     "Free some disk space, or name another folder with cache_dir.",
 )
 NO_TRITON = reason(
     "runtime.no_triton",
     "Triton is not installed",
-    "Kernels for cards are compiled by Triton, which is there for Linux only.",
+    "Kernels for GPUs are compiled by Triton, which exists for Linux only.",
     "Install triton 3.6 or later.",
 )
 TRITON_FAILED = reason(
     "runtime.triton_failed",
     "Triton could not compile a kernel",
-    "The Triton compiler, or the assembler behind it, refused generated code; its message follows.",
+    "The Triton compiler, or the assembler that it uses, rejected generated code; its message follows.",
     "Please report it with the record: generated code has to compile.",
 )
 NO_TOOL = reason(
     "runtime.no_triton_tool",
     "a tool of the Triton compiler is missing",
-    "The assembler and the disassembler come with the triton package; one of them is not there or does not run.",
+    "The assembler and the disassembler come with the triton package; one of them is missing or does not run.",
     "Install triton from its wheel, or set TRITON_PTXAS_PATH or TRITON_NVDISASM_PATH.",
 )

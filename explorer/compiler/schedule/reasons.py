@@ -10,8 +10,8 @@ from explorer.ir.loops import Size
 PRODUCER_CONSUMER = reason(
     "fuse.producer_consumer",
     "The second uses the value just computed by the first",
-    "Each element that the first operation writes is read by the second at the same point of the loop, so it stays in "
-    "a register: one trip to memory is saved, two when nobody else reads it.",
+    "Each element that the first operation writes is read by the second at the same point of the loop, so it stays in"
+    " a register. This saves the read from memory, and the write too where no other kernel reads it.",
 )
 SAME_READS = reason(
     "fuse.same_reads",
@@ -22,7 +22,7 @@ SAME_READS = reason(
 REDUCTION_PROLOGUE = reason(
     "fuse.reduction_prologue",
     "A pointwise operation feeds a reduction",
-    "The reduction takes each element as it is computed, so the elements need no trip through memory on the way.",
+    "The reduction takes each element as it is computed, so the elements are not stored in memory in between.",
 )
 REDUCTION_EPILOGUE = reason(
     "fuse.reduction_epilogue",
@@ -43,13 +43,13 @@ BROADCAST = reason(
 SAME_SPACE = reason(
     "fuse.same_space",
     "Both have the same loops",
-    "The two read other elements of one tensor, so no bytes are saved, but their loops have the same sizes: one kernel "
-    "is started in the place of two.",
+    "Both read the same tensor, but different elements of it at each point, so no memory traffic is saved. Their "
+    "loops have the same sizes, so one kernel launch replaces two.",
 )
 CHAIN = reason(
     "fuse.chain",
-    "They are in one kernel through other operations",
-    "Neither operation needs the other, but each was fused with operations that the other was fused with.",
+    "Other operations brought them into one kernel",
+    "Neither uses the other's result, but each was fused with an operation that the other was fused with.",
 )
 
 # Why two operations stay apart.
@@ -58,28 +58,27 @@ LIBRARY_CALL = reason(
     "refuse.library_call",
     "A library call runs as it is",
     "One of the two is a call of a library operator (a matrix product, a convolution, an operator with no lowering "
-    "rule). Its loops are inside the library, where nothing can be added.",
+    "rule). Its loops are inside the library, where no other operation can be added.",
     "Write the operation with pointwise and reduction operators, or accept the call: libraries win on large products.",
 )
 ITERATION_SPACE = reason(
     "refuse.iteration_space",
     "They loop over different points",
-    "A kernel has one set of loops. The two operations have loops of other sizes, or reduce over other axes, so no "
-    "point of one belongs to a point of the other.",
+    "A kernel has one set of loops. The loops of these two have different sizes, or they reduce over different axes.",
     "Give both the same shape (and reduce over the same axes).",
 )
 DIFFERENT_POINT = reason(
     "refuse.different_point",
-    "The second reads another element than the first just wrote",
-    "At each point of the loop the second operation needs an element that the first writes at another point (a shift, "
-    "a flip, a transpose of the same buffer), which another thread may not have written yet.",
+    "The second reads a different element than the first has just written",
+    "At each point of the loop the second operation needs an element that the first writes at another point (a shift,"
+    " a flip, a transpose of the same buffer), which another thread may not have written yet.",
     "Read the element at the same position: drop the shift, flip or roll, or move it to the kernel's inputs.",
 )
 REDUCTION_FIRST = reason(
     "refuse.reduction_first",
     "The whole reduction must be finished first",
     "The second operation needs results of the reduction for rows other than its own, and these are complete only "
-    "when the first kernel has ended.",
+    "after the first kernel.",
     "Use the reduction's result only in its own row (keepdim=True and broadcasting along the reduced axes).",
 )
 CYCLE = reason(
@@ -98,30 +97,30 @@ DEVICE = reason(
 NOTHING_SHARED = reason(
     "refuse.nothing_shared",
     "They share no data",
-    "Neither reads what the other writes and they read nothing in common, so one kernel would move as many bytes as "
-    "two do.",
-    "Nothing is lost. If they should share, let both read the same tensor.",
+    "Neither reads what the other writes, and they read no tensor in common, so one kernel would move as many bytes "
+    "as two.",
+    "No change is needed, unless both were meant to read the same tensor.",
 )
 OTHER_ELEMENTS = reason(
     "refuse.other_elements",
-    "They read other elements of one tensor",
-    "Neither needs the other, and at each point they read different elements of what both read, so one kernel would "
-    "move as many bytes as two do.",
-    "Nothing is lost.",
+    "They read different elements of the same tensor",
+    "Neither uses the other's result. At each point they read different elements of the tensor that both read, so one"
+    " kernel would move as many bytes as two.",
+    "No change is needed: fusing them would save no memory traffic.",
 )
 SCATTER = reason(
     "refuse.scatter",
-    "Elements are updated at positions found in data",
+    "Elements are updated at positions that come from data",
     "The first operation writes at positions known only when it runs, and several points may update one element: no "
     "element is final until the whole loop has ended.",
     "Where the positions are regular, write with slices or torch.where.",
 )
 INDIRECT = reason(
     "refuse.indirect",
-    "The second reads at positions found in data",
+    "The second reads at positions that come from data",
     "Which elements of the first operation's result are read (an embedding, a gather) is known only when the kernel "
     "runs, so they must all be in memory before.",
-    "Gather first and compute on what was gathered, where that means the same.",
+    "Index first and compute on the result, where that means the same.",
 )
 MUTATION = reason(
     "refuse.mutation",
@@ -134,7 +133,7 @@ TOO_LARGE = reason(
     "refuse.too_large",
     "The kernel would hold too much",
     "With more operations or buffers the kernel would run out of registers and spill, which costs more than it saves.",
-    "None is needed; the limit only splits very large groups.",
+    "No change is needed; the limit splits only very large groups.",
 )
 MEMORY_ORDER = reason(
     "refuse.memory_order",
@@ -165,9 +164,10 @@ DISABLED = reason(
 )
 KERNELS = reason(
     "refuse.kernels",
-    "The two would fit, but the kernels that they are in do not",
-    "Each was fused with others first, because that saved more, and these stand in the way.",
-    "Look at the named obstacle between the two kernels.",
+    "The two operations could be fused, but the kernels that contain them cannot",
+    "Each operation was first fused with others, because that saved more memory traffic, and those prevent this "
+    "fusion.",
+    "See the reason given for the two kernels.",
 )
 
 # Where a buffer lives.
@@ -175,17 +175,17 @@ KERNELS = reason(
 NEVER = reason(
     "memory.never",
     "Never in memory",
-    "All its readers are in the kernel that computes it, so its elements live in registers.",
+    "The kernel that computes it also holds all its readers, so its elements live in registers.",
 )
 RETURNED = reason(
     "memory.returned",
-    "The caller gets it",
-    "What is returned outlives the call, so it has a tensor of its own.",
+    "The caller receives it",
+    "A returned tensor outlives the call, so it has memory of its own.",
 )
 UNKNOWN_SIZE = reason(
     "memory.unknown_size",
-    "Its size is not known ahead",
-    "The size depends on a size of the inputs that may change from call to call, so its place cannot be fixed ahead.",
+    "Its size is not known at compile time",
+    "The size depends on a dynamic size of the inputs, so the buffer cannot have a fixed place in the pool.",
     "Compile with dynamic=False to have one plan for each size.",
 )
 LIBRARY = reason(
@@ -201,8 +201,8 @@ POOL = reason(
 IN_PLACE = reason(
     "memory.in_place",
     "It overwrites a buffer that is not needed again",
-    "The kernel reads each element of the other buffer only at the point where it writes this one, and nobody reads "
-    "the other buffer later.",
+    "The kernel reads each element of the other buffer only at the point where it writes this one, and no later "
+    "kernel reads the other buffer.",
 )
 TAKEN_OVER = reason(
     "memory.taken_over",
@@ -217,8 +217,8 @@ ALIAS = reason(
 SHORT_LIVED = reason(
     "memory.short_lived",
     "It is large and lives for a short time",
-    "The pool is held for the whole call. This buffer would make it larger than what a tensor that is freed after its "
-    "last use costs.",
+    "The pool is allocated for the whole call. It would grow by more than a separate tensor costs, which is freed "
+    "after its last use.",
 )
 OTHER_DEVICE = reason(
     "memory.other_device",

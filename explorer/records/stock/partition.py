@@ -10,15 +10,15 @@ from explorer.ir import record as data
 
 KEPT = reason(
     "stock.kept",
-    "kept: torch's cheapest cut",
+    "saved: the smallest cut by torch's estimates",
     "torch's partitioner looks for the cheapest set of values from which the backward can be computed, by estimates of "
     "the memory traffic. It records no reason for a single value.",
-    "torch._functorch.config.activation_memory_budget trades time for memory; torch.utils.checkpoint computes again.",
+    "torch._functorch.config.activation_memory_budget trades time for memory; torch.utils.checkpoint recomputes.",
 )
 RECOMPUTED = reason(
     "stock.recomputed",
-    "computed again: outside torch's cheapest cut",
-    "torch's partitioner found it cheaper to compute the value again in the backward than to write and read it.",
+    "recomputed: outside of torch's smallest cut",
+    "torch's partitioner found it cheaper to recompute the value in the backward than to write and read it.",
 )
 
 

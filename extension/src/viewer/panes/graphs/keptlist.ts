@@ -54,4 +54,4 @@ export class KeptList {
   }
 }
 
-const SUMMARY = { kept: "Kept", recomputed: "Computed again", input: "Inputs, alive anyway" } as const;
+const SUMMARY = { kept: "Saved", recomputed: "Recomputed", input: "Inputs, in memory anyway" } as const;

@@ -174,7 +174,7 @@ const WHAT_GROUP: { readonly [kind in Group["kind"]]: string } = {
 export const SIGNS: { readonly [sign in Sign]: string } = { added: "added by this pass", removed: "removed by this pass", changed: "changed by this pass" };
 
 export const FATES: { readonly [fate: string]: string } = {
-  kept: "kept for the backward", input: "an input that the backward reads", recomputed: "computed again in the backward",
+  kept: "saved for the backward", input: "an input that the backward reads", recomputed: "recomputed in the backward",
 };
 
 export function countsText(counts: { readonly [sign in Sign]: number }): string {

@@ -71,7 +71,7 @@ export class Toolbar {
     this.#views.addEventListener("change", () => choose(this.#views.value));
     this.#toggles = {
       changes: this.#toggle("Changes", "Mark what the pass added, removed and changed", settings.changes),
-      kept: this.#toggle("Saved", "List what is kept for the backward and what is computed again, with reasons", settings.kept),
+      kept: this.#toggle("Saved", "List what is saved for the backward and what is recomputed, with reasons", settings.kept),
       beside: this.#toggle("Eager beside", "Eager's autograd graph (grad_fn) beside this one", settings.beside),
       legend: this.#toggle("Legend", "What colours and marks say", settings.legend),
     };
