@@ -307,7 +307,7 @@ def break_in_loop() -> Record:
 @situation(
     "NumPy, and a copy.deepcopy",
     "call NumPy before the compiled function",
-    "copy a tensor with its clone()",
+    "copy tensors with clone()",
     listing="breaks",
 )
 def numpy_and_copies() -> Record:
