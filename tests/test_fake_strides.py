@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch._subclasses.fake_tensor import FakeTensor
 
 import explorer
-from explorer.compiler.capture.fakes import CONTIGUOUS, SUGGESTED, LaidOut
+from explorer.compiler.capture.fakes import CONTIGUOUS, SUGGESTED, SUGGESTED_ON_CPU, LaidOut
 from explorer.compiler.capture.operator_checks import tensors_in
 
 aten = torch.ops.aten
@@ -27,6 +27,8 @@ LAID_OUT = {
     aten._native_batch_norm_legit.no_stats: lambda x: (x, None, None, True, 0.1, 1e-5),
     aten.reflection_pad3d.default: lambda x: (x, (1, 1, 1, 1, 1, 1)),
     aten.replication_pad3d.default: lambda x: (x, (1, 1, 1, 1, 1, 1)),
+    aten.reflection_pad2d.default: lambda x: (x, (1, 1, 1, 1)),
+    aten.replication_pad2d.default: lambda x: (x, (1, 1, 1, 1)),
     aten.max_pool3d_with_indices.default: lambda x: (x.unsqueeze(2), (1, 2, 2)),
 }
 LAYOUTS = {
@@ -44,7 +46,7 @@ def fake(value):
 
 
 @pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
-@pytest.mark.parametrize("operator", sorted(CONTIGUOUS | SUGGESTED, key=str), ids=str)
+@pytest.mark.parametrize("operator", sorted(CONTIGUOUS | SUGGESTED | SUGGESTED_ON_CPU, key=str), ids=str)
 def test_operators_with_a_layout_of_their_own(operator, layout):
     given = LAID_OUT[operator](layout(torch.rand(2, 4, 3, 5)))
     real = operator(*given)
@@ -109,6 +111,47 @@ def test_operators_on_several_layouts():
             assert found.stride() == real.stride(), (operator, names)
             tested += 1
     assert tested > 600
+
+
+@pytest.mark.parametrize("layout", [*LAYOUTS.values(), lambda x: x[:1], lambda x: x[0]], ids=[*LAYOUTS, "1", "rank 3"])
+@pytest.mark.parametrize(
+    "transform",
+    [torch.fft.fft, torch.fft.ifft, torch.fft.rfft, torch.fft.irfft, torch.fft.hfft, torch.fft.ihfft],
+)
+def test_transforms_of_every_dimension(transform, layout):
+    for dtype in (torch.float32, torch.complex128):
+        if dtype.is_complex and transform in (torch.fft.rfft, torch.fft.ihfft):
+            continue
+        x = layout(torch.rand(2, 4, 3, 5, dtype=dtype))
+        for dim in range(x.dim()):
+            for given in ({}, {"n": 7}) if x.shape[dim] > 1 else ({"n": 7},):
+                with MODE:
+                    made = transform(fake(x), dim=dim, **given)
+                expected = transform(x, dim=dim, **given)
+                steps = zip(expected.shape, expected.stride(), made.stride(), strict=True)
+                assert all(size == 1 or one == other for size, one, other in steps)
+
+
+def test_operators_on_a_number_and_a_tensor():
+    for function in (torch.copysign, torch.fmod, torch.ldexp, torch.heaviside, torch.floor_divide, torch.hypot):
+        for layout in LAYOUTS.values():
+            x, number = layout(torch.rand(2, 4, 3, 5)), torch.tensor(-2.0)
+            for given in ((x, number), (number, x)):
+                with MODE:
+                    made = function(*map(fake, given))
+                assert made.stride() == function(*given).stride()
+
+
+def test_copies_that_are_written_have_memory_of_their_own():
+    functions = (
+        lambda x: x.diagonal_scatter(torch.zeros(4)),
+        lambda x: x.select_scatter(torch.zeros(4), 0, 1),
+        lambda x: x.slice_scatter(torch.zeros(2, 4), 0, 1, 3),
+    )
+    for x in (torch.rand(1, 4).expand(4, 4), torch.rand(4, 8)[:, ::2], torch.rand(4, 4).T):
+        for function in functions:
+            made, expected = explorer.compile(function)(x), function(x)
+            assert torch.equal(made, expected) and made.stride() == expected.stride()
 
 
 @pytest.mark.parametrize("dtype", [torch.complex64, torch.float64])

@@ -417,3 +417,16 @@ def test_samples_that_eager_does_not_settle():
     assert differs(sample, one, eager, Matters())
     unwritten = Sample(memory_as_it_is, (x,))
     assert not is_repeatable(unwritten, observe(memory_as_it_is, unwritten), Matters())
+
+
+def test_integers_between_two_numbers():
+    for steps in (7, 50, 101):
+        right(lambda steps=steps: torch.linspace(0, 7, steps, dtype=torch.int64))
+        right(lambda steps=steps: torch.logspace(0, 3, steps, dtype=torch.int32))
+        right(lambda steps=steps: torch.linspace(0, 7, steps))
+
+
+def test_the_gradient_of_a_value_that_fills_places_named_twice():
+    index = torch.tensor([2, 1, 4, 2, 2])
+    for function in (lambda x, v: x.index_fill(0, index, v), lambda x, v: torch.index_fill(x * 2, 1, index, v * 2)):
+        right(function, torch.randn(5, 5), torch.tensor(2.0), differentiable=True)

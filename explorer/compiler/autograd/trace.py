@@ -92,6 +92,8 @@ def refuse(captured: Graph) -> None:
             raise Unsupported(Why(DATA_DEPENDENT, f"{node.name} yields a number or a size that only the run knows"))
         if node.target is setattr or getattr(node.target, "__name__", "") == "enter_InferenceMode":
             raise Unsupported(Why(NOT_FUNCTIONAL, node.name))
+        if fills_with_gradient(node):
+            raise Unsupported(Why(DATA_DEPENDENT, f"the gradient of the value of {node.name} counts each index once"))
         if node.op == "placeholder" and isinstance(value := info(node).value, Tensor):
             if type(value) is not FakeTensor or not is_plain(value):
                 raise Unsupported(Why(TENSOR_KIND, f"{node.name} is a {type(value).__name__}, {value.layout}"))
@@ -504,6 +506,13 @@ class Tracer:
             self.tape.stamp(placeholder, inner, about=f"gradient of {info(node).id}")
         self.tape.bind(inner, placeholder)
         return torch._to_functional_tensor(inner)
+
+
+def fills_with_gradient(node: fx.Node) -> bool:
+    """Whether the node fills places that indices name with a tensor that needs a gradient."""
+    name = str(getattr(node.target, "__name__", node.target)).removesuffix("_")
+    values = [info(each).value for each in node.all_input_nodes] if name == "index_fill" else []
+    return any(isinstance(value, Tensor) and value.requires_grad and not value.dim() for value in values[1:])
 
 
 def resamples_bytes(node: fx.Node) -> bool:

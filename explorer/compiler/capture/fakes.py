@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -27,10 +28,20 @@ SUGGESTED = frozenset(
     {
         aten.max_unpool2d.default, aten.channel_shuffle.default, aten.native_batch_norm.default,
         aten._native_batch_norm_legit.default, aten._native_batch_norm_legit.no_stats,
-        aten.reflection_pad3d.default, aten.replication_pad3d.default, aten.max_pool3d_with_indices.default,
     }
 )  # fmt: skip
-"""Those whose results are contiguous, or channels last where their first input is."""
+"""Those whose results are contiguous, or channels last where their first input is,"""
+SUGGESTED_ON_CPU = frozenset(
+    {
+        aten.replication_pad2d.default, aten.replication_pad3d.default, aten.reflection_pad2d.default,
+        aten.reflection_pad3d.default, aten.max_pool3d_with_indices.default,
+    }
+)  # fmt: skip
+"""and those that do so on a CPU."""
+TRANSFORMS = frozenset({aten._fft_c2c.default, aten._fft_r2c.default, aten._fft_c2r.default})
+"""Those whose results lie as the library on this machine writes them."""
+COPIES = frozenset({aten.diagonal_scatter.default, aten.select_scatter.default, aten.slice_scatter.default})
+"""Those that write into a copy of their first input, with memory for each element."""
 
 
 class LaidOut(FakeTensorMode):
@@ -38,8 +49,9 @@ class LaidOut(FakeTensorMode):
 
     def dispatch(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = super().dispatch(func, types, args, kwargs)
-        if func in CONTIGUOUS or func in SUGGESTED or func is aten.angle.default and args[0].is_complex():
-            wanted = suggest_memory_format(args[0]) if func in SUGGESTED else torch.contiguous_format
+        suggested = func in SUGGESTED or func in SUGGESTED_ON_CPU and args[0].device.type == "cpu"
+        if suggested or func in CONTIGUOUS or func is aten.angle.default and args[0].is_complex():
+            wanted = suggest_memory_format(args[0]) if suggested else torch.contiguous_format
             tensors = list(tensors_in(result))
             with self:
                 placed = [
@@ -48,7 +60,15 @@ class LaidOut(FakeTensorMode):
                     for each in tensors
                 ]  # fmt: skip
             return tuple(placed) if isinstance(result, tuple) else placed[0]
-        if isinstance(result, Tensor) and isinstance(func, torch._ops.OpOverload) and (given := _mixed(func, args)):
+        if not isinstance(result, Tensor):
+            return result
+        if func in COPIES and any(type(s) is int and s == 0 for s in result.stride()):
+            with self:
+                return torch.empty_like(result)
+        if func in TRANSFORMS and (stride := _stride_of_transform(func, args, result)):
+            with self:
+                return torch.empty_strided(result.shape, stride, dtype=result.dtype, device=result.device)
+        if isinstance(func, torch._ops.OpOverload) and (given := _mixed(func, args)):
             like = _sum_of(given)
             if like.shape == result.shape and like.stride() != result.stride():
                 with self:
@@ -61,21 +81,43 @@ Place = tuple[tuple[int, ...], tuple[int, ...]]
 
 
 def _mixed(func: Any, args: Sequence[Any]) -> list[Place]:
-    """Where the inputs are, if the operator goes through two or three at once that lie in memory in different ways."""
+    """Where the inputs are, if the operator goes through several at once that lie in memory in different ways, a number
+    in a tensor among them."""
     if torch.Tag.pointwise not in func.tags and func is not aten.floor_divide.default or func._schema.is_mutable:
         return []
-    given = [(tuple(each.shape), each.stride()) for each in tensors_in(args) if each.dim()]
+    tensors = list(tensors_in(args))
+    given = [(tuple(each.shape), each.stride()) for each in tensors if each.dim()]
     if len(given) not in SUMS or not all(type(n) is int for each in given for n in (*each[0], *each[1])):
         return []
-    if func is aten.ldexp.Tensor:  # a product with a power of two, which is contiguous
+    if func is aten.ldexp.Tensor and tensors[-1].dim():  # a product with a power of two, which is contiguous
         size = given[-1][0]
         given[-1] = size, torch._prims_common.make_contiguous_strides_for(size)
     if func is aten.threshold_backward.default:  # its kernel takes them the other way round
         given.reverse()
-    return given if len({stride for _, stride in given}) > 1 or func is aten.native_dropout_backward.default else []
+    apart = len({stride for _, stride in given}) > 1 or len(given) < len(tensors)
+    return given if apart or func is aten.native_dropout_backward.default else []
 
 
-SUMS: dict[int, Callable[..., Tensor]] = {2: torch.add, 3: torch.addcmul}
+def _stride_of_transform(func: Any, args: Sequence[Any], result: Tensor) -> tuple[int, ...]:
+    """Where the library writes what it makes of numbers that lie as these do, which it is given few of."""
+    x, dims, normalization, last = args
+    known = all(type(n) is int for n in (*x.shape, *x.stride(), *result.shape))
+    if x.device.type != "cpu" or not known or not x.numel():
+        return ()
+    size = [min(n, FEW) for n in x.shape]
+    if func is aten._fft_c2r.default:
+        last = min(last, max(1, 2 * size[dims[-1]] - 2))
+    with no_dispatch():
+        given = torch.empty_strided(size, x.stride(), dtype=x.dtype)
+        step = func(given, dims, normalization, last).stride()
+    places = sorted(range(len(step)), key=lambda d: step[d])
+    below = [math.prod(result.shape[d] for d in places[: places.index(d)]) for d in range(len(step))]
+    return tuple(below)
+
+
+FEW = 4
+
+SUMS: dict[int, Callable[..., Tensor]] = {1: torch.neg, 2: torch.add, 3: torch.addcmul}
 
 
 def _sum_of(given: Sequence[Place]) -> Tensor:

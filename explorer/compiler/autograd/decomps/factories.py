@@ -7,8 +7,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._decomp import get_decompositions
 
-from explorer.compiler.autograd.decomps.table import DECOMPOSITIONS
+from explorer.compiler.autograd.decomps.table import DECOMPOSITIONS, Decomposition
 from explorer.compiler.autograd.layouts import inverse, stride_order
 
 aten = torch.ops.aten
@@ -175,3 +176,16 @@ def arange_to(end: Any, **facts: Any) -> Tensor:
 def arange_between(start: Any, end: Any, **facts: Any) -> Tensor:
     """arange(start, end) -> arange(start, end, 1)"""
     return aten.arange.start_step(start, end, 1, **facts)
+
+
+def of_fractions(decomposition: Decomposition) -> Decomposition:
+    def spaced(*args: Any, dtype: torch.dtype | None = None, **facts: Any) -> Any:
+        """linspace(a, b, n) -> a + step * position; how eager rounds to integers depends on the processor's vectors"""
+        whole = dtype is not None and not dtype.is_floating_point
+        return NotImplemented if whole else decomposition(*args, dtype=dtype, **facts)
+
+    return spaced
+
+
+for _overload, _decomposition in get_decompositions([aten.linspace, aten.logspace]).items():
+    DECOMPOSITIONS.rule(_overload)(of_fractions(_decomposition))  # type: ignore[arg-type]

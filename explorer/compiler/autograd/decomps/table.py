@@ -48,7 +48,7 @@ TORCHS: tuple[str, ...] = tuple(
     "_upsample_nearest_exact3d upsample_linear1d upsample_trilinear3d "
     # views, copies and factories
     "_reshape_alias t transpose stack block_diag channel_shuffle pixel_shuffle pixel_unshuffle roll rot90 "
-    "narrow narrow_copy tril triu tril_indices triu_indices eye linspace logspace fill affine_grid_generator "
+    "narrow narrow_copy tril triu tril_indices triu_indices eye fill affine_grid_generator "
     "alias_copy diagonal_copy expand_copy permute_copy split_with_sizes_copy squeeze_copy t_copy transpose_copy "
     "unbind_copy unfold_copy unsqueeze_copy view_copy native_dropout_backward".split()
 )
