@@ -38,6 +38,7 @@ def test_texts_are_cut_and_say_how_much_is_missing() -> None:
     assert f"cut after {kept} lines" in cut.notes[-1]
     assert f"{size(record) / 1e6:.1f} MB" in cut.notes[-1]
     assert cut.timing == record.timing
+    assert cut.cut and not record.cut
 
 
 def test_where_that_is_not_enough_more_goes() -> None:

@@ -116,6 +116,8 @@ def test_the_order_of_a_cells_messages(explored) -> None:
     stages, samples = said.index("stage"), said.index("samples")
     assert stages < samples
     assert "stage" not in said[samples:]
+    known = [each.get("glance", []) for m in messages if (each := custom(m)) and each["type"] == "stage"]
+    assert known[0] == [] and [part["said"] for part in known[-1]] == ["captured 3 operations"]
 
 
 def test_the_output_begins_almost_empty_and_ends_whole(explored) -> None:
@@ -174,6 +176,15 @@ def test_hello_is_answered(kernel: Kernel, explored) -> None:
     assert found.arguments == (protocol.Argument("x", "float32", (16, 32)), protocol.Argument("w", "float32", (32,)))
     assert found.retime
     assert found.stop
+
+
+def test_all_of_a_record_is_sent_to_be_saved(kernel: Kernel, explored) -> None:
+    """An output may hold a part of it."""
+    messages, live = explored
+    [last] = [m["content"]["data"][data.MIME] for m in messages if m["msg_type"] == "update_display_data"]
+    kernel.send(live, protocol.Keep())
+    [*_, kept] = kernel.heard("kept")
+    assert unpacked(kept) == unpacked(last)
 
 
 def test_a_record_embedded_in_a_layout_shows_itself_and_says_that_it_is_not_live(kernel: Kernel, explored) -> None:

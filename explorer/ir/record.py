@@ -729,6 +729,8 @@ class RecordData(Data, frozen=True):
     calls: tuple[CallsData, ...] = ()
     glance: Annotated[tuple[PartData, ...], at_most(100)] = ()
     """What came of it, as view/glance.py puts it into words."""
+    cut: bool = False
+    """Whether it is a part of the record, made to fit into a notebook; a note says what was left out."""
 
 
 class DiffData(Data, frozen=True):

@@ -235,7 +235,6 @@ def packed(shown: data.RecordData) -> dict[str, Any]:
     if timing is not None:
         contestants = tuple(msgspec.structs.replace(each, samples=()) for each in timing.contestants)
         timing = data.TimingData(contestants)
-    encoded = gzip.compress(_encoder.encode(shown), mtime=0)
     return {
         "title": shown.title,
         "created": shown.created,
@@ -243,8 +242,13 @@ def packed(shown: data.RecordData) -> dict[str, Any]:
         "error": shown.error,
         "compiles": [{"started": each.started} for each in shown.compiles],
         "timing": msgspec.to_builtins(timing),
-        "packed": base64.b64encode(encoded).decode(),
+        "packed": compressed(shown),
     }
+
+
+def compressed(record: data.RecordData) -> str:
+    """All of a record as one text: its JSON, compressed by gzip, in base64."""
+    return base64.b64encode(gzip.compress(_encoder.encode(record), mtime=0)).decode()
 
 
 def unpacked(output: Mapping[str, Any]) -> data.RecordData:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from explorer.records.session import Record
+from explorer.records.session import Record, compressed
 from explorer.show.notebook import protocol
 from explorer.show.notebook.widget import ExplorerWidget, ToKernel
 from explorer.show.view.fit import fitted
@@ -22,6 +22,8 @@ def embed(record: Record) -> ExplorerWidget:
                 widget.say(protocol.Done(run, WHY_NOT))
             case protocol.Stop():
                 pass  # nothing runs here
+            case protocol.Keep():
+                widget.say(protocol.Kept(compressed(record.data)))
 
     widget = ExplorerWidget(answer)
     return widget

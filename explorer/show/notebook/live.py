@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from explorer.core.recorder import Progress
 from explorer.records.check.isolate import NotIsolated
 from explorer.records.check.outside import Outside
+from explorer.records.session import compressed
 from explorer.show.notebook import protocol
 from explorer.show.notebook.output import Output, Samples
 from explorer.show.notebook.retime import Retiming
@@ -67,6 +68,9 @@ class Live:
                 self._retime(message)
             case protocol.Stop():
                 self.stop()
+            case protocol.Keep():
+                if self.output is not None:
+                    self.widget.say(protocol.Kept(compressed(self.output.record)))
 
     def stop(self, why: str = "stopped") -> None:
         """Ends the run that goes on, at its next message."""

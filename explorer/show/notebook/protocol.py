@@ -75,6 +75,12 @@ class Abilities(Message, frozen=True, tag="abilities"):
     why_not: str = ""
 
 
+class Kept(Message, frozen=True, tag="kept"):
+    """All of the record, of which an output may hold a part: its JSON, compressed by gzip, in base64."""
+
+    packed: str
+
+
 # ------------------------------------------------------------------------------------------------- page to kernel
 
 
@@ -95,5 +101,9 @@ class Stop(Message, frozen=True, tag="stop"):
     run: str = ""
 
 
-TO_PAGE = (Whole, Running, StageDone, Samples, Timed, Done, Abilities)
-TO_KERNEL = (Hello, Retime, Stop)
+class Keep(Message, frozen=True, tag="keep"):
+    """Send all of the record, to be saved: answered with Kept."""
+
+
+TO_PAGE = (Whole, Running, StageDone, Samples, Timed, Done, Abilities, Kept)
+TO_KERNEL = (Hello, Retime, Stop, Keep)

@@ -14,7 +14,7 @@ from explorer.show.notebook import protocol
 MODULE = "torch-explorer"
 MODULE_VERSION = "^0.1.0"
 
-ToKernel = protocol.Hello | protocol.Retime | protocol.Stop
+ToKernel = protocol.Hello | protocol.Retime | protocol.Stop | protocol.Keep
 
 
 class ExplorerWidget(ipywidgets.DOMWidget):  # type: ignore[misc]

@@ -55,7 +55,7 @@ def size(shown: data.Data) -> int:
 
 
 def _noted(record: data.RecordData, note: str) -> data.RecordData:
-    return msgspec.structs.replace(record, notes=(*record.notes, note))
+    return msgspec.structs.replace(record, notes=(*record.notes, note), cut=True)
 
 
 def _cut(value: Any, lines: int) -> Any:

@@ -87,7 +87,8 @@ export class Follower {
         this.abilities.value = message;
         break;
       case "samples":
-        break; // The timing pane listens for itself.
+      case "kept":
+        break; // The timing pane and the one who saves listen for themselves.
     }
   }
 }

@@ -62,6 +62,12 @@ export interface Abilities {
   readonly why_not?: string;
 }
 
+/** All of the record, of which an output may hold a part: its JSON, compressed by gzip, in base64. */
+export interface Kept {
+  readonly type: "kept";
+  readonly packed: string;
+}
+
 /** A page opened: answered with Whole and Abilities. */
 export interface Hello {
   readonly type: "hello";
@@ -80,5 +86,10 @@ export interface Stop {
   readonly run?: string;
 }
 
-export type ToPage = Whole | Running | StageDone | Samples | Timed | Done | Abilities;
-export type ToKernel = Hello | Retime | Stop;
+/** Send all of the record, to be saved: answered with Kept. */
+export interface Keep {
+  readonly type: "keep";
+}
+
+export type ToPage = Whole | Running | StageDone | Samples | Timed | Done | Abilities | Kept;
+export type ToKernel = Hello | Retime | Stop | Keep;

@@ -572,6 +572,7 @@ export interface RecordData {
   readonly eager?: readonly EagerData[];
   readonly calls?: readonly CallsData[];
   readonly glance?: readonly PartData[];
+  readonly cut?: boolean;
 }
 
 /** Two records to be shown stage by stage: what an output of type DIFF_MIME holds. */

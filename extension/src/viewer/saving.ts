@@ -3,7 +3,7 @@
 import { openDialog } from "./dialog";
 import { h } from "./dom";
 import { fileName } from "./filename";
-import type { Host } from "./host";
+import type { Host, Live } from "./host";
 import type { Item } from "./menu";
 import type { Export } from "./pane";
 
@@ -18,13 +18,15 @@ export class Saving {
     this.#host = host;
   }
 
-  whole(record: { readonly title: string }, what = "record", suffix = "explore.json"): Item[] {
+  whole(record: { readonly title: string; readonly cut?: boolean }, what = "record", suffix = "explore.json"): Item[] {
     const name = fileName(record.title);
     const { report } = this.#host;
+    const live = record.cut ? this.#host.live.value : null;
     return [
-      { label: `This ${what} (.${suffix})`, run: () => this.#host.download(`${name}.${suffix}`, "application/json", JSON.stringify(record)) },
+      ...(live ? [{ label: `All of this ${what}, from the kernel (.${suffix}.gz)`, run: () => this.#fetch(live, `${name}.${suffix}.gz`) }] : []),
+      { label: `This ${what}${record.cut ? ", shortened" : ""} (.${suffix})`, run: () => this.#host.download(`${name}.${suffix}`, "application/json", JSON.stringify(record)) },
       {
-        label: "Everything as one page (.html)",
+        label: record.cut ? "One page, shortened (.html)" : "Everything as one page (.html)",
         unavailable: report ? undefined : `This place cannot make one; use to_html("FILE.html") of the ${what} in Python`,
         run: () => report && this.#save(`${name}.html`, "text/html", () => report.call(this.#host)),
       },
@@ -33,6 +35,17 @@ export class Saving {
 
   items(exports: readonly Export[]): Item[] {
     return exports.map(({ name, kind, make }) => ({ label: `Save ${name}.${kind}`, run: () => this.#save(`${name}.${kind}`, MIMES[kind], make) }));
+  }
+
+  /** Once: what another page asks for comes here too. */
+  #fetch(live: Live, name: string): void {
+    const leave = live.listen(message => {
+      if (message.type !== "kept") return;
+      leave();
+      const bytes = Uint8Array.from(atob(message.packed), letter => letter.charCodeAt(0));
+      this.#host.download(name, "application/gzip", new Blob([bytes], { type: "application/gzip" }));
+    });
+    live.send({ type: "keep" });
   }
 
   #save(name: string, mime: string, make: () => Promise<string | Blob>): void {
