@@ -97,8 +97,8 @@ PROGRAMS = (
 )  # fmt: skip
 
 
-def outcome(function, i):
-    x, log = torch.arange(4.0), []
+def outcome(function, i, x=None):
+    x, log = torch.arange(4.0) if x is None else x, []
     try:
         result = function(x, i, log)
     except Exception as error:
@@ -114,6 +114,19 @@ def test_as_in_eager(program, backend):
     compiled = explorer.compile(program, backend=backend)
     for i in (torch.tensor([1]), FAR, torch.tensor([2])):
         assert outcome(compiled, i) == outcome(program, i)
+
+
+@pytest.mark.parametrize("inside", [False, True], ids=["tensors", "inference tensors"])
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
+def test_as_in_eager_in_inference_mode(program, inside):
+    compiled = explorer.compile(program)
+    for i in (torch.tensor([1]), FAR, torch.tensor([2])):
+        found = []
+        for function in (program, compiled):
+            x = torch.arange(4.0)
+            with torch.inference_mode():
+                found.append(outcome(function, i, x.clone() if inside else x))
+        assert found[0] == found[1]
 
 
 def test_failed_kernel_is_followed_by_eager():

@@ -376,16 +376,18 @@ def _forget_temporaries(steps: Sequence[Instruction]) -> list[Instruction]:
 
 
 def _versions(t: Tracer, r: Reconstruction) -> list[Instruction] | None:
-    """Push the version counters of the inputs that the graph writes, as a tuple; None where that is not known of them,
-    or of so many that reading the counters would take its time, or where random numbers would be drawn again."""
+    """Push the version counters of the inputs that the graph writes, as a tuple; None where they have none, where
+    reading so many would take its time, or where random numbers would be drawn again."""
     written = t.tape.written_inputs()
-    if t.draws or written is None or len(written) > MOST_WRITTEN:
+    if t.draws or len(written) > MOST_WRITTEN:
         return None
     if not written:
         return [build.load_const(())]
     loaded = [r.load(source) for source in written]
     if refuses_late(t.tape):
         return [*build.call([build.load_const(Before)], loaded)]
+    if any(t.tape.reals[source].is_inference() for source in written):
+        return None
     counters = [step for load in loaded for step in (*load, build.load_attr("_version"))]
     return [*counters, build.build_tuple(len(written))]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -45,9 +46,21 @@ COPIES = frozenset({aten.diagonal_scatter.default, aten.select_scatter.default, 
 
 
 class LaidOut(FakeTensorMode):
-    """Fake tensors with the strides of real ones."""
+    """Fake tensors with the strides of real ones. `written` counts the writes in inference mode by storage: its tensors
+    have no version."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.written = Counter[int]()
 
     def dispatch(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if torch.is_inference_mode_enabled() and func._schema.is_mutable:
+            given = zip(func._schema.arguments, args, strict=False)
+            named = ((each, kwargs.get(each.name)) for each in func._schema.arguments if kwargs)
+            for argument, value in (*given, *named):
+                if argument.is_write:
+                    found = (each for each in tensors_in((value,)) if each.layout is torch.strided)
+                    self.written.update(each.untyped_storage()._cdata for each in found)
         result = super().dispatch(func, types, args, kwargs)
         suggested = func in SUGGESTED or func in SUGGESTED_ON_CPU and args[0].device.type == "cpu"
         if suggested or func in CONTIGUOUS or func is aten.angle.default and args[0].is_complex():

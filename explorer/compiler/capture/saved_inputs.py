@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -20,7 +21,7 @@ class Before:
     def __init__(self, *tensors: Tensor) -> None:
         storages = [each.untyped_storage() for each in tensors]
         self.kept: list[Any] | None = None
-        self.tensors, self.versions = tensors, [each._version for each in tensors]
+        self.tensors, self.versions = tensors, list(map(version, tensors))
         if sum(each.nbytes() for each in storages) <= MOST_KEPT:
             with torch.no_grad():
                 self.kept = [
@@ -31,15 +32,19 @@ class Before:
     def put_back(self) -> bool:
         """Whether all are again what they were."""
         if self.kept is None:
-            return self.versions == [each._version for each in self.tensors]
+            return None not in self.versions and self.versions == list(map(version, self.tensors))
         if any(tensor.grad_fn is not made_by for tensor, _, _, made_by in self.kept):
             return False
         for tensor, alias, storage, _ in self.kept:
-            with torch.no_grad(), preserved_version(tensor):
+            with torch.no_grad(), nullcontext() if tensor.is_inference() else preserved_version(tensor):
                 if tensor.data_ptr() != alias.data_ptr() or tensor.shape != alias.shape:
                     tensor.data = alias
                 _bytes(alias.untyped_storage())[: storage.nbytes()].copy_(_bytes(storage))
         return True
+
+
+def version(tensor: Tensor) -> int | None:
+    return None if tensor.is_inference() else tensor._version
 
 
 def _bytes(storage: torch.UntypedStorage) -> Tensor:

@@ -38,6 +38,7 @@ from explorer.compiler.capture.expressions import function_of
 from explorer.compiler.capture.fakes import LaidOut
 from explorer.compiler.capture.operator_checks import refusal, tensors_in
 from explorer.compiler.capture.overlaps import overlaps, written_by, written_places
+from explorer.compiler.capture.saved_inputs import version
 from explorer.core.origin import Origins, origins
 from explorer.core.reasons import unsupported
 from explorer.ir.bytecode import Span
@@ -136,7 +137,7 @@ class Tape:
 
     def input(self, source: Source, tensor: torch.Tensor) -> tuple[fx.Node, FakeTensor]:
         """A placeholder for a tensor that the frame can reach. It is there before any transform begins."""
-        with temporarily_clear_interpreter_stack():
+        with temporarily_clear_interpreter_stack(), as_made(tensor):
             return self._input(source, tensor)
 
     def _input(self, source: Source, tensor: torch.Tensor) -> tuple[fx.Node, FakeTensor]:
@@ -153,19 +154,22 @@ class Tape:
         about = "parameter" if isinstance(tensor, torch.nn.Parameter) else ""
         return self._placeholder(source, given, about), fake
 
-    def written_inputs(self) -> list[Source] | None:
-        """The inputs that the graph writes; None where one is an inference tensor, whose writes nobody counts."""
-        if None in self._versions.values():
-            return None
-        return [source for source, fake in self.fakes.items() if version(fake) != self._versions[source]]
+    def written_inputs(self) -> list[Source]:
+        """The inputs that the graph writes."""
+        return [source for source, fake in self.fakes.items() if self._is_written(source, fake)]
 
     def is_as_given(self, fake: Any) -> bool:
         """Whether this is an input that the graph has not written."""
-        return any(known is fake and version(fake) == self._versions[source] for source, known in self.fakes.items())
+        return any(known is fake and not self._is_written(source, fake) for source, known in self.fakes.items())
+
+    def _is_written(self, source: Source, fake: FakeTensor) -> bool:
+        if self.mode.written and fake.layout is torch.strided and fake.untyped_storage()._cdata in self.mode.written:
+            return True
+        return version(fake) != self._versions[source]
 
     def writes(self) -> int:
         """How often the graph has written inputs by now."""
-        return sum(version(fake) or 0 for fake in self.fakes.values())
+        return sum(version(fake) or 0 for fake in self.fakes.values()) + self.mode.written.total()
 
     def sharing(self, fake: torch.Tensor) -> Iterator[tuple[Source, torch.Tensor, FakeTensor]]:
         """The inputs whose storage a tensor shares: where from, the real tensor and the fake one."""
@@ -491,8 +495,10 @@ class Tape:
         return Graph(self.name, self.graph, self.mode, dict(self.modules), self.grad_enabled)
 
 
-def version(tensor: torch.Tensor) -> int | None:
-    return None if tensor.is_inference() else tensor._version
+def as_made(tensor: torch.Tensor) -> Any:
+    """Inside, inference tensors are made only where this is one: writes of others are counted in inference mode too."""
+    outside = torch.is_inference_mode_enabled() and not tensor.is_inference()
+    return torch.inference_mode(False) if outside else nullcontext()
 
 
 def _unknown_sizes(result: Any) -> str:
