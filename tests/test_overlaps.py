@@ -114,6 +114,35 @@ def test_axes_and_elements_of_an_input_change(change, first):
         assert torch.equal(found, expected)
 
 
+SHAPED = (
+    lambda x: x.reshape(-1),
+    lambda x: x.contiguous(),
+    lambda x: x.t().reshape(-1),
+    lambda x: x[:1].flatten(),
+    lambda x: x.t().contiguous(),
+)
+
+
+@pytest.mark.parametrize("made", LAYOUTS)
+@pytest.mark.parametrize("shape", SHAPED)
+def test_a_view_or_a_copy_after_a_write(made, shape):
+    for number, write in enumerate((WRITES[0], WRITES[1], WRITES[5])):
+
+        def program(x, write=write, later=number):
+            write(x)
+            result = shape(x)
+            (x, result, x.detach())[later].add_(1)
+            return result, result[:1]
+
+        seen = []
+        for call in (program, explorer.compile(program)):
+            x = made()
+            result, part = call(x)
+            seen.append((result.tolist(), part.tolist(), x.tolist(), result.stride(), x.stride(),
+                         result.untyped_storage().data_ptr() == x.untyped_storage().data_ptr()))  # fmt: skip
+        assert seen[0] == seen[1]
+
+
 @pytest.mark.parametrize("change", (lambda x: x.unsqueeze_(0), lambda x: x.t_(), lambda x: x.squeeze_(0)))
 @pytest.mark.parametrize("dynamic", (False, True))
 def test_a_backward_reads_an_input_whose_axes_change(change, dynamic):

@@ -25,6 +25,7 @@ from explorer.compiler.autograd.gradfns import ACCUMULATION, Attribution, record
 from explorer.compiler.autograd.layouts import laid_out_as
 from explorer.compiler.autograd.modes import not_functional
 from explorer.compiler.autograd.reasons import (
+    ALIAS_UNKNOWN,
     ALIASED_MUTATION,
     CONSTANT_GRAD,
     CONSTANT_MUTATION,
@@ -145,6 +146,7 @@ class Tracer:
         self.repeats: dict[int, int] = {}
         self.constants: dict[str, Tensor] = {}
         self.autocasts: list[torch.autocast] = []
+        self.has_writes = False
 
     @contextlib.contextmanager
     def functional(self) -> Iterator[None]:
@@ -245,10 +247,13 @@ class Tracer:
         except Exception as error:  # whatever the operators raise, eager raises for the user
             raise Unsupported(Why(TRACE_FAILED, f"{node.name}: {type(error).__name__}: {error}")) from error
         for value, size in [(value, size) for value, version, size in before if value._version != version]:
+            self.has_writes = True
             if repeats_memory(value):
                 raise Unsupported(Why(OVERLAPPING_WRITE, node.name))
             if value.shape != size and not torch._functionalize_has_metadata_mutation(value):
                 raise Unsupported(Why(TRACE_FAILED, f"{node.name}: the result is larger than {list(size)}"))
+        if self.has_writes and isinstance(result, Tensor):
+            result = self.in_memory_as_captured(node, result)
         if isinstance(result, torch.autocast):
             self.autocasts.append(result)
         elif args and isinstance(args[0], torch.autocast):
@@ -289,6 +294,18 @@ class Tracer:
                 raise Unsupported(Why(TRACE_FAILED, f"{node.name}: {type(error).__name__}: {error}")) from error
         if isinstance(result, Tensor) and not torch.can_cast(result.dtype, args[0].dtype):
             raise Unsupported(Why(TRACE_FAILED, f"{node.name}: {result.dtype} into {args[0].dtype}"))
+
+    def in_memory_as_captured(self, node: fx.Node, result: Tensor) -> Tensor:
+        """What `node` yields, in memory of its own where it is so in eager. What was written in place has the strides
+        of the functional result here, so reshape() and the like may decide otherwise."""
+        given = [each for each in node.all_input_nodes if isinstance(info(each).value, Tensor)]
+        wanted = info(node).value
+        apart = storage_of(wanted) not in [storage_of(info(each).value) for each in given]
+        if apart == (storage_of(result) not in [storage_of(self.values[each]) for each in given]):
+            return result
+        if not apart:
+            raise Unsupported(Why(ALIAS_UNKNOWN, f"{node.name} is a view in eager and none in the trace"))
+        return result.clone(memory_format=torch.contiguous_format if wanted.is_contiguous() else torch.preserve_format)
 
     def constant(self, node: fx.Node) -> Any:
         value: Any = self.captured.constants[str(node.target)]

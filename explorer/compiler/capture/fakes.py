@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -55,12 +55,7 @@ class LaidOut(FakeTensorMode):
 
     def dispatch(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if torch.is_inference_mode_enabled() and func._schema.is_mutable:
-            given = zip(func._schema.arguments, args, strict=False)
-            named = ((each, kwargs.get(each.name)) for each in func._schema.arguments if kwargs)
-            for argument, value in (*given, *named):
-                if argument.is_write:
-                    found = (each for each in tensors_in((value,)) if each.layout is torch.strided)
-                    self.written.update(each.untyped_storage()._cdata for each in found)
+            self._count_writes(func._schema.arguments, args, kwargs or {})
         result = super().dispatch(func, types, args, kwargs)
         suggested = func in SUGGESTED or func in SUGGESTED_ON_CPU and args[0].device.type == "cpu"
         if suggested or func in CONTIGUOUS or func is aten.angle.default and args[0].is_complex():
@@ -87,6 +82,13 @@ class LaidOut(FakeTensorMode):
                 with self:
                     return torch.empty_strided(like.shape, like.stride(), dtype=result.dtype, device=result.device)
         return result
+
+    def _count_writes(self, arguments: Sequence[Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        named = [(each, kwargs.get(each.name)) for each in arguments[len(args) :]]
+        for argument, value in (*zip(arguments, args, strict=False), *named):
+            if argument.is_write:
+                found = (each for each in tensors_in((value,)) if each.layout is torch.strided)
+                self.written.update(each.untyped_storage()._cdata for each in found)
 
 
 Place = tuple[tuple[int, ...], tuple[int, ...]]
