@@ -242,6 +242,29 @@ def test_items_that_are_attributes_are_read_as_they_are_written(made):
         assert ours == theirs
 
 
+ENDED = (
+    lambda: itertools.cycle([]),
+    lambda: itertools.islice([1, 2], 1),
+    lambda: itertools.takewhile(lambda each: each < 2, [1, 2, 3]),
+    lambda: itertools.accumulate([1, 2]),
+    lambda: map(abs, [1]),
+    lambda: itertools.chain([1], [2]),
+    lambda: (each for each in [1, 2]),
+)
+
+
+@pytest.mark.parametrize("made", ENDED)
+def test_an_iterator_that_has_ended_is_kept_over_a_break(made):
+    def f(x):
+        found = made()
+        items = list(found)
+        torch._dynamo.graph_break()
+        return x + sum(items), type(found).__name__, list(found), hasattr(found, "close")
+
+    x = torch.ones(2)
+    assert repr(explorer.compile(f)(x)) == repr(f(x))
+
+
 def test_islice_refuses_bounds_when_it_is_made():
     def program(x):
         out = [x + 1]

@@ -230,6 +230,7 @@ class Tracer:
         if node.op == "call_method" and str(node.target).endswith("_") and not str(node.target).endswith("__"):
             self.check_in_place(node)
         before = [(value, value._version, value.shape) for value in args if isinstance(value, Tensor)]
+        self.has_writes = self.has_writes or kwargs.get("out") is not None
         try:
             if kwargs.get("out") is not None:
                 result = self.written_out(node, args, {**kwargs})

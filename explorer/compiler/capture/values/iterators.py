@@ -570,6 +570,8 @@ class GeneratorValue(IteratorValue):
     def reconstruct(self, r: Reconstructor) -> None:
         if self.started and not self.done:
             unsupported(reasons.GENERATOR, self.frame.code.qualname)
+        if self.done and self.kind is not types.GeneratorType:
+            unsupported(reasons.NOT_RECONSTRUCTED, f"a {self.kind.__name__} that has ended")
         r.call_value(*self.made_by)
         if self.done:
             name = r.store_new(self)
