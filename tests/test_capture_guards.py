@@ -14,7 +14,7 @@ from torch import nn
 from capturing import compiled
 from explorer.ir.capture import Guard
 from explorer.ir.description import described, global_state
-from explorer.records.export.capture import guard_data
+from explorer.records.to_record.capture import guard_data
 from guard_decisions import Decision, decide
 
 

@@ -12,7 +12,7 @@ from explorer.compiler.capture import optimize
 from explorer.compiler.config import Config
 from explorer.core.origin import synthetic_reason
 from explorer.ir.capture import Capture
-from explorer.records.export.capture import guards
+from explorer.records.to_record.capture import guards
 from guard_decisions import decide
 from programs import MODELS, TRANSFORMERS, ZOO, assert_same, observe
 

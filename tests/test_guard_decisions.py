@@ -15,8 +15,8 @@ from capturing import compiled
 from explorer.core.recorder import Recorder, recording
 from explorer.ir.description import constant, described, global_state
 from explorer.ir.record import CompileData, ExpressionData, InputData, TensorFactsData
-from explorer.records.export import compile as exported
-from explorer.records.export.capture import guard_data
+from explorer.records.to_record import compile as exported
+from explorer.records.to_record.capture import guard_data
 from guard_decisions import Undecided, decide, evaluate
 
 

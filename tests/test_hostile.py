@@ -73,7 +73,7 @@ def test_a_line_without_an_end_is_cut(tmp_path: Path, monkeypatch) -> None:
 
 @pytest.mark.parametrize("limit", ["MOST_ENTRIES", "MOST_PAYLOAD"])
 def test_a_log_without_an_end_is_cut(limit: str, tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(f"explorer.records.logs.entries.{limit}", 20)
+    monkeypatch.setattr(f"explorer.records.logs.log_entries.{limit}", 20)
     file = tmp_path / "long.log"
     file.write_text('V1121 18:29:14.686000 1 a.py:1] {"artifact": {"name": "a"}}\n\tpayload payload payload\n' * 50)
     found = read(file)[0]

@@ -17,9 +17,9 @@ from click.testing import CliRunner
 from explorer import Ranks
 from explorer.ir.ranks import RANKS_MIME, RanksData
 from explorer.ir.record import LineData, RecordData, TextData
-from explorer.records.logs.entries import Damage, Entry, entries
 from explorer.records.logs.graphs import graph
 from explorer.records.logs.guards import guards
+from explorer.records.logs.log_entries import Damage, LogEntry, entries
 from explorer.records.logs.ranks import ranked
 from explorer.records.logs.read import LogError, read
 from explorer.records.logs.trace import graph_break, stock_id
@@ -73,12 +73,12 @@ def record(trace) -> RecordData:
     return found
 
 
-def logged(trace: Path) -> list[Entry]:
+def logged(trace: Path) -> list[LogEntry]:
     (file,) = trace.iterdir() if trace.is_dir() else (trace,)
     text = gzip.decompress(file.read_bytes()).decode() if file.suffix == ".gz" else file.read_text()
     found = list(entries(text.splitlines()))
     assert not [each for each in found if isinstance(each, Damage)]
-    return [each for each in found if isinstance(each, Entry)]
+    return [each for each in found if isinstance(each, LogEntry)]
 
 
 def test_frames_recompiles_and_continuations(record):
@@ -117,7 +117,7 @@ def test_guards_break_symbols_and_why_it_compiled_again(record):
     assert by_id["s0"].inputs[0].tensor.sizes == (4, 16)
 
 
-def lost(log: list[Entry], record: RecordData) -> list[tuple[int, str, str]]:
+def lost(log: list[LogEntry], record: RecordData) -> list[tuple[int, str, str]]:
     """The entries of a log that the record does not hold."""
     texts = {str(stage.body) for each in record.compiles for stage in each.stages if stage.body}
     texts |= {str(half.wrapper) for each in record.compiles for half in each.halves if half.wrapper}
@@ -125,7 +125,7 @@ def lost(log: list[Entry], record: RecordData) -> list[tuple[int, str, str]]:
     spans = {stage.name for each in record.compiles for stage in each.stages if stage.body is None}
     spans |= {event.kind for each in record.compiles for event in each.events}
 
-    def is_kept(entry: Entry) -> bool:
+    def is_kept(entry: LogEntry) -> bool:
         if entry.kind == "chromium_event":
             return json.loads(entry.payload)["name"] in spans
         return entry.payload.strip() in kept

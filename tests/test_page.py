@@ -18,7 +18,7 @@ from explorer.records.session import Record
 from explorer.show.view import html, report, text
 from explorer.show.view.code import changes
 from explorer.show.view.provenance import lines as printed_lines
-from explorer.show.view.summary import COLUMNS, Entry, cells
+from explorer.show.view.summary import COLUMNS, IndexRow, cells
 from records import empty, lines, sample
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -146,7 +146,7 @@ def test_an_empty_record_has_a_page() -> None:
     assert "nothing" in html.fragment(empty())
 
 
-@pytest.mark.parametrize("made", [html.page, html.fragment, lambda r: html.index("t", [Entry(r, "page.html")] * 2)])
+@pytest.mark.parametrize("made", [html.page, html.fragment, lambda r: html.index("t", [IndexRow(r, "page.html")] * 2)])
 def test_nothing_in_a_record_becomes_markup(made) -> None:
     clean, hostile = Parsed(made(sample())), Parsed(made(poisoned_record()))
     assert {tag for tag, _ in hostile.elements} <= {tag for tag, _ in clean.elements}
@@ -164,10 +164,10 @@ def test_the_page_asks_the_network_for_nothing() -> None:
 
 
 def test_columns_and_cells_agree() -> None:
-    row = dict(zip(COLUMNS, cells(Entry(sample(), "a.html")), strict=True))
+    row = dict(zip(COLUMNS, cells(IndexRow(sample(), "a.html")), strict=True))
     assert row["breaks"] == "1" and row["kernels"] == "1"
     assert row["stock compiles"] == "31 s (warm 0.2 s)"
-    assert cells(Entry(empty(), ""))[-1] == ""
+    assert cells(IndexRow(empty(), ""))[-1] == ""
 
 
 def dom(page: str, folder: Path) -> str:

@@ -12,7 +12,7 @@ import pytest
 
 from explorer.ir import methods, operators, ranks
 from explorer.ir import record as data
-from explorer.records import export, session
+from explorer.records import session, to_record
 from explorer.records.session import Record, RecordError, decode, unpacked
 from explorer.show.view import html, provenance
 from records import compiled, empty, sample
@@ -192,8 +192,8 @@ def test_events_of_types_that_nobody_knows() -> None:
     class Thing:
         pass
 
-    assert export.event("it happened") == data.EventData("str", {"what": "it happened"})
-    assert export.event(Thing()) == data.EventData("Thing", {"what": "Thing"})
+    assert to_record.event("it happened") == data.EventData("str", {"what": "it happened"})
+    assert to_record.event(Thing()) == data.EventData("Thing", {"what": "Thing"})
     odd = (data.EventData("New", {"a": "1"}), data.EventData("New", {"b": "<2>"}))
     shown = html.page(msgspec.structs.replace(sample(), compiles=(msgspec.structs.replace(compiled(), events=odd),)))
     assert "2 New" in shown and "<td>&lt;2&gt;" in shown and "<2>" not in shown
@@ -202,13 +202,13 @@ def test_events_of_types_that_nobody_knows() -> None:
 def test_meanings_are_of_what_the_record_names() -> None:
     """Each instruction of the compiles, and each operator that the table knows; no other name."""
     compiles = sample().compiles
-    said = export.meanings(compiles)
+    said = to_record.meanings(compiles)
     instructions = {each.op for compile in compiles for code in compile.codes for each in code.instructions}
     targets = {
         node.target for compile in compiles for stage in compile.stages if stage.graph for node in stage.graph.nodes
     }
     assert instructions & set(said) and set(said) <= instructions | targets
-    assert "aten.mul.Tensor" not in export.meanings(())
+    assert "aten.mul.Tensor" not in to_record.meanings(())
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import torch
 
 import explorer
 from explorer.core.recorder import Recorder, recording
-from explorer.records import export
+from explorer.records import to_record
 from explorer.records.assembly import coverage
 from programs import MODELS, TRANSFORMERS, ZOO, assert_same, observe
 
@@ -22,7 +22,7 @@ def run(subject, train, **inputs):
     recorder = Recorder()
     with recording(recorder):
         actual = observe(subject, explorer.compile, train=train, **inputs)
-    return actual, [export.compile(each) for each in recorder.compiles]
+    return actual, [to_record.compile(each) for each in recorder.compiles]
 
 
 def bugs(compiles):

@@ -76,7 +76,7 @@ class Kernel:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class EntryPoint:
     """A C function that runs consecutive kernels in one call from Python: `long function(void** p, const long* n, int
     threads)`, with the pointers `buffers` in `p` and the sizes `sizes` in `n`. It returns 0, or 1 + the position in
     `errors` of the message that a failed check raises, with the exception's class."""
@@ -101,7 +101,7 @@ class Generated:
     """Objects the wrapper names and does not create: operators, captured tensors."""
     prelude: Text = Text(())
     """What the kernels name besides the language, written before them in each translation unit."""
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[EntryPoint, ...] = ()
     externs: tuple[tuple[str, str], ...] = ()
     """The calls of library operators in the order in which `call` makes them: id, and name in `constants`."""
     options: BuildOptions = BuildOptions()
@@ -140,7 +140,7 @@ class BuildFailed:
     why: Why
 
 
-class Watch(Protocol):
+class KernelObserver(Protocol):
     """Through whom a program's kernels and library calls are run one by one. `run` runs it and gives its result."""
 
     def kernel(self, id: str, run: Callable[[], int], written: Mapping[str, int]) -> int:
@@ -162,8 +162,8 @@ class Program:
     lowered: Callable[[], Mapping[str, Mapping[str, Text]]]
     profile: Callable[[Sequence[Any]], Mapping[str, float]] | None = None
     """Runs once and returns seconds by id of kernel or extern call."""
-    stepwise: Callable[[Sequence[Any], Watch], tuple[Any, ...]] | None = None
-    """Runs once, kernel by kernel, by way of a `Watch`; None where kernels run on a card."""
+    stepwise: Callable[[Sequence[Any], KernelObserver], tuple[Any, ...]] | None = None
+    """Runs once, kernel by kernel, by way of a `KernelObserver`; None where kernels run on a card."""
 
     def text(self) -> Text:
         lines = []

@@ -14,14 +14,14 @@ from explorer.compiler.config import Config
 from explorer.core.recorder import Recorder
 from explorer.ir import record as data
 from explorer.ir.target import TARGET_ABSENT
-from explorer.records import diagnosis, export
+from explorer.records import diagnosis, to_record
 from explorer.records.environment import describe
 from explorer.show.view.source import stretches, used_lines
 
 
-def compiles_of(recorder: Recorder, seconds: Mapping[str, export.Seconds]) -> tuple[data.CompileData, ...]:
+def compiles_of(recorder: Recorder, seconds: Mapping[str, to_record.Seconds]) -> tuple[data.CompileData, ...]:
     """Of everything that `recorder` saw. `seconds` are measured times of kernels, by compile."""
-    return tuple(export.compile(run, seconds.get(run.id, {})) for run in recorder.compiles)
+    return tuple(to_record.compile(run, seconds.get(run.id, {})) for run in recorder.compiles)
 
 
 def settings_of(config: Config) -> dict[str, str]:
@@ -57,8 +57,8 @@ def assembled(
         compiles,
         coverage(counted),
         timing,
-        reasons=export.reasons(named_reasons(compiles)),
-        meanings=export.meanings(compiles),
+        reasons=to_record.reasons(named_reasons(compiles)),
+        meanings=to_record.meanings(compiles),
         recompiles=diagnosis.failed_guards(compiles),
         errors=diagnosis.errors(compiles, failure),
         eager=diagnosis.eager(compiles, eager),

@@ -18,12 +18,12 @@ from explorer.ir.record import SourceData, Whole
 from explorer.records.assembly import quoted
 from explorer.records.exploration import title
 from explorer.records.methods.compare import chosen, compared
-from explorer.records.methods.world import function
+from explorer.records.methods.free_variables import function
 from explorer.records.session import Bundle, RecordError, read_json, write_whole
 from explorer.records.stock.backend import installed
 from explorer.show.view import methods as view
 from explorer.show.view import report
-from explorer.show.view.fit import cut_to_fit
+from explorer.show.view.size_limit import truncated
 
 
 class Compared:
@@ -88,7 +88,7 @@ class Compared:
         """The comparison as JSON for a viewer, cut where a notebook could not hold it, as HTML without scripts, and as
         text."""
         bundle = {
-            METHODS_MIME: msgspec.to_builtins(cut_to_fit(self.data)),
+            METHODS_MIME: msgspec.to_builtins(truncated(self.data)),
             "text/html": view.html(self.data),
             "text/plain": repr(self),
         }

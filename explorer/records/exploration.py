@@ -25,7 +25,7 @@ from explorer.core.text import count
 from explorer.ir import record as data
 from explorer.ir.capture import Frame, GuardedCode
 from explorer.ir.target import CPU, Target
-from explorer.records import export
+from explorer.records import to_record
 from explorer.records.assembly import assembled, compiles_of, settings_of
 from explorer.records.check.accuracy import Comparison, against_eager
 from explorer.records.check.calls import Calls, InPlace, Leave
@@ -266,7 +266,7 @@ def beside(
             note = f"{duration(theirs.watched)} of it watching"
             entrants.append(Entrant("stock", contestant, theirs.seconds, note))
     measured = untimed(found) if ran else None
-    seconds: Mapping[str, export.Seconds] = {}
+    seconds: Mapping[str, to_record.Seconds] = {}
     if budget and found and timed.measurable:
         recorder = None if ours is None else ours.recorder
         measured = measure(entrants, found, recorder, budget, progress, timed)
@@ -397,7 +397,7 @@ class Measured:
     """What timing gave: whole calls, and the kernels of each compile by its id."""
 
     timing: data.TimingData
-    kernels: Mapping[str, export.Seconds]
+    kernels: Mapping[str, to_record.Seconds]
 
     def with_overhead(self, spent: float) -> Measured:
         """With what a call of stock takes outside its kernels, which took `spent` seconds."""
@@ -495,21 +495,21 @@ def untimed(accuracy: Mapping[str, Comparison]) -> Measured:
     return Measured(data.TimingData((), accuracy=exact[0] if exact else None, stock_accuracy=stock), {})
 
 
-def profiles(recorder: Recorder) -> tuple[dict[str, export.Seconds], list[str]]:
+def profiles(recorder: Recorder) -> tuple[dict[str, to_record.Seconds], list[str]]:
     """Seconds of each kernel and library call of each compile, and what could not be measured with the reason."""
-    found: dict[str, export.Seconds] = {}
+    found: dict[str, to_record.Seconds] = {}
     failures = []
     for run in recorder.compiles:
-        if export.fallback(run) is not None:
+        if to_record.fallback(run) is not None:
             continue
         halves: dict[str, Mapping[str, float]] = {}
-        for name, half in export.halves_of(run).items():
+        for name, half in to_record.halves_of(run).items():
             if half.loops is None or half.program is None or half.program.call is None:
                 continue
             try:
                 halves[name] = profile(half.loops, half.program)
             except Exception as error:  # made-up inputs may be outside what an operator takes
-                failures.append(f"no times of single kernels in {run.id} {name}: {export.error(error)}")
+                failures.append(f"no times of single kernels in {run.id} {name}: {to_record.error(error)}")
         if halves:
             found[run.id] = halves
     return found, failures

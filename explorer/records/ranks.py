@@ -16,7 +16,7 @@ from explorer.records.logs.read import read
 from explorer.records.session import Bundle, Record, write_whole
 from explorer.show.view import ranks as view
 from explorer.show.view import report
-from explorer.show.view.fit import MOST_BYTES, fitted
+from explorer.show.view.size_limit import MOST_BYTES, within_size_limit
 
 RECORDS = (".json", ".json.gz")
 """What the names of records end with; other files are logs."""
@@ -65,7 +65,8 @@ class Ranks:
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Bundle:
         """The records and where they part as JSON for a viewer, cut where a notebook could not hold it, and as text."""
         most = MOST_BYTES // max(len(self), 1)
-        shown = msgspec.structs.replace(self.data, records=tuple(fitted(each, most) for each in self.data.records))
+        records = tuple(within_size_limit(each, most) for each in self.data.records)
+        shown = msgspec.structs.replace(self.data, records=records)
         bundle = {RANKS_MIME: msgspec.to_builtins(shown), "text/html": view.html(self.data), "text/plain": repr(self)}
         return bundle, {}
 

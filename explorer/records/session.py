@@ -20,8 +20,8 @@ from explorer.core.text import count
 from explorer.core.visible import visible
 from explorer.ir import record as data
 from explorer.show.view import diagnosis, html, report, text
-from explorer.show.view.fit import MOST_BYTES, fitted
 from explorer.show.view.glance import with_glance
+from explorer.show.view.size_limit import MOST_BYTES, within_size_limit
 from explorer.show.view.source import file_names
 
 T = TypeVar("T")
@@ -219,7 +219,7 @@ class Record:
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Bundle:
         """The record as JSON for a viewer, a page without scripts, and text; cut where a notebook could not hold it."""
-        shown = fitted(self.data)
+        shown = within_size_limit(self.data)
         bundle = {
             data.MIME: packed(shown),
             "text/html": html.fragment(shown),
@@ -395,7 +395,8 @@ class Difference:
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Bundle:
         """Both records as JSON for a viewer, and the first of what changed as text."""
-        both = data.DiffData(*(fitted(each, MOST_BYTES // 2) for each in (self.records.before, self.records.after)))
+        pair = self.records.before, self.records.after
+        both = data.DiffData(*(within_size_limit(each, MOST_BYTES // 2) for each in pair))
         lines = repr(self).splitlines()
         if (left := len(lines) - DIFF_LINES) > 0:
             lines[DIFF_LINES:] = [f"... and {count(left, 'more line')}, which print(record.diff(other)) shows"]

@@ -25,7 +25,7 @@ from explorer.records.session import write_whole
 from explorer.records.stock.contestant import Stock
 from explorer.records.stock.contestant import stock as compile_with_stock
 from explorer.show.view import html
-from explorer.show.view.summary import Entry
+from explorer.show.view.summary import IndexRow
 
 SEED = 0
 
@@ -36,7 +36,7 @@ SECONDS_BESIDE_STOCK = 1.0
 BATCH, LENGTH, VOCABULARY, WIDTH = 4, 64, 1000, 128
 
 NO_TRANSFORMERS = (
-    "transformers is not installed, so that the demo runs the convolutional network alone; "
+    "transformers is not installed, so the demo runs only the CNN; "
     "install it with: pip install 'torch-explorer[models]'"
 )
 
@@ -143,26 +143,26 @@ def without_compiler() -> str | None:
         chosen_compiler()
     except Unsupported as refusal:
         hint = CATALOGUE[refusal.why.code].hint
-        return f"Nothing is compiled here, and explorer's figures are those of eager: {refusal.why}. {hint}"
+        return f"Nothing is compiled here, so explorer's times are eager's: {refusal.why}. {hint}"
     return None
 
 
-Step = Callable[[str], None]
-"""Is told what goes on inside a phase."""
+OnStep = Callable[[str], None]
+"""Called with the name of each step of a phase."""
 
 
-class Watch(Protocol):
-    """Where the demo tells what it is at."""
+class DemoProgress(Protocol):
+    """Where the demo reports its progress."""
 
-    def phase(self, name: str) -> AbstractContextManager[Step]:
-        """Something that takes a while."""
+    def phase(self, name: str) -> AbstractContextManager[OnStep]:
+        """Around a phase that takes a while."""
 
-    def table(self, entries: Sequence[Entry]) -> None: ...
+    def table(self, entries: Sequence[IndexRow]) -> None: ...
 
     def say(self, line: str) -> None: ...
 
 
-def demo(out: Path, watch: Watch, *, with_stock: bool = True) -> Path:
+def demo(out: Path, progress: DemoProgress, *, with_stock: bool = True) -> Path:
     """Run every case, write `out`/SLUG.explore.json.gz, `out`/SLUG.html and `out`/index.html, and return the last.
 
     Ours and eager come first, with the report readable after them; stock follows, and the files are written again.
@@ -170,26 +170,26 @@ def demo(out: Path, watch: Watch, *, with_stock: bool = True) -> Path:
     """
     out.mkdir(parents=True, exist_ok=True)
     runs: dict[Case, Explored] = {}
-    entries: dict[Case, Entry] = {}
+    entries: dict[Case, IndexRow] = {}
     for case in cases():
-        with watch.phase(case.title) as step:
+        with progress.phase(case.title) as step:
             runs[case] = explore_case(case, step)
             step("timing eager and explorer in turn")
             entries[case] = write(out, case, runs[case])
     report = write_index(out, entries.values(), pending=with_stock)
-    watch.table(list(entries.values()))
+    progress.table(list(entries.values()))
     if not with_stock:
         return report
-    watch.say(f"The report can be read already: {report}. Stock torch.compile follows, to compare with.")
+    progress.say(f"The report is ready: {report}. Stock torch.compile follows, for comparison.")
     for case, run in runs.items():
-        with watch.phase(f"{case.title}: stock") as step:
+        with progress.phase(f"{case.title}: stock") as step:
             entries[case] = write_beside_stock(out, case, run, step)
         write_index(out, entries.values(), pending=case is not cases()[-1])
-    watch.table(list(entries.values()))
+    progress.table(list(entries.values()))
     return report
 
 
-def explore_case(case: Case, step: Step) -> Explored:
+def explore_case(case: Case, step: OnStep) -> Explored:
     step("building the model")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(SEED)
@@ -201,22 +201,22 @@ def explore_case(case: Case, step: Step) -> Explored:
     return explored(trial, configure(), name=case.title, progress=Progress(on_stage=on_stage))
 
 
-def write(out: Path, case: Case, run: Explored, stock: Stock | None = None) -> Entry:
+def write(out: Path, case: Case, run: Explored, stock: Stock | None = None) -> IndexRow:
     """Time the contestants, and write the case's record and page."""
     record = run.record(run.time(stock, budget=SECONDS_BESIDE_STOCK if stock else SECONDS_OF_TIMING))
     record.save(out / f"{case.slug}.explore.json.gz")
     record.to_html(out / f"{case.slug}.html")
-    return Entry(record.data, f"{case.slug}.html")
+    return IndexRow(record.data, f"{case.slug}.html")
 
 
-def write_beside_stock(out: Path, case: Case, run: Explored, step: Step) -> Entry:
+def write_beside_stock(out: Path, case: Case, run: Explored, step: OnStep) -> IndexRow:
     phases = {"cold": "compiling with empty caches", "warm": "compiling again with full caches"}
     with compile_with_stock(run.trial, on_phase=lambda phase: step(phases[phase])) as compiled:
         step("timing eager, explorer and stock in turn")
         return write(out, case, run, compiled)
 
 
-def write_index(out: Path, entries: Iterable[Entry], *, pending: bool) -> Path:
+def write_index(out: Path, entries: Iterable[IndexRow], *, pending: bool) -> Path:
     waiting = "Stock's columns are still being measured: open this page again in a minute." if pending else ""
     note = " ".join(filter(None, (without_compiler(), waiting)))
     report = out / "index.html"

@@ -15,7 +15,7 @@ from explorer.compiler.codegen.storage import Storage
 from explorer.core.origin import origin
 from explorer.core.text import LineWriter, Text
 from explorer.ir.loops import Buffer, Load, Size, walk
-from explorer.ir.program import Argument, Entry, Kernel
+from explorer.ir.program import Argument, EntryPoint, Kernel
 from explorer.ir.schedule import FusedKernel
 
 
@@ -27,7 +27,7 @@ class CppSources:
     storage: Storage
     hints: Mapping[sympy.Symbol, int]
     kernels: list[Kernel] = field(default_factory=list)
-    entries: list[Entry] = field(default_factory=list)
+    entries: list[EntryPoint] = field(default_factory=list)
     errors: dict[str, tuple[tuple[type[Exception], str], ...]] = field(default_factory=dict)
     named: dict[str, str] = field(default_factory=dict)
     ids: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -58,7 +58,7 @@ class CppSources:
         self.kernels.append(finished)
         return finished
 
-    def join(self, kernels: Iterable[Kernel]) -> Entry:
+    def join(self, kernels: Iterable[Kernel]) -> EntryPoint:
         """The entry that runs consecutive kernels."""
         kernels = tuple(kernels)
         name = f"run{len(self.entries)}"
@@ -89,7 +89,7 @@ class CppSources:
         with origin(*every):
             writer.line("}")
             writer.line(f"PYTHON_ENTRY({name}, {len(bases)}, {len(sizes)})")
-        entry = Entry(
+        entry = EntryPoint(
             name, writer.finish(), tuple(k.id for k in kernels), tuple(bases), tuple(sizes), tuple(errors)
         )
         self.entries.append(entry)

@@ -21,7 +21,7 @@ from explorer.core.origin import origin, synthetic
 from explorer.core.text import LineWriter, Text
 from explorer.ir.loops import Buffer, Extern, Layout, Loops, Size, View
 from explorer.ir.memory import MemoryPlan
-from explorer.ir.program import Entry
+from explorer.ir.program import EntryPoint
 
 POOL_KEPT = 64 << 20
 """Bytes: a larger pool is given back after each call."""
@@ -100,7 +100,7 @@ class Wrapper:
                 with origin(*inputs):
                     self.body.line(f"{symbol} = {text}")
 
-    def launch(self, entry: Entry, ids: tuple[str, ...]) -> None:
+    def launch(self, entry: EntryPoint, ids: tuple[str, ...]) -> None:
         """Run consecutive kernels by one call."""
         for base in entry.buffers:
             self._allocate(base)

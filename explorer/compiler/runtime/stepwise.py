@@ -11,14 +11,14 @@ from functools import lru_cache
 from typing import Any
 
 from explorer.compiler.runtime.wrapper import execute
-from explorer.ir.program import Entry, Generated, Kernel, Watch
+from explorer.ir.program import EntryPoint, Generated, Kernel, KernelObserver
 
 
 def stepwise(
     generated: Generated, library: ctypes.CDLL, names: Mapping[str, Any]
-) -> Callable[[Sequence[Any], Watch], tuple[Any, ...]]:
-    """A function that runs the program once, each kernel and library call by way of a `Watch`."""
-    watching: list[Watch] = []
+) -> Callable[[Sequence[Any], KernelObserver], tuple[Any, ...]]:
+    """A function that runs the program once, each kernel and library call by way of a `KernelObserver`."""
+    watching: list[KernelObserver] = []
     order: list[Iterator[str]] = [iter(())]
 
     @functools.cache
@@ -31,7 +31,7 @@ def stepwise(
             watched[name] = _watched_extern(names[name], order, watching)
         return execute(generated.wrapper, f"{generated.name} stepwise", watched)
 
-    def run(inputs: Sequence[Any], watch: Watch) -> tuple[Any, ...]:
+    def run(inputs: Sequence[Any], watch: KernelObserver) -> tuple[Any, ...]:
         watching[:] = [watch]
         order[0] = iter([id for id, _ in generated.externs])
         return call()(inputs)
@@ -59,7 +59,7 @@ class _Timer:
 
 
 def profiler(
-    run: Callable[[Sequence[Any], Watch], tuple[Any, ...]],
+    run: Callable[[Sequence[Any], KernelObserver], tuple[Any, ...]],
 ) -> Callable[[Sequence[Any]], Mapping[str, float]]:
     """A function that runs the program once, kernel by kernel, and returns seconds by id of kernel or library call."""
 
@@ -72,7 +72,7 @@ def profiler(
 
 
 def _watched_entry(
-    entry: Entry, kernels: Mapping[str, Kernel], library: ctypes.CDLL, watching: list[Watch]
+    entry: EntryPoint, kernels: Mapping[str, Kernel], library: ctypes.CDLL, watching: list[KernelObserver]
 ) -> Callable[..., int]:
     """Stands in for an entry: calls its kernels one at a time."""
     steps = []
@@ -105,7 +105,7 @@ def _watched_entry(
 
 
 def _watched_extern(
-    function: Callable[..., Any], order: list[Iterator[str]], watching: list[Watch]
+    function: Callable[..., Any], order: list[Iterator[str]], watching: list[KernelObserver]
 ) -> Callable[..., Any]:
     def run(*args: Any, **kwargs: Any) -> Any:
         return watching[0].call(next(order[0]), functools.partial(function, *args, **kwargs))

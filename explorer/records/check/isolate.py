@@ -196,7 +196,7 @@ def _attributes(value: Any) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, eq=False)
-class Place:
+class Binding:
     """Where code finds what it reads that is no argument. `holder` is a namespace, a cell, a class or a function."""
 
     holder: Any
@@ -227,7 +227,7 @@ class Code:
 
     def __init__(self, objects: Objects) -> None:
         self.objects = objects
-        self.places: dict[tuple[int, str], Place] = {}
+        self.places: dict[tuple[int, str], Binding] = {}
         self._scanned: dict[int, Any] = {}
         self._classes: dict[type, str] = {}
         self._mentioned: set[str] = set()
@@ -304,7 +304,7 @@ class Code:
             except ValueError:
                 continue
             if name in _rebound(function.__code__):
-                self.places.setdefault((id(cell), name), Place(cell, name))
+                self.places.setdefault((id(cell), name), Binding(cell, name))
             self._data(cell, name, content, f"{name} of {path}")
 
     def _data(self, holder: Any, name: str, value: Any, path: str) -> None:
@@ -312,7 +312,7 @@ class Code:
         if isinstance(value, BY_REFERENCE):
             return
         if not isinstance(value, CODE):
-            self.places.setdefault((id(holder), name), Place(holder, name))
+            self.places.setdefault((id(holder), name), Binding(holder, name))
         self.objects.add(value, path)
 
     def _code(self, code: types.CodeType, namespace: dict[str, Any]) -> None:
@@ -324,7 +324,7 @@ class Code:
             elif op.endswith(("_ATTR", "_METHOD")) and isinstance(name, str):
                 self._mentioned.add(name)
             elif op in ("STORE_GLOBAL", "DELETE_GLOBAL"):
-                self.places.setdefault((id(namespace), name), Place(namespace, name))
+                self.places.setdefault((id(namespace), name), Binding(namespace, name))
                 self.objects.add(namespace.get(name), name)
             elif op == "IMPORT_NAME" and name and not is_users_module(name):
                 _harmless(None, name, name)
@@ -348,7 +348,7 @@ class Code:
             holder, name, path = vars(value), instruction.argval, f"{path}.{instruction.argval}"
             value = getattr(value, name, None)
             if instruction.opname.startswith(("STORE", "DELETE")):
-                self.places.setdefault((id(holder), name), Place(holder, name))
+                self.places.setdefault((id(holder), name), Binding(holder, name))
         if isinstance(value, type):
             self._mentioned |= MAKING
         if isinstance(value, CODE) or isinstance(value, BUILTIN) and _is_free(value):
@@ -460,7 +460,7 @@ class State:
     path; `bytes` is what they take."""
 
     args: Mapping[str, Any]
-    places: Sequence[Place]
+    places: Sequence[Binding]
     values: Sequence[Any]
     objects: Objects = field(repr=False)
 

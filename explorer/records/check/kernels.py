@@ -26,7 +26,7 @@ from explorer.records.check.trial import SEED, duplicate
 
 @dataclass
 class KernelWrites:
-    """A `Watch` that records what each kernel and library call wrote: (its id, the buffer, a copy of the tensor)."""
+    """A `KernelObserver` that records what each kernel and library call writes: (its id, the buffer, a copy)."""
 
     loops: Loops
     sizes: Run

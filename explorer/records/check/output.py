@@ -23,7 +23,7 @@ Heard = Callable[[str], bool]
 @contextmanager
 def hushed() -> Iterator[None]:
     """Inside, in this thread, nothing is printed, logged or warned of."""
-    with _told(lambda kind: False):
+    with _listening(lambda kind: False):
         yield
 
 
@@ -36,12 +36,12 @@ def noted() -> Iterator[set[str]]:
         found.add(kind)
         return True
 
-    with _told(heard):
+    with _listening(heard):
         yield found
 
 
 @contextmanager
-def _told(heard: Heard) -> Iterator[None]:
+def _listening(heard: Heard) -> Iterator[None]:
     own = threading.get_ident()
     streams = sys.stdout, sys.stderr
     handle, show = logging.Logger.handle, warnings._showwarnmsg  # type: ignore[attr-defined]

@@ -21,9 +21,9 @@ from torch.utils._python_dispatch import _disable_current_modes
 from explorer.records.check.isolate import (
     ABSENT,
     CODE,
+    Binding,
     NotIsolated,
     Objects,
-    Place,
     State,
     is_users,
     is_users_module,
@@ -509,7 +509,7 @@ def untouched(tensors: Iterable[torch.Tensor]) -> Iterator[None]:
         yield
 
 
-def _of_place(place: Place) -> Kept:
+def _of_place(place: Binding) -> Kept:
     return Attribute(place, place.name, place.get, place.set)
 
 

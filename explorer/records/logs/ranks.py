@@ -90,7 +90,7 @@ def _rank(record: RecordData, name: str) -> RankData:
 
 def _compile(key: tuple[str, int], found: Sequence[CompileData | None]) -> RankCompileData:
     title, again = key
-    made = {n: Made.of(each) for n, each in enumerate(found) if each is not None}
+    made = {n: CompileTexts.of(each) for n, each in enumerate(found) if each is not None}
     first = next(iter(made.values()))
     kinds: dict[Texts, str] = {}
     for each in made.values():
@@ -110,7 +110,7 @@ def _letter(number: int) -> str:
 
 
 @dataclass(frozen=True)
-class Made:
+class CompileTexts:
     """What a compile took and made: its texts by name, in the order in which one thing led to the next. `common` is
     without what is the process's own."""
 
@@ -118,11 +118,11 @@ class Made:
     common: Texts
 
     @classmethod
-    def of(cls, compile: CompileData) -> Made:
+    def of(cls, compile: CompileData) -> CompileTexts:
         texts = tuple(_told_apart(_texts(compile)))
         return cls(texts, tuple((name, tuple(map(_without_own, lines))) for name, lines in texts))
 
-    def divergence(self, rank: int, other: Made) -> RankDivergenceData | None:
+    def divergence(self, rank: int, other: CompileTexts) -> RankDivergenceData | None:
         """The first line of the first text where `other` parts from this; None where it does not."""
         old, new = dict(self.common), dict(other.common)
         differing = [name for name in dict.fromkeys((*old, *new)) if old.get(name, ()) != new.get(name, ())]

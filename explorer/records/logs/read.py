@@ -14,7 +14,7 @@ from pathlib import Path
 from explorer.core.regular import regular
 from explorer.ir.record import RecordData
 from explorer.records.logs import folder
-from explorer.records.logs.entries import HEAD, entries
+from explorer.records.logs.log_entries import HEAD, entries
 from explorer.records.logs.ranks import rank_of
 from explorer.records.logs.trace import Reader
 

@@ -16,14 +16,14 @@ import msgspec
 
 from explorer.ir import operators
 from explorer.ir import record as data
-from explorer.ir.gathered import Gathered
+from explorer.ir.collected import CollectedCompile
 from explorer.ir.recompile import recompiled
 from explorer.records import diagnosis
-from explorer.records.logs import forms, lacks
+from explorer.records.logs import limitations, payloads
 from explorer.records.logs.code import UNTOLD, half
-from explorer.records.logs.entries import Damage, Entry
 from explorer.records.logs.graphs import graph
 from explorer.records.logs.guards import guards
+from explorer.records.logs.log_entries import Damage, LogEntry
 
 OUTSIDE = "process"
 
@@ -71,7 +71,7 @@ FAULTS = (KeyError, TypeError, ValueError, AttributeError, IndexError, Recursion
 
 
 @dataclass(kw_only=True)
-class Seen(Gathered):
+class LoggedCompile(CollectedCompile):
     """What was read of one compile so far. `torch_id` is what torch calls it ("3/1")."""
 
     started: float
@@ -79,7 +79,7 @@ class Seen(Gathered):
     ended: float = 0.0
     attempt: int = 0
     halves: list[data.HalfData] = field(default_factory=list)
-    tensors: dict[int, forms.Tensor] = field(default_factory=dict)
+    tensors: dict[int, payloads.Tensor] = field(default_factory=dict)
     open: dict[str, list[tuple[float, int]]] = field(default_factory=dict)
     prefixes: dict[str, int] = field(default_factory=dict)
     depth: int = 0
@@ -121,8 +121,8 @@ class Reader:
         self.rank: int | None = None
         self._names: dict[int, str] = {}
         self._whole_names: dict[str, str] = {}
-        self._compiles: dict[str, Seen] = {}
-        self._frames: dict[str, list[Seen]] = defaultdict(list)
+        self._compiles: dict[str, LoggedCompile] = {}
+        self._frames: dict[str, list[LoggedCompile]] = defaultdict(list)
         """The compiles of each frame, in order."""
         self._quoted: dict[tuple[str, int], str] = {}
         self._damage: list[Damage] = []
@@ -133,10 +133,10 @@ class Reader:
         self._cut = 0
         self._environment: dict[str, str] = {}
 
-    def read(self, found: Iterable[Entry | Damage]) -> Reader:
+    def read(self, found: Iterable[LogEntry | Damage]) -> Reader:
         for each in found:
             if isinstance(each, Damage):
-                self._hurt(each)
+                self._add_damage(each)
                 continue
             if self.rank is None and each.rank is not None:
                 self.rank = each.rank
@@ -144,30 +144,30 @@ class Reader:
             try:
                 self._take(each)
             except FAULTS as error:
-                self._hurt(Damage(each.line, f"{each.kind} is not of the form expected: {error}"))
+                self._add_damage(Damage(each.line, f"{each.kind} is not of the form expected: {error}"))
                 self._keep(each)
         return self
 
-    def _hurt(self, damage: Damage) -> None:
+    def _add_damage(self, damage: Damage) -> None:
         self._damaged += 1
         if len(self._damage) < MOST_DAMAGE:
             self._damage.append(damage)
 
-    def _seen(self, entry: Entry) -> Seen:
+    def _seen(self, entry: LogEntry) -> LoggedCompile:
         id = OUTSIDE if not entry.compile else stock_id(entry.compile)
         if id not in self._compiles:
             frame = self._frames[entry.compile.rpartition("/")[0]]
             title = "outside any compile" if id == OUTSIDE else frame[0].title if frame else f"frame {entry.compile}"
-            seen = self._compiles[id] = Seen(id, title, started=entry.seconds, torch_id=entry.compile)
+            seen = self._compiles[id] = LoggedCompile(id, title, started=entry.seconds, torch_id=entry.compile)
             frame.append(seen)
         seen = self._compiles[id]
         seen.ended = max(seen.ended, entry.seconds)
         seen.again(entry.attempt)
         return seen
 
-    def _take(self, entry: Entry) -> None:
+    def _take(self, entry: LogEntry) -> None:
         if entry.kind == "str":
-            text, number = msgspec.convert(entry.fields, tuple[str, forms.Counted])
+            text, number = msgspec.convert(entry.fields, tuple[str, payloads.Counted])
             self._names[number] = text[:LONGEST_NAME]
             return
         kind = entry.name or entry.kind
@@ -178,7 +178,7 @@ class Reader:
         else:
             self._keep(entry)
 
-    def _keep(self, entry: Entry, name: str = "") -> data.StageData:
+    def _keep(self, entry: LogEntry, name: str = "") -> data.StageData:
         """The entry as the text of a stage."""
         fields = {} if entry.fields in (None, {}) or entry.kind == "artifact" else entry.fields
         head = [json.dumps(fields, indent=1)] if fields else []
@@ -201,14 +201,14 @@ class Reader:
         return self._kept + len(text) <= MOST_TEXT
 
     def _stage(
-        self, entry: Entry, name: str, body: data.TextData, nodes: data.GraphData | None = None
+        self, entry: LogEntry, name: str, body: data.TextData, nodes: data.GraphData | None = None
     ) -> data.StageData:
         seen = self._seen(entry)
         made = data.StageData(f"{seen.id}/{len(seen.stages)}", name, entry.seconds, 0.0, 0, body=body, graph=nodes)
         seen.stages.append(made)
         return made
 
-    def _graph(self, entry: Entry, kind: str) -> None:
+    def _graph(self, entry: LogEntry, kind: str) -> None:
         name, prefix = GRAPHS[kind]
         seen = self._seen(entry)
         again = seen.prefixes[prefix] = seen.prefixes.get(prefix, 0) + 1
@@ -220,25 +220,25 @@ class Reader:
         self._quoted.update(quoted)
         self._stage(entry, name, body, nodes)
 
-    def _place(self, frame: forms.Frame) -> str:
+    def _place(self, frame: payloads.LoggedFrame) -> str:
         return f"{self._names.get(frame.filename, f'file {frame.filename}')}:{frame.line}"
 
-    def _stack(self, frames: Iterable[forms.Frame]) -> tuple[str, ...]:
+    def _stack(self, frames: Iterable[payloads.LoggedFrame]) -> tuple[str, ...]:
         return tuple(f"{self._place(each)} in {each.name}" for each in frames)
 
     # ------------------------------------------------------------------------------------------- kinds of entries
 
-    def _start(self, entry: Entry) -> None:
-        seen, frames = self._seen(entry), msgspec.convert(entry.fields, forms.Start).stack
+    def _start(self, entry: LogEntry) -> None:
+        seen, frames = self._seen(entry), msgspec.convert(entry.fields, payloads.Start).stack
         if frames:
             seen.title = f"{frames[-1].name} ({self._place(frames[-1])})"
 
-    def _tensor(self, entry: Entry) -> None:
-        found = msgspec.convert(entry.fields, forms.Tensor)
+    def _tensor(self, entry: LogEntry) -> None:
+        found = msgspec.convert(entry.fields, payloads.Tensor)
         self._seen(entry).tensors[found.id] = found
 
-    def _source(self, entry: Entry) -> None:
-        seen, told = self._seen(entry), msgspec.convert(entry.fields, forms.Source)
+    def _source(self, entry: LogEntry) -> None:
+        seen, told = self._seen(entry), msgspec.convert(entry.fields, payloads.Source)
         facts = seen.tensors[told.id]
         tensor = data.TensorFactsData(
             dtype=facts.dtype.removeprefix("torch."),
@@ -249,7 +249,7 @@ class Reader:
         )
         seen.inputs.append(data.InputData(told.source, "tensor", tensor=tensor))
 
-    def _guards(self, entry: Entry) -> None:
+    def _guards(self, entry: LogEntry) -> None:
         seen = self._seen(entry)
         if self._room(entry.payload):
             seen.guards = [self._in_whole_file(each) for each in guards(seen.id, entry.payload)]
@@ -268,12 +268,12 @@ class Reader:
         span = msgspec.structs.replace(guard.span, file=self._whole_names[end])
         return msgspec.structs.replace(guard, span=span)
 
-    def _broken(self, entry: Entry) -> None:
+    def _broken(self, entry: LogEntry) -> None:
         self._seen(entry).breaks.append(graph_break(entry.payload))
         self._keep(entry, "graph break")
 
-    def _symbol(self, entry: Entry) -> None:
-        told = msgspec.convert(entry.fields, forms.Symbol)
+    def _symbol(self, entry: LogEntry) -> None:
+        told = msgspec.convert(entry.fields, payloads.Symbol)
         value = str(told.val)
         why = "; ".join(self._stack(told.user_stack or ()))
         self._seen(entry).symbols.append(
@@ -287,14 +287,14 @@ class Reader:
             )
         )
 
-    def _recompiled(self, entry: Entry) -> None:
+    def _recompiled(self, entry: LogEntry) -> None:
         """One reason as it is, or a JSON list of them: one for each earlier compile of the frame."""
         text = entry.payload
         reasons = msgspec.json.decode(text, type=list[str]) if text.startswith("[\n") else [text]
         self._because(self._seen(entry), reasons)
         self._keep(entry, "why it compiled again")
 
-    def _because(self, seen: Seen, reasons: Iterable[str]) -> None:
+    def _because(self, seen: LoggedCompile, reasons: Iterable[str]) -> None:
         frame = self._frames[seen.torch_id.rpartition("/")[0]]
         earlier = {each.torch_id: (each.id, each.guards) for each in frame if each is not seen}
         found = list(reasons)
@@ -303,7 +303,7 @@ class Reader:
         if left:
             seen.left_out["RecompileData"] += left
 
-    def _code(self, entry: Entry) -> None:
+    def _code(self, entry: LogEntry) -> None:
         seen = self._seen(entry)
         if not self._room(entry.payload):
             self._keep(entry)
@@ -317,14 +317,14 @@ class Reader:
         nodes = {node.name: node.id for node in graphs[-1].nodes} if graphs else {}
         seen.halves.append(half(seen.id, name, entry.payload, nodes))
 
-    def _provenance(self, entry: Entry) -> None:
+    def _provenance(self, entry: LogEntry) -> None:
         """Empty where the code came from a cache."""
         if entry.payload:
             self._seen(entry).mappings.append(msgspec.json.decode(entry.payload, type=dict[str, Any]))
         self._keep(entry)
 
-    def _metrics(self, entry: Entry) -> None:
-        seen, told = self._seen(entry), msgspec.convert(entry.fields, forms.Metrics)
+    def _metrics(self, entry: LogEntry) -> None:
+        seen, told = self._seen(entry), msgspec.convert(entry.fields, payloads.Metrics)
         if told.fail_reason and not seen.error:
             seen.error = f"{told.fail_type or 'failed'}: {told.fail_reason}"
         if told.cudagraph_skip_reason:
@@ -340,34 +340,34 @@ class Reader:
                 self._environment.setdefault(name, version)
         self._keep(entry)
 
-    def _failed(self, entry: Entry) -> None:
+    def _failed(self, entry: LogEntry) -> None:
         """A traceback, which ends with the error's whole message and the program's line."""
         raised = [match.start() for match in re.finditer(r"^(?=[\w.]+: )", entry.payload, re.M)]
         self._seen(entry).error = entry.payload[raised[-1] if raised else 0 :].strip()
         self._keep(entry, "error")
 
-    def _cached(self, entry: Entry) -> None:
-        found, seen = msgspec.json.decode(entry.payload, type=forms.Cached), self._seen(entry)
+    def _cached(self, entry: LogEntry) -> None:
+        found, seen = msgspec.json.decode(entry.payload, type=payloads.Cached), self._seen(entry)
         matched = (KEY_PART.match(each) for each in found.components)
         parts: dict[str, str] = {part[2]: part[1] for part in matched if part}
         of = entry.name.partition("_cache_")[0], seen.torch_id.rpartition("/")[0]
         before, known = self._keys.get(of, ("", {}))
         unlike = [name for name in parts if name in known and known[name] != parts[name]]
         self._keys[of] = seen.id, parts
-        fields = told_of_cache(entry.name, found)
+        fields = cache_fields(entry.name, found)
         if unlike and found.cache_state == "miss":
             fields["key unlike that of"] = f"{before} in {', '.join(unlike)}"[:KEYS]
         seen.event("Cache", fields)
         self._keep(entry)
 
-    def _bypassed(self, entry: Entry) -> None:
+    def _bypassed(self, entry: LogEntry) -> None:
         cache = entry.name.removesuffix("_cache_bypass")
         self._seen(entry).event("Cache", {"cache": cache, "state": "bypass", "why": entry.payload[:KEYS]})
         self._keep(entry)
 
-    def _phase(self, entry: Entry) -> None:
+    def _phase(self, entry: LogEntry) -> None:
         """A span of the compile's time: its beginning and its end are entries of their own."""
-        told = msgspec.json.decode(entry.payload, type=forms.Phase)
+        told = msgspec.json.decode(entry.payload, type=payloads.Phase)
         seen, at = self._seen(entry), told.ts / 1e6
         match told.ph:
             case "B":
@@ -387,8 +387,8 @@ class Reader:
                 fields = {key: _text(value)[:KEYS] for key, value in told.args.items()}
                 seen.event(told.name, {"category": told.ph, **fields})
 
-    def _version(self, entry: Entry) -> None:
-        told = msgspec.json.decode(entry.payload, type=forms.Version)
+    def _version(self, entry: LogEntry) -> None:
+        told = msgspec.json.decode(entry.payload, type=payloads.Version)
         self._environment["torch"] = told.pytorch_version
         self._keep(entry)
 
@@ -422,7 +422,7 @@ class Reader:
             tuple(compiles),
             data.CoverageData(),
             error=self._error(),
-            notes=lacks.notes(compiles, self._environment, self._cut),
+            notes=limitations.notes(compiles, self._environment, self._cut),
             meanings=operators.meanings(compiles),
             recompiles=diagnosis.failed_guards(compiles),
             errors=diagnosis.errors(compiles),
@@ -433,7 +433,7 @@ class Reader:
 CACHES = {"fx_graph": "FX graph cache", "aotautograd": "AOTAutograd cache"}
 
 
-def told_of_cache(name: str, found: forms.Cached) -> dict[str, str]:
+def cache_fields(name: str, found: payloads.Cached) -> dict[str, str]:
     """What came of looking into a cache, as an event's fields."""
     cache = next((whose for prefix, whose in CACHES.items() if name.startswith(prefix)), name)
     saved = f"{found.time_saved_ms:g} ms" if found.time_saved_ms else None
@@ -444,7 +444,7 @@ def told_of_cache(name: str, found: forms.Cached) -> dict[str, str]:
 KEY_PART = re.compile(r"\[(\w+)\] ([^:\n]{1,100}):")
 
 
-_RULES: dict[str, Callable[[Reader, Entry], None]] = {
+_RULES: dict[str, Callable[[Reader, LogEntry], None]] = {
     "dynamo_start": Reader._start,
     "describe_tensor": Reader._tensor,
     "describe_source": Reader._source,
@@ -489,7 +489,7 @@ def graph_break(text: str) -> data.BreakData:
     return data.BreakData(why, "", span, tuple(f"{file}:{line} in {name}" for file, line, name in stack), hints)
 
 
-def _linked(found: data.HalfData, seen: Seen) -> data.HalfData:
+def _linked(found: data.HalfData, seen: LoggedCompile) -> data.HalfData:
     """The half with origins for kernels that have none: the nodes that torch's own provenance names for them."""
     named: dict[str, tuple[str, ...]] = {}
     posts = {n.name: n.id for stage in seen.stages if stage.name == LAST and stage.graph for n in stage.graph.nodes}

@@ -41,7 +41,7 @@ SECONDS_OF_TIMING = 0.3
 MOST_SAID = 10_000
 """Characters of an error, or of what is written to standard error."""
 
-Told = Callable[[str], None]
+OnProgress = Callable[[str], None]
 
 
 def chosen(names: Sequence[str] | None, backends: Sequence[str]) -> tuple[Method, ...]:
@@ -67,7 +67,7 @@ def compared(
     others: Mapping[str, tuple[Any, ...]],
     title: str,
     timed: bool = True,
-    tell: Told = lambda name: None,
+    tell: OnProgress = lambda name: None,
 ) -> MethodsData:
     """Capture, run, time and save `fn` with each method. `others` are further calls by name. `tell` hears each method's
     name as it begins. What eager raises on the call itself propagates. The data has no sources yet."""

@@ -14,14 +14,14 @@ from explorer.compiler.pipeline import compile_frame
 from explorer.core.recorder import Recorder, recording
 from explorer.ir.methods import ViewData
 from explorer.ir.record import CompileData, LineData, TextData
-from explorer.records import export
+from explorer.records import to_record
 from explorer.records.methods.graphs import graph_lines
 from explorer.records.methods.method import Captured, Example, Method
 from explorer.records.methods.where import is_program
 from explorer.records.stock.backend import named
 from explorer.show.view.provenance import provenance
 
-NOT_SAVED = "made anew in each process; caches on disk keep the kernels"
+NOT_SAVED = "cannot be saved; each process compiles again, with the kernels cached on disk"
 
 
 def _ours(example: Example) -> Captured:
@@ -33,19 +33,20 @@ def _ours(example: Example) -> Captured:
             return compiled(*args, **kwargs)
 
     def views() -> tuple[ViewData, ...]:
-        compiles = [export.compile(run) for run in recorder.compiles]
+        compiles = [to_record.compile(run) for run in recorder.compiles]
         return _graphs([_captured(each) for each in compiles], first)
 
     def control() -> str:
-        compiles = [export.compile(run) for run in recorder.compiles]
+        compiles = [to_record.compile(run) for run in recorder.compiles]
         return _control(sum(len(c.breaks) for c in compiles))
 
     def sizes() -> str:
-        symbols = {s.source for run in recorder.compiles for s in export.compile(run).symbols if s.status == "dynamic"}
+        compiles = [to_record.compile(run) for run in recorder.compiles]
+        symbols = {s.source for each in compiles for s in each.symbols if s.status == "dynamic"}
         return (
             f"symbolic: {', '.join(sorted(symbols))}"
             if symbols
-            else "fixed and guarded; a size seen to change becomes symbolic"
+            else "fixed and guarded; a size that changes between calls becomes symbolic"
         )
 
     call(*example.args, **example.kwargs)
@@ -81,13 +82,13 @@ def _graphs(graphs: Sequence[list[LineData]], first: int) -> tuple[ViewData, ...
 
 def _control(breaks: int) -> str:
     if breaks:
-        return f"stays in Python: the graph breaks there ({breaks}) and goes on after it"
-    return "none in the graph: the path taken is guarded, another compiles anew"
+        return f"stays in Python: the graph breaks there ({breaks}), and a new graph starts after it"
+    return "none in the graph: the path taken is guarded; another path recompiles"
 
 
 OURS = Method(
     "explorer.compile",
-    "Evaluates the bytecode symbolically; guards what it assumes, breaks the graph where it must.",
+    "Evaluates the bytecode symbolically; guards its assumptions, and breaks the graph if it has to.",
     _ours,
 )
 
@@ -112,9 +113,9 @@ def stock(backend: str) -> Method:
             lambda: _graphs([[*graph_lines(each), LineData("")] for each in graphs], first),
             lambda: _control(max(0, first - 1)),
             lambda: (
-                "symbolic where a size was seen to change"
+                "symbolic for sizes that changed between calls"
                 if _symbolic(graphs)
-                else "fixed and guarded; a size seen to change becomes symbolic"
+                else "fixed and guarded; a size that changes between calls becomes symbolic"
             ),
             NOT_SAVED,
             lambda: len(graphs),

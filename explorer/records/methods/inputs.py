@@ -16,7 +16,7 @@ from explorer.ir import graph
 from explorer.ir.graph import DTYPE_NAMES
 from explorer.ir.methods import TriedInputData
 from explorer.records.check.trial import duplicate
-from explorer.records.methods.world import Setting, settings
+from explorer.records.methods.free_variables import FreeVariable, free_variables
 
 Call = tuple[tuple[Any, ...], dict[str, Any]]
 
@@ -26,19 +26,19 @@ LARGER = {torch.float32: torch.float64, torch.float16: torch.float32, torch.bflo
 
 @dataclass(frozen=True)
 class Input:
-    """`fact` is the one thing that differs from the call captured: "values", "shape", "dtype", or the name of an
-    argument or of a value outside; "" for the call itself. `setting` is how the world differs."""
+    """`fact` is what differs from the captured call: "values", "shape", "dtype", or the name of an argument or a free
+    variable; "" for the call itself. `variable` is the changed free variable, if any."""
 
     name: str
     change: str
     fact: str
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
-    setting: Setting | None = None
+    variable: FreeVariable | None = None
 
-    def world(self, fn: Callable[..., Any]) -> AbstractContextManager[None]:
-        """`fn` sees this input's world inside the block."""
-        return nullcontext() if self.setting is None else self.setting.on(fn)
+    def with_free_variable(self, fn: Callable[..., Any]) -> AbstractContextManager[None]:
+        """`fn` reads the changed free variable inside the block."""
+        return nullcontext() if self.variable is None else self.variable.on(fn)
 
     def copy(self) -> Call:
         """Arguments for one call, so that no other call sees what it mutates."""
@@ -54,9 +54,9 @@ class Input:
 
 
 def inputs(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Input, ...]:
-    """The call itself, and as many others as its arguments allow: the other sign of every number (so that tests on
-    values go the other way), one more along a size that eager allows to change, another dtype, and each plain argument
-    changed by itself; and each plain value that the function reads from outside."""
+    """The call itself, and others that its arguments allow: floating-point tensors negated (so that branches on values
+    go the other way), one more along a size that eager allows to change, another dtype, and each plain argument and
+    free variable changed by itself."""
     given = Input("as captured", "the call that was captured", "", args, kwargs)
     return (given, *(other for other in _others(fn, args, kwargs) if other is not None))
 
@@ -75,11 +75,11 @@ def _others(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, 
             name = _argument(path)
             other = (not leaf) if isinstance(leaf, bool) else leaf + 1
             yield _changed(
-                f"other {name}", f"{name}: {other!r} in place of {leaf!r}", name, _replaced(whole, path, other)
+                f"other {name}", f"{name}: {other!r} instead of {leaf!r}", name, _replaced(whole, path, other)
             )
-    for setting in settings(fn):
-        name = f"{setting.kind} {setting.name}"
-        yield Input(f"other {name}", f"{setting.value!r} in place of {setting.was!r}", name, args, kwargs, setting)
+    for variable in free_variables(fn):
+        name = f"{variable.kind} {variable.name}"
+        yield Input(f"other {name}", f"{variable.value!r} instead of {variable.was!r}", name, args, kwargs, variable)
 
 
 def _changed(name: str, change: str, fact: str, call: Call) -> Input:
@@ -95,7 +95,7 @@ def _longer(fn: Callable[..., Any], call: Call) -> Input | None:
     for size in (size for size in sizes if size > 1):
         made = _mapped(call, partial(_extended, size=size))
         if _runs(fn, made):
-            return _changed("other shape", f"sizes of {size} are {size + 1}", "shape", made)
+            return _changed("other shape", f"each size {size} becomes {size + 1}", "shape", made)
     return None
 
 

@@ -39,7 +39,7 @@ class Eager:
     tried: Input
 
     def observe(self) -> Outcome:
-        with self.tried.world(self.fn):
+        with self.tried.with_free_variable(self.fn):
             called = copy.deepcopy(self.fn) if isinstance(self.fn, torch.nn.Module) else self.fn
             return outcome(called, self.tried.copy())
 
@@ -67,7 +67,7 @@ def verdict(captured: Captured, under: Callable[..., Any], fn: Callable[..., Any
     eager = Eager(fn, tried)
     wanted = eager.observe()
     before = captured.compiles() if captured.compiles else 0
-    with tried.world(under):
+    with tried.with_free_variable(under):
         got = outcome(captured.call, tried.copy())
     anew = captured.compiles is not None and captured.compiles() > before and tried.fact != ""
     if wanted.error is not None:

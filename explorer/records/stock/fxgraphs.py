@@ -21,7 +21,7 @@ from torch.utils._pytree import tree_leaves
 from explorer.ir import record as data
 from explorer.ir.bytecode import Span
 from explorer.ir.graph import INFO, Graph, NodeInfo, describe, target_name
-from explorer.records import export
+from explorer.records import to_record
 from explorer.records.stock.observation import Compile
 from explorer.records.stock.shown import Shown
 
@@ -81,7 +81,7 @@ def shown(graph: fx.Graph, name: str, facts: Callable[[fx.Node], NodeInfo]) -> S
     output.meta[DESCRIBED] = graph.output_node().meta.get(DESCRIBED)
     artifact = Graph(name, copy, FakeTensorMode(), constants(graph), torch.is_grad_enabled())
     inner = tuple(_inner(artifact, node, facts(node).id) for node in copied if _is_graph(artifact, node))
-    return Shown(export.graph(artifact), export.text(artifact.text()), artifact, inner)
+    return Shown(to_record.graph(artifact), to_record.text(artifact.text()), artifact, inner)
 
 
 def _is_graph(graph: Graph, node: fx.Node) -> bool:

@@ -10,7 +10,7 @@ import msgspec
 
 from explorer.ir import record as data
 from explorer.ir.memory import MemoryPlan
-from explorer.records.export.plain import why
+from explorer.records.to_record.plain import why
 
 
 @dataclass

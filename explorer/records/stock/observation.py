@@ -18,14 +18,14 @@ from torch._guards import CompileContext, CompileId
 from explorer.core.calls import CallLog
 from explorer.core.recorder import EVENT_CAP, CompileRun, OnStage, StageRun
 from explorer.ir import record as data
-from explorer.ir.gathered import Gathered
+from explorer.ir.collected import CollectedCompile
 from explorer.ir.graph import Graph
 from explorer.ir.target import Target
-from explorer.records.export.flops import counted
 from explorer.records.stock import hook
 from explorer.records.stock.fixes import Fix
 from explorer.records.stock.half import Half
 from explorer.records.stock.shown import Shown
+from explorer.records.to_record.flops import counted
 
 OUTSIDE = "outside any compile"
 MOST_WHOLE = 500
@@ -35,7 +35,7 @@ NEVER_MET = "not compiled: it was not called so far, or only where Dynamo was sw
 
 
 @dataclass
-class Compile(Gathered):
+class Compile(CollectedCompile):
     """One compile of a frame: "s0", or "s0.1" for the next of the same frame."""
 
     torch_id: str = ""

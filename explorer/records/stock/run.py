@@ -27,11 +27,11 @@ from explorer.core.recorder import OnStage
 from explorer.ir import record as data
 from explorer.ir.target import Target
 from explorer.records.check.trial import Contestant, Outcome, Trial
-from explorer.records.export import Seconds
 from explorer.records.stock.absent import generating_for
 from explorer.records.stock.hook import watching
 from explorer.records.stock.hooks import HOOKS
 from explorer.records.stock.observation import Observation
+from explorer.records.to_record import Seconds
 
 
 @dataclass(frozen=True)

@@ -29,20 +29,20 @@ from explorer.show.view import ranks as view
 SUFFIXES = (".explore.json.gz", ".explore.json", ".json.gz", ".json")
 
 
-class Told(click.ClickException):
+class CommandError(click.ClickException):
     """An error in one sentence, which may name files and hold words of strangers."""
 
     def format_message(self) -> str:
         return visible(super().format_message())
 
 
-class Refused(Told):
+class Refused(CommandError):
     """Input that a command cannot work with."""
 
     exit_code = 2
 
 
-class Failed(Told):
+class Failed(CommandError):
     """Something that should have worked."""
 
     exit_code = 1
@@ -79,7 +79,7 @@ def demo_command(out: Path, no_stock: bool, open_page: bool) -> None:
     try:
         report = demo(out, terminal, with_stock=not no_stock)
     except OSError as error:
-        raise Failed(f"no files can be written under {out}: {_told(error)}; name another folder with --out") from error
+        raise Failed(f"cannot write to {out}: {_message(error)}; choose another folder with --out") from error
     terminal.say(f"Report: {report}")
     if open_page:
         webbrowser.open(report.resolve().as_uri())
@@ -106,7 +106,7 @@ def run_command(context: click.Context, out: Path, script: Path, arguments: Sequ
     try:
         ended = run_script(script, arguments, log)
     except OSError as error:
-        raise Refused(f"{script} cannot be read: {_told(error)}; expected a Python script") from error
+        raise Refused(f"cannot read {script}: {_message(error)}; expected a Python script") from error
     except SyntaxError as error:
         raise Refused(f"{script} is not a Python script: {error}") from error
     code = ended.code
@@ -129,7 +129,7 @@ def _put(record: Record, out: Path, name: str, terminal: Terminal) -> None:
             saved = record.save(out / f"{name}.explore.json.gz")
             page = record.to_html(out / f"{name}.html")
     except OSError as error:
-        raise Failed(f"no record can be written under {out}: {_told(error)}; name another folder with --out") from error
+        raise Failed(f"cannot write a record to {out}: {_message(error)}; choose another folder with --out") from error
     terminal.console.print(Text(repr(record)), soft_wrap=True)
     terminal.say(f"Record: {saved}\nPage: {page}")
 
@@ -158,7 +158,7 @@ def report_command(file: Path, output: Path | None, as_text: bool) -> None:
         with Terminal(Output(stderr=True)).phase("making the page"):
             page = record.to_html(target)
     except OSError as error:
-        raise Failed(f"no page can be written to {target}: {_told(error)}; name another place with -o") from error
+        raise Failed(f"cannot write the page {target}: {_message(error)}; choose another path with -o") from error
     terminal.say(repr(record))
     terminal.say(f"Page: {page}")
 
@@ -283,10 +283,10 @@ def _load(file: Path) -> Record:
     except RecordError as error:
         raise Refused(str(error)) from error
     except OSError as error:
-        raise Refused(f"{file} cannot be read: {_told(error)}; expected a record (*.explore.json.gz)") from error
+        raise Refused(f"cannot read {file}: {_message(error)}; expected a record (*.explore.json.gz)") from error
 
 
-def _told(error: OSError) -> str:
+def _message(error: OSError) -> str:
     return (error.strerror or str(error)).lower()
 
 

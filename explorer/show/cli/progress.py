@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from explorer.core.visible import visible
-from explorer.show.view.summary import COLUMNS, Entry, cells
+from explorer.show.view.summary import COLUMNS, IndexRow, cells
 from explorer.show.view.text import duration
 
 WORTH_SAYING = 2.0
@@ -60,7 +60,7 @@ class Terminal:
         if (seconds := time.perf_counter() - started) > WORTH_SAYING:
             self.say(f"{name}: {duration(seconds)}")
 
-    def table(self, entries: Sequence[Entry]) -> None:
+    def table(self, entries: Sequence[IndexRow]) -> None:
         """One column an entry: there are more facts than entries, and lines are short."""
         shown = Table(show_header=True, header_style="bold")
         rows = zip(COLUMNS, *map(cells, entries), strict=True)

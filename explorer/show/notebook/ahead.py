@@ -1,4 +1,4 @@
-"""What the first exploration of a process pays once, paid ahead while nobody runs a cell."""
+"""Does the one-time work of a process's first exploration in advance, while no cell runs."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from explorer.compiler.runtime.machine import peaks
 from explorer.records.check.repeat import unnoticed
 
 WAIT = 1.0
-"""Seconds after a cell before a step is taken: cells that are run one after another are not held up."""
+"""Seconds after a cell before a task runs, so that consecutive cells are not delayed."""
 
-Step = Callable[[], object]
+Task = Callable[[], object]
 
 
 def compiled() -> None:
-    """A small program goes the whole way, so that what is imported and looked up on the way is there."""
+    """Explores a small program, to import what an exploration needs."""
     with unnoticed():
         small = torch.ones(2, 2, device="cpu", dtype=torch.float32)
         explore(lambda x: torch.relu(x * 2).sum(-1), time=False, name="ahead")(small)
 
 
 class Ahead:
-    """Takes its steps one by one, in the kernel's event loop; where there is none, never."""
+    """Runs its tasks one by one in the kernel's event loop, if there is one."""
 
-    def __init__(self, steps: Iterable[Step] = (compiled, peaks), wait: float = WAIT) -> None:
-        self._steps = deque(steps)
+    def __init__(self, tasks: Iterable[Task] = (compiled, peaks), wait: float = WAIT) -> None:
+        self._tasks = deque(tasks)
         self._wait = wait
         self._timer: asyncio.TimerHandle | None = None
 
@@ -47,14 +47,14 @@ class Ahead:
             loop = asyncio.get_running_loop()
         except RuntimeError:  # a shell without a kernel
             return
-        if self._steps:
-            self._timer = loop.call_later(self._wait, self._step)
+        if self._tasks:
+            self._timer = loop.call_later(self._wait, self._run_next)
 
     def drop(self) -> None:
-        """An exploration has paid it all."""
+        """Called when an exploration has done the work itself."""
         self.starts()
-        self._steps.clear()
+        self._tasks.clear()
 
-    def _step(self) -> None:
-        self._steps.popleft()()
+    def _run_next(self) -> None:
+        self._tasks.popleft()()
         self.ended()

@@ -73,7 +73,7 @@ class Instrument(ast.NodeTransformer):
 
 
 @dataclass
-class Seen:
+class StatementInputs:
     """What the explored statements were about to read: `state` are copies of it, or `why_not` says why there are none
     and the statements cannot be repeated. `values` are the notebook's own objects."""
 
@@ -97,12 +97,12 @@ def _version(tensor: torch.Tensor | None) -> int:
     return -1 if tensor is None else tensor._version
 
 
-def look(made: Plan, start: int, namespace: MutableMapping[str, Any], file: str) -> Seen:
+def look(made: Plan, start: int, namespace: MutableMapping[str, Any], file: str) -> StatementInputs:
     """What `made.body[start:made.end]` is about to read, copied where it can be. Changes nothing."""
     taken = parameters(made, start, namespace)
     values = {name: namespace[name] for name in taken}
     earlier = tuple(n for n, v in values.items() if isinstance(v, torch.Tensor) and v.requires_grad and not v.is_leaf)
-    seen = Seen(start, values, earlier=earlier)
+    seen = StatementInputs(start, values, earlier=earlier)
     try:
         state = reached(function(made, start, taken, dict_of(namespace), file), values)
         seen.gradients = [
@@ -132,7 +132,7 @@ class Watched:
     namespace: dict[str, Any]
     file: str
     result: Any = None
-    seen: Seen | None = None
+    seen: StatementInputs | None = None
     why_not: str = ""
 
     def before(self, index: int) -> None:

@@ -13,7 +13,7 @@ from IPython.display import display
 
 from explorer.core.recorder import CompileRun, Progress, StageRun
 from explorer.ir import record as data
-from explorer.records import export
+from explorer.records import to_record
 from explorer.records.environment import describe
 from explorer.records.session import Record
 from explorer.show.notebook import protocol
@@ -89,7 +89,7 @@ class Output:
         before = self._compiles.get(compile.id)
         if before is None:
             before = data.CompileData(compile.id, compile.title, compile.started, 0.0)
-        made = export.stage(f"{compile.id}/{_number(compile, run, before)}", run, self._texts[compile.id])
+        made = to_record.stage(f"{compile.id}/{_number(compile, run, before)}", run, self._texts[compile.id])
         self._compiles[compile.id] = msgspec.structs.replace(before, stages=(*before.stages, made))
         self.say(protocol.StageDone(msgspec.structs.replace(before, stages=()), made, self.record.glance))
 

@@ -7,8 +7,8 @@ from explorer.ir import record as data
 from explorer.show.notebook import protocol
 from explorer.show.notebook.live import Live
 from explorer.show.notebook.output import Output
-from explorer.show.view.fit import fitted
 from explorer.show.view.glance import with_glance
+from explorer.show.view.size_limit import within_size_limit
 
 WHY_NOT = "a program that is watched is not run again"
 
@@ -23,7 +23,7 @@ class Shown:
         self.progress: Progress = self._output.progress
 
     def show(self, record: data.RecordData) -> None:
-        self._live.widget.say(protocol.Whole(fitted(with_glance(record))))
+        self._live.widget.say(protocol.Whole(within_size_limit(with_glance(record))))
 
     def finish(self, record: data.RecordData) -> None:
         self._output.finish(record)

@@ -13,7 +13,7 @@ from explorer.show.view import diagnosis, text
 from explorer.show.view.code import code
 from explorer.show.view.sections import anchor, compile_section, folded, stage_name, table
 from explorer.show.view.source import file_names
-from explorer.show.view.summary import COLUMNS, Entry, cells
+from explorer.show.view.summary import COLUMNS, IndexRow, cells
 
 FRAGMENT_LINES = 400
 """Lines of generated code that a notebook output without scripts shows at most."""
@@ -36,7 +36,7 @@ def page(record: RecordData, note: str = "") -> str:
     return document(record.title, "\n".join(body))
 
 
-def index(title: str, entries: Sequence[Entry], note: str = "") -> str:
+def index(title: str, entries: Sequence[IndexRow], note: str = "") -> str:
     """A page that compares several records side by side and leads to the page of each."""
     rows = []
     for entry in entries:

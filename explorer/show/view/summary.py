@@ -25,14 +25,14 @@ COLUMNS = (
 
 
 @dataclass(frozen=True)
-class Entry:
+class IndexRow:
     """A record and where its page lies, relative to the comparison."""
 
     record: RecordData
     page: str
 
 
-def cells(entry: Entry) -> tuple[str, ...]:
+def cells(entry: IndexRow) -> tuple[str, ...]:
     """One row, a text for each of COLUMNS; what was not measured is empty."""
     record = entry.record
     compiles = [compile for compile in record.compiles if compile.stages]

@@ -9,7 +9,7 @@ from torch import fx
 
 from explorer.ir import record as data
 from explorer.ir.graph import Graph, describe, info, target_name
-from explorer.records.export.plain import span
+from explorer.records.to_record.plain import span
 
 
 def tensor_bytes(value: Any) -> int:

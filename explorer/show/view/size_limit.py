@@ -1,4 +1,4 @@
-"""Records that fit into a notebook: a file of many megabytes is slow to save and to open."""
+"""Shortens records that are too large for a notebook, which is slow to save and to open with them."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from explorer.ir import record as data
 Shown = TypeVar("Shown", bound=data.Data)
 
 MOST_BYTES = 10_000_000
-"""Of one record's JSON in an output."""
+"""Limit for one record's JSON in an output."""
 
 LONGEST = 20_000
-"""Lines of a text that is tried first."""
+"""The first limit tried for the lines of a text."""
 
 
-def fitted(record: data.RecordData, most: int = MOST_BYTES) -> data.RecordData:
-    """The record, or one with texts cut to so few lines that it fits, each saying how many were left out, and a note
-    that says so. Where even that is too much, the evaluator's steps and the events go too."""
+def within_size_limit(record: data.RecordData, most: int = MOST_BYTES) -> data.RecordData:
+    """The record, with its texts truncated if it is too large; each says how many lines are omitted, and a note says
+    why. If that is not enough, the evaluator's steps, bytecode, guards and events are omitted too."""
     if size(record) <= most:
         return record
-    said = f"The whole record has {size(record) / 1e6:.1f} MB, more than a notebook's output should hold"
+    said = f"The record has {size(record) / 1e6:.1f} MB, too much for a notebook's output"
     lines = LONGEST
     while lines >= 10:
         cut = _noted(
-            _cut(record, lines), f"{said}: texts are cut after {lines} lines here. Record.save keeps all of it."
+            _cut(record, lines), f"{said}: texts are truncated to {lines} lines here. Record.save writes all of it."
         )
         if size(cut) <= most:
             return cut
@@ -35,14 +35,14 @@ def fitted(record: data.RecordData, most: int = MOST_BYTES) -> data.RecordData:
         msgspec.structs.replace(c, steps=(), activations=(), events=(), codes=(), guards=())
         for c in _cut(record, lines).compiles
     )
-    left = "steps, bytecode, guards and events are left out, and texts cut"
+    left = "steps, bytecode, guards and events are omitted, and texts truncated"
     return _noted(
-        msgspec.structs.replace(record, compiles=emptied), f"{said}: {left} here. Record.save keeps all of it."
+        msgspec.structs.replace(record, compiles=emptied), f"{said}: {left} here. Record.save writes all of it."
     )
 
 
-def cut_to_fit(shown: Shown, most: int = MOST_BYTES) -> Shown:
-    """Other data with texts cut to so few lines that it fits, each saying how many were left out."""
+def truncated(shown: Shown, most: int = MOST_BYTES) -> Shown:
+    """The data, with its texts truncated if it is too large; each says how many lines are omitted."""
     lines, cut = LONGEST, shown
     while size(cut) > most and lines >= 10:
         cut = _cut(shown, lines)
@@ -59,11 +59,11 @@ def _noted(record: data.RecordData, note: str) -> data.RecordData:
 
 
 def _cut(value: Any, lines: int) -> Any:
-    """The same data with every text cut."""
+    """The same data with every text truncated."""
     if isinstance(value, data.TextData):
         if len(value.lines) <= lines:
             return value
-        left = data.LineData(f"... {len(value.lines) - lines} lines are left out here", "", ("synthetic:left out",))
+        left = data.LineData(f"... {len(value.lines) - lines} lines omitted", "", ("synthetic:omitted",))
         return msgspec.structs.replace(value, lines=(*value.lines[:lines], left))
     if isinstance(value, tuple):
         return tuple(_cut(item, lines) for item in value)
@@ -76,4 +76,4 @@ def _cut(value: Any, lines: int) -> Any:
 
 
 LEAVES = (data.GraphData, data.GuardData, data.CodeData, data.EventData, data.ScheduleData, data.TimingData)
-"""What holds no text."""
+"""Kinds of data that hold no text."""

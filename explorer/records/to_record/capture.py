@@ -16,7 +16,7 @@ from explorer.ir.bytecode import Code
 from explorer.ir.capture import Capture, Guard, GuardedCode, GuardFailed, short, state_text
 from explorer.ir.description import constant, is_plain, type_name
 from explorer.ir.dynamo_guards import names
-from explorer.records.export.plain import shown, span, why
+from explorer.records.to_record.plain import shown, span, why
 
 
 def code(artifact: Code, role: str) -> data.CodeData:

@@ -1,4 +1,4 @@
-"""From live artifacts to record data: the only place where both are known."""
+"""Turns live artifacts into record data; the only place that knows both."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from explorer.ir.capture import Capture, GuardedCode, GuardFailed
 from explorer.ir.graph import Graph
 from explorer.ir.joint import Partitioned, Traced
 from explorer.ir.program import Compiled
-from explorer.records.export import capture as captured
-from explorer.records.export.flops import counted
-from explorer.records.export.graphs import graph
-from explorer.records.export.halves import half_name, halves_of
-from explorer.records.export.plain import error, reasons, shown, text, why
+from explorer.records.to_record import capture as captured
+from explorer.records.to_record.flops import counted
+from explorer.records.to_record.graphs import graph
+from explorer.records.to_record.halves import half_name, halves_of
+from explorer.records.to_record.plain import error, reasons, shown, text, why
 
 __all__ = [
     "Seconds",

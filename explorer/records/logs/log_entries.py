@@ -30,7 +30,7 @@ ABOUT = frozenset(("frame_id", "frame_compile_id", "attempt", "has_payload", "ra
 
 
 @dataclass(frozen=True)
-class Entry:
+class LogEntry:
     """One line with its payload. `kind` is the field that says what it is, `name` an artifact's own; `compile` is
     torch's compile id ("3/1", "!0/3/1" under compiled autograd), "" outside one; `attempt` counts how often torch began
     it over. `seconds` counts from the log's first line."""
@@ -54,7 +54,7 @@ class Damage:
     what: str
 
 
-def entries(lines: Iterable[str]) -> Iterator[Entry | Damage]:
+def entries(lines: Iterable[str]) -> Iterator[LogEntry | Damage]:
     """The entries of a log in order. What cannot be read comes as Damage, and reading goes on behind it."""
     head: tuple[int, str] | None = None
     payload: list[str] = []
@@ -79,7 +79,7 @@ def entries(lines: Iterable[str]) -> Iterator[Entry | Damage]:
         yield _entry(*head, payload, first) if size <= MOST_PAYLOAD else Damage(head[0], TOO_LARGE)
 
 
-def _entry(number: int, head: str, payload: list[str], first: list[datetime]) -> Entry | Damage:
+def _entry(number: int, head: str, payload: list[str], first: list[datetime]) -> LogEntry | Damage:
     found = HEAD.fullmatch(head.rstrip())
     if found is None:
         return Damage(number, f"not a line of a structured trace: {head[:80]!r}")
@@ -103,7 +103,7 @@ def _entry(number: int, head: str, payload: list[str], first: list[datetime]) ->
     inner = fields.get(kind)
     name = str(inner.get("name", "")) if kind == "artifact" and isinstance(inner, dict) else ""
     rank, attempt = counted(fields.get("rank")), counted(fields.get("attempt"))
-    return Entry(number, seconds, kind, name, _compile(fields), rank, inner, text, attempt or 0)
+    return LogEntry(number, seconds, kind, name, _compile(fields), rank, inner, text, attempt or 0)
 
 
 def _parsed(text: str) -> Any:

@@ -5,7 +5,7 @@ import msgspec
 from explorer.ir import record as data
 from explorer.ir.methods import METHODS_VERSION, MethodData, MethodsData, ViewData
 from explorer.records.session import Record, unpacked
-from explorer.show.view.fit import cut_to_fit, fitted, size
+from explorer.show.view.size_limit import size, truncated, within_size_limit
 from records import sample
 
 
@@ -23,19 +23,19 @@ def long(lines: int) -> data.RecordData:
 
 def test_what_fits_is_left_alone() -> None:
     record = long(100)
-    assert fitted(record) is record
+    assert within_size_limit(record) is record
 
 
 def test_texts_are_cut_and_say_how_much_is_missing() -> None:
     record = long(5000)
-    cut = fitted(record, 100_000)
+    cut = within_size_limit(record, 100_000)
     assert size(cut) <= 100_000
     text = cut.compiles[0].halves[0].kernels[0].lowered["asm"]
     assert cut.compiles[0].stages[0].body == text
     kept = len(text.lines) - 1
     assert text.lines[:kept] == record.compiles[0].stages[0].body.lines[:kept]
-    assert text.lines[-1].text == f"... {5000 - kept} lines are left out here"
-    assert f"cut after {kept} lines" in cut.notes[-1]
+    assert text.lines[-1].text == f"... {5000 - kept} lines omitted"
+    assert f"truncated to {kept} lines" in cut.notes[-1]
     assert f"{size(record) / 1e6:.1f} MB" in cut.notes[-1]
     assert cut.timing == record.timing
     assert cut.cut and not record.cut
@@ -46,18 +46,18 @@ def test_where_that_is_not_enough_more_goes() -> None:
     events = tuple(data.EventData("Inlined", {"function": "f" * 100}) for _ in range(1000))
     compile = msgspec.structs.replace(record.compiles[0], events=events)
     large = msgspec.structs.replace(record, compiles=(compile,))
-    cut = fitted(large, 40_000)
+    cut = within_size_limit(large, 40_000)
     assert size(cut) <= 40_000
     assert not cut.compiles[0].events
-    assert "events are left out" in cut.notes[-1]
+    assert "events are omitted" in cut.notes[-1]
 
 
 def test_outputs_are_cut_and_the_record_is_not(monkeypatch) -> None:
     record = Record(long(5000))
-    monkeypatch.setattr("explorer.records.session.fitted", lambda given: fitted(given, 100_000))
+    monkeypatch.setattr("explorer.records.session.within_size_limit", lambda given: within_size_limit(given, 100_000))
     bundle, _ = record._repr_mimebundle_()
     assert len(msgspec.json.encode(bundle[data.MIME])) <= 100_000
-    assert "lines are left out" in msgspec.json.encode(unpacked(bundle[data.MIME])).decode()
+    assert "lines omitted" in msgspec.json.encode(unpacked(bundle[data.MIME])).decode()
     assert len(record.stages[0].body.lines) == 5000
 
 
@@ -65,9 +65,9 @@ def test_texts_of_a_comparison_are_cut_where_they_are_too_long() -> None:
     text = data.TextData(tuple(data.LineData(f"line {n}") for n in range(5_000)))
     method = MethodData("one", "", views=(ViewData("graph", text), ViewData("short", data.TextData(text.lines[:3]))))
     whole = MethodsData(METHODS_VERSION, "long", "", {}, (), (), (method,))
-    assert cut_to_fit(whole) is whole
-    cut = cut_to_fit(whole, size(whole) // 3)
+    assert truncated(whole) is whole
+    cut = truncated(whole, size(whole) // 3)
     assert size(cut) <= size(whole) // 3
     long, short = cut.methods[0].views
     left = 5_000 - (len(long.text.lines) - 1)
-    assert long.text.lines[-1].text == f"... {left} lines are left out here" and short == method.views[1]
+    assert long.text.lines[-1].text == f"... {left} lines omitted" and short == method.views[1]

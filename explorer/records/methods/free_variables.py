@@ -1,4 +1,4 @@
-"""Values that a function reads and that are not its arguments: globals, closures, plain attributes of a module."""
+"""Plain values that a function reads and that are not arguments: globals, closures, attributes of a module."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ Plain = (bool, int, float)
 
 
 @dataclass(frozen=True)
-class Setting:
-    """A value to be had for the time of a call. `kind` is "global", "closure" or "attribute"."""
+class FreeVariable:
+    """Another value for a free variable. `kind` is "global", "closure" or "attribute"; `was` is the original."""
 
     kind: str
     name: str
@@ -24,7 +24,7 @@ class Setting:
 
     @contextmanager
     def on(self, fn: Callable[..., Any]) -> Iterator[None]:
-        """`fn` sees the value inside the block."""
+        """`fn` reads the other value inside the block."""
         if self.kind == "attribute":
             setattr(fn, self.name, self.value)
         elif self.kind == "global":
@@ -42,28 +42,29 @@ class Setting:
                 _cell(fn, self.name).cell_contents = self.was
 
 
-def settings(fn: Callable[..., Any]) -> Iterator[Setting]:
-    """Each plain value that `fn` itself reads from outside, changed."""
+def free_variables(fn: Callable[..., Any]) -> Iterator[FreeVariable]:
+    """Each plain free variable that `fn` itself reads, with another value."""
     if isinstance(fn, torch.nn.Module):
         names = [name for name in vars(fn) if not name.startswith("_") and name != "training"]
-        yield from (_setting("attribute", name, getattr(fn, name)) for name in names if _plain(getattr(fn, name)))
+        plain = ((name, getattr(fn, name)) for name in names if _plain(getattr(fn, name)))
+        yield from (_changed_variable("attribute", *each) for each in plain)
         return
     if not isinstance(fn, types.FunctionType):
         return
     for name in fn.__code__.co_names:
         if _plain(value := fn.__globals__.get(name)):
-            yield _setting("global", name, value)
+            yield _changed_variable("global", name, value)
     for name, cell in zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True):
         if _plain(value := cell.cell_contents):
-            yield _setting("closure", name, value)
+            yield _changed_variable("closure", name, value)
 
 
 def _plain(value: Any) -> bool:
     return isinstance(value, Plain)
 
 
-def _setting(kind: str, name: str, value: Any) -> Setting:
-    return Setting(kind, name, (not value) if isinstance(value, bool) else value + 1, value)
+def _changed_variable(kind: str, name: str, value: Any) -> FreeVariable:
+    return FreeVariable(kind, name, (not value) if isinstance(value, bool) else value + 1, value)
 
 
 def function(fn: Callable[..., Any]) -> types.FunctionType:

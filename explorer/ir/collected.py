@@ -1,4 +1,4 @@
-"""A compile of stock's while it comes in: what is seen of it goes into lists, until it is whole."""
+"""The parts of one stock compile, collected while it runs or while its log is read."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from explorer.ir import record as data
 
 
 @dataclass
-class Gathered:
-    """What is seen of one compile so far, live or in a log."""
+class CollectedCompile:
+    """What is known of one compile so far."""
 
     id: str
     title: str
@@ -25,7 +25,7 @@ class Gathered:
     raises: bool = False
 
     def whole(self, started: float, seconds: float, **more: Any) -> data.CompileData:
-        """The compile as data; `more` are the fields that only some have."""
+        """The compile as data; `more` are fields that only some sources have."""
         return data.CompileData(
             self.id,
             self.title,

@@ -17,7 +17,7 @@ Microseconds = Annotated[float, msgspec.Meta(ge=0, lt=1e18)]
 """Since 1970."""
 
 
-class Frame(msgspec.Struct):
+class LoggedFrame(msgspec.Struct):
     """A line of the program on a stack."""
 
     filename: Counted
@@ -26,7 +26,7 @@ class Frame(msgspec.Struct):
 
 
 class Start(msgspec.Struct):
-    stack: list[Frame] = []
+    stack: list[LoggedFrame] = []
 
 
 class Tensor(msgspec.Struct):
@@ -55,7 +55,7 @@ class Symbol(msgspec.Struct):
     source: str
     val: str | int
     vr: str
-    user_stack: list[Frame] | None = None
+    user_stack: list[LoggedFrame] | None = None
 
 
 class Metrics(msgspec.Struct):

@@ -14,7 +14,7 @@ from explorer.ir.loops import Extern, Loop, Loops, Size
 from explorer.ir.memory import MemoryPlan
 from explorer.ir.program import Generated, Program
 from explorer.ir.schedule import Dependencies, Fused, FusedKernel, Schedule
-from explorer.records.export.plain import text, why
+from explorer.records.to_record.plain import text, why
 
 
 def evaluate(size: Size, hints: Mapping[sympy.Symbol, int]) -> int:
