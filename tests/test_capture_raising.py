@@ -3,6 +3,7 @@
 import collections
 import contextlib
 import datetime
+import re
 import traceback
 import types
 
@@ -288,6 +289,34 @@ def test_views_of_a_function_that_yields_several_are_written_as_in_eager(program
             return str(error)
 
     assert outcome(explorer.compile(program, backend=backend, fullgraph=fullgraph)) == outcome(program)
+
+
+PARTS = (
+    lambda x: x.unbind(0),
+    lambda x: x.chunk(2),
+    lambda x: (x * 1).unbind(0),
+    lambda x: [part[0] for part in x.split(1)],
+    lambda x: [x[0], x[1:]],
+    lambda x: [x.detach()[0], x.detach().chunk(2)[1]],
+)
+
+
+@pytest.mark.parametrize("parts", PARTS)
+@pytest.mark.parametrize("leaf", [False, True])
+def test_parts_that_a_graph_gives_are_written_as_in_eager(parts, leaf):
+    def outcome(function):
+        x = torch.ones(2, 3, requires_grad=True)
+        x = x if leaf else x * 1
+        first, last = function(x)
+        try:
+            last.add_(first)
+        except RuntimeError as error:
+            return re.sub(r"Output \d of \w+", "Output", str(error))
+        with torch.no_grad():
+            first.add_(1)
+        return first.tolist(), last.tolist(), x.tolist()
+
+    assert outcome(explorer.compile(parts)) == outcome(parts)
 
 
 NAMED = {

@@ -141,10 +141,12 @@ class ViewStep:
 
 @dataclass(frozen=True, slots=True)
 class FromView:
-    """A view, replayed on `base` so that it shares the base's memory and autograd sees a view."""
+    """A view, replayed on `base` so that it shares the base's memory and autograd sees a view. `is_of_several`: it is
+    one of the views that a call such as unbind() makes at once, which eager autograd lets nobody write."""
 
     base: FromGraph | FromInput
     steps: tuple[ViewStep, ...]
+    is_of_several: bool = False
 
     def __str__(self) -> str:
         return ".".join([str(self.base), *map(str, self.steps)])

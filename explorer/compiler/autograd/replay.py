@@ -15,6 +15,7 @@ from explorer.ir.graph import Graph, info
 from explorer.ir.joint import Constant, FromGraph, FromInput, FromView, Restride, SameAs, Signature, ViewStep
 
 aten = torch.ops.aten
+autograd: Any = torch._C._autograd
 functorch: Any = torch._C._functorch
 Values = Sequence[Any]
 
@@ -93,18 +94,18 @@ def maker(returned: Any, signature: Signature) -> Callable[[Values, Values, Valu
             return lambda inputs, values, made: made[index]
         case Constant(value):
             return lambda inputs, values, made: value
-        case FromView(FromInput(index), steps):
-            replay = replayer(steps, signature)
+        case FromView(FromInput(index)):
+            replay = replayer(returned, signature)
             return lambda inputs, values, made: replay(inputs[index], inputs)
-        case FromView(FromGraph(output), steps):
-            replay = replayer(steps, signature)
+        case FromView(FromGraph(output)):
+            replay = replayer(returned, signature)
             return lambda inputs, values, made: replay(values[output], inputs)
     raise TypeError(f"unknown result {returned}")
 
 
-def replayer(steps: Sequence[ViewStep], signature: Signature) -> Callable[[Tensor, Values], Tensor]:
+def replayer(view: FromView, signature: Signature) -> Callable[[Tensor, Values], Tensor]:
     """A function that takes the recorded views on a base."""
-    prepared = [(step, evaluator(flat(step), signature.symbols)) for step in steps]
+    prepared = [(step, evaluator(flat(step), signature.symbols)) for step in view.steps]
 
     def replay(base: Tensor, inputs: Values) -> Tensor:
         for step, numbers in prepared:
@@ -116,6 +117,8 @@ def replayer(steps: Sequence[ViewStep], signature: Signature) -> Callable[[Tenso
                 with torch.no_grad():
                     made = step.target(base, *args, **kwargs)
             base = made if step.item is None else made[step.item]
+        if view.is_of_several and base._is_view() and not base.is_inference():
+            autograd._set_creation_meta(base, autograd.CreationMeta.MULTI_OUTPUT_NODE)
         return base
 
     return replay

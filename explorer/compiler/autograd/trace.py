@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -50,6 +51,7 @@ from explorer.core.reasons import Unsupported, Why
 from explorer.ir.graph import Graph, NodeInfo, info
 from explorer.ir.joint import (
     Base,
+    FromView,
     GradFnGraph,
     GradientOf,
     GraphInput,
@@ -66,6 +68,7 @@ from explorer.ir.joint import (
 from explorer.ir.settings import kept
 
 aten = torch.ops.aten
+autograd: Any = torch._C._autograd
 NO_DATA = (DataDependentOutputException, DynamicOutputShapeException)
 
 
@@ -371,7 +374,10 @@ class Tracer:
         signature = Signature(
             inputs=tuple(sources),
             outputs=tuple(kinds),
-            returned=placed.returned,
+            returned=tuple(
+                replace(each, is_of_several=True) if isinstance(each, FromView) and self.is_of_several(i) else each
+                for i, each in enumerate(placed.returned)
+            ),
             mutations=tuple(mutations),
             restrides=restrides,
             repeats=dict(self.repeats),
@@ -443,6 +449,11 @@ class Tracer:
         node = self.captured.outputs[index]
         value = info(node).value if isinstance(node, fx.Node) else None
         return value if isinstance(value, Tensor) else None
+
+    def is_of_several(self, index: int) -> bool:
+        seen = self.seen_by_capture(index)
+        is_view = seen is not None and seen._is_view() and not seen.is_inference()
+        return is_view and autograd._get_creation_meta(seen) == autograd.CreationMeta.MULTI_OUTPUT_NODE
 
     def write_inputs(self, indices: list[int], inputs: dict[int, Live]) -> None:
         """The trailing copies into inputs whose change autograd does not see."""
