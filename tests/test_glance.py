@@ -161,3 +161,9 @@ def test_continuations_are_called_by_their_function_and_line() -> None:
     assert "f2  step after line 7: " in text.summary(found)
     circle = replace(first, title="end", continues="f2")
     assert len(glance.named((circle, second, replace(third, breaks=broken("f2", "a:1 in b", "end"))))) == 3
+
+
+def test_a_difference_begins_with_what_is_answered_differently() -> None:
+    shown = Record(clean()).diff(Record(replace(clean(), timing=None))).text().splitlines()
+    assert shown[1] == "  explorer speed: 2x faster than eager (1.9 to 2.1) -> not timed"
+    assert not any("guards" in line for line in shown[1:8])

@@ -20,7 +20,7 @@ from explorer.core.text import count
 from explorer.core.visible import visible
 from explorer.ir import record as data
 from explorer.show.view import diagnosis, html, report, text
-from explorer.show.view.glance import with_glance
+from explorer.show.view.glance import changes, with_glance
 from explorer.show.view.size_limit import MOST_BYTES, within_size_limit
 from explorer.show.view.source import file_names
 
@@ -386,6 +386,7 @@ class Difference:
     def text(self) -> str:
         titles = f"{self.records.before.title} -> {self.records.after.title}"
         parts = [f"{titles}: {len(self.changed)} of {len(self.stages)} stages differ"]
+        parts += [f"  {line}" for line in changes(self.records.before, self.records.after)]
         for name, lines in self.stages:
             parts += [f"\n=== {name}", *lines] if lines else [f"    {name}: same"]
         return "\n".join(parts)

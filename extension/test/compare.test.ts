@@ -86,6 +86,15 @@ test("the facts name what is not the same in settings, and all that is measured"
   assert.deepEqual(named.compiles, ["1", "0"]);
 });
 
+test("the facts begin with the answers at a glance, those of each engine by themselves", () => {
+  const part = (what: string, said: string, engine = "explorer") => ({ what, said, state: "ok", pane: "timing", engine });
+  const before = { ...record(), glance: [part("speed", "not timed"), part("breaks", "1 graph break"), part("error", "raises", "")] };
+  const after = { ...record(), glance: [part("speed", "2x faster than eager"), part("speed", "not timed", "stock")] };
+  assert.deepEqual(facts(before, after).slice(0, 4), [
+    ["speed of explorer", "not timed", "2x faster than eager"], ["breaks of explorer", "1 graph break", ""], ["error", "raises", ""], ["speed of stock", "", "not timed"],
+  ]);
+});
+
 test("what is selected on one side is on the other, in the compile it is compared with", () => {
   const selections = [0, 1].map(() => new Selection(new Signal(new Links(record())))) as [Selection, Selection];
   const end = couple(selections[0], "f0", selections[1], "f0.1");

@@ -4,7 +4,7 @@ import { button, h, named, taken } from "./dom";
 import { key } from "./element";
 import type { Activity } from "./follow";
 import { phrase, seconds } from "./format";
-import { most } from "./gather";
+import { most, sum } from "./gather";
 import { nearest } from "./nearest";
 import type { Context } from "./pane";
 import type { CompileData, StageData } from "./record";
@@ -69,7 +69,7 @@ export class StageList {
     const toggle = button("ex-link", shown ? `hide ${same} unchanged` : `${same} unchanged`, () => (this.#unchanged.value = !shown), {
       "aria-pressed": String(shown), title: "Passes that left the graph as it was",
     });
-    this.#heading.replaceChildren(h("span", "Stages"), ...(same > 0 ? [toggle] : []));
+    this.#heading.replaceChildren(h("span", `Compile stages · ${seconds(sum(stages.filter(each => each.depth === 0), each => each.seconds))}`), ...(same > 0 ? [toggle] : []));
     const total = most(stages.map(each => each.seconds), 1e-9);
     this.list.replaceChildren(...this.#visible.map(stage => this.#option(compile as CompileData, stage, total)));
     const running = this.#activity.value;

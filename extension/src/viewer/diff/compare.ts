@@ -1,9 +1,8 @@
 // Two records, side by side: which compiles and which stages belong together, and where their texts part.
 
-import { bytes, count, phrase, seconds } from "../format";
-import { sum } from "../gather";
+import { bytes, phrase } from "../format";
 import { withSpread } from "../panes/timing/figures";
-import type { CompileData, HalfData, LineData, RecordData, SamplesData, StageData } from "../record";
+import type { CompileData, HalfData, LineData, PartData, RecordData, SamplesData, StageData } from "../record";
 import { FileNames } from "../sources";
 import { artifact, halfName } from "../stages";
 
@@ -96,11 +95,10 @@ export function linesOf(compile: CompileData, stage: StageData): readonly LineDa
 
 export type Fact = readonly [name: string, before: string, after: string];
 
-/** What two records amount to, in numbers. */
+/** What two records amount to: the answers at a glance, then settings and numbers. */
 export function facts(before: RecordData, after: RecordData): Fact[] {
   const both = (name: string, of: (record: RecordData) => string): Fact => [name, of(before), of(after)];
   const halves = (record: RecordData): readonly HalfData[] => record.compiles.flatMap(each => each.halves ?? []);
-  const all = (of: (compile: CompileData) => number) => (record: RecordData) => sum(record.compiles, of).toLocaleString("en");
   const contestants = [...new Set([...(before.timing?.contestants ?? []), ...(after.timing?.contestants ?? [])].map(each => each.name))];
   const timed = (name: string, written: (found: SamplesData) => string) => (record: RecordData) => {
     const found = record.timing?.contestants.find(each => each.name === name);
@@ -108,18 +106,19 @@ export function facts(before: RecordData, after: RecordData): Fact[] {
   };
   const settings = [...new Set([...Object.keys(before.config), ...Object.keys(after.config)])].filter(name => before.config[name] !== after.config[name]);
   const versions = [...new Set([...Object.keys(before.environment), ...Object.keys(after.environment)])].filter(name => before.environment[name] !== after.environment[name]);
+  const rows = new Map([...(before.glance ?? []), ...(after.glance ?? [])].map(each => [phrase([each.what, each.engine], " of "), each]));
+  const said = ({ what, engine }: PartData) => (record: RecordData) =>
+    (record.glance ?? []).filter(each => each.what === what && (each.engine ?? "") === (engine ?? "")).map(each => each.said).join("; ");
   return [
+    ...[...rows].map(([name, part]) => both(name, said(part))),
     both("engine", record => record.engine), both("target", record => record.target),
     ...settings.map(name => both(`setting ${name}`, record => record.config[name] ?? "absent")),
     ...versions.map(name => both(name, record => record.environment[name] ?? "absent")),
-    both("compiles", all(() => 1)), both("graph breaks", all(each => each.breaks?.length ?? 0)), both("guards", all(each => each.guards?.length ?? 0)),
-    both("kernels", record => sum(halves(record), each => each.kernels?.length ?? 0).toLocaleString("en")),
+    both("compiles", record => record.compiles.length.toLocaleString("en")),
     both("peak of the memory plan", record => halves(record).flatMap(each => (each.memory ? [bytes(each.memory.peak_after)] : [])).join(", ") || "unknown"),
-    both("time to compile", record => seconds(sum(record.compiles, each => each.seconds))),
     ...contestants.flatMap(name => [
       both(`a call of ${name}`, timed(name, each => withSpread(each.median, each.spread))),
       both(`peak memory of ${name}`, timed(name, each => (typeof each.peak === "number" ? bytes(each.peak) : "unknown"))),
     ]),
-    both("eager fallbacks", record => count(record.compiles.filter(each => each.fallback).length, "graph")),
   ];
 }
