@@ -96,7 +96,7 @@ class Counter:
 
 @situation(
     "An attribute counts up: why does every step compile again?",
-    "recompiled once, since this guard failed",
+    "recompiled once, because this guard failed",
     ".steps equals 0",
     "values: 0, 1",
     "to stop it: hold the number in a tensor",
@@ -417,7 +417,7 @@ def mark_violated() -> Record:
 
 
 @situation(
-    "A guard on a size that only a run tells",
+    "A guard on a data-dependent size",
     "Could not guard on data-dependent expression",
     "the program gets this error",
     thread="127830",
@@ -596,7 +596,7 @@ def disabled() -> Record:
     return explored(lambda x: left_alone(x + 1) * 2, X)
 
 
-@situation("A branch on a size that only a run tells", "torch._check", listing="breaks")
+@situation("A branch on a data-dependent size", "torch._check", listing="breaks")
 def size_branch() -> Record:
     with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
         return explored(lambda x: x + 1 if x.nonzero().shape[0] > 2 else x, X)
@@ -612,7 +612,7 @@ def other_elements() -> Record:
 
 
 @situation(
-    "Which result of an operator with several is a call of its own?", "One of the two runs nothing", listing="schedule"
+    "Which result of an operator with several is a call of its own?", "One of the two has no kernel", listing="schedule"
 )
 def parts_of_results() -> Record:
     return built(lambda x: [each + 1 for each in torch.linalg.qr(x)], torch.randn(4, 4))
@@ -669,7 +669,7 @@ def default_device() -> Record:
     return explored(lambda x: x + 1, X)
 
 
-@situation("Code for a card that is not here: is anything claimed of its speed?", "cuda:sm_90")
+@situation("Code for a GPU that is not present: is its speed claimed?", "cuda:sm_90")
 def absent_card() -> Record:
     return ours(lambda x: torch.relu(x) + 1, torch.randn(64), target="cuda:sm_90")
 
@@ -680,7 +680,7 @@ def absent_card() -> Record:
 @situation(
     'mode="reduce-overhead": why are CUDA graphs skipped?',
     "runs without CUDA graphs",
-    "not on a card",
+    "not on a GPU",
     thread="117281",
 )
 def cuda_graphs_skipped() -> Record:

@@ -89,7 +89,7 @@ def test_texts_beyond_what_a_record_keeps_are_cut_and_told(tmp_path: Path, monke
     found = read(file)[0]
     texts = [stage.text() for stage in found.compiles[0].stages]
     assert "line 199" in texts[0] and "line 19" in texts[-1] and "characters are left out" in texts[-1]
-    assert any("kept in part" in note for note in found.notes) and not found.error
+    assert any("are truncated" in note for note in found.notes) and not found.error
 
 
 CONTROL = "\x1b[2J\x1b]0;owned\x07\x9b31m\r\x08\u202e\x00"

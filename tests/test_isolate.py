@@ -351,7 +351,7 @@ def test_too_many_objects(monkeypatch):
 def test_no_room(monkeypatch):
     monkeypatch.setattr("explorer.records.check.repeat._free", lambda device: 1 << 20)
     check_memory(reached(identity, {"x": torch.zeros(1 << 10)}))
-    with pytest.raises(NotIsolated, match=f"no room for {COPIES} copies"):
+    with pytest.raises(NotIsolated, match=f"no memory for {COPIES} copies"):
         check_memory(reached(identity, {"x": torch.zeros(1 << 20)}))
 
 

@@ -100,7 +100,8 @@ SAID = (
     "too noisy to compare with eager",
     "aten.mm", "% of bandwidth", "Runs eagerly", "warm 0.2 s", "torch 2.13.0", "in the place of buf1", "never run",
     "computed in an earlier cell", "2x faster than eager (1.9 to 2.1)", "4.1 kFLOP", "Fixes that were tried",
-    "The graph breaks with it: a call that prints", "grad mode is as at capture", "since this guard failed: n equals 3",
+    "The graph breaks with it: a call that prints", "grad mode is as at capture",
+    "because this guard failed: n equals 3",
 )  # fmt: skip
 
 

@@ -82,7 +82,7 @@ def test_a_part_of_a_result_is_no_library_call() -> None:
     for fusion in half.schedule.fusions:
         assert "MultiOutput" not in fusion.why.detail
         if not parts.isdisjoint((fusion.first, fusion.second)):
-            assert fusion.why.title == "One of the two runs nothing"
+            assert fusion.why.title == "One of the two has no kernel"
     assert [kind for kind, _ in half.nodes.values()].count("extern") == 1
 
 

@@ -194,7 +194,7 @@ def goes_on(x: Tensor) -> Tensor:
         (loops, "no if statement or conditional expression"),
         (new_name, "only one side assigns y"),
         (calls, "calls assigns()"),
-        (goes_on, "goes on with more than a return"),
+        (goes_on, "continues with more than a return"),
     ],
     ids=name_of,
 )

@@ -76,7 +76,7 @@ def stops(guard: GuardData | None, failed: RecompileData) -> str:
     source = guard.source if guard is not None else ""
     if told is not None and told["what"] == "size" and told["index"]:
         if {told["wanted"], told["seen"]} & {"0", "1"}:
-            return "sizes 0 and 1 are compiled by themselves; avoid them (pad), or keep the two kinds of call apart"
+            return "sizes 0 and 1 are always specialized; pad to avoid them, or use one compiled function for each case"
         return (
             "mark the dimension as dynamic before the first call, "
             f"torch._dynamo.mark_dynamic(tensor, {told['index']}), or compile with dynamic=True"
@@ -88,32 +88,32 @@ def stops(guard: GuardData | None, failed: RecompileData) -> str:
         return ""
     if guard.property == "constant" and guard.constant is not None and guard.constant.type in ("int", "float"):
         made = f"torch.tensor({guard.constant.text}) for {names(source)}"
-        return f"hold the number in a tensor where it is only computed with ({made}): a tensor's value is no guard"
+        return f"if it is only used in arithmetic, pass a tensor instead ({made}): tensor values are not guarded"
     if guard.constant is not None and guard.constant.type == "NoneType":
-        return "pass None each time or never, or keep the two kinds of call in two compiled functions"
+        return "pass None always or never, or use one compiled function for each case"
     return _ADVICE.get(guard.property, "")
 
 
 _ADVICE_BY_WORD = {
-    "stride mismatch": "give tensors of one layout: x = x.contiguous() before the call",
-    "requires_grad": "call with the same requires_grad each time, or compile a function for each of the two",
+    "stride mismatch": "use one memory layout: x = x.contiguous() before the call",
+    "requires_grad": "use the same requires_grad in every call, or one compiled function for each",
     "dtype mismatch": "convert to one dtype before the call",
-    "rank mismatch": "give tensors of one number of dimensions: unsqueeze or reshape before the call",
-    "dispatch key set mismatch": "call in one mode (inference mode, autocast, device) each time",
-    "grad_mode": "call always with, or always without, torch.no_grad(); or compile one function for each",
+    "rank mismatch": "use one number of dimensions: unsqueeze or reshape before the call",
+    "dispatch key set mismatch": "use the same mode (inference mode, autocast, device) in every call",
+    "grad_mode": "call always with or always without torch.no_grad(), or use one compiled function for each",
     "GLOBAL_STATE changed": "keep torch's global state (autocast, deterministic, threads) the same for all calls",
 }
 _ADVICE = {
-    "constant": "pass the same value each time; a value that has to change belongs in a tensor",
-    "type": "pass the same type each time",
-    "length": "pass lists and tuples of one length, or stack the tensors into one",
-    "keys": "pass dicts with the same keys each time",
-    "has": "give the object the same attributes at each call: set them in __init__",
-    "id": "pass the same object each time, made once outside of the loop",
-    "code": "pass the same function each time, made once outside of the loop",
-    "alias": "pass different tensors, or the same one, in the same places each time",
+    "constant": "pass the same value in every call; pass a value that changes as a tensor",
+    "type": "pass the same type in every call",
+    "length": "pass lists and tuples of the same length, or stack the tensors into one",
+    "keys": "pass dicts with the same keys in every call",
+    "has": "give the object the same attributes in every call: set them in __init__",
+    "id": "pass the same object in every call: create it once, outside the loop",
+    "code": "pass the same function in every call: define it once, outside the loop",
+    "alias": "pass the same tensor twice in every call, or in none",
 }
-"""By what the guard asks for."""
+"""By the guarded property."""
 
 
 def errors(compiles: Iterable[CompileData], failure: str = "") -> tuple[ErrorData, ...]:

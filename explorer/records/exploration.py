@@ -90,7 +90,7 @@ def harmless(
         )  # fmt: skip
         try:
             if calls.once and leave == "unchanged":
-                record = not_called(under, config, name, recorder, f"Not called, since {calls.once}")
+                record = not_called(under, config, name, recorder, f"Not called, because {calls.once}")
             elif calls.once:
                 record = ask(Once(fn, args, kwargs, grad))
             else:
@@ -98,11 +98,11 @@ def harmless(
         except BaseException as error:
             if not hasattr(error, "explored"):
                 record = Record(contents(recorder, config, name, error=error))
-                in_eager = f"Whether the program raises in eager too is not known, since {calls.once}."
+                in_eager = f"It is not known whether the program raises in eager too, because {calls.once}."
                 keep(error, record.noting((in_eager,) if calls.once else ()))
             raise
         calls.ended = True
-        return record.noting(calls.told())
+        return record.noting(calls.notes())
 
 
 def in_place(
@@ -127,10 +127,10 @@ def in_place(
         keep(error, record.noting((f"The program raises in eager too: {type(error).__name__}: {error}",)))
         raise
     if calls.once:
-        return not_called(under, config, name, recorder, "Compiled and not called again")
+        return not_called(under, config, name, recorder, "Compiled but not called again")
     try:
         record = ask(trial)
-        return record.noting(("In eager the program does not raise.",)) if record.data.error else record
+        return record.noting(("The program does not raise in eager.",)) if record.data.error else record
     except Outside as refusal:
         return Record(contents(recorder, config, name)).noting((f"Not compared and not timed: {refusal}.",))
 
@@ -160,8 +160,8 @@ def keep(error: BaseException, record: Record) -> None:
 _exploring: ContextVar[bool] = ContextVar("whether something is being explored", default=False)
 
 NESTED = (
-    "explorer.explore was called inside of a function that is {} already; "
-    "explore the inner function by itself, or the outer one without exploring in it"
+    "explorer.explore was called inside a function that is already {}; "
+    "explore the inner function on its own, or remove the inner call"
 )
 
 
@@ -260,10 +260,10 @@ def beside(
     if outcome is not None:
         found["stock"] = against_eager(compared.again, outcome.values(), compared.expected().values())
         if ran and not found["stock"].ok and compared.repeatable:
-            progress.on_phase("looking for where stock's results part")
+            progress.on_phase("finding where stock's results first differ")
             found["stock"] = replace(found["stock"], divergence=unasked(theirs, stock))
         if ran:
-            note = f"{duration(theirs.watched)} of it watching"
+            note = f"of which {duration(theirs.watched)} is recording"
             entrants.append(Entrant("stock", contestant, theirs.seconds, note))
     measured = untimed(found) if ran else None
     seconds: Mapping[str, to_record.Seconds] = {}
@@ -280,7 +280,7 @@ def beside(
     own = () if first is None else compiles_of(first.recorder, measured.kernels if measured else {})
     called_once = isinstance(theirs.given, (Once, GraphTrial))
     if fixes and called_once:
-        notes.append("No fix of a graph break was tried, which takes more calls of the function.")
+        notes.append("No fix of a graph break was tried, because that needs more calls of the function.")
     tried = attempts(theirs) if fixes and not called_once else []
     compiles = (*own, *with_outcomes(theirs.compiles(seconds), tried))
     settings = {**({} if first is None else settings_of(config)), **theirs.settings(stock)}
@@ -299,8 +299,8 @@ def beside(
 
 
 def nothing_runs(target: Target) -> None:
-    """What asking where results part gives for a card that is not here. Raises RuntimeError."""
-    raise RuntimeError(f"stock's code for {target} does not run here, so that there are no results of it to compare")
+    """Bisection for a GPU that is not present. Raises RuntimeError."""
+    raise RuntimeError(f"stock's code for {target} cannot run on this machine, so there are no results to compare")
 
 
 class Raised(Exception):
@@ -382,7 +382,7 @@ def explored(
             compared, outcome = timed, ours.observe()
     accuracy = against_eager(partial(compared.again, spare), outcome.values(), compared.expected().values())
     if not accuracy.ok and compared.repeatable:
-        progress.on_phase("looking for where results part")
+        progress.on_phase("finding where results first differ")
         accuracy = replace(accuracy, divergence=first_divergence(compared.contestant, config))
     eager = timed.contestant()
     return Explored(compared, timed, config, name, recorder, ours, eager, compile_seconds, accuracy, progress)

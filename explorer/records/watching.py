@@ -76,7 +76,7 @@ class Watch:
 
     def __enter__(self) -> Watch:
         if self._ended or hook.is_watched():
-            raise RuntimeError("a watch is going on already, or this one has ended: make one with explorer.watch()")
+            raise RuntimeError("this watch is already active or has ended; create a new one with explorer.watch()")
         self._ends.enter_context(recording_everywhere(self._recorder))
         hooks = (*WATCHING, calling.hook_of(self._calls, self._seen.settings))
         missing = self._ends.enter_context(hook.watching(self._seen, hooks, everywhere=True))
@@ -142,7 +142,7 @@ class Watch:
         cut = sum("Stage" in each.left_out for each in stock)
         said: tuple[str, ...] = ()
         if cut:
-            said = (f"Of the first {count(cut, 'compile')} the stages are not kept, to save memory.",)
+            said = (f"Of the first {count(cut, 'compile')} the stages were dropped, to save memory.",)
         if any(runs.count > ALL_TIMED for runs in self._calls.runs.values()):
             said += (TIMED_SELDOM,)
         return msgspec.structs.replace(made, notes=(*made.notes, *said, *self._notes))

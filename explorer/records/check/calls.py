@@ -1,7 +1,7 @@
-"""The calls that an exploration makes of a function: the one that counts, and others that leave nothing behind.
+"""The calls that an exploration makes of a function: the real one, and others without lasting effects.
 
-What the call can reach is kept before the first call. Before each other call it is put back as it was then; after it,
-as the first call left it. Where that cannot be, the function is called once.
+The state that the call can reach is saved before the first call, and restored before each other call; after it, the
+state that the first call left is restored. If the state cannot be saved, the function is called once.
 """
 
 from __future__ import annotations
@@ -108,9 +108,9 @@ class Calls:
         )
         stuck = (each for each in self._changed if isinstance(each, Description) and not each.can_be_put)
         if self._outside:
-            self.once = f"it would {self._outside[0]} again"
+            self.once = f"calling it again would {self._outside[0]} again"
         elif (first := next(stuck, None)) is not None:
-            self.once = f"how gradients flow to {first.path} was changed, which cannot be put back"
+            self.once = f"it changed how gradients flow to {first.path}, which cannot be restored"
         try:
             self.after = Snapshot(self.before.state.now())
         except NotIsolated as refusal:
@@ -177,18 +177,18 @@ class Calls:
         assert self.before is not None
         return {each.owner._cdata for each in self.before.memory if each.changed()}
 
-    def told(self) -> tuple[str, ...]:
-        """How the function was called, in words."""
+    def notes(self) -> tuple[str, ...]:
+        """Notes on how often the function was called, and why."""
         if self.once:
-            return (f"The function was called once, for real, since {self.once}.",)
+            return (f"The function was called only once, because {self.once}.",)
         state = "as before" if self.leave == "unchanged" else "as one eager call leaves it"
         if self.repeatable:
             return ()
         more = "" if len(self.effects) == 1 else f" (and {len(self.effects) - 1} more)"
         times = {1: "once", 2: "twice"}.get(self.made, f"{self.made} times")
         return (
-            f"The function was called {times}, each time from the same state; that is now {state}. It was not called "
-            f"many times, since {self.effects[0]}{more}: what is timed are its graphs, on the inputs that they got.",
+            f"The function was called {times}, each time from the same state, which is now {state}. It was not called "
+            f"repeatedly for timing, because {self.effects[0]}{more}; its graphs were timed instead, on their inputs.",
         )
 
 
@@ -217,7 +217,7 @@ class InPlace(Trial):
 
     def again(self, spare: int = 0) -> Contestant:
         if not self.repeatable and self.calls.made + spare >= self.calls.most:
-            raise NotIsolated(f"the function is called {self.calls.most} times at most")
+            raise NotIsolated(f"the function is called at most {self.calls.most} times")
         return self.contestant()
 
     def timed(self) -> AbstractContextManager[None]:

@@ -115,7 +115,7 @@ class Objects:
                 continue  # what a repeat writes there is discarded
             self.found[id(value)] = value, path
             if len(self.found) > MOST_OBJECTS:
-                raise NotIsolated(f"it reaches more than {MOST_OBJECTS} objects (the last is {path})")
+                raise NotIsolated(f"it can reach more than {MOST_OBJECTS} objects (the last is {path})")
             if isinstance(value, torch.Tensor):
                 self.tensors[path] = value
             if isinstance(value, weakref.ref):
@@ -339,7 +339,7 @@ class Code:
             builtins = namespace.get("__builtins__", {})
             value = (builtins if isinstance(builtins, dict) else vars(builtins)).get(name)
             if name in HARMFUL_BUILTINS:
-                raise NotIsolated(f"it uses {name}, which reads or changes what cannot be copied")
+                raise NotIsolated(f"it uses {name}, which may read or change state that cannot be copied")
         module = ""
         for instruction in following:
             if not isinstance(value, types.ModuleType) or not instruction.opname.endswith(("_ATTR", "_METHOD")):
@@ -383,7 +383,7 @@ def _harmless(value: Any, path: str, module: str) -> None:
     home = str(getattr(value, "__module__", None) or module)
     both = (module, home)
     if any(name.partition(".")[0] not in HARMLESS for name in both) or any(name.startswith(HARMFUL) for name in both):
-        raise NotIsolated(f"it uses {path}, which may change what cannot be copied")
+        raise NotIsolated(f"it uses {path}, which may change state that cannot be copied")
 
 
 def _functions(member: Any) -> Iterator[types.FunctionType]:
@@ -486,7 +486,7 @@ class State:
                     memo[id(reference)] = weakref.ref(copy.deepcopy(reference(), memo))
             args, values = copy.deepcopy(dict(self.args), memo), [copy.deepcopy(v, memo) for v in self.values]
         except Exception as error:
-            raise NotIsolated(f"copying what it reaches failed: {type(error).__name__}: {error}") from error
+            raise NotIsolated(f"copying the state that it reaches failed: {type(error).__name__}: {error}") from error
         made = State(args, self.places, values, Objects())
         made._follow()
         shared = self.objects.changeable().keys() & made.objects.changeable().keys()

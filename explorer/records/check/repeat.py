@@ -75,8 +75,8 @@ def check_memory(state: State, copies: int = COPIES) -> None:
     for device in {tensor.device for tensor in state.tensors.values()}:
         free = _free(device)
         if free is not None and needed > free:
-            said = f"{needed >> 20} MiB would be needed, and {free >> 20} are free on {device}"
-            raise NotIsolated(f"there is no room for {copies} copies of what it reaches: {said}")
+            said = f"{needed >> 20} MiB are needed, and {free >> 20} MiB are free on {device}"
+            raise NotIsolated(f"there is no memory for {copies} copies of the state that it reaches: {said}")
 
 
 def _free(device: torch.device) -> int | None:

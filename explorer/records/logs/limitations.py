@@ -1,4 +1,4 @@
-"""What a log of TORCH_TRACE does not hold, and why: one sentence each, for the record's notes."""
+"""What a TORCH_TRACE log does not contain, and why: one sentence each, for the record's notes."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ NAMED = 5
 """Compiles named in a sentence; the others are counted."""
 
 ALWAYS = (
-    "torch writes to this log while it compiles, and nothing while compiled code runs: how often compiled code was "
-    "called, how long calls took and what ran eagerly between graphs is not in it.",
-    "torch does not write to this log which operations it fused and why, what memory a kernel moves, and how long a "
-    'kernel takes: explorer.explore(..., engine="stock") shows these.',
+    "torch writes this log only while it compiles, so it does not contain how often compiled code was called, how "
+    "long calls took, or what ran eagerly between graphs.",
+    "The log does not contain which operations torch fused and why, how many bytes a kernel moves, or how long it "
+    'takes; explorer.explore(..., engine="stock") shows these.',
 )
 
 
@@ -24,19 +24,19 @@ def notes(compiles: Sequence[CompileData], environment: Mapping[str, str], cut: 
     cached = [each for each in frames if _from_cache(each)]
     if cached:
         found.append(
-            f"The code of {named(cached)} came from torch's cache, so that the log holds no passes and no joint graph "
-            "of it: TORCHINDUCTOR_FORCE_DISABLE_CACHES=1 compiles without caches."
+            f"The code of {named(cached)} came from torch's cache, so the log has no passes and no joint graph for "
+            "it; set TORCHINDUCTOR_FORCE_DISABLE_CACHES=1 to compile without caches."
         )
     unexplained = [each for each in frames if "." in each.id and not each.recompiles]
     if unexplained:
-        found.append(f"The log gives no reason why {named(unexplained)} compiled again.")
+        found.append(f"The log has no reason for the recompile {named(unexplained)}.")
     failed = [each for each in frames if each.error and not each.guards]
     if failed:
-        found.append(f"{named(failed)} ended with an error before there were guards.")
+        found.append(f"{named(failed)} failed before its guards were made.")
     if frames and "torch" not in environment:
         found.append("The log does not say which version of torch wrote it.")
     if cut:
-        found.append(f"{cut} texts are kept in part: the log is too large for a record to hold all of its text.")
+        found.append(f"{cut} texts are truncated, because the log has more text than a record can hold.")
     return tuple(found)
 
 

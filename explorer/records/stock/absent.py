@@ -1,4 +1,4 @@
-"""Triton code by stock for a card that is not here: generated as for a CPU whose back end is Triton, shown, never run.
+"""Triton code by stock for a GPU that is not present: generated as for a CPU with a Triton back end, shown, never run.
 
 Inductor asks a driver for the machine; there is none, so that it gets a stub. Its heuristics see a CPU: block sizes,
 tilings and which loops fuse may differ from what it would do with the card.
@@ -84,8 +84,8 @@ class _Stub:
 
 HOOK = Hook(
     "absent",
-    shows="Triton code for a card that is not here, marked as generated under CPU heuristics",
-    missing="no code for a card that is not here",
+    shows="Triton code for a GPU that is not present, marked as generated with CPU heuristics",
+    missing="code for a GPU that is not present",
     checked=("2.11 CPU", "2.13 CPU"),
     patches=(Patch("torch._inductor.graph:GraphLowering._compile_to_module_lines", around_module),),
 )

@@ -32,7 +32,7 @@ def around_compile(seen: Observation, call: Call) -> Iterator[None]:
         ("AOTAutograd cache", functorch.enable_autograd_cache),
     ):
         compile.event(
-            "Cache", cache=name, state="bypassed, so that every stage runs" if on else "off in the configuration"
+            "Cache", cache=name, state="bypassed, to run every stage" if on else "off in the configuration"
         )
     seen.bypassing = True
     with ExitStack() as stack:
@@ -51,9 +51,9 @@ ASKED = {
 }  # fmt: skip
 """By cache: the group of torch's counters, and the counter of each answer."""
 SAID = {
-    "hit": "hit: the code is from the cache, and the stages behind it did not run",
-    "miss": "miss: nothing was stored under this key, so that every stage ran",
-    "bypass": "bypassed by torch: it cannot be asked for this graph",
+    "hit": "hit: the code is from the cache, and the later stages did not run",
+    "miss": "miss: the cache has no entry for this key, so every stage ran",
+    "bypass": "bypassed by torch: this graph cannot be cached",
 }
 
 

@@ -21,14 +21,14 @@ def around_post_compile(seen: Observation, call: Call) -> Iterator[None]:
     found = [graph.disabled_cudagraphs_reason, *(info.cudagraph_fail_reasons if info is not None else ())]
     told = (" ".join(str(why).removeprefix("skipping cudagraphs due to ").split()) for why in found if why)
     devices = ", ".join(sorted(graph.device_types))
-    why = "; ".join(dict.fromkeys(told)) if "cuda" in graph.device_types else f"it runs on {devices}, not on a card"
+    why = "; ".join(dict.fromkeys(told)) if "cuda" in graph.device_types else f"it runs on {devices}, not on a GPU"
     seen.compile().event("CudagraphSkipped", why=why)
 
 
 HOOK = Hook(
     "cudagraphs",
     shows="why a graph runs without CUDA graphs although the program asked for them",
-    missing="whether CUDA graphs are used is not told",
+    missing="whether CUDA graphs are used",
     checked=("2.13 CPU",),
     patches=(Patch("torch._inductor.output_code:CompiledFxGraph.post_compile", around_post_compile),),
 )

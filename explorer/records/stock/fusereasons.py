@@ -1,5 +1,5 @@
-"""Why stock does not make one kernel of two groups of loops: in the words of compiler/schedule/reasons.py where the
-obstacle is the same, in words of its own where stock has an obstacle that we lack."""
+"""Why stock does not fuse two groups of loops: the reasons of compiler/schedule/reasons.py if they apply, and reasons
+of stock's own."""
 
 from __future__ import annotations
 
@@ -19,69 +19,69 @@ from explorer.ir import record as data
 PEAK_MEMORY = reason(
     "stock.peak_memory",
     "Fusing them would keep more memory alive",
-    "Each of the two is the last to read some buffers whose memory could be used again in between. By torch's estimate "
-    "one kernel would need more memory at its peak than the fusion saves traffic.",
-    "Nothing is lost where memory is short; otherwise bring the two uses closer together.",
+    "Each of the two is the last reader of some buffers, whose memory can be reused in between if they stay separate. "
+    "torch estimates that fusing them would add more bytes to peak memory than it saves in memory traffic.",
+    "If memory is tight, this is the better choice; otherwise move the two uses closer together.",
 )
 SMALL_SAVING = reason(
     "stock.small_saving",
     "They share too little data",
-    "The bytes that one kernel would save are below torch._inductor.config.score_fusion_memory_threshold.",
+    "Fusing them would save fewer bytes than torch._inductor.config.score_fusion_memory_threshold.",
     "Lower score_fusion_memory_threshold, or let both read the same tensor.",
 )
 TEMPLATE = reason(
     "stock.template",
-    "A template takes only certain loops before and after it",
-    "One of the two is a kernel made from a template (a tuned matrix product, say), into which only pointwise loops of "
-    "its own shape can go, where the configuration allows it.",
-    "Look at the detail; torch._inductor.config.epilogue_fusion and prologue_fusion switch it.",
+    "A template kernel fuses only with certain loops",
+    "One of the two is a template kernel (such as a tuned matrix product). It fuses only with pointwise loops of its "
+    "own shape, and only if the configuration allows it.",
+    "See the detail; the settings are torch._inductor.config.epilogue_fusion and prologue_fusion.",
 )
 MEASURED = reason(
     "stock.measured",
     "The fused kernel was measured to be slower",
-    "With benchmark_fusion on, torch builds both forms and keeps the quicker.",
+    "With torch._inductor.config.benchmark_fusion, torch builds both versions and keeps the faster one.",
 )
 FOREACH = reason(
     "stock.foreach",
-    "They are lists of loops that do not pair up",
-    "A foreach operation is one kernel of many loops. It joins another only where each loop of one has its partner in "
+    "The loops of the two foreach kernels do not match",
+    "A foreach operation is one kernel of many loops. It fuses with another only if each loop of one matches a loop of "
     "the other.",
 )
 OUTER_GROUP = reason(
     "stock.outer_group",
-    "One is a group that shares only its outer loop",
-    "torch's C++ back end put loops under one outer loop after each other. Such a group takes a loop that uses its "
-    "results and has the same outer loop, and no other.",
+    "One is a group of loops that share only their outer loop",
+    "torch's C++ back end put several inner loops under one outer loop. Such a group fuses only with a loop that reads "
+    "its results and has the same outer loop.",
 )
 MIXED_ORDER = reason(
     "stock.mixed_order",
-    "One is a kernel that reduces along two axes at once",
-    "torch joined reductions over different axes of one tensor into one kernel, which takes only certain other loops.",
+    "One is a kernel with reductions over different axes",
+    "torch fused reductions over different axes of one tensor into one kernel, which fuses only with certain loops.",
 )
 STREAMS = reason(
     "stock.streams",
     "They run on different streams",
-    "The program put the two on different CUDA streams.",
+    "The program runs the two on different CUDA streams.",
 )
 PRIORITY = reason(
     "stock.priority",
-    "Fusions of a better kind come first, and left none for these two",
-    "In each round torch tries only the pairs of the best kind. These two would fit, and their turn never came.",
+    "Fusions with higher priority came first",
+    "In each round torch tries only the pairs with the highest priority. These two could be fused, but were not tried.",
 )
 NO_KERNEL = reason(
     "stock.no_kernel",
-    "One of the two runs nothing",
-    "It only stands for memory or for an order; no kernel is made for it.",
+    "One of the two has no kernel",
+    "The scheduler node of one only represents memory or an order of execution, so there is nothing to fuse.",
 )
 MARKED = reason(
     "stock.marked",
-    "Fusion of a buffer is switched off",
-    "A lowering or the configuration marked the buffer as not to be fused.",
+    "Fusion is disabled for a buffer",
+    "A lowering or the configuration excludes the buffer from fusion.",
 )
 IN_STOCKS_WORDS = reason(
     "stock.own_words",
-    "stock gives a reason that this explorer has no words for",
-    "The detail is what torch's scheduler said.",
+    "Another reason of torch's scheduler",
+    "The detail is the message of torch's scheduler.",
 )
 
 SAID: tuple[tuple[str, str], ...] = (

@@ -24,18 +24,18 @@ from explorer.records.stock.observation import Observation
 
 REALIZED = reason(
     "stock.realized",
-    "Inductor put it in memory",
-    "Inductor's lowering asked for the value in memory at the named place; torch records no further reason.",
+    "Inductor materializes it",
+    "Inductor's lowering realizes the value at the named place; torch records no further reason.",
 )
 RESULT = reason(
     "stock.result",
-    "A library call makes it",
+    "A library call returns it",
     "A library operator returns the tensor or writes into it.",
 )
 NO_TENSOR = reason(
     "stock.no_data",
     "It holds no data",
-    "The buffer stands for a tuple of results, a token or an effect.",
+    "The buffer represents a tuple of results, a token or an effect.",
 )
 _ASKED_BY = {
     "realize_hint": reasons.MANY_READERS, "mark_reuse": reasons.HEAVY_AND_REUSED, "run_node": reasons.LARGE,

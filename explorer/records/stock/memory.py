@@ -23,12 +23,12 @@ from explorer.records.stock.half import Half
 ALLOCATED = reason(
     "stock.allocated",
     "stock allocates it",
-    "No buffer of the same size and dtype was free when it was made, so that it has an allocation of its own, which is "
+    "No buffer of the same size and dtype was free when it was created, so it has its own allocation, which is "
     "freed after its last reader.",
 )
 PLACE_IN_POOL = reason(
     "stock.pool",
-    "It has a place in a pool of stock's",
+    "stock puts it in a memory pool",
     "With torch._inductor.config.memory_planning buffers that are never alive at the same time share one allocation.",
 )
 _POOLED = "alloc_from_pool"

@@ -31,7 +31,7 @@ OUTSIDE = "outside any compile"
 MOST_WHOLE = 500
 """Compiles of a watched program that keep their stages: the last. A program that compiles for ever does not fill the
 memory."""
-NEVER_MET = "not compiled: it was not called so far, or only where Dynamo was switched off"
+NEVER_MET = "not compiled: it has not been called yet, or only while Dynamo was disabled"
 
 
 @dataclass

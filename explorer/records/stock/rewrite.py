@@ -158,7 +158,7 @@ class _Scope:
         """The name that the function knows torch by."""
         found = next((name for name, value in self.function.__globals__.items() if value is torch), None)
         if found is None:
-            raise Refused("the file of the function has no name for the module torch")
+            raise Refused("the file of the function does not import torch")
         return found
 
     def value(self, node: ast.expr) -> Any:
@@ -298,10 +298,10 @@ def _if(branch: ast.If, rest: Sequence[ast.stmt], known: Collection[str], scope:
         return [_return(branch.test, yes, no, scope)], 1
     if yes is not None and not branch.orelse:
         if len(rest) != 1 or (no := _returned(rest)) is None:
-            raise Refused("one side returns, and the other goes on with more than a return")
+            raise Refused("one side returns, and the other continues with more than a return")
         return [_return(branch.test, yes, no, scope)], 2
     if yes is not None or no is not None:
-        raise Refused("one side returns, and the other goes on")
+        raise Refused("one side returns, and the other continues")
     then, other = _assigned(branch.body, scope), _assigned(branch.orelse, scope)
     names = list(dict.fromkeys((*then, *other)))
     for name in names:
@@ -375,7 +375,7 @@ def function_of(fn: Callable[..., Any]) -> tuple[types.FunctionType, Any]:
             return forward, fn
     if isinstance(fn, types.FunctionType):
         return fn, None
-    raise Refused(f"{type(fn).__name__} is no function and no module whose source can be rewritten")
+    raise Refused(f"{type(fn).__name__} is neither a function nor a module with source that can be rewritten")
 
 
 def standing_in(fn: Callable[..., Any], function: types.FunctionType) -> Callable[..., Any]:

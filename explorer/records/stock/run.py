@@ -110,7 +110,7 @@ def stock_run(
     """Compile `trial` with stock torch.compile, run it once and see everything. Inside the block the contestant runs
     the compiled code, with nothing of torch wrapped any more; when it ends, what was compiled is let go of.
 
-    `absent` is a card that is not here: Triton code for it is generated, and the graph's operators run one by one.
+    `absent` is a GPU that is not present: Triton code for it is generated, and the graph's operators run eagerly.
     `ids` is what the ids of compiles begin with. `search` looks into what is compiled as it first runs. `settings` are
     arguments of torch.compile; a function that is compiled already keeps its own. What stock raises in place of running
     the program is the run's `failure`.
@@ -119,7 +119,7 @@ def stock_run(
     asked = trial
     trial, already = unwrapped(trial)
     if already is not None and any(value not in (None, False) for value in (settings or {}).values()):
-        raise ValueError(f"{trial.fn} is compiled already; explore the function under it to give other arguments")
+        raise ValueError(f"{trial.fn} is already compiled; to pass other arguments, explore the original function")
     given = {**isolated(torch.compile), **(settings or {})}
     compiler = (lambda fn: torch.compile(fn, **given)) if already is None else already
     observation = Observation(on_stage, absent, ids, search)

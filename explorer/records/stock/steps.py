@@ -111,7 +111,7 @@ def described(value: Any) -> str:
         cache = vars(value).get("_cache")
         made = getattr(cache, "vt", None)
         if made is None:
-            return f"not looked at yet: {_source(value)}"[:LONGEST]
+            return f"not evaluated yet: {_source(value)}"[:LONGEST]
         return described(made)
     fields = vars(value) if hasattr(value, "__dict__") else {}
     if (proxy := fields.get("proxy")) is not None:

@@ -25,7 +25,7 @@ def around_guards(seen: Observation, call: Call) -> Iterator[None]:
         allowed = f"{bounds.lower} to {bounds.upper}" if bounds is not None else ""
         fixed = environment.replacements.get(symbol)
         place = environment.replacements_slocs.get(symbol)
-        why = _place(place) if fixed is not None else "not fixed by anything in the program"
+        why = _place(place) if fixed is not None else "not specialized by the program"
         status = "dynamic" if fixed is None else "specialised" if fixed.is_number else f"equal to {fixed}"
         hint = int(value) if value.is_number and value == int(value) else None
         compile.symbols.append(data.SymbolData(str(symbol), hint, source, allowed, status, why))
@@ -39,10 +39,10 @@ def _name(source: Any) -> str:
 def _place(place: Any) -> str:
     """The user's line where a size was fixed, and torch's where the user has none."""
     if place is None:
-        return "torch records no place"
+        return "torch records no source line"
     told = getattr(place, "maybe_user_loc", None)
     framework = getattr(place, "framework_loc", None)
-    return str(told or framework or "torch records no place")
+    return str(told or framework or "torch records no source line")
 
 
 HOOK = Hook(

@@ -34,7 +34,7 @@ def recompile(each: FailedGuardData, names: Names) -> str:
     advice = f"\n  to stop it: {each.stops}" if each.stops else ""
     at = place(each.span, names)
     guard = each.words or each.expression
-    return f"{each.frame} recompiled {times}, since this guard failed: {guard}{values}{at}{advice}"
+    return f"{each.frame} recompiled {times}, because this guard failed: {guard}{values}{at}{advice}"
 
 
 def error(each: ErrorData, names: Names) -> str:
@@ -57,7 +57,7 @@ def calls(each: CallsData) -> str:
         outside = max(each.seconds - each.compiling - each.graphs, 0.0)
         parts.append(f"{about}{duration(outside)} outside (guards, Python, eager frames)")
     else:
-        parts.append("compiled before it was watched, so that its graphs are not timed apart")
+        parts.append("compiled before watching began, so its graphs are not timed separately")
     middle = f"{duration(median(each.samples))} at the median, " if each.count > 1 and each.samples else ""
     times = f"{count(each.count, 'call')} ({each.engine})"
     return f"{each.function}: {times}, {middle}{duration(each.seconds)} in all: {', '.join(parts)}"

@@ -81,7 +81,7 @@ def _failures(record: RecordData) -> Iterator[PartData]:
         if each.raises:
             yield PartData("error", f"the program raises {raised}", "wrong", "source", each.compile)
         else:
-            said = f"{_name(each.title)} runs eagerly, since compiling it raised {raised}"
+            said = f"{_name(each.title)} runs eagerly, because compiling it raised {raised}"
             yield PartData("error", said, "wrong", "source", each.compile)
     if record.error and not any(each.raises for each in record.errors):
         yield PartData("error", f"failed: {record.error.partition(chr(10))[0]}", "wrong", "source")
@@ -205,7 +205,7 @@ def _recompiles(failed: list[FailedGuardData], compiles: list[CompileData]) -> t
     guard = first.words or first.expression
     told = all(value in guard for value in first.values)
     values = "" if told else f" ({', then '.join(first.values[:NAMED])})"
-    said = f"recompiled {times}, since a guard of {_name(first.frame)} failed: {guard}{values}"
+    said = f"recompiled {times}, because a guard of {_name(first.frame)} failed: {guard}{values}"
     return said, "attention", "guards", first.compiles[0] if first.compiles else ""
 
 

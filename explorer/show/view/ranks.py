@@ -34,7 +34,7 @@ def _why(data: RanksData, compile: RankCompileData) -> str:
     found = next((each for each in data.records[rank].compiles if each.id == compile.ids[rank]), None)
     if found is None or not found.recompiles:
         return ""
-    return f"; {data.ranks[rank].name} compiled again, since a guard failed: {found.recompiles[0].why}"
+    return f"; {data.ranks[rank].name} recompiled, because a guard failed: {found.recompiles[0].why}"
 
 
 def missing(data: RanksData) -> str:
@@ -59,7 +59,7 @@ def differences(data: RanksData) -> str:
         lines += [f"  {said}"] if (said := absent(data, compile)) else []
         first = data.ranks[next(n for n, kind in enumerate(compile.kinds) if kind)].name
         for each in compile.divergences:
-            lines.append(f"  {data.ranks[each.rank].name} parts from {first} first in {each.what}, line {each.line}:")
+            lines.append(f"  {data.ranks[each.rank].name} first differs from {first} in {each.what}, line {each.line}:")
             lines += [f"    - {each.before.strip()}", f"    + {each.after.strip()}"]
             lines += [f"    and in {', '.join(each.also)}"] if each.also else []
     return "\n".join([*lines, "", LEGEND])
@@ -75,7 +75,7 @@ def _numbers(rank: RankData) -> str:
 
 def compiling(rank: RankData) -> str:
     """What its compiles took; a folder of TORCH_COMPILE_DEBUG does not say."""
-    return duration(rank.seconds) if rank.seconds else "time not told"
+    return duration(rank.seconds) if rank.seconds else "time not recorded"
 
 
 def html(data: RanksData) -> str:
