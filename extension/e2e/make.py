@@ -105,6 +105,8 @@ def main(folder: Path) -> None:
     Record.load(sample).to_html(folder / "sample.html")
     model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.GELU(), torch.nn.LayerNorm(16))
     explorer.explore(model, time=False)(torch.randn(4, 8)).to_html(folder / "model.html")
+    nothing = msgspec.structs.replace(record.data, compiles=(), timing=None, recompiles=(), errors=(), eager=())
+    Record(nothing).to_html(folder / "nothing.html")
     methods = compared()
     methods.save(folder / "branch.methods.json")
     for name, made in (("methods", methods), ("ranks", ranks())):

@@ -82,6 +82,10 @@ test("at a glance: each part leads to its pane, and is all that a folded record 
   const breaks = await openPane(viewer, "breaks");
   assert.equal(await breaks.locator("h2").first().innerText(), "1 graph break");
   assert.deepEqual(await breaks.locator("mark").allInnerTexts(), ['print("a graph break")']);
+  await on.page.getByRole("button", { name: "Why?", exact: true }).click();
+  const dialog = on.page.locator("dialog");
+  assert.ok((await dialog.locator("h3").allInnerTexts()).includes("Why does the graph break, or run eagerly?"));
+  await dialog.getByRole("button").first().click();
   const guards = await openPane(viewer, "guards");
   assert.deepEqual(await guards.locator("h2:visible").allInnerTexts(), ["Guards", "Try another call"]);
   assert.match(await guards.locator("tbody tr:visible").first().innerText(), /x is a float32 tensor of size \[32, 64\]/);
@@ -161,6 +165,17 @@ test("fusion is told by operation and line, and of libraries only the lines that
   const few = await lines();
   await source.getByRole("button", { name: "Library code" }).click();
   assert.ok(await lines() > few);
+  assert.deepEqual(on.errors, []);
+  await on.end();
+});
+
+test("of what compiled nothing the answer alone is shown", async () => {
+  const on = await visit("nothing.html");
+  const viewer = on.page.locator("#viewer");
+  assert.deepEqual(await viewer.locator(".ex-part").allInnerTexts(), ["⚠ nothing was compiled"]);
+  assert.equal(await viewer.locator(".ex-body").isVisible(), false);
+  await viewer.locator(".ex-part").click();
+  assert.equal(await viewer.locator(".ex-body").isVisible(), true);
   assert.deepEqual(on.errors, []);
   await on.end();
 });

@@ -23,7 +23,7 @@ class Shown:
         self.progress: Progress = self._output.progress
 
     def show(self, record: data.RecordData) -> None:
-        self._live.widget.say(protocol.Whole(within_size_limit(with_glance(record))))
+        self._live.widget.say(protocol.Whole(within_size_limit(with_glance(record, whole=bool(record.compiles)))))
 
     def finish(self, record: data.RecordData) -> None:
         self._output.finish(record)

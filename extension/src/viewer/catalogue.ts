@@ -2,6 +2,7 @@
 
 import { button, h } from "./dom";
 import { key } from "./element";
+import { entry } from "./gather";
 import { halfName } from "./stages";
 import type { CompileData, RecordData } from "./record";
 
@@ -47,18 +48,26 @@ function* ofCompile(compile: CompileData): Iterable<[code: string, mention: Ment
 
 const LISTED = 200;
 
+/** What the reasons of a pane answer. */
+const ASKED: { readonly [pane: string]: string } = {
+  breaks: "Why does the graph break, or run eagerly?", schedule: "Why is it fused, or not?", memory: "Why is it in memory?", graphs: "Why is it saved for the backward, or computed again?",
+};
+const OTHER = "Considered during compilation only";
+
 /** The catalogue's page: one reason, or all that the record names where `code` is "". */
 export function page(record: RecordData, code: string, go: (mention: Mention) => void, open: (code: string) => void): HTMLElement {
   const reasons = record.reasons ?? [];
   const reason = reasons.find(each => each.code === code);
   if (code && !reason) return h("p", `This record does not explain the reason “${code}”.`);
   if (!reason) {
-    const rows = reasons.map(each =>
-      h("tr",
-        h("td", button("ex-link", each.title, () => open(each.code))),
-        h("td", h("code", each.code)), h("td", String(mentions(record, each.code).length))));
-    const head = h("tr", h("th", "Reason"), h("th", "Code"), h("th", "Named"));
-    return h("table.ex-table", h("thead", head), h("tbody", ...rows));
+    const groups = new Map<string, HTMLElement[]>();
+    for (const each of reasons) {
+      const named = mentions(record, each.code);
+      const row = h("tr", h("td", button("ex-link", each.title, () => open(each.code))), h("td", h("code", each.code)), h("td", String(named.length)));
+      entry(groups, ASKED[named[0]?.pane ?? ""] ?? OTHER, () => []).push(row);
+    }
+    const head = () => h("tr", h("th", "Reason"), h("th", "Code"), h("th", "Occurrences"));
+    return h("div", ...[...groups].flatMap(([asked, rows]) => [h("h3", asked), h("table.ex-table", h("thead", head()), h("tbody", ...rows))]));
   }
   const named = mentions(record, code);
   const rows = named.slice(0, LISTED).map(each =>
@@ -69,7 +78,7 @@ export function page(record: RecordData, code: string, go: (mention: Mention) =>
     h("h3", "What it means"), h("p", reason.meaning),
     reason.hint ? h("h3", "What you can do") : null, reason.hint ? h("p", reason.hint) : null,
     h("h3", `In this record (${named.length})`),
-    named.length ? h("ul.ex-list", ...rows) : h("p", "Only an attempt named it; nothing that remains does."),
+    named.length ? h("ul.ex-list", ...rows) : h("p", `${OTHER}.`),
     named.length > LISTED ? h("p", `${named.length - LISTED} more are not listed.`) : null,
     h("p", button("ex-link", "All reasons in this record", () => open(""))),
   );

@@ -85,6 +85,8 @@ export class Shell {
       onChange(layout, value => host.remember("layout", saved(value))),
       model.record.watch(record => this.#head(header, record)),
       model.record.watch(() => this.#choose()),
+      // There is nothing to show of what compiled nothing; a record that grows says nothing yet.
+      new Derived([model.record], () => !model.record.value.compiles.length && !!model.record.value.glance?.length).watch(none => this.#folded(none)),
       new Derived([model.record], () => JSON.stringify(model.record.value.glance ?? [])).watch(() => strip.replaceChildren(glance(model.record.value.glance ?? [], part => this.#lead(part)))),
       this.#compile.watch(() => this.#chooseStage()),
       host.dark.watch(dark => root.classList.toggle("ex-dark", dark)),
@@ -166,7 +168,7 @@ export class Shell {
         "div.ex-tools",
         menuButton("Add a pane", "+ Pane", () => this.#paneItems()),
         menuButton("Save as a file", "Save", () => this.#saveItems()),
-        button("ex-button", "Reasons", () => this.#reason(""), { title: "The catalogue of reasons" }),
+        button("ex-button", "Why?", () => this.#reason(""), { title: "The reasons that this record names" }),
         tool("?", "Keyboard help", () => this.#help(), "Keys"),
         this.#fold,
       ),
@@ -205,7 +207,7 @@ export class Shell {
 
   #reason(code: string): void {
     const record = this.#model.record.value;
-    const title = record.reasons?.find(each => each.code === code)?.title ?? "Reasons named in this record";
+    const title = record.reasons?.find(each => each.code === code)?.title ?? "Why? The reasons in this record";
     const body = page(
       record, code,
       mention => {

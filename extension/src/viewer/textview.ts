@@ -35,6 +35,8 @@ export interface Mark {
   readonly text: string;
   readonly title: string;
   readonly style: string;
+  /** Of a whole, drawn as a bar behind the text. */
+  readonly share?: number;
 }
 
 export interface Rows {
@@ -395,6 +397,10 @@ class Marks extends GutterMarker {
   }
 
   override toDOM(): Node {
-    return h("span", ...this.#marks.map(({ text, title, style }) => h("span", { class: `ex-mark ${style}`, title }, text)));
+    return h("span", ...this.#marks.map(({ text, title, style, share }) => {
+      const made = h("span", { class: `ex-mark ${style}`, title }, text);
+      if (share !== undefined) made.style.background = `linear-gradient(to left, color-mix(in srgb, currentColor 25%, transparent) ${(100 * share).toFixed()}%, transparent 0)`;
+      return made;
+    }));
   }
 }

@@ -102,7 +102,7 @@ function sourceRows({ model, compile }: Context, whole: boolean): Shown {
         if (asked) found.push({ text: `${asked.length} G`, title: [`${count(asked.length, "guard comes", "guards come")} from this line:`, ...asked].join("\n"), style: "ex-mark-guard" });
         if (spent) {
           const title = `Kernel time: ${seconds(spent.alone)} its own, ${seconds(spent.shared)} shared, of ${seconds(time.total)}, in ${spent.kernels.join(", ")}`;
-          found.push({ text: timeShare(spent, time.total), title, style: "ex-mark-time" });
+          found.push({ text: timeShare(spent, time.total), title, style: "ex-mark-time", share: Math.min(1, (spent.alone + spent.shared) / time.total) });
         }
         if (library && !whole && found.length === 0 && palette.of(what) === null) continue;
         for (const mark of found) marked.push([rows.length, `${name}:${first + n}  ${mark.title.split("\n")[0]}`]);
