@@ -136,7 +136,7 @@ EXPRESSIONS: dict[str, tuple[str, ...]] = {
     ),
     "D": (
         "{'a': <T>, 'b': <T>}", "{k: v * 2 for k, v in <D>.items()}", "dict(<D>)", "{**<D>, <S>: <T>}", "dict(a=<T>)",
-        "dict(zip('ab', <L>))", "<D> | {'b': <T>}", "{str(i): v for i, v in enumerate(<L>)}",
+        "dict(zip('ab', <L>))", "(<D> | {'b': <T>})", "{str(i): v for i, v in enumerate(<L>)}",
         "dict.fromkeys('ab', <T>)",
         "collections.OrderedDict(<D>)", "{k: <D!>[k] for k in sorted(<D>)}", "<D>.copy()", "vars(Thing(<T>, 2))",
         "collections.defaultdict(lambda: <T>, <D>)",

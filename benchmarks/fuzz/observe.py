@@ -240,7 +240,7 @@ def _close(one: Tensor, other: Tensor, tolerance: float) -> bool:
         one, other = one.to(wide), other.to(wide)
         finite = one[one.isfinite()].abs()
         scale = float(finite.max()) if finite.numel() else 1.0
-        return torch.allclose(one, other, rtol=tolerance * 10, atol=tolerance * max(scale, 0.1), equal_nan=True)
+        return torch.allclose(one, other, rtol=tolerance * 10, atol=tolerance * max(scale, 0.5), equal_nan=True)
 
 
 def difference(expected: list[Fact], got: list[Fact], exact: bool) -> tuple[Fact | None, Fact | None] | None:
