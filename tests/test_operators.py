@@ -430,3 +430,11 @@ def test_the_gradient_of_a_value_that_fills_places_named_twice():
     index = torch.tensor([2, 1, 4, 2, 2])
     for function in (lambda x, v: x.index_fill(0, index, v), lambda x, v: torch.index_fill(x * 2, 1, index, v * 2)):
         right(function, torch.randn(5, 5), torch.tensor(2.0), differentiable=True)
+
+
+def test_shapes_that_fake_tensors_tell_otherwise():
+    for function, x in (
+        (lambda x: torch.pixel_unshuffle(x, 3), torch.zeros(0, 1, 6, 6)),
+        (lambda x: torch.addmv(torch.tensor(-8), x, x[0], beta=2), torch.zeros(5, 0, dtype=torch.int64)),
+    ):
+        right(function, x)

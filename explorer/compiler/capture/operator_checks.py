@@ -95,7 +95,11 @@ def refusal(target: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], resul
         torch.are_deterministic_algorithms_enabled(),
     )
     shapes = (empty or _name(target).strip("_") in INDEXING) and most is None and not _sets_by_mask(target, args)
-    return _asked(target, given, settings, shapes)
+    said, sizes = _asked(target, given, settings, shapes)
+    if said or not empty or most is not None:
+        return said
+    expected = tuple(tuple(_number(n, hint, most) for n in tensor.shape) for tensor in tensors_in(result))
+    return "" if sizes in (None, expected) else f"gives sizes {sizes}, its rule for fake tensors {expected}"
 
 
 def may_run(target: Any) -> bool:
@@ -176,22 +180,25 @@ def _number(value: Any, hint: Hint, most: int | None) -> int:
 
 
 @functools.lru_cache(maxsize=4096)
-def _asked(target: Any, given: tuple[Hashable, Hashable], settings: tuple[Any, ...], shapes: bool) -> str:
-    """`settings` are those of the process that the answer depends on."""
+def _asked(
+    target: Any, given: tuple[Hashable, Hashable], settings: tuple[Any, ...], shapes: bool
+) -> tuple[str, tuple[tuple[int, ...], ...] | None]:
+    """What the operator says, or else the sizes of what it makes; `settings` are those of the process that the answer
+    depends on."""
     args, kwargs = map(_made, given)
     function = operator.methodcaller(target, *args[1:], **kwargs) if isinstance(target, str) else None
     chance = torch.get_rng_state()
     try:
         with torch.no_grad(), warnings.catch_warnings(action="ignore"):
-            function(args[0]) if function else target(*args, **kwargs)
+            made = function(args[0]) if function else target(*args, **kwargs)
+            return "", tuple(tuple(tensor.shape) for tensor in tensors_in(made))
     except (RuntimeError, TypeError, ValueError, IndexError) as error:
         said = str(error).strip().partition("\n")[0]
-        return said if shapes or ABOUT_DTYPES.search(said) else ""
+        return said if shapes or ABOUT_DTYPES.search(said) else "", None
     except Exception:  # about the zeros, then
-        return ""
+        return "", None
     finally:
         torch.set_rng_state(chance)
-    return ""
 
 
 def _made(given: Any) -> Any:
