@@ -69,7 +69,7 @@ export class StageList {
     const toggle = button("ex-link", shown ? `hide ${same} unchanged` : `${same} unchanged`, () => (this.#unchanged.value = !shown), {
       "aria-pressed": String(shown), title: "Passes that left the graph as it was",
     });
-    this.#heading.replaceChildren(h("span", `Compile stages · ${seconds(sum(stages.filter(each => each.depth === 0), each => each.seconds))}`), ...(same > 0 ? [toggle] : []));
+    this.#heading.replaceChildren(h("span", `Stages · ${seconds(sum(stages.filter(each => each.depth === 0), each => each.seconds))}`), ...(same > 0 ? [toggle] : []));
     const total = most(stages.map(each => each.seconds), 1e-9);
     this.list.replaceChildren(...this.#visible.map(stage => this.#option(compile as CompileData, stage, total)));
     const running = this.#activity.value;
