@@ -22,6 +22,7 @@ TOLERANCE = {torch.float64: 1e-9, torch.complex128: 1e-9, torch.float16: 2e-2, t
 ROUNDING = 2e-5
 ADDRESS = re.compile(r"0x[0-9a-f]+|at 0x\w+")
 GRAD_FUNCTION = re.compile(r"Function \w+Backward0? returned")
+PRINTED_FUNCTION = re.compile(r"grad_fn=<\w+>")
 ONE_OF_SEVERAL = re.compile(r"Output \d+ of \w+ is a view")
 NUMBER = re.compile(r"-?\d+\.\d+(?:e-?\d+)?")
 UNBOUND = re.compile(r"cannot access (?:local|free) variable '(\w+)'")
@@ -48,7 +49,7 @@ class Observer:
     """Where the storage of each tensor begins and ends, the tensor's place, and where it begins itself."""
 
     def tell(self, place: str, text: str, value: Any = None) -> None:
-        self.facts.append(Fact(place, text, value))
+        self.facts.append(Fact(place, PRINTED_FUNCTION.sub("grad_fn=<...>", text), value))
 
     def finish(self) -> list[Fact]:
         shared: list[tuple[str, int]] = []
