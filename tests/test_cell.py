@@ -53,7 +53,7 @@ def test_a_bare_name_stands_for_what_assigned_it():
     ("source", "said"),
     [
         ("", "empty"),
-        ("y", "nothing in it computes"),
+        ("y", "no statement in it computes"),
         ("def f(x):\n  return x", "definition of `f`"),
         ("class Net: pass", "definition of `Net`"),
         ("x = 1\nimport torch", "an import"),

@@ -169,7 +169,7 @@ def test_nothing_to_explore_is_said(shell, cell, said):
     done = shell.run(cell)
     if said:
         assert done.success
-        assert "Nothing is explored" in done.out
+        assert "Nothing was explored" in done.out
     assert said in done.out
     assert not done.shown
 
@@ -462,9 +462,9 @@ def test_an_expression_on_a_line(shell):
 
 
 def test_a_record_before_and_after_an_edit(shell):
-    assert "nothing was explored" in shell.run("%explore_diff").error
+    assert "nothing has been explored" in shell.run("%explore_diff").error
     shell.run("%%explore\ny = x * 2", cell_id="a")
-    assert "explored once" in shell.run("%explore_diff").error
+    assert "explored only once" in shell.run("%explore_diff").error
     shell.run("%%explore\ny = x - 9", cell_id="b")
     shell.run("%%explore\ny = x * 3", cell_id="a")
     bundle, _ = shell.run("%explore_diff").result.result._repr_mimebundle_()
@@ -482,7 +482,7 @@ def test_two_records_by_name_and_file(shell, tmp_path):
 
 
 def test_a_report(shell, tmp_path):
-    assert "nothing was explored" in shell.run(f"%explore_report {tmp_path}/r.html").error
+    assert "nothing has been explored" in shell.run(f"%explore_report {tmp_path}/r.html").error
     shell.run("%%explore -o record\ny = x * 2")
     shell.run(f"%explore_report {tmp_path}/r.html")
     assert "<html" in (tmp_path / "r.html").read_text()

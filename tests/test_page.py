@@ -98,7 +98,7 @@ SAID = (
     "log.append(y)", "cheap to keep", "MulBackward0", "they read the same buffer", "-O3", "FusionTried", "7 more",
     "The first tensor beyond tolerance is aten.mul", "Printing cannot be part of a graph.",
     "too noisy to compare with eager",
-    "aten.mm", "% of bandwidth", "Runs eagerly", "warm 0.2 s", "torch 2.13.0", "in the place of buf1", "never run",
+    "aten.mm", "% of bandwidth", "Runs eagerly", "warm 0.2 s", "torch 2.13.0", "in the memory of buf1", "not run",
     "computed in an earlier cell", "2x faster than eager (1.9 to 2.1)", "4.1 kFLOP", "Fixes that were tried",
     "The graph breaks with it: a call that prints", "grad mode is as at capture",
     "because this guard failed: n equals 3",

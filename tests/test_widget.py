@@ -193,9 +193,9 @@ def test_a_record_embedded_in_a_layout_shows_itself_and_says_that_it_is_not_live
     kernel.send(opened, protocol.Hello())
     whole, abilities = kernel.heard("abilities")
     assert whole["record"]["title"] == "y = torch.relu(x * w).sum(-1)"
-    assert "the output of its cell is the live one" in abilities["why_not"]
+    assert "use the output of the cell for that" in abilities["why_not"]
     kernel.send(opened, protocol.Retime("r", {}))
-    assert "the live one" in kernel.heard("done")[-1]["error"]
+    assert "use the output of the cell" in kernel.heard("done")[-1]["error"]
 
 
 def test_other_sizes_are_timed(kernel: Kernel, explored) -> None:

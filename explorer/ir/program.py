@@ -172,7 +172,7 @@ class Program:
             lines.append(Line(f"{step.tool} {step.version}  {step.seconds:.3f} s{cached}  -> {step.output}"))
             lines.append(Line(f"  $ {' '.join(step.command)}"))
         if self.call is None:
-            lines.append(Line(f"never run: target {self.generated.target} is not on this machine"))
+            lines.append(Line(f"not run: target {self.generated.target} is not on this machine"))
         return Text(tuple(lines), "text")
 
 

@@ -10,9 +10,9 @@ from explorer.core.reasons import reason
 
 TARGET_ABSENT = reason(
     "pipeline.target_absent",
-    "the target is not where the program runs",
-    "Code was generated and compiled for the named target and never run; the program itself ran eagerly.",
-    "Run on a machine that has the target, with tensors on it, or leave out target=.",
+    "the target is not on this machine",
+    "Code was generated and compiled for the named target but not run; the program itself ran eagerly.",
+    "Run on a machine with the target and pass tensors on it, or omit target=.",
 )
 
 

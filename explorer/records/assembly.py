@@ -68,15 +68,15 @@ def assembled(
 
 def coverage(compiles: Iterable[data.CompileData]) -> data.CoverageData:
     """Where the ATen calls of all compiles run (or would, on a target that is not here), and what ran in Python."""
-    fates: Counter[str] = Counter()
+    calls_by_kind: Counter[str] = Counter()
     python: dict[str, None] = {}
     for compile in compiles:
         for half in compile.halves:
-            fates.update(fate for fate, _ in half.nodes.values())
+            calls_by_kind.update(kind for kind, _ in half.nodes.values())
         if compile.fallback is not None and compile.fallback.code != TARGET_ABSENT:
             graph = next((stage.graph for stage in compile.stages if stage.graph is not None), None)
             calls = [node for node in graph.nodes if node.op.startswith("call")] if graph else []
-            fates["fallback"] += len(calls)
+            calls_by_kind["fallback"] += len(calls)
         for b in compile.breaks:
             place = f"{b.span.file}:{b.span.line}" if b.span else b.instruction
             python[f"{place} ({b.why.title})"] = None
@@ -85,7 +85,8 @@ def coverage(compiles: Iterable[data.CompileData]) -> data.CoverageData:
                 python[f"{happened.fields['where']} ({happened.fields['why']})"] = None
             if happened.kind == "CallSkipped":
                 python[f"{happened.fields['function']} ({happened.fields['why']})"] = None
-    return data.CoverageData(fates["kernel"], fates["extern"], fates["view"], fates["fallback"], tuple(python))
+    kinds = ("kernel", "extern", "view", "fallback")
+    return data.CoverageData(*(calls_by_kind[kind] for kind in kinds), tuple(python))
 
 
 def sources(

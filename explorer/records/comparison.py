@@ -59,7 +59,7 @@ class Compared:
         try:
             version = msgspec.json.decode(packed, type=_Versioned).version
             if version != METHODS_VERSION:
-                raise RecordError(f"{path} is a comparison of version {version}; this explorer reads {METHODS_VERSION}")
+                raise RecordError(f"{path} is a comparison of version {version}; expected {METHODS_VERSION}")
             return cls(msgspec.json.decode(packed, type=MethodsData))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise RecordError(

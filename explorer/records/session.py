@@ -283,7 +283,7 @@ def decode(packed: bytes, name: str) -> data.RecordData:
         raise RecordError(f"{name} is not a record: {error}; expected a file written by Record.save") from None
     if version > data.VERSION:
         raise RecordError(
-            f"{name} is a record of version {version}, and this explorer reads up to {data.VERSION}; "
+            f"{name} is a record of version {version}, but versions up to {data.VERSION} are supported; "
             "upgrade torch-explorer to open it"
         )
     if version < 1:

@@ -64,11 +64,11 @@ def _looked(name: str, look: Callable[[], list[Finding]]) -> list[Finding]:
     try:
         return look()
     except Exception as error:  # one part that cannot be looked at hides no other
-        return [Finding(name, "broken", f"looking at it raised {type(error).__name__}: {error}")]
+        return [Finding(name, "broken", f"the check raised {type(error).__name__}: {error}")]
 
 
 def _versions() -> list[Finding]:
-    explorer = _version(NAME) or "run from its sources"
+    explorer = _version(NAME) or "run from source"
     found = [
         Finding("explorer", "works", explorer),
         Finding("Python", "works", f"{platform.python_version()} ({sys.executable})"),
@@ -121,7 +121,7 @@ def _tried(name: str, folder: Path | None) -> Finding:
     if refusals:
         return Finding(name, "broken", f"not built: {refusals[0]}", CATALOGUE[refusals[0].code].hint)
     if not torch.allclose(result, scaled(x)):
-        return Finding(name, "broken", "built, and gives other values than eager", "Please report this machine.")
+        return Finding(name, "broken", "built, but its values differ from eager's", "Please report this machine.")
     steps = [step for each in made if isinstance(each, Compiled) for half in each.halves for step in half.steps]
     shown = ", ".join(f"{'from the cache' if step.cached else f'built in {step.seconds:.2f} s'}" for step in steps)
     return Finding(name, "works", f"right values, {shown}")
@@ -137,20 +137,20 @@ def _folders() -> list[Finding]:
         detail = f"{folder}: {holds} of at most {Config().build.cache_bytes >> 20}"
         found.append(Finding("cache folder", "works", detail))
     except OSError as error:
-        hint = "Kernels are built again by each process; set XDG_CACHE_HOME to a folder of your own."
+        hint = "Each process builds its kernels again; set XDG_CACHE_HOME to a folder that you own."
         found.append(Finding("cache folder", "missing", said(error), hint))
     try:
         found.append(Finding("temporary folder", "works", tempfile.gettempdir()))
     except OSError as error:
-        found.append(Finding("temporary folder", "broken", said(error), "Set TMPDIR to a folder that can be written."))
+        found.append(Finding("temporary folder", "broken", said(error), "Set TMPDIR to a writable folder."))
     return found
 
 
 def _cards() -> list[Finding]:
     if not torch.cuda.is_available():
         built = torch.version.cuda or torch.version.hip
-        why = f"torch is built for {built}, and finds no card" if built else "this torch is built for the CPU alone"
-        return [Finding("card", "missing", f"{why}; code for cards is generated and shown, and not run")]
+        why = f"torch is built for {built}, but finds no GPU" if built else "this torch is built for the CPU only"
+        return [Finding("card", "missing", f"{why}; GPU code is generated and shown, but not run")]
     names = [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
     return [Finding(f"card {number}", "works", name) for number, name in enumerate(names)]
 
@@ -158,9 +158,9 @@ def _cards() -> list[Finding]:
 def _viewer() -> list[Finding]:
     """The viewer that pages hold, and the extension where JupyterLab looks for it."""
     if template() is None:
-        hint = "make extension (needs Node.js 20), or install a wheel, which holds it"
+        hint = "run `make extension` (needs Node.js 20), or install the wheel, which contains it"
         return [Finding("viewer", "missing", "not built; pages are made without it", hint)]
-    found = [Finding("viewer", "works", "pages hold it")]
+    found = [Finding("viewer", "works", "built; pages contain it")]
     if find_spec("jupyter_core") is None:
         return found
     roots: list[str] = importlib.import_module("jupyter_core.paths").jupyter_path("labextensions")

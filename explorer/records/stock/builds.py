@@ -45,7 +45,7 @@ def around_load(seen: Observation, call: Call) -> Iterator[None]:
 
 
 def around_submit(seen: Observation, call: Call) -> Iterator[None]:
-    """A build on a thread of the pool is told to who watches this thread."""
+    """Assigns a build on a pool thread to this thread's watcher."""
     owner, task = call.args[:2]
     call.args = (owner, partial(contextvars.copy_context().run, task), *call.args[2:])
     yield

@@ -1,4 +1,4 @@
-"""The frames that Dynamo compiles: bytecode before and after, resume functions, why one is left to Python."""
+"""The frames that Dynamo compiles: bytecode before and after, resume functions, and why a frame is skipped."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def add_code(compile: Compile, code: types.CodeType, id: str, role: str) -> dict
 
 
 def around_answer(seen: Observation, call: Call) -> Iterator[None]:
-    """Dynamo says what becomes of a frame that it was shown: an error goes on to the program, or was swallowed."""
+    """Dynamo's result for a frame; an error is raised in the program or suppressed."""
     seen.failing = None
     yield
     if call.error is not None:
@@ -100,7 +100,7 @@ def around_answer(seen: Observation, call: Call) -> Iterator[None]:
 
 
 def name_of(function: Any) -> str:
-    """What a person calls a function, or the module whose call it is."""
+    """The name of a function, or of the module whose call it is."""
     if getattr(function, "__qualname__", "") == INLINED:
         function = function.__wrapped__
     inner = getattr(function, "__self__", None)

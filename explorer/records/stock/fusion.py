@@ -1,4 +1,4 @@
-"""Inductor's fusion: what it asked of which pair, what it said, and a verdict on every pair that was left apart."""
+"""Inductor's fusion: the pairs that it tried, its reasons, and a verdict on every pair that was not fused."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from explorer.records.stock.lowering import called as operator_of
 from explorer.records.stock.observation import Compile, Observation
 
 MOST_PAIRS = 4000
-"""Verdicts kept on one half: beyond, pairs that share no data are counted and left out."""
+"""The most verdicts kept for one half; further pairs that share no data are only counted."""
 
 
 class Fusing:
-    """What fusion said about pairs so far, by the names of the two groups."""
+    """The scheduler's messages about pairs so far, by the names of the two groups."""
 
     def __init__(self) -> None:
         self.refused: dict[tuple[str, str], str] = {}

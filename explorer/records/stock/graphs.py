@@ -22,7 +22,7 @@ JOINT = "joint"
 
 
 def around_backend(seen: Observation, call: Call) -> Iterator[None]:
-    """Dynamo hands its graph to the back end."""
+    """Dynamo passes its graph to the back end."""
     compile = seen.compile()
     module: fx.GraphModule = call.args[1]
     ended = perf_counter()
@@ -47,7 +47,7 @@ def settled(compiled: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def around_partition(seen: Observation, call: Call) -> Iterator[None]:
-    """AOTAutograd hands over the joint graph, and gets a forward and a backward."""
+    """The partitioner splits AOTAutograd's joint graph into forward and backward."""
     compile = seen.compile()
     sources = sources_of(compile)
     joint: fx.GraphModule = call.args[0]

@@ -1,4 +1,4 @@
-"""One half (inference, forward or backward) of a compile by stock, as far as Inductor has come with it."""
+"""One half (inference, forward or backward) of a compile by stock, while Inductor compiles it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from explorer.records.to_record.plain import why
 
 @dataclass
 class Half:
-    """`prefix` keeps names apart that Inductor gives in both halves: those of a backward's buffers and operations."""
+    """`prefix` makes the names of a backward's buffers and operations distinct from the forward's."""
 
     name: str
     part: str
@@ -34,7 +34,7 @@ class Half:
     computed: tuple[str, ...] = ()
     """Those among them that call an operator."""
     realized: dict[str, str] = field(default_factory=dict)
-    """The function of Inductor that asked for a buffer in memory, by the buffer's name."""
+    """The Inductor function that realized a buffer, by the buffer's name."""
     updates: dict[str, str] = field(default_factory=dict)
     """Of a buffer that is a new value of another in its memory: the other, by Inductor's names."""
     holds: dict[str, str] = field(default_factory=dict)
@@ -45,7 +45,7 @@ class Half:
     causes: Any = None
     """Which node each operation of a loop body is for (`causes.Causes`)."""
     fusing: Any = None
-    """What fusion was asked and said (`fusion.Fusing`)."""
+    """The scheduler's messages on fusion (`fusion.Fusing`)."""
     generating: Any = None
     """What code generation has written (`kernels.Generating`)."""
     recorded: dict[str, str] = field(default_factory=dict)
@@ -81,7 +81,7 @@ class Half:
         memory = None if plan is None else data.MemoryData(plan.pool_bytes, plan.peak_before, plan.peak_after)
         return data.HalfData(
             self.name, self.target, self._placed(), tuple(self.operations), schedule, memory,
-            kernels, self.wrapper, tuple(self.builds), calls, self.fates(), self.runs,
+            kernels, self.wrapper, tuple(self.builds), calls, self.coverage(), self.runs,
         )  # fmt: skip
 
     def _placed(self) -> tuple[data.BufferData, ...]:
@@ -97,8 +97,8 @@ class Half:
             for buffer in self.buffers
         )  # fmt: skip
 
-    def fates(self) -> dict[str, tuple[str, tuple[str, ...]]]:
-        """What became of each node: the kernels or library calls that compute it, or nothing but a view."""
+    def coverage(self) -> dict[str, tuple[str, tuple[str, ...]]]:
+        """How each node is computed: the kernels or library calls, or a view."""
         by_node: dict[str, dict[str, list[str]]] = {}
         for operation in self.operations:
             kind = "kernel" if operation.kind == "loop" else "extern" if operation.kind == "extern" else ""

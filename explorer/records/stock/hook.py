@@ -1,7 +1,7 @@
-"""Watching stock: functions of torch that are wrapped while somebody explores, and given back when nobody does.
+"""Hooks on stock: functions of torch that are wrapped during an exploration, and restored after it.
 
-A hook wraps, it never takes one of torch's configuration slots, so that a program's own passes and hooks stay. What
-goes wrong in a hook is noted and never reaches the compile that it watches.
+A hook only wraps functions. It takes none of torch's configuration slots, so a program's own passes and hooks stay.
+An error in a hook is recorded and never reaches the compile.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from explorer.compiler.capture.hook import unseen_by_stock
 
 @dataclass
 class Call:
-    """A call of a watched function. Before it yields, a watcher may replace the arguments, or what is called; then
-    there is a result, or the error that ended the call."""
+    """A call of a wrapped function. Before its `yield`, a hook may replace the arguments or the function; after it,
+    there is a result or an error."""
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
@@ -37,10 +37,10 @@ class Call:
 
 
 class Watcher(Protocol):
-    """Who is told: gets the calls that its own compiles make."""
+    """Receives the calls that its own compiles make."""
 
     def failed(self, target: str, error: Exception) -> None:
-        """A hook raised; what it would have shown is missing."""
+        """A hook raised, so what it records is missing."""
 
     spent: float
     """Seconds in hooks so far."""
@@ -55,9 +55,9 @@ Before = Callable[[Any, tuple[Any, ...]], None]
 
 @dataclass(frozen=True)
 class Patch:
-    """One function of stock, "module:Class.name", and what is done around each call of it, or only before it: that
-    costs less where a function is called ten thousands of times in a compile. What is called at each call of compiled
-    code, where a microsecond counts, gets `instead` of it what that makes of the function."""
+    """A wrapped function of stock, "module:Class.name". `around` runs around each call; `before` runs only before it,
+    which is cheaper for functions that a compile calls very often. `instead` makes the replacement itself, for
+    functions on the path of every call of compiled code, where a microsecond counts."""
 
     target: str
     around: Around | None = None
@@ -67,10 +67,10 @@ class Patch:
 
 @dataclass(frozen=True)
 class Hook:
-    """A part of the record that stock's functions are watched for.
+    """Records one part of a stock compile by wrapping functions of torch.
 
-    `missing` says what a person sees instead where this torch has no such function. `checked` are the versions of
-    torch, and the machines, on which the hook ran over the zoo.
+    `missing` says what is missing from the record if this version of torch lacks the functions. `checked` are the
+    versions of torch, and the devices, on which the hook was tested with the zoo.
     """
 
     name: str
@@ -84,11 +84,11 @@ _NOT_SAID = object()
 _watcher: ContextVar[Any] = ContextVar("watcher of stock", default=_NOT_SAID)
 _of_compile: dict[CompileId, Watcher] = {}
 _everywhere: list[Watcher] = []
-"""Who watches all threads that nobody else does: the last."""
+"""Watchers of all threads that have none of their own; the last one counts."""
 
 
 def watcher() -> Watcher | None:
-    """Who watches the current thread. A backward is compiled on autograd's own thread, where its compile's id tells."""
+    """The watcher of the current thread. On autograd's own threads, it is found by the compile's id."""
     found = _watcher.get()
     if found is not None and found is not _NOT_SAID:
         return found  # type: ignore[no-any-return]
@@ -99,8 +99,8 @@ def watcher() -> Watcher | None:
 
 
 class _Installed:
-    """The wrapped functions. Explorations may nest and run in threads: the first that needs a hook installs it, the
-    last to end removes all."""
+    """The installed patches. Explorations may nest and run in threads: the first that needs a hook installs it, and
+    the last to end removes all."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
@@ -264,13 +264,13 @@ def watching(told: Watcher, hooks: tuple[Hook, ...], everywhere: bool = False) -
 
 
 def is_watched() -> bool:
-    """Whether somebody watches all threads."""
+    """Whether there is a watcher of all threads."""
     return bool(_everywhere)
 
 
 @contextmanager
 def unwatched() -> Iterator[None]:
-    """Nobody is told of what this thread does inside the block."""
+    """Hooks ignore what this thread does inside the block."""
     token = _watcher.set(None)
     try:
         yield

@@ -1,4 +1,4 @@
-"""What is seen of stock while it compiles: record data as it comes, compile by compile."""
+"""What the hooks record of stock, compile by compile."""
 
 from __future__ import annotations
 
@@ -29,8 +29,7 @@ from explorer.records.to_record.flops import counted
 
 OUTSIDE = "outside any compile"
 MOST_WHOLE = 500
-"""Compiles of a watched program that keep their stages: the last. A program that compiles for ever does not fill the
-memory."""
+"""How many of the last compiles of a watched program keep their stages, to bound memory."""
 NEVER_MET = "not compiled: it has not been called yet, or only while Dynamo was disabled"
 
 
@@ -39,7 +38,7 @@ class Compile(CollectedCompile):
     """One compile of a frame: "s0", or "s0.1" for the next of the same frame."""
 
     torch_id: str = ""
-    """What torch calls it: "3/1"."""
+    """Torch's compile id: "3/1"."""
     started: float = field(default_factory=time.perf_counter)
     code: types.CodeType | None = None
     seconds: float = 0.0
@@ -87,21 +86,21 @@ class Compile(CollectedCompile):
     checks: list[Any] = field(default_factory=list)
     """Its guards as torch has them (`guards.Check`)."""
     patient: bool = False
-    """Whether what can be put into words later is: a watched program does not wait for it."""
+    """Whether texts are made later, so that a watched program does not wait for them."""
     _later: list[tuple[str, Callable[[], Any]]] = field(default_factory=list)
     _settling: threading.RLock = field(default_factory=threading.RLock)
     _settles: bool = False
 
     def later(self, target: str, work: Callable[[], Any]) -> None:
-        """Do `work`, of the hook on `target`, at once or where somebody reads this, after all that came before it.
-        Nothing that it reads may change meanwhile."""
+        """Do `work` of the hook on `target` now, or in order when the data is read. Its inputs must not change
+        meanwhile."""
         if self.patient:
             self._later.append((target, work))
         else:
             work()
 
     def settle(self) -> None:
-        """Do what was put off."""
+        """Do the deferred work."""
         with self._settling:
             if self._settles:
                 return
@@ -225,7 +224,7 @@ class Compile(CollectedCompile):
 
 
 class Observation:
-    """What one exploration sees: the watcher that the hooks tell."""
+    """What one exploration records; the watcher of its hooks."""
 
     def __init__(
         self, on_stage: OnStage | None = None, absent: Target | None = None, ids: str = "s", search: Any = None,
@@ -235,7 +234,7 @@ class Observation:
         self.ids = ids
         """What the ids of compiles begin with."""
         self.absent = absent
-        """The card that code is generated for although it is not here."""
+        """The GPU that code is generated for although it is not present."""
         self.search = search
         """Compares compiled programs with eager as they run (`bisection.StockSearch`)."""
         self.calls = calls
@@ -316,7 +315,7 @@ class Observation:
         return tuple(compile.frozen(seconds.get(compile.id, {}), **timed.get(compile.id, {})) for compile in seen)
 
     def eager(self) -> Iterator[data.EagerData]:
-        """Frames that were never compiled: those that Dynamo left alone, and continuations that it never met."""
+        """Frames that were never compiled: those that Dynamo skipped, and continuations that never ran."""
         codes = [*(compile.code for compile in self.compiles if compile.code is not None), *self.left]
         met = {code.co_qualname for code in codes}  # of two continuations of a branch one is never called
         for code, why in self.left.items():

@@ -1,4 +1,4 @@
-"""Seconds of each of stock's kernels and library calls, taken while the compiled program runs as it always does."""
+"""Seconds of each of stock's kernels and library calls, measured while the compiled program runs."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def profile(run: StockRun) -> dict[str, dict[str, Mapping[str, float]]]:
 
 
 def _clock(note: defaultdict[str, list[float]]) -> Observer:
-    """Notes the seconds of a call under its first id."""
+    """Records the seconds of a call under its first id."""
 
     def observer(ids: tuple[str, ...], call: Callable[[], Any], given: tuple[Any, ...]) -> Any:
         on_card = any(isinstance(each, torch.Tensor) and each.is_cuda for each in given)

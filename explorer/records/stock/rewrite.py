@@ -1,7 +1,7 @@
-"""A function of the user's with a branch on a tensor rewritten: both sides computed, `torch.where` chooses.
+"""Rewrites a branch on a tensor: both sides are computed, and `torch.where` selects.
 
-Only what is surely the same is rewritten: an `if` or a conditional expression whose sides assign names or return, and
-call nothing that changes anything. All else is refused, with the reason. Line numbers stay those of the source.
+Only equivalent rewrites are made: an `if` or a conditional expression whose sides assign names or return, and call
+only functions without side effects. Anything else is refused with a reason. Line numbers stay those of the source.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _WRITING = frozenset(("out", "inplace", "generator"))
 
 
 class Refused(Exception):
-    """Why a branch is left to a person."""
+    """Why a branch cannot be rewritten."""
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""One call through stock `torch.compile`, watched: the user's own options, nothing left behind."""
+"""One recorded call through stock `torch.compile`, with the user's options and without lasting effects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Dynamo and Inductor tell of all their compiles, kept as the program left it while something is explored."""
+"""Keeps the counters and logs of Dynamo and Inductor unchanged during an exploration."""
 
 from __future__ import annotations
 

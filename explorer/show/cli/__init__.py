@@ -117,7 +117,7 @@ def run_command(context: click.Context, out: Path, script: Path, arguments: Sequ
     else:
         terminal.say(
             f"{script} compiled nothing, so there is no record. "
-            "Call a function in it that torch.compile or explorer.compile made."
+            "The script has to call a function compiled with torch.compile or explorer.compile."
         )
     context.exit(code)
 
@@ -137,8 +137,8 @@ def _put(record: Record, out: Path, name: str, terminal: Terminal) -> None:
 @main.command("report")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False),
-              help="The page to write; by default beside FILE, with the suffix .html.")  # fmt: skip
-@click.option("--text", "as_text", is_flag=True, help="Print every stage here instead of writing a page.")
+              help="The page to write; by default next to FILE, with the suffix .html.")  # fmt: skip
+@click.option("--text", "as_text", is_flag=True, help="Print every stage instead of writing a page.")
 def report_command(file: Path, output: Path | None, as_text: bool) -> None:
     """Make an HTML page of a FILE that holds a record, or a comparison of capture methods.
 
@@ -198,7 +198,7 @@ def import_command(source: Path, out: Path, html: bool) -> None:
 
 @main.command("ranks")
 @click.argument("sources", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Also write a page of it.")
+@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Also write an HTML page.")
 def ranks_command(sources: Sequence[Path], output: Path | None) -> None:
     """Say what differs between the ranks of one job. SOURCES are what `explorer import` takes or has made: logs,
     folders of logs, records.
@@ -235,8 +235,8 @@ def show_ranks(console: Console, ranks: Ranks) -> None:
 @main.command("diff")
 @click.argument("before", type=click.Path(path_type=Path))
 @click.argument("after", type=click.Path(path_type=Path))
-@click.option("--exit-code", is_flag=True, help="Exit with 1 where the records differ.")
-@click.option("--lines", type=click.IntRange(min=0), default=2000, show_default=True, help="Lines shown at most.")
+@click.option("--exit-code", is_flag=True, help="Exit with 1 if the records differ.")
+@click.option("--lines", type=click.IntRange(min=0), default=2000, show_default=True, help="The most lines to show.")
 @click.pass_context
 def diff_command(context: click.Context, before: Path, after: Path, exit_code: bool, lines: int) -> None:
     """Compare two records stage by stage: what changed in which stage's text.

@@ -46,8 +46,8 @@ def doctor_command(machine_readable: bool) -> None:
 
 @click.command("cache")
 @click.argument("action", type=click.Choice(["show", "verify", "clear"]), default="show")
-@click.option("--folder", type=click.Path(path_type=Path, file_okay=False), help="Another folder than the user's own.")
-@click.option("--json", "machine_readable", is_flag=True, help="Print it as JSON.")
+@click.option("--folder", type=click.Path(path_type=Path, file_okay=False), help="A folder other than the user's own.")
+@click.option("--json", "machine_readable", is_flag=True, help="Print as JSON.")
 def cache_command(action: str, folder: Path | None, machine_readable: bool) -> None:
     """Say where built kernels are kept and how large that is; `verify` them all, and remove what is damaged; or `clear`
     the folder. Files that are not the cache's own are left alone.
@@ -63,7 +63,7 @@ def cache_command(action: str, folder: Path | None, machine_readable: bool) -> N
         place = str(folder or default_folder())
         real = private(folder or default_folder())
     except OSError as error:
-        told_of = f"{place} is not used: {said(error)}; each process builds its kernels anew"
+        told_of = f"{place} is not used: {said(error)}; each process builds its kernels again"
         raise click.ClickException(told_of) from None
     bad = damaged(real) if action == "verify" else []
     for path in bad:
@@ -84,9 +84,9 @@ def cache_command(action: str, folder: Path | None, machine_readable: bool) -> N
     console = wide_enough()
     size, limit = (f"{int(told[name]) / 2**20:.1f} MiB" for name in ("bytes", "limit"))  # type: ignore[call-overload]
     holds = f"{count(len(kept), 'program')}, {size}"
-    console.print(Text(f"{real}: {holds}; beyond {limit} the least recently used are removed"))
+    console.print(Text(f"{real}: {holds}; above {limit}, the least recently used are removed"))
     if action == "verify":
-        console.print(Text(f"{count(len(bad), 'damaged file')} removed" if bad else "all are as they were built"))
+        console.print(Text(f"{count(len(bad), 'damaged file')} removed" if bad else "all are intact"))
         console.print(*[Text(f"  {path.name}") for path in bad], sep="\n")
     if action == "clear":
         console.print(Text(f"{removed / 2**20:.1f} MiB removed"))

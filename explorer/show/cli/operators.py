@@ -28,7 +28,7 @@ def operators_command(name: str | None, markdown: bool) -> None:
     """
     found = handlers() if name is None else named(name)
     if not found:
-        raise click.UsageError(f"no ATen operator is called {name}, and no name contains it; expected a name as in add")
+        raise click.UsageError(f"no ATen operator is named {name}, and no name contains it; expected a name as in add")
     if markdown:
         click.echo(page(found))
         return

@@ -97,7 +97,7 @@ def plan(body: Sequence[ast.stmt]) -> Plan:
         end -= 1
     asked = _backward(kept[end - 1])
     if asked is not None:
-        note = f"What follows {ast.unparse(kept[end - 1])} ran and is not part of what is explored."
+        note = f"What follows {ast.unparse(kept[end - 1])} ran, but is not explored."
         return _with_gradients(kept, end, asked, note if end < len(kept) else "")
     return _last(kept)
 
@@ -132,13 +132,13 @@ def _with_gradients(body: tuple[ast.stmt, ...], end: int, asked: ast.expr, note:
 
 def elsewhere(name: str) -> str:
     return (
-        f"`{name}` was computed in an earlier cell, so that its forward is not here to be traced. Write both in one "
+        f"`{name}` was computed in an earlier cell, so its forward cannot be traced. Put both in one "
         f"cell:\n    %%explore\n    {name} = ...\n    {name}.backward()"
     )
 
 
 AWAITS = (
-    "the statement awaits, and coroutines are not captured. Await on a line before, and compute on the last:\n"
+    "the statement uses await, and coroutines cannot be captured. Await on an earlier line, and compute on the last:\n"
     "    %%explore\n    x = await source()\n    y = f(x)"
 )
 
@@ -150,7 +150,7 @@ def _last(body: tuple[ast.stmt, ...]) -> Plan:
         name = last.value.id
         binds = [i for i, s in enumerate(body[:-1]) if isinstance(s, ASSIGNMENTS) and name in names([s]).bound]
         if not binds:
-            return Plan(body, why_not=f"the cell ends with the name `{name}`, and nothing in it computes that.")
+            return Plan(body, why_not=f"the cell ends with the name `{name}`, which no statement in it computes.")
         end = binds[-1] + 1
     if why := _unfit(body[end - 1]):
         return Plan(body, why_not=why)

@@ -26,10 +26,10 @@ class ComparingMagics(Magics):
     shell: InteractiveShell
 
     @magic_arguments()
-    @argument("--methods", nargs="+", metavar="NAME", help="some of the ways, in quotes; by default all")
+    @argument("--methods", nargs="+", metavar="NAME", help="some of the methods, in quotes; by default all")
     @argument("--backends", nargs="+", default=[], metavar="NAME", help="also torch.compile with these back ends")
     @argument("--no-time", action="store_true", help="do not time the calls")
-    @argument("-o", dest="out", metavar="VAR", help="put the comparison into a variable")
+    @argument("-o", dest="out", metavar="VAR", help="store the comparison in a variable")
     @cell_magic
     def compare(self, line: str, cell: str) -> None:
         """Capture the call that a cell ends with in every way there is, and run what was captured on other inputs.
@@ -70,7 +70,7 @@ class ComparingMagics(Magics):
         if not self.shell.run_cell("\n".join(lines[last.lineno - 1 :])).success:
             return
         if seen.state is None:
-            print(f"Nothing is compared, since the call cannot be repeated on copies: {seen.why_not}.")
+            print(f"Nothing is compared, because the call cannot be repeated on copies: {seen.why_not}.")
             return
         state = seen.state
         with unnoticed(), state.in_place():

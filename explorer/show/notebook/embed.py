@@ -7,7 +7,7 @@ from explorer.show.notebook import protocol
 from explorer.show.notebook.widget import ExplorerWidget, ToKernel
 from explorer.show.view.size_limit import within_size_limit
 
-WHY_NOT = "this view shows the record alone; the output of its cell is the live one"
+WHY_NOT = "this view is not live; use the output of the cell for that"
 
 
 def embed(record: Record) -> ExplorerWidget:

@@ -113,7 +113,7 @@ def look(made: Plan, start: int, namespace: MutableMapping[str, Any], file: str)
     except (NotIsolated, SyntaxError) as refusal:
         seen.why_not = str(refusal)
     except Exception as error:  # of the user's objects, whose attributes are read; the cell is to run all the same
-        seen.why_not = f"looking at what it reads raised {type(error).__name__}: {error}"
+        seen.why_not = f"reading its inputs raised {type(error).__name__}: {error}"
     seen.since = time.perf_counter()
     return seen
 

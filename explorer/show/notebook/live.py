@@ -120,7 +120,7 @@ class Live:
             if self.retiming is None:
                 self.widget.say(protocol.Done(asked.run, self.why_not))
             elif self._worker is not None:
-                self.widget.say(protocol.Done(asked.run, "another run is going on; stop it first"))
+                self.widget.say(protocol.Done(asked.run, "another run is in progress; stop it first"))
             else:
                 self._stop = ""
                 context = contextvars.copy_context()

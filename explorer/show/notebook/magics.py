@@ -39,7 +39,7 @@ KEPT_RECORDS = 30
 KEPT_BYTES = 1 << 30
 """Of copies for runs with other sizes, over all live records; the oldest go first."""
 
-RELEASED = "its tensors were let go of to save memory; run the cell again"
+RELEASED = "its tensors were released to save memory; run the cell again"
 
 
 def unquoted(text: str) -> str:
@@ -51,27 +51,27 @@ OPTIONS = (
     argument("--engine", choices=ENGINES, help="explorer (the default), stock torch.compile, or both in one record"),
     argument(
         "--grad", action=argparse.BooleanOptionalAction, default=None,
-        help="run the backward too, of the sum of what is returned; by default where that requires grad",
+        help="also run the backward of the sum of the result; by default if the result requires grad",
     ),
     argument(
         "--dynamic", action=argparse.BooleanOptionalAction, default=None,
-        help="make sizes symbolic from the start, or never; by default those that were seen to change",
+        help="make all sizes symbolic, or none; by default those that change between calls",
     ),
-    argument("--target", help="generate code for another machine, such as cuda:sm_90; it is shown and never run"),
+    argument("--target", help="generate code for another machine, such as cuda:sm_90; it is shown but not run"),
     argument(
         "--stage", dest="panes", action="append", choices=PANES, metavar="NAME",
         help=f"open this pane; may be given several times. There are: {', '.join(PANES)}",
     ),
     argument(
         "--time", action=argparse.BooleanOptionalAction, default=None,
-        help="time eager and compiled code in turn; by default where the statement takes under 5 s",
+        help="time eager and compiled code in turn; by default if the statement takes less than 5 s",
     ),
-    argument("--name", type=unquoted, help="what the record is called; by default the statement"),
+    argument("--name", type=unquoted, help="the name of the record; by default the statement"),
     argument(
         "--save", type=unquoted, metavar="FILE",
         help="write the record to a file, NAME.explore.json or NAME.explore.json.gz",
     ),
-    argument("-o", dest="out", metavar="VAR", help="put the record into a variable"),
+    argument("-o", dest="out", metavar="VAR", help="store the record in a variable"),
 )  # fmt: skip
 
 
@@ -154,7 +154,7 @@ class ExplorerMagics(Magics):
     def _explore(self, watched: Watched, cell: str) -> None:
         why_not = watched.plan.why_not or watched.why_not
         if why_not or watched.seen is None:
-            print(f"Nothing is explored: {why_not or 'the statement to explore was not reached.'}")
+            print(f"Nothing was explored: {why_not or 'the statement to explore was not reached.'}")
             return
         chosen: Options = watched.options
         self.ahead.drop()
@@ -286,17 +286,17 @@ class ExplorerMagics(Magics):
         """
         named = parse_argstring(self.explore_diff, line).records
         if len(named) not in (0, 2):
-            raise UsageError(f"%explore_diff takes two records, or none; {len(named)} was given")
+            raise UsageError(f"%explore_diff takes two records or none, not {len(named)}")
         before, after = (self._record(name) for name in named) if named else self._edited()
         return before.diff(after)
 
     def _edited(self) -> tuple[Record, Record]:
         if not self.kept:
-            raise UsageError("nothing was explored in this notebook yet")
+            raise UsageError("nothing has been explored in this notebook yet")
         *earlier, last = self.kept
         same = [kept for kept in earlier if kept.cell == last.cell]
         if not same:
-            raise UsageError("the last cell was explored once; edit it and run it again, or name two records")
+            raise UsageError("the last cell was explored only once; edit it and run it again, or name two records")
         return same[-1].record, last.record
 
     def _record(self, name: str) -> Record:
@@ -312,7 +312,7 @@ class ExplorerMagics(Magics):
 
     @magic_arguments()
     @options
-    @argument("--reset", action="store_true", help="first go back to the defaults that the magics come with")
+    @argument("--reset", action="store_true", help="first reset all options to their defaults")
     @line_magic
     def explore_config(self, line: str) -> None:
         """Set options for all explorations of this notebook that do not give their own, and show them.
@@ -355,7 +355,7 @@ class ExplorerMagics(Magics):
         """
         given = parse_argstring(self.explore_report, line)
         if given.record is None and not self.kept:
-            raise UsageError("nothing was explored in this notebook yet")
+            raise UsageError("nothing has been explored in this notebook yet")
         record = self.kept[-1].record if given.record is None else self._record(given.record)
         try:
             print(f"Wrote {record.to_html(Path(given.file).expanduser())}")

@@ -88,9 +88,9 @@ def resized(tensor: torch.Tensor, sizes: tuple[int, ...], name: str) -> torch.Te
     """A tensor of these sizes: dtype, device, requires_grad and the order of strides as in `tensor`, its elements drawn
     from those of `tensor`, so that indices stay valid and masks masks. Raises ValueError naming the tensor."""
     if len(sizes) != tensor.dim():
-        raise ValueError(f"{name} has {tensor.dim()} dimensions, and {len(sizes)} sizes were given")
+        raise ValueError(f"{name} has {tensor.dim()} dimensions, but {len(sizes)} sizes were given")
     if any(size < 0 for size in sizes):
-        raise ValueError(f"{name}: sizes are at least 0, not {list(sizes)}")
+        raise ValueError(f"{name}: sizes must be at least 0, not {list(sizes)}")
     count = math.prod(sizes)
     if count * tensor.element_size() > MOST_BYTES:
         raise ValueError(f"{name} of sizes {list(sizes)} would take more than {MOST_BYTES >> 30} GiB")

@@ -97,10 +97,10 @@ class Session:
             return self._repeated(call)
         except (NotIsolated, Outside) as refusal:
             self.trial = None
-            self.notes.append(f"Compiled and not run again, so not compared and not timed: {refusal}.")
+            self.notes.append(f"Compiled but not run again, so neither compared nor timed: {refusal}.")
             return self._so_far("") if self.output.runs else self._compiled_alone()
         except SyntaxError as error:
-            return self._so_far(f"these statements cannot be the body of a function: {error.msg}")
+            return self._so_far(f"these statements cannot form the body of a function: {error.msg}")
 
     def _call(self) -> Any:
         watched = self.watched
@@ -136,7 +136,7 @@ class Session:
     def _compiled_alone(self) -> data.RecordData:
         """The frame compiled for the notebook's own values and not run."""
         if self.options.engine != "explorer":
-            self.notes.append("Stock compiles only what runs, so that nothing of it is shown.")
+            self.notes.append("Stock compiles only code that runs, so nothing of it is shown.")
         call, recorder = self._call(), Recorder(self.output.progress)
         frame = Frame("f0", call.__code__, dict(self.seen.values), call.__globals__, vars(builtins))
         with unnoticed(), recording(recorder), compile_scope("f0", FUNCTION):
@@ -164,7 +164,8 @@ class Session:
             return None, "stock is timed only while its cell runs"
         if self.trial.state.places:
             reads = ", ".join(sorted({place.name for place in self.trial.state.places}))
-            return None, f"it uses {reads} of the notebook, which a run in the background must not touch: pass them on"
+            why = f"it uses {reads} of the notebook, which a background run must not change: pass them as arguments"
+            return None, why
         if self.config.target is not None:
             return None, "the code is for another machine"
         retiming = Retiming(self.trial, self.config, torch.is_grad_enabled())

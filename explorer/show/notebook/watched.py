@@ -10,7 +10,7 @@ from explorer.show.notebook.output import Output
 from explorer.show.view.glance import with_glance
 from explorer.show.view.size_limit import within_size_limit
 
-WHY_NOT = "a program that is watched is not run again"
+WHY_NOT = "a watched program is not run again"
 
 
 class Shown:

@@ -108,7 +108,7 @@ def _source(record: RecordData, compile: CompileData) -> str:
         return _section(compile, "source", "Source", "<p>The source of this function is not known.</p>")
     rest = "".join(parts[False])
     if parts[True] and rest:
-        rest = folded("evaluated, and nothing of it in a graph", rest)
+        rest = folded("evaluated; nothing captured", rest)
     return _section(compile, "source", "Source", *parts[True], rest)
 
 
@@ -206,7 +206,7 @@ def _stage(compile: CompileData, stage: StageData, previous: StageData | None, h
     elif half is not None and (rest := _besides_code(stage.body, half)) is not None:
         place = f"<a href='#{anchor(compile.id, 'code-' + half.name)}'>Code: {escape(half.name)}</a>"
         inner = f"<p>Kernels and wrapper: see {place}.</p>" + (
-            folded(f"what comes before them ({count(len(rest.lines), 'line')})", code(rest)) if rest.lines else ""
+            folded(f"code before them ({count(len(rest.lines), 'line')})", code(rest)) if rest.lines else ""
         )
     elif previous is not None and previous.body is not None and (found := changes(previous.body, stage.body)):
         heading += f"  (changes to {stage_name(previous)})"
@@ -249,7 +249,7 @@ def _eager_backward(compile: CompileData) -> str:
 def _half(compile: CompileData, half: HalfData, machine: MachineData | None) -> str:
     parts = []
     if not half.runs:
-        parts.append(f"<p class=failed>Made for {escape(half.target)}, which is not here: never run.</p>")
+        parts.append(f"<p class=failed>Made for {escape(half.target)}, which is not on this machine: not run.</p>")
     if half.memory:
         before, after = text.amount(half.memory.peak_before, "B"), text.amount(half.memory.peak_after, "B")
         parts.append(f"<p>Memory peak {before} before planning, {after} after.</p>")
@@ -323,7 +323,7 @@ def _buffers(half: HalfData) -> str:
         (
             f"<code>{escape(b.name)}</code>",
             escape(b.type),
-            escape(f"in the place of {b.of}" if b.of else b.where or b.kind),
+            escape(f"in the memory of {b.of}" if b.of else b.where or b.kind),
             text.amount(b.bytes, "B") if b.bytes else "",
             why(b.why) if b.why else "",
             why(b.where_why) if b.where_why else "",
@@ -343,6 +343,6 @@ def _events(compile: CompileData) -> str:
         names = list(dict.fromkeys(name for event in of_kind for name in event.fields))
         rows = ([escape(event.fields.get(name, "")) for name in names] for event in of_kind[:EVENTS_SHOWN])
         left = compile.left_out.get(kind, 0) + max(0, times - EVENTS_SHOWN)
-        heading = f"{times} {kind}" + (f", {left} more left out" if left else "")
+        heading = f"{times} {kind}" + (f", {left} more omitted" if left else "")
         parts.append(folded(heading, table(map(escape, names), rows)))
     return _section(compile, "events", "What was tried", *parts)
