@@ -61,8 +61,8 @@ def test_a_bare_name_stands_for_what_assigned_it():
         ("pass", "pass"),
         ("del x", "del"),
         ("get_ipython().system('ls')", "magic or a shell command"),
-        ("y = await f(x)", "awaits"),
-        ("async for x in y:\n  pass", "awaits"),
+        ("y = await f(x)", "uses await"),
+        ("async for x in y:\n  pass", "uses await"),
     ],
 )
 def test_what_there_is_nothing_to_explore_in_is_said(source, said):

@@ -51,8 +51,8 @@ class CompileRun:
 OnStage = Callable[[CompileRun, StageRun], None]
 
 
-def _unheard(*told: object) -> None:
-    """For those who want to hear nothing."""
+def _ignore(*told: object) -> None:
+    """A listener that ignores everything."""
 
 
 @dataclass(frozen=True)
@@ -60,10 +60,10 @@ class Progress:
     """Who is told how an exploration comes along: of each stage when it begins and when it ended, of each sample of a
     contestant's time in seconds, and what goes on between stages."""
 
-    on_begin: OnStage = _unheard
-    on_stage: OnStage = _unheard
-    on_sample: Callable[[str, float], None] = _unheard
-    on_phase: Callable[[str], None] = _unheard
+    on_begin: OnStage = _ignore
+    on_stage: OnStage = _ignore
+    on_sample: Callable[[str, float], None] = _ignore
+    on_phase: Callable[[str], None] = _ignore
 
 
 SILENT = Progress()

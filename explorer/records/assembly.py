@@ -1,4 +1,4 @@
-"""The data of a record, put together from what was seen of compiles."""
+"""Assembles the data of a record from its compiles."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from explorer.show.view.source import stretches, used_lines
 
 
 def compiles_of(recorder: Recorder, seconds: Mapping[str, to_record.Seconds]) -> tuple[data.CompileData, ...]:
-    """Of everything that `recorder` saw. `seconds` are measured times of kernels, by compile."""
+    """Data of all compiles of `recorder`. `seconds` are measured times of kernels, by compile."""
     return tuple(to_record.compile(run, seconds.get(run.id, {})) for run in recorder.compiles)
 
 
@@ -67,7 +67,7 @@ def assembled(
 
 
 def coverage(compiles: Iterable[data.CompileData]) -> data.CoverageData:
-    """Where the ATen calls of all compiles run (or would, on a target that is not here), and what ran in Python."""
+    """Where the ATen calls of all compiles run (or would, on an absent target), and what ran in Python."""
     calls_by_kind: Counter[str] = Counter()
     python: dict[str, None] = {}
     for compile in compiles:

@@ -1,4 +1,4 @@
-"""Compared: what `compare` gives back."""
+"""Compared: the result of `explorer.compare`."""
 
 from __future__ import annotations
 

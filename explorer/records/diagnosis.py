@@ -1,4 +1,4 @@
-"""What went wrong in a record, out of its compiles: guards that failed again and again, errors, what ran eagerly."""
+"""Diagnosis from the compiles of a record: guards that failed, errors, and code that ran eagerly."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _OURS = re.compile(r"(?:[\w()]{1,80} )?is (?P<seen>.{1,200}), expected (?P<wante
 
 
 def failed_guards(compiles: Iterable[CompileData]) -> tuple[FailedGuardData, ...]:
-    """The guards that made frames compile again, those that failed most often first."""
+    """The guards that caused recompiles, most frequent first."""
     known = {compile.id: compile for compile in compiles}
     found: dict[tuple[str, str, str], list[tuple[CompileData, RecompileData]]] = {}
     for compile in known.values():
@@ -58,7 +58,7 @@ def _failed(
 
 
 def _values(each: RecompileData, known: dict[str, CompileData]) -> tuple[str, ...]:
-    """What the guard wanted and what it met."""
+    """(expected, actual) values of the guard."""
     if (told := _MISMATCH.search(each.why) or _OURS.fullmatch(each.why)) is not None:
         return told["wanted"].rstrip("."), told["seen"].rstrip(".")
     guards = known[each.of].guards if each.of in known else ()
@@ -68,7 +68,7 @@ def _values(each: RecompileData, known: dict[str, CompileData]) -> tuple[str, ..
 
 
 def stops(guard: GuardData | None, failed: RecompileData) -> str:
-    """What keeps a guard from failing: torch's own hint where it gave one, else what the kind of check calls for."""
+    """How to keep a guard from failing: torch's own hint, or else advice for this kind of guard."""
     _, found, hint = failed.why.partition("HINT: ")
     if found:
         return hint.strip().removesuffix(")").strip()
@@ -138,7 +138,7 @@ def user_line(text: str) -> SpanData | None:
 
 
 def eager(compiles: Iterable[CompileData], more: Iterable[EagerData] = ()) -> tuple[EagerData, ...]:
-    """What ran outside graphs; `more` is what no compile tells."""
+    """Code that ran outside graphs; `more` is code that no compile covers."""
     found: list[EagerData] = []
     for compile in compiles:
         if compile.fallback is not None:

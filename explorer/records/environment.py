@@ -1,4 +1,4 @@
-"""What this machine and this process are: shown in every record, so that a reader knows where its figures come from."""
+"""The machine and the software versions, shown in every record."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ SECONDS_OF_TIMING = 1.0
 
 
 def title(fn: Callable[..., Any]) -> str:
-    """What a function or module is called in a record."""
+    """The title of a function or module in a record."""
     return getattr(fn, "__qualname__", type(fn).__name__)
 
 
@@ -75,7 +75,7 @@ def harmless(
     name: str,
     progress: Progress = SILENT,
 ) -> Record:
-    """The record of a call, which leaves behind what one eager call does, or nothing.
+    """The record of a call, whose lasting effects are those of one eager call, or none.
 
     What the function raises propagates; what was recorded up to there is the attribute `explored` of the exception.
     """
@@ -113,7 +113,7 @@ def in_place(
     recorder: Recorder,
     ask: Callable[[Trial], Record],
 ) -> Record:
-    """The record of a call on the program's own objects, which are put back after each call but the first."""
+    """The record of a call on the program's own objects, which are restored after each call but the first."""
     calls = trial.calls
     eager = replace(trial, fn=under.fn)
     try:
@@ -136,7 +136,7 @@ def in_place(
 
 
 class NotRun(BaseException):
-    """A frame was compiled, and is not to run. No error of the program, so that its own handlers let it through."""
+    """Stops a frame that was compiled and must not run. Not an Exception, so that the program does not catch it."""
 
 
 def not_called(trial: Trial, config: Config, name: str, recorder: Recorder, why: str) -> Record:
@@ -152,7 +152,7 @@ def not_called(trial: Trial, config: Config, name: str, recorder: Recorder, why:
 
 
 def keep(error: BaseException, record: Record) -> None:
-    """Let an exception of the program carry what was recorded until it was raised."""
+    """Attach the record so far to an exception of the program."""
     with suppress(AttributeError, TypeError):  # of a class with slots
         error.explored = record  # type: ignore[attr-defined]
 
@@ -304,7 +304,7 @@ def nothing_runs(target: Target) -> None:
 
 
 class Raised(Exception):
-    """Our compiler raised in place of running the program, as it was asked to (fullgraph=True, say)."""
+    """Our compiler raised instead of running the program, as requested (with fullgraph=True, say)."""
 
     def __init__(self, recorder: Recorder, error: Exception) -> None:
         super().__init__(f"{type(error).__name__}: {error}")
@@ -394,7 +394,7 @@ def _note(stock: Stock) -> str:
 
 @dataclass(frozen=True)
 class Measured:
-    """What timing gave: whole calls, and the kernels of each compile by its id."""
+    """Measured times: of whole calls, and of the kernels of each compile by its id."""
 
     timing: data.TimingData
     kernels: Mapping[str, to_record.Seconds]
@@ -428,7 +428,7 @@ def raised_at(error: BaseException) -> data.SpanData | None:
 
 @dataclass(frozen=True)
 class Entrant:
-    """One that is timed, with what its compile took."""
+    """A contestant that is timed, with its compile time."""
 
     name: str
     contestant: Contestant
@@ -483,7 +483,7 @@ def measure(
 
 
 def untimed(accuracy: Mapping[str, Comparison]) -> Measured:
-    """What comparing with eager gave, by engine; nothing was timed."""
+    """The comparison with eager, by engine, without times."""
     exact = [
         data.AccuracyData(
             c.largest_absolute, c.largest_relative, c.where, c.first_mismatch, c.compared, c.divergence, engine,

@@ -1,4 +1,4 @@
-"""Ranks: the records of the processes of one job, and where they part."""
+"""Ranks: the records of all ranks of one job, and where they first differ."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from explorer.show.view import report
 from explorer.show.view.size_limit import MOST_BYTES, within_size_limit
 
 RECORDS = (".json", ".json.gz")
-"""What the names of records end with; other files are logs."""
+"""File name suffixes of records; other files are logs."""
 
 
 class Ranks:
@@ -44,7 +44,7 @@ class Ranks:
         return len(self.data.records)
 
     def __getitem__(self, index: int) -> Record:
-        """The record of one rank, by its place: ranks that left none have no place."""
+        """The record at this index; ranks without a record are not counted."""
         return Record(self.data.records[index])
 
     def __iter__(self) -> Iterator[Record]:
@@ -63,7 +63,7 @@ class Ranks:
         return target
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Bundle:
-        """The records and where they part as JSON for a viewer, cut where a notebook could not hold it, and as text."""
+        """The records and their differences as JSON (shortened if too large for a notebook), and as text."""
         most = MOST_BYTES // max(len(self), 1)
         records = tuple(within_size_limit(each, most) for each in self.data.records)
         shown = msgspec.structs.replace(self.data, records=records)

@@ -1,4 +1,4 @@
-"""Record: what `explore` gives back. The pure data of ir/record.py with ways to look at it, keep it and compare it."""
+"""Record: the result of `explorer.explore`. The data of ir/record.py, with methods to print, save and compare it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from explorer.show.view.source import file_names
 T = TypeVar("T")
 
 DIFF_LINES = 400
-"""Lines of a difference that an output shows as text."""
+"""The most lines of a diff in an output's text."""
 
 LARGEST = 100_000_000
 """Bytes of JSON that a record may have; a file that unpacks to more is refused before it fills the memory."""
@@ -107,7 +107,7 @@ class Record:
 
     @property
     def guards(self) -> Listing[data.GuardData]:
-        """What must hold for the compiled code to be used, the program's own first."""
+        """The guards of the compiled code, those on the program's own values first."""
         found = [guard for compile in self.data.compiles for guard in compile.guards]
         return Listing(found, text.guard_lines(found))
 
@@ -118,19 +118,19 @@ class Record:
 
     @property
     def attempts(self) -> Listing[data.CompileData]:
-        """The compiles with what was tried to mend graph breaks, apart from those of the program."""
+        """The compiles with attempted fixes of graph breaks."""
         found = self.data.attempts
         return Listing(found, (text.compile_line(compile) for compile in found))
 
     @property
     def recompiles(self) -> Listing[data.FailedGuardData]:
-        """The guards that made frames compile again: how often, with which values, and what would stop it."""
+        """The guards that caused recompiles: how often, with which values, and how to avoid it."""
         names = file_names(self.data)
         return Listing(self.data.recompiles, (diagnosis.recompile(each, names) for each in self.data.recompiles))
 
     @property
     def errors(self) -> Listing[data.ErrorData]:
-        """What failed, with all that the error says and the program's line."""
+        """Errors of compiles, with the full message and the source line."""
         names = file_names(self.data)
         return Listing(self.data.errors, (diagnosis.error(each, names) for each in self.data.errors))
 
@@ -142,12 +142,12 @@ class Record:
 
     @property
     def calls(self) -> Listing[data.CallsData]:
-        """Of a program that was watched: the calls of each compiled function, and what they took."""
+        """In a watched program: the calls of each compiled function and their times."""
         return Listing(self.data.calls, map(diagnosis.calls, self.data.calls))
 
     @property
     def schedule(self) -> Listing[data.ScheduleData]:
-        """What became one kernel, and the verdict on each pair tried; one entry a half."""
+        """The fused kernels and the verdict on each pair tried, one entry per half."""
         halves = [half for compile in self.data.compiles for half in compile.halves if half.schedule]
         return Listing((half.schedule for half in halves if half.schedule), (_schedule_text(half) for half in halves))
 

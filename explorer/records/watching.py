@@ -1,4 +1,4 @@
-"""Watching a program as it is: every compile and every call of what it compiles, without running anything twice."""
+"""Watches an unmodified program: records every compile and every call of compiled code, and runs nothing twice."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 SHOWN_EVERY = 1.0
 """Seconds, at least, from one look at the whole in a live view to the next."""
 SHARE_OF_SHOWING = 0.03
-"""Of the program's time that showing it may take."""
+"""The fraction of the program's time that a live view may take."""
 
 
 TIMED_SELDOM = (
@@ -39,15 +39,15 @@ TIMED_SELDOM = (
 
 
 class View(Protocol):
-    """Where a watch is seen while it goes on."""
+    """A live view of a watch."""
 
     progress: Progress
 
     def show(self, record: data.RecordData) -> None:
-        """The record as it is by now."""
+        """Show the record so far."""
 
     def finish(self, record: data.RecordData) -> None:
-        """The whole."""
+        """Show the final record."""
 
 
 class Watch:

@@ -25,23 +25,23 @@ from explorer.records.check.snapshot import Description, Kept, Memory, Snapshot,
 from explorer.records.check.trial import Contestant, Outcome, Trial
 
 Leave = Literal["called", "unchanged"]
-"""What an exploration leaves behind: what one call of the function would, or nothing."""
+"""The lasting effects of an exploration: those of one call of the function, or none."""
 
 COPIES = 2
-"""Of the memory of all tensors: as it was, and as the call left it."""
+"""Copies of the memory of all tensors: before the call, and after it."""
 
 SAID = {"print": "it prints", "log": "it logs", "warn": "it warns"}
 
 _ONE_AT_A_TIME = threading.RLock()
-"""What a call reaches may be what another thread's call reaches: one is made at a time."""
+"""One call at a time, since calls in several threads may reach the same objects."""
 
 TORCHS_OWN = (torch.optim.Optimizer, torch.optim.lr_scheduler.LRScheduler, torch.amp.GradScaler)
-"""Objects whose attributes are theirs to change, and are put back like the tensors among them."""
+"""Objects whose attributes are restored like tensors, and do not count as side effects."""
 
 
 @dataclass(eq=False)
 class Calls:
-    """How `fn` is called with these arguments. `once` says why it may not be called again, where it may not."""
+    """The calls of `fn` with these arguments. `once` says why it may not be called again, if so."""
 
     fn: Callable[..., Any]
     args: tuple[Any, ...]
@@ -50,17 +50,17 @@ class Calls:
     once: str = ""
     made: int = 0
     most: int = 3
-    """Calls that are made unasked of a function that does more than change tensors."""
+    """The most calls of a function with side effects other than tensor mutation."""
     expected: Outcome | None = None
-    """Of the call that counts."""
+    """The outcome of the real call."""
     before: Snapshot | None = None
     after: Snapshot | None = None
     effects: tuple[str, ...] = ()
-    """What the call did besides changing tensors: it is not called many times, for timing."""
+    """Side effects other than tensor mutation; such a function is not called repeatedly for timing."""
     own_backward: bool = False
     """The call runs a backward itself, and what it returns has none left."""
     steady: bool = True
-    """A second call finds what the first found, but for the elements of tensors."""
+    """A call changes only elements of tensors, so calls may follow each other without a reset."""
     ended: bool = False
     """The exploration has ended, and the program gone on."""
     _changed: list[Kept] = field(default_factory=list)
@@ -79,12 +79,12 @@ class Calls:
 
     @property
     def repeatable(self) -> bool:
-        """Whether it may be called as often as wanted: it changes nothing but tensors, which are put back."""
+        """Whether it may be called any number of times: it only changes tensors, which are restored."""
         return not self.once and not self.effects
 
     @contextmanager
     def counting(self) -> Iterator[None]:
-        """Around the call that counts. It is known then what the call changes, and whether it may be repeated."""
+        """Around the real call, which shows what the function changes and whether it may be repeated."""
         assert self.before is not None
         self.made += 1
         with ExitStack() as stack:
@@ -117,7 +117,7 @@ class Calls:
             self.once = self.once or f"after the call, {refusal}"
 
     def settle(self) -> None:
-        """All is known of the call that counts: where nothing is to be left behind, everything is as before."""
+        """Ends the real call; restores the state before it if the exploration is to have no effects."""
         if self.leave == "unchanged" and self.before is not None:
             self.before.put()
             self._process.put()
@@ -125,7 +125,7 @@ class Calls:
 
     @contextmanager
     def behind(self) -> Iterator[None]:
-        """Around what belongs to no call of the function: nobody hears of it, and everything is as it was then."""
+        """Around work that is not a call of the function: its output and effects are undone."""
         assert self.before is not None
         with _ONE_AT_A_TIME:
             if self.ended:
@@ -154,7 +154,7 @@ class Calls:
 
     @contextmanager
     def repeated(self) -> Iterator[None]:
-        """Around calls that leave nothing behind. Inside, everything is as before the first call."""
+        """Around a call without lasting effects, which starts from the state before the first call."""
         assert self.before is not None
         self.made += 1
         with self.behind():
@@ -168,7 +168,7 @@ class Calls:
         self._process_after.put()
 
     def reset(self) -> None:
-        """Between calls that are timed: what the call changes is as before the first call."""
+        """Between timed calls: restores what the call changes."""
         assert self.before is not None
         self.before.put(self._changed)
 
@@ -199,7 +199,7 @@ def named_arguments(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[st
 
 @dataclass(frozen=True, kw_only=True)
 class InPlace(Trial):
-    """A call that is made again on the very objects of the program."""
+    """A call that can be repeated on the program's own objects."""
 
     calls: Calls
 
@@ -208,7 +208,7 @@ class InPlace(Trial):
         return self.calls.repeatable
 
     def call(self) -> None:
-        """The call that counts, in eager. Raises what the function raises."""
+        """The real call, in eager. Raises what the function raises."""
         Player(self.fn, self).first()
 
     def expected(self) -> Outcome:
@@ -243,7 +243,7 @@ class Player(Contestant):
         self._named = tensors_reached(trial.fn, named_arguments(trial.args, trial.kwargs))
 
     def first(self) -> None:
-        """The call that counts. Raises what the function raises."""
+        """The real call. Raises what the function raises."""
         with self.calls.counting():
             output = self._forward()
         found = self._gathered(output, {})

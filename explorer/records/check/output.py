@@ -1,4 +1,4 @@
-"""What a call prints, logs and warns of, in the thread that makes it: held back, or let through and noted."""
+"""Suppresses or records what a call prints, logs and warns of, in its thread."""
 
 from __future__ import annotations
 

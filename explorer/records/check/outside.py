@@ -1,5 +1,5 @@
-"""A stop before what a repeated call would do outside the process: Python announces files, processes and connections
-to audit hooks before it opens them."""
+"""Stops a repeated call before it changes anything outside the process, by Python's audit hooks for files, processes
+and connections."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def _writes(path: Any, mode: Any, flags: Any) -> bool:
 
 @cache
 def _folders() -> tuple[str, ...]:
-    """Where compilers live."""
+    """Folders of compilers."""
     torch_dir, own = Path(torch.__file__).parent, PACKAGE
     return tuple(f"{each}{os.sep}" for each in (torch_dir, own, torch_dir.parent / "triton"))
 

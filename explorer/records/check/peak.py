@@ -1,4 +1,4 @@
-"""The memory that one call takes at its most, beyond what was there before it."""
+"""The peak memory of one call, above what was allocated before it."""
 
 from __future__ import annotations
 

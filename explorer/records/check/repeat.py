@@ -1,4 +1,4 @@
-"""A call that was made once, made again on copies of what it found, without anyone noticing."""
+"""Repeats a call on copies of its state, without visible effects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What objects hold, kept so that it can be put back in place: each stays the same object, with the same memory."""
+"""Saves the contents of objects and restores them in place: each stays the same object, with the same memory."""
 
 from __future__ import annotations
 
@@ -266,7 +266,7 @@ def _version(tensor: torch.Tensor) -> int:
 
 @dataclass(eq=False)
 class Memory:
-    """The bytes that tensors look at."""
+    """The memory of tensors."""
 
     owner: torch.UntypedStorage
     path: str
@@ -488,7 +488,7 @@ class Snapshot:
         self.kept += self.memory
 
     def changed(self) -> list[Kept]:
-        """What is not as it was."""
+        """What has changed since."""
         with plainly():
             return [each for each in self.kept if each.changed()]
 

@@ -1,5 +1,4 @@
-"""The same call made by several contestants: eager, ours, stock. Each gets copies of its own, so that none sees what
-another mutated."""
+"""The same call, made by several contestants (eager, ours, stock), each on its own copies."""
 
 from __future__ import annotations
 
@@ -30,11 +29,11 @@ class Trial:
 
     @property
     def repeatable(self) -> bool:
-        """Whether the call may be made as often as wanted."""
+        """Whether the call may be made any number of times."""
         return True
 
     def expected(self) -> Outcome:
-        """What an eager call gives."""
+        """The outcome of an eager call."""
         return self.contestant().observe()
 
     @property
@@ -43,8 +42,8 @@ class Trial:
         return True
 
     def again(self, spare: int = 0) -> Contestant:
-        """One more eager call, that nobody asked for. Raises NotIsolated where none is to be made, or `spare` calls
-        would not be left."""
+        """One more eager call. Raises NotIsolated if no further call may be made, or if fewer than `spare` calls would
+        remain."""
         return self.contestant()
 
     def timed(self) -> AbstractContextManager[None]:
@@ -57,7 +56,7 @@ class Trial:
         return True
 
     def reset(self) -> None:
-        """Between calls that are timed: they find what the first found."""
+        """Between timed calls: restores the state that the first call started from."""
 
     def contestant(self, prepare: Callable[[Callable[..., Any]], Callable[..., Any]] | None = None) -> Contestant:
         """Copies of the function and its arguments, the function made by `prepare` (a compiler)."""
