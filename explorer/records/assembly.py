@@ -85,8 +85,8 @@ def coverage(compiles: Iterable[data.CompileData]) -> data.CoverageData:
                 python[f"{happened.fields['where']} ({happened.fields['why']})"] = None
             if happened.kind == "CallSkipped":
                 python[f"{happened.fields['function']} ({happened.fields['why']})"] = None
-    kinds = ("kernel", "extern", "view", "fallback")
-    return data.CoverageData(*(calls_by_kind[kind] for kind in kinds), tuple(python))
+    kernel, extern, view, fallback = (calls_by_kind[kind] for kind in ("kernel", "extern", "view", "fallback"))
+    return data.CoverageData(kernel, extern, view, fallback, tuple(python))
 
 
 def sources(
