@@ -115,6 +115,23 @@ def test_axes_and_elements_of_an_input_change(change, first):
         assert torch.equal(found, expected)
 
 
+@pytest.mark.parametrize("size", ((0, 3), (1, 3), (2, 3)))
+@pytest.mark.parametrize("leaf", (True, False))
+def test_axes_and_elements_change_where_autograd_does_not_see_it(size, leaf):
+    def program(x):
+        with torch.no_grad():
+            x += 1
+            x.squeeze_()
+        return x.detach() * 2
+
+    found = []
+    for call in (program, explorer.compile(program)):
+        made = torch.ones(size, requires_grad=True)
+        x = made if leaf else made * 1
+        found.append((call(x).tolist(), x.tolist(), x.shape, x.stride(), x.is_leaf, x.requires_grad))
+    assert found[0] == found[1]
+
+
 SHAPED = (
     lambda x: x.reshape(-1),
     lambda x: x.contiguous(),

@@ -345,7 +345,7 @@ class Tracer:
         self.check_storage(written, inputs)
         after = [i for i in written if i in restrided or self.autograd_saw(i)]
         outputs: list[tuple[GraphOutput, fx.Node, Tensor | None]] = []
-        outputs += [(NewValue(i), inputs[i].node, inputs[i].seen) for i in after]
+        outputs += [(NewValue(i), inputs[i].node, inputs[i].seen if self.autograd_saw(i) else None) for i in after]
         numbers = {i: self.size_node(v) for i, v in enumerate(results) if isinstance(v, Symbolic)}
         placed = place(
             results, inputs, restrided, numbers, self.live, frozenset(self.tape.grad_off), first=len(outputs)
