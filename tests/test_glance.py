@@ -80,6 +80,11 @@ def test_results_that_differ_are_said_to() -> None:
     divergence = DivergenceData("f0", "forward", "aten.mul", "k0", 1.0, span=SpanData("/home/me/step.py", 12, 12))
     off = AccuracyData(0.03, 1.0, "output", "output", 3, divergence)
     assert said(accurate(off), "accuracy") == ("differs from eager by up to 0.03 in output at step.py:12", "wrong")
+    unjudged = AccuracyData(3.8e-6, 1.4, "output", "output", 3)
+    assert said(accurate(unjudged), "accuracy")[1] == "attention"
+    assert "rounding is not ruled out" in said(accurate(unjudged), "accuracy")[0]
+    assert said(accurate(replace(unjudged, largest_absolute=float("inf"))), "accuracy")[1] == "wrong"
+    assert said(accurate(replace(unjudged, own_error=3e-6, eager_error=1e-9)), "accuracy")[1] == "wrong"
     as_good = replace(off, own_error=1e-3, eager_error=0.03)
     assert said(accurate(as_good), "accuracy")[1] == "attention"
     random = replace(off, divergence=replace(divergence, node="", span=None, detail="stock draws other random numbers"))

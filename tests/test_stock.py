@@ -21,6 +21,7 @@ def halved(x: torch.Tensor) -> torch.Tensor:
 
 
 def test_registering_twice_changes_nothing() -> None:
+    register()
     before = registry._BACKENDS["explorer"]
     register()
     assert registry._BACKENDS["explorer"] is before

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Sequence
 
@@ -154,6 +155,8 @@ def _accuracy(found: AccuracyData | None, names: dict[str, str]) -> tuple[str, s
         return f"{said}: {divergence.detail}", "attention"
     if found.own_error is not None and found.eager_error is not None and found.own_error <= found.eager_error:
         return f"{said}, but float64 agrees no better with eager", "attention"
+    if divergence is None and found.own_error is None and math.isfinite(found.largest_absolute):
+        return f"{said}; rounding is not ruled out, since no float64 run was made", "attention"
     return said, "wrong"
 
 
