@@ -222,7 +222,7 @@ def test_sizes_that_cannot_be_are_refused(kernel: Kernel, explored) -> None:
     _, live = explored
     for shapes, said in (
         ({"x": (16, 31)}, "must match the size"),
-        ({"x": (16,)}, "x has 2 dimensions, and 1 sizes were given"),
+        ({"x": (16,)}, "x has 2 dimensions, but 1 sizes were given"),
         ({"z": (16,)}, "no tensor 'z' to resize; there are: x, w"),
     ):
         kernel.send(live, protocol.Retime("r", shapes))
