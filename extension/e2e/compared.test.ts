@@ -141,7 +141,7 @@ test("a notebook that is not trusted and has no kernel shows both, and a file op
   const on = await Visit.start(browser);
   try {
     await openLab(on.page, server);
-    for (const [name, text] of [["methods", "torch.fx.symbolic_trace"], ["ranks", "where they part first"], ["hostile-methods", "torch.jit.trace"]] as const) {
+    for (const [name, text] of [["methods", "torch.fx.symbolic_trace"], ["ranks", "where they first differ"], ["hostile-methods", "torch.jit.trace"]] as const) {
       await openNotebook(on.page, `${name}.ipynb`, "no kernel");
       const viewer = on.page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) .ex-root").first();
       await viewer.getByText(text).first().waitFor();

@@ -53,7 +53,7 @@ function called(each: CallsData): string {
   const sorted = [...each.samples].sort((a, b) => a - b);
   const middle = sorted[Math.floor(sorted.length / 2)];
   const parts = each.compiling ? [`${seconds(each.compiling)} compiling`] : [];
-  if (each.graphs === null || each.graphs === undefined) parts.push("compiled before it was watched, so that its graphs are not timed apart");
+  if (each.graphs === null || each.graphs === undefined) parts.push("compiled before watching began, so its graphs are not timed separately");
   else parts.push(each.graphs > 0 ? `${seconds(each.graphs)} in compiled graphs` : "no compiled graph ran", `${seconds(Math.max(each.seconds - each.compiling - each.graphs, 0))} outside (guards, Python, eager frames)`);
   return `${each.function}: ${count(each.count, "call")} (${each.engine}), ${middle === undefined || each.count === 1 ? "" : `${seconds(middle)} at the median, `}${seconds(each.seconds)} in all: ${parts.join(", ")}`;
 }

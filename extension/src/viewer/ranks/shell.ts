@@ -99,7 +99,7 @@ export class RanksShell {
         name: rank.name, text: each => resultText(each, n), order: each => each.seconds[n] ?? null, title: "The letter tells what is the same; the time is the compile's",
       })),
       {
-        name: "where they part first", text: each => [absentText(each, ranks), ...(each.partings ?? []).map(one => partingText(one, ranks))].filter(Boolean).join("; "),
+        name: "where they first differ", text: each => [absentText(each, ranks), ...(each.partings ?? []).map(one => partingText(one, ranks))].filter(Boolean).join("; "),
         cell: each => h("span", absentText(each, ranks), ...(each.partings ?? []).map(one =>
           h("span.ex-r-parting", button("ex-reason", partingText(one, ranks), () => this.#show(each.kinds.findIndex(Boolean), one.rank, each)),
             h("code", `− ${one.before}`), h("code", `+ ${one.after}`), one.also?.length ? `and in ${one.also.join(", ")}` : ""))),
@@ -114,6 +114,6 @@ const COLUMNS: readonly Column<RankData>[] = [
   { name: "rank", text: each => each.name, order: each => each.number },
   number("compiles", each => each.compiles), number("recompiles", each => each.recompiles), number("graphs", each => each.graphs),
   number("breaks", each => each.breaks), number("guards", each => each.guards),
-  { name: "time to compile", text: each => (each.seconds ? seconds(each.seconds) : "not told"), order: each => each.seconds, numeric: true },
+  { name: "time to compile", text: each => (each.seconds ? seconds(each.seconds) : "not recorded"), order: each => each.seconds, numeric: true },
   { name: "damage", text: each => each.error ?? "" },
 ];

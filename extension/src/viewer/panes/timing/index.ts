@@ -224,12 +224,12 @@ class TimingPane implements Pane {
       ...fact("Beyond tolerance", first ? `${first} is the first` : "none"),
     ];
     if (parting && !parting.node) {
-      rows.push(...fact("Where", parting.detail ?? "unknown", ...(typeof parting.error === "number" ? [`. ${againstReferee(parting)}`] : [])));
+      rows.push(...fact("Where", parting.detail ?? "unknown", ...(typeof parting.error === "number" ? [`. ${againstFloat64(parting)}`] : [])));
     } else if (parting) {
       const open = (pane: string, id: string) => button("ex-link", id, () => this.#context.show(pane, key(parting.compile, id)));
       rows.push(...fact(
-        "Parts first at", open("graphs", parting.node), ` in ${parting.compile} ${parting.half}`, ...(parting.kernel ? [", written by ", open("code", parting.kernel)] : []),
-        `. ${againstReferee(parting)}`, parting.detail ? ` ${parting.detail}` : "",
+        "First differs at", open("graphs", parting.node), ` in ${parting.compile} ${parting.half}`, ...(parting.kernel ? [", written by ", open("code", parting.kernel)] : []),
+        `. ${againstFloat64(parting)}`, parting.detail ? ` ${parting.detail}` : "",
       ));
     }
     return rows;
@@ -303,7 +303,7 @@ function saidOfKernels(record: RecordData, costs: readonly Cost[]): string {
   const why = whyNoOverhead(record, costs);
   return `${counted(timed)}, ${seconds(total)} together`
     + (timed.length < costs.length ? `; ${costs.length - timed.length} could not be timed` : "")
-    + (why ? `. What is spent outside them is not told: ${why}.` : ".");
+    + (why ? `. What is spent outside them is not known: ${why}.` : ".");
 }
 
 function counted(timed: readonly Cost[]): string {
@@ -322,7 +322,7 @@ function whyUntimed(record: RecordData): string {
 }
 
 /** How far both are from the referee: the graph in float64, or eager where an operator has no such form. */
-function againstReferee({ error, eager_error: eager }: DivergenceData): string {
+function againstFloat64({ error, eager_error: eager }: DivergenceData): string {
   const ours = error === null ? "not finite, or of another shape" : `off by ${writtenError(error)}`;
   return eager === null || eager === undefined ? `It is ${ours}, beside eager.` : `Against float64 it is ${ours}, eager off by ${writtenError(eager)}.`;
 }
