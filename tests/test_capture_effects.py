@@ -102,7 +102,7 @@ def told(change: Any) -> str:
 def deletes_and_sets(o: Any, x: Any) -> Any:
     del o.w
     o.w = x + 1
-    return getattr(o, "__dict__", {}).keys() - {"w"}, x * 2
+    return sorted(getattr(o, "__dict__", {}).keys() - {"w"}), x * 2
 
 
 def deletes_twice(o: Any, x: Any) -> Any:

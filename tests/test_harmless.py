@@ -177,7 +177,7 @@ def outer(x: torch.Tensor) -> torch.Tensor:
     ids=("explored", "explored with stock", "torch.compile", "explorer.compile"),
 )
 def test_exploring_inside_of_exploring_is_refused(call: Callable[[torch.Tensor], Any]) -> None:
-    with pytest.raises(RuntimeError, match=r"explorer\.explore was called inside of a function"):
+    with pytest.raises(RuntimeError, match=r"explorer\.explore was called inside a function"):
         call(torch.randn(3))
     explorer.explore(inner, time=False)(torch.randn(3))
 

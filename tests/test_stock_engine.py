@@ -314,7 +314,7 @@ def test_triton_code_for_an_absent_card() -> None:
         assert all(kernel.seconds is None for kernel in half.kernels)
     assert "no cause" not in unsourced(compile)[1]
     assert record.data.timing is None or "stock" not in {each.name for each in record.data.timing.contestants}
-    with pytest.raises(RuntimeError, match="code for cuda:sm_90 does not run here"):
+    with pytest.raises(RuntimeError, match="code for cuda:sm_90 cannot run on this machine"):
         record.bisect_accuracy()
 
 
