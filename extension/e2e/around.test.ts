@@ -51,7 +51,7 @@ test("a record among ipywidgets is shown, beside others and in a tab that comes 
   const box = await first.boundingBox();
   assert.ok(box && box.height > 200 && box.width > 400, JSON.stringify(box));
   await openEachPane(first);
-  assert.match(await (await openPane(first, "timing")).innerText(), /this view shows the record alone/);
+  assert.match(await (await openPane(first, "timing")).innerText(), /this view is not live/);
   await holder.locator(".lm-TabBar-tab").nth(1).click();
   const second = holder.locator(".ex-root", { has: page.locator("h1", { hasText: "second" }) });
   await second.locator(".ex-stage").first().waitFor();
