@@ -50,7 +50,7 @@ const LISTED = 200;
 
 /** What the reasons of a pane answer. */
 const ASKED: { readonly [pane: string]: string } = {
-  breaks: "Why does the graph break, or run eagerly?", schedule: "Why is it fused, or not?", memory: "Why is it in memory?", graphs: "Why is it saved for the backward, or computed again?",
+  breaks: "Why does the graph break, or run eagerly?", schedule: "Why is it fused, or not?", memory: "Why is it in memory?", graphs: "Why is it saved for the backward, or recomputed?",
 };
 const OTHER = "Considered during compilation only";
 

@@ -258,7 +258,7 @@ class SchedulePane implements Pane {
     const made = all.filter(each => each.ok).length;
     this.#counted.textContent = all.length === 0
       ? "No pair of operations was left to try."
-      : `${count(all.length, "pair")} tried, ${made} fused (${percent(made / all.length)}); ${rows.length} shown. The last decision on each pair is told.`;
+      : `${count(all.length, "pair")} tried, ${made} fused (${percent(made / all.length)}); ${rows.length} shown. Each pair has its last decision.`;
     const loops = (this.#half?.operations ?? []).map(each => named(each, this.#context.compile.value, this.#context.model));
     this.#inside.replaceChildren(...loops.filter(each => each.inside.length).map(each =>
       h("li", h("strong", each.own), ` computes in the same loop: ${each.inside.join("; ")}`)));
