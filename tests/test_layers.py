@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.size import cycles, typescript_imports
+from benchmarks.size import FLOORS, cycles, typescript_imports
 from benchmarks.size import imports as imports_of_package
 
 ROOT = Path(__file__).parent.parent
@@ -52,7 +52,6 @@ LAYERS["operators"] = {"core", "autograd", "lower"}
 LAYERS["cli"] = LAYERS["demo"] | {"demo", "doctor", "operators", "watching", "comparison", "methods", "logs", "ranks"}
 TOP = LAYERS["cli"] | {"cli", "notebook"}
 
-FLOORS = {"compiler", "records", "show"}
 FILES = sorted(PACKAGE.rglob("*.py"))
 
 

@@ -530,6 +530,12 @@ class CompileData(Data, frozen=True):
     def name(self) -> str:
         return self.called or self.title
 
+    @property
+    def operations(self) -> int:
+        """Calls in the graph as it was captured."""
+        graph = next((stage.graph for stage in self.stages if stage.graph is not None), None)
+        return 0 if graph is None else sum(node.op.startswith("call") for node in graph.nodes)
+
 
 class FailedGuardData(Data, frozen=True):
     """A guard that made a frame compile again, over all compiles of the frame: how often it failed, with which values,

@@ -74,9 +74,7 @@ def coverage(compiles: Iterable[data.CompileData]) -> data.CoverageData:
         for half in compile.halves:
             calls_by_kind.update(kind for kind, _ in half.nodes.values())
         if compile.fallback is not None and compile.fallback.code != TARGET_ABSENT:
-            graph = next((stage.graph for stage in compile.stages if stage.graph is not None), None)
-            calls = [node for node in graph.nodes if node.op.startswith("call")] if graph else []
-            calls_by_kind["fallback"] += len(calls)
+            calls_by_kind["fallback"] += compile.operations
         for b in compile.breaks:
             place = f"{b.span.file}:{b.span.line}" if b.span else b.instruction
             python[f"{place} ({b.why.title})"] = None

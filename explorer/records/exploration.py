@@ -19,7 +19,7 @@ from explorer.compiler.config import Config
 from explorer.compiler.pipeline import compile_frame
 from explorer.compiler.runtime.machine import NO_PEAKS, peaks
 from explorer.compiler.runtime.timing import METHOD, interleave
-from explorer.core.package import PACKAGE
+from explorer.core.package import OWN_FILES
 from explorer.core.recorder import SILENT, Progress, Recorder, recording
 from explorer.core.text import count
 from explorer.ir import record as data
@@ -422,7 +422,7 @@ def contents(
 def raised_at(error: BaseException) -> data.SpanData | None:
     """The innermost line of the program that an exception passed."""
     passed = traceback.extract_tb(error.__traceback__)
-    own = [each for each in passed if not each.filename.startswith((*LIBRARIES, f"{PACKAGE}/"))]
+    own = [each for each in passed if not each.filename.startswith((*LIBRARIES, OWN_FILES))]
     return data.SpanData(own[-1].filename, own[-1].lineno or 0, own[-1].lineno or 0) if own else None
 
 

@@ -27,7 +27,7 @@ from explorer.compiler.capture.guard_failure import failures
 from explorer.compiler.capture.tensors_in_frame import may_use_tensors
 from explorer.compiler.capture.wrap import ORIGINAL
 from explorer.compiler.config import Config
-from explorer.core.package import PACKAGE
+from explorer.core.package import OWN_FILES
 from explorer.core.reasons import Why
 from explorer.core.recorder import compile_scope, note, recorder
 from explorer.ir.bytecode import Code
@@ -46,7 +46,7 @@ CompileFrame = Callable[[Frame, Config], GuardedCode]
 
 _MODULES_DIR = os.path.join(TORCH_DIR, "nn", "modules") + os.sep
 _NEVER = (
-    f"{PACKAGE}{os.sep}",
+    OWN_FILES,
     "<explorer",
     "<frozen",
     "<string>",
@@ -150,7 +150,8 @@ class Engine:
         if seen.history.gave_up is not None:
             return hook.AS_IT_IS
         for made in seen.made:  # stock's reset took its entry away, or another thread just made it
-            if made.code is not None and made.manager.check(dict(frame.f_locals)):
+            if made.manager.check(dict(frame.f_locals)):
+                assert made.code is not None
                 return hook.run_instead(made.code, made.manager, seen.number, seen.history.compiles)
         given = self._frame(frame, seen)
         if active := hook.modes():

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import logging
-import os
 import sys
 import types
 import warnings
 from collections.abc import Iterator
 from typing import Any
 
-from explorer.core.package import PACKAGE
+from explorer.core.package import OWN_FILES
 
-OURS = (f"{PACKAGE}{os.sep}", "<call of ")
+OURS = (OWN_FILES, "<call of ")
 """Files of frames that the program does not have."""
 
 

@@ -120,7 +120,6 @@ class Evaluator(Calls, DataModel):
         self.effects: Effects[Value] = Effects(DELETED)
         self.wrapped: dict[int, Value] = {}
         self.looked_up: dict[tuple[int, str], Any] = {}
-        """What classes define, by id of the class and name."""
         self.tensors: dict[int, Any] = {}
         self.arrays: dict[int, Any] = {}
         self.unshared: dict[int, Any] = {}
@@ -131,10 +130,7 @@ class Evaluator(Calls, DataModel):
         self.lost: list[Value] = []
         self.raw_items: set[Source] = set()
         self.unread: list[Constant] = []
-        """Constants that the frame was given, and that are guarded by their type alone where nothing reads them."""
         self.draws: list[Source] = []
-        """Random numbers that the frame draws before its graph, in this order."""
-        """Items of containers whose class says in Python how they are read."""
         self.modules: list[str] = []
         self.torch_state: TorchState[Value] = TorchState(self.tape, frame.devices)
         self.decoded = decoded

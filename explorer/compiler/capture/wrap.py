@@ -62,7 +62,6 @@ BUILTIN_CALLABLES = (
     types.ClassMethodDescriptorType, types.GetSetDescriptorType, types.MemberDescriptorType,
     torch._ops.OpOverload, torch._ops.OpOverloadPacket, torch._ops.HigherOrderOperator, functools._lru_cache_wrapper,
 )  # fmt: skip
-_NO_SHAPE_YET: Any = vars(torch.nn.parameter)["UninitializedTensorMixin"]
 _UNORDERED: tuple[Any, ...] = ({}, {}.items(), {}.values(), set())
 _ITERATORS = tuple(type(iter(each)) for each in ([], (), *_UNORDERED, "", range(0))) + (
     enumerate, zip, map, filter, reversed, types.GeneratorType,
@@ -240,7 +239,7 @@ def wrap_tensor(t: Tracer, source: Source, given: torch.Tensor) -> Value:
     if kind not in PLAIN:
         if dispatches(kind):
             return wrap_wrapper(t, source, given)
-        if issubclass(kind, _NO_SHAPE_YET):
+        if issubclass(kind, torch.nn.parameter.UninitializedTensorMixin):  # type: ignore[attr-defined]
             unsupported(reasons.TENSOR_SUBCLASS, f"{source.name} is a {kind.__name__}")
         t.guard(source, "type", "is", kind, "its class decides what operations on it do")
         source = AsTensor(source)

@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from explorer.core.package import PACKAGE
+from explorer.core.package import OWN_FILES
 from explorer.core.recorder import EVENT_CAP
 from explorer.ir import record as data
 from explorer.records.stock.breaks import LIBRARIES
@@ -19,9 +19,6 @@ from explorer.records.stock.codes import code_data, listing
 from explorer.records.stock.hook import Call, Hook, Patch
 from explorer.records.stock.observation import Compile, Observation
 from explorer.records.stock.unsupported import reason_of
-
-OWN = f"{PACKAGE}/"
-"""Where this package's own code is."""
 
 COMPILE = "torch._dynamo.convert_frame:_compile"
 
@@ -94,7 +91,7 @@ def around_answer(seen: Observation, call: Call) -> Iterator[None]:
     code = call.args[1].f_code
     if said is None or call.result.guarded_code is not None or len(seen.left) >= EVENT_CAP:
         return
-    own = code in seen.continuations or not code.co_filename.startswith((*LIBRARIES, OWN, "<"))
+    own = code in seen.continuations or not code.co_filename.startswith((*LIBRARIES, OWN_FILES, "<"))
     if own and not any(compile.code is code for compile in seen.compiles):
         seen.left.setdefault(code, why_skipped(said))
 

@@ -89,7 +89,7 @@ def _failures(record: RecordData) -> Iterator[PartData]:
 
 
 def _captured(engine: str, compiles: list[CompileData]) -> Iterator[PartData]:
-    if operations := sum(map(_operations, compiles)):
+    if operations := sum(each.operations for each in compiles):
         yield PartData("operations", f"captured {count(operations, 'operation')}", "unknown", "graphs", "", engine)
 
 
@@ -115,7 +115,7 @@ def _compiled(record: RecordData, engine: str, compiles: list[CompileData], lead
     yield part("breaks", *_breaks(compiles, names))
     again = [each for each in record.recompiles if any(compile.id in each.compiles for compile in compiles)]
     yield part("recompiles", *_recompiles(again, compiles))
-    if not any(map(_operations, compiles)):
+    if not any(each.operations for each in compiles):
         return
     guards = [guard for compile in compiles for guard in compile.guards]
     own = sum(not guard.of_torch for guard in guards)
@@ -160,16 +160,10 @@ def _accuracy(found: AccuracyData | None, names: dict[str, str]) -> tuple[str, s
     return said, "wrong"
 
 
-def _operations(compile: CompileData) -> int:
-    """Of the graph as it was captured."""
-    graph = next((stage.graph for stage in compile.stages if stage.graph is not None), None)
-    return 0 if graph is None else sum(node.op.startswith("call") for node in graph.nodes)
-
-
 def _made(compiles: list[CompileData]) -> tuple[str, str, str]:
     built = [compile for compile in compiles if compile.halves]
     if not built:
-        if captured := sum(map(_operations, compiles)):
+        if captured := sum(each.operations for each in compiles):
             return f"captured {count(captured, 'operation')} (this record holds no kernels)", "unknown", "graphs"
         return "nothing was compiled", "attention", "source"
     halves = [half for compile in built for half in compile.halves]
@@ -179,7 +173,8 @@ def _made(compiles: list[CompileData]) -> tuple[str, str, str]:
     became += [count(calls, "library call")] if calls else []
     graphs = f" in {count(len(built), 'graph')}" if len(built) > 1 else ""
     backward = ", backward included" if any(half.name.endswith("backward") for half in halves) else ""
-    said = f"{count(sum(map(_operations, built)), 'operation')}{graphs} became {' and '.join(became)}{backward}"
+    operations = sum(each.operations for each in built)
+    said = f"{count(operations, 'operation')}{graphs} became {' and '.join(became)}{backward}"
     return said, "ok", "schedule"
 
 
