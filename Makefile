@@ -66,7 +66,7 @@ $(NODE_MODULES): extension/package.json extension/yarn.lock | $(READY_DEMO)
 	cd extension && jlpm install --immutable
 	@touch $@
 
-$(VIEWER): $(NODE_MODULES) $(shell find extension/src extension/style extension/schema -type f) extension/bundle.mjs extension/webpack.config.js extension/tsconfig.json
+$(VIEWER): $(NODE_MODULES) $(shell find extension/src extension/schema -type f) extension/bundle.mjs extension/styles.mjs extension/webpack.config.js extension/tsconfig.json
 	cd extension && jlpm build:prod
 
 extension: $(VIEWER)

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { build } from "esbuild";
 import type { Browser } from "playwright-core";
 import type { ToPage } from "../src/viewer/protocol";
+import { styles } from "../styles.mjs";
 import { Visit } from "./browser";
 
 /** What the page offers to the test (page.ts). */
@@ -18,7 +19,7 @@ export interface Bare {
 
 export async function barePage(browser: Browser, look: Parameters<typeof Visit.start>[1] = {}): Promise<Visit> {
   const built = async (entry: string) => {
-    const made = await build({ entryPoints: [join(import.meta.dirname, "../e2e", entry)], bundle: true, write: false, target: "es2022", logLevel: "warning" });
+    const made = await build({ entryPoints: [join(import.meta.dirname, "../e2e", entry)], bundle: true, write: false, target: "es2022", logLevel: "warning", plugins: [styles] });
     return made.outputFiles[0]?.text ?? "";
   };
   const visit = await Visit.start(browser, look);

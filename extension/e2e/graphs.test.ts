@@ -7,6 +7,7 @@ import { build } from "esbuild";
 import type { Browser, Page } from "playwright-core";
 import type { CompileData, GraphData } from "../src/viewer/record";
 import { compile, graph, network, node, printed, stage } from "../test/graphs_records";
+import { styles } from "../styles.mjs";
 import { launch, Visit } from "./browser";
 
 const ENTRY = `
@@ -25,15 +26,13 @@ const KEPT = { layout: { version: 1, columns: [{ share: 1, cells: [{ share: 1, t
 
 let browser: Browser;
 let script = "";
-let style = "";
 
 before(async () => {
   browser = await launch();
   const root = join(import.meta.dirname, "..");
-  const common = { bundle: true, write: false, target: "es2022", logLevel: "warning", absWorkingDir: root } as const;
+  const common = { bundle: true, write: false as const, target: "es2022", logLevel: "warning" as const, absWorkingDir: root, plugins: [styles] };
   const made = await build({ ...common, stdin: { contents: ENTRY, resolveDir: root }, format: "iife" });
   script = made.outputFiles[0]!.text;
-  style = (await build({ ...common, entryPoints: ["src/viewer/style/index.css"] })).outputFiles[0]!.text;
 });
 
 after(async () => {
@@ -43,7 +42,6 @@ after(async () => {
 async function shown(of: CompileData, kept: object = {}): Promise<Visit> {
   const on = await Visit.start(browser);
   await on.page.setContent(`<!doctype html><meta charset="utf-8"><style>html, body { margin: 0; height: 100%; }</style><div id="viewer" class="ex-fill"></div>`);
-  await on.page.addStyleTag({ content: style });
   await on.page.addScriptTag({ content: script });
   const record = {
     version: 1, title: "made up", engine: "explorer", target: "cpu", created: "", environment: {}, config: {}, sources: [], compiles: [of], coverage: {},

@@ -179,3 +179,27 @@ test("of what compiled nothing the answer alone is shown", async () => {
   assert.deepEqual(on.errors, []);
   await on.end();
 });
+
+test("styles of the page that it is in change nothing of it", async () => {
+  const on = await visit("plain.html", { width: 1440 });
+  const viewer = on.page.locator("#viewer");
+  await viewer.locator(".ex-header").waitFor();
+  const look = () => viewer.evaluate(root => [...root.querySelectorAll<HTMLElement>("*:not(svg *, .cm-editor *)")].map(each => {
+    const { width, height, left, top } = each.getBoundingClientRect();
+    const { color, backgroundColor, font, textAlign, letterSpacing } = getComputedStyle(each);
+    return `${each.className} ${[width, height, left, top].map(Math.round).join()} ${color} ${backgroundColor} ${font} ${textAlign} ${letterSpacing}`;
+  }));
+  for (const pane of ["breaks", "guards", "timing"]) {
+    await openPane(viewer, pane);
+    const before = await look();
+    const style = await on.page.addStyleTag({ content: `
+      body.host { letter-spacing: 3px; text-align: right; font: italic 30px serif; text-transform: uppercase; color: red; }
+      .host.host.host :is(dt, dd, td, th, table, div, span, button, h1, h2, h3, p, ul, li, select, input, summary):not(.cm-editor, .cm-editor *) {
+        float: left; width: 20%; margin: 9px; padding: 9px; font-weight: bold; color: red; background: lime; border: 3px solid; letter-spacing: 2px; }` });
+    await viewer.evaluate(root => root.parentElement?.classList.add("host"));
+    await viewer.evaluate(root => root.setAttribute("style", "width: 100%; margin: 0; padding: 0; float: none; border: 0"));
+    assert.deepEqual((await look()).filter((each, n) => each !== before[n]), [], pane);
+    await style.evaluate(each => (each as HTMLElement).remove());
+  }
+  await on.end();
+});

@@ -3,11 +3,12 @@
 import type { INotebookTracker, NotebookPanel } from "@jupyterlab/notebook";
 import { Debouncer } from "@lumino/polling";
 import { Widget } from "@lumino/widgets";
-import { h } from "../viewer/dom";
+import { h, styled } from "../viewer/dom";
 import { count, phrase, seconds } from "../viewer/format";
 import * as kinds from "../viewer/kinds";
 import type { TimingData } from "../viewer/record";
 import { icon } from "./icon";
+import style from "./lab.css";
 import { type Found, recordsOf, type Titled } from "./records";
 
 const SETTLED_MS = 250;
@@ -25,6 +26,7 @@ export class Sidebar extends Widget {
     this.id = "torch-explorer-records";
     this.title.icon = icon;
     this.title.caption = "Records of torch-explorer";
+    styled(style);
     this.addClass("ex-lab-records");
     this.node.append(h("h2", "Records"), this.#said, this.#list);
     tracker.currentChanged.connect(this.#follow, this);

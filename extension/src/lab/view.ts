@@ -6,11 +6,12 @@ import { Widget } from "@lumino/widgets";
 import { download } from "../page/download";
 import { Memory } from "../page/memory";
 import { filled } from "../page/report";
-import { h } from "../viewer/dom";
+import { h, styled } from "../viewer/dom";
 import type { Host, Live } from "../viewer/host";
 import type { Mounted, Viewer } from "../viewer/mount";
 import type { RecordData } from "../viewer/record";
 import { type Dispose, type Readable, Signal } from "../viewer/signal";
+import style from "./lab.css";
 import { heightHandle, setHeight } from "./height";
 import { preferences, preferredLayout } from "./preferences";
 import { dark } from "./theme";
@@ -34,6 +35,7 @@ abstract class View extends Widget {
   constructor(readonly place: string) {
     super();
     this.#memory = new Memory(place);
+    styled(style);
     this.addClass("ex-lab");
     const handle = heightHandle(this.#box, pixels => this.#memory.remember("height", pixels));
     this.node.append(this.#box, handle);

@@ -57,3 +57,14 @@ export function taken(event: Event): void {
   event.preventDefault();
   event.stopPropagation();
 }
+
+const sheets = new Set<string>();
+
+/** Gives the page a style sheet, once. */
+export function styled(css: string): void {
+  if (sheets.has(css)) return;
+  sheets.add(css);
+  const sheet = new CSSStyleSheet();
+  sheet.replaceSync(css);
+  document.adoptedStyleSheets.push(sheet);
+}

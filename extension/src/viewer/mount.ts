@@ -1,7 +1,7 @@
 // Puts a viewer into an element of a page: the door that the adapters of src/lab and src/report use.
 
 import { DiffShell } from "./diff/shell";
-import { h } from "./dom";
+import { h, styled } from "./dom";
 import type { Host } from "./host";
 import { type MethodsData, VERSION as METHODS_VERSION } from "./methods/data";
 import { MethodsData as MethodsKind } from "./methods/kinds";
@@ -14,6 +14,7 @@ import { RanksShell } from "./ranks/shell";
 import { fitting, readRecord } from "./read";
 import type { RecordData } from "./record";
 import { Shell } from "./shell";
+import style from "./style/index.css?viewer";
 
 export interface Mounted {
   dispose(): void;
@@ -109,6 +110,7 @@ function opened(root: HTMLElement, record: RecordData | Error, host: Host): { mo
 }
 
 function prepared(root: HTMLElement): void {
+  styled(style);
   root.classList.add("ex-root");
   // A click anywhere in it makes its keys work.
   root.tabIndex = -1;
