@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from explorer.api import compile, configure, counters, explore
     from explorer.compiler.config import Config
+    from explorer.compiler.workbench import workbench
     from explorer.records.comparison import Compared, backends, compare
     from explorer.records.ranks import Ranks
     from explorer.records.session import Difference, Record, RecordError
@@ -30,6 +31,7 @@ __all__ = [
     "embed",
     "explore",
     "watch",
+    "workbench",
 ]
 __version__ = "0.1.0"
 
@@ -42,6 +44,7 @@ _HOME = {
     "Config": "compiler.config",
     "Ranks": "records.ranks",
     "embed": "show.notebook.embed",
+    "workbench": "compiler.workbench",
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar, overload
 
 from torch import fx
@@ -13,6 +14,7 @@ from explorer.compiler.compile import configure as configured
 from explorer.compiler.config import Config, GraphPass
 from explorer.compiler.pipeline import compile_module
 from explorer.core.recorder import SILENT, TOTALS, OnStage, Progress
+from explorer.core.rules import rules_in_force
 from explorer.records.check.calls import Leave
 from explorer.records.exploration import ENGINES, harmless, title
 from explorer.records.session import Record
@@ -111,6 +113,7 @@ def explore(
         raise ValueError(f"leave={leave!r} is unknown; expected 'called' or 'unchanged'")
     theirs = {"dynamic": dynamic, "fullgraph": fullgraph, **(stock or {})} if engine != "explorer" else None
     config = configure(fullgraph=fullgraph, dynamic=dynamic, target=target, passes=passes, options=options)
+    config = replace(config, rules=rules_in_force().over(config.rules))
     progress = SILENT if on_stage is None else Progress(on_stage=on_stage)
 
     def run(*args: Any, **kwargs: Any) -> Record:

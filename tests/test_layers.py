@@ -43,6 +43,7 @@ LAYERS["assembly"] = {"core", "ir", "config", "view", "environment", "to_record"
 LAYERS["exploration"] = LAYERS["session"] | {"session", "assembly"}
 LAYERS["watching"] = LAYERS["session"] | {"session", "assembly"}
 LAYERS["comparison"] = LAYERS["exploration"] | {"exploration", "methods"}
+LAYERS["workbench"] = {"core", "ir", *STAGES}
 LAYERS["compile"] = LAYERS["pipeline"] | {"pipeline"}
 LAYERS["api"] = LAYERS["exploration"] | {"exploration", "compile"}
 LAYERS["demo"] = LAYERS["api"] | {"api"}
@@ -50,7 +51,7 @@ LAYERS["notebook"] = LAYERS["api"] | {"api", "comparison", "methods"}
 LAYERS["doctor"] = LAYERS["api"] | {"api"}
 LAYERS["operators"] = {"core", "autograd", "lower"}
 LAYERS["cli"] = LAYERS["demo"] | {"demo", "doctor", "operators", "watching", "comparison", "methods", "logs", "ranks"}
-TOP = LAYERS["cli"] | {"cli", "notebook"}
+TOP = LAYERS["cli"] | {"cli", "notebook", "workbench"}
 
 FILES = sorted(PACKAGE.rglob("*.py"))
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from torch import fx
 
+from explorer.core.rules import Rules
 from explorer.ir.program import BuildOptions
 from explorer.ir.target import Target
 
@@ -24,6 +25,7 @@ class Config:
     `capture_scalar_outputs`: numbers that are read from tensors stay in the graph, as symbols; so do, with
     `capture_dynamic_output_shape_ops`, sizes that depend on values. None does so with `fullgraph`, or where
     torch._dynamo.config asks for it.
+    `rules`: a person's own rules over the built-in ones, as `explorer.workbench` gives them.
     `passes`: the user's FX passes over the captured graph, each a stage of its own.
     """
 
@@ -38,6 +40,7 @@ class Config:
     inline_depth: int = 64
     fuse: bool = True
     build: BuildOptions = BuildOptions()
+    rules: Rules = Rules()
 
     def captures(self, name: str) -> bool:
         """Whether one of the two capture_ settings is on, here or in torch."""

@@ -14,7 +14,16 @@ import torch
 from torch import fx
 from torch.utils._pytree import tree_leaves
 
-from explorer.compiler.autograd import CLEANUP, PARTITION, REJOIN, TRACE, only_eager, user_pass, verify_compiled
+from explorer.compiler.autograd import (
+    CLEANUP,
+    PARTITION,
+    REJOIN,
+    TRACE,
+    only_eager,
+    own_passes,
+    user_pass,
+    verify_compiled,
+)
 from explorer.compiler.autograd.reasons import ALIASED_MUTATION, RESIZED
 from explorer.compiler.autograd.replay import overlap_of, unless_overlapping, written_inputs
 from explorer.compiler.capture import CAPTURE, DECODE, LINK, BackendFailed, adopt
@@ -26,6 +35,7 @@ from explorer.compiler.runtime import BUILD
 from explorer.compiler.schedule import DEPENDENCIES, FUSE, ORDER, PLAN_MEMORY, SEPARATE
 from explorer.core.reasons import Unsupported, Why, reason
 from explorer.core.recorder import compile_scope, note
+from explorer.core.rules import YOUR_RULE, in_force
 from explorer.core.stage import Stage
 from explorer.core.text import Line, Text
 from explorer.ir.capture import CaptureInput, CompilerBug, Frame, GuardedCode, Linking
@@ -67,7 +77,7 @@ def compile_graph(graph: Graph, config: Config) -> Compiled:
     for each in config.passes:
         graph = user_pass(each)(graph)
     traced = TRACE(graph)
-    for clean in CLEANUP:
+    for clean in (*CLEANUP, *own_passes()):
         traced = clean(traced)
     if traced.is_inference:
         return REJOIN(Halves(traced, compile_half(traced.forward, config), None))
@@ -77,10 +87,11 @@ def compile_graph(graph: Graph, config: Config) -> Compiled:
 
 
 def compile_half(graph: Graph, config: Config) -> Program:
-    loops = LOWER(graph)
-    schedule = ORDER((FUSE if config.fuse else SEPARATE)(DEPENDENCIES(loops)))
-    target = config.target or native(graph)
-    return BUILD(GENERATE(Generation(schedule, PLAN_MEMORY(schedule), target, config.build)))
+    with in_force(config.rules):
+        loops = LOWER(graph)
+        schedule = ORDER((FUSE if config.fuse else SEPARATE)(DEPENDENCIES(loops)))
+        target = config.target or native(graph)
+        return BUILD(GENERATE(Generation(schedule, PLAN_MEMORY(schedule), target, config.build)))
 
 
 # What surrounds the page: other back ends, and what happens when a stage refuses.
@@ -96,7 +107,9 @@ def compile_or_run_eagerly(graph: Graph, config: Config) -> Compiled:
     was asked of sizes meanwhile, by the stages or by another back end, stays with the result."""
     asked = relations(graph.fake_mode.shape_env)
     known = len(asked)
-    return replace(attempted(graph, config), assumed=asked.since(known))
+    with in_force(config.rules):
+        made = attempted(graph, config)
+    return replace(made, assumed=asked.since(known))
 
 
 def attempted(graph: Graph, config: Config) -> Compiled:
@@ -110,7 +123,9 @@ def attempted(graph: Graph, config: Config) -> Compiled:
         return fall_back(graph, refusal.why)
     except Exception as bug:
         note(CompilerBug, graph.name, traceback.format_exc())
-        return fall_back(graph, Why(COMPILER_BUG, f"{type(bug).__name__}: {bug}"))
+        said = f"{type(bug).__name__}: {bug}"
+        why = Why(YOUR_RULE, f"{said}, with {config.rules}") if config.rules else Why(COMPILER_BUG, said)
+        return fall_back(graph, why)
     if config.target not in (None, native(graph)) or any(half.call is None for half in compiled.halves):
         return RUN_EAGERLY((graph, Why(TARGET_ABSENT, str(config.target))))
     return compiled

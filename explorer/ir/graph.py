@@ -13,6 +13,7 @@ from torch import fx
 from torch._subclasses.fake_tensor import FakeTensorMode, maybe_get_fake_mode
 
 from explorer.core.origin import Origins, origins, union
+from explorer.core.rules import rule_in_use, with_your
 from explorer.core.text import Line, Text
 from explorer.ir.bytecode import Span
 
@@ -37,6 +38,13 @@ class NodeInfo:
     about: str = ""
     type: str = ""
     """How the value reads, where that is known already."""
+    rule: str = ""
+    """The person's own rule that made the node, where one did."""
+
+    @property
+    def said(self) -> str:
+        """What the node is for, and whose rule made it."""
+        return "; ".join(filter(None, (self.about, with_your(self.rule) if self.rule else "")))
 
 
 def info(node: fx.Node) -> NodeInfo:
@@ -49,7 +57,7 @@ def stamp(
     node: fx.Node, id: str, value: Any, *, span: Span | None = None, module: str = "", about: str = ""
 ) -> fx.Node:
     """Attach a NodeInfo whose origins are the ambient ones. `val` and `example_value` are torch's own keys."""
-    node.meta[INFO] = NodeInfo(id, value, origins(), span, module, about)
+    node.meta[INFO] = NodeInfo(id, value, origins(), span, module, about, rule=rule_in_use())
     node.meta["val"] = node.meta["example_value"] = value
     return node
 
@@ -231,5 +239,5 @@ def _argument(value: Any) -> str:
 
 def _aside(facts: NodeInfo) -> str:
     place = facts.span.id.rpartition("/")[2] if facts.span else ""
-    aside = " | ".join(part for part in (facts.about, place, facts.module) if part)
+    aside = " | ".join(part for part in (facts.said, place, facts.module) if part)
     return f"  # {aside}" if aside else ""

@@ -523,6 +523,8 @@ class CompileData(Data, frozen=True):
     run_seconds: float = 0.0
     guard_seconds: float | None = None
     """What checking all guards takes, where it was timed: each call that uses the code pays it."""
+    rules: dict[str, str] = {}
+    """Ids of nodes, loops and kernels that a person's own rule made, and of its name."""
     called: str = ""
     """What a person calls a continuation, whose title is a made-up name: "step after line 12"."""
 

@@ -1,6 +1,6 @@
 """AOTAutograd's counterpart: TRACE, CLEANUP, PARTITION, REJOIN, and stages for the user's own passes."""
 
-from explorer.compiler.autograd.cleanup import CLEANUP
+from explorer.compiler.autograd.cleanup import CLEANUP, own_passes
 from explorer.compiler.autograd.partition import partition
 from explorer.compiler.autograd.preload import preload
 from explorer.compiler.autograd.rejoin import rejoin
@@ -16,4 +16,14 @@ TRACE: Stage[Graph, Traced] = Stage("trace", trace, verify_traced)
 PARTITION: Stage[Traced, Partitioned] = Stage("partition", partition, verify_partitioned)
 REJOIN: Stage[Halves, Compiled] = Stage("rejoin", rejoin, verify_compiled)
 
-__all__ = ["CLEANUP", "PARTITION", "REJOIN", "TRACE", "only_eager", "preload", "user_pass", "verify_compiled"]
+__all__ = [
+    "CLEANUP",
+    "PARTITION",
+    "REJOIN",
+    "TRACE",
+    "only_eager",
+    "own_passes",
+    "preload",
+    "user_pass",
+    "verify_compiled",
+]

@@ -17,9 +17,11 @@ from explorer.compiler.autograd.passes import (
     shape_only_operands,
     views_of_views,
 )
+from explorer.compiler.autograd.userpass import call, stamp_added
 from explorer.compiler.autograd.verify import verify_traced
+from explorer.core.rules import OwnRule, RuleTable, using
 from explorer.core.stage import Stage
-from explorer.ir.graph import Graph
+from explorer.ir.graph import Graph, info, restamp
 from explorer.ir.joint import Traced
 
 Rewrite = Callable[[fx.Graph], None]
@@ -50,3 +52,30 @@ CLEANUP: tuple[Stage[Traced, Traced], ...] = (
     graph_pass("shape-only operands", shape_only_operands),
     graph_pass("common subexpressions", common_subexpressions),
 )
+
+PASSES: RuleTable[str, Rewrite] = RuleTable("pass")
+"""Passes by name that a person puts after those of CLEANUP; none is built in."""
+
+
+def own_passes() -> tuple[Stage[Traced, Traced], ...]:
+    """The person's own passes that are in force, in the order in which they were given."""
+    return tuple(graph_pass(f"pass {name}", completed(rule)) for name in PASSES if (rule := PASSES.own(name)))
+
+
+def completed(rule: OwnRule) -> Rewrite:
+    """The pass, and after it what a node needs that the pass added without: where it comes from, and its value."""
+
+    def rewrite(graph: fx.Graph) -> None:
+        before = fx.Graph()
+        copies: dict[fx.Node, fx.Node] = {}
+        before.output(before.graph_copy(graph, copies))
+        for old, copy in copies.items():
+            copy.meta = dict(old.meta)
+        rule(graph)
+        with using(rule.name):
+            stamp_added(before, graph, rule.name)
+        for node in graph.nodes:
+            if node.op == "call_function" and info(node).value is None:
+                restamp(node, value=call(node, {n: info(n).value for n in node.all_input_nodes}, rule.name), about="")
+
+    return rewrite

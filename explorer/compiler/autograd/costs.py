@@ -6,7 +6,7 @@ AOTAutograd: partitioners.py (OpTypes, should_ban_recomputation, get_node_weight
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Any
 
 import torch
@@ -28,6 +28,7 @@ from explorer.compiler.autograd.rewriting import is_random
 from explorer.compiler.autograd.sizes import Symbolic, size_weight
 from explorer.compiler.autograd.tape import is_view
 from explorer.core.reasons import Why
+from explorer.core.rules import RuleTable
 from explorer.ir.graph import info
 
 aten = torch.ops.aten
@@ -48,6 +49,9 @@ LOOPS = frozenset(
     }
 )  # fmt: skip
 """What loops express beside elementwise operators and reductions."""
+
+COSTS: RuleTable[str, Callable[..., float]] = RuleTable("cost", {"keep"}.__contains__)
+"""keep(node, results, level): what it costs to keep a value for the backward."""
 
 SMALL = 4
 """A reduction's result is small where its input is at least this many times as large."""
@@ -114,6 +118,7 @@ def banned(
     return None
 
 
+@COSTS.rule("keep")
 def weight(node: fx.Node, results: Container[fx.Node], level: Mapping[fx.Node, int]) -> float:
     """What keeping the node costs: its bytes, twice where the forward would not have written it to memory anyway."""
     value = info(node).value

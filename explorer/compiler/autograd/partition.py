@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, fx
 
 from explorer.compiler.autograd.aliases import root
-from explorer.compiler.autograd.costs import banned, levels, nbytes, recompute_reason, weight
+from explorer.compiler.autograd.costs import COSTS, banned, levels, nbytes, recompute_reason
 from explorer.compiler.autograd.reasons import KEPT_CUT, KEPT_INPUT, KEPT_SIZE, KEPT_WRITTEN
 from explorer.compiler.autograd.rewriting import has_effect, insert
 from explorer.core.reasons import Why
@@ -112,6 +112,7 @@ def cut(graph: fx.Graph, traced: Traced, sides: Sides, copied: Nodes) -> tuple[l
     written = written_inputs(graph, traced)
     level = levels(n for n in graph.nodes if n not in sides.backward and n.op != "output")
     whys: dict[fx.Node, Why] = {}
+    cost = COSTS["keep"]
     flow = networkx.DiGraph()
     flow.add_node("source")
     flow.add_node("sink")
@@ -122,7 +123,7 @@ def cut(graph: fx.Graph, traced: Traced, sides: Sides, copied: Nodes) -> tuple[l
         if why is not None:
             whys[node] = why
         if can_keep(node) and root(node) not in written:
-            flow.add_edge((node, "in"), (node, "out"), capacity=1.0 if node in free else weight(node, results, level))
+            flow.add_edge((node, "in"), (node, "out"), capacity=1.0 if node in free else cost(node, results, level))
         else:
             flow.add_edge((node, "in"), (node, "out"))
         for user in node.users:

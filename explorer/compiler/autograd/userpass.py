@@ -35,7 +35,7 @@ def user_pass(function: GraphPass) -> Stage[Graph, Graph]:
             new.meta = dict(old.meta)
         made.output(tuple(returned) if isinstance(returned, (tuple, list)) else (returned,))
         constants = {str(n.target): attribute(changed, str(n.target)) for n in made.nodes if n.op == "get_attr"}
-        stamp_added(graph, made, f"pass {name}")
+        stamp_added(graph.graph, made, f"pass {name}")
         finished = Graph(graph.name, made, graph.fake_mode, constants, graph.grad_enabled)
         propagate(finished, name)
         return finished
@@ -59,12 +59,12 @@ def attribute(module: torch.nn.Module, path: str) -> Any:
     return value
 
 
-def stamp_added(before: Graph, after: fx.Graph, reason: str) -> None:
+def stamp_added(before: fx.Graph, after: fx.Graph, reason: str) -> None:
     """Give a NodeInfo to each node of `after` that was not in `before`.
 
     fx.Transformer drops what nodes carry; a node of the same name and target is then taken for the same.
     """
-    old = {info(node).id: node for node in before.graph.nodes if node.op != "output"}
+    old = {info(node).id: node for node in before.nodes if node.op != "output"}
     kept: dict[str, fx.Node] = {}
     added: list[fx.Node] = []
     by_name = {node.name: node for node in old.values()}
@@ -79,7 +79,7 @@ def stamp_added(before: Graph, after: fx.Graph, reason: str) -> None:
         else:
             added.append(node)
     removed = [node for id, node in old.items() if id not in kept]
-    replaced = replacements(before.graph, after, old, kept, set(added))
+    replaced = replacements(before, after, old, kept, set(added))
     everything = union(*(info(node).origins for node in removed)) or (synthetic(reason),)
     for node in added:
         origins: Origins = union(*(info(gone).origins for gone in replaced.get(node, []))) or everything

@@ -30,6 +30,7 @@ from explorer.compiler.config import Config
 from explorer.core.package import OWN_FILES
 from explorer.core.reasons import Why
 from explorer.core.recorder import compile_scope, note, recorder
+from explorer.core.rules import YOUR_RULE, Rules, in_force
 from explorer.ir.bytecode import Code
 from explorer.ir.capture import (
     CallSkipped,
@@ -54,6 +55,9 @@ _NEVER = (
     os.path.dirname(np.__file__) + os.sep,
 )
 
+
+MOST_RULES = 8
+"""Sets of own rules whose compiled code one function keeps; the oldest goes first."""
 
 _ONE_AT_A_TIME = threading.RLock()
 """Tracing switches what all threads share, such as the random generator: one frame is compiled at a time."""
@@ -119,8 +123,21 @@ class Engine:
         them: a cycle through C++, which no collector sees."""
         self._managers: list[weakref.ref[hook.Manager]] = []
         weakref.finalize(self, _discard, self._managers)
+        self._under: dict[Rules, Engine] = {}
         self._codes: dict[int, _Known] = {}
         """By id: code objects of functions that look alike are equal, and those with odd constants have no hash."""
+
+    def under(self, rules: Rules) -> Engine:
+        """This engine with a person's own rules in force, or the one beside it that has entries of its own for them."""
+        rules = rules.over(self.config.rules)
+        if rules == self.config.rules:
+            return self
+        if rules not in self._under:
+            if len(self._under) == MOST_RULES:
+                del self._under[next(iter(self._under))]
+            self._under[rules] = Engine(replace(self.config, rules=rules), self.compile_frame)
+            self._under[rules].roots = self.roots
+        return self._under[rules]
 
     def __call__(self, frame: Any, entry: Any, state: Any) -> Any:
         """The callback: no compiled code of this frame accepts its locals. Nobody watches while it runs. An error of
@@ -168,13 +185,16 @@ class Engine:
         try:
             with compile_scope(given.id, title), collector_paused():
                 self._note_recompile(given, seen.made)
-                with hook.ambient_put_aside():
+                with hook.ambient_put_aside(), in_force(self.config.rules):
                     guarded = self.compile_frame(given, self.config)
         except (FullGraphError, BackendFailed):
             raise
         except Exception as bug:
             note(CompilerBug, given.id, traceback.format_exc())
-            return self._give_up(given, Why(reasons.COMPILER_BUG, f"{type(bug).__name__}: {bug}"), seen)
+            said = f"{type(bug).__name__}: {bug}"
+            if rules := self.config.rules:
+                return self._give_up(given, Why(YOUR_RULE, f"{said}, with {rules}"), seen)
+            return self._give_up(given, Why(reasons.COMPILER_BUG, said), seen)
         return self._accept(given, guarded, seen)
 
     def _known(self, code: types.CodeType) -> _Known:

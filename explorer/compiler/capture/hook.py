@@ -24,6 +24,7 @@ from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 from explorer.compiler.capture.reasons import FRAME_MODE
 from explorer.core.reasons import Why
 from explorer.core.recorder import note
+from explorer.core.rules import rules_in_force
 from explorer.ir.capture import CallSkipped
 
 _TAKES_STACK = "arg2" in (primitives.GuardManager.add_type_match_guard.__doc__ or "")
@@ -263,7 +264,7 @@ names, so that both can be watched. No frame is seen by then, which would make a
 
 
 def watched(
-    callback: Callback, function: Callable[..., Any], follows: types.FunctionType, update: Callable[[], None]
+    callback: Any, function: Callable[..., Any], follows: types.FunctionType, update: Callable[[], None]
 ) -> Callable[..., Any]:
     """`function`, with `callback` seeing each Python frame that starts in this thread while it runs. Calls `update`
     first where the program has given `follows` other code or defaults.
@@ -288,7 +289,8 @@ def watched(
         if stance() == "force_eager":
             return function(*args, **kwargs)
         previous_region = change_region(_REGION)
-        previous = enter_frames(callback)
+        rules = rules_in_force()
+        previous = enter_frames(callback.under(rules) if rules.table else callback)
         if previous_region == _REGION and type(previous) is not type(callback):
             previous_region = -1  # another thread's: callbacks belong to a thread, the region to all
         try:

@@ -14,6 +14,7 @@ from torch.fx.experimental.symbolic_shapes import DimDynamic
 
 from explorer.compiler.bytecode.decode import decode
 from explorer.compiler.bytecode.flow import handlers_by_position
+from explorer.compiler.bytecode.ops import OPS
 from explorer.compiler.capture import reasons
 from explorer.compiler.capture.calls import STDLIB_DIR, TORCH_DIR, Calls
 from explorer.compiler.capture.effects import Effects
@@ -45,6 +46,7 @@ from explorer.compiler.config import Config
 from explorer.core.origin import origin, origins
 from explorer.core.reasons import Unsupported, Why, unsupported
 from explorer.core.recorder import wanted
+from explorer.core.rules import YOUR_RULE
 from explorer.ir.attempt import EvaluatorStep
 from explorer.ir.bytecode import Code, Handler, Span
 from explorer.ir.capture import (
@@ -248,6 +250,7 @@ class Evaluator(Calls, DataModel):
             if rule is None:
                 unsupported(reasons.OPCODE, instruction.op)
             frame.position += 1
+            depth = len(frame.stack)
             try:
                 target = rule(self, frame, instruction)
             except Unhashable as error:
@@ -256,6 +259,12 @@ class Evaluator(Calls, DataModel):
                 unsupported(reasons.OPERATION, f"{unknown.args[0].describe()} where a constant is needed")
             finally:
                 self.tape.note_shape_guards("the number was needed here")
+            if own := OPCODES.own(instruction.op):
+                grown = len(frame.stack) - depth
+                expected = OPS[instruction.op].effect(instruction.arg, target is not None)
+                if grown != expected:
+                    said = f"{own.name}: the stack grew by {grown}; this instruction makes it grow by {expected}"
+                    unsupported(YOUR_RULE, said)
             if target is not None:
                 frame.position = frame.index[target]
 

@@ -6,12 +6,15 @@ The functions named here and not in libm are in `cpp_prelude`. Inductor: codegen
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch
 
 from explorer.compiler.codegen import reasons
 from explorer.compiler.codegen.exprs import float32_text
 from explorer.core.reasons import Unsupported, Why
+from explorer.core.rules import RuleTable
+from explorer.ir.ops import OPS
 
 CPP_TYPES: dict[torch.dtype, str] = {
     torch.float32: "float",
@@ -159,11 +162,17 @@ DIVIDES = frozenset({"truncdiv", "div", "floordiv", "mod", "fmod"})
 """Operations that fail on an integer zero divisor."""
 
 
+PRINTERS: RuleTable[str, Callable[..., str]] = RuleTable("C++ operation", known=OPS.__contains__)
+"""A person's own rules, as those of Triton: operation -> rule(dtype, *operands) -> text. The built-in ones follow."""
+
+
 def apply_text(op: str, dtype: torch.dtype, args: list[str], zero: int = 0) -> str:
     """`op` on operands of computing dtype `dtype` (the operands', not the result's). `zero` is the bit of `bad` that an
     integer division by zero sets. Raises Unsupported where the operation has no meaning on the dtype."""
     if dtype not in CPP_TYPES:
         raise Unsupported(Why(reasons.DTYPE, str(dtype)))
+    if own := PRINTERS.own(op):
+        return f"({own(dtype, *args)})"
     type_name, suffix = CPP_TYPES[dtype], "f" if dtype is torch.float32 else ""
     args = [f"({arg})" if arg.startswith("-") else arg for arg in args]
     if op in _BINARY:

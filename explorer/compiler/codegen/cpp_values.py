@@ -9,7 +9,17 @@ from dataclasses import dataclass, field
 import sympy
 import torch
 
-from explorer.compiler.codegen.cpp_scalar import CPP_TYPES, DIVIDES, apply_text, cast, cpp_type, literal, load, store
+from explorer.compiler.codegen.cpp_scalar import (
+    CPP_TYPES,
+    DIVIDES,
+    PRINTERS,
+    apply_text,
+    cast,
+    cpp_type,
+    literal,
+    load,
+    store,
+)
 from explorer.compiler.codegen.exprs import PRODUCT, index_text
 from explorer.compiler.codegen.kernel import Body, Reduced, Write
 from explorer.core.origin import Origins, origin, union
@@ -170,7 +180,9 @@ class Values:
                 return load(self.element(buffer, index, indirect), self.buffers[buffer].layout.dtype)
             case Cast(value=operand, to=to):
                 return cast(self.value(operand), operand.dtype, to)
-            case Apply(op="where", args=(condition, *_)) if value.dtype.is_floating_point and self._is_fixed(condition):
+            case Apply(op="where", args=(condition, *_)) if (
+                value.dtype.is_floating_point and self._is_fixed(condition) and not PRINTERS.own("where")
+            ):
                 return f"fixed_where({', '.join(map(self.value, value.args))})"
             case Apply(op=op, args=args):
                 operands = [self.value(arg) for arg in args]

@@ -7,7 +7,7 @@ from explorer.compiler.schedule.fuse import Fusion, refused_for_company
 from explorer.compiler.schedule.group import Names
 from explorer.compiler.schedule.items import ids_of
 from explorer.compiler.schedule.kernels import placed_again
-from explorer.compiler.schedule.legal import can_fuse
+from explorer.compiler.schedule.legal import FUSION
 from explorer.compiler.schedule.reach import Reach
 from explorer.core.reasons import Verdict, Why
 from explorer.ir.loops import Extern
@@ -43,4 +43,5 @@ def _between_kernels(fused: Fused, one: FusedKernel, other: FusedKernel) -> Why:
     kernels = [item for item in fused.items if isinstance(item, FusedKernel)]
     reach = Reach(fused.dependencies, {at: kernel.ids for at, kernel in enumerate(kernels)})
     between = reach.between(kernels.index(one), kernels.index(other))
-    return can_fuse(groups[0], groups[1], fusion.facts, between, names).verdict.why
+    why: Why = FUSION["legal"](groups[0], groups[1], fusion.facts, between, names).verdict.why
+    return why

@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 
 from explorer.compiler.schedule import reasons
 from explorer.compiler.schedule.facts import Facts
 from explorer.compiler.schedule.group import Group, Names, single
 from explorer.compiler.schedule.items import collect
 from explorer.compiler.schedule.iteration_space import with_affine_indices
-from explorer.compiler.schedule.legal import Joined, can_fuse, closest_pair, linked
+from explorer.compiler.schedule.legal import FUSION, Joined, closest_pair, linked
 from explorer.compiler.schedule.reach import Reach
 from explorer.core.reasons import Verdict, Why
 from explorer.core.recorder import note
+from explorer.core.rules import with_your
 from explorer.ir.loops import Loop
 from explorer.ir.schedule import Dependencies, Fused, FusionTried
 
@@ -47,6 +49,25 @@ def refused_for_company(why: Why) -> Verdict:
     return Verdict(False, why if why.code == reasons.TOO_LARGE else Why(reasons.KERNELS, str(why)))
 
 
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two groups of loops that access one buffer, as `rank` sees them: their loops, the bytes of the buffers that both
+    access, their distance in the program in operations, and whether one reduces across memory and the other not."""
+
+    first: tuple[str, ...]
+    second: tuple[str, ...]
+    bytes_shared: int
+    distance: int
+    across: bool
+
+
+@FUSION.rule("rank")
+def rank(pair: Pair) -> float | tuple[float, ...] | None:
+    """The pair with the highest rank is tried first, one with None never: the bytes that it might save, then how near
+    the two are in the program."""
+    return pair.bytes_shared // 4 if pair.across else pair.bytes_shared, -pair.distance
+
+
 class Fusion:
     """The groups so far, by a key that is new for each, and what was decided about pairs of them."""
 
@@ -61,6 +82,7 @@ class Fusion:
         self.reach = Reach(dependencies, {key: group.ids for key, group in self.groups.items()})
         self._alone = dict(self.groups), self.reach.copy()
         self.verdicts: dict[tuple[str, str], Verdict] = {}
+        self._own = ", ".join(rule.name for name in FUSION if (rule := FUSION.own(name)))
         self._next = len(dependencies.loops.operations)
         self._touching: dict[str, dict[int, None]] = {}
         for key in self.groups:
@@ -73,11 +95,10 @@ class Fusion:
 
     def _join(self, pairs: Iterable[tuple[int, int]], least: float) -> list[tuple[int, int]]:
         """Try `pairs`, and the pairs of each group that is made. Returns those that would save less than `least`."""
-        queue = [(*self._promise(a, b), a, b) for a, b in pairs if a in self.groups and b in self.groups]
-        heapq.heapify(queue)
+        queue = self._ranked((a, b) for a, b in pairs if a in self.groups and b in self.groups)
         postponed: list[tuple[int, int]] = []
         while queue:
-            *_, a, b = heapq.heappop(queue)
+            _, a, b = heapq.heappop(queue)
             if a not in self.groups or b not in self.groups:
                 continue
             joined = self._try(a, b)
@@ -86,8 +107,8 @@ class Fusion:
             if joined.verdict.score < least:
                 postponed.append((a, b))
                 continue
-            for pair in self._pairs_of(self._replace(a, b, joined.group)):
-                heapq.heappush(queue, (*self._promise(*pair), *pair))
+            for entry in self._ranked(self._pairs_of(self._replace(a, b, joined.group))):
+                heapq.heappush(queue, entry)
         return postponed
 
     def decided(self) -> dict[tuple[str, str], Verdict]:
@@ -106,7 +127,15 @@ class Fusion:
         """The verdict on two loops, were every loop still a kernel of its own."""
         groups, reach = self._alone
         a, b = self.facts.position[first], self.facts.position[second]
-        return can_fuse(groups[a], groups[b], self.facts, reach.between(a, b), self.names).verdict
+        return self._asked(groups[a], groups[b], reach.between(a, b)).verdict
+
+    def _asked(self, a: Group, b: Group, between: str | None) -> Joined:
+        joined: Joined = FUSION["legal"](a, b, self.facts, between, self.names)
+        if not self._own:
+            return joined
+        why = joined.verdict.why
+        said = "; ".join(filter(None, (why.detail, with_your(self._own))))
+        return replace(joined, verdict=replace(joined.verdict, why=Why(why.code, said)))
 
     def pairs(self) -> list[tuple[int, int]]:
         """Pairs of groups that access one storage: each with each, or with those near by where they are many."""
@@ -124,8 +153,8 @@ class Fusion:
         return ((other, key) for other in others if other != key)
 
     def _try(self, a: int, b: int) -> Joined:
-        """Ask `can_fuse` about two groups."""
-        joined = can_fuse(self.groups[a], self.groups[b], self.facts, self.reach.between(a, b), self.names)
+        """Ask whether two groups may be one kernel."""
+        joined = self._asked(self.groups[a], self.groups[b], self.reach.between(a, b))
         self.verdicts[joined.pair] = joined.verdict
         note(FusionTried, *joined.pair, joined.verdict)
         return joined
@@ -145,13 +174,23 @@ class Fusion:
         for buffer in self.groups[key].accesses:
             self._touching.setdefault(self.facts.storage[buffer], {})[key] = None
 
-    def _promise(self, a: int, b: int) -> tuple[int, int]:
-        """How soon to try a pair (the least first): the bytes that it might save, then the distance in the program."""
+    def _ranked(self, pairs: Iterable[tuple[int, int]]) -> list[tuple[tuple[float, ...], int, int]]:
+        """Entries of the queue, the least first; without the pairs that are not to be tried."""
+        rank, found = FUSION["rank"], []
+        for a, b in pairs:
+            promised = rank(self._pair(a, b))
+            if promised is not None:
+                places = promised if isinstance(promised, tuple) else (promised,)
+                found.append((tuple(-each for each in places), a, b))
+        heapq.heapify(found)
+        return found
+
+    def _pair(self, a: int, b: int) -> Pair:
         groups = self.groups[a], self.groups[b]
         shared = groups[0].accesses.keys() & groups[1].accesses.keys()
         against = groups[0].reduces != groups[1].reduces and any(map(_strided, groups))
-        bytes = sum(self.facts.bytes[buffer] for buffer in shared)
-        return -(bytes // 4 if against else bytes), self._distance(a, b)
+        first, second = (tuple(sorted(group.ids)) for group in groups)
+        return Pair(first, second, sum(self.facts.bytes[buffer] for buffer in shared), self._distance(a, b), against)
 
     def _distance(self, a: int, b: int) -> int:
         first, second = self.groups[a].placed, self.groups[b].placed

@@ -6,14 +6,19 @@ it was written (for the result of a reduction, anywhere along its row). All else
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from explorer.compiler.schedule import reasons
 from explorer.compiler.schedule.facts import Facts, scatters
 from explorer.compiler.schedule.group import Group, GroupAccess, Names, ScheduledLoop
 from explorer.compiler.schedule.iteration_space import Link, align, merge, side_by_side
 from explorer.core.reasons import Verdict, Why
+from explorer.core.rules import RuleTable
+
+FUSION: RuleTable[str, Callable[..., Any]] = RuleTable("fusion", {"legal", "rank"}.__contains__)
+"""legal(a, b, facts, between, names): whether two groups may be one kernel. rank(pair): how soon to try a pair."""
 
 LANES = 16
 """Elements that are loaded and stored together where they lie together."""
@@ -37,6 +42,7 @@ class Joined:
     group: Group | None = None
 
 
+@FUSION.rule("legal")
 def can_fuse(a: Group, b: Group, facts: Facts, between: str | None, names: Names) -> Joined:
     """Whether `a` and `b` may be one kernel. `between` is an operation that must run between them, if there is one."""
     if a.placed[0].position > b.placed[0].position:

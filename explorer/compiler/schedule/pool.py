@@ -5,7 +5,7 @@ Inductor: codegen/memory_planning.py (AllocationPools). The packing is best fit,
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 import sympy
@@ -13,6 +13,7 @@ import sympy
 from explorer.compiler.schedule import reasons
 from explorer.compiler.schedule.kernels import size_hint
 from explorer.core.reasons import Why
+from explorer.core.rules import RuleTable
 from explorer.ir.memory import Allocation
 
 ALIGNMENT = 64
@@ -81,14 +82,20 @@ def _packed(plan: Mapping[str, Allocation], alone: Collection[str]) -> tuple[dic
     spans = held(plan)
     wanted = [(a, spans[name]) for name, a in made.items() if a.where == "pool"]
     slots: list[tuple[Allocation, tuple[int, int]]] = []
+    reuse = MEMORY["reuse"]
     for a, (first, last) in sorted(wanted, key=lambda pair: (-int(pair[0].bytes), pair[1])):
         rivals = sorted((b for b, (start, end) in slots if start <= last and first <= end), key=lambda b: b.offset)
-        made[a.buffer] = replace(a, offset=_tightest_gap(_aligned(int(a.bytes)), rivals))
+        made[a.buffer] = replace(a, offset=reuse(_aligned(int(a.bytes)), rivals))
         slots.append((made[a.buffer], (first, last)))
     return made, max((_end(a) for a, _ in slots), default=0)
 
 
-def _tightest_gap(need: int, rivals: list[Allocation]) -> int:
+MEMORY: RuleTable[str, Callable[[int, list[Allocation]], int]] = RuleTable("memory", {"reuse"}.__contains__)
+"""reuse(need, rivals): where in the pool a buffer goes."""
+
+
+@MEMORY.rule("reuse")
+def tightest_gap(need: int, rivals: list[Allocation]) -> int:
     """Where `need` bytes fit best between slots sorted by offset; above them all where no gap is wide enough."""
     gaps: list[tuple[int, int]] = []
     top = 0

@@ -22,6 +22,7 @@ from explorer.records.to_record.flops import counted
 from explorer.records.to_record.graphs import graph
 from explorer.records.to_record.halves import half_name, halves_of
 from explorer.records.to_record.plain import error, reasons, shown, text, why
+from explorer.records.to_record.rules import made_with, said_with
 
 __all__ = [
     "Seconds",
@@ -53,15 +54,21 @@ def event(happened: Any) -> data.EventData:
     return data.EventData(type(happened).__name__, fields)
 
 
-def stages(run: CompileRun) -> tuple[data.StageData, ...]:
+def stages(run: CompileRun, rules: Mapping[str, str] = MappingProxyType({})) -> tuple[data.StageData, ...]:
     """Every stage of a compile with its text."""
     last_text: dict[str, tuple[str, data.TextData]] = {}
-    return tuple(stage(f"{run.id}/{number}", each, last_text) for number, each in enumerate(run.stages))
+    return tuple(stage(f"{run.id}/{number}", each, last_text, rules) for number, each in enumerate(run.stages))
 
 
-def stage(id: str, run: StageRun, last_text: dict[str, tuple[str, data.TextData]]) -> data.StageData:
-    """One stage. `last_text` holds the last text of each kind of artifact in the same compile, and the stage's id."""
-    printed = None if run.artifact is None else text(run.artifact.text())
+def stage(
+    id: str,
+    run: StageRun,
+    last_text: dict[str, tuple[str, data.TextData]],
+    rules: Mapping[str, str] = MappingProxyType({}),
+) -> data.StageData:
+    """One stage. `last_text` holds the last text of each kind of artifact in the same compile, and the stage's id.
+    `rules` names the person's own rules that made elements."""
+    printed = None if run.artifact is None else said_with(rules, run.artifact)
     kind = type(run.artifact).__name__
     before = last_text.get(kind)
     same_as = before[0] if printed is not None and before is not None and before[1] == printed else ""
@@ -110,8 +117,9 @@ Seconds = Mapping[str, Mapping[str, float]]
 
 def compile(run: CompileRun, seconds: Seconds = MappingProxyType({})) -> data.CompileData:
     """One compile with all that its stages made, and what was measured of it."""
-    made, halves = stages(run), halves_of(run)
     artifacts = [stage.artifact for stage in run.stages]
+    rules = made_with(run, [found for each in artifacts for found in (_graph_of(each), *_halves_of(each)) if found])
+    made, halves = stages(run, rules), halves_of(run)
     capture = next((a for a in artifacts if isinstance(a, Capture)), None)
     linked = next((a for a in artifacts if isinstance(a, GuardedCode)), None)
     traced = next((a for a in artifacts if isinstance(a, Traced)), None)
@@ -145,6 +153,7 @@ def compile(run: CompileRun, seconds: Seconds = MappingProxyType({})) -> data.Co
         recompiles=captured.recompiles(run.events),
         activations=activations,
         steps=steps,
+        rules=rules,
     )
 
 

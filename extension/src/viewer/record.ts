@@ -394,6 +394,7 @@ export interface CompileData {
   readonly runs?: number;
   readonly run_seconds?: number;
   readonly guard_seconds?: number | null;
+  readonly rules?: { readonly [key: string]: string };
   readonly called?: string;
 }
 

@@ -59,11 +59,14 @@ DECOMPOSITIONS: RuleTable[torch._ops.OpOverload, Decomposition] = RuleTable("dec
 
 
 @functools.cache
+def torchs() -> dict[Any, Decomposition]:
+    """torch's decompositions named above."""
+    return dict(get_decompositions([getattr(aten, name) for name in TORCHS if hasattr(aten, name)]))
+
+
 def decompositions() -> dict[torch._ops.OpOverload, Decomposition]:
-    """What TRACE applies: torch's decompositions named above, overridden by ours."""
-    named = [getattr(aten, name) for name in TORCHS if hasattr(aten, name)]
-    found: dict[Any, Decomposition] = {**get_decompositions(named), **DECOMPOSITIONS}
-    return found
+    """What TRACE applies: torch's decompositions, overridden by ours."""
+    return {**torchs(), **DECOMPOSITIONS}
 
 
 def reference_of_prim(operator: torch._ops.OpOverload) -> Decomposition | None:
