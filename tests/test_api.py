@@ -482,6 +482,20 @@ def test_explore_gradients():
     assert len(explorer.explore(program, grad=None, time=False)(x, weight.detach()).data.compiles[0].halves) == 1
 
 
+def viewed_in_inference_mode(x: torch.Tensor) -> torch.Tensor:
+    with torch.inference_mode():
+        return x.view(-1)
+
+
+@pytest.mark.parametrize(
+    "fn", [viewed_in_inference_mode, lambda x: nn.Linear(3, 3)(x), lambda x: (x.detach() * 2).requires_grad_()]
+)
+def test_explore_where_no_gradient_reaches_what_is_given(fn: Any) -> None:
+    for requires_grad in (False, True):
+        x = torch.ones(2, 3, requires_grad=requires_grad)
+        assert repr(explorer.explore(fn, time=False)(x)) and x.grad is None
+
+
 def gelu(module: fx.GraphModule) -> None:
     """A course's example: every ReLU becomes a GELU."""
     for node in module.graph.nodes:

@@ -472,3 +472,76 @@ def modes_after(fn: Callable[..., Any]) -> list[Any]:
 )  # fmt: skip
 def test_modes_after_breaks(fn: Callable[..., Any], backend: str) -> None:
     assert modes_after(explorer.compile(fn, backend=backend)) == modes_after(fn)
+
+
+HELD: dict[str, Tensor] = {}
+
+
+def held(x: Tensor) -> Tensor:
+    with torch.inference_mode():
+        HELD["it"] = x.transpose(0, -1).sin()
+    return HELD["it"]
+
+
+@torch.inference_mode()
+def written(x: Tensor) -> Any:
+    x.add_(1)
+    return x.t(), x * 2, x
+
+
+@torch.inference_mode()
+def detached(x: Tensor) -> Any:
+    y = x.detach()
+    y.mul_(2)
+    return y, x.reshape(-1)
+
+
+@torch.inference_mode()
+def made_inside(x: Tensor) -> Any:
+    y = (torch.ones(3) + x + torch.rand(3)).mul_(2)
+    return y, y[0], y.t()
+
+
+def facts(x: Tensor) -> Any:
+    return x.tolist(), x.is_inference(), x.requires_grad, x._is_view(), x.stride(), x.is_inference() or x._version
+
+
+@pytest.mark.parametrize("requires_grad", [False, True])
+@pytest.mark.parametrize("fn", [held, written, detached, made_inside])
+def test_a_function_in_inference_mode_is_compiled(fn: Callable[..., Any], requires_grad: bool) -> None:
+    compiled, found = explorer.compile(fn), []
+    for function in (fn, compiled):
+        x = torch.ones(2, 3, requires_grad=requires_grad) * 0.5
+        torch.manual_seed(0)
+        made = function(x)
+        found.append([facts(each) for each in (*(made if isinstance(made, tuple) else (made,)), x)])
+    assert found[0] == found[1]
+    record = explorer.explore(fn, time=False)(torch.ones(2, 3))
+    assert record.kernels and record.coverage.fallback == 0
+
+
+def gives_other_memory(x: Tensor) -> Tensor:
+    x.data = x * 2
+    return x + 1
+
+
+def switches(x: Tensor) -> Tensor:
+    with torch.inference_mode():
+        y = x * 2
+    return y + 1
+
+
+def makes_a_leaf(x: Tensor) -> Tensor:
+    return (x.detach() * 2).requires_grad_()
+
+
+@pytest.mark.parametrize("fn", [gives_other_memory, switches, makes_a_leaf])
+def test_a_users_back_end_gets_what_has_no_functional_form(fn: Callable[..., Any]) -> None:
+    handed: list[Any] = []
+
+    def backend(module: Any, inputs: Any) -> Any:
+        handed.append(module)
+        return module.forward
+
+    ours, eager = explorer.compile(fn, backend=backend)(x := torch.ones(2)), fn(y := torch.ones(2))
+    assert len(handed) == 1 and facts(ours) == facts(eager) and facts(x) == facts(y)

@@ -64,6 +64,29 @@ def filled(x, k):
     return x * k
 
 
+def written(x):
+    x[slice(1, None)] = x.shape[0] / 2
+    x[x > 3] = x.shape[0] / 8
+    return x.fill_(x.shape[0] / 2), x.masked_fill(x > 0, x.shape[0] / 4), x.index_fill(0, torch.tensor([1]), len(x) / 3)
+
+
+def other_kinds(x):
+    unlike = x.shape == x.shape[0], x.shape != [x.shape[0], 3], x.shape[0] == (x.shape[0],), [x.shape[0]] == {2}
+    return x * 2, unlike
+
+
+def after_a_class(x):
+    y = x + 1
+
+    class Scale:
+        by = 2 * y
+
+        def __call__(self, x):
+            return x * self.by
+
+    return Scale()(x) + y
+
+
 def marked(*sizes: int) -> torch.Tensor:
     torch._dynamo.mark_dynamic(made := ones(*sizes), 0)
     return made
@@ -96,6 +119,9 @@ SEQUENCES: dict[str, tuple[Callable[..., Any], list[tuple[Any, ...]], list[int]]
     "an array's sizes": (array, [(ones(n, 3),) for n in (2, 4, 5, 1)], [1, 2, 2, 3]),
     "arrays": (times, [(np.ones(n), 2) for n in (2, 4, 5)], [1, 2, 2]),
     "handed on at a break": (handed_on, [(ones(3), k) for k in (2, 3, 4)], [2, 3, 3]),
+    "numbers written": (written, [(marked(n, 3),) for n in (2, 4, 6)], [1, 1, 1]),
+    "sizes beside other types": (other_kinds, [(marked(n, 3),) for n in (2, 4, 6)], [1, 1, 1]),
+    "a class statement": (after_a_class, [(marked(n, 3),) for n in (2, 4)], [2, 3]),
     "a method over a break": (filled, [(ones(3), 2), (ones(4), 2), (ones(5), 2)], [2, 4, 4]),
 }
 
@@ -115,6 +141,20 @@ def test_graphs_after_each_call(function: Any, calls: list[tuple[Any, ...]], gra
         compiled(*args)
         found.append(made)
     assert found == graphs
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int8])
+@pytest.mark.parametrize("write", [torch.Tensor.fill_, lambda x, k: x.__setitem__(slice(1, None), k) or x])
+def test_a_number_that_a_dtype_does_not_hold_is_an_error(dtype: torch.dtype, write: Callable[..., Any]) -> None:
+    compiled = explorer.compile(write, dynamic=True)
+    for k in (1.5, 300.5, 1e300, 2.5, float("inf")):
+        outcomes = []
+        for function in (write, compiled):
+            try:
+                outcomes.append(function(ones(3, dtype=dtype), k).tolist())
+            except RuntimeError as error:
+                outcomes.append(str(error))
+        assert outcomes[0] == outcomes[1]
 
 
 def test_dynamic_numbers_from_the_start() -> None:

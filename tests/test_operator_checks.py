@@ -1,5 +1,6 @@
 """What eager refuses for its dtypes is refused with eager's own error, though fake tensors take it."""
 
+import functools
 import itertools
 import operator
 
@@ -82,6 +83,27 @@ def test_symbolic_sizes_stay_symbolic():
     for size in (3, 7, 90):
         assert torch.equal(compiled(torch.arange(size)), (torch.arange(size) - 1) * size)
     assert explorer.api.counters().get("compiles", 0) - before <= 1
+
+
+WITH_A_NUMBER = {
+    "fill_": lambda x, v: x.clone().fill_(v),
+    "full": lambda x, v: torch.full((3,), v, dtype=x.dtype),
+    "new_full": lambda x, v: x.new_full((2,), v),
+    "clamp": lambda x, v: x.clamp(max=v),
+    "pad": lambda x, v: F.pad(x, (1, 1), value=v),
+    "alpha": lambda x, v: torch.add(x, x, alpha=v),
+    "threshold": lambda x, v: F.threshold(x, 0.5, v),
+    "fill_diagonal_": lambda x, v: torch.ones(3, 3, dtype=x.dtype).fill_diagonal_(v),
+    "+": lambda x, v: x + v,
+}
+
+
+@pytest.mark.parametrize("name", WITH_A_NUMBER)
+def test_numbers_beyond_float32(name):
+    for dtype, number in itertools.product((torch.float32, torch.float64), (1e300, -1e300, float("inf"))):
+        program, x = functools.partial(WITH_A_NUMBER[name], v=number), torch.ones(3, dtype=dtype)
+        expected = outcome(program, x)
+        assert outcome(explorer.compile(lambda x, program=program: program(x)), x) == expected
 
 
 def test_the_program_can_catch_it():

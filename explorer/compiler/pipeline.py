@@ -24,6 +24,7 @@ from explorer.compiler.autograd import (
     user_pass,
     verify_compiled,
 )
+from explorer.compiler.autograd.modes import inside_inference_mode
 from explorer.compiler.autograd.reasons import ALIASED_MUTATION, RESIZED
 from explorer.compiler.autograd.replay import overlap_of, unless_overlapping, written_inputs
 from explorer.compiler.capture import CAPTURE, DECODE, LINK, BackendFailed, adopt
@@ -98,8 +99,13 @@ def compile_half(graph: Graph, config: Config) -> Program:
 
 
 def compile_captured(graph: Graph, config: Config) -> Compiled:
+    if not callable(config.backend) and (inside := inside_inference_mode(graph)) is not None:
+        with torch.inference_mode():
+            made = compile_captured(inside, config)
+        return replace(made, call=torch.inference_mode()(made.call))
     why = only_eager(graph)
-    return compile_or_run_eagerly(graph, config) if why is None else RUN_EAGERLY((graph, why))
+    is_users = callable(config.backend) and not is_of_torch(config.backend)  # gets what was captured, as with stock
+    return compile_or_run_eagerly(graph, config) if why is None or is_users else RUN_EAGERLY((graph, why))
 
 
 def compile_or_run_eagerly(graph: Graph, config: Config) -> Compiled:
@@ -179,6 +185,10 @@ def leaving_contexts(graph: Graph, forward: Callable[..., Any]) -> Callable[...,
     return call
 
 
+def is_of_torch(backend: Callable[..., Any]) -> bool:
+    return str(getattr(backend, "__module__", "")).startswith("torch.")
+
+
 def _hand_over(given: tuple[Graph, Callable[..., Any]]) -> Compiled:
     graph, backend = given
     name = getattr(backend, "__name__", type(backend).__name__)
@@ -186,7 +196,7 @@ def _hand_over(given: tuple[Graph, Callable[..., Any]]) -> Compiled:
     written = written_inputs(graph)
     if overlap_of(written, examples):
         return _run_eagerly((graph, Why(ALIASED_MUTATION, f"for {name}")))
-    of_torch = str(getattr(backend, "__module__", "")).startswith("torch.")
+    of_torch = is_of_torch(backend)
     if of_torch and graph.grad_enabled and any(examples[index].requires_grad for index in written):
         return _run_eagerly((graph, Why(WRITTEN_AND_KEPT, f"for {name}")))
     if resized := [node.name for node in graph.graph.nodes if resizes(node)]:

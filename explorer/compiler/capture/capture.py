@@ -59,12 +59,12 @@ def capture(given: CaptureInput) -> Capture:
         return _eager(given, refused)
     known: BreakAt | None = None
     decoded: dict[int, Code] = {}
-    says_compiling = True
+    says_compiling = may_leave_classes = True
     while True:
         lazy: Uninitialized | None = None
         with preserved_state():
-            stop_at = known.step if known else 0
-            tracer = Evaluator(given.code, given.frame, given.config, decoded, stop_at, says_compiling)
+            start = decoded, known.step if known else 0, says_compiling, may_leave_classes
+            tracer = Evaluator(given.code, given.frame, given.config, *start)
             with closing(tracer), closing(tracer.torch_state):
                 frame = tracer.start()
                 try:
@@ -74,6 +74,9 @@ def capture(given: CaptureInput) -> Capture:
                 except BreakAt as found:
                     if found.why.code == reasons.RAISES and tracer.asked_compiling and says_compiling:
                         says_compiling, known = False, None  # run for real, the program would not hear of compiling
+                        continue
+                    if tracer.left_class and may_leave_classes:
+                        may_leave_classes, known = False, None  # what goes on after the break may need the class
                         continue
                     first, known = known is None, found.alone()
                     if not found.clean and first:

@@ -317,7 +317,9 @@ class DataModel(Tracer, Protocol):
             if found is not None:
                 return found
         if symbol in ("==", "!="):
-            return Constant(self._same(left, right) == (symbol == "=="))
+            kinds = left.python_type(), right.python_type()
+            alike = takes(kinds[0], name, kinds[1]) or takes(kinds[1], reflected, kinds[0])
+            return Constant((alike and self._same(left, right)) == (symbol == "=="))
         try:
             plain = left.constant(), right.constant()
         except NotConstant:

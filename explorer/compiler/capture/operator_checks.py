@@ -31,7 +31,8 @@ ABOUT_DTYPES = re.compile(
 )
 """What an error is about that sizes and values have no part in: the zeros have not those of the program."""
 FLOATS = (frozenset({torch.float32}), frozenset({torch.float64}))
-"""Every operator takes these, on their own,"""
+"""Every operator takes these, on their own, and numbers that both hold,"""
+MAX_FLOAT32 = torch.finfo(torch.float32).max
 OF_BITS = re.compile(r"bitwise_|gcd|lcm|_*[ri]?(and|or|xor|lshift|rshift|invert)_*$")
 """but for operators of these names."""
 INDEXING = frozenset(
@@ -78,6 +79,7 @@ def refusal(target: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], resul
     tensors made `result`; "" where it takes them, or where that cannot be asked: on a card, whose generator a trial
     would move, say. What a size is for the traced inputs, as `hint` tells it, is no part of the answer."""
     usual = frozenset(_dtypes((*args, *kwargs.values()))) in FLOATS and not any(type(each) is bool for each in args)
+    usual &= not any(type(each) is float and MAX_FLOAT32 < abs(each) < math.inf for each in (*args, *kwargs.values()))
     empty = any(_elements(each, hint) == 0 for each in tensors_in((args, tuple(kwargs.values()))))
     if usual and not empty and not OF_BITS.match(_name(target)):
         return ""

@@ -103,6 +103,7 @@ class Evaluator(Calls, DataModel):
         decoded: dict[int, Code],
         stop_at: int = 0,
         says_compiling: bool = True,
+        may_leave_classes: bool = True,
     ) -> None:
         self.name = frame.id
         self.code = code
@@ -110,6 +111,7 @@ class Evaluator(Calls, DataModel):
         self.config = config
         self.stop_at = stop_at
         self.says_compiling, self.asked_compiling = says_compiling, False
+        self.may_leave_classes, self.left_class = may_leave_classes, False
         self.tape = Tape(
             frame.id.replace(".", "_"),
             self._dynamic_dims,

@@ -121,11 +121,13 @@ class Contestant:
 
     def _backward(self, output: Any, keep: bool = False) -> dict[str, torch.Tensor | None]:
         """The gradients by leaf. `keep`: what the output was computed from stays, for another backward."""
-        ends = [leaf for leaf in tree_leaves(output) if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
+        ends = [leaf for leaf in tree_leaves(output) if isinstance(leaf, torch.Tensor) and _is_end(leaf)]
         if self.grad is False or not ends:
             return {}
         if self._leaves is None:
             self._leaves = self._discover()
+        if not self._leaves:
+            return {}
         weights = [_weight(end.shape, end.dtype, end.device) for end in ends]
         found = torch.autograd.grad(ends, list(self._leaves.values()), weights, allow_unused=True, retain_graph=keep)
         return {name: g for name, g in zip(self._leaves, found, strict=True) if g is not None}
@@ -149,6 +151,11 @@ def _named(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, A
 
 def _flat(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[tuple[str, Any]]:
     return [("".join(map(str, path)), leaf) for path, leaf in tree_flatten_with_path((args, dict(kwargs)))[0]]
+
+
+def _is_end(tensor: torch.Tensor) -> bool:
+    """Whether a backward can start at it: not at a view that was made in inference mode."""
+    return tensor.requires_grad and (tensor.grad_fn is not None or not tensor._is_view())
 
 
 @cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import contextlib
 import copy
 import functools
@@ -17,7 +18,7 @@ from explorer.compiler.capture import reasons
 from explorer.compiler.capture.model import BINARY, COMPARE, INPLACE, UNARY
 from explorer.compiler.capture.rules import positional
 from explorer.compiler.capture.values.base import Tracer, Value
-from explorer.compiler.capture.values.classes import ClassValue
+from explorer.compiler.capture.values.classes import ClassValue, unmade_class
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.functions import (
     BoundMethod,
@@ -50,6 +51,17 @@ def _reduce(t: Tracer, function: Value, items: Value, start: Value | None = None
     for item in rest:
         start = t.call(function, [start, item], {})
     return start
+
+
+@positional(builtins.__build_class__)
+def _build_class(t: Tracer, *args: Value, **kwargs: Value) -> Value:
+    """A class statement. In the root frame, the class may be left unmade as long as no break asks for it."""
+    made = unmade_class(list(args), kwargs)
+    if len(t.frames) == 1:
+        if not t.may_leave_classes:
+            unsupported(reasons.OPCODE, "LOAD_BUILD_CLASS")
+        t.left_class = True
+    return made
 
 
 @positional(functools.partial)

@@ -11,9 +11,9 @@ from explorer.compiler.capture import reasons
 from explorer.compiler.capture.frame import NULL
 from explorer.compiler.capture.opcodes.table import OPCODES
 from explorer.compiler.capture.values.base import Frame, Tracer, Value
-from explorer.compiler.capture.values.classes import ClassValue, PyModuleValue, SuperValue, unmade_class
+from explorer.compiler.capture.values.classes import ClassValue, PyModuleValue, SuperValue
 from explorer.compiler.capture.values.constant import Constant
-from explorer.compiler.capture.values.functions import BoundMethod, CellAside, CellValue, FunctionValue
+from explorer.compiler.capture.values.functions import BoundMethod, BuiltinValue, CellAside, CellValue, FunctionValue
 from explorer.core.reasons import unsupported
 from explorer.ir.bytecode import Instruction
 from explorer.ir.capture import Attr
@@ -129,8 +129,8 @@ def delete_global(t: Tracer, f: Frame, i: Instruction) -> None:
 
 @OPCODES.rule("LOAD_BUILD_CLASS")
 def load_build_class(t: Tracer, f: Frame, i: Instruction) -> None:
-    """Push what makes a class. The class itself stays unmade until something asks for it, which breaks the graph."""
-    f.push(t.host(lambda args, kwargs: unmade_class(args, kwargs)))
+    """Push what makes a class."""
+    f.push(BuiltinValue(builtins.__build_class__))
 
 
 @OPCODES.rule("LOAD_ASSERTION_ERROR")

@@ -282,6 +282,9 @@ class Tracer(Protocol):
     frames: list[Frame]
     state: GlobalStateData
     says_compiling: bool
+    may_leave_classes: bool
+    left_class: bool
+    """Whether the root frame has a class that is not made: what goes on after a break could not have it."""
     asked_compiling: bool
     wrapped: dict[int, Value]
     """The values of objects of the program, by id."""

@@ -441,9 +441,12 @@ _DTYPES = {bool: torch.bool, int: torch.int64, float: torch.float64, complex: to
 
 _OF_FLOATS = frozenset(
     "add sub mul truediv div rsub pow iadd isub imul itruediv add_ sub_ mul_ div_ lt le eq ne gt ge where subtract "
-    "multiply divide true_divide __radd__ __rmul__ fill_ mod".split()
+    "multiply divide true_divide __radd__ __rmul__ mod".split()
 )
 """Operators that compute with a float as they do with a tensor of no dimension."""
+
+_WRITE_A_NUMBER = frozenset("setitem fill_ masked_fill masked_fill_ index_fill index_fill_".split())
+"""Operators that give elements of their first argument a number: one that its dtype does not hold is an error."""
 
 
 def _floats_as_tensors(t: Tracer, kind: str, target: Any, args: list[Value], kwargs: dict[str, Value]) -> list[Value]:
@@ -451,10 +454,21 @@ def _floats_as_tensors(t: Tracer, kind: str, target: Any, args: list[Value], kwa
     them; else as they are, which holds the program to their values."""
     name = getattr(target, "__name__", target)
     tensors = [a for a in args if isinstance(a, TensorValue)]
-    if name not in _OF_FLOATS or not tensors or any(a.fake.device.type != "cpu" for a in tensors):
+    if name not in _OF_FLOATS | _WRITE_A_NUMBER or not tensors or any(a.fake.device.type != "cpu" for a in tensors):
         return args
     if kwargs or any(a.fake.dtype not in _EXACT for a in tensors) or torch.is_autocast_enabled("cpu"):
         return args
+    if name in _WRITE_A_NUMBER:
+        dtype = tensors[0].fake.dtype
+        if tensors[0] is not args[0] or not dtype.is_floating_point:
+            return args
+        largest = Constant(torch.finfo(torch.float32).max)
+        if not all(t.truth(t.compare("<=", t.computed(abs, a), largest)) for a in args if isinstance(a, FloatValue)):
+            return args
+        return [
+            graph_call(t, "call_method", "to", [t.number_tensor(a), Constant(dtype)], {}) if isinstance(a, FloatValue)
+            else a for a in args
+        ]  # fmt: skip
     given: list[Value] = [t.number_tensor(a) if isinstance(a, FloatValue) else a for a in args]
     if isinstance(args[0], TensorValue) and (name[-1] == "_" or name in _IN_PLACE):
         return given
