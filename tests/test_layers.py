@@ -46,11 +46,13 @@ LAYERS["comparison"] = LAYERS["exploration"] | {"exploration", "methods"}
 LAYERS["workbench"] = {"core", "ir", *STAGES}
 LAYERS["compile"] = LAYERS["pipeline"] | {"pipeline"}
 LAYERS["api"] = LAYERS["exploration"] | {"exploration", "compile"}
+LAYERS["course"] = LAYERS["api"] | {"api", "workbench"}
 LAYERS["demo"] = LAYERS["api"] | {"api"}
 LAYERS["notebook"] = LAYERS["api"] | {"api", "comparison", "methods"}
 LAYERS["doctor"] = LAYERS["api"] | {"api"}
 LAYERS["operators"] = {"core", "autograd", "lower"}
 LAYERS["cli"] = LAYERS["demo"] | {"demo", "doctor", "operators", "watching", "comparison", "methods", "logs", "ranks"}
+LAYERS["cli"] |= {"course"}
 TOP = LAYERS["cli"] | {"cli", "notebook", "workbench"}
 
 FILES = sorted(PACKAGE.rglob("*.py"))

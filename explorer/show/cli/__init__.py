@@ -1,4 +1,5 @@
-"""The command line: explorer demo | run | report | diff | import | ranks | operators | doctor | cache."""
+"""The command line: explorer demo | run | report | diff | import | ranks | operators | doctor | cache | course |
+class."""
 
 from __future__ import annotations
 
@@ -19,6 +20,7 @@ from explorer.records.logs.read import LogError, read
 from explorer.records.ranks import Ranks
 from explorer.records.session import Record, RecordError
 from explorer.records.watching import Watch
+from explorer.show.cli.course import class_command, course_command
 from explorer.show.cli.machine import cache_command, doctor_command
 from explorer.show.cli.operators import operators_command
 from explorer.show.cli.progress import Output, Terminal, wide_enough
@@ -297,3 +299,5 @@ def _stem(file: Path) -> str:
 main.add_command(operators_command)
 main.add_command(doctor_command)
 main.add_command(cache_command)
+main.add_command(course_command)
+main.add_command(class_command)

@@ -1,0 +1,15 @@
+"""The course: lessons made of puzzles that check themselves. `%load_ext explorer.course` in a notebook."""
+
+import importlib
+from typing import Any
+
+from explorer.course.claims import ClaimFailed, claim
+from explorer.course.lessons import PUZZLES
+from explorer.course.process import check
+
+__all__ = ["PUZZLES", "ClaimFailed", "check", "claim"]
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """`%load_ext explorer.course`: `%%predict`, `%%puzzle`, `%hint` and `%solution`."""
+    importlib.import_module("explorer.course.magics").load(shell)

@@ -1,0 +1,133 @@
+"""What checks run answers with: records, inputs at the edges, and the first position where two results differ."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import torch
+
+import explorer
+from explorer.course.puzzle import Answer
+from explorer.ir.capture import CompilerBug
+from explorer.ir.record import EventData
+from explorer.records.session import Record
+
+Labelled = tuple[str, tuple[Any, ...]]
+"""What a person calls an input, and the arguments."""
+
+
+def explored(function: Callable[..., Any], *args: Any, **settings: Any) -> Record:
+    return explorer.explore(function, time=False, leave="unchanged", **settings)(*args)
+
+
+def vectors(seed: int, *, halves: bool = False, wide: float = 4.0) -> Iterator[Labelled]:
+    """Inputs of one tensor, the smallest first: edge sizes, edge values, other strides, and random ones."""
+    random = torch.Generator().manual_seed(seed)
+    for size in (1, 2, 17):
+        yield f"x of shape ({size},)", (torch.randn(size, generator=random) * wide,)
+    yield "x of no elements", (torch.empty(0),)
+    yield "x of zeros", (torch.zeros(3),)
+    yield "a transposed x", (torch.randn(3, 5, generator=random).t(),)
+    yield "every second element of x", (torch.randn(14, generator=random)[::2],)
+    if halves:
+        yield "x in float16", (torch.randn(9, generator=random).half(),)
+    for rows, columns in ((2, 3), (4, 31)):
+        yield f"a random x of shape ({rows}, {columns})", (torch.randn(rows, columns, generator=random) * wide,)
+
+
+def position(yours: Any, right: Any, *, loose: float = 0.0) -> str:
+    """The first position where two results differ beyond rounding, as "at [0, 2] yours gives 1.5, eager 2"; "" where
+    none does."""
+    if isinstance(right, (tuple, list)):
+        if not isinstance(yours, (tuple, list)) or len(yours) != len(right):
+            return f"yours gives {type(yours).__name__}, eager {len(right)} results"
+        pairs = zip(yours, right, strict=True)
+        found = ((at, position(a, b, loose=loose)) for at, (a, b) in enumerate(pairs))
+        return next((f"in result {at}: {said}" for at, said in found if said), "")
+    if not isinstance(right, torch.Tensor):
+        return "" if yours == right else f"yours gives {yours!r}, eager {right!r}"
+    if not isinstance(yours, torch.Tensor):
+        return f"yours gives a {type(yours).__name__}, eager a tensor"
+    if yours.shape != right.shape or yours.dtype != right.dtype:
+        def said(x: torch.Tensor) -> str:
+            return f"{str(x.dtype).removeprefix('torch.')}{list(x.shape)}"
+
+        return f"yours gives {said(yours)}, eager {said(right)}"
+    rtol, atol = (1e-3, 1e-3) if right.dtype in (torch.float16, torch.bfloat16) else (2e-5, 1e-6)
+    near = torch.isclose(yours.double(), right.double(), rtol=rtol + loose, atol=atol + loose, equal_nan=True)
+    if bool(near.all()):
+        return ""
+    at = (~near).nonzero()[0].tolist()
+    place = f"at {at} " if at else ""
+    return f"{place}yours gives {yours[tuple(at)].item():.6g}, eager {right[tuple(at)].item():.6g}"
+
+
+def agree(
+    answer: Answer, yours: Callable[..., Any], right: Callable[..., Any], inputs: Iterable[Labelled], name: str = ""
+) -> None:
+    """Raises Failed at the first input on which the two differ."""
+    for label, args in inputs:
+        with answer.at("right", label):
+            with contextlib.redirect_stdout(io.StringIO()):
+                expected = right(*copies(args))
+            if differs := position(yours(*copies(args)), expected):
+                answer.fail(f"{name + ': ' if name else ''}on {label}, {differs}")
+
+
+def copies(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(
+        torch.empty_strided(a.shape, a.stride(), dtype=a.dtype).copy_(a.detach()).requires_grad_(a.requires_grad)
+        if isinstance(a, torch.Tensor)
+        else a
+        for a in args
+    )
+
+
+def uses(record: Record) -> set[str]:
+    """The person's own rules that acted in a record."""
+    return {rule for compile in record.data.compiles for rule in compile.rules.values()} | {
+        event.fields.get("rule", "") for event in _events(record, "RuleUsed")
+    }
+
+
+def refusal(record: Record) -> str:
+    """Why the compiler did not take what it was given; "" where it did."""
+    for compile in record.data.compiles:
+        if compile.fallback is not None:
+            return compile.fallback.detail or compile.fallback.title
+        if compile.error:
+            return compile.error.splitlines()[0]
+    skipped = [*_events(record, "FrameSkipped"), *_events(record, CompilerBug.__name__)]
+    return next((str(next(reversed(event.fields.values()))) for event in skipped), "")
+
+
+def _events(record: Record, kind: str) -> Iterator[EventData]:
+    return itertools.chain.from_iterable(
+        (event for event in compile.events if event.kind == kind) for compile in record.data.compiles
+    )
+
+
+def with_rule(answer: Answer, function: Callable[..., Any], args: tuple[Any, ...], rules: dict[str, Any]) -> Record:
+    """The record of `function` compiled with the answer's rules. Raises Failed where the compiler does not take them,
+    or where none made anything."""
+    with answer.at("compiles"), explorer.workbench(**rules):
+        record = explored(function, *copies(args))
+        if why := refusal(record):
+            answer.fail(why, record, "graphs")
+    with answer.at("used"):
+        if not uses(record):
+            answer.fail("the record shows nothing that your rule made: it was never asked", record, "graphs")
+    return record
+
+
+def bytes_moved(record: Record) -> int:
+    halves = (half for compile in record.data.compiles for half in compile.halves)
+    return sum(kernel.bytes for half in halves for kernel in half.kernels)
+
+
+def kernels(record: Record) -> int:
+    return sum(len(half.kernels) for compile in record.data.compiles for half in compile.halves)

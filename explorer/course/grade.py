@@ -1,0 +1,60 @@
+"""The puzzles of a notebook checked, as a grader does: points for each, in part for the steps that were passed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from explorer.course.check import Verdict
+from explorer.course.lessons import PUZZLES
+from explorer.course.process import check
+from explorer.course.puzzle import STEPS
+
+POINTS = 10
+
+
+class Graded(msgspec.Struct, frozen=True):
+    """One puzzle of a notebook."""
+
+    puzzle: str
+    ok: bool
+    points: float
+    of: int
+    step: str
+    said: str
+    figures: dict[str, float]
+
+
+class NotANotebook(ValueError):
+    """The file is not a notebook, or holds no puzzle."""
+
+
+def answers(notebook: Path) -> Iterator[tuple[str, str]]:
+    """The puzzles of a notebook, each with the code of its cell. Raises NotANotebook."""
+    try:
+        cells = json.loads(notebook.read_text())["cells"]
+        code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+    except (ValueError, KeyError, TypeError, UnicodeDecodeError) as error:
+        raise NotANotebook(f"{notebook} is not a notebook") from error
+    found = [cell.partition("\n") for cell in code if cell.startswith("%%puzzle")]
+    if not found:
+        raise NotANotebook(f"{notebook} has no cell that begins with %%puzzle")
+    for first, _, source in found:
+        id = first.removeprefix("%%puzzle").strip()
+        if id not in PUZZLES:
+            raise NotANotebook(f"{notebook}: there is no puzzle {id!r}")
+        yield id, source
+
+
+def graded(notebook: Path, seed: int | None = None) -> tuple[Graded, ...]:
+    """Raises NotANotebook, and OSError for a file that cannot be read."""
+    return tuple(_graded(check(id, source, seed)) for id, source in answers(notebook))
+
+
+def _graded(verdict: Verdict) -> Graded:
+    passed = len(STEPS) if verdict.ok else STEPS.index(verdict.step)
+    points = round(POINTS * passed / len(STEPS), 1)
+    return Graded(verdict.puzzle, verdict.ok, points, POINTS, verdict.step, verdict.said, verdict.figures)

@@ -1,0 +1,364 @@
+"""Lesson 3: graph breaks."""
+
+from __future__ import annotations
+
+import types
+from collections import namedtuple
+from typing import Any
+
+import torch
+
+from explorer.compiler.bytecode.decode import decode
+from explorer.compiler.bytecode.flow import liveness
+from explorer.course.compared import Labelled, agree, explored
+from explorer.course.puzzle import Answer, Puzzle, Score, Wrong
+from explorer.ir.bytecode import Code
+
+# breaks-1: how many breaks?
+
+SIX = '''import torch
+
+def straight(x, weights):
+    for w in weights:
+        x = torch.relu(x * w)
+    return x
+
+def chatty(x):
+    y = x * 2
+    print("half way")
+    return y + 1
+
+def branchy(x):
+    if x.sum() > 0:
+        return x * 2
+    return x - 1
+
+def shapely(x):
+    if x.shape[0] > 3:
+        return x * 2
+    return x - 1
+
+def counted(x):
+    n = int(x[0].item())
+    return x * n
+
+def noisy(x):
+    print("begin")
+    y = x * 2
+    print("end")
+    return y + 1
+
+x = torch.arange(1.0, 6.0)
+calls = {
+    "straight": (x, [x, x, x]), "chatty": (x,), "branchy": (x,), "shapely": (x,), "counted": (x,), "noisy": (x,),
+}
+'''
+
+
+def check_count(answer: Answer) -> tuple[Score, ...]:
+    said = answer["breaks"]
+    with answer.at("defined"):
+        if not isinstance(said, dict) or set(said) != set(answer["calls"]):
+            answer.fail(f"`breaks` is a dict with a number for each of {', '.join(answer['calls'])}")
+    for name, args in answer["calls"].items():
+        with answer.at("right", name):
+            record = explored(answer[name], *args)
+            if said[name] != len(record.breaks):
+                found = "\n".join(sorted({each.why.title for each in record.breaks})) or "nothing breaks it"
+                says = f"`{name}`: you said {said[name]}, the record has {len(record.breaks)} ({found})"
+                answer.fail(says, record, "breaks")
+    return ()
+
+
+COUNT = Puzzle(
+    id="breaks-1",
+    title="How many breaks?",
+    minutes=6,
+    names=("breaks",),
+    given=SIX,
+    starter='breaks = {"straight": ..., "chatty": ..., "branchy": ..., "shapely": ..., "counted": ..., "noisy": ...}\n',
+    solution='breaks = {"straight": 0, "chatty": 1, "branchy": 1, "shapely": 0, "counted": 1, "noisy": 2}\n',
+    wrong=(
+        Wrong('breaks = {"straight": 3, "chatty": 1, "branchy": 1, "shapely": 0, "counted": 1, "noisy": 2}',
+              "right", "`straight`: you said 3, the record has 0"),
+        Wrong('breaks = {"straight": 0, "chatty": 1, "branchy": 1, "shapely": 1, "counted": 1, "noisy": 2}',
+              "right", "`shapely`: you said 1, the record has 0"),
+        Wrong('breaks = {"straight": 0, "chatty": 1, "branchy": 2, "shapely": 0, "counted": 1, "noisy": 2}',
+              "right", "`branchy`: you said 2, the record has 1"),
+        Wrong('breaks = {"straight": 0, "chatty": 1}', "defined", "a number for each of"),
+    ),
+    hints=(
+        "Ask of each line: does Python need the value of a tensor's element to go on?",
+        "A loop over a list is run while tracing, so it leaves no trace. A shape is known while tracing.",
+        "print, a branch on a tensor, and .item() each break once for each time that they are reached.",
+    ),
+    check=check_count,
+)  # fmt: skip
+
+# breaks-2: mend three functions
+
+BROKEN = '''import torch
+
+def gate(x):
+    if x.sum() > 0:
+        return x * 2
+    return x - 1
+
+def clipped(x):
+    largest = x.abs().max().item()
+    if largest > 1:
+        x = x / largest
+    return x
+
+def logged(x):
+    y = torch.relu(x)
+    print("mean", y.mean())
+    return y * 2
+
+before = {"gate": gate, "clipped": clipped, "logged": logged}
+'''
+
+BRANCHES: tuple[Labelled, ...] = (
+    ("x of sum 3", (torch.tensor([1.0, 2.0]),)),
+    ("x of sum -3", (torch.tensor([-1.0, -2.0]),)),
+    ("x of sum 0", (torch.tensor([-1.0, 1.0]),)),
+    ("x below 1", (torch.tensor([0.25, -0.5]),)),
+    ("x of shape (5, 3)", (torch.linspace(-4, 3, 15).view(5, 3),)),
+)
+
+
+def check_mended(answer: Answer) -> tuple[Score, ...]:
+    records = {}
+    for name in ("gate", "clipped", "logged"):
+        with answer.at("compiles", name):
+            record = records[name] = explored(answer[name], *BRANCHES[0][1])
+        with answer.at("verified", name):
+            if len(record.breaks):
+                why = record.breaks[0].why
+                answer.fail(f"`{name}` still breaks: {why.title}", record, "breaks")
+        agree(answer, answer[name], answer["before"][name], BRANCHES, f"`{name}`")
+    nodes = sum(node.op.startswith("call") for record in records.values() for node in record.graphs[0].graph.nodes)
+    return (Score("captured operations", nodes, 11),)
+
+
+MEND = Puzzle(
+    id="breaks-2",
+    title="Mend them",
+    minutes=12,
+    names=("gate", "clipped", "logged"),
+    given=BROKEN,
+    starter='''def gate(x):
+    ...
+
+def clipped(x):
+    ...
+
+def logged(x):
+    ...
+''',
+    solution='''def gate(x):
+    return torch.where(x.sum() > 0, x * 2, x - 1)
+
+def clipped(x):
+    return x / x.abs().max().clamp(min=1)
+
+def logged(x):
+    return torch.relu(x) * 2
+''',
+    wrong=(
+        Wrong('''def gate(x):
+    return x * 2
+
+def clipped(x):
+    return x / x.abs().max().clamp(min=1)
+
+def logged(x):
+    return torch.relu(x) * 2
+''', "right", "`gate`: on x of sum -3"),
+        Wrong('''def gate(x):
+    return torch.where(x > 0, x * 2, x - 1)
+
+def clipped(x):
+    return x / x.abs().max().clamp(min=1)
+
+def logged(x):
+    return torch.relu(x) * 2
+''', "right", "`gate`: on x of sum 0"),
+        Wrong('''def gate(x):
+    return torch.where(x.sum() > 0, x * 2, x - 1)
+
+def clipped(x):
+    return x / max(x.abs().max().item(), 1)
+
+def logged(x):
+    return torch.relu(x) * 2
+''', "verified", "`clipped` still breaks"),
+        Wrong('''def gate(x):
+    return torch.where(x.sum() > 0, x * 2, x - 1)
+
+def clipped(x):
+    return x / x.abs().max()
+
+def logged(x):
+    return torch.relu(x) * 2
+''', "right", "`clipped`: on x below 1"),
+        Wrong('''@torch.compiler.disable
+def gate(x):
+    return x * 2 if x.sum() > 0 else x - 1
+
+def clipped(x):
+    return x / x.abs().max().clamp(min=1)
+
+def logged(x):
+    return torch.relu(x) * 2
+''', "defined", "does not allow"),
+    ),
+    hints=(
+        "Both results of a branch can be computed, and one of them chosen.",
+        "torch.where(condition, a, b) chooses inside the graph. A number that is the larger of two is a clamp.",
+        "clipped: x / x.abs().max().clamp(min=1). logged: what it prints is no part of what it returns.",
+    ),
+    check=check_mended,
+    forbidden=frozenset({"disable", "compile", "compiler", "no_grad", "cond"}),
+)  # fmt: skip
+
+# breaks-3: what lives on
+
+Step = namedtuple("Step", "op name to")
+"""One instruction: `name` is the local that LOAD_FAST, STORE_FAST or DELETE_FAST is about, `to` the positions that may
+come next."""
+
+
+def steps(code: Code) -> list[Step]:
+    """A body as plain data. An instruction that reads or writes no local has no name."""
+    index, found = code.index, []
+    for at, each in enumerate(code.instructions):
+        name = each.arg if each.op in ("LOAD_FAST", "STORE_FAST", "DELETE_FAST") else ""
+        ends = each.op in ("RETURN_VALUE", "RAISE_VARARGS", "RERAISE")
+        after = [] if ends or each.op == "JUMP" else [at + 1]
+        found.append(Step(each.op, name, tuple(after + ([index[each.target]] if each.target else []))))
+    return found
+
+
+def _line(x: Any, a: Any) -> Any:
+    y = x + a
+    z = y * 2
+    return z - a
+
+
+def _again(x: Any, a: Any) -> Any:
+    y = x * a
+    x = y + 1
+    y = x * 2
+    return y
+
+
+def _branch(x: Any, a: Any, flag: Any) -> Any:
+    b = a + 1
+    if flag:
+        b = x
+    return b
+
+
+def _loop(x: Any, n: Any, step: Any) -> Any:
+    total = x
+    while n:
+        last = total
+        total = total + step
+        n = n - 1
+        total = total * last
+    return total
+
+
+def _unused(x: Any, a: Any) -> Any:
+    b = a + 1  # noqa: F841
+    c = x
+    b = c
+    return b
+
+
+BODIES = tuple(
+    decode(body.__code__) for body in (_line, _again, _branch, _loop, _unused) if isinstance(body, types.FunctionType)
+)
+
+
+def check_live(answer: Answer) -> tuple[Score, ...]:
+    asked = 0
+    for code in BODIES:
+        live, body = liveness(code), steps(code)
+        for at, instruction in enumerate(code.instructions):
+            if instruction.id not in live:
+                continue
+            asked += 1
+            what = f"{code.name.strip('_')}, a break before instruction {at}"
+            with answer.at("right", what):
+                found = answer["live"](list(body), at)
+                if not isinstance(found, (set, frozenset)):
+                    answer.fail(f"`live` returns a set of names, not a {type(found).__name__}")
+                right, place = set(live[instruction.id]), f"{what} ({body[at].op} {body[at].name})"
+                if missing := sorted(right - set(found)):
+                    answer.fail(f"{place}: {missing[0]} is read later, and is not in yours")
+                if more := sorted(set(found) - right):
+                    answer.fail(f"{place}: {more[0]} is never read from there on, and is in yours")
+    return (Score("places asked about", asked, asked, higher=True),)
+
+
+LIVE = Puzzle(
+    id="breaks-3",
+    title="What lives on",
+    minutes=20,
+    names=("live",),
+    given='''# steps[i] has .op ("LOAD_FAST", "STORE_FAST", "DELETE_FAST", ...), .name, the local that it is about
+# or "", and .to, the positions that may come next. A name is live at i if some path from i reads it before it is
+# written.
+''',
+    starter='''def live(steps, at):
+    """The names that a continuation which starts at `at` must be given."""
+    ...
+''',
+    solution='''def live(steps, at):
+    before = [set() for _ in steps]
+    changed = True
+    while changed:
+        changed = False
+        for i in reversed(range(len(steps))):
+            step = steps[i]
+            names = set().union(*(before[j] for j in step.to))
+            if step.op == "STORE_FAST":
+                names = names - {step.name}
+            elif step.name:
+                names = names | {step.name}
+            if names != before[i]:
+                before[i], changed = names, True
+    return before[at]
+''',
+    wrong=(
+        Wrong('''def live(steps, at):
+    return {step.name for step in steps if step.name}
+''', "right", "is never read from there on"),
+        Wrong('''def live(steps, at):
+    return {step.name for step in steps[at:] if step.name and step.op != "STORE_FAST"}
+''', "right", "is never read from there on"),
+        Wrong('''def live(steps, at):
+    found, written = set(), set()
+    for step in steps[at:]:
+        if step.op == "STORE_FAST":
+            written.add(step.name)
+        elif step.name and step.name not in written:
+            found.add(step.name)
+    return found
+''', "right", "is read later, and is not in yours"),
+        Wrong('''def live(steps, at):
+    while True:
+        pass
+''', "right", "a loop that does not end"),
+    ),
+    hints=(
+        "Work backwards: what is live after an instruction, and what does the instruction do to that?",
+        "A store ends a name's life, a load begins it. Before an instruction with two successors both sets are live.",
+        "A loop leads back, so repeat until no set changes.",
+    ),
+    check=check_live,
+)  # fmt: skip
+
+PUZZLES = (COUNT, MEND, LIVE)

@@ -1,0 +1,350 @@
+"""Lesson 10: fusion."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import sympy
+import torch
+import torch.nn.functional as F
+
+import explorer
+from explorer.compiler.autograd import CLEANUP, TRACE
+from explorer.compiler.capture import CAPTURE, DECODE, LINK, optimize
+from explorer.compiler.codegen import GENERATE
+from explorer.compiler.config import Config
+from explorer.compiler.lower import LOWER
+from explorer.compiler.pipeline import RUN_EAGERLY
+from explorer.compiler.schedule import DEPENDENCIES, FUSE, ORDER, PLAN_MEMORY, SEPARATE, reasons
+from explorer.compiler.schedule.fuse import Fusion
+from explorer.core.reasons import CATALOGUE
+from explorer.core.stage import Stage
+from explorer.course.compared import explored, kernels
+from explorer.course.puzzle import Answer, Puzzle, Score, Wrong
+from explorer.ir.capture import CaptureInput, Frame, GuardedCode, Linking
+from explorer.ir.graph import Graph
+from explorer.ir.loops import Loop
+from explorer.ir.program import BuildOptions, Compiled, Generation
+from explorer.ir.schedule import Access, Dependencies, Fused
+from explorer.ir.target import CPU
+
+# fusion-1: how many kernels?
+
+SIX = '''import torch
+import torch.nn.functional as F
+
+def chain(x):
+    return torch.relu(x * 2 + 1)
+
+def softmax(x):
+    return torch.softmax(x, dim=-1)
+
+def flipped(x):
+    y = x.exp()
+    return y + y.flip(0)
+
+def whole(x):
+    return x / x.sum()
+
+def views(x):
+    return x.t().unsqueeze(0) * 2
+
+def product(x):
+    return torch.relu(x @ x.t() + 1)
+
+x = torch.randn(64, 96)
+functions = [chain, softmax, flipped, whole, views, product]
+'''
+
+
+def check_kernels(answer: Answer) -> tuple[Score, ...]:
+    said, functions = answer["kernels"], {each.__name__: each for each in answer["functions"]}
+    with answer.at("defined"):
+        if not isinstance(said, dict) or set(said) != set(functions):
+            answer.fail(f"`kernels` is a dict with a number for each of {', '.join(functions)}")
+    for name, function in functions.items():
+        with answer.at("right", name):
+            record = explored(function, answer["x"])
+            if said[name] != (found := kernels(record)):
+                answer.fail(f"`{name}`: you said {said[name]}, the record has {found}", record, "schedule")
+    return ()
+
+
+def _kernels(**changed: int) -> str:
+    right = {"chain": 1, "softmax": 1, "flipped": 2, "whole": 1, "views": 1, "product": 1}
+    return f"kernels = {right | changed}\n"
+
+
+KERNELS = Puzzle(
+    id="fusion-1",
+    title="How many kernels?",
+    minutes=8,
+    names=("kernels",),
+    given=SIX,
+    starter='kernels = {"chain": ..., "softmax": ..., "flipped": ..., "whole": ..., "views": ..., "product": ...}\n',
+    solution=_kernels(),
+    wrong=(
+        Wrong(_kernels(chain=3), "right", "`chain`: you said 3, the record has 1"),
+        Wrong(_kernels(softmax=3), "right", "`softmax`: you said 3, the record has 1"),
+        Wrong(_kernels(whole=2), "right", "`whole`: you said 2, the record has 1"),
+        Wrong(_kernels(flipped=1), "right", "`flipped`: you said 1, the record has 2"),
+        Wrong(_kernels(product=2), "right", "`product`: you said 2, the record has 1"),
+    ),
+    hints=(
+        "Two operations stay apart where the second needs an element that the first has not computed by then.",
+        "A row's sum is there before the next row begins, so softmax is one kernel. A sum of all is one long row.",
+        "A matrix product is a library call and no kernel. A view costs nothing.",
+    ),
+    check=check_kernels,
+)
+
+# fusion-2: when is it legal?
+
+
+@dataclass(frozen=True)
+class View:
+    """A loop as plain data. `outer` and `inner` are the sizes of its axes i0, i1, ...; a reduction joins the points of
+    `inner`. `reads` maps buffers to the indices at which each point reads, None where data tell; `writes` and `at` say
+    what it writes, and where."""
+
+    name: str
+    outer: tuple[int, ...]
+    inner: tuple[int, ...]
+    reads: Mapping[str, tuple[str | None, ...]]
+    writes: str
+    at: str | None
+
+    @property
+    def reduces(self) -> bool:
+        return bool(self.inner)
+
+
+UNSAFE = frozenset(
+    {reasons.DIFFERENT_POINT, reasons.REDUCTION_FIRST, reasons.SCATTER, reasons.INDIRECT, reasons.MUTATION}
+)
+
+
+Program = tuple[str, Callable[..., Any], tuple[Any, ...]]
+
+
+def programs() -> Iterator[Program]:
+    """Programs whose loops can be fused in many ways."""
+
+    def r(*size: int) -> torch.Tensor:
+        return torch.linspace(-2, 2, int(torch.Size(size).numel())).reshape(size)
+
+    def heads(x: torch.Tensor) -> Any:
+        return torch.relu(x).sum(-1), torch.sigmoid(x * 2).amax(-1)
+
+    def pyramid(x: torch.Tensor) -> Any:
+        a = x.exp()
+        b = a + a.flip(0)
+        return b.sum(0), (a * 2).sum(-1)
+
+    def standard(x: torch.Tensor) -> Any:
+        return (x - x.mean(-1, keepdim=True)) / (x.var(-1, keepdim=True) + 1).sqrt()
+
+    def mirrored(x: torch.Tensor) -> Any:
+        s = x.sum(-1)
+        return s + s.flip(0)
+
+    def flipped(x: torch.Tensor) -> Any:
+        y = x.tanh()
+        return y - y.flip(0)
+
+    def rows_as_columns(x: torch.Tensor) -> Any:
+        return x - x.sum(1)
+
+    def chosen(x: torch.Tensor, at: torch.Tensor) -> Any:
+        return x.sum(-1)[at] + 1
+
+    yield "softmax", lambda x: torch.softmax(x, -1), (r(8, 16),)
+    yield "layer norm", lambda x: F.layer_norm(x, (16,)), (r(8, 16),)
+    yield "two heads", heads, (r(8, 16),)
+    yield "pyramid", pyramid, (r(8, 16),)
+    yield "shifted", lambda x: (lambda y: y[1:] - y[:-1])(x.tanh()), (r(33),)
+    yield "flipped", flipped, (r(8, 8),)
+    yield "mirrored", mirrored, (r(8, 16),)
+    yield "rows as columns", rows_as_columns, (r(8, 8),)
+    yield "chosen rows", chosen, (r(8, 16), torch.tensor([1, 5, 5, 0]))
+    yield "whole sum", lambda x: x.exp() / x.exp().sum(), (r(8, 16),)
+    yield "standard", standard, (r(8, 16),)
+    yield "columns and rows", lambda x: (x.sum(0), x.sum(1), x * 2), (r(16, 8),)
+    yield "transposed", lambda x: (x.exp().t().contiguous() + 1, x.exp() * 2), (r(8, 16),)
+    yield "loss", lambda x, y: ((x - y).abs().mean(-1), (x - y).square().sum()), (r(8, 16), r(8, 16) * 0.5)
+
+
+@cache
+def lowered() -> dict[str, Dependencies]:
+    """What fusion is given for each program."""
+
+    def keep(graph: Graph, config: Config) -> Compiled:
+        traced = TRACE(graph)
+        for clean in CLEANUP:
+            traced = clean(traced)
+        found[name] = DEPENDENCIES(LOWER(traced.forward))
+        return RUN_EAGERLY((graph, None))
+
+    def compile_frame(frame: Frame, config: Config) -> GuardedCode:
+        capture = CAPTURE(CaptureInput(DECODE(frame), frame, config))
+        return LINK(Linking(capture, None if capture.graph is None else keep(capture.graph, config)))
+
+    found: dict[str, Dependencies] = {}
+    for title, function, args in programs():
+        name = title
+        optimize(function, Config(), compile_frame)(*args)
+    return found
+
+
+@cache
+def pairs() -> tuple[tuple[str, View, View, bool, str], ...]:
+    """Pairs of loops of the programs, each with whether it may be fused, and why not where that would be wrong."""
+    found = []
+    for name, dependencies in lowered().items():
+        loops = [each for each in dependencies.loops.operations if isinstance(each, Loop)]
+        fusion = Fusion(dependencies)
+        for at, first in enumerate(loops):
+            for second in loops[at + 1 :]:
+                verdict = fusion.alone(first.id, second.id)
+                if verdict.why.code == reasons.CYCLE:
+                    continue  # about a third loop, which the two do not show
+                said = CATALOGUE[verdict.why.code].title if verdict.why.code in UNSAFE else ""
+                found.append((name, _view(first, dependencies), _view(second, dependencies), verdict.ok, said))
+    return tuple(found)
+
+
+def _view(loop: Loop, dependencies: Dependencies) -> View:
+    names = {axis.symbol: sympy.Symbol(f"i{at}") for at, axis in enumerate((*loop.axes, *loop.reduced))}
+
+    def index(access: Access) -> str | None:
+        return None if access.index is None else str(sympy.sympify(access.index).xreplace(names))
+
+    reads: dict[str, tuple[str | None, ...]] = {}
+    for each in dependencies.reads[loop.id]:
+        reads[each.buffer] = (*reads.get(each.buffer, ()), index(each))
+    (write,) = dependencies.writes[loop.id]
+    outer, inner = (tuple(int(axis.size) for axis in axes) for axes in (loop.axes, loop.reduced))
+    return View(loop.id, outer, inner, reads, write.buffer, index(write))
+
+
+def check_legal(answer: Answer) -> tuple[Score, ...]:
+    legal, said_yes, may = answer["legal"], 0, 0
+    for name, a, b, ok, why in pairs():
+        what = f"{name}: {a.name} and {b.name}"
+        with answer.at("right", what):
+            says = legal(a, b)
+            if not isinstance(says, bool):
+                answer.fail(f"`legal` returns True or False, not a {type(says).__name__}")
+        with answer.at("refuses", what):
+            if says and why:
+                answer.fail(f"{what}: yours says yes. {why}. a: {a}; b: {b}")
+        may += ok
+        said_yes += says and ok
+    with answer.at("score"):
+        if said_yes < 0.25 * may:
+            answer.fail(f"{said_yes} of the {may} pairs that may be fused: a rule that refuses everything is of no use")
+    return (Score("legal pairs found", round(said_yes / may, 2), 0.7, higher=True),)
+
+
+LEGAL = Puzzle(
+    id="fusion-2",
+    title="When is it legal?",
+    minutes=20,
+    names=("legal",),
+    given='''# A loop has .outer and .inner, the sizes of its axes i0, i1, ... (inner ones are reduced), .reduces,
+# .reads, a dict of buffer: indices at which each point reads ("16*i0 + i1"; None: data tell), .writes, a buffer, and
+# .at, the index there. `a` runs before `b` in the program.
+''',
+    starter='''def legal(a, b):
+    """Whether a and b may be one kernel. Never say yes where b would read what a has not written yet."""
+    return ...
+''',
+    solution='''def legal(a, b):
+    if a.at is None or b.at is None:
+        return False
+    if a.writes not in b.reads:
+        return (a.outer + a.inner == b.outer + b.inner and (not a.reduces or not b.reduces or a.outer == b.outer)
+                and bool(a.reads.keys() & b.reads.keys()))
+    if any(at != a.at for at in b.reads[a.writes]):
+        return False
+    points = b.outer + b.inner
+    if a.reduces:
+        return b.outer[:len(a.outer)] == a.outer and points in (a.outer, a.outer + a.inner)
+    return points == a.outer
+''',
+    wrong=(
+        Wrong("def legal(a, b):\n    return True\n", "refuses", "yours says yes"),
+        Wrong("def legal(a, b):\n    return a.outer == b.outer\n", "refuses", "flipped"),
+        Wrong("def legal(a, b):\n    return a.writes in b.reads and a.outer + a.inner == b.outer + b.inner\n",
+              "refuses", "yours says yes"),
+        Wrong("def legal(a, b):\n    return a.writes not in b.reads and False\n", "score", "refuses everything"),
+    ),
+    hints=(
+        "If b does not read what a writes, nothing can go wrong; it only may not pay.",
+        "If b reads it at another index than a writes, another thread may not have written it yet.",
+        "A reduction's result is complete when its inner axes are done: b may use it in the same row, which means that "
+        "the outer axes of a come first in b.",
+    ),
+    check=check_legal,
+)  # fmt: skip
+
+# fusion-3: fewest bytes
+
+
+def moved(dependencies: Dependencies, stage: Stage[Dependencies, Fused] = FUSE) -> int:
+    """Bytes that the kernels of a program read and write, each element counted once for each kernel."""
+    schedule = ORDER(stage(dependencies))
+    made = GENERATE(Generation(schedule, PLAN_MEMORY(schedule), CPU, BuildOptions()))
+    return sum(int(kernel.bytes) for kernel in made.kernels)
+
+
+def check_rank(answer: Answer) -> tuple[Score, ...]:
+    total = reference = 0
+    print(f"{'bytes moved':<18}{'none':>8}{'yours':>8}{'built in':>10}")
+    for name, dependencies in lowered().items():
+        apart, theirs = moved(dependencies, SEPARATE), moved(dependencies)
+        with answer.at("compiles", name), explorer.workbench(rank=answer["rank"]):
+            yours = moved(dependencies)
+        print(f"{name:<18}{apart:>8}{yours:>8}{theirs:>10}")
+        total, reference = total + yours, reference + theirs
+    with answer.at("score"):
+        if total > 1.1 * reference:
+            answer.fail(f"{total} bytes in all; the built-in rule moves {reference}, and 10 % more is enough")
+    return (Score("bytes in all", total, reference),)
+
+
+RANK = Puzzle(
+    id="fusion-3",
+    title="Fewest bytes",
+    minutes=20,
+    names=("rank",),
+    given='''# rank(pair) is asked for each pair of groups of loops that access one buffer. The highest is tried first,
+# one with None never.
+# pair.bytes_shared, pair.distance (operations between them), pair.across (one reduces across memory, the other does
+# not), pair.first and pair.second (their loops). What is legal is not yours to say, so nothing can go wrong.
+''',
+    starter='''def rank(pair):
+    return ...
+''',
+    solution='''def rank(pair):
+    return pair.bytes_shared / (4 if pair.across else 1) - pair.distance / 1000
+''',
+    wrong=(
+        Wrong("def rank(pair):\n    return None\n", "score", "10 % more is enough"),
+        Wrong("def rank(pair):\n    return pair.bytes_shared if pair.bytes_shared > 2000 else None\n",
+              "score", "10 % more"),
+        Wrong("def rank(pair):\n    return pair.bytes\n", "compiles", "AttributeError"),
+        Wrong("def rank(pair):\n    return 'high'\n", "compiles", "TypeError"),
+    ),
+    hints=(
+        "A fused pair saves the bytes of what both access. Which pair would you try first?",
+        "Near ones first where bytes are equal: what both need is alive for a shorter time.",
+        "pair.bytes_shared, less for pair.across, minus a little for pair.distance.",
+    ),
+    check=check_rank,
+)  # fmt: skip
+
+PUZZLES = (KERNELS, LEGAL, RANK)

@@ -1,0 +1,305 @@
+"""Lesson 4: guards and recompiles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+import explorer
+from explorer.course.compared import Labelled, agree, copies, explored, position
+from explorer.course.puzzle import Answer, Puzzle, Score, Wrong
+
+# guards-1: how many compiles?
+
+SEQUENCES = '''import torch
+
+def doubled(x):
+    return x * 2
+
+def scaled(x, by):
+    return x * by
+
+def chosen(x, train):
+    return torch.relu(x) if train else x - 1
+
+def summed(xs):
+    return sum(xs) * 2
+
+r = torch.randn
+calls = {
+    "sizes": (doubled, [(r(3),), (r(4),), (r(5),), (r(6),)]),
+    "one": (doubled, [(r(2),), (r(3),), (r(1),), (r(4),)]),
+    "dtypes": (doubled, [(r(3),), (r(3).double(),), (r(3),)]),
+    "numbers": (scaled, [(r(3), 0.1), (r(3), 0.2), (r(3), 0.3), (r(3), 0.4)]),
+    "flags": (chosen, [(r(3), True), (r(3), False), (r(3), True)]),
+    "lists": (summed, [([r(3)],), ([r(3)] * 2,), ([r(3)] * 3,)]),
+}
+'''
+
+
+def compiles(function: Callable[..., Any], calls: Any) -> int:
+    """How often `function` is compiled in these calls, one after the other."""
+    compiled, log = explorer.compile(function), explorer.watch()
+    with log:
+        for args in calls:
+            compiled(*copies(args))
+    return len(log.record.data.compiles)
+
+
+def check_compiles(answer: Answer) -> tuple[Score, ...]:
+    said = answer["compiles"]
+    with answer.at("defined"):
+        if not isinstance(said, dict) or set(said) != set(answer["calls"]):
+            answer.fail(f"`compiles` is a dict with a number for each of {', '.join(answer['calls'])}")
+    for name, (function, calls) in answer["calls"].items():
+        with answer.at("right", name):
+            found = compiles(function, calls)
+            if said[name] != found:
+                answer.fail(f"`{name}`: you said {said[name]}, it is compiled {found} times for {len(calls)} calls")
+    return ()
+
+
+def _compiles(**changed: int) -> str:
+    right = {"sizes": 2, "one": 3, "dtypes": 2, "numbers": 2, "flags": 2, "lists": 3}
+    return f"compiles = {right | changed}\n"
+
+
+COMPILES = Puzzle(
+    id="guards-1",
+    title="How many compiles?",
+    minutes=8,
+    names=("compiles",),
+    given=SEQUENCES,
+    starter='compiles = {"sizes": ..., "one": ..., "dtypes": ..., "numbers": ..., "flags": ..., "lists": ...}\n',
+    solution=_compiles(),
+    wrong=(
+        Wrong(_compiles(sizes=4), "right", "`sizes`: you said 4, it is compiled 2 times"),
+        Wrong(_compiles(one=2), "right", "`one`: you said 2, it is compiled 3 times"),
+        Wrong(_compiles(flags=3), "right", "`flags`: you said 3, it is compiled 2 times"),
+        Wrong(_compiles(lists=1), "right", "`lists`: you said 1, it is compiled 3 times"),
+    ),
+    hints=(
+        "The first call compiles. A later call compiles again if a guard of each earlier compile refuses it.",
+        "A size that was seen to change becomes a symbol, and so does a number. 0 and 1 never do.",
+        "sizes: 3, then s0, and that is all. A list's length and a flag are facts that tracing used up.",
+    ),
+    check=check_compiles,
+)
+
+# guards-2: no more than you must
+
+CAPTURED = '''import torch
+
+def f(x, n):
+    return x[:n].sum() if n else x * 0
+
+# f is captured with x: float32[8] and n = 3. What is left is this graph:
+def graph(x, n):
+    return x[:3].sum()
+'''
+
+
+def pool(seed: int) -> list[Labelled]:
+    """Sixty calls of f, good and bad ones, in no order."""
+    random = torch.Generator().manual_seed(seed)
+
+    def r(*size: int) -> torch.Tensor:
+        return torch.randn(*size, generator=random) + 2
+
+    found: list[Labelled] = [
+        ("n=0", (r(8), 0)), ("n=4", (r(8), 4)), ("n=-1", (r(8), -1)), ("n=True", (r(8), True)), ("n=3", (r(8), 3)),
+        ("n=None", (r(8), None)), ("n=2", (r(8), 2)), ("n=8", (r(8), 8)), ("n=False", (r(8), False)),
+        ("n=3.0", (r(8), 3.0)),
+    ]  # fmt: skip
+    for size in range(1, 13):
+        found.append((f"x of {size} elements, n=3", (r(size), 3)))
+        found.append((f"x of {size} elements, n=4", (r(size), 4)))
+    for size in (2, 3, 5, 9):
+        found.append((f"x of shape ({size}, 2), n=3", (r(size, 2), 3)))
+        found.append((f"x of shape ({size}, 2), n=1", (r(size, 2), 1)))
+        found.append((f"every second of {2 * size} elements, n=3", (r(2 * size)[::2], 3)))
+        found.append((f"a transposed x of shape (2, {size}), n=2", (r(size, 2).t(), 2)))
+    found += [(f"x in {name}, n=3", (r(8).to(dtype), 3)) for name, dtype in (
+        ("float16", torch.float16), ("float64", torch.float64), ("int64", torch.int64), ("bool", torch.bool))]
+    found += [("x requires grad, n=3", (r(8).requires_grad_(), 3)), ("x of no elements, n=3", (r(0), 3))]
+    found += [(f"random x, n={n}", (r(6), n)) for n in (0, 1, 2, 3, 4, 5)]
+    return found  # fmt: skip
+
+
+def ours(seed: int) -> float:
+    """The share of good calls that our own guards accept, after one compile."""
+    right = wrong = 0
+    f: dict[str, Any] = {}
+    exec(CAPTURED, f)
+    for _, args in pool(seed):
+        if good(f, args):
+            compiled, log = explorer.compile(f["f"]), explorer.watch()
+            compiled(torch.randn(8), 3)
+            with log:
+                compiled(*args)
+            right += not log.record.data.compiles
+            wrong += bool(log.record.data.compiles)
+    return right / (right + wrong)
+
+
+def good(names: Any, args: tuple[Any, ...]) -> bool:
+    """Whether the graph gives what f gives."""
+    try:
+        expected = names["f"](*args)
+    except Exception:
+        return False
+    return not position(names["graph"](*args), expected)
+
+
+def check_accepts(answer: Answer) -> tuple[Score, ...]:
+    accepted = total = 0
+    for label, args in pool(answer.seed):
+        with answer.at("right", label):
+            is_good = good(answer.names, args)
+            says = answer["accepts"](*args)
+        with answer.at("refuses", label):
+            if says and not is_good:
+                try:
+                    given = position(answer["graph"](*args), answer["f"](*args)).replace("yours", "the graph")
+                except Exception as error:
+                    given = f"f raises {type(error).__name__}"
+                record = explored(answer["f"], torch.randn(8), 3)
+                answer.fail(f"accepts {label}, but {given}", record, "guards")
+        total += is_good
+        accepted += bool(says and is_good)
+    with answer.at("score"):
+        if accepted < 0.2 * total:
+            answer.fail(f"accepts {accepted} of {total} good calls; a guard that refuses everything is of no use")
+    return (Score("good calls accepted", round(accepted / total, 2), OURS, higher=True),)
+
+
+OURS = 0.06
+"""The share that this compiler's own guards accept after one compile; tests/test_course.py works it out anew."""
+
+ACCEPTS = Puzzle(
+    id="guards-2",
+    title="No more than you must",
+    minutes=12,
+    names=("accepts",),
+    given=CAPTURED,
+    starter='''def accepts(x, n):
+    """Whether graph(x, n) gives what f(x, n) would give. Never say yes where it does not."""
+    return ...
+''',
+    solution='''def accepts(x, n):
+    return type(n) is int and (n == 3 or (n > 3 and len(x) <= 3))
+''',
+    wrong=(
+        Wrong("def accepts(x, n):\n    return True\n", "refuses", "accepts n=0"),
+        Wrong("def accepts(x, n):\n    return n == 3\n", "refuses", "accepts n=3.0, but f raises TypeError"),
+        Wrong("def accepts(x, n):\n    return bool(n)\n", "refuses", "accepts n=4"),
+        Wrong("def accepts(x, n):\n    return False\n", "score", "refuses everything"),
+        Wrong("def accepts(x, n):\n    return n >= 3 and len(x) < 8\n", "right", "TypeError on n=None"),
+    ),
+    hints=(
+        "Sound first: which of the two arguments did the graph use up, and which does it still read?",
+        "The graph holds a 3. It reads x as any tensor, of any size and dtype. 3.0 == 3 in Python, and True == 1.",
+        "type(n) is int and n == 3, and more: where x has at most 3 elements, other n give the same slice.",
+    ),
+    check=check_accepts,
+)  # fmt: skip
+
+# guards-3: two compiles
+
+CALLS = '''import torch
+
+def pooled(xs):                      # compiled again for each length of the list
+    return sum(torch.relu(x) for x in xs) / len(xs)
+
+def calls():
+    for n in range(1, 8):
+        yield [torch.randn(4) for _ in range(n)]
+
+before = pooled
+'''
+
+
+def check_two(answer: Answer) -> tuple[Score, ...]:
+    calls = [(list(xs),) for xs in answer["calls"]()]
+    inputs = [(f"a list of {len(args[0])}", args) for args in calls]
+    agree(answer, answer["pooled"], answer["before"], inputs)
+    with answer.at("compiles"):
+        made = [answer["prepare"](*args) for args in calls]
+    agree(answer, lambda xs: answer["step"](answer["prepare"](xs)), answer["before"], inputs)
+    with answer.at("used"):
+        record = explored(answer["step"], made[1])
+        if not record.graphs or all(not n.op.startswith("call") for n in record.graphs[0].graph.nodes):
+            answer.fail("`step` computes nothing: the work is in `prepare`, which is not compiled", record, "graphs")
+    with answer.at("score"):
+        count = compiles(answer["step"], [(each,) for each in made])
+        if count > 3:
+            answer.fail(f"`step` is compiled {count} times for {len(calls)} calls; 3 are enough (1 is special)")
+    return (Score("compiles", count, 3),)
+
+
+TWO = Puzzle(
+    id="guards-3",
+    title="Fewer compiles",
+    minutes=12,
+    names=("prepare", "step", "pooled"),
+    given=CALLS,
+    starter='''def prepare(xs):
+    """Not compiled: makes of the list what `step` takes."""
+    ...
+
+def step(x):
+    """Compiled: the work."""
+    ...
+
+def pooled(xs):
+    return step(prepare(xs))
+''',
+    solution='''def prepare(xs):
+    return torch.stack(xs)
+
+def step(x):
+    return torch.relu(x).mean(0)
+
+def pooled(xs):
+    return step(prepare(xs))
+''',
+    wrong=(
+        Wrong('''def prepare(xs):
+    return xs
+
+def step(xs):
+    return sum(torch.relu(x) for x in xs) / len(xs)
+
+def pooled(xs):
+    return step(prepare(xs))
+''', "score", "is compiled 7 times"),
+        Wrong('''def prepare(xs):
+    return torch.stack(xs)
+
+def step(x):
+    return torch.relu(x.mean(0))
+
+def pooled(xs):
+    return step(prepare(xs))
+''', "right", "on a list of 2"),
+        Wrong('''def prepare(xs):
+    return sum(torch.relu(x) for x in xs) / len(xs)
+
+def step(x):
+    return x
+
+def pooled(xs):
+    return step(prepare(xs))
+''', "used", "computes nothing"),
+    ),
+    hints=(
+        "The length of a list is a guard. What could carry the number of rows and be a symbol?",
+        "A size of a tensor can be a symbol. torch.stack makes one tensor of the list.",
+        "prepare: torch.stack(xs). step: torch.relu(x).mean(0).",
+    ),
+    check=check_two,
+)  # fmt: skip
+
+PUZZLES = (COMPILES, ACCEPTS, TWO)

@@ -1,0 +1,200 @@
+"""Checks in a process of their own: one that has torch loaded waits, and forks a child with limits for each check."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import traceback
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from explorer.course.check import Verdict, checked
+from explorer.course.lessons import PUZZLES
+
+SECONDS = 20.0
+"""Of wall time that a check may take; a machine that many share is slow."""
+MEMORY = 3 << 30
+"""Bytes that a check may add to what torch takes."""
+OUTPUT = 20_000
+"""Characters of what an answer prints that are shown."""
+SEED = "EXPLORER_COURSE_SEED"
+
+
+def check(id: str, source: str, seed: int | None = None, *, seconds: float = SECONDS, memory: int = MEMORY) -> Verdict:
+    """The verdict on `source`, the code of an answer to the puzzle `id`. Nothing that the answer does reaches this
+    process. `seed` is that of the random inputs: by default what the variable EXPLORER_COURSE_SEED says, or 0.
+
+    Raises KeyError for a puzzle that does not exist.
+    """
+    if id not in PUZZLES:
+        raise KeyError(f"there is no puzzle {id!r}; there are: {', '.join(PUZZLES)}")
+    seed = int(os.environ.get(SEED, "0")) if seed is None else seed
+    folder = tempfile.mkdtemp(prefix="check-", dir=_root().name)
+    asked = {"id": id, "source": source, "seed": seed, "seconds": seconds, "memory": memory, "folder": folder}
+    return _verdict(id, Path(folder), _server().ask(asked), seconds, memory)
+
+
+@cache
+def _root() -> tempfile.TemporaryDirectory[str]:
+    """What checks leave until this process ends: the record that a verdict names."""
+    return tempfile.TemporaryDirectory(prefix="explorer-course-")
+
+
+def _verdict(id: str, folder: Path, status: int, seconds: float, memory: int) -> Verdict:
+    """What the child wrote, or why it wrote nothing."""
+    printed = _read(folder / "printed")[:OUTPUT]
+    if (folder / "verdict.json").exists():
+        made = msgspec.json.decode((folder / "verdict.json").read_bytes(), type=Verdict)
+        return msgspec.structs.replace(made, printed=printed)
+    step, _, at = (_read(folder / "step") or "defined").partition("\n")
+    where = f" while it was checked on {at}" if at else ""
+    if status == TIMEOUT:
+        said = f"not done after {seconds:g} s{where}: is there a loop that does not end?"
+    elif status == -signal.SIGXCPU:
+        said = f"used {seconds:g} s of processor time{where}: is there a loop that does not end?"
+    elif "MemoryError" in printed or "can't allocate" in printed:
+        said = f"needs more than {memory >> 20} MiB{where}"
+    elif status < 0:
+        said = f"the process ended with {signal.Signals(-status).name}{where}: what was compiled accessed wrong memory"
+    else:
+        said = f"the check ended by itself with status {status}{where}"
+    return Verdict(id, False, said, step, printed=printed)
+
+
+def _read(path: Path) -> str:
+    return path.read_text(errors="replace") if path.exists() else ""
+
+
+TIMEOUT = 1 << 16
+
+
+class Server:
+    """The waiting process. One check at a time; a notebook has one learner."""
+
+    def __init__(self) -> None:
+        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", "from explorer.course.process import serve; serve()"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment, start_new_session=True,
+        )  # fmt: skip
+        self._lock = threading.Lock()
+
+    @property
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+    def ask(self, asked: dict[str, Any]) -> int:
+        with self._lock:
+            assert self._process.stdin is not None and self._process.stdout is not None
+            self._process.stdin.write(json.dumps(asked) + "\n")
+            self._process.stdin.flush()
+            return int(self._process.stdout.readline() or "1")
+
+
+_SERVERS: list[Server] = []
+
+
+def _server() -> Server:
+    if not _SERVERS or not _SERVERS[0].alive:
+        _SERVERS[:] = [Server()]
+    return _SERVERS[0]
+
+
+def warm() -> None:
+    """Start the waiting process, so that the first check finds torch loaded."""
+    _server()
+
+
+# In the waiting process, and its children.
+
+
+def serve() -> None:
+    """Answer what comes on standard input, a line a check, with the status of the child that made it."""
+    _load()
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    for line in sys.stdin:
+        answers.write(f"{_run(json.loads(line))}\n")
+        answers.flush()
+
+
+def _load() -> None:
+    """What every check needs, and what the first compile of a process costs, without a thread: a fork has none."""
+    import torch
+
+    import explorer
+
+    torch.set_num_threads(1)
+    explorer.explore(lambda x: torch.softmax(x, -1) + 1, time=False)(torch.ones(2, 2))
+    _ = explorer.workbench
+
+
+def _run(asked: dict[str, Any]) -> int:
+    child = os.fork()
+    if child == 0:
+        try:
+            _child(asked)
+        finally:
+            os._exit(1)
+    until = time.monotonic() + asked["seconds"]
+    pause = 0.002
+    while time.monotonic() < until:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            _end(child)
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(pause)
+        pause = min(pause * 1.5, 0.05)
+    _end(child)
+    os.waitpid(child, 0)
+    return TIMEOUT
+
+
+def _end(child: int) -> None:
+    """The child, and what it started."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child, signal.SIGKILL)
+
+
+def _child(asked: dict[str, Any]) -> None:
+    os.setsid()
+    folder = Path(asked["folder"])
+    with open(folder / "printed", "wb") as printed:
+        os.dup2(printed.fileno(), 1)
+        os.dup2(printed.fileno(), 2)
+    sys.stdin.close()
+    _limit(resource.RLIMIT_CPU, int(asked["seconds"]) + 1)
+    pages = int(Path("/proc/self/statm").read_text().split()[0]) if Path("/proc/self/statm").exists() else 0
+    if pages:
+        _limit(resource.RLIMIT_AS, pages * resource.getpagesize() + asked["memory"])
+
+    def reached(step: str, at: str) -> None:
+        (folder / "step").write_text(f"{step}\n{at}")
+
+    try:
+        verdict = checked(PUZZLES[asked["id"]], asked["source"], asked["seed"], reached, str(folder))
+        (folder / "verdict.tmp").write_bytes(msgspec.json.encode(verdict))
+        (folder / "verdict.tmp").rename(folder / "verdict.json")
+    except BaseException:
+        traceback.print_exc()
+        os._exit(1)
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    os._exit(0)
+
+
+def _limit(what: int, most: int) -> None:
+    _, hard = resource.getrlimit(what)
+    resource.setrlimit(what, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))

@@ -1,0 +1,180 @@
+"""What a puzzle is, and how an answer to it is checked, one step after the other."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import linecache
+import random
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from explorer.records.session import Record
+
+STEPS = ("defined", "compiles", "used", "verified", "right", "refuses", "score")
+"""In this order; the first that fails is told.
+
+defined: the names are there, within the puzzle's limits. compiles: it runs, and the compiler takes it. used: the record
+shows that the rule made something. verified: the check after the stage accepts it. right: it agrees with eager.
+refuses: it says no where it must. score: it reaches what the puzzle asks for.
+"""
+
+
+class Failed(Exception):
+    """A step of a check failed. `record` shows it, opened at `pane`."""
+
+    def __init__(self, step: str, said: str, record: Record | None = None, pane: str = "") -> None:
+        super().__init__(said)
+        self.step, self.said, self.record, self.pane = step, said, record, pane
+
+
+@dataclass(frozen=True)
+class Score:
+    """A figure of merit beside what a good answer reaches. Higher is better where `higher`."""
+
+    name: str
+    yours: float
+    par: float
+    higher: bool = False
+
+    def __str__(self) -> str:
+        reached = self.yours >= self.par if self.higher else self.yours <= self.par
+        return f"{self.name}: {self.yours:g}, par {self.par:g}{'' if reached else ' (can be better)'}"
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """A wrong answer: the step that must refuse it, and words of what is said."""
+
+    code: str
+    step: str
+    says: str
+
+
+@dataclass
+class Answer:
+    """An answer under check: what the learner's cell defined. `reached` is told each step as it begins."""
+
+    names: Mapping[str, Any]
+    seed: int
+    reached: Callable[[str, str], None] = lambda step, at: None
+    step: str = "defined"
+
+    def __getitem__(self, name: str) -> Any:
+        return self.names[name]
+
+    @property
+    def random(self) -> random.Random:
+        return random.Random(self.seed)
+
+    @contextmanager
+    def at(self, step: str, what: str = "") -> Iterator[None]:
+        """Inside the block the check is at this step, on this input. An error of the answer becomes a failure."""
+        before, self.step = self.step, step
+        self.reached(step, what)
+        try:
+            yield
+        except Failed:
+            raise
+        except Exception as error:
+            at = f" on {what}" if what else ""
+            raise Failed(step, f"{type(error).__name__}{at}: {first_line(error)}") from error
+        self.step = before
+
+    def fail(self, said: str, record: Record | None = None, pane: str = "") -> None:
+        """Raises Failed, of the current step."""
+        raise Failed(self.step, said, record, pane)
+
+
+def first_line(error: BaseException) -> str:
+    return next(iter(str(error).splitlines()), "")
+
+
+@dataclass(frozen=True)
+class Puzzle:
+    """A task, 1 to 20 lines of code, and its check. `given` is the code that the notebook shows before it, and
+    `starter` what the learner's cell holds at first. `names` are what an answer defines; it has at most `lines` lines
+    and uses none of `forbidden`. `check` raises Failed, or returns scores."""
+
+    id: str
+    title: str
+    minutes: int
+    names: tuple[str, ...]
+    given: str
+    starter: str
+    solution: str
+    wrong: tuple[Wrong, ...]
+    hints: tuple[str, str, str]
+    check: Callable[[Answer], tuple[Score, ...]]
+    lines: int = 40
+    forbidden: frozenset[str] = field(default=frozenset())
+
+    def define(self, source: str) -> dict[str, Any]:
+        """What the cell defines. Raises Failed, of the step "defined"."""
+        tree = self._within_limits(source)
+        namespace: dict[str, Any] = {"__name__": "puzzle"}
+        run(self.given, f"<given of {self.id}>", namespace)
+        before = {name: namespace.get(name) for name in self.names}
+        try:
+            run(source, f"<puzzle {self.id}>", namespace)
+        except NameError as error:
+            known = ", ".join(sorted(n for n in namespace if not n.startswith("_")))
+            said = f"{error}. A puzzle's cell is checked by itself; beside Python's own names it has: {known}"
+            raise Failed("defined", said) from error
+        except Exception as error:
+            raise Failed("defined", f"the cell raises {type(error).__name__}: {first_line(error)}") from error
+        for name in self.names:
+            if name not in namespace or (namespace[name] is before[name] and name not in _assigned(tree)):
+                raise Failed("defined", f"the cell does not define `{name}`")
+            if namespace[name] is ...:
+                raise Failed("defined", f"`{name}` is still ..., the place for your answer")
+        return namespace
+
+    def _within_limits(self, source: str) -> ast.Module:
+        try:
+            tree = ast.parse(source)
+        except SyntaxError as error:
+            raise Failed("defined", f"line {error.lineno} is not Python: {error.msg}") from error
+        count = len([line for line in source.splitlines() if line.strip() and not line.strip().startswith("#")])
+        if count > self.lines:
+            raise Failed("defined", f"{count} lines; this puzzle takes at most {self.lines}")
+        for node in ast.walk(tree):
+            name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+            if name in self.forbidden:
+                line = getattr(node, "lineno", 0)
+                raise Failed("defined", f"line {line} uses `{name}`, which this puzzle does not allow")
+            if isinstance(node, ast.Constant) and node.value is ... and not _is_annotation(tree, node):
+                raise Failed("defined", f"line {node.lineno} is still ..., the place for your answer")
+        return tree
+
+
+def _is_annotation(tree: ast.Module, node: ast.AST) -> bool:
+    """Whether ... stands in an index or an annotation, where it has a meaning."""
+    owners = [each.slice for each in ast.walk(tree) if isinstance(each, ast.Subscript)]
+    return any(node in ast.walk(owner) for owner in owners)
+
+
+def _assigned(tree: ast.Module) -> set[str]:
+    return {
+        name
+        for node in tree.body
+        for name in (
+            [node.name]
+            if isinstance(node, ast.FunctionDef | ast.ClassDef)
+            else [n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
+        )
+    }
+
+
+def run(source: str, file: str, namespace: dict[str, Any]) -> None:
+    """Run code whose lines tracebacks and records can show."""
+    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+    namespace.setdefault("__builtins__", builtins)
+    exec(compile(source, file, "exec"), namespace)
+
+
+def is_id(text: str) -> bool:
+    return re.fullmatch(r"[a-z]+-\d+", text) is not None

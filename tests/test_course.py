@@ -1,0 +1,227 @@
+"""The course: every solution is right, every wrong answer fails as meant, and the lessons say what is so."""
+
+from __future__ import annotations
+
+import json
+import re
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import nbformat
+import pytest
+from click.testing import CliRunner
+from nbclient import NotebookClient
+
+from explorer.course import PUZZLES, ClaimFailed, check, claim
+from explorer.course.attempts import FILE, Attempts
+from explorer.course.board import lines, page
+from explorer.course.build import FOLDERS, notebook, sources, text
+from explorer.course.check import checked
+from explorer.course.lessons import guards
+from explorer.course.puzzle import STEPS
+from explorer.show.cli import main
+
+ROOT = Path(__file__).parent.parent
+SOURCES = sources()
+
+
+@pytest.mark.parametrize("id", PUZZLES)
+def test_the_solution_is_right_and_each_wrong_answer_fails_as_meant(id: str) -> None:
+    puzzle = PUZZLES[id]
+    verdict = checked(puzzle, puzzle.solution)
+    assert verdict.ok, verdict
+    assert checked(puzzle, puzzle.starter).step == "defined"
+    assert len(puzzle.wrong) >= 3
+    for wrong in puzzle.wrong:
+        if "while True" not in wrong.code:
+            verdict = checked(puzzle, wrong.code)
+            assert (verdict.ok, verdict.step) == (False, wrong.step), verdict
+            assert wrong.says in verdict.said, verdict
+
+
+@pytest.mark.parametrize("id", PUZZLES)
+def test_a_solution_is_right_for_other_inputs_too(id: str) -> None:
+    assert checked(PUZZLES[id], PUZZLES[id].solution, seed=7).ok
+
+
+def test_a_puzzle_is_complete() -> None:
+    for id, puzzle in PUZZLES.items():
+        assert re.fullmatch(r"[a-z]+-\d", id) and len(set(puzzle.hints)) == 3 and puzzle.minutes
+        assert {wrong.step for wrong in puzzle.wrong} <= set(STEPS)
+
+
+# A process of its own.
+
+BREAKS = PUZZLES["breaks-3"]
+
+
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [
+        ("def live(steps, at):\n    while True:\n        pass\n", "a loop that does not end"),
+        ("def live(steps, at):\n    import ctypes\n    ctypes.string_at(0)\n", "SIGSEGV"),
+        ("def live(steps, at):\n    import os\n    os._exit(3)\n", "status 3"),
+        ("def live(steps, at):\n    return bytearray(1 << 40)\n", "MemoryError"),
+        ("def live(steps, at):\n    return live(steps, at)\n", "RecursionError"),
+        ("def live(steps, at):\n    raise SystemExit\n", "status 1"),
+        ("live = lambda steps: 1\n", "TypeError"),
+        ("def live(steps, at)\n", "line 1 is not Python"),
+        ("x = missing\n", "name 'missing' is not defined"),
+    ],
+)
+def test_what_goes_wrong_in_an_answer_is_a_message(code: str, says: str) -> None:
+    verdict = check("breaks-3", code, seconds=3)
+    assert not verdict.ok and says in verdict.said, verdict
+    assert "line, a break before instruction 0" in verdict.said or verdict.step == "defined" or says == "status 1"
+
+
+def test_after_a_crash_the_next_check_is_right_and_its_record_can_be_opened() -> None:
+    check("breaks-3", "def live(steps, at):\n    import os\n    os.kill(os.getpid(), 11)\n")
+    assert check("breaks-3", BREAKS.solution).ok
+    wrong = PUZZLES["breaks-1"].wrong[0]
+    verdict = check("breaks-1", wrong.code)
+    assert Path(verdict.record).exists() and verdict.pane == "breaks"
+
+
+def test_what_an_answer_prints_is_kept() -> None:
+    verdict = check("breaks-3", f"print('hello')\n{BREAKS.solution}")
+    assert verdict.ok and verdict.printed == "hello\n"
+
+
+def test_the_seed_is_the_environment_s(monkeypatch: pytest.MonkeyPatch) -> None:
+    code = "def accepts(x, n):\n    print(float(x.sum()))\n    return False\n"
+    found = []
+    for seed in ("0", "0", "5"):
+        monkeypatch.setenv("EXPLORER_COURSE_SEED", seed)
+        found.append(check("guards-2", code).printed)
+    assert found[0] == found[1] != found[2]
+
+
+def test_a_puzzle_that_does_not_exist() -> None:
+    with pytest.raises(KeyError, match="no puzzle 'nothing-1'"):
+        check("nothing-1", "")
+
+
+def test_our_own_guards_accept_what_the_lesson_says() -> None:
+    assert abs(guards.ours(0) - guards.OURS) < 0.01
+
+
+def test_a_claim(capsys: pytest.CaptureFixture[str]) -> None:
+    claim(True, "so it is")
+    assert capsys.readouterr().out == "✓ so it is\n"
+    with pytest.raises(ClaimFailed, match="so it is not"):
+        claim(False, "so it is not")
+
+
+# The lessons.
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.stem)
+def test_the_notebooks_are_in_step_with_their_source(source: Path) -> None:
+    for kind, folder in FOLDERS.items():
+        place = ROOT / "notebooks" / "course" / folder / f"{source.stem}.ipynb"
+        assert place.read_text() == text(source, kind), "run: python -m explorer.course.build notebooks/course"
+        nbformat.validate(nbformat.reads(place.read_text(), as_version=4))
+
+
+def test_each_puzzle_is_in_a_lesson() -> None:
+    named = [id for source in SOURCES for id in re.findall(r"^<<(.*)>>$", source.read_text(), re.M)]
+    assert sorted(named) == sorted(PUZZLES)
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.stem)
+def test_what_a_lesson_names_exists(source: Path) -> None:
+    lesson = source.read_text()
+    paths = re.findall(r"`((?:explorer|tests|docs)/[\w/.-]+)`", lesson)
+    assert paths and not [path for path in paths if not (ROOT / path).exists()]
+    for name, path in re.findall(r"`(\w+)`(?: in|, in)? `(explorer/[\w/.-]+)`", lesson):
+        assert re.search(rf"\b{name}\b", (ROOT / path).read_text()), (name, path)
+    assert "PyTorch 2 paper" in lesson and "questions to think about" in lesson and "%%predict" in lesson
+    assert len(re.findall(r"\bclaim\(", lesson)) >= 2
+
+
+def test_a_release_for_nbgrader_has_a_locked_cell_for_each_puzzle() -> None:
+    made = notebook(SOURCES[0], "nbgrader")
+    about = [cell["metadata"]["nbgrader"] for cell in made["cells"] if "nbgrader" in cell["metadata"]]
+    assert sum(each["locked"] and each["grade"] and each["points"] > 0 for each in about if each["grade"]) >= 2
+    assert sum(each["solution"] for each in about) == len(about) / 2
+
+
+def ran(source: Path, kind: str, folder: str) -> Iterator[nbformat.NotebookNode]:
+    """The code cells of a lesson after it ran from the top."""
+    made = nbformat.from_dict(notebook(source, kind))  # type: ignore[arg-type]
+    NotebookClient(made, timeout=120, allow_errors=True, resources={"metadata": {"path": folder}}).execute()
+    yield from (cell for cell in made.cells if cell.cell_type == "code")
+
+
+def printed(cell: nbformat.NotebookNode) -> str:
+    return "".join(each.get("text", "") for each in cell.outputs if each.output_type == "stream")
+
+
+def failed(cell: nbformat.NotebookNode) -> bool:
+    return any(each.output_type == "error" for each in cell.outputs)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.stem)
+def test_the_solved_lesson_runs_and_its_predictions_are_right(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    with tempfile.TemporaryDirectory() as folder:
+        cells = list(ran(source, "solved", folder))
+    assert not [(cell.source, cell.outputs) for cell in cells if failed(cell)]
+    assert not [printed(cell) for cell in cells if "✗" in printed(cell) or "? " in printed(cell)[:2]]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.stem)
+def test_the_unsolved_lesson_fails_in_its_puzzles_alone(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    with tempfile.TemporaryDirectory() as folder:
+        cells = list(ran(source, "learner", folder))
+        tried = [each["puzzle"] for each in Attempts(Path(folder)).read() if each["what"] == "check"]
+    fails = [cell.source.split()[1] for cell in cells if failed(cell)]
+    assert fails == tried == re.findall(r"^<<(.*)>>$", source.read_text(), re.M)
+    assert all(cell.source.startswith("%%puzzle") for cell in cells if failed(cell))
+
+
+# The command line, and a class.
+
+
+def test_new_notebooks_leave_what_is_there(tmp_path: Path) -> None:
+    first = CliRunner().invoke(main, ["course", "new", str(tmp_path)])
+    mine = tmp_path / f"{SOURCES[0].stem}.ipynb"
+    mine.write_text("mine")
+    second = CliRunner().invoke(main, ["course", "new", str(tmp_path)])
+    assert first.exit_code == second.exit_code == 0 and mine.read_text() == "mine"
+    assert f"{len(SOURCES)} kept" in second.output
+
+
+def test_a_notebook_is_graded(tmp_path: Path) -> None:
+    puzzle = PUZZLES["breaks-3"]
+    cells = [f"%%puzzle breaks-3\n{code}" for code in (puzzle.solution, puzzle.wrong[0].code)]
+    place = tmp_path / "made.ipynb"
+    place.write_text(json.dumps({"cells": [{"cell_type": "code", "source": [each]} for each in cells]}))
+    result = CliRunner().invoke(main, ["course", "check", str(place), "--json"])
+    right, wrong = json.loads(result.stdout)
+    assert result.exit_code == 1 and right["points"] == 10 and 0 < wrong["points"] < 10 and wrong["step"] == "right"
+    place.write_text("{}")
+    assert CliRunner().invoke(main, ["course", "check", str(place)]).exit_code == 2
+
+
+def test_the_board_of_a_class(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("a", "b", "c"):
+        (tmp_path / name).mkdir()
+        attempts = Attempts(tmp_path / name)
+        if name == "c":
+            monkeypatch.setenv("EXPLORER_COURSE_NAME", "<b>Ada</b>")
+        attempts.add("check", "breaks-1", ok=False, said="`straight`: you said 3", scores={})
+        if name != "b":
+            attempts.add("check", "breaks-1", ok=True, said="right", scores={"nodes": 7})
+    with (tmp_path / "a" / FILE).open("a") as file:
+        file.write("no JSON\n")
+    made = page(lines(tmp_path))
+    assert "2 of 3" in made and "you said 3 (3 times)" in made and "&lt;b&gt;Ada" in made and "<b>" not in made
+    assert "learner 1" in made and made.count("nodes 7") == 1
+    result = CliRunner().invoke(main, ["class", str(tmp_path), "-o", str(tmp_path / "board.html")])
+    assert result.exit_code == 0 and "3 learners" in result.output and (tmp_path / "board.html").read_text() == made
