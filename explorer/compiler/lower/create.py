@@ -14,7 +14,8 @@ from explorer.compiler.lower.table import LOWERINGS
 from explorer.compiler.lower.tensors import Tensor
 from explorer.ir.loops import Expr, apply
 
-aten, prims = torch.ops.aten, torch.ops.prims
+aten = torch.ops.aten
+prims = torch.ops.prims
 
 
 def filled(lower: Lowering, out: torch.Tensor, value: Any) -> Tensor:
