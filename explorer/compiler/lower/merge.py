@@ -29,8 +29,8 @@ def merged(*roots: Expr) -> list[Expr]:
         elif expr.origins != causes[found]:
             causes[found] = union(causes[found], expr.origins)
     made: list[Expr] = []
-    for expr, origins in zip(first, causes, strict=True):
-        made.append(_rebuilt(expr, origins, [made[number[child]] for child in children(expr)]))
+    for expr, cause in zip(first, causes, strict=True):
+        made.append(_rebuilt(expr, cause, [made[number[child]] for child in children(expr)]))
     return [made[number[root]] for root in roots]
 
 

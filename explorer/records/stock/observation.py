@@ -318,9 +318,9 @@ class Observation:
         """Frames that were never compiled: those that Dynamo skipped, and continuations that never ran."""
         codes = [*(compile.code for compile in self.compiles if compile.code is not None), *self.left]
         met = {code.co_qualname for code in codes}  # of two continuations of a branch one is never called
-        for code, why in self.left.items():
+        for code, reason in self.left.items():
             place = data.SpanData(code.co_filename, code.co_firstlineno, code.co_firstlineno)
-            yield data.EagerData(code.co_qualname, why, self.continuations.get(code, ""), place)
+            yield data.EagerData(code.co_qualname, reason, self.continuations.get(code, ""), place)
         for code, compile in self.continuations.items():
             if code.co_qualname not in met:
                 place = data.SpanData(code.co_filename, code.co_firstlineno, code.co_firstlineno)
