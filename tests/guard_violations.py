@@ -13,7 +13,16 @@ from typing import Any
 import torch
 from torch import nn
 
-from explorer.compiler.capture.guards import instance_dict
+from explorer.compiler.capture.guards import (
+    AllDistinct,
+    Equals,
+    Has,
+    ShapeHolds,
+    ShareNoMemory,
+    TensorMatch,
+    instance_dict,
+)
+from explorer.compiler.capture.iterator_position import progress
 from explorer.ir.capture import AsTensor, Attr, Frame, Global, Guard, Item, Local, Size, Source, TypeOf, read
 
 Locals = dict[str, Any]
@@ -69,18 +78,20 @@ TENSOR_CHANGES: dict[str, Callable[[torch.Tensor], torch.Tensor | None]] = {
 
 
 def _tensors(guard: Guard, now: Any) -> Iterator[Any]:
+    match = guard.condition
+    assert isinstance(match, TensorMatch)
     for name, change in TENSOR_CHANGES.items():
         dim = int(name.split()[1]) if name.startswith("size") else None
         if name in ("is_leaf", "storage_offset", "values", "expanded") or (
-            dim is not None and (dim >= now.dim() or guard.value.size[dim] is None)
+            dim is not None and (dim >= now.dim() or match.size[dim] is None)
         ):
             continue
-        if name == "stride" and guard.value.stride is None:
+        if name == "stride" and match.stride is None:
             continue
         made = change(now)
         if made is not None and name == "stride" and all(
             step is None or step == after or size == 1
-            for step, after, size in zip(guard.value.stride, made.stride(), made.shape, strict=True)
+            for step, after, size in zip(match.stride, made.stride(), made.shape, strict=True)
         ):  # fmt: skip
             continue
         if made is not None:
@@ -91,6 +102,16 @@ def _tensors(guard: Guard, now: Any) -> Iterator[Any]:
 def _of_another_type(guard: Guard, now: Any) -> Iterator[Any]:
     yield Other()
     yield type("Derived", (Other,), {})()
+
+
+def _of_other_contents(guard: Guard, now: Any) -> Iterator[Any]:
+    yield from _of_another_type(guard, now)
+    if type(now).__name__ in ("range_iterator", "str_iterator", "str_ascii_iterator", "bytes_iterator"):
+        over, position = progress(now) or ("", 0)
+        others = {str: "\0" * len(over), bytes: b"\0" * len(over)}
+        other = iter(others[type(over)] if type(over) in others else range(-len(over), 0))
+        other.__setstate__(position)
+        yield other
 
 
 def _another(guard: Guard, now: Any) -> Iterator[Any]:
@@ -104,9 +125,10 @@ def _another(guard: Guard, now: Any) -> Iterator[Any]:
 
 def _another_constant(guard: Guard, now: Any) -> Iterator[Any]:
     yield Other()
-    match guard.value:
+    assert isinstance(guard.condition, Equals)
+    match guard.condition.expected:
         case enum.Enum():
-            yield guard.value.value
+            yield guard.condition.expected.value
         case bool():
             yield from (not now, int(now))
         case int():
@@ -151,7 +173,7 @@ VIOLATIONS: dict[str, Callable[[Guard, Any], Iterator[Any]]] = {
     "length": _another_length,
     "keys": _other_keys,
     "empty": _emptied,
-    "value": _of_another_type,
+    "value": _of_other_contents,
 }
 """By kind of guard: values that must not take the place of the one at its source."""
 
@@ -195,22 +217,23 @@ def replaced(source: Source, value: Any, frame: Frame, locals: Locals) -> Iterat
 
 def violations(guard: Guard, frame: Frame, locals: Locals) -> Iterator[bool]:
     """With the guard made untrue in turn by each means that there is; False for a means that is not open."""
-    if guard.property == "global_state":
+    if guard.kind == "global_state":
         yield from _in_other_states()
         return
     assert guard.source is not None
     now = read(guard.source, locals, frame.globals)
-    if guard.property == "has":
+    if guard.kind == "has":
         yield from _present_or_absent(guard, now)
-    elif guard.property == "shape":
+    elif guard.kind == "shape":
         yield from _of_other_sizes(guard, frame, locals)
-    elif guard.property == "alias":
-        first, second = guard.value[:2] if isinstance(guard.value, tuple) else (guard.source, None)
+    elif guard.kind == "alias":
+        asks = guard.condition
+        first, second = asks.sources[:2] if isinstance(asks, (AllDistinct, ShareNoMemory)) else (guard.source, None)
         value = read(first, locals, frame.globals) if second is not None else Other()
         with replaced(second or first, value, frame, locals) as done:
             yield done
     else:
-        for value in VIOLATIONS[guard.property](guard, now):
+        for value in VIOLATIONS[guard.kind](guard, now):
             with replaced(guard.source, value, frame, locals) as done:
                 yield done
 
@@ -229,7 +252,8 @@ def _in_other_states() -> Iterator[bool]:
 
 
 def _present_or_absent(guard: Guard, now: Any) -> Iterator[bool]:
-    key, present, where = guard.value
+    assert isinstance(guard.condition, Has)
+    key, present, where = guard.condition.name, guard.condition.present, guard.condition.where
     held = now if where == "key" else instance_dict(now)
     if not isinstance(held, dict):
         return
@@ -247,11 +271,12 @@ def _present_or_absent(guard: Guard, now: Any) -> Iterator[bool]:
 
 def _of_other_sizes(guard: Guard, frame: Frame, locals: Locals) -> Iterator[bool]:
     """The first size or number that makes the relation untrue, at each of its sources."""
-    sources = guard.value.sources
+    assert isinstance(guard.condition, ShapeHolds)
+    sources = guard.condition.sources
     now = [read(source, locals, frame.globals) for source in sources]
     for place, source in enumerate(sources):
         for number in (0, 1, 2, 3, 5, 7, 16, 64):
-            if guard.value.holds(*now[:place], number, *now[place + 1 :]):
+            if guard.condition.function(*now[:place], number, *now[place + 1 :]):
                 continue
             value: Any = number
             if isinstance(source, Size):
@@ -260,6 +285,6 @@ def _of_other_sizes(guard: Guard, frame: Frame, locals: Locals) -> Iterator[bool
                 value, source = _as_input(tensor.new_ones(shape), tensor), source.base
             with contextlib.suppress(KeyError, AttributeError), replaced(source, value, frame, locals) as done:
                 changed = [read(each, locals, frame.globals) for each in sources]
-                if not guard.value.holds(*changed):
+                if not guard.condition.function(*changed):
                     yield done
             break

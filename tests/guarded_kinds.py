@@ -385,6 +385,10 @@ KINDS: dict[str, Kind] = {
                       type(v.act).__name__
                       sorted(v.state_dict())
                       """),
+    "range iterator": kind("iter(range(3))", "iter(range(5, 8))\niter(range(4))", "next(v, 0)",
+                           "list(v)\nnext(v, 0)\n[i for i in v]"),
+    "text iterator": kind("iter('abc')", "iter('xyz')\niter(b'abc')", "next(v, '')",
+                          "list(v)\nnext(v, 0)\n[i for i in v]"),
     "iterator": kind("iter([1, 2])", "iter([3])\niter((1, 2))\niter('ab')", "", "list(v)\nnext(v, 0)\n[i for i in v]"),
     "zip": kind("zip([1], [2])", "zip([1, 2], [3, 4])\nenumerate([5])\nmap(abs, [-1])", "", "list(v)\nnext(v)"),
     "proxy": kind("types.MappingProxyType({'a': 1})", "types.MappingProxyType({'b': 1})", "",

@@ -87,7 +87,7 @@ def test_guards_name_what_caused_them() -> None:
     fn, captures = compiled(scale)
     fn(torch.randn(3), 2.0)
     *read, state = captures.linked[0].guards
-    assert (state.property, state.cause, state.span) == ("global_state", "synthetic:every capture", None)
+    assert (state.kind, state.cause, state.span) == ("global_state", "synthetic:every capture", None)
     for guard in read:
         assert guard.cause.startswith("f") and "@" in guard.cause
         assert guard.span is not None and guard.span.file == __file__

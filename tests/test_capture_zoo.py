@@ -9,6 +9,7 @@ import torch
 
 from capturing import Captures
 from explorer.compiler.capture import optimize
+from explorer.compiler.capture.guards import GlobalStateIs
 from explorer.compiler.config import Config
 from explorer.core.origin import synthetic_reason
 from explorer.ir.capture import Capture
@@ -43,7 +44,7 @@ def guards_are_explained(capture: Capture) -> None:
         assert guard.why, guard.text
         assert guard.cause, guard.text
         assert guard.span is not None or synthetic_reason(guard.cause), guard.text
-    state = next((guard.value for guard in capture.guards if guard.property == "global_state"), None)
+    state = next((g.condition.state for g in capture.guards if isinstance(g.condition, GlobalStateIs)), None)
     for decision in decide(guards(capture), capture.given, state):
         assert decision.holds is not False, (decision.guard.expression, decision.how)
 

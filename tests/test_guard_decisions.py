@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 import explorer
 from capturing import compiled
+from explorer.compiler.capture.guards import ShapeHolds
 from explorer.core.recorder import Recorder, recording
 from explorer.ir.description import constant, described, global_state
 from explorer.ir.record import CompileData, ExpressionData, InputData, TensorFactsData
@@ -202,10 +203,10 @@ def test_relations_on_sizes_are_trees() -> None:
     fn, captures = compiled(shaped, dynamic=True)
     fn(torch.ones(6, 4), 3)
     guards = [guard for guard in map(guard_data, captures.linked[0].guards) if guard.shape is not None]
-    live = [guard.value for guard in captures.linked[0].guards if guard.property == "shape"]
+    live = [g.condition for g in captures.linked[0].guards if isinstance(g.condition, ShapeHolds)]
     for rows in range(2, 14):
         for n in (3, 0, -9):
             given = [described("L['x']", torch.ones(rows, 4)), described("L['n']", n)]
             values = {"L['x'].size(0)": rows, "L['x'].size(1)": 4, "L['x'].stride(0)": 4, "L['n']": n}
             for relation, decision in zip(live, decide(guards, given), strict=True):
-                assert decision.holds == relation.holds(*(values[source.name] for source in relation.sources))
+                assert decision.holds == relation.function(*(values[source.name] for source in relation.sources))

@@ -57,7 +57,7 @@ def walked(program: Program) -> Counter[str]:
                 means = [linked.manager.check(locals) for done in violations(guard, capture.frame, locals) if done]
                 assert linked.manager.check(locals), f"not undone: {guard.text}"
                 assert not any(means), f"holds though it is untrue: {guard.text}"
-                found[guard.property if means else f"{guard.property}, with no means"] += 1
+                found[guard.kind if means else f"{guard.kind}, with no means"] += 1
     return found
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import builtins
 import itertools
 import sys
 import types
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal
+from types import MappingProxyType
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -17,10 +17,9 @@ from explorer.core.origin import Origins
 from explorer.core.reasons import CATALOGUE, Why
 from explorer.core.text import Line, Text
 from explorer.ir.bytecode import Code, Span
-from explorer.ir.description import dtype_name, type_name
-from explorer.ir.graph import DTYPE_NAMES, Graph
+from explorer.ir.graph import Graph
 from explorer.ir.program import Compiled
-from explorer.ir.record import ExpressionData, GlobalStateData, InputData, TensorFactsData
+from explorer.ir.record import InputData
 from explorer.ir.sizes import Assumed
 
 # ---------------------------------------------------------------------------------------------------------- sources
@@ -253,121 +252,71 @@ def share_no_memory(values: Iterable[Any]) -> bool:
 
 # ----------------------------------------------------------------------------------------------------------- guards
 
-Property = Literal[
-    "tensor",
-    "type",
-    "id",
-    "constant",
-    "length",
-    "keys",
-    "has",
-    "code",
-    "global_state",
-    "shape",
-    "alias",
-    "empty",
-    "value",
-]
+class Shown(NamedTuple):
+    """A condition as records show it: as Python writes it; in two parts; as a sentence ("" where the text is one); what
+    the value was at capture, where that is not `value`; and what a check needs, as fields of GuardData."""
+
+    text: str
+    relation: str
+    value: str
+    words: str = ""
+    seen: str = ""
+    data: Mapping[str, Any] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
-class TensorFacts:
-    """What a graph assumes of a tensor input. `size` and `stride` hold None where any value will do (dynamic)."""
+class Condition:
+    """What a guard asks of the value at its source. compiler/capture/guards.py has a class for each kind."""
 
-    dtype: torch.dtype
-    device: torch.device
-    size: tuple[int | None, ...]
-    stride: tuple[int | None, ...] | None
-    requires_grad: bool
-    type: type = torch.Tensor
-    keys: Any = field(default=None, compare=False)
-    """The dispatch key set, for the C++ guard."""
-
-    def text(self) -> str:
-        sizes = ", ".join("*" if s is None else str(s) for s in self.size)
-        grad = " requires_grad" if self.requires_grad else ""
-        steps = ", ".join("*" if s is None else str(s) for s in self.stride or ())
-        strides = "" if self.stride is None else f" strides ({steps})"
-        kind = "" if self.type is torch.Tensor else f" {self.type.__name__}"
-        return f"{DTYPE_NAMES.get(self.dtype, str(self.dtype))}[{sizes}]{strides} on {self.device}{grad}{kind}"
+    kind: ClassVar[str]
 
     @property
-    def data(self) -> TensorFactsData:
-        return TensorFactsData(
-            dtype_name(self.dtype), str(self.device), self.size, self.stride, self.requires_grad, type_name(self.type)
-        )
+    def key(self) -> object:
+        """Two conditions of one key on one source ask the same."""
+        return self.kind
+
+    def shown(self, name: str) -> Shown:
+        """Of a value called `name`."""
+        raise NotImplementedError
+
+    def sizes(self) -> tuple[int | float | None, ...] | None:
+        """The sizes or the number that a call had, None for each that may differ; None where it is about neither."""
+        return None
+
+    def difference(self, value: Any) -> str:
+        """How `value` breaks it; "" where it holds."""
+        raise NotImplementedError
+
+    def failure(self, source: Source | None, frame: Frame) -> str:
+        """How the frame breaks it; "" where it holds. Raises what reading the value raises."""
+        assert source is not None
+        return self.difference(read(source, frame.locals, frame.globals))
+
+    def install(self, checks: Any, source: Source, text: str) -> None:
+        """Adds the check to the tree that C++ walks at each call."""
+        checks.build.check(checks.manager(source), lambda value: not self.difference(value), text)
 
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """One assumption: `property` of `source` stands in `relation` to `value`. `id` is "f0.guard3".
-
-    tensor: TensorFacts. type, id: the type or object. constant: equal to the value, of the same type. length: len().
-    keys: the tuple of dictionary keys in order. has: (attribute or key, whether present, where: "attribute", "slot" or
-    "key"). code: the function's code object. global_state: a snapshot. shape: an expression over sizes as text, true
-    when the guard holds. alias: the other source ("is"), or sources of objects of which no two are one ("are distinct")
-    or overlap ("share no memory"). empty: whether it is empty. value: a named Python check.
-
-    `why` says why the capture relies on it, `cause` which instruction made it do so ("synthetic:..." where none did).
-    `seen` is what it was then, where `value` does not say it.
-    """
+    """One assumption. `id` is "f0.guard3". `why` says why the capture relies on it, `cause` which instruction made it
+    do so ("synthetic:..." where none did). `seen` is what it was then, where the condition does not say it."""
 
     id: str
     source: Source | None
-    property: Property
-    relation: str
-    value: Any
+    condition: Condition
     cause: str
     span: Span | None
     why: str
     origins: Origins = ()
     seen: str = ""
 
-    @builtins.property
+    @property
+    def kind(self) -> str:
+        return self.condition.kind
+
+    @property
     def text(self) -> str:
-        name = self.source.name if self.source is not None else ""
-        match self.property:
-            case "tensor":
-                return f"{name}: {self.value.text()}"
-            case "type":
-                return f"type({name}) is {type_name(self.value)}"
-            case "id" | "code":
-                suffix = ".__code__" if self.property == "code" else ""
-                return f"{name}{suffix} {self.relation} {short(self.value)}"
-            case "constant":
-                return f"{name} {self.relation} {self.value!r}"
-            case "length":
-                return f"len({name}) == {self.value}"
-            case "keys":
-                return f"tuple({name}) == {self.value!r}"
-            case "has":
-                what, present, where = self.value
-                target = {"attribute": f"vars({name})", "slot": f"dir({name})"}.get(where, name)
-                return f"{what!r} {'in' if present else 'not in'} {target}"
-            case "empty":
-                return f"{'not ' if self.value else ''}{name}"
-            case "shape":
-                return str(self.value)
-            case "alias" if self.relation == "share no memory":
-                return f"no two of these share memory: {', '.join(source.name for source in self.value)}"
-            case "alias" if self.relation == "are distinct":
-                return f"no two of these are the same object: {', '.join(source.name for source in self.value)}"
-            case "alias":
-                return f"{name} {self.relation} {self.value.name}"
-            case "global_state":
-                return f"global state: {state_text(self.value)}"
-            case _:
-                return f"{name} {self.relation} {self.value!r}"
-
-
-def state_text(state: GlobalStateData) -> str:
-    """What a capture relies on beside its inputs, in words."""
-    autocast = ", ".join(state.autocast) or "off"
-    devices = f", default device {state.devices[-1]}" if state.devices else ""
-    return (
-        f"grad mode {'on' if state.grad_enabled else 'off'}, autocast {autocast}, default dtype {state.default_dtype}, "
-        f"deterministic mode {'on' if state.deterministic else 'off'}, {state.threads} threads{devices}"
-    )
+        return self.condition.shown(self.source.name if self.source is not None else "").text
 
 
 def short(value: Any) -> str:
@@ -376,20 +325,6 @@ def short(value: Any) -> str:
         if name := getattr(value, attribute, None):
             return str(name)
     return repr(value) if value is None or isinstance(value, bool) else f"<{type(value).__name__}>"
-
-
-@dataclass(frozen=True, slots=True)
-class ShapeRelation:
-    """A relation between sizes: its text over source names, the sources, a pure function of their values, and the same
-    as a tree."""
-
-    text: str
-    sources: tuple[Source, ...]
-    holds: Callable[..., bool] = field(compare=False, repr=False)
-    tree: ExpressionData = field(compare=False, repr=False)
-
-    def __str__(self) -> str:
-        return self.text
 
 
 # ------------------------------------------------------------------------------------- breaks, effects, the artifact
@@ -501,14 +436,10 @@ class FrameHistory:
 
     def after(self, capture: Capture) -> FrameHistory:
         """With the sizes and numbers that a capture met; those that differ from earlier ones count as changing."""
-        found: dict[str, tuple[int | None, ...]] = {}
+        found: dict[str, tuple[int | float | None, ...]] = {}
         for guard in capture.guards:
-            if guard.source is not None and guard.property == "tensor":
-                found[guard.source.name] = guard.value.size
-            elif guard.source is not None and guard.property == "constant" and type(guard.value) in (int, float):
-                found[guard.source.name] = (guard.value,)
-            elif guard.source is not None and guard.property == "type" and guard.value is float:
-                found[guard.source.name] = (None,)
+            if guard.source is not None and (now := guard.condition.sizes()) is not None:
+                found[guard.source.name] = now
         found |= {symbol.source.name: (None,) for symbol in capture.symbols if not isinstance(symbol.source, Size)}
         sizes = dict(self.sizes)
         for name, now in found.items():

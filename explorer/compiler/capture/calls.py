@@ -20,6 +20,7 @@ from typing import Any, NoReturn, Protocol
 import torch
 
 from explorer.compiler.capture import reasons
+from explorer.compiler.capture.guards import Has, IsObject, KeysAre
 from explorer.compiler.capture.markers import marked
 from explorer.compiler.capture.rules import CALLS
 from explorer.compiler.capture.values.arrays import call_function as call_numpy
@@ -131,7 +132,7 @@ class Calls(Tracer, Protocol):
         cells = dict(zip(dispatch.__code__.co_freevars, dispatch.__closure__ or (), strict=True))
         registry = cells["registry"].cell_contents
         why = "which implementation is called depends on them"
-        self.guard(self.known_source(registry), "keys", "==", tuple(registry), why)
+        self.guard(self.known_source(registry), KeysAre(tuple(registry)), why)
         return self.from_python(dispatch(self.constant_of(args[0])))
 
     def fold(self, function: Any, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
@@ -150,11 +151,11 @@ class Calls(Tracer, Protocol):
         if isinstance(value, (TensorValue, SizeValue)):
             raise NotConstant(value)
         if isinstance(value, FunctionValue) and value.given is not None and value.source is not None:
-            self.guard(value.source, "id", "is", value.given, "what a library says of this function was used")
+            self.guard(value.source, IsObject(value.given), "what a library says of this function was used")
         elif isinstance(value, ObjectValue):
             if value.cls.__module__ not in _UNCHANGING or value.given is MISSING or value.source is None:
                 raise NotConstant(value)
-            self.guard(value.source, "id", "is", value.given, "what a library says of this object was used")
+            self.guard(value.source, IsObject(value.given), "what a library says of this object was used")
         return value.real()
 
     def function_of(self, function: types.FunctionType) -> FunctionValue:
@@ -470,10 +471,10 @@ class Calls(Tracer, Protocol):
             if name in base.__dict__:
                 found = base.__dict__[name]
                 if not fixed and hasattr(type(found), "__get__"):
-                    self.guard(Item(members, name), "id", "is", found, "it was looked up in the class")
+                    self.guard(Item(members, name), IsObject(found), "it was looked up in the class")
                 break
             if not fixed:
-                self.guard(members, "has", "==", (name, False, "key"), "the class does not define it")
+                self.guard(members, Has(name, False, "key"), "the class does not define it")
         self.looked_up[id(cls), name] = found
         return found
 

@@ -11,6 +11,7 @@ import torch
 from explorer.compiler.capture import higher_order, messages, reasons, torch_rules, transforms
 from explorer.compiler.capture.breaks import not_captured, not_splittable
 from explorer.compiler.capture.compiled_bytecode import CompiledBytecode, breaking, returning
+from explorer.compiler.capture.guards import AllDistinct, Equals, GlobalStateIs, ShareNoMemory, TensorMatch, TypeIs
 from explorer.compiler.capture.input_frame import described_inputs
 from explorer.compiler.capture.shapes import symbols
 from explorer.compiler.capture.tracer import BreakAt, Evaluator
@@ -149,8 +150,8 @@ def _result(
 ) -> Capture:
     with origin(synthetic("values that nothing reads")):
         for each in t.unread:
-            if each.unread is not None and each.source is not None and (each.source, "constant", None) not in t.guards:
-                t.guard(each.source, "type", "is", each.kind, "nothing reads its value; a tensor would be the graph's")
+            if each.unread is not None and each.source is not None and (each.source, Equals.kind) not in t.guards:
+                t.guard(each.source, TypeIs(each.kind), "nothing reads its value; a tensor would be the graph's")
     from_sizes, on_sizes = symbols(t)
     guards = (*t.guards.values(), *on_sizes, *_on_everything(t))
     calls_graph = compiled_bytecode is not None and compiled_bytecode.calls_graph
@@ -178,15 +179,15 @@ def _on_everything(t: Evaluator) -> tuple[Guard, ...]:
     """What every capture relies on: the global state, and that inputs which were different objects are that again."""
     cause = synthetic("every capture")
     why = "whether gradients are recorded, and in what precision operators compute, is part of the graph"
-    found = [Guard(f"{t.name}.state", None, "global_state", "==", t.state, cause, None, why)]
+    found = [Guard(f"{t.name}.state", None, GlobalStateIs(t.state), cause, None, why)]
     why = "a change made through one would be seen through the other"
     for number, sources in enumerate(filter(lambda sources: len(sources) > 1, _distinct(t))):
         name = f"{t.name}.distinct{number or ''}"
-        found.append(Guard(name, sources[0], "alias", "are distinct", tuple(sources), cause, None, why))
+        found.append(Guard(name, sources[0], AllDistinct(tuple(sources)), cause, None, why))
     check_copies(t)
     if arrays := check_memory(t):
         why = "one of them is written, which would be seen through the others"
-        found.append(Guard(f"{t.name}.apart", arrays[0], "alias", "share no memory", tuple(arrays), cause, None, why))
+        found.append(Guard(f"{t.name}.apart", arrays[0], ShareNoMemory(tuple(arrays)), cause, None, why))
     return tuple(found)
 
 
@@ -200,8 +201,8 @@ def _distinct(t: Evaluator) -> Iterator[list[Source]]:
     yield [
         guard.source.base if isinstance(guard.source, AsTensor) else guard.source
         for guard in t.guards.values()
-        if guard.property == "tensor" and guard.source is not None
-        and (written or guard.value.type is not torch.nn.Parameter or guard.source in compared)
+        if isinstance(guard.condition, TensorMatch) and guard.source is not None
+        and (written or guard.condition.type is not torch.nn.Parameter or guard.source in compared)
     ]  # fmt: skip
     changed = {id(change.value) for change in t.effects.changes.values()}
     kinds: dict[type, list[Value]] = {}

@@ -23,7 +23,7 @@ from explorer.compiler.capture import hook, reasons
 from explorer.compiler.capture.calls import STDLIB_DIR, TORCH_DIR
 from explorer.compiler.capture.capture import FullGraphError
 from explorer.compiler.capture.entry_points import watched_callable, watched_module
-from explorer.compiler.capture.guard_failure import failures
+from explorer.compiler.capture.guards import failures
 from explorer.compiler.capture.tensors_in_frame import may_use_tensors
 from explorer.compiler.capture.wrap import ORIGINAL
 from explorer.compiler.config import Config

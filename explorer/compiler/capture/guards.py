@@ -1,4 +1,7 @@
-"""Structured guards to C++ checks. Stock counterpart: torch/_dynamo/guards.py."""
+"""What a compile assumes of the values of a frame: a class for each kind of guard, and the C++ checks made of them.
+
+Stock counterpart: torch/_dynamo/guards.py.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +9,21 @@ import collections
 import math
 import sys
 import types
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
 
+import numpy as np
 import torch
 
 from explorer.compiler.capture import hook
 from explorer.compiler.capture.iterator_position import progress
+from explorer.core.text import count
 from explorer.ir.capture import (
     AsTensor,
     Attr,
     Computed,
+    Condition,
     Frame,
     Global,
     Guard,
@@ -25,6 +32,7 @@ from explorer.ir.capture import (
     Listed,
     Local,
     Returned,
+    Shown,
     Size,
     Source,
     Stride,
@@ -33,18 +41,450 @@ from explorer.ir.capture import (
     item_of,
     read,
     share_no_memory,
+    short,
 )
+from explorer.ir.description import constant, dtype_name, global_state, is_plain, tensor_facts, type_name
+from explorer.ir.graph import DTYPE_NAMES
+from explorer.ir.record import ConstantData, ExpressionData, GlobalStateData, TensorFactsData
+
+MOST = 100
+"""Characters of a value that a message shows."""
 
 UNSET = object()
 """What a context variable without a value is asked for."""
 
+# -------------------------------------------------------------------------------------------------- of one value
 
-class Tree:
+
+@dataclass(frozen=True)
+class TensorMatch(Condition):
+    """What a graph assumes of a tensor input. `size` and `stride` hold None where any value will do (dynamic)."""
+
+    dtype: torch.dtype
+    device: torch.device
+    size: tuple[int | None, ...]
+    stride: tuple[int | None, ...] | None
+    requires_grad: bool
+    type: type = torch.Tensor
+    keys: Any = field(default=None, compare=False)
+    """The dispatch key set, for the C++ guard."""
+    kind: ClassVar[str] = "tensor"
+
+    def text(self) -> str:
+        sizes = ", ".join("*" if s is None else str(s) for s in self.size)
+        grad = " requires_grad" if self.requires_grad else ""
+        steps = ", ".join("*" if s is None else str(s) for s in self.stride or ())
+        strides = "" if self.stride is None else f" strides ({steps})"
+        kind = "" if self.type is torch.Tensor else f" {self.type.__name__}"
+        return f"{DTYPE_NAMES.get(self.dtype, str(self.dtype))}[{sizes}]{strides} on {self.device}{grad}{kind}"
+
+    @property
+    def facts(self) -> TensorFactsData:
+        return TensorFactsData(
+            dtype_name(self.dtype), str(self.device), self.size, self.stride, self.requires_grad, type_name(self.type)
+        )
+
+    def shown(self, name: str) -> Shown:
+        facts = self.facts
+        size, strides = (", ".join(map(str, of or ())).replace("None", "any") for of in (facts.sizes, facts.strides))
+        layout = f", strides [{strides}]" if strides else ""
+        kind = "tensor" if facts.type == "torch.Tensor" else facts.type.rpartition(".")[2]
+        grad = " that requires grad" if facts.requires_grad else ""
+        noun = f"{'an' if facts.dtype.startswith('int') else 'a'} {facts.dtype} {kind}"
+        words = f"{name} is {noun} of size [{size}]{layout} on {facts.device}{grad}"
+        return Shown(f"{name}: {self.text()}", "matches", self.text(), words, data={"tensor": facts})
+
+    def sizes(self) -> tuple[int | None, ...]:
+        return self.size
+
+    def difference(self, value: Any) -> str:
+        if not isinstance(value, torch.Tensor):
+            return f"is a {type(value).__name__}, expected a tensor"
+        return ", ".join(self.facts.differences(tensor_facts(value)))
+
+    def install(self, checks: Checks, source: Source, text: str) -> None:
+        checks.build.tensor(checks.manager(source), checks.value(source), self, source.name, text)
+
+
+@dataclass(frozen=True)
+class TypeIs(Condition):
+    type: type
+    kind: ClassVar[str] = "type"
+
+    def shown(self, name: str) -> Shown:
+        named = type_name(self.type)
+        words = f"the type of {name} is {named}"
+        return Shown(f"type({name}) is {named}", "is", named, words, data={"type": named})
+
+    def sizes(self) -> tuple[None] | None:
+        return (None,) if self.type is float else None
+
+    def difference(self, value: Any) -> str:
+        same = type(value) is self.type
+        return "" if same else f"type is {type_name(type(value))}, expected {type_name(self.type)}"
+
+    def install(self, checks: Checks, source: Source, text: str) -> None:
+        checks.kept.append(self.type)
+        checks.build.type(checks.manager(source), self.type, text)
+
+
+@dataclass(frozen=True, eq=False)
+class IsObject(Condition):
+    """It is this very object."""
+
+    target: Any
+    kind: ClassVar[str] = "id"
+
+    def shown(self, name: str) -> Shown:
+        found, plain = short(self.target), constant(self.target) if is_plain(self.target) else None
+        words = f"{name} is {'the same object' if plain is None else plain.text}"
+        return Shown(f"{name} is {found}", "is", found, words, data={"constant": plain})
+
+    def difference(self, value: Any) -> str:
+        found, expected = short(value), short(self.target)
+        different = f"is another {found}" if found == expected else f"is {found}, expected {expected}"
+        return "" if value is self.target else different
+
+    def install(self, checks: Checks, source: Source, text: str) -> None:
+        checks.kept.append(self.target)
+        checks.build.identity(checks.manager(source), self.target, text)
+
+
+@dataclass(frozen=True)
+class CodeIs(Condition):
+    """It is a function of this code object, as each function is that one line makes."""
+
+    code: types.CodeType
+    kind: ClassVar[str] = "code"
+
+    def shown(self, name: str) -> Shown:
+        return Shown(f"{name}.__code__ is {short(self.code)}", "is", short(self.code), f"{name} is the same function")
+
+    def difference(self, value: Any) -> str:
+        return "" if value.__code__ is self.code else f"is {short(value)}, expected {short(self.code)}"
+
+    def install(self, checks: Checks, source: Source, text: str) -> None:
+        checks.kept.append(self.code)
+        code = checks.build.attribute(checks.manager(source), "__code__", f"{source.name}.__code__", self.code)
+        checks.build.identity(code, self.code, text)
+
+
+@dataclass(frozen=True, eq=False)
+class Equals(Condition):
+    """It is equal to this plain value, and of the same type."""
+
+    expected: Any
+    kind: ClassVar[str] = "constant"
+
+    def shown(self, name: str) -> Shown:
+        plain = constant(self.expected)
+        text = f"{name} == {self.expected!r}"
+        return Shown(text, "==", repr(self.expected), f"{name} is {plain.text}", data={"constant": plain})
+
+    def sizes(self) -> tuple[int | float] | None:
+        return (self.expected,) if type(self.expected) in (int, float) else None
+
+    def difference(self, value: Any) -> str:
+        both_nan = value != value and self.expected != self.expected
+        same = type(value) is type(self.expected) and (value == self.expected or both_nan)
+        return "" if same else f"is {said(value)}, expected {self.expected!r}"
+
+    def install(self, checks: Checks, source: Source, text: str) -> None:
+        checks.build.equals(checks.manager(source), self.expected, text)
+
+
+@dataclass(frozen=True)
+class LengthIs(Condition):
+    length: int
+    kind: ClassVar[str] = "length"
+
+    def shown(self, name: str) -> Shown:
+        words = f"{name} has {count(self.length, 'element')}"
+        return Shown(f"len({name}) == {self.length}", "==", str(self.length), words, data={"length": self.length})
+
+    def difference(self, value: Any) -> str:
+        return "" if len(value) == self.length else f"length is {len(value)}, expected {self.length}"
+
+    def install(self, checks: Checks, source: Source, text: str) -> None:
+        checks.build.length(checks.manager(source), self.length, text)
+
+
+@dataclass(frozen=True)
+class IsEmpty(Condition):
+    kind: ClassVar[str] = "empty"
+
+    def shown(self, name: str) -> Shown:
+        return Shown(f"not {name}", "is", "empty", f"{name} is empty", data={"length": 0})
+
+    def difference(self, value: Any) -> str:
+        return "is not empty" if value else ""
+
+    def install(self, checks: Checks, source: Source, text: str) -> None:
+        if isinstance(checks.value(source), dict):
+            checks.build.dict_length(checks.manager(source), 0, text)
+        else:
+            super().install(checks, source, text)
+
+
+@dataclass(frozen=True, eq=False)
+class KeysAre(Condition):
+    """These are the keys of the dictionary, in order."""
+
+    keys: tuple[Any, ...]
+    kind: ClassVar[str] = "keys"
+
+    def shown(self, name: str) -> Shown:
+        plain = tuple(map(constant, self.keys)) if all(map(is_plain, self.keys)) else None
+        return Shown(f"tuple({name}) == {self.keys!r}", "==", _listed(self.keys), data={"keys": plain})
+
+    def difference(self, value: Any) -> str:
+        found = tuple(keys_of(value))
+        if len(found) == len(self.keys) and all(map(is_same_key, found, self.keys)):
+            return ""
+        return f"keys are {_listed(found) if isinstance(value, dict) else short(value)}, expected {self.keys!r}"
+
+
+@dataclass(frozen=True)
+class Has(Condition):
+    """Whether it has this key or attribute. A "slot" is an attribute that may be anywhere but in the object's own
+    dictionary."""
+
+    name: Any
+    present: bool
+    where: Literal["attribute", "slot", "key"]
+    kind: ClassVar[str] = "has"
+
+    @property
+    def key(self) -> object:
+        return self.kind, self.name, self.present, self.where
+
+    def shown(self, name: str) -> Shown:
+        owner = {"attribute": f"vars({name})", "slot": f"dir({name})"}.get(self.where, name)
+        relation, key = f"{'has' if self.present else 'lacks'} {self.where}", said(self.name)
+        return Shown(
+            f"{self.name!r} {'in' if self.present else 'not in'} {owner}", relation, key, f"{name} {relation} {key}",
+            "there" if self.present else "not there", {"keys": (constant(self.name),) if is_plain(self.name) else None},
+        )  # fmt: skip
+
+    def difference(self, value: Any) -> str:
+        held = value if self.where == "key" else instance_dict(value)
+        found = self.name in held if held is not None and self.where != "slot" else hasattr(value, self.name)
+        return "" if found == self.present else f"{'has' if found else 'lacks'} {self.name!r}"
+
+    def install(self, checks: Checks, source: Source, text: str) -> None:
+        manager, value = checks.manager(source), checks.value(source)
+        held = None if self.where == "slot" else instance_dict(value)
+        if self.where == "key" and (not isinstance(value, types.MappingProxyType) or _is_members(source, value)):
+            checks.build.dict_contains(manager, self.present, self.name, text)
+        elif self.where == "key" or held is None:
+            super().install(checks, source, text)
+        else:
+            table = checks.build.instance_dict(manager, f"vars({source.name})", held)
+            checks.build.dict_contains(table, self.present, self.name, text)
+
+
+@dataclass(frozen=True, eq=False)
+class PythonCheck(Condition):
+    """Any other check of a value: a function of it, and what it asks, in words after the value's name."""
+
+    relation: str
+    value: str
+    function: Callable[[Any], bool] = field(repr=False)
+    constant: ConstantData | None = None
+    kind: ClassVar[str] = "value"
+
+    @property
+    def key(self) -> object:
+        return self.kind, self.relation
+
+    def shown(self, name: str) -> Shown:
+        text = f"{name} {self.relation} {self.value}"
+        return Shown(text, self.relation, self.value, text, data={"constant": self.constant})
+
+    def difference(self, value: Any) -> str:
+        return "" if self.function(value) else f"is {said(value)}"
+
+
+def is_nan() -> PythonCheck:
+    return PythonCheck("is", "nan", lambda value: isinstance(value, float) and math.isnan(value), constant(math.nan))
+
+
+def is_unset() -> PythonCheck:
+    return PythonCheck("is", "unset", lambda value: value.get(UNSET) is UNSET)
+
+
+def iterator_at(position: int, length: int) -> PythonCheck:
+    def check(iterator: Any) -> bool:
+        found = progress(iterator)
+        return found is not None and (found[1], len(found[0])) == (position, length)
+
+    return PythonCheck("is at", f"position {position} of {length}", check)
+
+
+def iterates_over(expected: Any) -> PythonCheck:
+    def check(iterator: Any) -> bool:
+        found = progress(iterator)
+        return found is not None and bool(found[0] == expected)
+
+    return PythonCheck("goes over", repr(expected), check)
+
+
+def same_value(expected: Any) -> PythonCheck:
+    """Of the same type, and equal to it in Python."""
+    return PythonCheck("==", said(expected), lambda v: type(v) is type(expected) and bool(v == expected))
+
+
+def same_number(expected: np.generic) -> PythonCheck:
+    """Bit for bit."""
+    check = lambda v: type(v) is type(expected) and v.tobytes() == expected.tobytes()  # noqa: E731
+    return PythonCheck("is number", repr(expected), check)
+
+
+# -------------------------------------------------------------------------------------------- of several, of none
+
+
+@dataclass(frozen=True, eq=False)
+class ShapeHolds(Condition):
+    """A relation between sizes: its text over source names, the sources, a pure function of their values, and the same
+    as a tree."""
+
+    expression: str
+    sources: tuple[Source, ...]
+    function: Callable[..., bool] = field(repr=False)
+    tree: ExpressionData = field(repr=False)
+    kind: ClassVar[str] = "shape"
+
+    def shown(self, name: str) -> Shown:
+        return Shown(self.expression, "holds", self.expression, data={"shape": self.tree})
+
+    def failure(self, source: Source | None, frame: Frame) -> str:
+        values = [read(each, frame.locals, frame.globals) for each in self.sources]
+        now = ", ".join(f"{s.name} = {v}" for s, v in zip(self.sources, values, strict=True))
+        return "" if self.function(*values) else f"with {now}"
+
+
+@dataclass(frozen=True)
+class SameObject(Condition):
+    other: Source
+    kind: ClassVar[str] = "alias"
+
+    @property
+    def key(self) -> object:
+        return self.kind, self.other
+
+    def shown(self, name: str) -> Shown:
+        other = self.other.name
+        words, data = f"{name} and {other} are the same object", {"others": (other,)}
+        return Shown(f"{name} is {other}", "is", other, words, "the same object", data)
+
+    def failure(self, source: Source | None, frame: Frame) -> str:
+        assert source is not None
+        same = read(source, frame.locals, frame.globals) is read(self.other, frame.locals, frame.globals)
+        return "" if same else f"is not {self.other.name}"
+
+    def install(self, checks: Checks, source: Source, text: str) -> None:
+        checks.build.same_object(checks.manager(source), checks.manager(self.other), text)
+
+
+@dataclass(frozen=True)
+class AllDistinct(Condition):
+    """No two of these are the same object."""
+
+    sources: tuple[Source, ...]
+    kind: ClassVar[str] = "alias"
+
+    def shown(self, name: str) -> Shown:
+        named = tuple(source.name for source in self.sources)
+        all = ", ".join(named)
+        text, words = f"no two of these are the same object: {all}", f"{all} are different objects"
+        return Shown(text, "are distinct", all, words, "all different", {"others": named})
+
+    def failure(self, source: Source | None, frame: Frame) -> str:
+        first: dict[int, Source] = {}
+        pairs = [(s, first.setdefault(id(read(s, frame.locals, frame.globals)), s)) for s in self.sources]
+        return ", ".join(f"{s.name} is {other.name}" for s, other in pairs if s is not other)
+
+    def install(self, checks: Checks, source: Source, text: str) -> None:
+        managers = [checks.manager(each) for each in self.sources]
+        checks.build.different_objects(managers, [each.name for each in self.sources], text)
+
+
+@dataclass(frozen=True)
+class ShareNoMemory(Condition):
+    """No two of these arrays and tensors share memory."""
+
+    sources: tuple[Source, ...]
+    kind: ClassVar[str] = "alias"
+
+    def shown(self, name: str) -> Shown:
+        named = tuple(source.name for source in self.sources)
+        all = ", ".join(named)
+        text, words = f"no two of these share memory: {all}", f"{all} share no memory"
+        return Shown(text, "share no memory", all, words, "apart", {"others": named})
+
+    def failure(self, source: Source | None, frame: Frame) -> str:
+        return "" if self._holds(frame.locals, frame.globals) else "two of them share memory"
+
+    def install(self, checks: Checks, source: Source, text: str) -> None:
+        namespace = checks.frame.globals
+        checks.build.last(lambda locals: self._holds(locals, namespace), text)
+
+    def _holds(self, locals: Mapping[str, Any], globals: Mapping[str, Any]) -> bool:
+        return share_no_memory(read(source, locals, globals) for source in self.sources)
+
+
+@dataclass(frozen=True)
+class GlobalStateIs(Condition):
+    state: GlobalStateData
+    kind: ClassVar[str] = "global_state"
+
+    def shown(self, name: str) -> Shown:
+        state = state_text(self.state)
+        return Shown(f"global state: {state}", "==", state, data={"state": self.state})
+
+    def failure(self, source: Source | None, frame: Frame) -> str:
+        now = global_state(frame.devices)
+        return "" if now == self.state else f"now {state_text(now)}"
+
+
+def failures(guards: Iterable[Guard], frame: Frame) -> list[tuple[Guard, str]]:
+    """Every guard that the values of `frame` break, and how, with what they are.
+
+    The C++ check stops at the first; this asks Python about each, which takes long and so is for telling people alone.
+    """
+    found = []
+    other: set[Source] = set()
+    for guard in guards:
+        if guard.source is not None and not other.isdisjoint(_bases(guard.source)):
+            continue  # what is asked of an object of another kind has no meaning
+        try:
+            how = guard.condition.failure(guard.source, frame)
+        except Exception as error:  # the program's own code may run, as it does in the C++ check
+            how = f"cannot be read: {type(error).__name__}: {error}"
+        if how:
+            found.append((guard, how))
+            if isinstance(guard.condition, (TypeIs, TensorMatch, IsObject)) and guard.source is not None:
+                other.add(guard.source)
+    return found
+
+
+def _bases(source: Source) -> Iterator[Source]:
+    """The source and all that it is read from."""
+    yield source
+    while not isinstance(source, (Local, Global, Known)):
+        source = source.base
+        yield source
+
+
+# ------------------------------------------------------------------------------------------------------ C++ checks
+
+
+class Checks:
     """Guard managers by source; a source's value at capture decides which C++ accessor reads it."""
 
     def __init__(self, frame: Frame) -> None:
         self.frame = frame
-        self.guards = hook.Guards(frame.code)
+        self.build = hook.Guards(frame.code)
         self.kept: list[Any] = []
         self._managers: dict[Source, Any] = {}
         self._values: dict[Source, Any] = {}
@@ -61,7 +501,7 @@ class Tree:
         return self._managers[source]
 
     def _make(self, source: Source) -> Any:
-        build, name, example = self.guards, source.name, self.value(source)
+        build, name, example = self.build, source.name, self.value(source)
         match source:
             case Local(variable):
                 return build.local(variable, example)
@@ -97,88 +537,32 @@ class Tree:
     def _attribute(self, base: Source, attribute: str, name: str, example: Any) -> Any:
         owner = self.value(base)
         if isinstance(owner, type) and attribute == "__dict__":
-            return self.guards.members(self.manager(base), name, example)
+            return self.build.members(self.manager(base), name, example)
         held = instance_dict(owner)
         if held is not None and attribute in held and not isinstance(owner, (type, types.ModuleType)):
-            table = self.guards.instance_dict(self.manager(base), f"vars({base.name})", held)
-            return self.guards.dict_item(table, attribute, name, example)
-        return self.guards.attribute(self.manager(base), attribute, name, example)
+            table = self.build.instance_dict(self.manager(base), f"vars({base.name})", held)
+            return self.build.dict_item(table, attribute, name, example)
+        return self.build.attribute(self.manager(base), attribute, name, example)
 
     def _item(self, base: Source, key: Any, name: str, example: Any) -> Any:
         owner = self.value(base)
         if isinstance(owner, dict) or _is_members(base, owner):
-            return self.guards.dict_item(self.manager(base), key, name, example)
+            return self.build.dict_item(self.manager(base), key, name, example)
         if type(owner) is list:
-            return self.guards.list_item(self.manager(base), key, name, example)
+            return self.build.list_item(self.manager(base), key, name, example)
         if isinstance(owner, tuple):
-            return self.guards.tuple_item(self.manager(base), key, name, example)
+            return self.build.tuple_item(self.manager(base), key, name, example)
         if isinstance(owner, list):
-            return self.guards.computed(self.manager(base), lambda value: item_of(value, key), name, example)
-        return self.guards.item(self.manager(base), key, name, example)
-
-    # ---------------------------------------------------------------------------------------------------- one guard
+            return self.build.computed(self.manager(base), lambda value: item_of(value, key), name, example)
+        return self.build.item(self.manager(base), key, name, example)
 
     def add(self, guard: Guard) -> None:
-        assert guard.source is not None
-        build, text, value = self.guards, guard.text, guard.value
-        if isinstance(guard.source, Computed):
-            build.last(_answers(guard.source, value, self.frame.globals), text)
-            return
-        if guard.property != "has":
-            manager = self.manager(guard.source)
-        match guard.property:
-            case "tensor":
-                build.tensor(manager, self.value(guard.source), value, guard.source.name, text)
-            case "type":
-                self.kept.append(value)
-                build.type(manager, value, text)
-            case "id":
-                self.kept.append(value)
-                build.identity(manager, value, text)
-            case "code":
-                self.kept.append(value)
-                code = build.attribute(manager, "__code__", f"{guard.source.name}.__code__", value)
-                build.identity(code, value, text)
-            case "constant":
-                build.equals(manager, value, text)
-            case "length":
-                build.length(manager, value, text)
-            case "keys":
-                build.check(manager, has_keys(value), text)
-            case "empty":
-                if isinstance(self.value(guard.source), dict) and value:
-                    build.dict_length(manager, 0, text)
-                else:
-                    build.check(manager, is_empty(value), text)
-            case "has":
-                self._presence(guard)
-            case "alias" if guard.relation == "is":
-                build.same_object(manager, self.manager(value), text)
-            case "alias" if guard.relation == "share no memory":
-                build.last(_apart(value, self.frame.globals), text)
-            case "alias":
-                build.different_objects([self.manager(source) for source in value], [source.name for source in value])
-            case "value":
-                build.check(manager, python_check(guard), text)
-            case _:
-                raise AssertionError(guard.property)
-
-    def _presence(self, guard: Guard) -> None:
-        assert guard.source is not None
-        key, present, where = guard.value
-        manager, value = self.manager(guard.source), self.value(guard.source)
-        if where == "key" and isinstance(value, types.MappingProxyType) and not _is_members(guard.source, value):
-            self.guards.check(manager, lambda held: (key in held) == present, guard.text)
-            return
-        if where == "key":
-            self.guards.dict_contains(manager, present, key, guard.text)
-            return
-        held = instance_dict(value)
-        if held is None or where == "slot":
-            self.guards.check(manager, _lacks(key, present), guard.text)
+        source, condition = guard.source, guard.condition
+        assert source is not None
+        if isinstance(source, Computed):
+            self.build.last(_answers(source, condition, self.frame.globals), guard.text)
         else:
-            table = self.guards.instance_dict(manager, f"vars({guard.source.name})", held)
-            self.guards.dict_contains(table, present, key, guard.text)
+            condition.install(self, source, guard.text)
 
 
 def build(guards: Iterable[Guard], frame: Frame) -> hook.Manager:
@@ -187,26 +571,27 @@ def build(guards: Iterable[Guard], frame: Frame) -> hook.Manager:
     Cheap and telling guards come first: types and identities before tensors, relations between inputs last.
     """
     given = list(guards)
-    tree = Tree(frame)
+    checks = Checks(frame)
     state = "global state: grad mode, autocast, default dtype, deterministic mode, threads"
-    tree.guards.global_state(state, frame.devices)
-    shapes = [guard for guard in given if guard.property == "shape"]
+    checks.build.global_state(state, frame.devices)
+    shapes = [guard.condition for guard in given if isinstance(guard.condition, ShapeHolds)]
     for guard in given:
-        if guard.property not in ("shape", "alias", "global_state"):
-            tree.add(guard)
+        if guard.kind not in ("shape", "alias", "global_state"):
+            checks.add(guard)
     for guard in given:
-        if guard.property == "alias":
-            tree.add(guard)
+        if guard.kind == "alias":
+            checks.add(guard)
     if shapes:
-        tree.guards.last(_shape_check(shapes, frame), " and ".join(guard.text for guard in shapes))
-    return hook.Manager(tree.guards.root, frame.globals, tree.kept)
+        text = " and ".join(each.expression for each in shapes)
+        checks.build.last(_shape_check(shapes, frame), text)
+    return hook.Manager(checks.build.root, frame.globals, checks.kept)
 
 
-def _shape_check(guards: list[Guard], frame: Frame) -> Callable[[dict[str, Any]], bool]:
+def _shape_check(relations: list[ShapeHolds], frame: Frame) -> Callable[[dict[str, Any]], bool]:
     """One function of the locals for all relations between sizes; each source is read once."""
-    sources = list(dict.fromkeys(source for guard in guards for source in guard.value.sources))
+    sources = list(dict.fromkeys(source for each in relations for source in each.sources))
     position = {source: n for n, source in enumerate(sources)}
-    relations = [(guard.value.holds, [position[s] for s in guard.value.sources]) for guard in guards]
+    functions = [(each.function, [position[s] for s in each.sources]) for each in relations]
     namespace = frame.globals
 
     def check(locals: dict[str, Any]) -> bool:
@@ -214,24 +599,19 @@ def _shape_check(guards: list[Guard], frame: Frame) -> Callable[[dict[str, Any]]
             values = [read(source, locals, namespace) for source in sources]
         except Exception:  # the program's own code may run here: where there is nothing to read, the guard fails
             return False
-        return all(holds(*(values[n] for n in at)) for holds, at in relations)
+        return all(holds(*(values[n] for n in at)) for holds, at in functions)
 
     return check
 
 
-def _answers(source: Source, value: Any, namespace: dict[str, Any]) -> Callable[[dict[str, Any]], bool]:
+def _answers(source: Source, condition: Condition, namespace: dict[str, Any]) -> Callable[[dict[str, Any]], bool]:
     def check(locals: dict[str, Any]) -> bool:
         try:
-            found = read(source, locals, namespace)
+            return not condition.difference(read(source, locals, namespace))
         except (ArithmeticError, ValueError, TypeError, LookupError, AttributeError):
             return False  # the program would raise this too
-        return type(found) is type(value) and (found == value or (value != value and found != found))
 
     return check
-
-
-def _apart(sources: tuple[Source, ...], namespace: dict[str, Any]) -> Callable[[dict[str, Any]], bool]:
-    return lambda locals: share_no_memory(read(source, locals, namespace) for source in sources)
 
 
 def instance_dict(value: Any) -> dict[str, Any] | None:
@@ -262,14 +642,6 @@ def _measure(source: Size | Stride) -> Callable[[Any], Any]:
     return (lambda value: value.size(dim)) if isinstance(source, Size) else (lambda value: value.stride(dim))
 
 
-def has_keys(keys: tuple[Any, ...]) -> Callable[[Any], bool]:
-    def check(value: Any) -> bool:
-        found = tuple(keys_of(value))
-        return len(found) == len(keys) and all(map(is_same_key, found, keys))
-
-    return check
-
-
 def keys_of(value: Any) -> Iterable[Any]:
     """The keys of a mapping in order, without calling what a subclass of dict overrides."""
     if isinstance(value, collections.OrderedDict):
@@ -282,37 +654,20 @@ def is_same_key(key: Any, other: Any) -> bool:
     return key is other or (hash(key) == hash(other) and not isinstance(other, torch.Tensor) and key == other)
 
 
-def is_empty(expected: bool) -> Callable[[Any], bool]:
-    return lambda value: (not value) == expected
+def state_text(state: GlobalStateData) -> str:
+    """What a capture relies on beside its inputs, in words."""
+    autocast = ", ".join(state.autocast) or "off"
+    devices = f", default device {state.devices[-1]}" if state.devices else ""
+    return (
+        f"grad mode {'on' if state.grad_enabled else 'off'}, autocast {autocast}, default dtype {state.default_dtype}, "
+        f"deterministic mode {'on' if state.deterministic else 'off'}, {state.threads} threads{devices}"
+    )
 
 
-def _lacks(key: str, present: bool) -> Callable[[Any], bool]:
-    return lambda value: hasattr(value, key) == present
+def said(value: Any) -> str:
+    """A plain value as Python writes it, another object in a word."""
+    return repr(value)[:MOST] if is_plain(value) or isinstance(value, np.generic) else short(value)
 
 
-def python_check(guard: Guard) -> Callable[[Any], bool]:
-    """The Python check of a "value" guard."""
-    match guard.relation, guard.value:
-        case "is", "nan":
-            return lambda value: isinstance(value, float) and math.isnan(value)
-        case "is", "unset":
-            return lambda value: value.get(UNSET) is UNSET
-        case "at", ("iterator", position, length):
-            return lambda value: _where(value) == (position, length)
-        case "over", ("range", base):
-            return lambda value: _over(value) == base
-        case "==", expected:
-            return lambda value: type(value) is type(expected) and value == expected
-        case "is number", number:
-            return lambda value: type(value) is type(number) and value.tobytes() == number.tobytes()
-    raise AssertionError(guard)
-
-
-def _where(iterator: Any) -> tuple[int, int] | None:
-    found = progress(iterator)
-    return None if found is None else (found[1], len(found[0]))
-
-
-def _over(iterator: Any) -> Any:
-    found = progress(iterator)
-    return None if found is None else found[0]
+def _listed(keys: Iterable[Any]) -> str:
+    return f"({', '.join(map(said, keys))})"

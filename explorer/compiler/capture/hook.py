@@ -190,8 +190,7 @@ class Guards:
     def same_object(self, first: Any, second: Any, text: str) -> None:
         primitives.install_object_aliasing_guard(first, second, *_verbose(text))
 
-    def different_objects(self, managers: Sequence[Any], names: Sequence[str]) -> None:
-        text = f"no two of these are the same object: {', '.join(names)}"
+    def different_objects(self, managers: Sequence[Any], names: Sequence[str], text: str) -> None:
         primitives.install_no_tensor_aliasing_guard(list(managers), list(names), *_verbose(text))
 
     def global_state(self, text: str, ambient: tuple[torch.device, ...]) -> None:

@@ -11,7 +11,7 @@ from explorer.ir.description import described
 from explorer.ir.record import InputData
 
 _DESCRIBED = frozenset("tensor constant id length keys has value type".split())
-"""Properties of guards that a description of the value can answer."""
+"""Kinds of guards that a description of the value can answer."""
 
 
 def described_inputs(
@@ -21,7 +21,7 @@ def described_inputs(
     What is `held` is not read again: reading may draw a random number."""
     names = {each.source: each.name for each in placeholders}
     sources: dict[Source, None] = {Local(name): None for name in frame.locals}
-    sources |= {g.source: None for g in guards if g.source is not None and g.property in _DESCRIBED}
+    sources |= {g.source: None for g in guards if g.source is not None and g.kind in _DESCRIBED}
     sources |= {each: None for each in names}
     objects: dict[int, str] = {}
     found = []

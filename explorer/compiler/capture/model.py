@@ -17,6 +17,7 @@ from torch import fx
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from explorer.compiler.capture import reasons
+from explorer.compiler.capture.guards import Equals
 from explorer.compiler.capture.tape import first_line
 from explorer.compiler.capture.values.arrays import ArrayValue, operate
 from explorer.compiler.capture.values.base import NotConstant, Raised, Tracer, Unhashable, Value
@@ -274,7 +275,7 @@ class DataModel(Tracer, Protocol):
             return FloatValue(found, source, self)
         if type(found) is int:
             return SizeValue(self.tape.size_input(source, found), source)
-        self.guard(source, "constant", "==", found, "a branch or a test was decided by it")
+        self.guard(source, Equals(found), "a branch or a test was decided by it")
         return self.from_python(found)
 
     def number_now(self, value: Value) -> Any:

@@ -10,11 +10,12 @@ import torch
 
 from explorer.compiler.capture import reasons
 from explorer.compiler.capture.expressions import Printer, function_of, tree
+from explorer.compiler.capture.guards import ShapeHolds
 from explorer.compiler.capture.values.base import Tracer
 from explorer.core.origin import Origins, synthetic
 from explorer.core.reasons import Unsupported, Why
 from explorer.ir.bytecode import Span
-from explorer.ir.capture import Capture, Guard, ShapeRelation, Size, Source, Stride, Symbol
+from explorer.ir.capture import Capture, Guard, Size, Source, Stride, Symbol
 from explorer.ir.graph import info
 from explorer.ir.sizes import Assumed, relations
 
@@ -34,7 +35,7 @@ def symbols(t: Tracer) -> tuple[tuple[Symbol, ...], tuple[Guard, ...]]:
             values = {source: int(tape.hints[symbol]) for symbol, source in sources.items() if symbol in tape.hints}
             seen = ", ".join(f"{s.name} = {(extra | values).get(s, '?')}" for s in relation.sources)
             name = f"{t.name}.shape{len(guards)}"
-            guards.append(Guard(name, first, "shape", "holds", relation, cause[0], span, why, cause, seen))
+            guards.append(Guard(name, first, relation, cause[0], span, why, cause, seen))
 
     for symbol, source in sources.items():
         value = tape.hints.get(symbol)
@@ -76,7 +77,7 @@ def of_compile(capture: Capture, assumed: tuple[Assumed, ...]) -> tuple[Guard, .
             why = "the code that was made relies on it"
             name, first = f"{capture.name}.assumed{number}", relation.sources[0]
             span = spans.get(cause[0])
-            found.append(Guard(name, first, "shape", "holds", relation, cause[0], span, why, cause, seen))
+            found.append(Guard(name, first, relation, cause[0], span, why, cause, seen))
     return tuple(found)
 
 
@@ -101,7 +102,7 @@ def _equalities(t: Tracer, add: Callable[..., None]) -> None:
                 add(same, now, (synthetic("the layout"),), None, "the generated code relies on the layout in memory")
 
 
-def _relation(expr: Any, sources: dict[sympy.Symbol, Source], extra: tuple[Source, ...]) -> ShapeRelation | None:
+def _relation(expr: Any, sources: dict[sympy.Symbol, Source], extra: tuple[Source, ...]) -> ShapeHolds | None:
     """The relation as text and as a function, or None where it holds always."""
     if expr in (True, sympy.true):
         return None
@@ -114,4 +115,4 @@ def _relation(expr: Any, sources: dict[sympy.Symbol, Source], extra: tuple[Sourc
     if not named:
         return None
     text = Printer({symbol: source.name for symbol, source in named.items()}).doprint(expr)
-    return ShapeRelation(text, tuple(named.values()), function_of(expr, list(named)), tree(expr, named))
+    return ShapeHolds(text, tuple(named.values()), function_of(expr, list(named)), tree(expr, named))

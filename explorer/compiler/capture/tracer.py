@@ -19,6 +19,7 @@ from explorer.compiler.capture import reasons
 from explorer.compiler.capture.calls import STDLIB_DIR, TORCH_DIR, Calls
 from explorer.compiler.capture.effects import Effects
 from explorer.compiler.capture.frame import HIDDEN, Offset
+from explorer.compiler.capture.guards import IsObject, TypeIs
 from explorer.compiler.capture.hooks import register_hook
 from explorer.compiler.capture.library.numbers import Printable, PrintableItems, text_of
 from explorer.compiler.capture.model import DataModel
@@ -52,11 +53,11 @@ from explorer.ir.bytecode import Code, Handler, Span
 from explorer.ir.capture import (
     AsTensor,
     Attr,
+    Condition,
     Guard,
     Item,
     Known,
     Local,
-    Property,
     Returned,
     Size,
     Source,
@@ -119,7 +120,8 @@ class Evaluator(Calls, DataModel):
             config.captures("capture_scalar_outputs"),
             config.captures("capture_dynamic_output_shape_ops"),
         )
-        self.guards: dict[Any, Guard] = {}
+        self.guards: dict[tuple[Source, object], Guard] = {}
+        """By source and the key of the condition."""
         self.state = global_state(frame.devices)
         self.effects: Effects[Value] = Effects(DELETED)
         self.wrapped: dict[int, Value] = {}
@@ -347,21 +349,19 @@ class Evaluator(Calls, DataModel):
 
     # ------------------------------------------------------------------------------------------------ guards, sources
 
-    def guard(self, source: Source, property: Property, relation: str, value: Any, why: str, seen: str = "") -> None:
-        """Rely on something; `why` says what for, `seen` what it is now where `value` does not."""
+    def guard(self, source: Source, condition: Condition, why: str, seen: str = "") -> None:
+        """Rely on something; `why` says what for, `seen` what it is now where the condition does not."""
         base = root(source)
-        if isinstance(base, Known) and (base.fixed or base is source and property in ("id", "type")):
+        if isinstance(base, Known) and (base.fixed or base is source and isinstance(condition, (IsObject, TypeIs))):
             return
-        key = (source, property, value if property in ("has", "alias") else None)
+        key = source, condition.key
         if key in self.guards:
             return
         place = self.user_span()
         self.guards[key] = Guard(
             f"{self.name}.guard{len(self.guards)}",
             source,
-            property,
-            relation,
-            value,
+            condition,
             self.here(),
             place,
             why,

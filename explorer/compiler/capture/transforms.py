@@ -16,6 +16,7 @@ import torch
 from torch._functorch import eager_transforms, predispatch, vmap
 
 from explorer.compiler.capture import reasons
+from explorer.compiler.capture.guards import Equals
 from explorer.compiler.capture.rules import CALLS, each, existing, positional
 from explorer.compiler.capture.values.base import Reconstructor, Rule, Tracer, Value
 from explorer.compiler.capture.values.constant import Constant
@@ -120,7 +121,7 @@ def _ask(t: Tracer, name: str, key: tuple[Any, ...], getter: Any) -> Value:
     if getter is torch.get_autocast_dtype and (name, key) not in t.torch_state.before:
         if not torch.is_autocast_enabled(*key):  # the global state's guard has it only while autocast is on
             ask = _AUTOCAST_DTYPES.get(key[0], functools.partial(getter, *key))
-            t.guard(t.returned(t.known_source(ask), "__call__"), "constant", "==", ask(), "what autocast would cast to")
+            t.guard(t.returned(t.known_source(ask), "__call__"), Equals(ask()), "what autocast would cast to")
     if SETTINGS[name].guarded or (name, key) in t.torch_state.before or key:
         return t.from_python(getter(*key))
     return t.wrap(Returned(t.known_source(getter), "__call__"), getter())

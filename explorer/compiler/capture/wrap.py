@@ -17,7 +17,21 @@ import numpy as np
 import torch
 
 from explorer.compiler.capture import reasons
-from explorer.compiler.capture.guards import keys_of
+from explorer.compiler.capture.guards import (
+    CodeIs,
+    Equals,
+    IsObject,
+    KeysAre,
+    LengthIs,
+    SameObject,
+    TensorMatch,
+    TypeIs,
+    is_nan,
+    iterates_over,
+    iterator_at,
+    keys_of,
+    same_value,
+)
 from explorer.compiler.capture.iterator_position import progress
 from explorer.compiler.capture.resume import STACK
 from explorer.compiler.capture.values.arrays import is_numpys, wrap_array
@@ -55,7 +69,7 @@ from explorer.compiler.capture.values.size import FloatValue, SizeValue
 from explorer.compiler.capture.values.tensor import TensorValue
 from explorer.compiler.capture.wrappers import wrap_wrapper
 from explorer.core.reasons import unsupported
-from explorer.ir.capture import AsTensor, Attr, Item, Known, Listed, Local, Returned, Source, TensorFacts, as_tensor
+from explorer.ir.capture import AsTensor, Attr, Item, Known, Listed, Local, Returned, Source, as_tensor
 
 BUILTIN_CALLABLES = (
     types.BuiltinFunctionType, types.WrapperDescriptorType, types.MethodDescriptorType, types.MethodWrapperType,
@@ -83,7 +97,7 @@ def wrap(t: Tracer, source: Source, given: Any) -> Value:
     if is_plain(given) and not isinstance(given, np.generic):
         return _plain(t, source, given)
     if isinstance(given, type):
-        t.guard(source, "id", "is", given, "what the program does with a class depends on which it is")
+        t.guard(source, IsObject(given), "what the program does with a class depends on which it is")
         return ClassValue(given, source)
     found = t.wrapped.get(id(given))
     if found is not None:
@@ -101,25 +115,25 @@ def _second_name(t: Tracer, first: Source, second: Source, given: Any) -> None:
     if isinstance(second, Known):
         first, second = second, first
     if isinstance(first, Known):
-        t.guard(second, "id", "is", given, "it is known by another name, which does not change")
+        t.guard(second, IsObject(given), "it is known by another name, which does not change")
     else:
-        t.guard(second, "alias", "is", first, "two names of one object: a change is seen through both")
+        t.guard(second, SameObject(first), "two names of one object: a change is seen through both")
 
 
 def _plain(t: Tracer, source: Source, given: Any) -> Value:
     if type(given) is int and t.is_dynamic(source, given):
-        t.guard(source, "type", "is", int, "it is computed with as an integer, whatever its value")
+        t.guard(source, TypeIs(int), "it is computed with as an integer, whatever its value")
         return SizeValue(t.tape.size_input(source, given), source)
     if type(given) is float and t.is_dynamic(source, given):
-        t.guard(source, "type", "is", float, "it is computed with as a float, whatever its value")
+        t.guard(source, TypeIs(float), "it is computed with as a float, whatever its value")
         return FloatValue(given, source, t)
     why = "a value that is no tensor is used while tracing: branches and numbers of the graph rest on it"
     if isinstance(given, enum.Enum) or given is None or isinstance(given, bool):
-        t.guard(source, "id", "is", given, why)
+        t.guard(source, IsObject(given), why)
     elif isinstance(given, float) and math.isnan(given):
-        t.guard(source, "value", "is", "nan", why)
+        t.guard(source, is_nan(), why)
     else:
-        made = Constant(given, source, lambda: t.guard(source, "constant", "==", given, why))
+        made = Constant(given, source, lambda: t.guard(source, Equals(given), why))
         t.unread.append(made)
         return made
     return Constant(given, source)
@@ -133,17 +147,17 @@ def _identity(t: Tracer, source: Source, given: Any) -> Value:
         return wrap_array(t, source, given)
     original = _original(given)
     if original is not None:
-        t.guard(source, "id", "is", given, "what it compiles was inlined")
+        t.guard(source, IsObject(given), "what it compiles was inlined")
         return t.wrap(t.known_source(original), original)
     kind = type(given)
     if isinstance(given, types.FunctionType):
         return _function(t, source, given)
     if isinstance(given, types.MethodType):
-        t.guard(source, "type", "is", kind, "its function and the object it is bound to are read from it")
+        t.guard(source, TypeIs(kind), "its function and the object it is bound to are read from it")
         function = t.wrap(Attr(source, "__func__"), given.__func__)
         return BoundMethod(function, t.wrap(Attr(source, "__self__"), given.__self__), source)
     if isinstance(given, types.ModuleType):
-        t.guard(source, "id", "is", given, "names were looked up in this module")
+        t.guard(source, IsObject(given), "names were looked up in this module")
         return PyModuleValue(given, source)
     if (
         isinstance(given, types.BuiltinFunctionType)
@@ -162,10 +176,10 @@ def _identity(t: Tracer, source: Source, given: Any) -> Value:
         or type(given).__module__.startswith("torch._C")
         or (callable(given) and not isinstance(given, types.FunctionType) and is_numpys(given))
     ):
-        t.guard(source, "id", "is", given, "it is called while tracing, or becomes a node of the graph")
+        t.guard(source, IsObject(given), "it is called while tracing, or becomes a node of the graph")
         is_function = callable(given) or isinstance(given, BUILTIN_CALLABLES)
         return BuiltinValue(given, source) if is_function else ObjectValue(kind, source, given)
-    t.guard(source, "type", "is", kind, "its class decides what operations on it do")
+    t.guard(source, TypeIs(kind), "its class decides what operations on it do")
     if isinstance(given, torch.nn.Module):
         return ModuleValue(kind, source, given)
     if kind in AUTOCASTS:
@@ -173,8 +187,8 @@ def _identity(t: Tracer, source: Source, given: Any) -> Value:
     if isinstance(given, functools.partial):
         args = [t.wrap(Item(Attr(source, "args"), i), a) for i, a in enumerate(given.args)]
         why = "the arguments that a partial adds to a call are read from it"
-        t.guard(Attr(source, "args"), "length", "==", len(args), why)
-        t.guard(Attr(source, "keywords"), "keys", "==", tuple(given.keywords), why)
+        t.guard(Attr(source, "args"), LengthIs(len(args)), why)
+        t.guard(Attr(source, "keywords"), KeysAre(tuple(given.keywords)), why)
         named = {k: t.wrap(Item(Attr(source, "keywords"), k), v) for k, v in given.keywords.items()}
         return PartialValue(t.wrap(Attr(source, "func"), given.func), args, named, source, given)
     if isinstance(given, (list, tuple, collections.deque, dict, set, frozenset, types.MappingProxyType)):
@@ -203,15 +217,15 @@ def _identity(t: Tracer, source: Source, given: Any) -> Value:
 def _getter(t: Tracer, source: Source, given: Any) -> Value:
     """What operator.itemgetter and its like make: the call that makes it again."""
     maker, args = given.__reduce__()
-    t.guard(Returned(source, "__reduce__"), "value", "==", (maker, args), "what it reads of its argument")
+    t.guard(Returned(source, "__reduce__"), same_value((maker, args)), "what it reads of its argument")
     return t.call(t.from_python(maker), [t.from_python(arg) for arg in args], {})
 
 
 def _builtin_method(t: Tracer, source: Source, given: Any) -> Value:
     """A method written in C: which one it is, and of what, is guarded."""
     why = "which method it is decides what its call does"
-    t.guard(source, "type", "is", type(given), why)
-    t.guard(Attr(source, "__name__"), "constant", "==", given.__name__, why)
+    t.guard(source, TypeIs(type(given)), why)
+    t.guard(Attr(source, "__name__"), Equals(given.__name__), why)
     bound = t.wrap(Attr(source, "__self__"), given.__self__)
     return BuiltinMethod(bound, given.__name__, getattr(type(given.__self__), given.__name__, None))
 
@@ -230,7 +244,7 @@ def _original(given: Any) -> Any:
 
 def _function(t: Tracer, source: Source, given: types.FunctionType) -> Value:
     if not (isinstance(source, Known) and is_library(given.__module__)):
-        t.guard(source, "code", "is", given.__code__, "its body was inlined; another function of this code may come")
+        t.guard(source, CodeIs(given.__code__), "its body was inlined; another function of this code may come")
     return FunctionValue(given.__code__, given.__globals__, name=given.__qualname__, given=given, source=source)
 
 
@@ -241,7 +255,7 @@ def wrap_tensor(t: Tracer, source: Source, given: torch.Tensor) -> Value:
             return wrap_wrapper(t, source, given)
         if issubclass(kind, torch.nn.parameter.UninitializedTensorMixin):  # type: ignore[attr-defined]
             unsupported(reasons.TENSOR_SUBCLASS, f"{source.name} is a {kind.__name__}")
-        t.guard(source, "type", "is", kind, "its class decides what operations on it do")
+        t.guard(source, TypeIs(kind), "its class decides what operations on it do")
         source = AsTensor(source)
         given = as_tensor(given)  # type: ignore[assignment]
     if given.layout is not torch.strided or given.is_quantized or given.is_nested:
@@ -251,7 +265,7 @@ def wrap_tensor(t: Tracer, source: Source, given: torch.Tensor) -> Value:
     node, fake = t.tape.input(source, given)
     keys = torch._C._dispatch_keys(given) | torch._C._dispatch_tls_local_include_set()
     keys = keys - torch._C._dispatch_tls_local_exclude_set()
-    described = TensorFacts(
+    described = TensorMatch(
         given.dtype,
         given.device,
         tuple(s if type(s) is int else None for s in fake.shape),
@@ -262,7 +276,7 @@ def wrap_tensor(t: Tracer, source: Source, given: torch.Tensor) -> Value:
     )
     seen = replace(described, size=tuple(map(int, given.shape)), stride=tuple(map(int, given.stride())))
     why = "the graph is traced and compiled for a tensor like this"
-    t.guard(source, "tensor", "matches", described, why, seen.text())
+    t.guard(source, described, why, seen.text())
     made = TensorValue(node, fake, place, real)
     t.tensors[id(fake)] = made
     return made
@@ -271,7 +285,7 @@ def wrap_tensor(t: Tracer, source: Source, given: torch.Tensor) -> Value:
 def _container(t: Tracer, source: Source, given: Any) -> Value:
     kind = type(given)
     if isinstance(given, torch.Size):
-        t.guard(source, "constant", "==", given, "its sizes are used while tracing")
+        t.guard(source, Equals(given), "its sizes are used while tracing")
         return TupleValue(map(Constant, given), torch.Size, source, given)
     if isinstance(given, (tuple, list, collections.deque)):
         base = next(each for each in (tuple, list, collections.deque) if isinstance(given, each))
@@ -281,15 +295,15 @@ def _container(t: Tracer, source: Source, given: Any) -> Value:
         of = TupleValue if isinstance(given, tuple) else ListValue
         sequence = of(items, kind, source, given)
         sequence.asked = t
-        sequence.unread = lambda: t.guard(source, "length", "==", len(given), "its items are read by position")
+        sequence.unread = lambda: t.guard(source, LengthIs(len(given)), "its items are read by position")
         if isinstance(given, collections.deque) and isinstance(sequence, ListValue):
-            t.guard(Attr(source, "maxlen"), "value", "==", given.maxlen, "what goes in at one end may push out another")
+            t.guard(Attr(source, "maxlen"), same_value(given.maxlen), "what goes in at one end may push out another")
             sequence.maxlen = given.maxlen
         return sequence
     if isinstance(given, (set, frozenset)):
         if not all(map(is_hashable_known, given)):
             unsupported(reasons.OPERATION, f"{source.name} is a set of objects")
-        t.guard(source, "value", "==", kind(given), "membership and iteration were decided while tracing")
+        t.guard(source, same_value(kind(given)), "membership and iteration were decided while tracing")
         made = SetValue(kind, source, given)
         members = [t.key_of_python(item) for item in given]
         made.entries = {member.key(): member for member in members}
@@ -307,7 +321,7 @@ def _container(t: Tracer, source: Source, given: Any) -> Value:
             table.entries[k.key()] = [k, Lazy(Item(source, key), dict.__getitem__(raw, key))]
             if hasattr(kind.__getitem__, "__code__"):
                 t.raw_items.add(Item(source, key))
-        table.unread = lambda: t.guard(source, "keys", "==", keys, "all its keys, and their order, were used")
+        table.unread = lambda: t.guard(source, KeysAre(keys), "all its keys, and their order, were used")
     if isinstance(given, collections.defaultdict):
         table.factory = t.wrap(Attr(source, "default_factory"), given.default_factory)
     return table
@@ -317,7 +331,7 @@ def _by_position(t: Tracer, table: DictValue, raw: dict[Any, Any], source: Sourc
     """The entries of a dictionary with tensors as keys: which tensors is asked of the place of each, so that no guard
     keeps them alive."""
     keys, values = Listed(source, "keys"), Listed(source, "values")
-    t.guard(keys, "length", "==", len(raw), "its keys are tensors, and are read by position")
+    t.guard(keys, LengthIs(len(raw)), "its keys are tensors, and are read by position")
     for position, (key, item) in enumerate(dict.items(raw)):
         k = t.wrap(Item(keys, position), key)
         table.entries[k.key()] = [k, Lazy(Item(values, position), item)]
@@ -355,9 +369,9 @@ def _iterator(t: Tracer, source: Source, given: Any) -> Value:
     if found is None or (is_loop and len(found[0]) - found[1] > UNROLLED):
         return GivenIterator(given, source, reasons.LOOP_TURN if is_loop else reasons.GENERATOR)
     base, position = found
-    t.guard(source, "value", "at", ("iterator", position, len(base)), "the turns that the loop has left were unrolled")
+    t.guard(source, iterator_at(position, len(base)), "the turns that the loop has left were unrolled")
     if isinstance(base, (range, str, bytes)):
-        t.guard(source, "value", "over", ("range", base), "the loop's numbers were used while tracing")
+        t.guard(source, iterates_over(base), "the loop's numbers were used while tracing")
         return SequenceIterator(Constant(base), position, source)
     return SequenceIterator(t.wrap(Item(Item(Returned(source, "__reduce__"), 1), 0), base), position, source)
 
@@ -365,7 +379,7 @@ def _iterator(t: Tracer, source: Source, given: Any) -> Value:
 def _count(t: Tracer, source: Source, given: Any) -> Value:
     """A count goes on from its number, which changes as any number of the program does."""
     parts, numbers = Item(Returned(source, "__reduce__"), 1), given.__reduce__()[1]
-    t.guard(parts, "length", "==", len(numbers), "whether it has a step")
+    t.guard(parts, LengthIs(len(numbers)), "whether it has a step")
     current, *by = (t.wrap(Item(parts, place), number) for place, number in enumerate(numbers))
     return CountIterator(current, by[0] if by else Constant(1), source)
 
@@ -381,7 +395,7 @@ def _over_others(t: Tracer, source: Source, given: Any, parts: Source) -> Value:
         return EnumerateIterator(inner[0], t.index(inner[1]), source)
     if isinstance(given, zip):
         is_strict = len(held) > 2
-        t.guard(Returned(source, "__reduce__"), "length", "==", len(held), "whether it is strict")
+        t.guard(Returned(source, "__reduce__"), LengthIs(len(held)), "whether it is strict")
         return ZipIterator(inner, is_strict, source)
     first, *rest = inner
     return MapIterator(first, rest, source) if isinstance(given, map) else FilterIterator(first, rest[0], source)

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from explorer.compiler.capture import hook, reasons
+from explorer.compiler.capture.guards import Equals, TypeIs, same_value
 from explorer.compiler.capture.values.base import Tracer, Value
 from explorer.compiler.capture.values.overrides import is_wrapper
 from explorer.compiler.capture.values.tensor import TensorValue, graph_call
@@ -27,9 +28,9 @@ def wrap_wrapper(t: Tracer, source: Source, given: torch.Tensor) -> TensorValue:
     if not is_wrapper(given):
         unsupported(reasons.TENSOR_SUBCLASS, f"{source.name} is a {type(given).__name__}")
     taken = given.__tensor_flatten__()  # type: ignore[attr-defined]
-    t.guard(source, "type", "is", type(given), _WHY)
-    t.guard(Returned(source, "__tensor_flatten__"), "value", "==", taken, _WHY)
-    t.guard(Attr(source, "requires_grad"), "constant", "==", False, _WHY)
+    t.guard(source, TypeIs(type(given)), _WHY)
+    t.guard(Returned(source, "__tensor_flatten__"), same_value(taken), _WHY)
+    t.guard(Attr(source, "requires_grad"), Equals(False), _WHY)
     parts = [t.wrap(Attr(source, name), getattr(given, name)) for name in taken[0]]
     if not isinstance(parts[0], TensorValue) or parts[0].fake.shape != given.shape:
         unsupported(reasons.TENSOR_SUBCLASS, f"{source.name}: what is first inside has other sizes")

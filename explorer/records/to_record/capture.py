@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from typing import Any
 
-import msgspec
-
 from explorer.compiler.bytecode.ops import OPS
-from explorer.core.text import count
 from explorer.ir import record as data
 from explorer.ir.attempt import Activation, Described, EvaluatorStep
 from explorer.ir.bytecode import Code
-from explorer.ir.capture import Capture, Guard, GuardedCode, GuardFailed, short, state_text
-from explorer.ir.description import constant, is_plain, type_name
+from explorer.ir.capture import Capture, Guard, GuardedCode, GuardFailed
 from explorer.ir.dynamo_guards import names
 from explorer.records.to_record.plain import shown, span, why
 
@@ -72,97 +67,12 @@ def guards(artifact: Capture | GuardedCode) -> tuple[data.GuardData, ...]:
 
 
 def guard_data(guard: Guard) -> data.GuardData:
-    checked: dict[str, Any] = {}
-    relation, value, seen = guard.relation, guard.value, guard.seen
-    match guard.property:
-        case "tensor":
-            checked["tensor"], value = guard.value.data, guard.value.text()
-        case "type":
-            checked["type"] = value = seen = type_name(guard.value)
-        case "constant":
-            checked["constant"] = constant(guard.value)
-            value = seen = repr(guard.value)
-        case "id" | "code":
-            if is_plain(guard.value):
-                checked["constant"] = constant(guard.value)
-            value = seen = short(guard.value)
-        case "value" if guard.value == "nan":
-            checked["constant"] = constant(math.nan)
-            seen = "nan"
-        case "length":
-            checked["length"] = guard.value
-            value = seen = str(guard.value)
-        case "empty":
-            checked["length"] = 0 if guard.value else 1
-            value = seen = "empty" if guard.value else "not empty"
-            relation = "is"
-        case "keys":
-            if all(map(is_plain, guard.value)):
-                checked["keys"] = tuple(map(constant, guard.value))
-            value = seen = f"({', '.join(map(_said, guard.value))})"
-        case "has":
-            key, present, where = guard.value
-            if is_plain(key):
-                checked["keys"] = (constant(key),)
-            relation, value = f"{'has' if present else 'lacks'} {where}", _said(key)
-            seen = "there" if present else "not there"
-        case "shape":
-            checked["shape"] = guard.value.tree
-        case "alias" if relation != "is":
-            checked["others"] = tuple(source.name for source in guard.value)
-            value = ", ".join(checked["others"])
-            seen = "all different" if relation == "are distinct" else "apart"
-        case "alias":
-            checked["others"], value, seen = (guard.value.name,), guard.value.name, "the same object"
-        case "global_state":
-            checked["state"] = guard.value
-            value = seen = state_text(guard.value)
     source = guard.source.name if guard.source is not None else ""
-    made = data.GuardData(
-        guard.id, source, guard.property, relation, shown(value), guard.text, guard.why, guard.cause, span(guard.span),
-        seen or shown(value), **checked,
+    asks = guard.condition.shown(source)
+    return data.GuardData(
+        guard.id, source, guard.kind, asks.relation, asks.value, asks.text, guard.why, guard.cause, span(guard.span),
+        guard.seen or asks.seen or asks.value, words=names(asks.words), **asks.data,
     )  # fmt: skip
-    return msgspec.structs.replace(made, words=_words(made))
-
-
-def _words(guard: data.GuardData) -> str:
-    """What the guard asks, as a sentence; "" where its expression is one."""
-    named = names(guard.source)
-    match guard.property:
-        case "tensor" if guard.tensor is not None:
-            return f"{named} is {_tensor(guard.tensor)}"
-        case "type":
-            return f"the type of {named} is {guard.type}"
-        case "id" | "constant" if guard.constant is not None:
-            return f"{named} is {guard.constant.text}"
-        case "id":
-            return f"{named} is the same object"
-        case "code":
-            return f"{named} is the same function"
-        case "length":
-            return f"{named} has {count(guard.length or 0, 'element')}"
-        case "empty":
-            return f"{named} is {guard.value}"
-        case "has":
-            return f"{named} {guard.relation} {guard.value}"
-        case "alias" if guard.relation == "is":
-            return f"{named} and {names(guard.value)} are the same object"
-        case "alias":
-            return f"{names(guard.value)} are different objects"
-    return ""
-
-
-def _tensor(facts: data.TensorFactsData) -> str:
-    size, strides = (", ".join(map(str, of or ())).replace("None", "any") for of in (facts.sizes, facts.strides))
-    layout = f", strides [{strides}]" if strides else ""
-    kind = "tensor" if facts.type == "torch.Tensor" else facts.type.rpartition(".")[2]
-    grad = " that requires grad" if facts.requires_grad else ""
-    article = "an" if facts.dtype.startswith("int") else "a"
-    return f"{article} {facts.dtype} {kind} of size [{size}]{layout} on {facts.device}{grad}"
-
-
-def _said(value: Any) -> str:
-    return repr(value) if is_plain(value) else short(value)
 
 
 def recompiles(events: Iterable[Any]) -> tuple[data.RecompileData, ...]:

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from explorer.compiler.capture import reasons
+from explorer.compiler.capture.guards import IsObject
 from explorer.compiler.capture.rules import positional
 from explorer.compiler.capture.values.base import Tracer, Value
 from explorer.compiler.capture.values.classes import ClassValue, SuperValue
@@ -126,7 +127,7 @@ def _id(t: Tracer, value: Value) -> Value:
         return RuntimeNumber(id, [value])
     source = value.source
     if source is not None:
-        t.guard(source, "id", "is", given, "its id() was used")
+        t.guard(source, IsObject(given), "its id() was used")
     return Constant(id(given))
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from explorer.compiler.capture import reasons
+from explorer.compiler.capture.guards import IsObject
 from explorer.compiler.capture.rules import each, positional
 from explorer.compiler.capture.values.base import Reconstructor, Rule, Tracer, Value
 from explorer.compiler.capture.values.constant import Constant
@@ -79,7 +80,7 @@ def _draw(function: Any) -> Rule:
         given = t.real_of(generator)
         if type(given) is not random.Random or named or generator.source is None:
             unsupported(reasons.UNTRACEABLE_CALL, f"{generator.python_type().__name__}.{name}")
-        t.guard(generator.source, "id", "is", given, "numbers are drawn from this generator")
+        t.guard(generator.source, IsObject(given), "numbers are drawn from this generator")
         return _drawn(t, Draw(given, name, plain))
 
     return draw

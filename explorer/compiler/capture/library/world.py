@@ -7,7 +7,7 @@ import contextvars
 import sys
 
 from explorer.compiler.capture import reasons
-from explorer.compiler.capture.guards import UNSET
+from explorer.compiler.capture.guards import UNSET, is_unset
 from explorer.compiler.capture.rules import existing, positional
 from explorer.compiler.capture.trampoline import as_it_was, traceback_of
 from explorer.compiler.capture.values.base import Tracer, Value
@@ -31,7 +31,7 @@ def _context_get(t: Tracer, variable: Value, *default: Value) -> Value:
     found = given.get(UNSET)
     if found is not UNSET:
         return t.wrap(t.returned(source, "get"), found)
-    t.guard(source, "value", "is", "unset", "the context variable has no value")
+    t.guard(source, is_unset(), "the context variable has no value")
     if not default:
         t.raise_value(LookupError, [variable])
     return default[0]

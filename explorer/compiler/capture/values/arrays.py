@@ -19,6 +19,7 @@ import torch
 from torch import _numpy, fx
 
 from explorer.compiler.capture import reasons
+from explorer.compiler.capture.guards import TypeIs, same_number
 from explorer.compiler.capture.values.base import NotConstant, Reconstructor, Tracer, Value
 from explorer.compiler.capture.values.classes import ClassValue
 from explorer.compiler.capture.values.constant import Constant
@@ -66,7 +67,7 @@ class ArrayValue(Value):
         """The number that Python needs: of a scalar among the inputs, with a guard on it."""
         if self.source is None or not self.is_scalar:
             unsupported(reasons.ITEM, f"the value of {self.describe()}")
-        t.guard(self.source, "value", "is number", self.given, "Python computed with the number, or branched on it")
+        t.guard(self.source, same_number(self.given), "Python computed with the number, or branched on it")
         return self.given
 
     def number(self, t: Tracer) -> Any:
@@ -192,7 +193,7 @@ def wrap_array(t: Tracer, source: Source, given: Any) -> Value:
     if real is None:
         kind = given.dtype if given.flags.writeable else "a read-only array"
         unsupported(reasons.NUMPY, f"{source.name}: {kind} with strides {given.strides} has no tensor")
-    t.guard(source, "type", "is", type(given), "its class decides what operations on it do")
+    t.guard(source, TypeIs(type(given)), "its class decides what operations on it do")
     made = t.wrap_tensor(AsTensor(source), real)
     stand_in = given if isinstance(given, np.generic) else _copy(real)
     found = ArrayValue(made.node, made.fake, stand_in, source, given)

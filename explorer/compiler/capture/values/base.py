@@ -21,8 +21,8 @@ from explorer.compiler.config import Config
 from explorer.core.reasons import unsupported
 from explorer.ir.attempt import Activation
 from explorer.ir.bytecode import Code, Handler, Instruction
+from explorer.ir.capture import Condition, Guard, Known, Source, Specialised
 from explorer.ir.capture import Frame as InputFrame
-from explorer.ir.capture import Guard, Known, Property, Source, Specialised
 from explorer.ir.record import GlobalStateData
 
 _HEAP_TYPE = 1 << 9
@@ -276,7 +276,7 @@ class Tracer(Protocol):
     given: InputFrame
     config: Config
     tape: Tape
-    guards: dict[Any, Guard]
+    guards: dict[tuple[Source, object], Guard]
     effects: Effects[Value]
     torch_state: TorchState[Value]
     frames: list[Frame]
@@ -402,7 +402,7 @@ class Tracer(Protocol):
 
     # guards and sources
     def guard(
-        self, source: Source, property: Property, relation: str, value: Any, why: str, seen: str = ""
+        self, source: Source, condition: Condition, why: str, seen: str = ""
     ) -> None: ...
     def known_source(self, value: Any, fixed: bool = False, label: str = "") -> Known: ...
     def returned(self, source: Source, method: str) -> Source: ...

@@ -8,6 +8,7 @@ import types
 from typing import Any
 
 from explorer.compiler.capture import reasons
+from explorer.compiler.capture.guards import Has, KeysAre
 from explorer.compiler.capture.values.base import Namespace, Reconstructor, Tracer, Value
 from explorer.compiler.capture.values.constant import Constant, is_plain
 from explorer.compiler.capture.values.objects import DELETED, MISSING, is_library, owner_of
@@ -231,7 +232,7 @@ class NamespaceValue(Namespace):
         if name in self.space:
             return t.wrap(source or self._place(t, name), self.space[name])
         if not is_library(self.module):
-            t.guard(self.source, "has", "==", (name, False, "key"), "the module has no global of this name")
+            t.guard(self.source, Has(name, False, "key"), "the module has no global of this name")
         return None
 
     def _place(self, t: Tracer, name: str) -> Source:
@@ -271,7 +272,7 @@ class NamespaceValue(Namespace):
 
     def _whole(self, t: Tracer) -> Value:
         """All globals as a dictionary of their own."""
-        t.guard(self.source, "keys", "==", tuple(self.space), "all globals of the module, and their order, were used")
+        t.guard(self.source, KeysAre(tuple(self.space)), "all globals of the module, and their order, were used")
         written = [name for space, name in t.effects.globals if space == id(self.space) and name not in self.space]
         found = ((name, self.read(t, name)) for name in (*self.space, *written))
         return t.new_dict({name: value for name, value in found if value is not None})

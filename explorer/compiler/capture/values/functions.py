@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from explorer.compiler.capture import reasons
+from explorer.compiler.capture.guards import Has
 from explorer.compiler.capture.values.base import Cell, NotConstant, Reconstructor, Tracer, Value
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.mappings import DictValue
@@ -147,7 +148,7 @@ class FunctionValue(Value):
             source = self.source or t.known_source(self.given)
             found = getattr(self.given, name, MISSING)
             if found is MISSING:
-                t.guard(source, "has", "==", (name, False, "attribute"), "the function does not have it")
+                t.guard(source, Has(name, False, "attribute"), "the function does not have it")
                 t.raise_(AttributeError, f"'function' object has no attribute '{name}'")
             if name == "__code__":
                 return t.wrap(t.known_source(found, fixed=True), found)

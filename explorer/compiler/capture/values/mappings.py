@@ -6,6 +6,7 @@ import collections
 from collections.abc import Callable, Iterator, MutableMapping
 from typing import Any
 
+from explorer.compiler.capture.guards import Has, KeysAre
 from explorer.compiler.capture.values.base import Reconstructor, Tracer, Unhashable, Value
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.objects import DELETED, MISSING, Lazy, ObjectValue, type_attribute
@@ -85,7 +86,7 @@ class DictValue(ObjectValue):
     def has(self, t: Tracer, k: Any) -> bool:
         """Whether the key is there; of a dict from outside only that is assumed."""
         if self.unread is not None and self.source is not None:
-            t.guard(self.source, "has", "==", (k, k in self.entries, "key"), "the program asked for this key")
+            t.guard(self.source, Has(k, k in self.entries, "key"), "the program asked for this key")
         return k in self.entries
 
     def get_item(self, t: Tracer, key: Value) -> Value:
@@ -284,7 +285,7 @@ class InstanceDict(DictValue):
     def _rely_on_names(self, t: Tracer) -> None:
         assert self.owner.source is not None
         why = "all its attributes, and their order, were used"
-        t.guard(Attr(self.owner.source, "__dict__"), "keys", "==", tuple(self.owner.given_names()), why)
+        t.guard(Attr(self.owner.source, "__dict__"), KeysAre(tuple(self.owner.given_names())), why)
 
     def put(self, key: Value, value: Any) -> None:
         self.entries[key.key()] = [key, value]
@@ -293,7 +294,7 @@ class InstanceDict(DictValue):
         owner = self.owner
         if owner.given is not MISSING and owner.source is not None and k not in owner.overlay and isinstance(k, str):
             there = k in owner.given_names()
-            t.guard(owner.source, "has", "==", (k, there, "attribute"), "the program asked for this attribute")
+            t.guard(owner.source, Has(k, there, "attribute"), "the program asked for this attribute")
         return k in self.entries
 
     def reconstruct(self, r: Reconstructor) -> None:

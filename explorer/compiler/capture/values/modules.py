@@ -9,6 +9,7 @@ import torch
 from torch.nn.modules.lazy import LazyModuleMixin
 
 from explorer.compiler.capture import reasons
+from explorer.compiler.capture.guards import Has, IsEmpty
 from explorer.compiler.capture.values.base import Tracer, Value
 from explorer.compiler.capture.values.mappings import DictValue
 from explorer.compiler.capture.values.objects import MISSING, Lazy, ObjectValue, type_attribute
@@ -79,7 +80,7 @@ class ModuleValue(ObjectValue):
         if self.given is not MISSING and self.source is not None:
             for table in (each for each in TABLES if isinstance(self.held(each), Lazy)):
                 why = "the program asked for this attribute"
-                t.guard(Attr(self.source, table), "has", "==", (name, False, "key"), why)
+                t.guard(Attr(self.source, table), Has(name, False, "key"), why)
         return None
 
     def entry(self, t: Tracer, table: str, name: str) -> Value | None:
@@ -131,10 +132,10 @@ class ModuleValue(ObjectValue):
             return False
         if self.source is not None:
             for hooks in _HOOKS:
-                t.guard(Attr(self.source, hooks), "empty", "==", True, "forward was inlined without hooks around it")
+                t.guard(Attr(self.source, hooks), IsEmpty(), "forward was inlined without hooks around it")
         owner = t.known_source(torch.nn.modules.module)
         for hooks in _GLOBAL_HOOKS:
-            t.guard(Attr(owner, hooks), "empty", "==", True, "forward was inlined without hooks around it")
+            t.guard(Attr(owner, hooks), IsEmpty(), "forward was inlined without hooks around it")
         return True
 
     def _has_no_hooks(self, t: Tracer) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from explorer.compiler.capture import reasons
+from explorer.compiler.capture.guards import Has
 from explorer.compiler.capture.values.base import (
     NotConstant,
     Raised,
@@ -221,7 +222,7 @@ class ObjectValue(Value):
         """What the instance's own dictionary holds, read."""
         found = self.held(name)
         if found is None and name not in self.overlay and self.source is not None and _has_dict(self.given):
-            t.guard(self.source, "has", "==", (name, False, "attribute"), "the object itself does not have it")
+            t.guard(self.source, Has(name, False, "attribute"), "the object itself does not have it")
         return t.wrap(found.source, found.given) if isinstance(found, Lazy) else found
 
     def held(self, name: str) -> Value | Lazy | None:
@@ -270,7 +271,7 @@ class ObjectValue(Value):
         try:
             found = get()
         except AttributeError as error:
-            t.guard(self.source, "has", "==", (name, False, "slot"), "the object does not have it")
+            t.guard(self.source, Has(name, False, "slot"), "the object does not have it")
             t.raise_(AttributeError, str(error))
         return t.wrap(Attr(self.source, name), found)
 

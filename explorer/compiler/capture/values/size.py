@@ -9,6 +9,7 @@ from torch import fx
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from explorer.compiler.capture import reasons
+from explorer.compiler.capture.guards import Equals
 from explorer.compiler.capture.values.base import Reconstructor, Tracer, Value
 from explorer.core.reasons import unsupported
 from explorer.ir.capture import Source
@@ -87,7 +88,7 @@ class FloatValue(Value):
         return float
 
     def known(self, t: Tracer) -> float:
-        t.guard(self.source, "constant", "==", self.value, "Python computed with the number, or branched on it")
+        t.guard(self.source, Equals(self.value), "Python computed with the number, or branched on it")
         return self.value
 
     def number(self, t: Tracer) -> Any:

@@ -14,6 +14,7 @@ from torch import fx
 from torch._subclasses.fake_tensor import FakeTensor
 
 from explorer.compiler.capture import reasons
+from explorer.compiler.capture.guards import Equals, Has
 from explorer.compiler.capture.torch_state import CONSTRUCTORS
 from explorer.compiler.capture.values.base import NotConstant, Reconstructor, Tracer, Value
 from explorer.compiler.capture.values.constant import Constant
@@ -124,7 +125,7 @@ class TensorValue(Value):
             if hasattr(torch.Tensor, name):
                 unsupported(reasons.ATTRIBUTE, f"tensor.{name}")
             if self.given is not None and self.source is not None:
-                t.guard(self.source, "has", "==", (name, False, "attribute"), "the tensor does not have it")
+                t.guard(self.source, Has(name, False, "attribute"), "the tensor does not have it")
             t.raise_(AttributeError, f"'{self.python_type().__name__}' object has no attribute '{name}'")
         if isinstance(found, property) or not callable(found):
             unsupported(reasons.ATTRIBUTE, f"tensor.{name}")
@@ -554,7 +555,7 @@ def hold(t: Tracer, value: TensorValue, name: str, shared: bool) -> None:
         found = Returned(source, name) if callable(getattr(given, name)) else Attr(source, name)
         if isinstance(_property(fake, name), torch.SymInt):
             continue
-        t.guard(found, "constant", "==", now, "the program asked for it, or the graph was traced for it")
+        t.guard(found, Equals(now), "the program asked for it, or the graph was traced for it")
         if version(fake) == 0 and _property(fake, name) != now:
             unsupported(reasons.ATTRIBUTE, f"tensor.{name} of {value.describe()}")
 
