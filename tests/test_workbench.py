@@ -268,3 +268,9 @@ def test_stock_s_entries_are_compiled_with_the_built_in_rules() -> None:
     compiled = torch.compile(soft, backend="explorer")
     with explorer.workbench(decompositions={aten.softplus.default: wrong}):
         torch.testing.assert_close(compiled(X), soft(X))
+
+
+def test_a_library_call_is_not_said_to_be_the_work_of_a_lowering_that_declined() -> None:
+    with explorer.workbench(lowerings={aten.softplus.default: lambda *_: None}):
+        compile = explored(soft, X).compiles[0]
+    assert not compile.rules and "extern" in {op.kind for op in compile.halves[0].operations}

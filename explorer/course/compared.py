@@ -87,11 +87,15 @@ def copies(args: tuple[Any, ...]) -> tuple[Any, ...]:
     )
 
 
+MAKES = ("decomposition", "lowering", "pass")
+"""Rules that make something, if they do anything; the others decide, or change the stack."""
+
+
 def uses(record: Record) -> set[str]:
     """The person's own rules that acted in a record."""
-    return {rule for compile in record.data.compiles for rule in compile.rules.values()} | {
-        event.fields.get("rule", "") for event in _events(record, "RuleUsed")
-    }
+    made = {rule for compile in record.data.compiles for rule in compile.rules.values()}
+    asked = {event.fields.get("rule", "") for event in _events(record, "RuleUsed")}
+    return made | {rule for rule in asked if not rule.startswith(MAKES)}
 
 
 def refusal(record: Record) -> str:
@@ -120,7 +124,7 @@ def with_rule(answer: Answer, function: Callable[..., Any], args: tuple[Any, ...
             answer.fail(why, record, "graphs")
     with answer.at("used"):
         if not uses(record):
-            answer.fail("the record shows nothing that your rule made: it was never asked", record, "graphs")
+            answer.fail("the record shows nothing that your rule made", record, "graphs")
     return record
 
 

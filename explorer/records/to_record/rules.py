@@ -10,7 +10,7 @@ from explorer.core.recorder import CompileRun
 from explorer.core.rules import RuleUsed, with_your
 from explorer.ir import record as data
 from explorer.ir.graph import Graph, info
-from explorer.ir.loops import Loops
+from explorer.ir.loops import Loop, Loops
 from explorer.ir.schedule import FusedKernel, Schedule
 from explorer.records.to_record.plain import text
 
@@ -26,7 +26,7 @@ def made_with(run: CompileRun, graphs: Iterable[Graph]) -> dict[str, str]:
     for artifact in (stage.artifact for stage in run.stages):
         items: tuple[Any, ...] = ()
         if isinstance(artifact, Loops):
-            items = artifact.operations
+            items = tuple(each for each in artifact.operations if isinstance(each, Loop))
         elif isinstance(artifact, Schedule):
             items = tuple(item for item in artifact.items if isinstance(item, FusedKernel))
         for item in items:
