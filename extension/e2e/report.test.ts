@@ -203,3 +203,29 @@ test("styles of the page that it is in change nothing of it", async () => {
   }
   await on.end();
 });
+
+test("pointing at a line lights what is its own strongly, what it shares faintly, and says how much came of it", async () => {
+  const on = await visit("plain.html", { width: 1440 });
+  const viewer = on.page.locator("#viewer");
+  const source = await openPane(viewer, "source");
+  await source.locator(".cm-line", { hasText: "torch.sigmoid" }).hover();
+  const code = viewer.locator(".ex-cell", { has: on.page.locator("[data-tab=code]") });
+  assert.match((await code.locator(".cm-line.ex-hot").allInnerTexts()).join("\n"), /exp/);
+  assert.doesNotMatch((await code.locator(".cm-line.ex-hot").allInnerTexts()).join("\n"), /for \(|erf/);
+  assert.match((await code.locator(".cm-line.ex-near").allInnerTexts()).join("\n"), /for \(/);
+  assert.match(await viewer.locator(".ex-trail").innerText(), /make\.py:\d+\s+→ .*2 graph nodes, .*kernels \(shared\)/);
+  assert.deepEqual(on.errors, []);
+  await on.end();
+});
+
+test("the compilation is told in phases, each with what it made", async () => {
+  const on = await visit("plain.html", { width: 1440 });
+  const viewer = on.page.locator("#viewer");
+  const phases = viewer.locator(".ex-phase");
+  assert.match((await phases.allInnerTexts()).join(" ").replace(/\s+/g, " "), /Python \d+ instructions .*Graph \d+ operations? .*Autograd \d+ ATen calls? .*Loops .*Fusion \d+ kernels? .*Code \d+ kernels?/);
+  await phases.filter({ hasText: "Fusion" }).click();
+  await viewer.locator(".ex-stage[data-stage]", { hasText: "plan memory" }).first().waitFor();
+  assert.equal(await viewer.locator(".ex-stage[data-stage]", { hasText: "capture" }).count(), 0);
+  assert.deepEqual(on.errors, []);
+  await on.end();
+});

@@ -68,7 +68,7 @@ test("something of the wrong kind in every list, and in every field that may be 
   await shown(spoilt);
   const notice = viewer.locator(".ex-notice", { hasText: "Parts of this record are damaged" });
   assert.match(await notice.innerText(), /compiles\[0\]\.stages\[0\] is null, and should be an object; .* and \d+ more/);
-  await viewer.locator(".ex-stage", { hasText: "capture" }).first().waitFor();
+  await viewer.locator(".ex-phase", { hasText: "Graph" }).first().waitFor();
 });
 
 test("ids that lead in circles, to themselves, and to nothing", async () => {

@@ -207,7 +207,7 @@ test("how long 10,000 nodes take to open", () => {
     const placement = of.placement("module", open);
     const milliseconds = process.cpuUsage(started).user / 1000;
     console.log(`${made.nodes.length} nodes ${name}: ${milliseconds.toFixed(0)} ms of processor time, ${shownCount(root, open)} boxes`);
-    assert.ok(placement.shapes.length > 10 && shownCount(root, open) <= 300);
+    assert.ok(placement.shapes.length > 0 && shownCount(root, open) <= 300);
     assert.ok(milliseconds < 20_000);
   }
 });

@@ -112,12 +112,14 @@ export class Linked {
     this.#hot = new Set();
     const [fewer, has] = chain.size < this.#marks.size ? [chain, this.#marks] as const : [this.#marks.keys(), chain] as const;
     for (const each of fewer) if (has.has(each)) this.#marks.get(each)?.forEach(mark => this.#light(mark));
-    for (const mark of before) if (!this.#hot.has(mark)) mark.classList.remove("ex-hot");
+    for (const mark of before) if (!this.#hot.has(mark)) mark.classList.remove("ex-hot", "ex-near");
   }
 
   #light(mark: Mark): void {
     this.#hot.add(mark);
-    mark.classList.add("ex-hot");
+    const look = this.#selection.look(this.#keys.get(mark) ?? []);
+    mark.classList.toggle("ex-hot", look === "ex-hot");
+    mark.classList.toggle("ex-near", look === "ex-near");
   }
 
   #showPinned(): void {

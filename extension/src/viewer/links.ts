@@ -1,7 +1,7 @@
 // The chain of causes in a record: source line -> instruction -> FX node -> ATen node -> buffer -> generated line.
 // The same edges as explorer/show/view/provenance.py; a test compares the two.
 
-import { type Key, key, parts, syntheticReason } from "./element";
+import { isSourceLine, type Key, key, parts, syntheticReason } from "./element";
 import type { CodeData, CompileData, HalfData, LineData, RecordData, StageData, TextData } from "./record";
 
 /** Origins beyond which they are looked up in a set. */
@@ -18,6 +18,7 @@ export class Links {
   /** What of the record is in here. */
   readonly #added: Set<object>;
   readonly #chains = new Map<Key, ReadonlySet<Key>>();
+  readonly #lines = new Map<Key, Key | "many" | null>();
 
   /** `before` are those of a record that this one grew out of: what it had is taken over, and `before` is at an end. */
   constructor(record: Pick<RecordData, "compiles"> & Partial<RecordData>, before?: Links) {
@@ -92,6 +93,32 @@ export class Links {
     return this.#guessed.get(of);
   }
 
+  /** The one source line at the top of an element's chain. Iterative, since chains can be long. */
+  line(element: Key): Key | "many" | null {
+    const stack = [element];
+    const entered = new Set<Key>();
+    for (let next = stack[stack.length - 1]; next !== undefined; next = stack[stack.length - 1]) {
+      const causes = this.#lines.has(next) ? [] : this.directCauses(next);
+      const open = entered.has(next) ? [] : causes.filter(cause => !this.#lines.has(cause) && !entered.has(cause));
+      entered.add(next);
+      if (open.length > 0) {
+        stack.push(...open);
+        continue;
+      }
+      stack.pop();
+      if (this.#lines.has(next)) continue;
+      const own = isSourceLine(parts(next).id) ? next : null;
+      this.#lines.set(next, causes.map(cause => this.#lines.get(cause) ?? null).reduce(together, own));
+    }
+    return this.#lines.get(element) ?? null;
+  }
+
+  /** Whether an element in the chain of `lead` is its source line's own; else it is shared with other lines. */
+  direct(lead: Key, of: Key): boolean {
+    const [line, own] = [this.line(lead), this.line(of)];
+    return of === lead || (own !== null && own !== "many" && (own === line || line === "many"));
+  }
+
   #add(compile: CompileData, part: Part): void {
     this.#added.add(part);
     const known = new Map<string, number>();
@@ -136,6 +163,12 @@ export class Links {
     const start = this.#numbers.get(of);
     return new Set(start === undefined ? [of] : [...closure(edges, start)].map(n => this.#names[n] as Key));
   }
+}
+
+/** The one line that two are, or "many". */
+export function together(one: Key | "many" | null, other: Key | "many" | null): Key | "many" | null {
+  if (one === null || one === other) return other;
+  return other === null ? one : "many";
 }
 
 function closure(edges: readonly (readonly number[])[], start: number): Set<number> {

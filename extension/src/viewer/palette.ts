@@ -1,7 +1,7 @@
 // A colour for each source line: the same in every pane, whatever is shown there.
 
-import { type Key, isSourceLine, parts } from "./element";
-import type { Links } from "./links";
+import type { Key } from "./element";
+import { type Links, together } from "./links";
 
 export const COLOURS = 12;
 
@@ -11,7 +11,6 @@ export type Colour = number | "many" | null;
 
 export class Palette {
   readonly #ranks = new Map<Key, number>();
-  readonly #found = new Map<Key, Key | "many" | null>();
   readonly #links: Links;
 
   /** Two palettes over the same `lines` give each the same colour. */
@@ -22,13 +21,13 @@ export class Palette {
 
   /** The colour of an element. */
   of(element: Key): Colour {
-    return this.#colour(this.#line(element));
+    return this.#colour(this.#links.line(element));
   }
 
   /** The colour of something without an id of its own, by what caused it. */
   ofAll(causes: Iterable<Key>): Colour {
     let line: Key | "many" | null = null;
-    for (const cause of causes) line = together(line, this.#line(cause));
+    for (const cause of causes) line = together(line, this.#links.line(cause));
     return this.#colour(line);
   }
 
@@ -37,31 +36,6 @@ export class Palette {
     const rank = this.#ranks.get(line);
     return rank === undefined ? null : rank % COLOURS;
   }
-
-  /** The one source line at the top of an element's chain. Iterative, since chains can be long. */
-  #line(element: Key): Key | "many" | null {
-    const stack = [element];
-    const entered = new Set<Key>();
-    for (let next = stack[stack.length - 1]; next !== undefined; next = stack[stack.length - 1]) {
-      const causes = this.#found.has(next) ? [] : this.#links.directCauses(next);
-      const open = entered.has(next) ? [] : causes.filter(cause => !this.#found.has(cause) && !entered.has(cause));
-      entered.add(next);
-      if (open.length > 0) {
-        stack.push(...open);
-        continue;
-      }
-      stack.pop();
-      if (this.#found.has(next)) continue;
-      const own = isSourceLine(parts(next).id) ? next : null;
-      this.#found.set(next, causes.map(cause => this.#found.get(cause) ?? null).reduce(together, own));
-    }
-    return this.#found.get(element) ?? null;
-  }
-}
-
-function together(one: Key | "many" | null, other: Key | "many" | null): Key | "many" | null {
-  if (one === null || one === other) return other;
-  return other === null ? one : "many";
 }
 
 function bySourceLine(one: Key, other: Key): number {

@@ -1,7 +1,7 @@
 // The source files of a record: their names, and what happened at their lines.
 
 import { type Key, key, parts } from "./element";
-import { phrase, shortFile } from "./format";
+import { count, phrase, shortFile } from "./format";
 import type { Links } from "./links";
 import type { CompileData, RecordData, SourceData } from "./record";
 import { halfName } from "./stages";
@@ -130,7 +130,7 @@ export function kernelTime(compiles: readonly CompileData[], links: Links): Kern
           const found = lines.get(line) ?? { alone: 0, shared: 0, kernels: [] };
           if (served.length === 1) found.alone += spent;
           else found.shared += spent;
-          found.kernels.push(served.length === 1 ? name : `${name} (with ${served.length - 1} more)`);
+          found.kernels.push(served.length === 1 ? name : `${name} (shared with ${count(served.length - 1, "other line")})`);
           lines.set(line, found);
         }
       }

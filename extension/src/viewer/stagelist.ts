@@ -3,13 +3,13 @@
 import { button, h, named, taken } from "./dom";
 import { key } from "./element";
 import type { Activity } from "./follow";
-import { phrase, seconds } from "./format";
-import { most, sum } from "./gather";
+import { count, phrase, seconds } from "./format";
+import { sum } from "./gather";
 import { nearest } from "./nearest";
 import type { Context } from "./pane";
 import type { CompileData, StageData } from "./record";
 import { type Dispose, type Readable, Signal } from "./signal";
-import { type Branch, changeOf, compileTree, fittingPane, halfName } from "./stages";
+import { type Branch, changeOf, compileTree, fittingPane, halfName, type Phase, phases } from "./stages";
 
 /** Levels of the tree that are indented. */
 const DEEPEST = 20;
@@ -50,9 +50,12 @@ export class StageList {
     return this.#context.model.compile(this.#context.compile.value);
   }
 
-  /** The stages that the list shows: without those that changed nothing, unless they are asked for or selected. */
-  get #visible(): readonly StageData[] {
-    const stages = this.#compile?.stages ?? [];
+  /** The stages in the order of the list: without those that changed nothing, unless they are asked for or selected. */
+  get #walked(): readonly StageData[] {
+    return (this.#compile ? phases(this.#compile) : []).flatMap(phase => this.#kept(phase));
+  }
+
+  #kept({ stages }: Phase): readonly StageData[] {
     return stages.filter(each => this.#unchanged.value || !each.same_as || each.id === this.#context.stage.value);
   }
 
@@ -66,12 +69,12 @@ export class StageList {
     const stages = compile?.stages ?? [];
     const same = stages.filter(each => each.same_as).length;
     const shown = this.#unchanged.value;
-    const toggle = button("ex-link", shown ? `hide ${same} unchanged` : `${same} unchanged`, () => (this.#unchanged.value = !shown), {
-      "aria-pressed": String(shown), title: "Passes that left the graph as it was",
+    const toggle = button("ex-link", `${shown ? "Hide" : "Show"} ${count(same, "pass", "passes")} without effect`, () => (this.#unchanged.value = !shown), {
+      "aria-pressed": String(shown),
     });
-    this.#heading.replaceChildren(h("span", `Stages · ${seconds(sum(stages.filter(each => each.depth === 0), each => each.seconds))}`), ...(same > 0 ? [toggle] : []));
-    const total = most(stages.map(each => each.seconds), 1e-9);
-    this.list.replaceChildren(...this.#visible.map(stage => this.#option(compile as CompileData, stage, total)));
+    this.#heading.replaceChildren(h("span", `Compilation · ${seconds(sum(stages.filter(each => each.depth === 0), each => each.seconds))}`), ...(same > 0 ? [toggle] : []));
+    const total = Math.max(sum(stages, each => each.seconds), 1e-9);
+    this.list.replaceChildren(...(compile ? phases(compile) : []).flatMap(phase => this.#phase(compile as CompileData, phase, total)));
     const running = this.#activity.value;
     if (running?.stage && running.compile === this.#context.compile.value) {
       this.list.append(h("div.ex-stage.ex-running", { role: "option", "aria-disabled": "true", "aria-selected": "false" },
@@ -82,6 +85,22 @@ export class StageList {
     this.#mark();
   }
 
+  /** A phase as one row, with its stages below it where one of them is selected. */
+  #phase(compile: CompileData, phase: Phase, total: number): HTMLElement[] {
+    const { name, made, stages } = phase;
+    const open = stages.some(each => each.id === this.#context.stage.value);
+    const [first] = [...stages.filter(each => each.error), ...this.#kept(phase), ...stages];
+    const failed = stages.some(each => each.error);
+    const row = h(
+      "div", {
+        role: "option", "aria-selected": "false", class: `ex-stage ex-phase${failed ? " ex-failed" : ""}`, title: stages.map(each => each.name).join(", "),
+        style: `--ex-part: ${Math.min(100, (100 * sum(stages, each => each.seconds)) / total).toFixed(1)}%`, onclick: () => first && this.#select(first, true),
+      },
+      h("span.ex-stage-name", name, " ", h("span.ex-stage-note", failed ? "✗ failed" : made)), h("span.ex-stage-time", seconds(sum(stages, each => each.seconds))),
+    );
+    return [row, ...(open ? this.#kept(phase).map(stage => this.#option(compile, stage, total)) : [])];
+  }
+
   #option(compile: CompileData, stage: StageData, total: number): HTMLElement {
     const half = halfName(compile, stage.half ?? "");
     const change = changeOf(compile, stage);
@@ -90,7 +109,7 @@ export class StageList {
     else if (stage.same_as) notes.push("= unchanged");
     else if (change) notes.push(`+${change.added} −${change.removed}${change.altered ? ` ~${change.altered}` : ""}`);
     const spoken = change && !stage.same_as ? `${change.added} nodes added, ${change.removed} removed, ${change.altered} altered` : "";
-    const style = `--ex-part: ${((100 * stage.seconds) / total).toFixed(1)}%; padding-left: ${0.5 + stage.depth * 0.75}rem`;
+    const style = `--ex-part: ${((100 * stage.seconds) / total).toFixed(1)}%; padding-left: ${1.25 + stage.depth * 0.75}rem`;
     return h(
       "div", {
         role: "option", class: `ex-stage${stage.error ? " ex-failed" : ""}${stage.same_as ? " ex-same" : ""}`, style,
@@ -129,7 +148,7 @@ export class StageList {
   }
 
   #key(event: KeyboardEvent): void {
-    const stages = this.#visible;
+    const stages = this.#walked;
     const at = stages.findIndex(each => each.id === this.#context.stage.value);
     const to = {
       ArrowDown: at + 1, ArrowRight: at + 1, ArrowUp: at - 1, ArrowLeft: at - 1, Home: 0, End: stages.length - 1, Enter: at,

@@ -1,6 +1,7 @@
 // What there is to say of a compile's stages, and which pane shows each best.
 
-import { entry } from "./gather";
+import { count, phrase } from "./format";
+import { entry, sum } from "./gather";
 import type { CompileData, NodeData, StageData } from "./record";
 
 /** What a pass changed: nodes that appeared, went, and were altered. */
@@ -70,6 +71,45 @@ const FITTING: readonly (readonly [pane: string, stages: readonly string[]])[] =
 export function fittingPane(stage: StageData): string {
   const named = FITTING.find(([, stages]) => stages.includes(stage.name))?.[0];
   return named ?? (stage.graph || stage.same_as ? "graphs" : "text");
+}
+
+/** What a compile does, in the order in which it does it, and which stages are part of it. */
+const PHASES: readonly (readonly [name: string, stages: RegExp])[] = [
+  ["Python", /^decode/], ["Graph", /^(capture|dynamo)/], ["Autograd", /^(trace|joint|partition)/],
+  ["Loops", /^(lower|dependencies|inductor|post-grad)/], ["Fusion", /^(schedule|fuse|separate|order|plan memory)/], ["Code", /^(generate|build|rejoin|link|verify)/],
+];
+
+export interface Phase {
+  readonly name: string;
+  /** What it made: "7 operations". */
+  readonly made: string;
+  readonly stages: readonly StageData[];
+}
+
+/** The stages by phase; one that is in none belongs to the phase of the stage before it. */
+export function phases(compile: CompileData): Phase[] {
+  const found = new Map<string, StageData[]>(PHASES.map(([name]) => [name, []]));
+  let now = PHASES[0]![0];
+  for (const stage of compile.stages ?? []) {
+    now = PHASES.find(([, stages]) => stages.test(stage.name))?.[0] ?? now;
+    found.get(now)!.push(stage);
+  }
+  return [...found].filter(([, stages]) => stages.length > 0).map(([name, stages]) => ({ name, stages, made: madeIn(compile, name, stages) }));
+}
+
+function madeIn({ codes, halves = [] }: CompileData, phase: string, stages: readonly StageData[]): string {
+  const calls = (graph: StageData["graph"]) => graph?.nodes.filter(node => node.op.startsWith("call")).length ?? 0;
+  const items = halves.flatMap(half => half.schedule?.items ?? []);
+  const kernels = sum(halves, half => half.kernels?.length ?? 0);
+  const [of, one] = {
+    Python: [codes?.find(code => code.role === "original")?.instructions.length ?? 0, "instruction"],
+    Graph: [calls(stages.find(stage => stage.graph)?.graph), "operation"],
+    Autograd: [calls([...stages].reverse().find(stage => stage.graph)?.graph), "ATen call"],
+    Loops: [sum(halves, half => half.operations?.length ?? 0), "operation"],
+    Code: [kernels, "kernel"],
+  }[phase] as [number, string] | undefined ?? [0, ""];
+  if (phase === "Fusion") return phrase([kernels && count(kernels, "kernel"), items.length > kernels && count(items.length - kernels, "call")], " + ");
+  return of ? count(of, one) : "";
 }
 
 /** The half of a stage as a word: "forward", "backward", or "" where there is but one. */

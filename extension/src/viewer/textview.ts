@@ -308,12 +308,11 @@ export class TextView {
 
   #lit(view: EditorView): DecorationSet {
     const builder = new RangeSetBuilder<Decoration>();
-    const chain = this.#context.selection.chain.value;
     const pinned = this.#context.selection.pinned.value;
     const caret = view.hasFocus ? this.#caretIn(view) : -1;
     for (const [row, n, from] of this.#inView(view)) {
       const classes = [
-        "ex-row", colourClass(row.colour ?? null), row.style ? `ex-row-${row.style}` : "", row.stands?.some(key => chain.has(key)) ? "ex-hot" : "",
+        "ex-row", colourClass(row.colour ?? null), row.style ? `ex-row-${row.style}` : "", this.#context.selection.look(row.stands ?? []),
         pinned !== null && row.stands?.includes(pinned) ? "ex-pinned" : "", n === this.#current ? "ex-current" : "", n === caret ? "ex-caret" : "",
       ];
       builder.add(from, from, this.#lineStyle(phrase(classes, " "), row.note, row.title));
@@ -399,7 +398,7 @@ class Marks extends GutterMarker {
   override toDOM(): Node {
     return h("span", ...this.#marks.map(({ text, title, style, share }) => {
       const made = h("span", { class: `ex-mark ${style}`, title }, text);
-      if (share !== undefined) made.style.background = `linear-gradient(to left, color-mix(in srgb, currentColor 25%, transparent) ${(100 * share).toFixed()}%, transparent 0)`;
+      if (share !== undefined) made.style.background = `linear-gradient(to right, currentColor ${Math.max(4, 100 * share).toFixed()}%, color-mix(in srgb, currentColor 12%, transparent) 0)`;
       return made;
     }));
   }

@@ -67,6 +67,17 @@ export function chainInWords(links: Links, what: Key, files: FileNames): { cause
   const more = named.length > MOST_NAMED ? ` and ${named.length - MOST_NAMED} more` : "";
   const told = named.slice(0, MOST_NAMED).map(each => `← ${nameOf(each, files)}`).join(" ") + more;
   const without = reasons.length && !named.some(each => parts(each).compile === "") ? `no source line: ${[...new Set(reasons)].join(", ")}` : "";
-  const effects = links.effects(what).size - 1;
-  return { causes: phrase([told, without], "  "), effects: effects > 0 ? `→ ${count(effects, "effect")}` : "" };
+  const effects = [...links.effects(what)].filter(each => each !== what);
+  const became = KINDS.map(([kind, one]) => {
+    const some = effects.filter(each => kind.test(parts(each).id));
+    const shared = some.filter(each => !links.direct(what, each)).length;
+    return some.length ? count(some.length, one) + (shared ? ` (${shared === some.length ? "" : `${shared} `}shared)` : "") : "";
+  });
+  return { causes: phrase([told, without], "  "), effects: effects.length ? `→ ${phrase(became, ", ") || count(effects.length, "effect")}` : "" };
 }
+
+/** What people count, by its ids. */
+const KINDS: readonly (readonly [ids: RegExp, name: string])[] = [
+  [/@\d+$/, "bytecode instruction"], [/^fx\./, "graph node"], [/^aten\./, "ATen node"], [/^(\w+_)?k\d+$/, "kernel"],
+  [/^(\w+_)?k\d+:\d+$/, "generated line"], [/:asm:\d+$|:sass:\d+$/, "machine instruction"],
+];

@@ -15,9 +15,9 @@ export const source: PaneKind = {
   about: {
     text:
       "The Python that was compiled: every line that became part of a graph, with the functions that were called along the way. "
-      + "A line's colour is the colour of all that it caused, in every pane. In the margin: ⤶ where the graph breaks, G with the "
-      + "number of guards that the line made necessary, and the share of the measured kernel time that goes to it. A kernel "
-      + "often serves several lines: ≤38 % means that all of it is shared, 20–58 % that 20 % is the line's own.",
+      + "A line's colour is the colour of all that it caused, in every pane. In the margin: ⤶ where the graph breaks, ⛨ and how many "
+      + "guards come from the line (if asked for), and a bar for the kernels' measured time. A kernel often serves several "
+      + "lines: ≤38 % means that all of it is shared, 20–58 % that 20 % is the line's own.",
     paper: "TorchDynamo captures graphs from Python bytecode, so that the source needs no changes (section 3).",
     stock: "Stack traces in node.meta[\"stack_trace\"]; TORCH_LOGS=\"graph_breaks,guards\" for the marks.",
   },
@@ -28,7 +28,9 @@ export const source: PaneKind = {
     const nothing = h("p.ex-hint");
     const whole = context.setting<boolean>("library", false);
     const fold = button("ex-button", "Library code", () => (whole.value = !whole.value), { title: "Show libraries' code whole, or only the lines that something came of" });
-    const bar = h("div.ex-bar", files, marks, fold);
+    const guards = context.setting<boolean>("guards", false);
+    const shields = button("ex-button", "Guards", () => (guards.value = !guards.value), { title: "Mark the lines that guards come from" });
+    const bar = h("div.ex-bar", files, marks, shields, fold);
     into.append(h("div.ex-pane", bar, nothing, body));
     const view = new TextView(body, context, true);
     const jump = (select: HTMLSelectElement) => select.addEventListener("change", () => {
@@ -38,7 +40,8 @@ export const source: PaneKind = {
     jump(files);
     jump(marks);
     const render = () => {
-      const { rows, headings, marked, folds } = sourceRows(context, whole.value);
+      const { rows, headings, marked, folds } = sourceRows(context, { library: whole.value, guards: guards.value });
+      shields.setAttribute("aria-pressed", String(guards.value));
       fold.hidden = !folds;
       fold.setAttribute("aria-pressed", String(whole.value));
       files.hidden = headings.length < 2;
@@ -49,10 +52,9 @@ export const source: PaneKind = {
       nothing.textContent = context.model.record.value.compiles.length
         ? "The record holds no source: it was not there to be read when the record was made." : "Nothing was compiled yet.";
       body.hidden = rows.length === 0;
-      bar.hidden = files.hidden && marks.hidden && fold.hidden;
       view.show({ rows, language: "python", label: "Source" });
     };
-    const disposers = [context.model.record.watch(render), context.compile.watch(render), onChange(whole, render)];
+    const disposers = [context.model.record.watch(render), context.compile.watch(render), onChange(whole, render), onChange(guards, render)];
     return {
       reveal: what => view.reveal(what),
       exports: () => [{ kind: "txt", name: fileName(`${context.model.record.value.title} source`), make: async () => view.text }],
@@ -77,7 +79,7 @@ interface Shown {
   readonly folds: boolean;
 }
 
-function sourceRows({ model, compile }: Context, whole: boolean): Shown {
+function sourceRows({ model, compile }: Context, shown: { readonly library: boolean; readonly guards: boolean }): Shown {
   const record = model.record.value;
   const compiles = running(record.compiles, compile.value);
   const palette = model.palette.value;
@@ -99,12 +101,13 @@ function sourceRows({ model, compile }: Context, whole: boolean): Shown {
         const found: Mark[] = [];
         for (const why of breaks.get(what) ?? []) found.push({ text: "⤶", title: `Graph break: ${why}`, style: "ex-mark-break" });
         const asked = guards.get(what);
-        if (asked) found.push({ text: `${asked.length} G`, title: [`${count(asked.length, "guard comes", "guards come")} from this line:`, ...asked].join("\n"), style: "ex-mark-guard" });
+        if (asked && shown.guards) found.push({ text: `⛨${asked.length}`, title: [`${count(asked.length, "guard comes", "guards come")} from this line:`, ...asked].join("\n"), style: "ex-mark-guard" });
         if (spent) {
-          const title = `Kernel time: ${seconds(spent.alone)} its own, ${seconds(spent.shared)} shared, of ${seconds(time.total)}, in ${spent.kernels.join(", ")}`;
-          found.push({ text: timeShare(spent, time.total), title, style: "ex-mark-time", share: Math.min(1, (spent.alone + spent.shared) / time.total) });
+          const share = Math.min(1, (spent.alone + spent.shared) / time.total);
+          const title = `${timeShare(spent, time.total)} of the kernels' time, ${seconds(share * time.total)}: ${spent.kernels.join(", ")}`;
+          found.push({ text: "", title, style: "ex-mark-time", share });
         }
-        if (library && !whole && found.length === 0 && palette.of(what) === null) continue;
+        if (library && !shown.library && found.length === 0 && palette.of(what) === null) continue;
         for (const mark of found) marked.push([rows.length, `${name}:${first + n}  ${mark.title.split("\n")[0]}`]);
         rows.push({ text, stands: [what], colour: palette.of(what), number: String(first + n), marks: found });
       }

@@ -46,7 +46,7 @@ export function whole(drawing: Extent, view: Extent): Camera {
 /** The whole drawing where it can be read so; else its upper part, readable, with what is there in the middle. */
 export function beginning(drawing: Extent, view: Extent, boxes: readonly Rectangle[]): Camera {
   const all = fitting(drawing, view);
-  if (all >= READABLE) return placed(drawing, view, all);
+  if (all >= READABLE / 2) return placed(drawing, view, all);
   const scale = Math.min(Math.max((view.width - 2 * MARGIN) / drawing.width, READABLE), 1);
   const upper = boxes.filter(box => box.y < view.height / scale);
   const left = upper.reduce((least, box) => Math.min(least, box.x), drawing.width);

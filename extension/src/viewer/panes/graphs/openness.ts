@@ -4,7 +4,7 @@ import { around, type Group, groupsIn, type Item } from "./groups";
 import { sum } from "../../gather";
 
 /** What a graph opens with at most, and what it shows at most. */
-const FIRST = 120;
+const FIRST = 16;
 export const MOST = 300;
 
 /** The groups to open at first: outer before inner ones, and of one group's children all or none, as long as the picture

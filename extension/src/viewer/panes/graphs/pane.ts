@@ -141,7 +141,9 @@ export class GraphsPane implements Pane {
   #follow(): void {
     if (this.#view?.stage === this.#context.stage.value) return;
     const view = this.#read?.viewOf(this.#context.stage.value);
-    if (view && view !== this.#view) this.#look(view);
+    if (!view || view === this.#view) return;
+    this.#view = view;
+    this.#render();
   }
 
   #choose(id: string): void {
