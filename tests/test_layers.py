@@ -19,7 +19,7 @@ LAYERS = {
     "core": set(),
     "ir": {"core"},
     "config": {"core", "ir"},
-    "view": {"core", "ir"},
+    "view": {"core", "ir", "diagnosis"},
     "bytecode": {"core", "ir"},
     "capture": {"core", "ir", "bytecode", "config"},
     "autograd": {"core", "ir", "config"},
@@ -48,7 +48,7 @@ LAYERS["compile"] = LAYERS["pipeline"] | {"pipeline"}
 LAYERS["api"] = LAYERS["exploration"] | {"exploration", "compile"}
 LAYERS["course"] = LAYERS["api"] | {"api", "workbench"}
 LAYERS["demo"] = LAYERS["api"] | {"api"}
-LAYERS["notebook"] = LAYERS["api"] | {"api", "comparison", "methods"}
+LAYERS["notebook"] = LAYERS["api"] | {"api", "comparison", "methods", "watching"}
 LAYERS["doctor"] = LAYERS["api"] | {"api"}
 LAYERS["operators"] = {"core", "autograd", "lower"}
 LAYERS["cli"] = LAYERS["demo"] | {"demo", "doctor", "operators", "watching", "comparison", "methods", "logs", "ranks"}

@@ -583,3 +583,39 @@ def test_a_plain_cell_takes_little_of_a_notebook_s_file(shell) -> None:
     assert len(nbformat.writes(notebook)) <= 40_000, {k: len(str(v)) for k, v in last.data.items()}
     again = nbformat.reads(nbformat.writes(notebook), as_version=4).cells[0].outputs[0]
     assert unpacked(again.data[data.MIME]) == done.record
+
+
+COMPILING = """%%explore -o record
+def scaled(x, k):
+    return (x * k).sum()
+fast = explorer.compile(scaled)
+for size in (4, 5, 5):
+    fast(torch.ones(size), 2)
+"""
+
+
+def test_calls_of_what_the_cell_compiles_itself_are_calls(shell):
+    assert shell.run("import explorer").success
+    done = shell.run(COMPILING)
+    rows = [(row.first, row.last, row.compiles, row.made) for row in done.record.history]
+    assert rows == [(1, 1, ("f0",), ("f0",)), (2, 2, ("f0.1",), ("f0.1",)), (3, 3, ("f0.1",), ())]
+    [change] = done.record.history[1].changes
+    assert (change.said, change.was, change.now) == ("x.size(0) is 5, expected 4", "4", "5")
+    assert "mark_dynamic(x, 0)" in change.stops
+    printed = repr(shell.names["record"])
+    assert re.search(r"call 2 +f0.1 +compiled again: x.size\(0\) is 5, expected 4 \(In\[\d+\]:\d\)", printed)
+    assert re.search(r"call 3 +f0.1 +reused", printed)
+    assert "not repeated" in done.record.notes[-1]
+    marked = "x = torch.ones(size); torch._dynamo.mark_dynamic(x, 0); fast(x, 2)"
+    followed = COMPILING.replace("fast(torch.ones(size), 2)", marked)
+    assert [row.made for row in shell.run(followed).record.history] == []
+
+
+def test_a_cell_that_compiles_and_then_explores_something_else(shell):
+    done = shell.run("%%explore\nfast = __import__('explorer').compile(lambda x: x + 1)\nfast(x)\ny = torch.relu(x)")
+    assert [node.name for node in done.record.compiles[0].stages[1].graph.nodes][-1] == "relu"
+
+
+def test_a_cell_that_raises_after_it_compiled_shows_what_it_compiled(shell):
+    done = shell.run("%%explore\nfast = __import__('explorer').compile(lambda x: x + 1)\nfast(x) + undefined")
+    assert not done.success and [compile.id for compile in done.record.compiles] == ["f0"]

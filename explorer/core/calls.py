@@ -18,6 +18,9 @@ SAMPLES = 2000
 FUNCTIONS = 1000
 """Compiled functions that are told apart; a program that compiles anew for ever has the others counted together."""
 
+SERVED = 300
+"""Calls of one function for which it is kept which graphs ran in them."""
+
 ALL_TIMED, EVERY = 1000, 8
 """Runs of a graph that are timed; of those after them every eighth, which stands for as many."""
 
@@ -35,6 +38,8 @@ class Calls:
     compiles: list[str] = field(default_factory=list)
     samples: array[float] = field(default_factory=lambda: array("d"))
     taken: array[float] = field(default_factory=lambda: array("d"))
+    served: list[tuple[str, ...]] = field(default_factory=list)
+    """The compiles whose graphs ran in the first calls, call by call."""
     _count: int = 0
     _seconds: float = 0.0
 
@@ -88,10 +93,12 @@ class _Functions(dict[Any, Calls]):
 
 
 class Open(threading.local):
-    """The calls that a thread is in: of which function, and since when."""
+    """The calls that a thread is in: of which function, and since when. `ran` are the compiles whose graphs ran since
+    the last call ended, while anybody counts them."""
 
     def __init__(self) -> None:
         self.stack: list[tuple[Calls, float]] = []
+        self.ran: list[str] = []
 
 
 class CallLog:
@@ -132,8 +139,11 @@ class CallLog:
             stack = open.stack
             if stack:  # else it began before anybody watched
                 calls, started = stack.pop()
-                taken = calls.taken
+                taken, served = calls.taken, calls.served
                 taken.append(clock() - started)
+                if len(served) < SERVED:
+                    served.append(tuple(open.ran))
+                    open.ran.clear()
                 if len(taken) > SAMPLES:
                     calls.add_up()
                 if on_call is not None and not stack:
@@ -150,13 +160,15 @@ class CallLog:
 
     def graph(self, compile: str, call: Function) -> Function:
         """`call`, the graph of `compile`, with its runs timed until the log is closed."""
-        clock, count, seconds = perf_counter, 0, 0.0
+        clock, open, count, seconds = perf_counter, self.open, 0, 0.0
         before = self.runs.get(compile)
 
         def run(*args: Any) -> Any:
             nonlocal count, seconds  # cells, which are quicker than attributes
             count += 1
             stands_for = 1
+            if count <= SERVED:
+                open.ran.append(compile)
             if count > ALL_TIMED:
                 if count % EVERY:
                     return call(*args)

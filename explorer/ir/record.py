@@ -592,6 +592,8 @@ class CallsData(Data, frozen=True):
     compiling: float
     graphs: float | None
     samples: tuple[float, ...]
+    served: tuple[tuple[str, ...], ...] = ()
+    """The compiles whose graphs ran in the first calls."""
 
 
 class SpeedData(Data, frozen=True):
@@ -695,6 +697,33 @@ class ReasonData(Data, frozen=True):
     hint: str
 
 
+class ChangeData(Data, frozen=True):
+    """What made a function compile again: `said` is the guard `guard` of the compile `of` that failed, in words; `was`
+    and `now` what it expected and got, where these are values. `span` is the line that made the guard, and `stops` what
+    keeps it from failing ("" where nothing is known to)."""
+
+    said: str
+    was: str = ""
+    now: str = ""
+    of: str = ""
+    guard: str = ""
+    span: SpanData | None = None
+    stops: str = ""
+
+
+class ServedData(Data, frozen=True):
+    """Calls of one function in a row that the same compiles served: numbers `first` to `last`, from 1 (0 where nobody
+    counted the calls). `compiles` ran; `made` are those of them that the first of these calls had compiled, because of
+    `changes` (none where there was nothing before)."""
+
+    function: str
+    first: Whole
+    last: Whole
+    compiles: tuple[str, ...]
+    made: tuple[str, ...] = ()
+    changes: tuple[ChangeData, ...] = ()
+
+
 class PartData(Data, frozen=True):
     """One part of the answer at a glance: a sentence on `what`, and the pane that tells more, of `compile` where it is
     named. `state` is "ok", "attention", "wrong", or "unknown" for what was not measured or compared. `engine` is whose
@@ -737,6 +766,8 @@ class RecordData(Data, frozen=True):
     calls: tuple[CallsData, ...] = ()
     glance: Annotated[tuple[PartData, ...], at_most(100)] = ()
     """What came of it, as view/glance.py puts it into words."""
+    history: tuple[ServedData, ...] = ()
+    """The calls of what was compiled more than once, as view/history.py works them out."""
     cut: bool = False
     """Whether it is a part of the record, made to fit into a notebook; a note says what was left out."""
 

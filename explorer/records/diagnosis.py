@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from explorer.ir.dynamo_guards import names
 from explorer.ir.record import (
@@ -23,6 +23,8 @@ _MISMATCH = re.compile(
     r"actual (?P<seen>.{1,200})"
 )
 _OURS = re.compile(r"(?:[\w()]{1,80} )?is (?P<seen>.{1,200}), expected (?P<wanted>.{1,200})")
+
+_SIZE = re.compile(r"size\((?P<index>\d{1,9})\) is (?P<seen>.{1,200}), expected (?P<wanted>.{1,200})")
 
 
 def failed_guards(compiles: Iterable[CompileData]) -> tuple[FailedGuardData, ...]:
@@ -49,7 +51,7 @@ def _failed(
     guards = known[last.of].guards if last.of in known else ()
     guard = next((each for each in guards if each.id == last.guard), None)
     causes = tuple(dict.fromkeys(compile.id for compile, _ in failures))
-    values = tuple(dict.fromkeys(value for compile, each in failures for value in _values(each, known)))
+    values = tuple(dict.fromkeys(value for compile, each in failures for value in guarded_values(each, known)))
     span = guard.span if guard is not None else None
     shown = last.why if "mismatch" in last.why else last.expression
     return FailedGuardData(
@@ -57,7 +59,7 @@ def _failed(
     )
 
 
-def _values(each: RecompileData, known: dict[str, CompileData]) -> tuple[str, ...]:
+def guarded_values(each: RecompileData, known: Mapping[str, CompileData]) -> tuple[str, ...]:
     """(expected, actual) values of the guard."""
     if (told := _MISMATCH.search(each.why) or _OURS.fullmatch(each.why)) is not None:
         return told["wanted"].rstrip("."), told["seen"].rstrip(".")
@@ -74,12 +76,15 @@ def stops(guard: GuardData | None, failed: RecompileData) -> str:
         return hint.strip().removesuffix(")").strip()
     told = _MISMATCH.search(failed.why)
     source = guard.source if guard is not None else ""
-    if told is not None and told["what"] == "size" and told["index"]:
-        if {told["wanted"], told["seen"]} & {"0", "1"}:
+    size = _SIZE.fullmatch(failed.why)
+    resized = size if told is None or told["what"] != "size" or not told["index"] else told
+    if resized is not None:
+        if {resized["wanted"], resized["seen"]} & {"0", "1"}:
             return "sizes 0 and 1 are always specialized; pad to avoid them, or use one compiled function for each case"
+        tensor = names(source) if size is not None and source else "tensor"
         return (
             "mark the dimension as dynamic before the first call, "
-            f"torch._dynamo.mark_dynamic(tensor, {told['index']}), or compile with dynamic=True"
+            f"torch._dynamo.mark_dynamic({tensor}, {resized['index']}), or compile with dynamic=True"
         )
     for word, advice in _ADVICE_BY_WORD.items():
         if word in failed.why:
@@ -96,6 +101,8 @@ def stops(guard: GuardData | None, failed: RecompileData) -> str:
 
 _ADVICE_BY_WORD = {
     "stride mismatch": "use one memory layout: x = x.contiguous() before the call",
+    "stride(": "use one memory layout: x = x.contiguous() before the call",
+    "dtype is": "convert to one dtype before the call",
     "requires_grad": "use the same requires_grad in every call, or one compiled function for each",
     "dtype mismatch": "convert to one dtype before the call",
     "rank mismatch": "use one number of dimensions: unsqueeze or reshape before the call",

@@ -98,6 +98,11 @@ class Watch:
             self._view.finish(self._data())
 
     @property
+    def calls(self) -> int:
+        """Of compiled functions, so far."""
+        return sum(each.count for each in self._calls.functions)
+
+    @property
     def record(self) -> Record:
         made: Record = importlib.import_module("explorer.records.session").Record(self._data())
         return made
@@ -127,7 +132,7 @@ class Watch:
         calls = tuple(
             data.CallsData(
                 each.function, each.engine, each.count, each.seconds, each.compiling,
-                self._calls.graph_seconds(each), tuple(each.samples),
+                self._calls.graph_seconds(each), tuple(each.samples), tuple(each.served),
             )
             for each in self._calls.functions
             if each.count

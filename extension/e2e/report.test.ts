@@ -47,7 +47,8 @@ test("what was told of trouble, cost and memory stands where one looks for it", 
   const on = await visit("sample.html");
   const viewer = on.page.locator("#viewer");
   const told: { readonly [pane: string]: readonly string[] } = {
-    breaks: ["1 error", "n equals 3", "To stop it", "Fixes that were tried", "fix0s0 scaled, with torch.where", "With it the graph breaks at"],
+    recompiles: ["n equals 3", "To stop it"],
+    breaks: ["1 error", "Fixes that were tried", "fix0s0 scaled, with torch.where", "With it the graph breaks at"],
     guards: ["grad mode is as at capture", "torch itself"],
     timing: ["2x faster than eager (1.9 to 2.1)", "too noisy to compare with eager", "4.10 kFLOP", "2.00 KiB"],
     memory: ["A whole call, backward included, takes at its most 4.00 KiB in eager, 2.00 KiB in explorer"],

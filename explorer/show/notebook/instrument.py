@@ -17,7 +17,9 @@ import torch
 
 from explorer.records.check.isolate import NotIsolated, Objects, State, reached
 from explorer.records.check.repeat import check_memory
+from explorer.records.watching import Watch
 from explorer.show.notebook.cell import Plan, elsewhere, function, names, parameters, plan
+from explorer.show.notebook.watched import WhenCompiled
 
 OWNER = "get_ipython().magics_manager.registry['ExplorerMagics']"
 """How the code of a cell reaches the magics."""
@@ -123,6 +125,10 @@ def dict_of(namespace: MutableMapping[str, Any]) -> dict[str, Any]:
     return namespace
 
 
+COMPILED = ("__explorer_engine__", "_torchdynamo_orig_callable", "_orig_mod")
+"""Attributes of what was compiled by us, and by stock."""
+
+
 @dataclass
 class Watched:
     """A cell that runs under `%%explore`. `result` is IPython's, by which the end of the cell is known."""
@@ -134,12 +140,24 @@ class Watched:
     result: Any = None
     seen: StatementInputs | None = None
     why_not: str = ""
+    watch: Watch | None = None
+    """Of what the cell compiles itself, where it may; `view` shows it."""
+    view: WhenCompiled | None = None
+    called: int = 0
+    """Calls of compiled functions before the explored statements."""
+
+    def compiles(self) -> bool:
+        """Whether the cell reads something compiled, or asks for it to be."""
+        words = {getattr(node, "attr", getattr(node, "id", "")) for each in self.plan.body for node in ast.walk(each)}
+        values = (self.namespace.get(name) for name in names(self.plan.body).read)
+        return "compile" in words or any(hasattr(value, mark) for value in values for mark in COMPILED)
 
     def before(self, index: int) -> None:
         """Statement `index` is about to run, and may be where the explored ones start."""
         if self.plan.earlier and isinstance(self.namespace.get(self.plan.earlier), torch.Tensor):
             self.why_not = elsewhere(self.plan.earlier)
             return
+        self.called = self.watch.calls if self.watch is not None else 0
         if self.seen is None or not self._settled():
             self.seen = None  # let go of its copies before others are made
             self.seen = look(self.plan, index, self.namespace, self.file)

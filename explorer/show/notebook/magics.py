@@ -20,16 +20,19 @@ from IPython.core.magic_arguments import argument, magic_arguments, parse_argstr
 
 from explorer.records.exploration import ENGINES
 from explorer.records.session import Record, RecordError
+from explorer.records.stock.hook import is_watched
+from explorer.records.watching import Watch
 from explorer.show.notebook.ahead import Ahead
 from explorer.show.notebook.cell import Plan, plan
 from explorer.show.notebook.comparing import ComparingMagics
 from explorer.show.notebook.instrument import Instrument, Watched, mark
 from explorer.show.notebook.live import Live
 from explorer.show.notebook.session import Options, Session
+from explorer.show.notebook.watched import REPEATED, WhenCompiled
 
 PANES = (
-    "source", "bytecode", "breaks", "guards", "graphs", "schedule", "memory", "code", "timing", "timeline", "text",
-    "diff",
+    "source", "bytecode", "breaks", "guards", "recompiles", "graphs", "schedule", "memory", "code", "timing",
+    "timeline", "text", "diff",
 )  # fmt: skip
 """As extension/src/viewer/panes/index.ts."""
 
@@ -126,7 +129,11 @@ class ExplorerMagics(Magics):
         self._watched = None
         if number is not None:
             result = self.shell.displayhook.exec_result
-            self._watched = Watched(self._plans.pop(number), chosen, self.shell.user_ns, file, result)
+            self._watched = watched = Watched(self._plans.pop(number), chosen, self.shell.user_ns, file, result)
+            if not watched.plan.why_not and watched.compiles() and not is_watched():
+                title = chosen.name or watched.plan.title
+                watched.view = WhenCompiled(title, chosen.panes)
+                watched.watch = Watch(title, watched.view).__enter__()
 
     def before(self, number: int, index: int) -> None:
         """Statement `index` of the cell is about to run, and may be where what is explored starts."""
@@ -143,8 +150,17 @@ class ExplorerMagics(Magics):
         if watched is None or result is None or result is not watched.result:
             return
         self._watched = None
+        cell = getattr(result.info, "cell_id", None) or watched.file
+        if watched.watch is not None:
+            watched.watch.__exit__(None, result.error_in_exec, None)
+            view = watched.view
+            if view is not None and view.shown and (not result.success or watched.watch.calls > watched.called):
+                record = watched.watch.record.noting((REPEATED,)).data
+                live = view.end(record)
+                self._keep_record(Record(record, live.widget.model_id), watched.options, cell, live)
+                return
         if result.success:
-            self._explore(watched, getattr(result.info, "cell_id", None) or watched.file)
+            self._explore(watched, cell)
 
     def starts(self, info: Any) -> None:
         """IPython's event before a cell: runs in the background make way."""
@@ -156,12 +172,13 @@ class ExplorerMagics(Magics):
         if why_not or watched.seen is None:
             print(f"Nothing was explored: {why_not or 'the statement to explore was not reached.'}")
             return
-        chosen: Options = watched.options
         self.ahead.drop()
         session = Session(watched)
-        record = Record(session.run(), session.live.widget.model_id)
+        self._keep_record(Record(session.run(), session.live.widget.model_id), watched.options, cell, session.live)
+
+    def _keep_record(self, record: Record, chosen: Options, cell: str, live: Live) -> None:
         self._make_room(cell)
-        self.kept.append(Kept(record, cell, session.live))
+        self.kept.append(Kept(record, cell, live))
         if chosen.out is not None:
             self.shell.user_ns[chosen.out] = record
         if chosen.save is not None:

@@ -9,8 +9,10 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from explorer.core.text import count
+from explorer.ir.dynamo_guards import names
 from explorer.ir.record import AccuracyData, CompileData, FailedGuardData, PartData, RecordData, SamplesData, SpanData
 from explorer.show.view.amounts import amount, duration
+from explorer.show.view.history import history
 from explorer.show.view.source import file_names
 
 FIRST = ("wrong", "attention")
@@ -30,7 +32,7 @@ _PLACE = re.compile(r":(\d{1,9}) in (.*)$")
 def with_glance(record: RecordData, *, whole: bool = True) -> RecordData:
     """The record with its answer, and with names for its continuations."""
     found = msgspec.structs.replace(record, compiles=named(record.compiles))
-    found = msgspec.structs.replace(found, glance=glance(found, whole=whole))
+    found = msgspec.structs.replace(found, glance=glance(found, whole=whole), history=history(found))
     return record if found == record else found
 
 
@@ -195,16 +197,16 @@ def _breaks(compiles: list[CompileData], names: dict[str, str]) -> tuple[str, st
 def _recompiles(failed: list[FailedGuardData], compiles: list[CompileData]) -> tuple[str, str, str, str]:
     again = sum(bool(compile.recompiles) for compile in compiles)
     if not again:
-        return "no recompiles", "ok", "guards", ""
+        return "no recompiles", "ok", "recompiles", ""
     times = "once" if again == 1 else f"{again} times"
     if not failed:
-        return f"recompiled {times}", "attention", "guards", ""
+        return f"recompiled {times}", "attention", "recompiles", ""
     first = failed[0]
-    guard = first.words or first.expression
+    guard = names(first.words or first.expression)
     told = all(value in guard for value in first.values)
     values = "" if told else f" ({', then '.join(first.values[:NAMED])})"
     said = f"recompiled {times}, because a guard of {_name(first.frame)} failed: {guard}{values}"
-    return said, "attention", "guards", first.compiles[0] if first.compiles else ""
+    return said, "attention", "recompiles", first.compiles[0] if first.compiles else ""
 
 
 def _name(title: str) -> str:

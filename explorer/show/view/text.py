@@ -14,7 +14,7 @@ from explorer.ir.record import (
     StageData,
     TimingData,
 )
-from explorer.show.view import diagnosis, difference, glance
+from explorer.show.view import diagnosis, difference, glance, history
 from explorer.show.view.amounts import amount, duration
 from explorer.show.view.source import file_names
 
@@ -46,7 +46,7 @@ def summary(record: RecordData) -> str:
             f"  ATen calls: {cover.kernel} in generated kernels, {cover.extern} in library calls, "
             f"{cover.view} views, {cover.fallback} in eager fallback" + UNCOUNTED * bool(record.eager)
         )
-    lines += ["  " + line for line in diagnosis.summary(record, names)]
+    lines += ["  " + line for line in (*diagnosis.summary(record, names), *history.lines(record, names))]
     if record.timing:
         lines += ["  " + line for line in timing(record.timing)]
     lines += [f"  {note}" for note in record.notes]

@@ -43,7 +43,7 @@ export const MIDDLE = 720;
 /** Where the panes are until a person moves them, for a width in pixels. */
 export function suggested(kinds: readonly string[], width: number): Layout {
   const there = (...ids: string[]) => ids.filter(id => kinds.includes(id));
-  const left = there("source", "bytecode", "breaks", "guards");
+  const left = there("source", "bytecode", "breaks", "guards", "recompiles");
   const middle = there("graphs", "schedule", "memory", "text");
   const right = [...there("code", "timing", "timeline"), ...kinds.filter(id => !PLACED.includes(id))];
   if (width >= WIDE) return layoutOf([left], [middle], [right]);
@@ -52,7 +52,7 @@ export function suggested(kinds: readonly string[], width: number): Layout {
 }
 
 /** Panes with a place of their own above; a diff is opened when it is asked for. */
-const PLACED = ["source", "bytecode", "breaks", "guards", "graphs", "schedule", "memory", "text", "code", "timing", "timeline", "diff"];
+const PLACED = ["source", "bytecode", "breaks", "guards", "recompiles", "graphs", "schedule", "memory", "text", "code", "timing", "timeline", "diff"];
 
 /** The layout with a tab in front; a new one goes where `near` is, or else into the last cell. */
 export function opened(layout: Layout, tab: string, near?: string): Layout {

@@ -445,6 +445,7 @@ export interface CallsData {
   readonly compiling: number;
   readonly graphs: number | null;
   readonly samples: readonly number[];
+  readonly served?: readonly (readonly string[])[];
 }
 
 /** How many times as fast as eager: the median of the samples' ratios, which is `times`, and an interval from `low`
@@ -538,6 +539,31 @@ export interface ReasonData {
   readonly hint: string;
 }
 
+/** What made a function compile again: `said` is the guard `guard` of the compile `of` that failed, in words; `was`
+ * and `now` what it expected and got, where these are values. `span` is the line that made the guard, and `stops` what
+ * keeps it from failing ("" where nothing is known to). */
+export interface ChangeData {
+  readonly said: string;
+  readonly was?: string;
+  readonly now?: string;
+  readonly of?: string;
+  readonly guard?: string;
+  readonly span?: SpanData | null;
+  readonly stops?: string;
+}
+
+/** Calls of one function in a row that the same compiles served: numbers `first` to `last`, from 1 (0 where nobody
+ * counted the calls). `compiles` ran; `made` are those of them that the first of these calls had compiled, because of
+ * `changes` (none where there was nothing before). */
+export interface ServedData {
+  readonly function: string;
+  readonly first: number;
+  readonly last: number;
+  readonly compiles: readonly string[];
+  readonly made?: readonly string[];
+  readonly changes?: readonly ChangeData[];
+}
+
 /** One part of the answer at a glance: a sentence on `what`, and the pane that tells more, of `compile` where it is
  * named. `state` is "ok", "attention", "wrong", or "unknown" for what was not measured or compared. `engine` is whose
  * it is; "" where it is of the whole. */
@@ -573,6 +599,7 @@ export interface RecordData {
   readonly eager?: readonly EagerData[];
   readonly calls?: readonly CallsData[];
   readonly glance?: readonly PartData[];
+  readonly history?: readonly ServedData[];
   readonly cut?: boolean;
 }
 

@@ -177,8 +177,8 @@ export class StageList {
         const found = from?.breaks?.find(one => (one.continuation ?? "").split(", ").includes(compile.title));
         if (from && found) this.#context.show("breaks", key(from.id, found.instruction));
       }, false, "ex-break"));
-    const failed = compile.recompiles?.[0];
-    const recompiled = relation === "recompile" ? `↻ recompiled: ${failed ? failed.words || failed.why : "a guard failed"}` : "";
+    const served = this.#context.model.record.value.history?.find(row => row.made?.includes(compile.id));
+    const recompiled = relation === "recompile" ? `↻ ${served?.changes?.[0]?.said ?? "a guard failed"}` : "";
     const state = compile.raises ? "✗ raises" : compile.error && !compile.fallback ? "✗ failed" : compile.fallback ? "runs eagerly" : recompiled;
     return [
       ...breakItems,

@@ -1,19 +1,15 @@
-// What a program that ran shows: its calls, the guards that made it compile again, and its errors.
+// What a program that ran shows: its calls and its errors.
 
 import { button, h } from "../dom";
-import { key } from "../element";
 import { count, seconds } from "../format";
 import type { Context } from "../pane";
-import type { CallsData, ErrorData, FailedGuardData, SpanData } from "../record";
-
-const VALUES = 20;
+import type { CallsData, ErrorData, SpanData } from "../record";
 
 export function diagnosis(context: Context): HTMLElement[] {
   const record = context.model.record.value;
-  const { calls = [], recompiles = [], errors = [] } = record;
+  const { calls = [], errors = [] } = record;
   return [
     ...(errors.length ? [h("h2", count(errors.length, "error")), ...errors.map(each => failure(context, each))] : []),
-    ...(recompiles.length ? [h("h2", `${count(recompiles.length, "guard")} made frames compile again`), ...recompiles.map(each => recompiled(context, each))] : []),
     ...(calls.length ? [h("h2", "Calls of compiled functions"), h("ul.ex-list", ...calls.map(each => h("li", called(each))))] : []),
   ];
 }
@@ -23,21 +19,6 @@ export function at(context: Context, span: SpanData | null | undefined): (HTMLEl
   const place = context.model.files.value.place(span.file, span.line);
   const known = context.model.record.value.sources.some(each => each.file === span.file);
   return [" at ", known ? button("ex-link", place, () => context.show("source", `|${span.file}:${span.line}`)) : place];
-}
-
-function recompiled(context: Context, each: FailedGuardData): HTMLElement {
-  const { values, compiles = [], of = "", guard = "" } = each;
-  const more = values.length > VALUES ? ` and ${values.length - VALUES} more` : "";
-  const expression = each.words ? `${each.words} ` : h("code", each.expression);
-  return h(
-    "section.ex-card", h("h3", `↻ ${each.frame} compiled again ${each.times === 1 ? "once" : `${each.times} times`}`),
-    h("dl.ex-facts",
-      h("dt", "Failed guard"), h("dd", expression, ...at(context, each.span), " ", ...(guard ? [button("ex-link", guard, () => context.show("guards", key(of, guard)))] : [])),
-      ...(values.length ? [h("dt", "Values"), h("dd", h("code", values.slice(0, VALUES).join(", ")), more)] : []),
-      ...(each.stops ? [h("dt", "To stop it"), h("dd", each.stops)] : []),
-      h("dt", "Compiles"), h("dd", ...compiles.map(id => h("span", button("ex-link", id, () => (context.compile.value = id)), " "))),
-    ),
-  );
 }
 
 function failure(context: Context, each: ErrorData): HTMLElement {

@@ -8,6 +8,7 @@ import { diff } from "./diff";
 import { graphs } from "./graphs";
 import { guards } from "./guards";
 import { memory } from "./memory";
+import { recompiles } from "./recompiles";
 import { schedule } from "./schedule";
 import { source } from "./source";
 import { text } from "./text";
@@ -19,6 +20,7 @@ export const PANES: readonly PaneKind[] = [
   bytecode,
   breaks,
   guards,
+  recompiles,
   graphs,
   schedule,
   memory,

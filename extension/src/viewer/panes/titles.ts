@@ -6,6 +6,7 @@ export const TITLES = {
   bytecode: "Bytecode",
   breaks: "Breaks",
   guards: "Guards",
+  recompiles: "Recompiles",
   graphs: "Graphs",
   schedule: "Schedule",
   memory: "Memory",

@@ -4,16 +4,15 @@ import { DataTable, type Column } from "../../datatable";
 import { button, h } from "../../dom";
 import { isSourceLine, key, parts, syntheticReason, type Key } from "../../element";
 import { Facets, facetsOf } from "../../facets";
-import { count, phrase, seconds } from "../../format";
-import { entry } from "../../gather";
+import { count, phrase } from "../../format";
 import type { Context, Export, Pane, PaneKind } from "../../pane";
 import { part } from "../../picture";
 import type { CompileData, GlobalStateData, GuardData, InputData } from "../../record";
 import { type Dispose, Signal } from "../../signal";
 import { decide, type Call, type Decision, type Outcome } from "./check";
-import { seenBy, writtenSizes } from "./described";
+import { seenBy } from "./described";
 import { form } from "./form";
-import { compilesOfFrame, outlook, type Outlook } from "./outlook";
+import { outlook, type Outlook } from "./outlook";
 import { TITLES } from "../titles";
 
 export const guards: PaneKind = {
@@ -36,8 +35,6 @@ const ORDER: { readonly [outcome in Outcome]: number } = { fails: 0, undecided: 
 
 class GuardsPane implements Pane {
   readonly #table: DataTable<Decision>;
-  readonly #history: DataTable<CompileData>;
-  readonly #historyPart: HTMLElement;
   readonly #outcomes: Facets;
   readonly #properties: Facets;
   readonly #owners: Facets;
@@ -66,18 +63,15 @@ class GuardsPane implements Pane {
     this.#table = new DataTable<Decision>("Guards", this.#columns(), context.selection, {
       keys: each => this.#keysOf(each.guard), look: each => `ex-guard-${each.outcome}`,
     });
-    this.#history = new DataTable<CompileData>("Compiles of this frame", [], context.selection);
     this.#outcomes = new Facets("Show only these outcomes", this.#filters.outcomes);
     this.#owners = new Facets("Show only guards about these", this.#filters.owners);
     this.#properties = new Facets("Show only guards of these kinds", this.#filters.properties);
     this.#words = h("input.ex-field", { type: "search", placeholder: "Guard, source or line", "aria-label": "Filter guards by words", oninput: () => (this.#filters.words.value = this.#words.value) });
     const all = button("ex-action", "Reset", () => this.#resetAll());
-    this.#historyPart = part("Compiles of this frame", [], this.#history.element);
     this.#body = h(
       "div.ex-guards",
       h(
         "div.ex-main",
-        this.#historyPart,
         part("Guards", [this.#words], this.#outcomes.element, this.#owners.element, this.#properties.element, this.#counted, this.#table.element),
       ),
       h("section.ex-picture.ex-describe", h("header", h("h2", "Try another call"), all), this.#answer, this.#fields),
@@ -104,7 +98,6 @@ class GuardsPane implements Pane {
   dispose(): void {
     this.#disposers.forEach(dispose => dispose());
     this.#table.dispose();
-    this.#history.dispose();
   }
 
   get #call(): Call {
@@ -133,7 +126,6 @@ class GuardsPane implements Pane {
       this.#seen = seenBy(compile);
       if (!again) this.#resetAll();
     }
-    this.#showHistory(compile);
     this.#decideAll();
   }
 
@@ -267,25 +259,6 @@ class GuardsPane implements Pane {
     return [h("p", { class: accepts ? "ex-yes" : "ex-no" }, h("strong", headline)), ...said.map(each => h("p", each)), ...others];
   }
 
-  #showHistory(compile: CompileData): void {
-    const compiles = compilesOfFrame(this.#context.model.record.value, compile);
-    this.#historyPart.hidden = compiles.length < 2;
-    const sources = differing(compiles);
-    this.#history.show(compiles, [
-      {
-        name: "Compile", text: each => each.id,
-        cell: each => button("ex-choice", each.id, () => (this.#context.compile.value = each.id), { "aria-pressed": String(each.id === compile.id) }),
-      },
-      {
-        name: "Compiled because", text: each => refusals(each, compiles).map(([of, whys]) => `${of}: ${whys.join(", ")}`).join("; ") || "it was the first",
-        cell: each => h("div.ex-refusals", ...refusals(each, compiles).map(([of, whys]) => h("div", h("strong", of), ` ${whys.join(", ")}`)), each === compiles[0] ? "it was the first" : null),
-      },
-      ...sources.map((source): Column<CompileData> => ({ name: source, text: each => written(each.inputs?.find(input => input.source === source)) })),
-      { name: "Symbols", text: each => (each.symbols ?? []).filter(symbol => symbol.status === "dynamic").map(symbol => `${symbol.name} = ${symbol.source}`).join(", ") },
-      { name: "Took", numeric: true, text: each => seconds(each.seconds) },
-    ]);
-  }
-
   #place({ span }: GuardData): string {
     return span ? this.#context.model.files.value.place(span.file, span.line) : "";
   }
@@ -307,29 +280,4 @@ function interest(input: InputData): number {
   if (input.tensor && !parameter) return 1;
   if (input.constant) return 2;
   return parameter ? 4 : 3;
-}
-
-/** Why each earlier compile did not accept the call that led to this one: all its guards that failed. */
-function refusals(compile: CompileData, compiles: readonly CompileData[]): [of: string, whys: string[]][] {
-  const found = new Map<string, string[]>();
-  for (const { of, guard, expression, why, words, seen } of compile.recompiles ?? []) {
-    const source = compiles.find(each => each.id === of)?.guards?.find(each => each.id === guard)?.source;
-    entry(found, of, () => []).push(words ? `${words}${seen ? `; it was ${seen}` : ""}` : phrase([source || expression, why], " "));
-  }
-  return [...found];
-}
-
-const MOST_COLUMNS = 6;
-
-/** The inputs that were not the same in all compiles. */
-function differing(compiles: readonly CompileData[]): string[] {
-  const sources = [...new Set(compiles.flatMap(each => each.inputs?.map(input => input.source) ?? []))];
-  const values = (source: string) => new Set(compiles.map(each => written(each.inputs?.find(input => input.source === source))));
-  return sources.filter(source => values(source).size > 1).slice(0, MOST_COLUMNS);
-}
-
-function written(input: InputData | undefined): string {
-  if (!input) return "";
-  if (input.tensor) return `${input.tensor.dtype}[${writtenSizes(input.tensor.sizes)}]${input.tensor.requires_grad ? " grad" : ""}`;
-  return input.constant?.text ?? (typeof input.length === "number" ? `${input.kind} of ${input.length}` : input.type ?? input.kind);
 }

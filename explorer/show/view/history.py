@@ -1,0 +1,99 @@
+"""Which compile served which call, and what made a function compile again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+
+from explorer.core.text import count
+from explorer.ir.dynamo_guards import names
+from explorer.ir.record import CallsData, ChangeData, CompileData, GuardData, RecompileData, RecordData, ServedData
+from explorer.records.diagnosis import guarded_values, stops
+from explorer.show.view.diagnosis import Names, place
+
+MOST = 1000
+"""Rows that a record holds."""
+
+NAMED = 3
+"""Changes that a line of text names."""
+
+
+def history(record: RecordData) -> tuple[ServedData, ...]:
+    """Of each function that was compiled more than once: its calls, those in a row together that the same compiles
+    served; or its compiles alone, where nobody counted calls."""
+    known = {compile.id: compile for compile in record.compiles}
+    again = {_frame(compile.id) for compile in record.compiles if compile.recompiles}
+    rows = [row for calls in record.calls for row in _rows(calls, known) if again & {_frame(id) for id in row.compiles}]
+    told = {id for row in rows for id in row.made}
+    for frame in again:
+        compiles = [compile for compile in record.compiles if _frame(compile.id) == frame]
+        if not any(compile.id in told for compile in compiles):
+            rows += [
+                ServedData(compile.name, 0, 0, (compile.id,), (compile.id,), _changes(compile, "", known))
+                for compile in compiles
+            ]
+    return tuple(rows[:MOST])
+
+
+def lines(record: RecordData, files: Names) -> list[str]:
+    """The history as a terminal shows it."""
+    found = []
+    for function, rows in groupby(record.history, key=lambda row: row.function):
+        found.append(f"compiles of {function}, call by call:")
+        found += ["  " + _line(row, files) for row in rows]
+    return found
+
+
+def _line(row: ServedData, files: Names) -> str:
+    calls = f"call {row.first}" if row.first == row.last else f"calls {row.first} to {row.last}"
+    shown = f"{calls if row.first else 'compile':<14} {', '.join(row.compiles) or 'no graph':<10} "
+    if not row.made:
+        return shown + ("reused" if row.compiles else "ran without a compiled graph")
+    if not row.changes:
+        return shown + "compiled: the first call"
+    whys = [f"{each.said}{place(each.span, files)}" for each in row.changes[:NAMED]]
+    more = len(row.changes) - NAMED
+    return f"{shown}compiled again: {'; '.join(whys)}" + (f"; {count(more, 'more guard')} failed" if more > 0 else "")
+
+
+def _rows(calls: CallsData, known: Mapping[str, CompileData]) -> Iterator[ServedData]:
+    """The rows of one function. A call that compiles has one of its own."""
+    seen: set[str] = set()
+    first, before = 1, ""
+    for number, served in enumerate(calls.served, 1):
+        made = tuple(id for id in dict.fromkeys(served) if id not in seen and id in known)
+        seen.update(served)
+        after = calls.served[number] if number < len(calls.served) else None
+        if made:
+            changes = tuple(change for id in made for change in _changes(known[id], before, known))
+            yield ServedData(calls.function, number, number, tuple(dict.fromkeys(served)), made, changes)
+            first = number + 1
+        elif after != served:
+            yield ServedData(calls.function, first, number, tuple(dict.fromkeys(served)))
+            first = number + 1
+        before = served[0] if served else before
+
+
+def _changes(compile: CompileData, before: str, known: Mapping[str, CompileData]) -> tuple[ChangeData, ...]:
+    """The guards that failed, of the compile that served the call before where that is among those asked."""
+    asked = [each.of for each in compile.recompiles]
+    of = before if before in asked else asked[-1] if asked else ""
+    return tuple(_change(each, known) for each in compile.recompiles if each.of == of)
+
+
+def _change(each: RecompileData, known: Mapping[str, CompileData]) -> ChangeData:
+    guards: Sequence[GuardData] = known[each.of].guards if each.of in known else ()
+    guard = next((guard for guard in guards if guard.id == each.guard), None)
+    values = guarded_values(each, known)
+    was, now = values if len(values) == 2 else ("", "")
+    why = each.why.replace("builtins.", "")
+    joined = "." if why.startswith(("size(", "stride(")) else " "
+    said = each.words or (f"{names(guard.source)}{joined}{why}" if guard is not None else why or each.expression)
+    span = guard.span if guard is not None else None
+    return ChangeData(said, was, now, each.of, each.guard, span, stops(guard, each))
+
+
+def _frame(id: str) -> str:
+    """The first compile of the same frame."""
+    first, _, number = id.rpartition(".")
+    return first if number.isdigit() else id

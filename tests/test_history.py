@@ -1,0 +1,75 @@
+"""Which compile served which call, and what made a function compile again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+import pytest
+import torch
+
+import explorer
+from explorer.ir.record import ServedData
+from explorer.records.session import Record
+from explorer.show.view.history import lines
+
+
+def watched(fn: Callable[..., object], *calls: tuple[object, ...]) -> Record:
+    compiled = explorer.compile(fn, backend="aot_eager")
+    with explorer.watch(live=False) as log:
+        for each in calls:
+            compiled(*each)
+    return log.record
+
+
+def scaled(x: torch.Tensor, k: object) -> torch.Tensor:
+    return x * k  # type: ignore[operator]
+
+
+def chosen(x: torch.Tensor, mode: object) -> torch.Tensor:
+    return x + 1 if mode == "a" else x - 1
+
+
+A, B = torch.ones(4), torch.ones(5)
+
+CHANGES: dict[str, tuple[tuple[tuple[object, ...], ...], str, str, str]] = {
+    "size": (((A, 2), (B, 2)), "x.size(0) is 5, expected 4", "4", "5"),
+    "number": (((A, 2), (A, 3)), "k is 3, expected 2", "2", "3"),
+    "type": (((A, 2.5), (A, 2)), "k is 2, expected 2.5", "2.5", "2"),
+    "dtype": (((A, 2), (A.double(), 2)), "x dtype is float64, expected float32", "float32", "float64"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_what_changed_is_told_with_its_values_and_what_stops_it(name: str) -> None:
+    calls, said, was, now = CHANGES[name]
+    first, second = watched(scaled, *calls).data.history
+    assert (first.first, first.made, first.changes) == (1, ("f0",), ())
+    assert second.made == ("f0.1",)
+    [change] = second.changes
+    assert (change.said, change.was, change.now) == (said, was, now)
+    assert change.of == "f0" and change.stops
+
+
+def test_calls_in_a_row_that_one_compile_serves_are_one_row() -> None:
+    record = watched(chosen, (A, "a"), (A, "a"), (A, "a"), (A, "b"), (A, "a"), (A, "a"))
+    shown = [(row.first, row.last, row.compiles, bool(row.made)) for row in record.data.history]
+    assert shown == [
+        (1, 1, ("f0",), True), (2, 3, ("f0",), False), (4, 4, ("f0.1",), True), (5, 6, ("f0",), False),
+    ]  # fmt: skip
+    told = lines(record.data, {})
+    assert told[0] == "compiles of chosen, call by call:"
+    assert told[2].split() == ["calls", "2", "to", "3", "f0", "reused"]
+
+
+def test_what_was_compiled_once_has_no_history() -> None:
+    assert watched(scaled, (A, 2), (A, 2)).data.history == ()
+
+
+def test_without_counted_calls_the_compiles_stand_alone() -> None:
+    record = watched(scaled, (A, 2), (A, 3))
+    alone = Record(msgspec.structs.replace(record.data, calls=()))
+    assert [(row.first, row.compiles, row.made) for row in alone.data.history] == [
+        (0, ("f0",), ("f0",)), (0, ("f0.1",), ("f0.1",)),
+    ]  # fmt: skip
+    assert all(isinstance(row, ServedData) for row in alone.data.history)
