@@ -47,7 +47,7 @@ test("what was told of trouble, cost and memory stands where one looks for it", 
   const on = await visit("sample.html");
   const viewer = on.page.locator("#viewer");
   const told: { readonly [pane: string]: readonly string[] } = {
-    recompiles: ["n equals 3", "To stop it"],
+    recompiles: ["compiled f0", "the size of x is 4"],
     breaks: ["1 error", "Fixes that were tried", "fix0s0 scaled, with torch.where", "With it the graph breaks at"],
     guards: ["grad mode is as at capture", "torch itself"],
     timing: ["2x faster than eager (1.9 to 2.1)", "too noisy to compare with eager", "4.10 kFLOP", "2.00 KiB"],
