@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import collections
 import contextvars
 import dataclasses
+import datetime
+import decimal
 import enum
 import functools
 import itertools
@@ -14,6 +17,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -154,6 +158,51 @@ class Net(nn.Module):
     def forward(self, y):
         return self.act(y * self.weight * self.rate + self.count)
 
+
+class Permission(enum.Flag):
+    R = 1
+    W = 2
+
+
+class Cached:
+    def __init__(self, n: int) -> None:
+        self.n = n
+
+    @functools.cached_property
+    def c(self) -> int:
+        return self.n * 2
+
+
+class Descriptor:
+    def __init__(self, v: int) -> None:
+        self.v = v
+
+    def __get__(self, owner: Any, cls: type) -> int:
+        return self.v
+
+
+class Meta(type):
+    extra = 1
+
+    def __len__(cls) -> int:
+        return cls.extra
+
+
+class Equal:
+    """Compared and hashed by what it holds."""
+
+    def __init__(self, n: int) -> None:
+        self.n = n
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Equal) and self.n == other.n
+
+    def __hash__(self) -> int:
+        return hash(self.n)
+
+
+Derived = {base: type(f"Derived_{base.__name__}", (base,), {}) for base in (tuple, dict, str, int, float)}
+"""Classes of the program's own over classes written in C."""
 
 VARIABLE: Any = contextvars.ContextVar("VARIABLE")
 
@@ -342,7 +391,7 @@ KINDS: dict[str, Kind] = {
         "torch.zeros(2, device=v).device.type\nstr(v)"),
     "size": kind("torch.Size([2, 2])", "torch.Size([4])\n(2, 2)\ntorch.Size([2, 2, 1])", "",
                  "x.reshape(v)\nlen(v)\nv[0]\nv.numel() if isinstance(v, torch.Size) else 0\ntype(v).__name__"),
-    "generator": kind("torch.Generator().manual_seed(1)", "torch.Generator().manual_seed(2)", "v.manual_seed(5)",
+    "random generator": kind("torch.Generator().manual_seed(1)", "torch.Generator().manual_seed(2)", "v.manual_seed(5)",
                       "torch.rand(2, generator=v)\nv.initial_seed()"),
     "context variable": kind("VARIABLE", "", "VARIABLE.set(5)\nVARIABLE.set(6)\nVARIABLE.set('a')",
         "v.get(1)\nv.get()"),
@@ -393,6 +442,53 @@ KINDS: dict[str, Kind] = {
     "zip": kind("zip([1], [2])", "zip([1, 2], [3, 4])\nenumerate([5])\nmap(abs, [-1])", "", "list(v)\nnext(v)"),
     "proxy": kind("types.MappingProxyType({'a': 1})", "types.MappingProxyType({'b': 1})", "",
         "v['a']\n'b' in v\nlen(v)"),
+    "reversed": kind("reversed([1,2])", "reversed([3,4])\nreversed((1,2))\nreversed(range(2))",
+        "next(v,0)", "list(v)\nnext(v, 0)\n[i for i in v]\nsum(v, 0)"),
+    "dict iterator": kind("iter({'a':1})", "iter({'b':1})\niter({'a':1,'b':2})", "next(v,0)", "list(v)\nnext(v, 0)"),
+    "items iterator": kind("iter({'a':1}.items())", "iter({'a':2}.items())", "next(v,0)", "list(v)\nnext(v, 0)"),
+    "map": kind("map(abs, [-1,2])", "map(abs,[-3,2])\nmap(lambda a: a+1, [1,2])",
+        "next(v,0)", "list(v)\nnext(v, 0)\n[i for i in v]\nsum(v, 0)"),
+    "chain": kind("itertools.chain([1],[2])", "itertools.chain([1],[3])",
+        "next(v,0)", "list(v)\nnext(v, 0)\n[i for i in v]\nsum(v, 0)"),
+    "count": kind("itertools.count(1)", "itertools.count(5)\nitertools.count(1,2)", "next(v,0)", "next(v, 0)"),
+    "generator": kind("(i for i in [1,2])", "(i for i in [3,4])\n(i+1 for i in [1,2])",
+        "next(v,0)", "list(v)\nnext(v, 0)\n[i for i in v]\nsum(v, 0)"),
+    "counter": kind("collections.Counter('aab')", "collections.Counter('abb')",
+        "v['a']=7\nv['z']=1\nv.update('b')", "v['a']\nv['zz']\nv.most_common(1)\nlen(v)\nv.total()"),
+    "flag": kind("Permission.R", "Permission.W\nPermission.R|Permission.W\nPermission(0)", "",
+        "v\nbool(v)\nPermission.R in v\nv.name\nv.value"),
+    "decimal": kind("decimal.Decimal('1.5')", "decimal.Decimal('2.5')\n1.5",
+        "", "float(v)\nv+1\nstr(v)\nbool(v)\nv == 1.5\nhash(v)\nv < 2\nv != decimal.Decimal(1)"),
+    "date": kind("datetime.date(2020,1,1)", "datetime.date(2021,1,1)",
+        "", "v.year\nstr(v)\nhash(v)\nv == datetime.date(2020,1,1)\nv < datetime.date(2020,6,1)"),
+    "cached property": kind("Cached(1)", "Cached(2)", "v.n=5\nv.c\nv.__dict__['c']=9\ndel v.c", "v.c\nv.n"),
+    "equal object": kind("Equal(1)", "Equal(2)\nEqual(1)", "v.n=3",
+        "v==Equal(1)\nhash(v)\nv in {Equal(1):2}\nv in [Equal(1)]"),
+    "dict of objects": kind("{Equal(1): 5}", "{Equal(2): 5}\n{Equal(1): 6}", "v[Equal(1)]=7",
+        "v.get(Equal(1),0)\nlen(v)"),
+    "metaclass": kind("Meta('A',(),{})", "Meta('B',(),{'x':1})",
+        "type(v).extra=4\nv.x=2\ntype(v).extra=1\nv.__name__='Q'\nv.__qualname__='Z'",
+        "len(v)\nv.__qualname__\ngetattr(v,'x',0)\nv.extra\nv.__name__"),
+    "descriptor": kind("type('D',(),{'d':Descriptor(1)})()", "type('D',(),{'d':Descriptor(2)})()",
+        "type(v).__dict__['d'].v=8\ntype(v).d=Descriptor(4)", "v.d"),
+    "derived tuple": kind("Derived[tuple]((1,2))", "Derived[tuple]((1,3))\n(1,2)",
+        "v.z=4", "v[0]\nlen(v)\ngetattr(v,'z',0)\nlist(v)\ntype(v).__name__"),
+    "derived dict": kind("Derived[dict](a=1)", "Derived[dict](a=2)\nDerived[dict](b=1)",
+        "v.z=4\nv['a']=5\nv['b']=6", "v.get('a',0)\nlen(v)\ngetattr(v,'z',0)\nlist(v.items())\ntype(v).__name__"),
+    "derived str": kind("Derived[str]('ab')", "Derived[str]('cd')\n'ab'",
+        "v.z=4", "v+'c'\nlen(v)\ngetattr(v,'z',0)\ntype(v).__name__\nv=='ab'"),
+    "derived int": kind("Derived[int](2)", "Derived[int](3)\n2", "v.z=4",
+        "v+1\nx*v\ngetattr(v,'z',0)\ntype(v).__name__\nv==2"),
+    "derived float": kind("Derived[float](2)", "Derived[float](3)\n2.0", "v.z=4",
+        "v+1\nx*v\ngetattr(v,'z',0)\ntype(v).__name__\nv==2"),
+    "hooked module": kind("nn.ReLU()", "nn.Tanh()",
+        "v.register_forward_hook(lambda m,i,o: o+1)\nv.register_forward_pre_hook(lambda m,i: (i[0]*2,))"
+        "\nv._forward_hooks.clear()\nv.forward = lambda y: y*3\ndel v.forward\nv.eval()",
+        "v(x-1)\nv.training"),
+    "numpy number": kind("np.float32(2)", "np.float64(2)\nnp.float32(3)\nnp.int64(2)\n2.0",
+        "", "x*v\nfloat(v)\ntype(v).__name__\nv>2"),
+    "default factory": kind("defaultdict(list)", "defaultdict(int)\ndefaultdict(lambda: 3)",
+        "v['a']=1\nv.default_factory=dict", "v['zz']\nlen(v)\nv.get('a',0)\ntype(v['q']).__name__"),
     "namespace": kind("types.SimpleNamespace(n=1)", "types.SimpleNamespace(n=2)\ntypes.SimpleNamespace()",
                       "v.n = 3\nv.absent = 2\ndel v.n", "v.n\nhasattr(v, 'absent')\ngetattr(v, 'n', 4)"),
     "exception": kind("ValueError('a')", "ValueError('b')\nTypeError('a')", "v.args = ('c',)\nv.absent = 1",
@@ -501,4 +597,7 @@ def plain(value: Any) -> Any:
     return type(value).__name__
 
 
-__all__ = ["KINDS", "WAYS", "OrderedDict", "Row", "defaultdict", "deque", "functools", "plain", "rows", "run"]
+__all__ = [
+    "KINDS", "WAYS", "OrderedDict", "Row", "collections", "datetime", "decimal", "defaultdict", "deque", "functools",
+    "np", "plain", "rows", "run",
+]  # fmt: skip

@@ -43,7 +43,12 @@ class ClassValue(Value):
                 return t.bind(t.known_function(meta), self)
             if isinstance(meta, property):
                 return t.call(t.from_python(meta.fget), [self], {})
-            return t.from_python(t.python(getattr, self.cls, name))
+            if not hasattr(type(meta), "__get__"):
+                return t.class_attribute(owner_of(type(self.cls), name), name, meta)
+            value = t.python(getattr, self.cls, name)
+            if type(value) is str and not is_library(self.cls.__module__):  # its name, which a program may change
+                return t.wrap(Attr(t.known_source(self.cls), name), value)
+            return t.from_python(value)
         if isinstance(found, classmethod):
             return t.bind(t.from_python(found.__func__), self)
         if isinstance(found, staticmethod):

@@ -6,12 +6,14 @@ import collections
 from collections.abc import Callable, Iterator, MutableMapping
 from typing import Any
 
+from explorer.compiler.capture import reasons
 from explorer.compiler.capture.guards import Has, KeysAre
 from explorer.compiler.capture.values.base import Reconstructor, Tracer, Unhashable, Value
 from explorer.compiler.capture.values.constant import Constant
-from explorer.compiler.capture.values.objects import DELETED, MISSING, Lazy, ObjectValue, type_attribute
+from explorer.compiler.capture.values.objects import DELETED, MISSING, Lazy, ObjectValue, ProgramKey, type_attribute
 from explorer.compiler.capture.values.sequences import TupleValue
 from explorer.compiler.capture.values.sets import SetValue
+from explorer.core.reasons import unsupported
 from explorer.ir.capture import Attr, Source
 
 
@@ -86,6 +88,8 @@ class DictValue(ObjectValue):
     def has(self, t: Tracer, k: Any) -> bool:
         """Whether the key is there; of a dict from outside only that is assumed."""
         if self.unread is not None and self.source is not None:
+            if isinstance(k, ProgramKey):
+                unsupported(reasons.OPERATION, "a dictionary asked for a key whose class compares keys in Python")
             t.guard(self.source, Has(k, k in self.entries, "key"), "the program asked for this key")
         return k in self.entries
 

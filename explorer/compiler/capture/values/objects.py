@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from explorer.compiler.capture import reasons
-from explorer.compiler.capture.guards import Has
+from explorer.compiler.capture.guards import Has, IsObject
 from explorer.compiler.capture.values.base import (
     NotConstant,
     Raised,
@@ -97,6 +97,9 @@ def bound_attribute(t: Tracer, value: Value, cls: Any, descriptor: Any, name: st
     if getter is not MISSING and not isinstance(descriptor, (type, types.BuiltinFunctionType)):
         unsupported(reasons.ATTRIBUTE, f"{cls.__name__}.{name} is a {type(descriptor).__name__}")
     return t.class_attribute(owner_of(cls, name), name, descriptor)
+
+
+_COMPARISONS = ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__")
 
 
 class Lazy:
@@ -332,6 +335,9 @@ class ObjectValue(Value):
         return checked(t, self.cls, name, t.call(self.bind(t, found, name), args, kwargs or {}))
 
     def method(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        own = t.look_up(self.cls, name)
+        if name in _COMPARISONS and isinstance(own, types.WrapperDescriptorType) and own.__objclass__ is not object:
+            unsupported(reasons.UNTRACEABLE_CALL, f"{self.cls.__name__}.{name}")
         match name:
             case "__init__" | "__init_subclass__":
                 return Constant(None)
@@ -356,13 +362,14 @@ class ObjectValue(Value):
                 if isinstance(equal, Constant) and equal.value is NotImplemented:
                     return equal
                 return Constant(not t.truth(equal))
-            case "__hash__" if self.given is not MISSING:
+            case "__hash__" if self.given is not MISSING and self.source is not None:
+                t.guard(self.source, IsObject(self.given), "its hash was used")
                 return Constant(hash(self.given))
             case "__enter__" | "__exit__" if hasattr(self.given, name):
                 unsupported(reasons.UNTRACEABLE_CALL, f"{self.cls.__name__}.{name}")
             case "__repr__" | "__str__" | "__format__" if self.given is not MISSING and is_plain(self.given):
                 return Constant(getattr(self.given, name)(*map(t.constant_of, args)))
-        rule = t.rule_for(t.look_up(self.cls, name))
+        rule = t.rule_for(own)
         if rule is not None:
             return rule(t, [self, *args], kwargs)
         if self.cls.__module__ == "re" and not kwargs:

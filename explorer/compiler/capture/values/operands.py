@@ -29,18 +29,20 @@ def takes(owner: type, method: str, operand: type) -> bool:
         return own is not MISSING
     if own.__objclass__ is object:
         return True
-    mine = _example(owner)
-    if mine is MISSING:
+    mine, theirs = _example(owner), _example(operand)
+    if mine is MISSING or theirs is MISSING:
         return True
     try:
-        return own(mine, _example(operand)) is not NotImplemented
+        return own(mine, theirs) is not NotImplemented
     except TypeError:
         return False
 
 
 def refusal(function: Callable[[Any, Any], Any], left: type, right: type) -> str | None:
-    """What TypeError says where two types have no such operator."""
+    """What TypeError says where two types have no such operator; None where they have one, or that is not known."""
     pair = _example(left), _example(right)
+    if MISSING in pair:
+        return None
     try:
         function(*pair)
     except TypeError as error:
@@ -49,7 +51,8 @@ def refusal(function: Callable[[Any, Any], Any], left: type, right: type) -> str
 
 
 def _example(cls: type) -> Any:
-    """An empty object of a type; of one with code of its own, a stand-in that has its name."""
+    """An empty object of a type; of one whose operators are all written in Python, a stand-in that has its name;
+    MISSING of others."""
     if cls in _EXAMPLES:
         return _EXAMPLES[cls]
     for base in _CONTAINERS:
@@ -59,6 +62,8 @@ def _example(cls: type) -> Any:
             is_structseq = hasattr(cls, "n_sequence_fields")  # such as sys.version_info, which nobody can make
             maker: Any = base.__new__
             return maker(base if is_structseq else cls)
+    if any(isinstance(each, types.WrapperDescriptorType) for base in cls.__mro__[:-1] for each in vars(base).values()):
+        return MISSING
     body: dict[str, Any] = {}
     if type_attribute(cls, "__iter__") not in (MISSING, None):
         body["__iter__"] = lambda self: iter(())
