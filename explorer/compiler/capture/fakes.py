@@ -14,6 +14,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._mode_utils import no_dispatch
 
 from explorer.compiler.capture.operator_checks import tensors_in
+from explorer.compiler.capture.size_checks import CHECKS
 
 aten = torch.ops.aten
 
@@ -46,8 +47,8 @@ COPIES = frozenset({aten.diagonal_scatter.default, aten.select_scatter.default, 
 
 
 class LaidOut(FakeTensorMode):
-    """Fake tensors with the strides of real ones. `written` counts the writes in inference mode by storage: its tensors
-    have no version."""
+    """Fake tensors with the strides of real ones, that refuse the sizes that real ones do. `written` counts the writes
+    in inference mode by storage: its tensors have no version."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -56,6 +57,9 @@ class LaidOut(FakeTensorMode):
     def dispatch(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if torch.is_inference_mode_enabled() and func._schema.is_mutable:
             self._count_writes(func._schema.arguments, args, kwargs or {})
+        if check := CHECKS.get(func):
+            with self:
+                check(*args, **(kwargs or {}))
         result = super().dispatch(func, types, args, kwargs)
         suggested = func in SUGGESTED or func in SUGGESTED_ON_CPU and args[0].device.type == "cpu"
         if suggested or func in CONTIGUOUS or func is aten.angle.default and args[0].is_complex():

@@ -45,6 +45,8 @@ def _may_refuse(node: fx.Node, name: str) -> bool:
         key = node.args[1]
         listed = isinstance(key, list) or isinstance(key, tuple) and any(isinstance(each, list) for each in key)
         return node.target in (operator.getitem, operator.setitem) and (listed or any(map(_is_index, _leaves(key))))
+    if name == "select":
+        return any(isinstance(each, fx.Node) for each in (*node.args[1:], *node.kwargs.values()))
     return node.op in ("call_function", "call_method") and name.removeprefix("linalg_").removesuffix("_") in _NAMES
 
 
