@@ -23,7 +23,7 @@ import explorer
 from benchmarks.operator_samples import Sample, samples
 from explorer.api import counters
 from explorer.ir.program import BuildOptions
-from explorer.records.check.accuracy import compare, exact_values, tensor_error
+from explorer.records.check.accuracy import TOLERANCE, compare, exact_values, tensor_error
 
 SECONDS = 60
 """Of the processor that a compile may take, eager's runs included."""
@@ -56,7 +56,8 @@ class Observed:
 
 @dataclass(frozen=True)
 class Matters:
-    """What of a result has to be eager's: its values, and those among them that are infinite or NaN."""
+    """What of a result has to be eager's: its values, and where its dtype cannot hold the exact ones, whether they are
+    infinite or NaN there."""
 
     values: bool = True
     kinds: bool = True
@@ -114,7 +115,25 @@ def differs(sample: Sample, ours: Observed, eager: Observed, matters: Matters) -
     if compare(ours.values, eager.values, exact).ok:
         return ""
     known = {name: each.value.to(eager.values[name].dtype) for name, each in exact.items() if each.complete}
+    if not matters.kinds:
+        ours, eager = other_formula(ours, eager, known)
+        known = {}
     return parted if difference(ours, replace(eager, values=eager.values | known), matters, rough) else ""
+
+
+def other_formula(ours: Observed, eager: Observed, known: dict[str, Tensor]) -> tuple[Observed, Observed]:
+    """Both, as if the exact values were eager's where only one of the two is finite, and as if both had these where
+    they are infinite or NaN, or unknown: `known` by name."""
+    mine, theirs = dict(ours.values), dict(eager.values)
+    for name, b in eager.values.items():
+        a = mine[name]
+        if isinstance(a, Tensor) and b.dtype in TOLERANCE and b.layout is torch.strided and a.shape == b.shape:
+            a, b = resolved(a.detach()), resolved(b.detach())
+            exact = known.get(name, torch.full_like(b, torch.nan))
+            same_kind = (a == b) | (a.isfinite() & b.isfinite())
+            theirs[name] = torch.where(same_kind, b, exact)
+            mine[name] = torch.where(same_kind | exact.isfinite(), a, exact)
+    return replace(ours, values=mine), replace(eager, values=theirs)
 
 
 @dataclass(frozen=True)
@@ -279,8 +298,6 @@ def of_value(a: Any, b: Any, matters: Matters, strides_matter: bool, rough: bool
         a, b = torch.view_as_real(a), torch.view_as_real(b)
     if rough and b.dtype in ROUGH:
         a, b = a.to(ROUGH[b.dtype]), b.to(ROUGH[b.dtype])
-    if not matters.kinds:
-        a = torch.where(a.isfinite() & b.isfinite(), a, b)
     error, _, close = tensor_error(a, b)
     return "" if close else f"off by {error:.2e}: {sample_of(a, b)}"
 

@@ -419,6 +419,16 @@ def test_samples_that_eager_does_not_settle():
     assert not is_repeatable(unwritten, observe(memory_as_it_is, unwritten), Matters())
 
 
+def test_another_formula_may_not_make_an_infinity_of_a_number():
+    sample = Sample(lambda x: x.std(1), (torch.tensor([[1.0, 2.0], [torch.inf, 1.0], [3.0, 9.0]]),))
+    eager = observe(sample.target, sample)
+    for place, other, is_wrong in ((0, torch.inf, True), (0, torch.nan, True), (1, torch.inf, False), (2, 5.0, True)):
+        value = eager.values["result 0"].clone()
+        value[place] = other
+        ours = replace(eager, values={**eager.values, "result 0": value})
+        assert bool(differs(sample, ours, eager, Matters(kinds=False))) is is_wrong
+
+
 def test_integers_between_two_numbers():
     for steps in (7, 50, 101):
         right(lambda steps=steps: torch.linspace(0, 7, steps, dtype=torch.int64))
