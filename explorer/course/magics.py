@@ -47,6 +47,10 @@ class CourseMagics(Magics):
                 raise UsageError(f"{name}={value}: write a whole number, or ? for none")
             guesses[name] = None if value == "?" else int(value)
         self.attempts.add("predict", line)
+        if missing := [name for name, guess in guesses.items() if guess is None]:
+            self.shell.run_cell(cell, silent=True).raise_error()  # what comes after it needs its names
+            print(f"? {', '.join(missing)}: write your number in place of ?, and run the cell again to see the record")
+            return
         result = self.shell.run_cell(cell)
         result.raise_error()
         record = result.result
@@ -56,9 +60,6 @@ class CourseMagics(Magics):
         if unknown := sorted(set(guesses) - set(found)):
             raise UsageError(f"no figure {', '.join(unknown)}; there are: {', '.join(found)}")
         for name, guess in guesses.items():
-            if guess is None:
-                print(f"? {name}: write your number in the place of ?, and run the cell again to see the answer")
-                continue
             number, pane = found[name]
             if guess == number:
                 print(f"✓ {name}: {number}, as you said")

@@ -1,8 +1,23 @@
 """The puzzles of each lesson. A lesson's text, `NAME.md`, stands beside the module of its puzzles."""
 
-from explorer.course.lessons import breaks, capture, decompositions, fusion, guards, lowering, symbolic
+from explorer.course.lessons import (
+    breaks,
+    capture,
+    decompositions,
+    fusion,
+    guards,
+    lowering,
+    memory,
+    partition,
+    passes,
+    printers,
+    shapes,
+    symbolic,
+)
 from explorer.course.puzzle import Puzzle
 
-LESSONS = {1: capture, 2: symbolic, 3: breaks, 4: guards, 6: decompositions, 9: lowering, 10: fusion}
+LESSONS = (
+    capture, symbolic, breaks, guards, shapes, decompositions, partition, passes, lowering, fusion, printers, memory,
+)  # fmt: skip
 
-PUZZLES: dict[str, Puzzle] = {puzzle.id: puzzle for lesson in LESSONS.values() for puzzle in lesson.PUZZLES}
+PUZZLES: dict[str, Puzzle] = {puzzle.id: puzzle for lesson in LESSONS for puzzle in lesson.PUZZLES}

@@ -1,0 +1,168 @@
+"""Lesson 7: the joint graph, and what is kept for the backward."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+import explorer
+from explorer.course.compared import explored, position, refusal
+from explorer.course.puzzle import Answer, Puzzle, Score, Wrong
+from explorer.records.session import Record
+
+# partition-1: a backward rule
+
+
+def check_backward(answer: Answer) -> tuple[Score, ...]:
+    random = torch.Generator().manual_seed(answer.seed)
+    inputs = {
+        "x = 0": torch.zeros(1),
+        "x = 1": torch.ones(1),
+        "x = 100 and -100": torch.tensor([100.0, -100.0]),
+        "x of shape (3, 4)": torch.randn(3, 4, generator=random),
+        "x in float64": torch.randn(5, generator=random).double(),
+    }
+    for what, x in inputs.items():
+        for scale in (1.0, -2.5):
+            with answer.at("right", what):
+                grad = torch.full_like(x, scale)
+                leaf = x.clone().requires_grad_()
+                answer["swish"](leaf).backward(grad)
+                if differs := position(answer["backward"](x, grad), leaf.grad):
+                    answer.fail(f"on {what}, with a gradient of {scale:g}, {differs.replace('eager', 'autograd')}")
+    return ()
+
+
+BACKWARD = Puzzle(
+    id="partition-1",
+    title="A backward rule",
+    minutes=10,
+    names=("backward",),
+    given='''import torch
+
+def swish(x):
+    return x * torch.sigmoid(x)
+''',
+    starter='''def backward(x, grad):
+    """The gradient of x, given that of swish(x). Only x was kept."""
+    return ...
+''',
+    solution='''def backward(x, grad):
+    s = torch.sigmoid(x)
+    return grad * (s + x * s * (1 - s))
+''',
+    wrong=(
+        Wrong("def backward(x, grad):\n    s = torch.sigmoid(x)\n    return grad * s * (1 - s)\n", "right", "x = 0"),
+        Wrong("def backward(x, grad):\n    s = torch.sigmoid(x)\n    return s + x * s * (1 - s)\n",
+              "right", "with a gradient of -2.5"),
+        Wrong("def backward(x, grad):\n    s = torch.sigmoid(x)\n    return grad * (s + x * s)\n", "right", "x = 1"),
+        Wrong('''def backward(x, grad):
+    e = torch.exp(-x)
+    return grad * (1 + e + x * e) / (1 + e) ** 2
+''', "right", "x = 100 and -100"),
+    ),
+    hints=(
+        "The product rule: x' s + x s'. What is the derivative of a sigmoid, by the sigmoid itself?",
+        "s' = s (1 - s). The result is multiplied by the gradient that came in.",
+        "grad * (s + x * s * (1 - s)); exp(-x) by hand overflows at -100.",
+    ),
+    check=check_backward,
+    forbidden=frozenset({"autograd", "grad_fn", "requires_grad_", "vjp", "jvp"}),
+)  # fmt: skip
+
+# partition-2: what to keep
+
+KEEP = '''import torch
+from explorer.ir.graph import info
+
+def value(node):
+    """What a node yields: mostly a tensor, with .numel() and .element_size()."""
+    return info(node).value
+
+# keep(node, results, level) is asked for each value that could be kept: what does it cost? The partition keeps the
+# values of least cost in all. `results` are the nodes that the forward returns anyway.
+'''
+
+
+def steps() -> Iterator[tuple[str, Callable[..., Any], tuple[Any, ...]]]:
+    def r(*size: int) -> torch.Tensor:
+        return torch.linspace(-1, 1, int(torch.Size(size).numel())).view(size).requires_grad_()
+
+    def chain(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        y = torch.tanh(x @ w)
+        return (y.exp() * y.sin()).sum()
+
+    def centred(x: torch.Tensor) -> torch.Tensor:
+        y = (x * 2).exp()
+        return ((y - y.mean(-1, keepdim=True)) * torch.sigmoid(y)).sum()
+
+    def gated(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        h = (x @ w).relu()
+        return (h * h.sigmoid()).sum()
+
+    def expanded(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        y = x.expand(64, x.shape[-1]) * w
+        z = y.sum(0)
+        return (z.exp() * z.tanh()).sum() + y.square().sum()
+
+    yield "chain", chain, (r(64, 32), r(32, 128))
+    yield "centred", centred, (r(64, 32),)
+    yield "gated", gated, (r(64, 32), r(32, 128))
+    yield "expanded", expanded, (r(1, 32), r(64, 32))
+
+
+def kept(record: Record) -> int:
+    return sum(saved.bytes for compile in record.data.compiles for saved in compile.saved if saved.fate == "kept")
+
+
+def check_keep(answer: Answer) -> tuple[Score, ...]:
+    yours = theirs = 0
+    print(f"{'bytes kept':<14}{'yours':>8}{'built in':>10}")
+    for name, function, args in steps():
+        with answer.at("compiles", name), explorer.workbench(keep=answer["keep"]):
+            record = explored(function, *args)
+            if why := refusal(record):
+                answer.fail(f"{name}: {why}", record, "graphs")
+        found, least = kept(record), kept(explored(function, *args))
+        print(f"{name:<14}{found:>8}{least:>10}")
+        yours, theirs = yours + found, theirs + least
+    with answer.at("score"):
+        if yours > 1.05 * theirs:
+            answer.fail(f"{yours} bytes kept in all; the budget is {int(1.05 * theirs)}", record, "graphs")
+    return (Score("bytes kept", yours, theirs),)
+
+
+COST = Puzzle(
+    id="partition-2",
+    title="Within the budget",
+    minutes=15,
+    names=("keep",),
+    given=KEEP,
+    starter='''def keep(node, results, level):
+    return ...
+''',
+    solution='''def keep(node, results, level):
+    found = value(node)
+    if not isinstance(found, torch.Tensor):
+        return 8.0
+    size = found.numel() * found.element_size()
+    return float(max(size, 1) * (1 if node.op == "placeholder" else 2))
+''',
+    wrong=(
+        Wrong("def keep(node, results, level):\n    return 1.0\n", "score", "the budget is"),
+        Wrong("def keep(node, results, level):\n    return 1.0 if node.op == 'placeholder' else 1e9\n",
+              "score", "the budget is"),
+        Wrong("def keep(node, results, level):\n    return -float(value(node).numel())\n", "score", "the budget is"),
+        Wrong("def keep(node):\n    return 1.0\n", "compiles", "TypeError"),
+    ),
+    hints=(
+        "A large value costs more to keep than a small one.",
+        "Bytes: value(node).numel() * value(node).element_size(). An input is alive anyway.",
+        "An input costs its bytes, a value that was computed twice as much; a number costs 8.",
+    ),
+    check=check_keep,
+)  # fmt: skip
+
+PUZZLES = (BACKWARD, COST)

@@ -1,0 +1,289 @@
+"""Lesson 8: passes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import fx
+
+import explorer
+from explorer.compiler.autograd import TRACE
+from explorer.compiler.capture import CAPTURE, DECODE, LINK, optimize
+from explorer.compiler.config import Config
+from explorer.compiler.pipeline import RUN_EAGERLY
+from explorer.course.compared import agree, explored, position, refusal, with_rule
+from explorer.course.puzzle import Answer, Puzzle, Score, Wrong
+from explorer.ir.capture import CaptureInput, Frame, GuardedCode, Linking
+from explorer.ir.graph import Graph
+
+aten = torch.ops.aten
+
+
+def traced(function: Callable[..., Any], *args: Any) -> Graph:
+    """The traced graph of a function, before any pass."""
+    found: list[Graph] = []
+
+    def compile_frame(frame: Frame, config: Config) -> GuardedCode:
+        capture = CAPTURE(CaptureInput(DECODE(frame), frame, config))
+        assert capture.graph is not None
+        found.append(TRACE(capture.graph).forward)
+        return LINK(Linking(capture, RUN_EAGERLY((capture.graph, None))))
+
+    optimize(function, Config(), compile_frame)(*args)
+    return found[0]
+
+
+def calls(graph: fx.Graph) -> int:
+    return sum(node.op == "call_function" for node in graph.nodes)
+
+
+# passes-1: common subexpressions
+
+
+def programs() -> Iterator[tuple[str, Callable[..., Any], int]]:
+    """(name, function, the fewest nodes that are right)"""
+    yield "the same product twice", lambda x, y: x * 2 + x * 2, 2
+    yield "two different products", lambda x, y: x * 2 + x * 3, 3
+    yield "operands the other way round", lambda x, y: (x + y) - (y + x), 3
+    yield "a repeated chain", lambda x, y: (x * y).exp() + (x * y).exp(), 3
+    yield "sums over other dimensions", lambda x, y: x.sum(0) + x.sum(1), 3
+    yield "sums with and without keepdim", lambda x, y: x.sum(0, keepdim=True) * x.sum(0), 3
+    yield "two draws", lambda x, y: torch.rand_like(x) - torch.rand_like(x), 3
+    yield "a chain in a chain", lambda x, y: ((x + 1) * (x + 1)) - ((x + 1) * (x + 1)), 3
+
+
+def check_cse(answer: Answer) -> tuple[Score, ...]:
+    left = least = 0
+    for name, function, fewest in programs():
+        x, y = torch.arange(9.0).view(3, 3) / 4, torch.ones(3, 3) * 1.5
+        graph = traced(function, x, y)
+        copy = graph.copy()
+        with answer.at("compiles", name):
+            answer["cse"](copy)
+        with answer.at("verified", name):
+            copy.lint()
+            before = {node.name for node in graph.graph.nodes}
+            if new := [node.name for node in copy.nodes if node.name not in before]:
+                answer.fail(f"{name}: the pass added {new[0]}; it only drops nodes")
+        with answer.at("right", name):
+            torch.manual_seed(3)
+            right = fx.GraphModule(dict(graph.constants), graph.graph)(*inputs(graph, x, y))
+            torch.manual_seed(3)
+            found = fx.GraphModule(dict(graph.constants), copy)(*inputs(graph, x, y))
+            if differs := position(tuple(found), tuple(right)):
+                answer.fail(f"{name}: {differs}")
+        if name == "two draws":
+            with answer.at("refuses", name):
+                if calls(copy) < fewest:
+                    answer.fail("two draws: random numbers drawn twice are not the same numbers")
+        left, least = left + calls(copy), least + fewest
+    with answer.at("score"):
+        if left > least + 1:
+            answer.fail(f"{left} nodes are left of the eight programs; {least} are possible")
+    return (Score("nodes left", left, least),)
+
+
+def inputs(graph: Graph, x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
+    return [x if "x" in node.name else y for node in graph.inputs]
+
+
+CSE = Puzzle(
+    id="passes-1",
+    title="The same thing twice",
+    minutes=20,
+    names=("cse",),
+    given='''import torch
+
+aten = torch.ops.aten
+
+# graph.nodes are in order. A node has .op ("placeholder", "call_function", "output", ...), .target, .args and .kwargs;
+# node.replace_all_uses_with(other) and graph.erase_node(node) change the graph. Operators that draw random numbers have
+# torch.Tag.nondeterministic_seeded in node.target.tags.
+''',
+    starter='''def cse(graph):
+    """Compute nothing twice."""
+    ...
+''',
+    solution='''def cse(graph):
+    def key(value):
+        return tuple(key(each) for each in value) if isinstance(value, (list, tuple)) else (type(value), value)
+    seen = {}
+    for node in list(graph.nodes):
+        if node.op != "call_function" or torch.Tag.nondeterministic_seeded in node.target.tags:
+            continue
+        what = node.target, key(node.args), key(list(node.kwargs.items()))
+        if what in seen:
+            node.replace_all_uses_with(seen[what])
+            graph.erase_node(node)
+        else:
+            seen[what] = node
+''',
+    wrong=(
+        Wrong('''def cse(graph):
+    seen = {}
+    for node in list(graph.nodes):
+        if node.op == "call_function":
+            if node.target in seen:
+                node.replace_all_uses_with(seen[node.target])
+                graph.erase_node(node)
+            else:
+                seen[node.target] = node
+''', "right", "two different products"),
+        Wrong('''def cse(graph):
+    seen = {}
+    for node in list(graph.nodes):
+        if node.op == "call_function":
+            what = node.target, str(node.args), str(node.kwargs)
+            if what in seen:
+                node.replace_all_uses_with(seen[what])
+                graph.erase_node(node)
+            else:
+                seen[what] = node
+''', "right", "two draws"),
+        Wrong('''def cse(graph):
+    seen = {}
+    for node in list(graph.nodes):
+        if node.op == "call_function" and "rand" not in str(node.target):
+            what = node.target, str([each for each in node.args if hasattr(each, "name")])
+            if what in seen:
+                node.replace_all_uses_with(seen[what])
+                graph.erase_node(node)
+            else:
+                seen[what] = node
+''', "right", "two different products"),
+        Wrong("def cse(graph):\n    pass\n", "score", "are possible"),
+        Wrong('''def cse(graph):
+    for node in list(graph.nodes):
+        if node.op == "call_function":
+            graph.erase_node(node)
+''', "compiles", "RuntimeError"),
+    ),
+    hints=(
+        "Two nodes are the same if target and arguments are. Once a node is replaced, its users' arguments change too.",
+        "A dict from (target, args, kwargs) to the first node. Arguments may be lists, which have no hash.",
+        "Skip what draws random numbers: torch.Tag.nondeterministic_seeded in node.target.tags.",
+    ),
+    check=check_cse,
+)  # fmt: skip
+
+# passes-2: a pattern
+
+
+def check_silu(answer: Answer) -> tuple[Score, ...]:
+    def gated(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return (x + y) * torch.sigmoid(x + y)
+
+    def turned(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return torch.sigmoid(x) * x - y
+
+    def other(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return x * torch.sigmoid(y)
+
+    def shared(x: torch.Tensor, y: torch.Tensor) -> Any:
+        gate = torch.sigmoid(x)
+        return x * gate, gate + y
+
+    def scaled(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return torch.sigmoid(x) * 2 + y
+
+    x, y = torch.linspace(-3, 3, 7), torch.linspace(2, -1, 7)
+    rules: dict[str, Any] = {"passes": [answer["to_silu"]]}
+    nodes = 0
+    for function in (gated, turned):
+        record = with_rule(answer, function, (x, y), rules)
+        with answer.at("used", function.__name__):
+            last = record.graphs[-1].graph
+            if not any("silu" in node.target for node in last.nodes):
+                answer.fail(f"{function.__name__}: no silu in the graph after your pass", record, "graphs")
+        nodes += sum(node.op == "call_function" for node in last.nodes)
+    for function in (gated, turned, other, shared, scaled):
+        with explorer.workbench(**rules):
+            with answer.at("compiles", function.__name__):
+                if why := refusal(record := explored(function, x, y)):
+                    answer.fail(f"{function.__name__}: {why}", record, "graphs")
+            agree(answer, explorer.compile(function), function, [(function.__name__, (x, y))])
+    with answer.at("score"):
+        if nodes > 4:
+            answer.fail(f"{nodes} nodes are left in the two; 4 are enough: erase what nobody reads", record, "graphs")
+    return (Score("nodes", nodes, 4),)
+
+
+SILU = Puzzle(
+    id="passes-2",
+    title="A pattern",
+    minutes=20,
+    names=("to_silu",),
+    given='''import torch
+
+aten = torch.ops.aten
+
+# x * sigmoid(x) is aten.silu.default(x). The nodes are aten.mul.Tensor and aten.sigmoid.default.
+# with graph.inserting_before(node): new = graph.call_function(aten.silu.default, (x,))
+''',
+    starter='''def to_silu(graph):
+    ...
+''',
+    solution='''def to_silu(graph):
+    for node in list(graph.nodes):
+        if node.target is aten.mul.Tensor:
+            for x, gate in (node.args, node.args[::-1]):
+                if getattr(gate, "target", None) is aten.sigmoid.default and gate.args[0] is x:
+                    with graph.inserting_before(node):
+                        made = graph.call_function(aten.silu.default, (x,))
+                    node.replace_all_uses_with(made)
+                    graph.erase_node(node)
+                    if not gate.users:
+                        graph.erase_node(gate)
+                    break
+''',
+    wrong=(
+        Wrong('''def to_silu(graph):
+    for node in list(graph.nodes):
+        if node.target is aten.mul.Tensor:
+            for gate in node.args:
+                if getattr(gate, "target", None) is aten.sigmoid.default:
+                    with graph.inserting_before(node):
+                        made = graph.call_function(aten.silu.default, (gate.args[0],))
+                    node.replace_all_uses_with(made)
+                    graph.erase_node(node)
+                    if not gate.users:
+                        graph.erase_node(gate)
+                    break
+''', "right", "other"),
+        Wrong('''def to_silu(graph):
+    for node in list(graph.nodes):
+        if node.target is aten.mul.Tensor:
+            x, gate = node.args
+            if getattr(gate, "target", None) is aten.sigmoid.default and gate.args[0] is x:
+                with graph.inserting_before(node):
+                    made = graph.call_function(aten.silu.default, (x,))
+                node.replace_all_uses_with(made)
+                graph.erase_node(node)
+                if not gate.users:
+                    graph.erase_node(gate)
+''', "used", ""),
+        Wrong('''def to_silu(graph):
+    for node in list(graph.nodes):
+        if node.target is aten.mul.Tensor:
+            for x, gate in (node.args, node.args[::-1]):
+                if getattr(gate, "target", None) is aten.sigmoid.default and gate.args[0] is x:
+                    with graph.inserting_before(node):
+                        made = graph.call_function(aten.silu.default, (x,))
+                    node.replace_all_uses_with(made)
+                    graph.erase_node(node)
+                    graph.erase_node(gate)
+                    break
+''', "compiles", "shared: "),
+        Wrong("def to_silu(graph):\n    pass\n", "used", "nothing that your rule made"),
+    ),
+    hints=(
+        "Look at each product: is one factor the sigmoid of the other?",
+        "The order of factors is not fixed, and a factor may be a number. The sigmoid may have other readers.",
+        "for x, gate in (node.args, node.args[::-1]): ask gate.target and gate.args[0] is x.",
+    ),
+    check=check_silu,
+)  # fmt: skip
+
+PUZZLES = (CSE, SILU)

@@ -1,0 +1,193 @@
+"""Lesson 11: printers of C++ and Triton."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+import explorer
+from explorer.course.compared import Labelled, agree, with_rule
+from explorer.course.puzzle import Answer, Puzzle, Score, Wrong
+
+NAN, INFINITY = float("nan"), float("inf")
+VALUES = (0.0, -0.0, 1.0, -1.0, 6.5, INFINITY, -INFINITY, NAN)
+
+
+def printed(answer: Answer, name: str, function: Callable[..., Any], operands: int) -> tuple[Score, ...]:
+    """Check a rule that prints the C++ of one operation."""
+    rules: dict[str, Any] = {"printers": {"cpp": {name: answer["rule"]}}}
+    record = with_rule(answer, function, tuple(torch.ones(17) for _ in range(operands)), rules)
+    if operands == 1:
+        inputs: list[Labelled] = [(f"x = {value}", (torch.tensor([value]),)) for value in VALUES]
+    else:
+        inputs = [(f"{a}, {b}", (torch.tensor([a]), torch.tensor([b]))) for a in (1.0, -2.0, NAN) for b in (3.0, NAN)]
+    for size in (0, 15, 16, 1023):
+        args = tuple(torch.linspace(-3, 2 + at, size) for at in range(operands))
+        inputs += [(f"{size} elements", args), (f"{size} elements in float64", tuple(x.double() for x in args))]
+    with explorer.workbench(**rules):
+        agree(answer, explorer.compile(function, dynamic=True), function, inputs)
+    lines = sum(len(kernel.source.lines) for kernel in record.kernels)
+    return (Score("lines of C++", lines, lines),)
+
+
+# printers-1: relu
+
+
+def check_relu(answer: Answer) -> tuple[Score, ...]:
+    return printed(answer, "relu", lambda x: torch.relu(x) * 2, 1)
+
+
+RELU = Puzzle(
+    id="printers-1",
+    title="A line of C++",
+    minutes=12,
+    names=("rule",),
+    given='''# rule(dtype, x) -> the C++ expression of relu of x. x is the name of a variable (float, double, ...),
+# dtype its torch dtype. In C++, condition ? a : b is a choice.
+''',
+    starter='''def rule(dtype, x):
+    return ...
+''',
+    solution='''def rule(dtype, x):
+    return f"{x} < 0 ? 0 : {x}"
+''',
+    wrong=(
+        Wrong('def rule(dtype, x):\n    return f"{x} > 0 ? {x} : 0"\n', "right", "on x = nan"),
+        Wrong('def rule(dtype, x):\n    return f"__builtin_fmax({x}, 0.0)"\n', "right", "on x = nan"),
+        Wrong('def rule(dtype, x):\n    return f"max({x}, 0)"\n', "compiles", "max"),
+        Wrong('def rule(dtype, x):\n    return f"{x} * ({x} > 0)"\n', "right", "on x = -inf"),
+        Wrong('def rule(dtype, x):\n    return "x0 < 0 ? 0 : 1.0f"\n', "right", "yours gives"),
+    ),
+    hints=(
+        "torch.relu(nan) is nan. Which comparison with nan is true?",
+        "None is. So say when the result is 0, and give x otherwise.",
+        'f"{x} < 0 ? 0 : {x}"',
+    ),
+    check=check_relu,
+)  # fmt: skip
+
+# printers-2: minimum
+
+
+def check_minimum(answer: Answer) -> tuple[Score, ...]:
+    return printed(answer, "minimum", lambda a, b: torch.minimum(a, b) + 1, 2)
+
+
+MINIMUM = Puzzle(
+    id="printers-2",
+    title="Not a number",
+    minutes=10,
+    names=("rule",),
+    given='''# rule(dtype, a, b) -> the C++ expression of torch.minimum(a, b), which is nan if one of the two is.
+''',
+    starter='''def rule(dtype, a, b):
+    return ...
+''',
+    solution='''def rule(dtype, a, b):
+    return f"({a} != {a} || {a} < {b}) ? {a} : {b}"
+''',
+    wrong=(
+        Wrong('def rule(dtype, a, b):\n    return f"{a} < {b} ? {a} : {b}"\n', "right", "on nan, 3.0"),
+        Wrong('def rule(dtype, a, b):\n    return f"{b} < {a} ? {b} : {a}"\n', "right", "on 1.0, nan"),
+        Wrong('def rule(dtype, a, b):\n    return f"__builtin_fmin({a}, {b})"\n', "right", "nan"),
+        Wrong('def rule(dtype, a):\n    return f"{a}"\n', "compiles", "TypeError"),
+    ),
+    hints=(
+        "With nan on one side every comparison is false, so the other branch is taken.",
+        "x != x is true for nan alone.",
+        'f"({a} != {a} || {a} < {b}) ? {a} : {b}"',
+    ),
+    check=check_minimum,
+)  # fmt: skip
+
+# printers-3: the tail
+
+
+def check_mask(answer: Answer) -> tuple[Score, ...]:
+    lanes = least = 0
+    for block in (1, 4, 16):
+        for size in (0, 1, 15, 16, 17, 1023):
+            what = f"{size} elements in blocks of {block}"
+            with answer.at("right", what):
+                count = answer["programs"](size, block)
+                if not isinstance(count, int) or count < 0:
+                    answer.fail(f"{what}: programs gives {count!r}")
+                seen = [0] * size
+                for program in range(min(count, 5000)):
+                    mask = answer["mask"](program, size, block)
+                    if len(mask) != block:
+                        answer.fail(f"{what}: the mask of program {program} has {len(mask)} lanes")
+                    for lane, on in enumerate(mask):
+                        at = program * block + lane
+                        if on and at >= size:
+                            answer.fail(f"{what}: program {program} touches element {at}, which is not there")
+                        if on:
+                            seen[at] += 1
+                if 0 in seen:
+                    answer.fail(f"{what}: element {seen.index(0)} is left out")
+            lanes, least = lanes + count * block, least + -(-size // block) * block
+    with answer.at("score"):
+        if lanes > least:
+            answer.fail(f"{lanes} lanes are started in all; {least} are enough")
+    return (Score("lanes", lanes, least),)
+
+
+MASK = Puzzle(
+    id="printers-3",
+    title="The tail",
+    minutes=10,
+    names=("programs", "mask"),
+    given='''# A Triton kernel runs as many programs, each over `block` lanes: program p has the elements from
+# p * block on. Where block does not divide size, some lanes of the last program must be masked.
+''',
+    starter='''def programs(size, block):
+    """How many programs are started."""
+    return ...
+
+def mask(program, size, block):
+    """For each lane of a program, whether it has an element."""
+    return ...
+''',
+    solution='''def programs(size, block):
+    return (size + block - 1) // block
+
+def mask(program, size, block):
+    return [program * block + lane < size for lane in range(block)]
+''',
+    wrong=(
+        Wrong('''def programs(size, block):
+    return size // block
+
+def mask(program, size, block):
+    return [program * block + lane < size for lane in range(block)]
+''', "right", "element 0 is left out"),
+        Wrong('''def programs(size, block):
+    return (size + block - 1) // block
+
+def mask(program, size, block):
+    return [program * block + lane <= size for lane in range(block)]
+''', "right", "touches element 1, which is not there"),
+        Wrong('''def programs(size, block):
+    return size // block + 1
+
+def mask(program, size, block):
+    return [program * block + lane < size for lane in range(block)]
+''', "score", "are enough"),
+        Wrong('''def programs(size, block):
+    return (size + block - 1) // block
+
+def mask(program, size, block):
+    return [lane < size % block for lane in range(block)]
+''', "right", "is left out"),
+    ),
+    hints=(
+        "How many blocks cover `size` elements? Round up.",
+        "Lane i of program p has element p * block + i. Is there one?",
+        "(size + block - 1) // block programs; p * block + i < size.",
+    ),
+    check=check_mask,
+)  # fmt: skip
+
+PUZZLES = (RELU, MINIMUM, MASK)

@@ -1,0 +1,154 @@
+"""Lesson 5: dynamic shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+import explorer
+from explorer.course.compared import Labelled, agree, explored
+from explorer.course.puzzle import Answer, Puzzle, Score, Wrong
+
+# shapes-1: which sizes share the code?
+
+SHARED = '''import torch
+
+def f(x, y):                     # x of n elements, y of m
+    z = x + y
+    return z * 2 if x.shape[0] > 3 else z
+
+def g(x, y):
+    if y.shape[0] % 2 == 0:
+        return x.sum() * y
+    return y
+
+# With dynamic=True f is compiled for n = 6, m = 6, and g for n = 6, m = 8. For which other n and m does that code run?
+'''
+SIZES = (0, 1, 2, 3, 4, 5, 6, 9)
+
+
+def runs_again(function: Callable[..., Any], n: int, m: int) -> bool | None:
+    """Whether the code compiled for 6 and 6, or 8, runs for n and m; None where eager raises."""
+    x, y = torch.ones(n), torch.ones(m)
+    try:
+        function(x, y)
+    except RuntimeError:
+        return None
+    compiled = explorer.compile(function, dynamic=True, backend="eager")
+    compiled(torch.ones(6), torch.ones(6 if function.__name__ == "f" else 8))
+    with explorer.watch() as log:
+        compiled(x, y)
+    return not log.record.data.compiles
+
+
+def check_fits(answer: Answer) -> tuple[Score, ...]:
+    asked = 0
+    for name in ("f", "g"):
+        for n in SIZES:
+            for m in SIZES:
+                what = f"{name}, n={n}, m={m}"
+                with answer.at("right", what):
+                    if (again := runs_again(answer[name], n, m)) is None:
+                        continue
+                    asked += 1
+                    said = answer[f"fits_{name}"](n, m)
+                    if bool(said) != again:
+                        found = "the same code runs" if again else "it is compiled again"
+                        answer.fail(f"{what}: you said {bool(said)}; {found}")
+    return (Score("pairs asked about", asked, asked, higher=True),)
+
+
+def _fits(f: str, g: str) -> str:
+    return f"def fits_f(n, m):\n    return {f}\n\ndef fits_g(n, m):\n    return {g}\n"
+
+
+FITS = Puzzle(
+    id="shapes-1",
+    title="Which sizes share the code?",
+    minutes=12,
+    names=("fits_f", "fits_g"),
+    given=SHARED,
+    starter=_fits("...", "..."),
+    solution=_fits("n == m and n > 3", "n >= 2 and m >= 2 and m % 2 == 0"),
+    wrong=(
+        Wrong(_fits("n == m", "n >= 2 and m >= 2 and m % 2 == 0"), "right", "f, n=0, m=0: you said True"),
+        Wrong(_fits("n > 3", "n >= 2 and m >= 2 and m % 2 == 0"), "right", "f, n=4, m=1: you said True"),
+        Wrong(_fits("n == m and n > 3", "m % 2 == 0"), "right", "g, n=0, m=0: you said True"),
+        Wrong(_fits("n == m == 6", "n == m == 6"), "right", "f, n=4, m=4: you said False"),
+        Wrong(_fits("n == m and n > 3", "n >= 2 and m >= 2"), "right", "g, n=2, m=3: you said True"),
+    ),
+    hints=(
+        "A size is a symbol until something asks about it. What does f ask, and what does adding two tensors ask?",
+        "0 and 1 are never symbols: a size of 1 broadcasts, a size of 0 has nothing to compute.",
+        "f: n == m and n > 3. g: both at least 2, and m even.",
+    ),
+    check=check_fits,
+)  # fmt: skip
+
+# shapes-2: keep it dynamic
+
+FIXED = '''import torch
+
+def weighted(x):                 # compiled again for each number of rows
+    rows = []
+    for i in range(x.shape[0]):
+        rows.append(x[i] * (i + 1))
+    return torch.stack(rows)
+
+before = weighted
+'''
+
+
+def check_dynamic(answer: Answer) -> tuple[Score, ...]:
+    inputs: list[Labelled] = [(f"{n} rows", (torch.arange(3.0 * n).view(n, 3) - 4,)) for n in (1, 2, 3, 5, 8, 13)]
+    agree(answer, answer["weighted"], answer["before"], inputs)
+    compiled = explorer.compile(answer["weighted"], dynamic=True)
+    with answer.at("compiles"), explorer.watch() as log:
+        for _, args in inputs[1:]:
+            compiled(*args)
+    agree(answer, compiled, answer["before"], inputs)
+    count = len(log.record.data.compiles)
+    with answer.at("score"):
+        if count > 1:
+            record = explored(answer["weighted"], inputs[2][1][0], dynamic=True)
+            answer.fail(f"compiled {count} times for 2, 3, 5, 8 and 13 rows; once is enough", record, "guards")
+    return (Score("compiles", count, 1),)
+
+
+DYNAMIC = Puzzle(
+    id="shapes-2",
+    title="Keep it dynamic",
+    minutes=10,
+    names=("weighted",),
+    given=FIXED,
+    starter="def weighted(x):\n    ...\n",
+    solution='''def weighted(x):
+    return x * torch.arange(1, x.shape[0] + 1).unsqueeze(1)
+''',
+    wrong=(
+        Wrong('''def weighted(x):
+    return torch.stack([row * (i + 1) for i, row in enumerate(x)])
+''', "score", "compiled 5 times"),
+        Wrong('''def weighted(x):
+    return x * torch.arange(x.shape[0]).unsqueeze(1)
+''', "right", "on 1 rows"),
+        Wrong('''def weighted(x):
+    return x * torch.arange(1, x.shape[0] + 1)
+''', "right", "RuntimeError on 2 rows"),
+        Wrong('''def weighted(x):
+    if x.shape[0] in (2, 3, 5, 8, 13):
+        return x * torch.arange(1, x.shape[0] + 1).unsqueeze(1)
+    return before(x)
+''', "score", "compiled 5 times"),
+    ),
+    hints=(
+        "A loop over range(n) is unrolled: n nodes for each row are in the graph, so n is a fact.",
+        "One operator for all rows: multiply by a column 1, 2, 3, ...",
+        "torch.arange(1, x.shape[0] + 1).unsqueeze(1)",
+    ),
+    check=check_dynamic,
+)  # fmt: skip
+
+PUZZLES = (FITS, DYNAMIC)
