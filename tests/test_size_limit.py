@@ -1,11 +1,13 @@
 """Records too large for a notebook are cut, and say so; the record itself stays whole."""
 
+import random
+
 import msgspec
 
 from explorer.ir import record as data
 from explorer.ir.methods import METHODS_VERSION, MethodData, MethodsData, ViewData
-from explorer.records.session import Record, unpacked
-from explorer.show.view.size_limit import size, truncated, within_size_limit
+from explorer.records.session import Record, compressed, unpacked
+from explorer.show.view.size_limit import for_output, size, truncated, within_size_limit
 from records import sample
 
 
@@ -30,8 +32,8 @@ def test_texts_are_cut_and_say_how_much_is_missing() -> None:
     record = long(5000)
     cut = within_size_limit(record, 100_000)
     assert size(cut) <= 100_000
-    text = cut.compiles[0].halves[0].kernels[0].lowered["asm"]
-    assert cut.compiles[0].stages[0].body == text
+    text = cut.compiles[0].stages[0].body
+    assert not cut.compiles[0].halves[0].kernels[0].lowered
     kept = len(text.lines) - 1
     assert text.lines[:kept] == record.compiles[0].stages[0].body.lines[:kept]
     assert text.lines[-1].text == f"... {5000 - kept} lines omitted"
@@ -39,6 +41,28 @@ def test_texts_are_cut_and_say_how_much_is_missing() -> None:
     assert f"{size(record) / 1e6:.1f} MB" in cut.notes[-1]
     assert cut.timing == record.timing
     assert cut.cut and not record.cut
+
+
+def test_machine_code_goes_first() -> None:
+    record = long(2000)
+    cut = within_size_limit(record, size(record) - 1)
+    assert not cut.compiles[0].halves[0].kernels[0].lowered
+    assert cut.compiles[0].stages == record.compiles[0].stages
+    assert "machine code is omitted" in cut.notes[-1]
+
+
+def test_an_output_is_measured_as_it_is_stored() -> None:
+    """What compresses well is shown whole, however long it is."""
+    record = long(150_000)
+    assert size(record) > 10_000_000
+    assert for_output(record) is record
+    generator = random.Random(0)
+    noise = tuple(data.LineData(generator.randbytes(30).hex(), f"l{n}") for n in range(20_000))
+    [compile] = sample().compiles
+    stages = (msgspec.structs.replace(compile.stages[0], body=data.TextData(noise)), *compile.stages[1:])
+    dense = msgspec.structs.replace(record, compiles=(msgspec.structs.replace(compile, stages=stages),))
+    cut = for_output(dense, 300_000)
+    assert cut.cut and 100_000 < len(compressed(cut)) <= 300_000
 
 
 def test_where_that_is_not_enough_more_goes() -> None:
@@ -54,7 +78,7 @@ def test_where_that_is_not_enough_more_goes() -> None:
 
 def test_outputs_are_cut_and_the_record_is_not(monkeypatch) -> None:
     record = Record(long(5000))
-    monkeypatch.setattr("explorer.records.session.within_size_limit", lambda given: within_size_limit(given, 100_000))
+    monkeypatch.setattr("explorer.records.session.for_output", lambda given: within_size_limit(given, 100_000))
     bundle, _ = record._repr_mimebundle_()
     assert len(msgspec.json.encode(bundle[data.MIME])) <= 100_000
     assert "lines omitted" in msgspec.json.encode(unpacked(bundle[data.MIME])).decode()

@@ -21,7 +21,7 @@ from explorer.core.visible import visible
 from explorer.ir import record as data
 from explorer.show.view import diagnosis, html, report, text
 from explorer.show.view.glance import changes, with_glance
-from explorer.show.view.size_limit import MOST_BYTES, within_size_limit
+from explorer.show.view.size_limit import MOST_BYTES, for_output, within_size_limit
 from explorer.show.view.source import file_names
 
 T = TypeVar("T")
@@ -219,7 +219,7 @@ class Record:
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Bundle:
         """The record as JSON for a viewer, a page without scripts, and text; cut where a notebook could not hold it."""
-        shown = within_size_limit(self.data)
+        shown = for_output(self.data)
         bundle = {
             data.MIME: packed(shown),
             "text/html": html.fragment(shown),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from explorer.records.session import Record, compressed
 from explorer.show.notebook import protocol
 from explorer.show.notebook.widget import ExplorerWidget, ToKernel
-from explorer.show.view.size_limit import within_size_limit
+from explorer.show.view.size_limit import for_output
 
 WHY_NOT = "this view is not live; use the output of the cell for that"
 
@@ -16,7 +16,7 @@ def embed(record: Record) -> ExplorerWidget:
     def answer(message: ToKernel) -> None:
         match message:
             case protocol.Hello():
-                widget.say(protocol.Whole(within_size_limit(record.data)))
+                widget.say(protocol.Whole(for_output(record.data)))
                 widget.say(protocol.Abilities(why_not=WHY_NOT))
             case protocol.Retime(run=run):
                 widget.say(protocol.Done(run, WHY_NOT))

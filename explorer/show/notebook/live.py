@@ -15,7 +15,7 @@ from explorer.show.notebook import protocol
 from explorer.show.notebook.output import Output, Samples
 from explorer.show.notebook.retime import Retiming
 from explorer.show.notebook.widget import ExplorerWidget, ToKernel
-from explorer.show.view.size_limit import within_size_limit
+from explorer.show.view.size_limit import for_output
 
 WHILE_RUNNING = "the cell is still running; interrupt the kernel to stop it"
 WAY = 5.0
@@ -62,7 +62,7 @@ class Live:
             case protocol.Hello():
                 if self.output is not None:
                     with self._order:
-                        self.widget.say(protocol.Whole(within_size_limit(self.output.record)))
+                        self.widget.say(protocol.Whole(for_output(self.output.record)))
                 self.widget.say(self.abilities())
             case protocol.Retime():
                 self._retime(message)

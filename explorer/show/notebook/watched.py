@@ -10,7 +10,7 @@ from explorer.show.notebook import protocol
 from explorer.show.notebook.live import Live
 from explorer.show.notebook.output import Output
 from explorer.show.view.glance import with_glance
-from explorer.show.view.size_limit import within_size_limit
+from explorer.show.view.size_limit import for_output
 
 WHY_NOT = "a watched program is not run again"
 
@@ -25,7 +25,7 @@ class Shown:
         self.progress: Progress = self._output.progress
 
     def show(self, record: data.RecordData) -> None:
-        self.live.widget.say(protocol.Whole(within_size_limit(with_glance(record, whole=bool(record.compiles)))))
+        self.live.widget.say(protocol.Whole(for_output(with_glance(record, whole=bool(record.compiles)))))
 
     def finish(self, record: data.RecordData) -> None:
         self._output.finish(record)

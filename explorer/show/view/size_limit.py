@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import msgspec
@@ -11,7 +13,13 @@ from explorer.ir import record as data
 Shown = TypeVar("Shown", bound=data.Data)
 
 MOST_BYTES = 10_000_000
-"""Limit for one record's JSON in an output."""
+"""Limit for one record's JSON in an output that is not compressed."""
+
+MOST_PACKED = 5_000_000
+"""Limit for one record in an output, compressed and in base64."""
+
+SAFE = 0.8
+"""Of the limit, what is aimed at: how well a shortened record compresses is not known before."""
 
 LONGEST = 20_000
 """The first limit tried for the lines of a text."""
@@ -23,22 +31,33 @@ def within_size_limit(record: data.RecordData, most: int = MOST_BYTES) -> data.R
     if size(record) <= most:
         return record
     said = f"The record has {size(record) / 1e6:.1f} MB, too much for a notebook's output"
+    bare = _mapped(record, data.KernelData, lambda kernel: msgspec.structs.replace(kernel, lowered={}))
+    cut = _noted(bare, f"{said}: the kernels' machine code is omitted here. Record.save writes all of it.")
     lines = LONGEST
-    while lines >= 10:
+    while size(cut) > most and lines >= 10:
         cut = _noted(
-            _cut(record, lines), f"{said}: texts are truncated to {lines} lines here. Record.save writes all of it."
+            _cut(bare, lines), f"{said}: machine code is omitted, and texts are truncated to {lines} lines. Record.save writes all of it."
         )
-        if size(cut) <= most:
-            return cut
         lines //= 2
+    if size(cut) <= most:
+        return cut
     emptied = tuple(
         msgspec.structs.replace(c, steps=(), activations=(), events=(), codes=(), guards=())
-        for c in _cut(record, lines).compiles
+        for c in _cut(bare, lines).compiles
     )
     left = "steps, bytecode, guards and events are omitted, and texts truncated"
     return _noted(
         msgspec.structs.replace(record, compiles=emptied), f"{said}: {left} here. Record.save writes all of it."
     )
+
+
+def for_output(record: data.RecordData, most: int = MOST_PACKED) -> data.RecordData:
+    """The record as an output holds it, compressed: whole, if it is not very large."""
+    encoded = msgspec.json.encode(record)
+    if len(encoded) <= most:
+        return record
+    packed = len(gzip.compress(encoded)) * 4 // 3
+    return record if packed <= most else within_size_limit(record, int(SAFE * most * len(encoded) / packed))
 
 
 def truncated(shown: Shown, most: int = MOST_BYTES) -> Shown:
@@ -58,19 +77,29 @@ def _noted(record: data.RecordData, note: str) -> data.RecordData:
     return msgspec.structs.replace(record, notes=(*record.notes, note), cut=True)
 
 
-def _cut(value: Any, lines: int) -> Any:
+def _cut(shown: Shown, lines: int) -> Shown:
     """The same data with every text truncated."""
-    if isinstance(value, data.TextData):
-        if len(value.lines) <= lines:
-            return value
-        left = data.LineData(f"... {len(value.lines) - lines} lines omitted", "", ("synthetic:omitted",))
-        return msgspec.structs.replace(value, lines=(*value.lines[:lines], left))
+
+    def shorter(text: data.TextData) -> data.TextData:
+        if len(text.lines) <= lines:
+            return text
+        left = data.LineData(f"... {len(text.lines) - lines} lines omitted", "", ("synthetic:omitted",))
+        return msgspec.structs.replace(text, lines=(*text.lines[:lines], left))
+
+    made: Shown = _mapped(shown, data.TextData, shorter)
+    return made
+
+
+def _mapped(value: Any, kind: type[data.Data], change: Callable[[Any], data.Data]) -> Any:
+    """The same data with everything of a kind changed."""
+    if isinstance(value, kind):
+        return change(value)
     if isinstance(value, tuple):
-        return tuple(_cut(item, lines) for item in value)
+        return tuple(_mapped(item, kind, change) for item in value)
     if isinstance(value, dict):
-        return {key: _cut(item, lines) for key, item in value.items()}
+        return {key: _mapped(item, kind, change) for key, item in value.items()}
     if isinstance(value, data.Data) and not isinstance(value, LEAVES):
-        changed = {name: _cut(getattr(value, name), lines) for name in value.__struct_fields__}
+        changed = {name: _mapped(getattr(value, name), kind, change) for name in value.__struct_fields__}
         return msgspec.structs.replace(value, **changed)
     return value
 
