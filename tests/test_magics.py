@@ -619,3 +619,11 @@ def test_a_cell_that_compiles_and_then_explores_something_else(shell):
 def test_a_cell_that_raises_after_it_compiled_shows_what_it_compiled(shell):
     done = shell.run("%%explore\nfast = __import__('explorer').compile(lambda x: x + 1)\nfast(x) + undefined")
     assert not done.success and [compile.id for compile in done.record.compiles] == ["f0"]
+
+
+def test_a_cell_that_takes_long_says_that_it_runs(shell):
+    done = shell.run("%%explore\n__import__('time').sleep(1.3)\ny = x + 1")
+    texts = [output.data["text/plain"] for output in done.outputs if set(output.data) == {"text/plain"}]
+    assert texts[0] == "Running the cell; what it computes is compiled after that."
+    assert re.fullmatch(r"The cell ran in \d\.\d+ s\.", texts[-1])
+    assert done.record.compiles

@@ -19,6 +19,7 @@ from explorer.records.check.isolate import NotIsolated, Objects, State, reached
 from explorer.records.check.repeat import check_memory
 from explorer.records.watching import Watch
 from explorer.show.notebook.cell import Plan, elsewhere, function, names, parameters, plan
+from explorer.show.notebook.output import Waiting
 from explorer.show.notebook.watched import WhenCompiled
 
 OWNER = "get_ipython().magics_manager.registry['ExplorerMagics']"
@@ -143,6 +144,7 @@ class Watched:
     watch: Watch | None = None
     """Of what the cell compiles itself, where it may; `view` shows it."""
     view: WhenCompiled | None = None
+    waiting: Waiting = field(default_factory=Waiting)
     called: int = 0
     """Calls of compiled functions before the explored statements."""
 

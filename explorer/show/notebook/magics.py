@@ -150,6 +150,7 @@ class ExplorerMagics(Magics):
         if watched is None or result is None or result is not watched.result:
             return
         self._watched = None
+        watched.waiting.end()
         cell = getattr(result.info, "cell_id", None) or watched.file
         if watched.watch is not None:
             watched.watch.__exit__(None, result.error_in_exec, None)
@@ -271,9 +272,12 @@ class ExplorerMagics(Magics):
         code = code.replace(co_filename=file)
         made = plan([body[0]])
         watched = Watched(made, chosen, self.shell.user_ns, file)
-        for index in made.starts:
-            watched.before(index)
-        value = eval(code, self.shell.user_ns)
+        try:
+            for index in made.starts:
+                watched.before(index)
+            value = eval(code, self.shell.user_ns)
+        finally:
+            watched.waiting.end()
         self._explore(watched, f"%explore {text}")
         return value
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextvars
 import datetime
+import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -17,11 +19,15 @@ from explorer.records import to_record
 from explorer.records.environment import describe
 from explorer.records.session import Record
 from explorer.show.notebook import protocol
+from explorer.show.view.amounts import duration
 from explorer.show.view.glance import with_glance
 
 BETWEEN_SAMPLES = 0.05
 """Seconds for which samples are gathered before they are sent."""
 
+
+LATE = 1.0
+"""Seconds after which a cell that runs is said to."""
 
 Say = Callable[[protocol.Message], None]
 """Sends a message to the pages that show a record."""
@@ -103,6 +109,33 @@ class Output:
         self._whole = with_glance(record)
         self.runs, self._texts, self._compiles = {}, defaultdict(dict), {}
         self._handle.update(_bundle(record), metadata=self._metadata, raw=True)
+
+
+class Waiting:
+    """Says, from a second on, that a cell still runs as it would without the magic, and in the end how long it took."""
+
+    def __init__(self) -> None:
+        self._began = time.perf_counter()
+        self._handle: Any = None
+        context = contextvars.copy_context()  # by which IPython knows whose output it is
+        self._timer = threading.Timer(LATE, lambda: context.run(self._say))
+        self._timer.daemon = True
+        self._timer.start()
+
+    def _say(self) -> None:
+        said = _plain("Running the cell; what it computes is compiled after that.")
+        self._handle = display(said, raw=True, display_id=True)
+
+    def end(self) -> None:
+        self._timer.cancel()
+        self._timer.join()
+        if self._handle is not None:
+            took = time.perf_counter() - self._began
+            self._handle.update(_plain(f"The cell ran in {duration(took)}."), raw=True)
+
+
+def _plain(text: str) -> dict[str, str]:
+    return {"text/plain": text}
 
 
 def _bundle(record: data.RecordData, *, whole: bool = True) -> dict[str, Any]:

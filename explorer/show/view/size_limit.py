@@ -35,9 +35,8 @@ def within_size_limit(record: data.RecordData, most: int = MOST_BYTES) -> data.R
     cut = _noted(bare, f"{said}: the kernels' machine code is omitted here. Record.save writes all of it.")
     lines = LONGEST
     while size(cut) > most and lines >= 10:
-        cut = _noted(
-            _cut(bare, lines), f"{said}: machine code is omitted, and texts are truncated to {lines} lines. Record.save writes all of it."
-        )
+        left = f"machine code is omitted, and texts are truncated to {lines} lines here"
+        cut = _noted(_cut(bare, lines), f"{said}: {left}. Record.save writes all of it.")
         lines //= 2
     if size(cut) <= most:
         return cut
