@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 import torch
@@ -173,3 +174,15 @@ def test_a_difference_begins_with_what_is_answered_differently() -> None:
     shown = Record(clean()).diff(Record(replace(clean(), timing=None))).text().splitlines()
     assert shown[1] == "  explorer speed: 2x faster than eager (1.9 to 2.1) -> not timed"
     assert not any("guards" in line for line in shown[1:8])
+
+
+def test_a_link_names_what_it_opens_and_nothing_that_is_not_there() -> None:
+    record = Record(clean())
+    stage = record.data.compiles[0].stages[0].id
+    link = record.link("guards", "f0", stage, "/home/a b.py:3")
+    parts = [unquote(part) for part in link.removeprefix("#").split("/")]
+    assert parts == ["guards", "f0", stage, "/home/a b.py:3", record.data.created]
+    with pytest.raises(ValueError, match="no compile 'f9'; it has f0"):
+        record.link("guards", "f9")
+    with pytest.raises(ValueError, match="f0 has no stage 'x'"):
+        record.link("guards", "f0", "x")

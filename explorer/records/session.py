@@ -6,6 +6,7 @@ import base64
 import gzip
 import os
 import tempfile
+import urllib.parse
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -186,6 +187,20 @@ class Record:
             raise ValueError(f"{engine!r} compiled nothing here; expected {' or '.join(map(repr, self._bisect))}")
         asked = [self._bisect[engine]] if engine else list(self._bisect.values())
         return next((found for each in asked if (found := each()) is not None), None)
+
+    def link(self, pane: str, compile: str = "", stage: str = "", element: str = "") -> str:
+        """The end of an address that opens the record there: behind the address of a page written by `to_html`, or of
+        JupyterLab with the record's file or notebook. `element` is an id of the compile (a guard's, a kernel's,
+        "f0@12") or "FILE:LINE".
+
+        Raises ValueError for a compile or stage that the record lacks."""
+        compiles = {each.id: each for each in self.data.compiles}
+        if compile and compile not in compiles:
+            raise ValueError(f"the record has no compile {compile!r}; it has {', '.join(compiles) or 'none'}")
+        if stage and stage not in (known := [each.id for each in compiles[compile].stages] if compile else []):
+            raise ValueError(f"{compile or 'no compile'} has no stage {stage!r}; it has {', '.join(known) or 'none'}")
+        parts = (pane, compile, stage, element, self.data.created)
+        return "#" + "/".join(urllib.parse.quote(part, safe="") for part in parts)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the record as JSON, compressed where the name ends in .gz. The file appears whole or not at all, a full

@@ -16,7 +16,7 @@ const live: Live = {
   interrupt: () => undefined,
 };
 const host: Host = {
-  recall: () => undefined, remember: () => undefined, dark: new Signal(false), download: () => undefined, live: new Signal<Live | null>(live),
+  recall: () => undefined, remember: () => undefined, dark: new Signal(false), download: () => undefined, live: new Signal<Live | null>(live), link: address => address,
 };
 let viewer: Viewer | null = null;
 

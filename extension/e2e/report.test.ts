@@ -230,3 +230,30 @@ test("the compilation is told in phases, each with what it made", async () => {
   assert.deepEqual(on.errors, []);
   await on.end();
 });
+
+test("an address opens what it names, and the button copies the address of what is shown", async () => {
+  const on = await visit("plain.html", { width: 1440 });
+  await on.page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
+  const viewer = on.page.locator("#viewer");
+  const guards = await openPane(viewer, "guards");
+  await guards.locator("tbody tr").first().click();
+  await viewer.getByRole("treeitem", { name: /after line/ }).first().click();
+  await openPane(viewer, "memory");
+  await on.page.getByRole("button", { name: "Copy a link to what is shown" }).click();
+  const link = await on.page.evaluate(() => navigator.clipboard.readText());
+  assert.match(link, /plain\.html#memory\/f\d+\//);
+  const again = await visit("plain.html");
+  await again.page.goto("about:blank");
+  await again.page.goto(link);
+  const opened = again.page.locator("#viewer");
+  await opened.locator("[data-tab=memory][aria-selected=true]").waitFor();
+  assert.match(await opened.getByRole("treeitem", { selected: true }).innerText(), /after line/);
+  assert.match(await opened.locator(".ex-trail").innerText(), /pinned/);
+  await again.page.evaluate(() => (location.hash = location.hash.replace("memory", "timeline")));
+  await opened.locator("[data-tab=timeline][aria-selected=true]").waitFor();
+  for (const wrong of ["#nothing/f9/%/x/y", "#%E0%A4%A/", "#memory"]) await again.page.evaluate(hash => (location.hash = hash), wrong);
+  assert.equal(await opened.locator("[data-tab=timeline][aria-selected=true]").count(), 1);
+  assert.deepEqual([...on.errors, ...again.errors], []);
+  await on.end();
+  await again.end();
+});

@@ -12,7 +12,7 @@ import { opened } from "../page/packed";
 import { recordsOf, stamp } from "./records";
 import { DiffView, RecordView, recordViews } from "./view";
 
-const CATEGORY = "Compiler Explorer";
+const CATEGORY = "Explorer";
 
 const COMMAND = {
   open: "torch-explorer:open",

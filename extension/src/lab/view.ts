@@ -16,6 +16,9 @@ import { heightHandle, setHeight } from "./height";
 import { preferences, preferredLayout } from "./preferences";
 import { dark } from "./theme";
 
+/** JupyterLab takes it off the address later. */
+const ASKED = location.hash;
+
 const TEMPLATE = "torch-explorer/static/report.html";
 
 /** The viewer, which is most of the extension: JupyterLab starts without it, and fetches it for the first view. */
@@ -93,6 +96,7 @@ abstract class View extends Widget {
       dark: dark(),
       download,
       live: connected,
+      link: address => `${URLExt.join(PageConfig.getBaseUrl(), "lab/tree", URLExt.encodeParts(this.place))}${address}`,
     };
   }
 
@@ -170,6 +174,7 @@ export class RecordView extends View {
     if (!this.#given) return null;
     this.#viewer = door.mount(box, this.#given.record, { ...this.host(), report: () => this.report() });
     this.open(...this.#wanted);
+    if (this.#viewer.open(ASKED)) this.node.scrollIntoView();
     return this.#viewer;
   }
 

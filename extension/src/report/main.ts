@@ -5,7 +5,7 @@ import { Memory } from "../page/memory";
 import { unpacked } from "../page/packed";
 import { h } from "../viewer/dom";
 import type { Host } from "../viewer/host";
-import { mountAny } from "../viewer/mount";
+import { mountAny, type Viewer } from "../viewer/mount";
 import { Signal } from "../viewer/signal";
 
 async function main(): Promise<void> {
@@ -13,7 +13,10 @@ async function main(): Promise<void> {
   const holder = document.getElementById("record");
   if (!root || !holder) throw new Error("This page is damaged: it holds no record.");
   try {
-    mountAny(root, await unpacked(holder.textContent ?? ""), host());
+    const viewer: Partial<Viewer> = mountAny(root, await unpacked(holder.textContent ?? ""), host());
+    const open = () => void viewer.open?.(location.hash);
+    open();
+    addEventListener("hashchange", open);
   } catch (error) {
     root.replaceChildren(h("p", { role: "alert" }, error instanceof Error ? error.message : String(error)));
     throw error;
@@ -31,6 +34,7 @@ function host(): Host {
     dark,
     download,
     live: new Signal(null),
+    link: address => `${location.href.replace(/#.*/, "")}${address}`,
     report: () => Promise.resolve(PAGE),
   };
 }

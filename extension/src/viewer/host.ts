@@ -14,6 +14,8 @@ export interface Host {
   download(name: string, mime: string, contents: string | Blob): void;
   /** The kernel behind a record that is live; null where there is none (yet). */
   readonly live: Readable<Live | null>;
+  /** The address at which this record opens as `address` says (Shell.address). */
+  link(address: string): string;
   /** One HTML file with this record and the viewer; absent where this host cannot make it. */
   report?(): Promise<string>;
 }

@@ -27,6 +27,8 @@ export interface Viewer extends Mounted {
   update(record: unknown): void;
   /** Opens the pane of this id; nothing where there is none. */
   show(pane: string): void;
+  /** Opens an address (Shell.address); false where it is not one of this record. */
+  open(address: string): boolean;
 }
 
 /** Shows a record in `root`, which is as high as the page makes it (class "ex-fill": as high as what holds it). What is
@@ -50,6 +52,7 @@ export function mount(root: HTMLElement, record: unknown, host: Host): Viewer {
       root.replaceChildren();
     },
     show: pane => shown?.shell.show(pane, null),
+    open: address => shown?.shell.open(address) ?? false,
   };
 }
 

@@ -3,7 +3,7 @@
 import { page } from "./catalogue";
 import { openDialog } from "./dialog";
 import { button, h, taken, tool } from "./dom";
-import { parts, type Key } from "./element";
+import { key, parts, type Key } from "./element";
 import { Follower } from "./follow";
 import { entry } from "./gather";
 import { glance } from "./glance";
@@ -44,6 +44,8 @@ export class Shell {
   readonly #model: Model;
   readonly #host: Host;
   readonly #kinds: readonly PaneKind[];
+  /** The pane that was last shown or touched. */
+  #pane = "source";
   /** Shows the answer at a glance alone, or all. */
   readonly #fold = tool("▴", "Summary alone", () => this.#folded(!this.#root.classList.contains("ex-folded")));
 
@@ -92,9 +94,15 @@ export class Shell {
       host.dark.watch(dark => root.classList.toggle("ex-dark", dark)),
       () => sized.disconnect(), () => follower.end(), () => status.dispose(), () => trail.dispose(), () => this.#stages.dispose(), () => this.#search.dispose(), () => this.#grid.dispose(),
     );
-    const key = (event: KeyboardEvent) => this.#key(event);
-    root.addEventListener("keydown", key);
-    this.#disposers.push(() => root.removeEventListener("keydown", key));
+    const pressed = (event: KeyboardEvent) => this.#key(event);
+    const touched = (event: Event) => {
+      const panel = event.target instanceof Element ? event.target.closest<HTMLElement>("[data-panel], [data-tab]") : null;
+      if (panel) this.#pane = kindOf(panel.dataset.panel ?? panel.dataset.tab ?? "");
+    };
+    root.addEventListener("keydown", pressed);
+    root.addEventListener("focusin", touched);
+    root.addEventListener("click", touched);
+    this.#disposers.push(() => root.removeEventListener("keydown", pressed), () => root.removeEventListener("focusin", touched), () => root.removeEventListener("click", touched));
   }
 
   dispose(): void {
@@ -110,10 +118,32 @@ export class Shell {
       if (compile && this.#model.compile(compile)) this.#compile.value = compile;
       if (this.#selection.pinned.value !== what) this.#selection.pin(what);
     }
+    this.#pane = id;
     const open = this.#grid.openTabs;
     const tab = open.find(each => kindOf(each) === id) ?? another(this.#grid.layout.value, id);
     const pane = this.#grid.open(tab);
     if (what !== null) pane?.reveal(what);
+  }
+
+  /** What is looked at: "#PANE/COMPILE/STAGE/ELEMENT/CREATED", as `open` takes it and Record.link of Python makes it. */
+  get address(): string {
+    const pinned = this.#selection.pinned.value;
+    return `#${[this.#pane, this.#compile.value, this.#stage.value, pinned ? parts(pinned).id : "", this.#model.record.value.created].map(encodeURIComponent).join("/")}`;
+  }
+
+  /** Opens an address of this record, and says whether it is one; what it names and is not there stays as it was. */
+  open(address: string): boolean {
+    const [pane = "", compile = "", stage = "", id = "", created] = address.replace(/^#/, "").split("/").map(decoded);
+    if (created !== this.#model.record.value.created) return false;
+    if (this.#model.compile(compile)) this.#compile.value = compile;
+    this.show(pane, id ? key(this.#compile.value, id) : null);
+    if (this.#model.compile(this.#compile.value)?.stages?.some(each => each.id === stage)) this.#stage.value = stage;
+    return true;
+  }
+
+  #copyLink(): void {
+    const link = this.#host.link(this.address);
+    void navigator.clipboard.writeText(link).catch(() => openDialog(this.#root, "Link", false, h("p", link)));
   }
 
   #firstLayout(): Layout {
@@ -168,6 +198,7 @@ export class Shell {
         "div.ex-tools",
         menuButton("Add a pane", "+ Pane", () => this.#paneItems()),
         menuButton("Save as a file", "Save", () => this.#saveItems()),
+        tool("Link", "Copy a link to what is shown", () => this.#copyLink()),
         button("ex-button", "Why?", () => this.#reason(""), { title: "The reasons that this record names" }),
         tool("?", "Keyboard help", () => this.#help(), "Keys"),
         this.#fold,
@@ -257,6 +288,14 @@ export class Shell {
     const holder = (stop: HTMLElement) => stop.closest(".ex-cell") ?? stop;
     const at = stops.findIndex(stop => holder(stop).contains(document.activeElement));
     stops[(at + by + stops.length) % stops.length]?.focus();
+  }
+}
+
+function decoded(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
   }
 }
 
