@@ -131,3 +131,11 @@ def test_a_record_has_the_peaks_of_all_that_were_timed() -> None:
     peaks_of = {each.name: each.peak for each in record.timing.contestants}
     assert 400_000 <= (peaks_of["explorer"] or 0) < (peaks_of["eager"] or 0)
     assert "peak memory" in repr(record)
+
+
+def test_a_pool_that_is_kept_between_calls_counts_towards_the_peak() -> None:
+    x = torch.ones(32, 32)
+    record = explorer.explore(lambda a, b: (torch.relu(a @ b) + 1).sum(-1), time=0.05)(x, x)
+    assert record.data.compiles[0].halves[0].memory and record.data.compiles[0].halves[0].memory.pool >= 4096
+    assert record.timing is not None
+    assert all((each.peak or 0) >= 4096 for each in record.timing.contestants)

@@ -164,6 +164,8 @@ class Program:
     """Runs once and returns seconds by id of kernel or extern call."""
     stepwise: Callable[[Sequence[Any], KernelObserver], tuple[Any, ...]] | None = None
     """Runs once, kernel by kernel, by way of a `KernelObserver`; None where kernels run on a card."""
+    release: Callable[[], object] = bool
+    """Frees the memory pool that is kept between calls."""
 
     def text(self) -> Text:
         lines = []

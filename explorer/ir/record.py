@@ -608,7 +608,7 @@ class SpeedData(Data, frozen=True):
 
 class SamplesData(Data, frozen=True):
     """Seconds of one contestant: "eager", "explorer" or "stock". Spread is the interquartile range. `peak` are the
-    bytes that a whole call takes at its most, backward included, beyond what was there before it."""
+    most bytes allocated at once during one call, backward included; a memory pool kept between calls counts."""
 
     name: str
     median: float

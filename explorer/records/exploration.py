@@ -451,11 +451,15 @@ def measure(
     reset: Callable[[], object] = bool if trial is None else trial.reset
     steady = trial is None or trial.steady
     taken: dict[str, Any] = {}
+    runs = () if recorder is None else recorder.compiles
+    programs = [half.program for run in runs for half in to_record.halves_of(run).values() if half.program is not None]
     with put_back() if trial is None else trial.timed():
         samples = interleave(calls, budget=budget, on_sample=progress.on_sample, reset=reset, steady=steady)
         for each, call in calls.items():
             reset()
-            taken[each] = peak_bytes(call)
+            for program in programs:  # a pool that was kept would be missing in what the call allocates
+                program.release()
+            taken[each] = None if isinstance(trial, GraphTrial) else peak_bytes(call)
     progress.on_phase("timing single kernels")
     eager = samples["eager"].seconds
     with put_back():

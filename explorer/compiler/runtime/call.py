@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from explorer.compiler.runtime.stepwise import profiler, stepwise
-from explorer.compiler.runtime.wrapper import execute
+from explorer.compiler.runtime.wrapper import execute, release_pools
 from explorer.core.text import Text
 from explorer.ir.program import BuildStep, Generated, Program
 
@@ -72,4 +72,5 @@ def load(
         names[entry.function] = entry_function(library, entry.function)
     call = execute(generated.wrapper, generated.name, names)
     run = stepwise(generated, library, names)
-    return Program(generated, call, steps, lowered, profiler(run), run)
+    release = functools.partial(release_pools, call)
+    return Program(generated, call, steps, lowered, profiler(run), run, release)

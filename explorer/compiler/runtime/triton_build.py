@@ -57,8 +57,8 @@ def build_triton(generated: Generated) -> Program:
     def compile_unaligned() -> dict[str, Any]:
         return {name: one.compiled for name, one in compile_kernels(generated, folder, aligned=False).items()}
 
-    call = load(generated, kernels, compile_unaligned)
-    return Program(generated, call, steps, lowered, profiler(generated, kernels))
+    call, release = load(generated, kernels, compile_unaligned)
+    return Program(generated, call, steps, lowered, profiler(generated, kernels), release=release)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import torch
 
 from explorer.compiler.runtime.timing import occupy_card
 from explorer.compiler.runtime.triton_version import launcher
-from explorer.compiler.runtime.wrapper import execute
+from explorer.compiler.runtime.wrapper import execute, release_pools
 from explorer.ir.program import Generated
 from explorer.ir.target import Target
 
@@ -36,8 +36,11 @@ def present(target: Target) -> bool:
     return torch.version.hip is None and target.arch == f"{major}{minor}"
 
 
-def load(generated: Generated, aligned: Kernels, compile_unaligned: Callable[[], Kernels]) -> Call:
-    """The program's `call`. Kernels for pointers of any alignment are compiled when an input first needs them."""
+def load(
+    generated: Generated, aligned: Kernels, compile_unaligned: Callable[[], Kernels]
+) -> tuple[Call, Callable[[], None]]:
+    """The program's `call`, and what frees its idle pools. Kernels for pointers of any alignment are compiled when an
+    input first needs them."""
     index = card(generated)
 
     @functools.cache
@@ -53,7 +56,12 @@ def load(generated: Generated, aligned: Kernels, compile_unaligned: Callable[[],
         with torch.cuda.device(index):
             return call(inputs)
 
-    return on_card
+    def release() -> None:
+        release_pools(call)
+        if unaligned.cache_info().currsize:
+            release_pools(unaligned())
+
+    return on_card, release
 
 
 def card(generated: Generated) -> int:

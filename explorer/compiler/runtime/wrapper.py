@@ -24,3 +24,8 @@ def execute(text: Text, name: str, names: Mapping[str, Any]) -> Callable[[Sequen
     call: Callable[[Sequence[Any]], tuple[Any, ...]] = namespace["call"]
     weakref.finalize(call, linecache.cache.pop, file, None)
     return call
+
+
+def release_pools(call: Callable[..., Any]) -> None:
+    """Free the memory pools that an executed wrapper keeps between calls."""
+    call.__globals__.get("POOLS", {}).clear()

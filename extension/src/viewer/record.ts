@@ -458,7 +458,7 @@ export interface SpeedData {
 }
 
 /** Seconds of one contestant: "eager", "explorer" or "stock". Spread is the interquartile range. `peak` are the
- * bytes that a whole call takes at its most, backward included, beyond what was there before it. */
+ * most bytes allocated at once during one call, backward included; a memory pool kept between calls counts. */
 export interface SamplesData {
   readonly name: string;
   readonly median: number;
