@@ -293,3 +293,18 @@ def test_every_method_on_a_module():
     if not tensorflow.missing:
         placed, checkpoint = (str(view.text) for view in tensorflow.views[1:])
         assert "CPU:0" in placed and "every value came back" in checkpoint
+
+
+SEEN: list[int] = []
+
+
+def counting(x: torch.Tensor) -> torch.Tensor:
+    SEEN.append(len(x.shape))
+    return x + 1
+
+
+def test_a_list_outside_that_is_not_appended_to_is_wrong() -> None:
+    found = explorer.compare(counting, methods=["torch.jit.trace", "explorer.compile"], time=False)(torch.ones(3))
+    answers = {method.name: [each.answer for each in method.verdicts] for method in found.data.methods}
+    assert set(answers["torch.jit.trace"]) == {"wrong"} and set(answers["explorer.compile"]) == {"right"}
+    assert "outside['SEEN']" in repr(found)

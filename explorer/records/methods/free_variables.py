@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import inspect
 import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -57,6 +59,24 @@ def free_variables(fn: Callable[..., Any]) -> Iterator[FreeVariable]:
     for name, cell in zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True):
         if _plain(value := cell.cell_contents):
             yield _changed_variable("closure", name, value)
+
+
+@contextmanager
+def containers(fn: Callable[..., Any]) -> Iterator[dict[str, Any]]:
+    """The lists, dicts and sets among the globals and closures that `fn` itself names; their items are put back at the
+    end of the block."""
+    found: dict[str, Any] = {}
+    if isinstance(fn, types.FunctionType):
+        found.update((name, fn.__globals__.get(name)) for name in fn.__code__.co_names)
+        found.update(inspect.getclosurevars(fn).nonlocals)
+    found = {name: value for name, value in found.items() if type(value) in (list, dict, set)}
+    before = {name: copy.copy(value) for name, value in found.items()}
+    try:
+        yield found
+    finally:
+        for name, value in found.items():
+            value.clear()
+            (value.extend if isinstance(value, list) else value.update)(before[name])
 
 
 def _plain(value: Any) -> bool:

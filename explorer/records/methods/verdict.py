@@ -13,6 +13,7 @@ from torch.utils._pytree import tree_flatten_with_path
 from explorer.ir.methods import VerdictData
 from explorer.records.check.accuracy import against_eager
 from explorer.records.check.trial import SEED
+from explorer.records.methods.free_variables import containers
 from explorer.records.methods.inputs import Call, Input
 from explorer.records.methods.method import Captured
 
@@ -22,7 +23,8 @@ SHOWN = 4
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a call left: its result and its arguments after it, or the exception that ended it."""
+    """What a call left: its result, its arguments and the containers outside that it names, all after it; or the
+    exception that ended it."""
 
     found: dict[str, Any]
     error: BaseException | None = None
@@ -41,19 +43,20 @@ class Eager:
     def observe(self) -> Outcome:
         with self.tried.with_free_variable(self.fn):
             called = copy.deepcopy(self.fn) if isinstance(self.fn, torch.nn.Module) else self.fn
-            return outcome(called, self.tried.copy())
+            return outcome(called, self.tried.copy(), self.fn)
 
 
-def outcome(call: Callable[..., Any], given: Call) -> Outcome:
-    """One call from a fixed seed; the generator's state is put back."""
+def outcome(call: Callable[..., Any], given: Call, fn: Callable[..., Any]) -> Outcome:
+    """One call from a fixed seed of `call`, which is `fn` or was made from it; the generator's state is put back."""
     args, kwargs = given
-    with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
+    with containers(fn) as outside, torch.random.fork_rng(devices=range(torch.cuda.device_count())):
         torch.manual_seed(SEED)
         try:
             result = call(*args, **kwargs)
         except Exception as error:  # whatever a method refuses with is its verdict
             return Outcome({}, error)
-    return Outcome({"output": result, "arguments": (args, kwargs)})
+        left = {name: copy.copy(value) for name, value in outside.items()}
+    return Outcome({"output": result, "arguments": (args, kwargs), "outside": left})
 
 
 def expected(fn: Callable[..., Any], tried: Input) -> str:
@@ -68,7 +71,7 @@ def verdict(captured: Captured, under: Callable[..., Any], fn: Callable[..., Any
     wanted = eager.observe()
     before = captured.compiles() if captured.compiles else 0
     with tried.with_free_variable(under):
-        got = outcome(captured.call, tried.copy())
+        got = outcome(captured.call, tried.copy(), under)
     anew = captured.compiles is not None and captured.compiles() > before and tried.fact != ""
     if wanted.error is not None:
         return _beside_error(tried, wanted.error, got, anew)
