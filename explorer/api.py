@@ -13,6 +13,7 @@ from explorer.compiler.compile import compile as compiled
 from explorer.compiler.compile import configure as configured
 from explorer.compiler.config import Config, GraphPass
 from explorer.compiler.pipeline import compile_module
+from explorer.core.arguments import explained
 from explorer.core.recorder import SILENT, TOTALS, OnStage, Progress
 from explorer.core.rules import rules_in_force
 from explorer.records.check.calls import Leave
@@ -29,7 +30,8 @@ def compile(fn: F, **settings: Any) -> F: ...
 def compile(fn: None = None, **settings: Any) -> Callable[[F], F]: ...
 
 
-def compile(  # type: ignore[misc]  # the settings are those below
+@explained("explorer.compile(fn, dynamic=True)(x, y)")  # type: ignore[misc]  # the settings are those below
+def compile(
     fn: Any = None,
     *,
     fullgraph: bool = False,
@@ -63,6 +65,7 @@ def stock_backend(module: fx.GraphModule, example_inputs: Sequence[Any]) -> Call
     return compile_module(module, example_inputs, Config())
 
 
+@explained('explorer.explore(fn, engine="both")(x, y)')
 def explore(
     fn: Callable[..., Any],
     *,

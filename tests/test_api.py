@@ -375,6 +375,10 @@ def test_settings_that_do_not_exist():
         explorer.compile(affine, target="cuda:sm90")
     with pytest.raises(TypeError, match="mode"):
         explorer.compile(affine, mode="fast")
+    with pytest.raises(TypeError, match=r"did you mean engine=\?.* explorer.explore\(fn, .*; the settings are"):
+        explorer.explore(affine, engines="both")
+    with pytest.raises(TypeError, match=r"too many positional arguments; call it as explorer.explore\(fn, "):
+        explorer.explore(affine, torch.ones(3))
     with pytest.raises(ValueError, match="no engine 'ours'"):
         explorer.explore(affine, engine="ours")
 

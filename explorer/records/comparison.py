@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from explorer.core.arguments import explained
 from explorer.core.visible import visible
 from explorer.ir.methods import METHODS_MIME, METHODS_VERSION, MethodData, MethodsData
 from explorer.ir.record import SourceData, Whole
@@ -126,6 +127,7 @@ def backends() -> tuple[str, ...]:
     return installed()
 
 
+@explained("explorer.compare(fn)(x, y)")
 def compare(
     fn: Callable[..., Any],
     *,
