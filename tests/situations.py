@@ -96,10 +96,10 @@ class Counter:
 
 @situation(
     "An attribute counts up: why does every step compile again?",
-    "recompiled once, because this guard failed",
+    "step: this guard failed in 1 recompile",
     ".steps equals 0",
     "values: 0, 1",
-    "to stop it: if it is only used in arithmetic, pass a tensor",
+    "to avoid this: if counter.steps is only used in arithmetic, pass a tensor",
     thread="128319",
 )
 def counting() -> Record:
@@ -131,7 +131,7 @@ def learning_rate() -> Record:
     "recompiled",
     "xs has 1 element",
     "list of length 2, list of length 3",
-    "to stop it: pass lists and tuples of the same length",
+    "to avoid this: pass lists and tuples of the same length",
 )
 def list_grows() -> Record:
     return watched(lambda xs: sum(x * 2 for x in xs), *(([X] * n,) for n in (1, 2, 3)))
@@ -214,7 +214,7 @@ def training_changes() -> Record:
 @situation(
     "A new object each call, whose identity is guarded",
     "f.__code__ is the same code",
-    "to stop it: pass the same object in every call",
+    "to avoid this: pass the same object in every call",
     thread="107866",
 )
 def new_function_each_call() -> Record:

@@ -53,7 +53,7 @@ def test_each_part_leads_to_its_pane() -> None:
     assert found["speed"].said == "2x faster than eager (1.9 to 2.1)"
     assert found["accuracy"].said == "equal to eager"
     assert found["operations"].said == "1 operation became 1 kernel and 1 library call"
-    assert found["guards"].said == "4 guards, 3 on the program's values"
+    assert found["guards"].said == "4 guards (3 on the program's values, 1 on torch's state)"
     assert found["memory"].said == "peak memory 2.05 kB (eager 4.1 kB)"
     assert found["compile"].said == "compiled in 400 ms"
 
@@ -103,7 +103,7 @@ def test_results_that_differ_are_said_to() -> None:
     [
         ([2.0] * 6, [4.0] * 6, "2x slower than eager (2 to 2)", "attention"),
         ([1.0] * 6, [1.0] * 6, "as fast as eager (1 to 1)", "ok"),
-        ([1.0, 9.0] * 6, [1.0, 9.0] * 3 + [9.0, 1.0] * 3, "busy machine", "unknown"),
+        ([1.0, 9.0] * 6, [1.0, 9.0] * 3 + [9.0, 1.0] * 3, "on an idle machine", "unknown"),
     ],
 )
 def test_speed_is_one_honest_sentence(eager: list[float], ours: list[float], expected: str, state: str) -> None:

@@ -101,7 +101,7 @@ SAID = (
     "aten.mm", "% of bandwidth", "Runs eagerly", "warm 0.2 s", "torch 2.13.0", "in the memory of buf1", "not run",
     "computed in an earlier cell", "2x faster than eager (1.9 to 2.1)", "4.1 kFLOP", "Fixes that were tried",
     "The graph breaks with it: a call that prints", "grad mode is as at capture",
-    "because this guard failed: n equals 3",
+    "this guard failed in 2 recompiles: n equals 3",
 )  # fmt: skip
 
 

@@ -24,6 +24,9 @@ _MISMATCH = re.compile(
 )
 _OURS = re.compile(r"(?:[\w()]{1,80} )?is (?P<seen>.{1,200}), expected (?P<wanted>.{1,200})")
 
+ONE_AND_NONE = "sizes 0 and 1 are always specialised; pad to avoid them, or use one compiled function for each case"
+_LEAST = re.compile(r"\b2 <= \S{1,200}size\(|size\(\S{1,20} >= 2\b")
+"""A dynamic size that is 0 or 1."""
 _SIZE = re.compile(r"size\((?P<index>\d{1,9})\) is (?P<seen>.{1,200}), expected (?P<wanted>.{1,200})")
 
 
@@ -54,8 +57,9 @@ def _failed(
     values = tuple(dict.fromkeys(value for compile, each in failures for value in guarded_values(each, known)))
     span = guard.span if guard is not None else None
     shown = last.why if "mismatch" in last.why else last.expression
+    words = last.words or (guard.words if guard is not None and "mismatch" not in last.why else "")
     return FailedGuardData(
-        title, shown, len(causes), values, stops(guard, last), last.of, last.guard, causes, span, last.words
+        title, shown, len(causes), values, stops(guard, last), last.of, last.guard, causes, span, words
     )
 
 
@@ -80,7 +84,7 @@ def stops(guard: GuardData | None, failed: RecompileData) -> str:
     resized = size if told is None or told["what"] != "size" or not told["index"] else told
     if resized is not None:
         if {resized["wanted"], resized["seen"]} & {"0", "1"}:
-            return "sizes 0 and 1 are always specialized; pad to avoid them, or use one compiled function for each case"
+            return ONE_AND_NONE
         tensor = names(source) if size is not None and source else "tensor"
         return (
             "mark the dimension as dynamic before the first call, "
@@ -89,11 +93,13 @@ def stops(guard: GuardData | None, failed: RecompileData) -> str:
     for word, advice in _ADVICE_BY_WORD.items():
         if word in failed.why:
             return advice
+    if _LEAST.search(failed.why or failed.expression):
+        return ONE_AND_NONE
     if guard is None:
         return ""
     if guard.property == "constant" and guard.constant is not None and guard.constant.type in ("int", "float"):
-        made = f"torch.tensor({guard.constant.text}) for {names(source)}"
-        return f"if it is only used in arithmetic, pass a tensor instead ({made}): tensor values are not guarded"
+        name, made = names(source) or "the number", f"torch.tensor({guard.constant.text})"
+        return f"if {name} is only used in arithmetic, pass a tensor ({made}): tensor values are not guarded"
     if guard.constant is not None and guard.constant.type == "NoneType":
         return "pass None always or never, or use one compiled function for each case"
     return _ADVICE.get(guard.property, "")

@@ -374,7 +374,8 @@ def _schedule_text(half: data.HalfData) -> str:
     lines = [half.name, *("  " + line for line in text.half_lines(half))]
     for fusion in half.schedule.fusions:
         detail = f": {fusion.why.detail}" if fusion.why.detail else ""
-        lines.append(f"  {'+' if fusion.ok else '-'} {fusion.first} with {fusion.second}: {fusion.why.title}{detail}")
+        verdict = "fused" if fusion.ok else "not fused"
+        lines.append(f"  {verdict}: {fusion.first} with {fusion.second}: {fusion.why.title}{detail}")
     return "\n".join(lines)
 
 

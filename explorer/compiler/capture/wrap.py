@@ -127,7 +127,7 @@ def _plain(t: Tracer, source: Source, given: Any) -> Value:
     if type(given) is float and t.is_dynamic(source, given):
         t.guard(source, TypeIs(float), "it is computed with as a float, whatever its value")
         return FloatValue(given, source, t)
-    why = "a value that is no tensor is used while tracing: branches and numbers of the graph rest on it"
+    why = "a Python value is a constant in the graph, so it is guarded"
     if isinstance(given, enum.Enum) or given is None or isinstance(given, bool):
         t.guard(source, IsObject(given), why)
     elif isinstance(given, float) and math.isnan(given):

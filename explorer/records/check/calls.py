@@ -187,8 +187,9 @@ class Calls:
         more = "" if len(self.effects) == 1 else f" (and {len(self.effects) - 1} more)"
         times = {1: "once", 2: "twice"}.get(self.made, f"{self.made} times")
         return (
-            f"The function was called {times}, each time from the same state, which is now {state}. It was not called "
-            f"repeatedly for timing, because {self.effects[0]}{more}; its graphs were timed instead, on their inputs.",
+            f"The function was called {times}; its state was restored before each further call, and is now {state}. "
+            f"It was not called for timing, because {self.effects[0]}{more}; its graphs were timed instead, on their "
+            "inputs.",
         )
 
 

@@ -7,6 +7,7 @@ from statistics import median
 
 from explorer.core.calls import ALL_TIMED
 from explorer.core.text import count
+from explorer.ir import dynamo_guards
 from explorer.ir.record import CallsData, EagerData, ErrorData, FailedGuardData, RecordData, SpanData
 from explorer.show.view.amounts import duration
 
@@ -19,6 +20,9 @@ FEW = 4
 DEAREST = 3
 """Functions that are named for what compiling them took."""
 
+FEW_CALLS = 10
+"""Calls from which on their median is told."""
+
 VALUES = 12
 """Values of a guard that a line shows."""
 
@@ -28,13 +32,13 @@ def place(span: SpanData | None, names: Names) -> str:
 
 
 def recompile(each: FailedGuardData, names: Names) -> str:
-    times = "once" if each.times == 1 else f"{each.times} times"
+    times = count(each.times, "recompile")
     shown = ", ".join(each.values[:VALUES]) + (f" and {len(each.values) - VALUES} more" * (len(each.values) > VALUES))
     values = f"; values: {shown}" if shown else ""
-    advice = f"\n  to stop it: {each.stops}" if each.stops else ""
+    advice = f"\n  to avoid this: {each.stops}" if each.stops else ""
     at = place(each.span, names)
-    guard = each.words or each.expression
-    return f"{each.frame} recompiled {times}, because this guard failed: {guard}{values}{at}{advice}"
+    guard = dynamo_guards.names(each.words or each.expression)
+    return f"{each.frame}: this guard failed in {times}: {guard}{values}{at}{advice}"
 
 
 def error(each: ErrorData, names: Names) -> str:
@@ -58,7 +62,10 @@ def calls(each: CallsData) -> str:
         parts.append(f"{about}{duration(outside)} outside (guards, Python, eager frames)")
     else:
         parts.append("compiled before watching began, so its graphs are not timed separately")
-    middle = f"{duration(median(each.samples))} at the median, " if each.count > 1 and each.samples else ""
+    middle = ""
+    if each.samples and each.count > 1:  # of few calls, most of which compiled, a median tells nothing
+        few = each.count < FEW_CALLS
+        middle = f"fastest {duration(min(each.samples))}, " if few else f"median {duration(median(each.samples))}, "
     times = f"{count(each.count, 'call')} ({each.engine})"
     return f"{each.function}: {times}, {middle}{duration(each.seconds)} in all: {', '.join(parts)}"
 
@@ -77,10 +84,10 @@ def costs(record: RecordData) -> list[str]:
     lines = [f"compiling: {duration(sum(spent.values()))} in {len(spent)} compiles; most of it in {shown}"]
     taken = {each: sum(spent.get(id, 0.0) for id in each.compiles) for each in record.recompiles}
     if taken and taken[first := max(taken, key=lambda each: taken[each])]:
-        how = f"\n  to stop it: {first.stops}" if first.stops else ""
+        how = f"\n  to avoid this: {first.stops}" if first.stops else ""
         lines.append(
             f"what to change first: the guard of {first.frame} that failed in {count(first.times, 'recompile')} "
-            f"({duration(taken[first])}): {first.words or first.expression}{how}"
+            f"({duration(taken[first])}): {dynamo_guards.names(first.words or first.expression)}{how}"
         )
     return lines
 

@@ -120,9 +120,9 @@ def _compiled(record: RecordData, engine: str, compiles: list[CompileData], lead
     if not any(each.operations for each in compiles):
         return
     guards = [guard for compile in compiles for guard in compile.guards]
-    own = sum(not guard.of_torch for guard in guards)
-    said = count(len(guards), "guard") + (f", {own} on the program's values" if own < len(guards) else "")
-    yield part("guards", said, "ok", "guards")
+    rest = sum(guard.of_torch for guard in guards)
+    split = f" ({len(guards) - rest} on the program's values, {rest} on torch's state)" if rest else ""
+    yield part("guards", count(len(guards), "guard") + split, "ok", "guards")
     if ours is not None and ours.peak is not None:
         more = eager is not None and eager.peak is not None and ours.peak > MORE_MEMORY * eager.peak
         beside = f" (eager {amount(eager.peak, 'B')})" if eager is not None and eager.peak is not None else ""
@@ -173,7 +173,8 @@ def _made(compiles: list[CompileData]) -> tuple[str, str, str]:
     calls = sum(item.kind != "kernel" for half in halves if half.schedule for item in half.schedule.items)
     became = [count(kernels, "kernel")] if kernels or not calls else []
     became += [count(calls, "library call")] if calls else []
-    graphs = f" in {count(len(built), 'graph')}" if len(built) > 1 else ""
+    kind = "compile" if any(compile.recompiles for compile in built) else "graph"
+    graphs = f" in {count(len(built), kind)}" if len(built) > 1 else ""
     backward = ", backward included" if any(half.name.endswith("backward") for half in halves) else ""
     operations = sum(each.operations for each in built)
     said = f"{count(operations, 'operation')}{graphs} became {' and '.join(became)}{backward}"
@@ -202,6 +203,11 @@ def _recompiles(failed: list[FailedGuardData], compiles: list[CompileData]) -> t
     if not failed:
         return f"recompiled {times}", "attention", "recompiles", ""
     first = failed[0]
+    if len(failed) > 1:
+        guards = [f"{names(each.words or each.expression)} ({each.times}x)" for each in failed[:NAMED]]
+        guards += [f"{len(failed) - NAMED} more"] if len(failed) > NAMED else []
+        said = f"recompiled {times}, because guards failed: {', '.join(guards)}"
+        return said, "attention", "recompiles", first.compiles[0] if first.compiles else ""
     guard = names(first.words or first.expression)
     told = all(value in guard for value in first.values)
     values = "" if told else f" ({', then '.join(first.values[:NAMED])})"

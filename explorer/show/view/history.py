@@ -86,9 +86,12 @@ def _change(each: RecompileData, known: Mapping[str, CompileData]) -> ChangeData
     guard = next((guard for guard in guards if guard.id == each.guard), None)
     values = guarded_values(each, known)
     was, now = values if len(values) == 2 else ("", "")
-    why = each.why.replace("builtins.", "")
-    joined = "." if why.startswith(("size(", "stride(")) else " "
-    said = each.words or (f"{names(guard.source)}{joined}{why}" if guard is not None else why or each.expression)
+    why = names(each.why.replace("builtins.", ""))
+    if why.startswith("with "):
+        why = f"{names(each.expression)} fails {why}"
+    elif guard is not None:
+        why = f"{names(guard.source)}{'.' if why.startswith(('size(', 'stride(')) else ' '}{why}"
+    said = each.words or why or each.expression
     span = guard.span if guard is not None else None
     return ChangeData(said, was, now, each.of, each.guard, span, stops(guard, each))
 

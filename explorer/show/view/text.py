@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import quantiles
 
 from explorer.core.text import count
 from explorer.ir.record import (
@@ -11,6 +12,7 @@ from explorer.ir.record import (
     GuardData,
     HalfData,
     RecordData,
+    SamplesData,
     StageData,
     TimingData,
 )
@@ -43,7 +45,7 @@ def summary(record: RecordData) -> str:
     cover = record.coverage
     if cover.kernel + cover.extern + cover.view + cover.fallback:
         lines.append(
-            f"  ATen calls: {cover.kernel} in generated kernels, {cover.extern} in library calls, "
+            f"  ATen calls after decomposition: {cover.kernel} in generated kernels, {cover.extern} in library calls, "
             f"{cover.view} views, {cover.fallback} in eager fallback" + UNCOUNTED * bool(record.eager)
         )
     lines += ["  " + line for line in (*diagnosis.summary(record, names), *history.lines(record, names))]
@@ -66,7 +68,8 @@ def compile_line(compile: CompileData) -> str:
     kernels = sum(len(half.kernels) for half in compile.halves)
     own = sum(not guard.of_torch for guard in compile.guards)
     guards = count(len(compile.guards), "guard")
-    guards += f" ({own} on the program's values)" if own < len(compile.guards) else ""
+    rest = len(compile.guards) - own
+    guards += f" ({own} on the program's values, {rest} on torch's state)" if rest else ""
     guards += f", checked in {duration(compile.guard_seconds)}" if compile.guard_seconds is not None else ""
     parts = [count(len(compile.stages), "stage"), guards, count(len(compile.breaks), "break")]
     parts += [count(kernels, "kernel"), duration(compile.seconds)]
@@ -84,15 +87,25 @@ def first_line(error: str) -> str:
 
 
 def timing(measured: TimingData) -> list[str]:
-    lines = []
-    for c in measured.contestants:
-        lines.append(f"{c.name:<9} {duration(c.median):>8} +- {duration(c.spread)}")
+    lines = [f"{c.name:<9} {duration(c.median):>8} a call{quartiles(c)}" for c in measured.contestants]
+    if any(c.speed is not None and c.speed.times is not None for c in measured.contestants):
+        lines.append("(times: median and quartiles; ratio: median over pairs of samples taken in turn, 95 % interval)")
     if measured.overhead is not None:
-        lines.append(f"overhead  {duration(measured.overhead):>8} a call outside the kernels")
+        whose = next((c for name in ("explorer", "stock") for c in measured.contestants if c.name == name), None)
+        of = f"{whose.name}: {duration(measured.overhead)} of {duration(whose.median)}" if whose is not None else ""
+        lines.append(f"{of} a call is outside kernels and library calls (guards, Python, allocation)")
     for found in (measured.accuracy, measured.stock_accuracy):
         if found is not None:
             lines += accuracy(found, named=measured.stock_accuracy is not None)
     return lines
+
+
+def quartiles(of: SamplesData) -> str:
+    """Between which two times the middle half of the samples lies, where there are enough to tell."""
+    if len(of.samples) < 4:
+        return ""
+    low, _, high = quantiles(of.samples, n=4, method="inclusive")
+    return f" (quartiles {duration(low)} to {duration(high)})"
 
 
 def accuracy(found: AccuracyData, *, named: bool) -> list[str]:
@@ -101,7 +114,8 @@ def accuracy(found: AccuracyData, *, named: bool) -> list[str]:
     error = f"largest error {found.largest_absolute:.3g} absolute, {found.largest_relative:.3g} relative"
     where = found.where or "equal"
     parts = f", first mismatch: {found.first_mismatch}" if found.first_mismatch else ""
-    lines = [f"{whose}against eager: {error} ({where}{parts}) over {found.compared} tensors"]
+    compared = f"{count(found.compared, 'tensor')} (outputs, gradients, inputs and state)"
+    lines = [f"{whose}against eager: {error} ({where}{parts}) over {compared}"]
     if found.own_error is not None and found.eager_error is not None:
         ours, eager = f"{found.own_error:.3g}", f"{found.eager_error:.3g}"
         lines.append(f"largest error against a float64 run: {found.engine} {ours}, eager {eager}")
@@ -128,7 +142,7 @@ def half_lines(half: HalfData) -> list[str]:
     for item in half.schedule.items if half.schedule else ():
         if item.kind == "kernel":
             kernel = next((k for k in half.kernels if k.id == item.id), None)
-            moved = f"  {amount(kernel.bytes, 'B')}" if kernel else ""
+            moved = f"  {amount(kernel.bytes, 'B')} read and written" if kernel else ""
             spent = f"  {duration(kernel.seconds)}" if kernel and kernel.seconds is not None else ""
             lines.append(f"{item.id}: {', '.join(item.operations)}{moved}{spent}")
         else:
