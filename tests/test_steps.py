@@ -100,3 +100,18 @@ def test_nothing_is_described_where_nobody_records(monkeypatch) -> None:
     assert steps.note_step is not refuse
     x = torch.ones(3)
     assert torch.equal(explorer.compile(collected)(x), collected(x))
+
+
+def test_the_last_step_is_the_break_also_where_an_inlined_function_breaks() -> None:
+    def talks(x: torch.Tensor) -> torch.Tensor:
+        y = x.relu()
+        print("a break")
+        return y * 2
+
+    def outer(x: torch.Tensor) -> torch.Tensor:
+        return talks(x + 1).sum()
+
+    record = explorer.explore(outer, time=False)(torch.ones(2))
+    broken = [compile for compile in record.data.compiles if compile.breaks]
+    assert [compile.title.rpartition(".")[2] for compile in broken] == ["outer", "talks"]
+    assert all(compile.steps[-1].instruction == compile.breaks[0].instruction for compile in broken)

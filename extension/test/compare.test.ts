@@ -106,3 +106,9 @@ test("what is selected on one side is on the other, in the compile it is compare
   selections[0].hovered.value = null;
   assert.equal(selections[1].hovered.value, "f0.1|aten.add");
 });
+
+test("stages of ours and of stock stand beside each other by what they do", () => {
+  const before = compile("f0", "f", stage("capture", "a"), stage("trace", "b"), stage("fuse", "c", { half: "f0" }));
+  const after = compile("s0", "f", stage("capture", "a"), stage("joint", "b2"), stage("fuse", "c", { half: "s0_inference" }));
+  assert.deepEqual(stagePairs({ before, after }, PLAIN).map(each => [each.name, each.state]), [["capture", "same"], ["trace → joint", "changed"], ["fuse", "same"]]);
+});

@@ -178,6 +178,7 @@ class Evaluator(Calls, DataModel):
             before = (list(frame.stack), dict(frame.locals), frame.position, list(frame.handled))
             mark = (self.tape.calls, self.effects.version, self.torch_state.state())
             if self.root_steps == self.stop_at:
+                self._note(frame)  # the graph ends here, so the steps do too
                 return
             try:
                 self._close_lost()
@@ -248,8 +249,7 @@ class Evaluator(Calls, DataModel):
         if self.steps > MAX_STEPS:
             unsupported(reasons.STEPS, f"{MAX_STEPS} instructions")
         with origin(instruction.id):
-            if wanted(EvaluatorStep):
-                note_step(frame, self.frames[:-1], instruction.id, self.tape.nodes)
+            self._note(frame)
             rule = OPCODES.get(instruction.op)
             if rule is None:
                 unsupported(reasons.OPCODE, instruction.op)
@@ -271,6 +271,10 @@ class Evaluator(Calls, DataModel):
                     unsupported(YOUR_RULE, said)
             if target is not None:
                 frame.position = frame.index[target]
+
+    def _note(self, frame: Frame) -> None:
+        if wanted(EvaluatorStep):
+            note_step(frame, self.frames[:-1], frame.code.instructions[frame.position].id, self.tape.nodes)
 
     def _in_context(self, error: Value) -> None:
         """Link an exception that the program just made to the one it was handling then."""

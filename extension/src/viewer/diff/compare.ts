@@ -1,6 +1,7 @@
 // Two records, side by side: which compiles and which stages belong together, and where their texts part.
 
 import { bytes, phrase } from "../format";
+import { own } from "../gather";
 import { withSpread } from "../panes/timing/figures";
 import type { CompileData, HalfData, LineData, PartData, RecordData, SamplesData, StageData } from "../record";
 import { FileNames } from "../sources";
@@ -20,7 +21,7 @@ export function comparable({ sources }: RecordData): FileNames {
 export type State = "same" | "idle" | "changed" | "only before" | "only after";
 
 export interface StagePair {
-  /** The stage's name, its half, and which of several it is: the same in both. */
+  /** The stage's role, its half, and which of several it is: the same in both. */
   readonly id: string;
   readonly name: string;
   readonly half: string;
@@ -51,14 +52,18 @@ export function stagePairs({ before, after }: CompilePair, files: readonly [File
   return ids.map(id => {
     const [first, second] = [old.get(id), fresh.get(id)];
     const shown = (second ?? first) as StageData;
-    return { id, name: shown.name, half: halfName((after ?? before) as CompileData, shown.half ?? ""), before: first, after: second, state: stateOf(before, first, after, second, files) };
+    return { id, name: first && second && first.name !== second.name ? `${first.name} → ${second.name}` : shown.name, half: halfName((after ?? before) as CompileData, shown.half ?? ""), before: first, after: second, state: stateOf(before, first, after, second, files) };
   });
 }
 
+/** What stock calls the stages that do the work of ours. */
+const ROLES: { readonly [name: string]: string } = { joint: "trace", schedule: "dependencies", bytecode: "decode", "rewritten bytecode": "link" };
+
+/** Stages by what they do, so that those of two compilers stand beside each other. */
 function keyed(compile: CompileData | undefined): Map<string, StageData> {
   const found = new Map<string, StageData>();
   for (const stage of compile?.stages ?? []) {
-    const plain = phrase([stage.name, halfName(compile as CompileData, stage.half ?? "")], ", ");
+    const plain = phrase([own(ROLES, stage.name) ?? stage.name, halfName(compile as CompileData, stage.half ?? "").replace("inference", "")], ", ");
     let id = plain;
     for (let n = 2; found.has(id); n++) id = `${plain} #${n}`;
     found.set(id, stage);

@@ -103,13 +103,13 @@ function card(context: Context, ends: readonly End[], chosen: boolean, cards: Ca
   const row = (name: string, ...values: readonly (Node | string)[]) => [h("dt", name), h("dd", ...values)];
   const next = [...new Set(ends.flatMap(([, each]) => (each.continuation ?? "").split(", ").filter(Boolean)))].map(name => {
     const found = record.compiles.find(each => each.title === name);
-    return h("div", found ? link(`${found.id} ${found.called || name}`, () => (context.compile.value = found.id)) : `${name} (not compiled)`);
+    return h("div", found ? link(`${found.id} ${found.called || name}`, () => (context.compile.value = found.id)) : `${functionOf(name)}, where no call of it went (not compiled)`);
   });
   const frames = stack.map(frame => {
     const at = /^(.*):(\d+) in /.exec(frame);
     const [, file, line] = at ?? [];
     const known = file !== undefined && record.sources.some(each => each.file === file);
-    return h("li", known ? link(files.inText(frame), () => context.show("source", `|${file}:${line}`)) : files.inText(frame));
+    return h("li", known ? link(functionOf(files.inText(frame)), () => context.show("source", `|${file}:${line}`)) : functionOf(files.inText(frame)));
   });
   const element = h(
     "section", { class: `ex-card${chosen ? " ex-chosen" : ""}`, tabindex: -1, "aria-label": `Break: ${why.title}` },
@@ -129,6 +129,11 @@ function card(context: Context, ends: readonly End[], chosen: boolean, cards: Ca
   element.addEventListener("mouseenter", () => (context.selection.hovered.value = what));
   element.addEventListener("mouseleave", () => (context.selection.hovered.value = null));
   return element;
+}
+
+/** The function that a continuation goes on with, in a text that names it. */
+function functionOf(text: string): string {
+  return text.replace(/resume_in_(\w+)_at_\d+/, "$1");
 }
 
 /** The source line with what breaks the graph marked. Columns count bytes of UTF-8. */
