@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner
 from nbclient import NotebookClient
 
+from course_mutants import SEVERAL, drawn
 from explorer.course import PUZZLES, ClaimFailed, check, claim
 from explorer.course.attempts import FILE, Attempts
 from explorer.course.board import lines, page
@@ -184,6 +185,13 @@ def test_the_unsolved_lesson_fails_in_its_puzzles_alone(source: Path, monkeypatc
     fails = [cell.source.split()[1] for cell in cells if failed(cell)]
     assert fails == tried == re.findall(r"^<<(.*)>>$", source.read_text(), re.M)
     assert all(cell.source.startswith("%%puzzle") for cell in cells if failed(cell))
+
+
+@pytest.mark.slow
+def test_nearly_all_mutants_of_the_solutions_are_refused() -> None:
+    asked = [(id, code) for id, code in drawn(124) if id not in SEVERAL]
+    passed = [(id, code) for id, code in asked if check(id, code, seconds=60).ok]
+    assert len(asked) > 80 and len(passed) <= 0.05 * len(asked), passed
 
 
 # The command line, and a class.

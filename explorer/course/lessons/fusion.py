@@ -244,7 +244,7 @@ def check_legal(answer: Answer) -> tuple[Score, ...]:
         may += ok
         said_yes += says and ok
     with answer.at("score"):
-        if said_yes < 0.25 * may:
+        if said_yes < 0.5 * may:
             answer.fail(f"{said_yes} of the {may} pairs that may be fused: a rule that refuses everything is of no use")
     return (Score("legal pairs found", round(said_yes / may, 2), 0.7, higher=True),)
 

@@ -1,0 +1,98 @@
+"""Mutants of the puzzles' solutions: one small change each, of which a check should refuse nearly all.
+
+`python tests/course_mutants.py 200` checks so many and prints those that pass.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import random
+import sys
+from collections.abc import Iterator
+
+from explorer.course import PUZZLES, check
+
+SEVERAL = frozenset({"capture-1", "guards-2", "fusion-2", "fusion-3", "partition-2", "memory-1"})
+"""Puzzles where more than one answer is right: any sound guard, any rule that is safe and reaches the score."""
+
+SWAPS: dict[type, type] = {
+    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Add, ast.Div: ast.Mult, ast.FloorDiv: ast.Mult, ast.Mod: ast.Mult,
+    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
+    ast.Is: ast.IsNot, ast.In: ast.NotIn, ast.NotIn: ast.In, ast.And: ast.Or, ast.Or: ast.And,
+}  # fmt: skip
+
+
+def changed(node: ast.AST) -> Iterator[ast.AST]:
+    """The node with one thing changed."""
+    made = copy.deepcopy(node)
+    match made:
+        case ast.BinOp(op=op) | ast.BoolOp(op=op) if type(op) in SWAPS:
+            made.op = SWAPS[type(op)]()
+            yield made
+        case ast.Compare(ops=[op]) if type(op) in SWAPS:
+            made.ops = [SWAPS[type(op)]()]
+            yield made
+        case ast.Constant(value=bool(value)):
+            made.value = not value
+            yield made
+        case ast.Constant(value=int(value) | float(value)):
+            made.value = value + 1
+            yield made
+        case ast.Call(args=[first, second, *rest]) if not any(isinstance(a, ast.Starred) for a in made.args):
+            made.args = [second, first, *rest]
+            yield made
+        case ast.IfExp(body=body, orelse=orelse):
+            made.body, made.orelse = orelse, body
+            yield made
+        case ast.If(test=test):
+            made.test = ast.UnaryOp(ast.Not(), test)
+            yield made
+
+
+def mutants(source: str) -> list[str]:
+    """All mutants of a source, by what `changed` does at each place, and by leaving out a statement."""
+    tree, found = ast.parse(source), []
+    nodes = list(ast.walk(tree))
+    for at, node in enumerate(nodes):
+        for new in changed(node):
+            whole = copy.deepcopy(tree)
+            found.append(ast.unparse(_Replaced(list(ast.walk(whole))[at], new).visit(whole)))
+        for field in ("body", "orelse"):
+            statements = getattr(node, field, None)
+            if isinstance(statements, list) and len(statements) > 1 and not isinstance(node, ast.Module):
+                for index in range(len(statements)):
+                    whole = copy.deepcopy(tree)
+                    del getattr(list(ast.walk(whole))[at], field)[index]
+                    found.append(ast.unparse(whole))
+    return [each for each in dict.fromkeys(found) if each != ast.unparse(tree)]
+
+
+class _Replaced(ast.NodeTransformer):
+    def __init__(self, old: ast.AST, new: ast.AST) -> None:
+        self.old, self.new = old, new
+
+    def visit(self, node: ast.AST) -> ast.AST:
+        return self.new if node is self.old else self.generic_visit(node)
+
+
+def drawn(count: int, seed: int = 0) -> list[tuple[str, str]]:
+    """So many mutants, with their puzzles, the same for the same seed; of each puzzle as many as of another."""
+    source = random.Random(seed)
+    pools = {id: mutants(puzzle.solution) for id, puzzle in PUZZLES.items()}
+    for pool in pools.values():
+        source.shuffle(pool)
+    found: list[tuple[str, str]] = []
+    while len(found) < count and any(pools.values()):
+        found += [(id, pool.pop()) for id, pool in pools.items() if pool]
+    return found[:count]
+
+
+if __name__ == "__main__":
+    passed, asked = 0, drawn(int(sys.argv[1]) if sys.argv[1:] else 200)
+    for id, code in asked:
+        verdict = check(id, code, seconds=60)
+        if verdict.ok:
+            passed += 1
+            print(f"--- {id} passes\n{code}\n{verdict}\n", flush=True)
+    print(f"{len(asked) - passed} of {len(asked)} refused")
