@@ -121,6 +121,7 @@ before = {"gate": gate, "clipped": clipped, "logged": logged}
 BRANCHES: tuple[Labelled, ...] = (
     ("x of sum 3", (torch.tensor([1.0, 2.0]),)),
     ("x of sum -3", (torch.tensor([-1.0, -2.0]),)),
+    ("x of sum 0.5", (torch.tensor([1.5, -1.0]),)),
     ("x of sum 0", (torch.tensor([-1.0, 1.0]),)),
     ("x below 1", (torch.tensor([0.25, -0.5]),)),
     ("x of shape (5, 3)", (torch.linspace(-4, 3, 15).view(5, 3),)),
