@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from explorer.api import compile, configure, counters, explore
     from explorer.compiler.config import Config
     from explorer.compiler.workbench import workbench
+    from explorer.ir.program import BuildOptions
     from explorer.records.comparison import Compared, backends, compare
     from explorer.records.ranks import Ranks
     from explorer.records.session import Difference, Record, RecordError
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from explorer.show.notebook.embed import embed
 
 __all__ = [
+    "BuildOptions",
     "Compared",
     "Config",
     "Difference",
@@ -41,6 +43,7 @@ _HOME = {
     **dict.fromkeys(("Compared", "backends", "compare"), "records.comparison"),
     **dict.fromkeys(("Difference", "Record", "RecordError"), "records.session"),
     **dict.fromkeys(("Watch", "watch"), "records.watching"),
+    "BuildOptions": "ir.program",
     "Config": "compiler.config",
     "Ranks": "records.ranks",
     "embed": "show.notebook.embed",

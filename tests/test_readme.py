@@ -4,7 +4,11 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import fields
+from inspect import signature
 from pathlib import Path
+
+import explorer
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -31,3 +35,9 @@ def test_the_paths_it_names_exist() -> None:
 def test_its_benchmarks_exist() -> None:
     for name in re.findall(r"python -m benchmarks (\w+)", README):
         assert (ROOT / "benchmarks" / f"{name}.py").exists() or (ROOT / "benchmarks" / name).is_dir()
+
+
+def test_its_tables_list_every_setting() -> None:
+    listed = set(re.findall(r"`(\w+)`", " ".join(re.findall(r"^\| (`.*?) \|", README, re.M))))
+    settings = {*signature(explorer.explore).parameters, *signature(explorer.compile).parameters} - {"fn"}
+    assert listed >= settings | {field.name for field in fields(explorer.Config)}

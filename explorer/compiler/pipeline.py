@@ -51,7 +51,7 @@ COMPILER_BUG = reason(
     "pipeline.compiler_bug",
     "a bug in this compiler",
     "The compiler raised an error of its own. The program runs eagerly, so its results are right.",
-    "Save the record and attach it to a bug report.",
+    "Please report it, with the saved record attached.",
 )
 WRITTEN_AND_KEPT = reason(
     "pipeline.written_and_kept",

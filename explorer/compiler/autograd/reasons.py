@@ -38,9 +38,9 @@ OVERLAPPING_WRITE = reason(
 NOT_FUNCTIONAL = reason(
     "autograd.not_functional",
     "a change that has no functional form",
-    "Setting tensor.data, and torch.inference_mode, change what a tensor is rather than what is computed; the parts "
-    "that unsafe_split and the like make share memory without being views.",
-    "Use copy_() or a new tensor in place of tensor.data, torch.no_grad in place of inference_mode, and split.",
+    "Setting tensor.data, torch.inference_mode and unsafe_split cannot be expressed in a functional graph.",
+    "Use copy_() or a new tensor instead of tensor.data, torch.no_grad() instead of inference_mode, torch.split() "
+    "instead of unsafe_split.",
 )
 STORAGE_CHANGED = reason(
     "autograd.storage_changed",
@@ -107,7 +107,7 @@ MUTABLE_OPERATOR = reason(
 LAZY_BIT = reason(
     "autograd.lazy_bit",
     "an input with the conjugate or negative bit",
-    "The sign is a bit of the tensor and not in its memory, which is what generated code reads.",
+    "The tensor is a lazy conjugate or negation (its conj or neg bit is set), and generated code reads only memory.",
     "Pass x.resolve_conj() or x.resolve_neg().",
 )
 TENSOR_KIND = reason(
@@ -126,8 +126,8 @@ TRACE_FAILED = reason(
 KEPT_CUT = reason(
     "autograd.kept.cut",
     "saved: the smallest cut",
-    "Among the sets of values from which all that the backward needs can be computed cheaply, this set has the fewest"
-    " bytes.",
+    "A minimum cut: of the values from which the backward can compute the rest cheaply, those with the fewest bytes in "
+    "total are saved.",
 )
 KEPT_LIBRARY = reason(
     "autograd.kept.library",

@@ -5,7 +5,7 @@ from explorer.core.reasons import reason
 UNTRACEABLE_CALL = reason(
     "break.untraceable_call",
     "call of a function that cannot be traced",
-    "The function is written in C, or has no meaning on symbolic values, so Python calls it eagerly.",
+    "The function is written in C, or cannot be evaluated without the tensors' data, so Python calls it eagerly.",
     "Move the call out of the compiled function, or replace it by tensor operations.",
 )
 NUMPY = reason(
@@ -17,7 +17,7 @@ NUMPY = reason(
 PRINT = reason(
     "break.print",
     "call of print",
-    "Output has to appear in order and shows real values, so the graph ends before it.",
+    "print may need a tensor's values and must run in program order, so the graph ends before it.",
     "Print outside the compiled function, or remove the call.",
 )
 ASKED = reason(
@@ -56,7 +56,7 @@ DATA_DEPENDENT_BRANCH = reason(
     "break.data_dependent_branch",
     "a branch depends on a tensor's value",
     "Which branch Python takes is known only once the graph has run.",
-    "Use torch.where, or branch on shapes and flags instead of values.",
+    "Use torch.where, or branch on shapes or Python bools instead of tensor values.",
 )
 DYNAMIC_OUTPUT = reason(
     "break.dynamic_output_shape",
@@ -122,7 +122,7 @@ INLINE_DEPTH = reason(
     "break.inline_depth",
     "calls nested too deep",
     "The call is deeper than the configured inline depth; Python makes it.",
-    "Raise options={'inline_depth': ...}, or flatten the recursion.",
+    "Pass a larger options={'inline_depth': 64} to explore or compile, or flatten the recursion.",
 )
 STEPS = reason(
     "frame.too_long",
@@ -179,7 +179,7 @@ COMPILER_BUG = reason(
     "frame.compiler_bug",
     "an error inside the compiler",
     "The compiler raised an error. The function runs eagerly, and the record holds the traceback.",
-    "Please report it with the record attached.",
+    "Please report it, with the saved record attached.",
 )
 FULLGRAPH = reason(
     "frame.fullgraph",

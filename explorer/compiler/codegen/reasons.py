@@ -5,7 +5,7 @@ from explorer.core.reasons import reason
 INDEX = reason(
     "codegen.index",
     "index that has no integer form",
-    "A size or index uses a function that is not made of integer operations.",
+    "A size or index expression uses an operation that is not an integer one.",
     "Mark the dimension static, or compute the size outside the compiled function.",
 )
 DTYPE = reason(
@@ -17,5 +17,5 @@ DTYPE = reason(
 OPERATION = reason(
     "codegen.operation",
     "scalar operation without a form for this dtype or target",
-    "The code generator has no text for this operation on these operands.",
+    "The code generator does not support this operation for these dtypes.",
 )

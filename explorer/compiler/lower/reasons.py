@@ -27,14 +27,14 @@ MANY_READERS = reason(
     "Storing it once moves fewer bytes than computing it for each reader",
     "Several operations read the value, and each would load all its operands again. If fusion puts the value into one"
     " kernel with all its readers, the store is removed.",
-    "Use the value once, or bring its readers together.",
+    "No change is needed. To avoid the buffer, use the value in one place.",
 )
 HEAVY_AND_REUSED = reason(
     "lower.heavy_and_reused",
     "It is costly to compute and used more than once",
     "The value takes a transcendental function or the like, and several operations (or several elements of one, by "
     "broadcasting) would compute it again.",
-    "Use the value once.",
+    "No change is needed. To avoid the buffer, use the value in one place.",
 )
 LARGE = reason(
     "lower.large",
@@ -127,7 +127,7 @@ UNPROVEN = reason(
     "An access to memory is not known to be in bounds",
     "From the ranges of the loops, the conditions and the guards it does not follow that each element read or written "
     "lies in its tensor, so the graph is run by eager kernels, which check.",
-    "Save the record and attach it to a bug report.",
+    "Please report it, with the saved record attached.",
 )
 OUT_OF_RANGE = reason(
     "lower.out_of_range",
@@ -158,7 +158,8 @@ NO_RULE = reason(
     "lower.no_rule",
     "There is no lowering rule for it",
     "The compiler has no loops for this operator, so it calls the operator of the library.",
-    "Write it with known operators, or register a rule (README, how to add a lowering).",
+    "Use operators that have a lowering, or register one with explorer.workbench(lowerings=...), as CONTRIBUTING.md "
+    "(How to add) shows.",
 )
 DTYPE = reason(
     "lower.dtype",

@@ -13,7 +13,8 @@ COMPILER_FAILED = reason(
     "runtime.compiler_failed",
     "the C++ compiler failed",
     "The compiler ended with an error, was killed, or wrote nothing that can be loaded; its message follows.",
-    "Run `explorer doctor`, which tries the compiler on a small kernel. Where that works, please report the record.",
+    "Run `explorer doctor`, which tries the compiler on a small kernel. If that works, please report it, with the "
+    "saved record attached.",
 )
 COMPILER_HUNG = reason(
     "runtime.compiler_hung",
@@ -26,13 +27,13 @@ CACHE_UNUSABLE = reason(
     "the kernel cache cannot be used",
     "The folder is read-only, full, mounted noexec, or open to other users, so kernels were built in a temporary "
     "folder for this process and will be built again by the next.",
-    "Make the folder writable and private (0700), or name another with cache_dir.",
+    "Make the folder writable and private (0700), or pass options={'build': explorer.BuildOptions(cache_dir=...)}.",
 )
 NO_ROOM = reason(
     "runtime.no_room",
     "no folder for built kernels",
     "Neither the cache folder nor a temporary folder could be used; the reason for each follows.",
-    "Free some disk space, or name another folder with cache_dir.",
+    "Free some disk space, or pass options={'build': explorer.BuildOptions(cache_dir=...)}.",
 )
 NO_TRITON = reason(
     "runtime.no_triton",
@@ -44,7 +45,7 @@ TRITON_FAILED = reason(
     "runtime.triton_failed",
     "Triton could not compile a kernel",
     "The Triton compiler, or the assembler that it uses, rejected generated code; its message follows.",
-    "Please report it with the record: generated code has to compile.",
+    "Generated code has to compile: please report it, with the saved record attached.",
 )
 NO_TOOL = reason(
     "runtime.no_triton_tool",

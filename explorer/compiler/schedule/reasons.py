@@ -27,7 +27,7 @@ REDUCTION_PROLOGUE = reason(
 REDUCTION_EPILOGUE = reason(
     "fuse.reduction_epilogue",
     "An operation uses a reduction's result for the same row",
-    "Once a row is reduced, the operation uses the result before the kernel goes on to the next row.",
+    "A row is what is reduced to one result. The operation uses that result before the kernel goes on to the next row.",
 )
 SAME_ROWS = reason(
     "fuse.same_rows",
@@ -49,7 +49,7 @@ SAME_SPACE = reason(
 CHAIN = reason(
     "fuse.chain",
     "Other operations brought them into one kernel",
-    "Neither uses the other's result, but each was fused with an operation that the other was fused with.",
+    "They were not fused directly: both were fused with a third operation, which brought them into one kernel.",
 )
 
 # Why two operations stay apart.
@@ -151,16 +151,16 @@ FAR_APART = reason(
 )
 SERIAL = reason(
     "refuse.serial",
-    "Too few rows would share the work",
+    "One kernel would keep too few threads busy",
     "In one kernel each row is reduced and then read again by one thread, and there are too few long rows to keep all "
     "threads busy; two kernels each spread their work evenly.",
-    "Reduce over fewer axes, so that there are more and shorter rows.",
+    "No change is needed: the two kernels use more threads here.",
 )
 DISABLED = reason(
     "refuse.disabled",
     "Fusion is switched off",
     "The configuration asks for one kernel for each operation.",
-    "Set Config.fuse to True.",
+    "Pass options={'fuse': True} to explore or compile.",
 )
 KERNELS = reason(
     "refuse.kernels",

@@ -173,7 +173,7 @@ def is_part(node: Any) -> bool:
 
 def part_of(node: Any) -> str:
     whole = " and ".join(sorted(dep.name for dep in node.read_writes.reads))
-    return f"{node.get_name()} is a part of what {whole} gave"
+    return f"{node.get_name()} is one of the outputs of {whole}"
 
 
 def elsewhere(pair: Pair) -> data.WhyData:
