@@ -1,6 +1,10 @@
 """Operators between operands of any two kinds: Python's results, and its errors where a type takes no such operand."""
 
 import collections
+import datetime
+import decimal
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -104,3 +108,40 @@ def test_item_of_a_tensor_changed_in_place(place):
         return x
 
     assert torch.equal(explorer.compile(program, backend="eager")(torch.ones(2, 3)), program(torch.ones(2, 3)))
+
+
+class OwnLength(list[Any]):
+    def __len__(self) -> int:
+        return 7
+
+
+def derived(base: type, value: Any) -> Callable[[], Any]:
+    return lambda: type(f"Derived_{base.__name__}", (base,), {})(value)
+
+
+GIVEN: dict[str, Callable[[], Any]] = {
+    "int": lambda: 2, "derived int": derived(int, 2), "derived float": derived(float, 2.0),
+    "derived str": derived(str, "ab"), "derived tuple": derived(tuple, (1, 2)), "derived list": derived(list, [1, 2]),
+    "derived frozenset": derived(frozenset, {1}), "own length": lambda: OwnLength([1]),
+    "decimal": lambda: decimal.Decimal(2), "date": lambda: datetime.date(2020, 1, 1),
+}  # fmt: skip
+"""Objects of classes over types written in C."""
+
+
+@pytest.mark.parametrize("left", GIVEN)
+def test_operators_on_objects_over_c_types(left: str) -> None:
+    for operator in ("==", "<", "+"):
+        namespace: dict[str, Any] = {}
+        exec(f"def program(x, v, w):\n    return x + 1, v {operator} w", namespace)
+        program = namespace["program"]
+        compiled = explorer.compile(program, backend="eager")
+        for right, made in GIVEN.items():
+            found = [_outcome(each, GIVEN[left](), made()) for each in (program, compiled, compiled)]
+            assert found[1:] == found[:1] * 2, f"{left} {operator} {right}"
+
+
+def _outcome(function: Callable[..., Any], v: Any, w: Any) -> Any:
+    try:
+        return shown(function(torch.ones(2), v, w)[1])
+    except TypeError as error:
+        return str(error)

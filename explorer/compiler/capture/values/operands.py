@@ -51,8 +51,8 @@ def refusal(function: Callable[[Any, Any], Any], left: type, right: type) -> str
 
 
 def _example(cls: type) -> Any:
-    """An empty object of a type; of one whose operators are all written in Python, a stand-in that has its name;
-    MISSING of others."""
+    """An empty object of a type, or of the type written in C that it derives from; of one whose operators are all
+    written in Python, a stand-in that has its name; MISSING of others."""
     if cls in _EXAMPLES:
         return _EXAMPLES[cls]
     for base in _CONTAINERS:
@@ -62,6 +62,10 @@ def _example(cls: type) -> Any:
             is_structseq = hasattr(cls, "n_sequence_fields")  # such as sys.version_info, which nobody can make
             maker: Any = base.__new__
             return maker(base if is_structseq else cls)
+    plain: tuple[type, ...] = (int, float, complex, str, bytes, *_CONTAINERS)
+    for each in plain:
+        if issubclass(cls, each):
+            return each()  # what the program wrote for its own class must not run now
     if any(isinstance(each, types.WrapperDescriptorType) for base in cls.__mro__[:-1] for each in vars(base).values()):
         return MISSING
     body: dict[str, Any] = {}
