@@ -11,13 +11,15 @@ import benchmarks.programs  # noqa: F401, makes the tests' programs importable
 from benchmarks.report import Aim, Report, Selection
 from situations import SITUATIONS, Situation
 
+ISSUES = "https://github.com/pytorch/pytorch/issues/"
 DOCUMENT = Path(__file__).parent.parent / "docs" / "situations.md"
-LONGEST = 220
+LONGEST = 600
 
 HEAD = """# What users ask of torch.compile, answered by a record
 
-Made by `python -m benchmarks situations`. Each row is a small program of `tests/situations.py`; the answer is a line of
-what is printed of its record. "Thread" is an issue number of pytorch/pytorch. Not covered:
+Made by `python -m benchmarks situations`. Each row is a small program of `tests/situations.py`; the answer is the lines
+of what is printed of its record that answer the question. "Thread" is an issue of pytorch/pytorch. A fix that was tried
+has compiles of its own, `record.attempts` (`fix0s0`). Not covered:
 CUDA graph recording (needs a GPU), and DDPOptimizer buckets and ranks that wait for each other (need several GPUs).
 
 | question | thread | printed by | answer |
@@ -35,7 +37,9 @@ def run(selection: Selection) -> Report:
             warnings.simplefilter("ignore")
             text = situation.text(situation.record())
         missed += [f"{name}: {said}" for said in situation.says if said not in text]
-        rows.append((situation.asks, situation.thread, f"print(record{_of(situation)})", answer(text, situation)))
+        number = situation.thread
+        thread = f"[#{number}]({ISSUES}{number})" if number.isdigit() else number
+        rows.append((situation.asks, thread, f"print(record{_of(situation)})", answer(text, situation)))
     logging.disable(logging.NOTSET)
     if len(rows) == len(SITUATIONS):
         cells = ((cell.replace("|", "\\|") for cell in row) for row in rows)
@@ -49,8 +53,15 @@ def _of(situation: Situation) -> str:
 
 
 def answer(text: str, situation: Situation) -> str:
-    """The first line that says the most of what is wanted, without folders."""
-    best = max(text.splitlines(), key=lambda line: sum(said in line for said in situation.says))
-    plain = re.sub(r"(?:/[\w.-]+)+/([\w.-]+\.py)", r"\1", " ".join(best.split()))
+    """For each part of the answer the first line with it and the most of the others, without folders."""
+    lines = text.splitlines()
+    best = sorted(lines, key=lambda line: -sum(said in line for said in situation.says))
+    chosen = {next((line for line in best if said in line), best[0]) for said in situation.says}
+    return "<br>".join(_shown(line) for line in dict.fromkeys(lines) if line in chosen)
+
+
+def _shown(line: str) -> str:
+    plain = re.sub(r"(?:/[\w.-]+)+/([\w.-]+\.py)", r"\1", " ".join(line.split()))
     plain = re.sub(r"\b\d{12,}\b", "...", plain)
-    return f"`{plain[:LONGEST]}{'…' if len(plain) > LONGEST else ''}`"
+    ended = plain if len(plain) <= LONGEST else f"{plain[:LONGEST].rpartition(' ')[0]} …"
+    return f"`` {ended} ``" if "`" in ended else f"`{ended}`"

@@ -491,12 +491,12 @@ def faster() -> Record:
     return ours(lambda x: torch.sin(x) * torch.cos(x) + x, torch.randn(64, 64), time=True)
 
 
-@situation("Why is a matrix product no part of a kernel?", "A library call runs as it is", listing="schedule")
+@situation("Why is a matrix product not fused?", "A library call runs as it is", listing="schedule")
 def product_apart() -> Record:
     return built(lambda x: torch.relu(x @ x) + 1, torch.randn(16, 16))
 
 
-@situation("Why are two loops that share nothing two kernels?", "They share no data", listing="schedule")
+@situation("Why are two independent loops not fused?", "They share no data", listing="schedule")
 def two_sizes() -> Record:
     return built(lambda x, y: (x.exp().sum(), y.sin()), torch.randn(8), torch.randn(9))
 
@@ -551,7 +551,7 @@ def costs() -> Record:
     return watched(MODEL, (torch.randn(2, 8),))
 
 
-@situation("How many breaks are there, and where?", "break at", "Data-dependent branching")
+@situation("How many breaks are there, and where?", "graph break", "break at", "Data-dependent branching")
 def where_it_breaks() -> Record:
     return explored(branching, X)
 
@@ -612,7 +612,7 @@ def other_elements() -> Record:
 
 
 @situation(
-    "Which result of an operator with several is a call of its own?", "One of the two has no kernel", listing="schedule"
+    "An operator with several outputs: why is one not fused?", "One of the two has no kernel", listing="schedule"
 )
 def parts_of_results() -> Record:
     return built(lambda x: [each + 1 for each in torch.linalg.qr(x)], torch.randn(4, 4))

@@ -1,4 +1,4 @@
-"""THE page: which stage makes which artifact.
+"""The order of the stages: which makes which artifact.
 
 A stage is a pure function from one typed artifact to the next; calling it times, verifies and records what it makes.
 """

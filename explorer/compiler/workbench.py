@@ -1,4 +1,4 @@
-"""`workbench`: a person's own rules over the built-in ones, for as long as a block lasts."""
+"""`workbench`: rules of a user that override the built-in ones inside a `with` block."""
 
 from __future__ import annotations
 

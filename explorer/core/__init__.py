@@ -1,1 +1,1 @@
-"""What every stage shares and that knows no stage: origins, text with origins, stages, rules, reasons."""
+"""The shared base, which depends on no stage: origins, text with origins, stages, rules, reasons."""

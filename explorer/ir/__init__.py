@@ -1,1 +1,1 @@
-"""The nouns: one frozen artifact a file, each with its printer. Verbs live in the folder of their stage."""
+"""The data classes of all artifacts, one a file, each with its printer. What makes them is in the stages' folders."""

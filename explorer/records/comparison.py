@@ -1,4 +1,4 @@
-"""Compared: the result of `explorer.compare`."""
+"""`explorer.compare`, and its result."""
 
 from __future__ import annotations
 

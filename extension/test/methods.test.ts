@@ -39,7 +39,7 @@ test("what is shown first is a method that is wrong beside one that is right", (
 });
 
 test("verdicts in words", () => {
-  assert.equal(told(verdict("", "right", { recompiled: true })), "✓ right, anew");
+  assert.equal(told(verdict("", "right", { recompiled: true })), "✓ right, recompiled");
   assert.equal(told(verdict("", "wrong")), "✗ wrong");
   assert.equal(outcome(refused), "– refused: Unsupported: no");
   assert.equal(outcome({ name: "", how: "", missing: "not installed: onnx" }), "not installed: onnx");

@@ -1,1 +1,1 @@
-"""Oracles: any artifact run eagerly, verifiers, replay."""
+"""Checks: runs any artifact eagerly to compare it, verifies artifacts, replays calls."""

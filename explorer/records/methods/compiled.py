@@ -72,7 +72,7 @@ def _captured(compile: CompileData) -> list[LineData]:
 
 def _graphs(graphs: Sequence[list[LineData]], first: int) -> tuple[ViewData, ...]:
     """The graphs of the call captured in one text, and those of the calls for which it compiled anew in another."""
-    titled = (("graphs", graphs[:first]), ("compiled anew", graphs[first:]))
+    titled = (("graphs", graphs[:first]), ("recompiled", graphs[first:]))
     return tuple(
         ViewData(title, TextData(tuple(line for graph in found for line in graph), "python"))
         for title, found in titled

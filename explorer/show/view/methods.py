@@ -22,7 +22,7 @@ LINES_SHOWN = 400
 
 
 def answer(verdict: VerdictData) -> str:
-    again = " (compiled anew)" if verdict.recompiled else ""
+    again = " (recompiled)" if verdict.recompiled else ""
     return f"{SIGNS[verdict.answer]} {verdict.answer}{again}"
 
 

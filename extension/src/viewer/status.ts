@@ -13,9 +13,9 @@ export function notice(kind: keyof typeof SIGNS, title: string, text: string, ..
   return h("div", { class: `ex-notice ex-${kind}`, role: "note" }, h("strong", `${SIGNS[kind]} ${title}`), h("span", text), ...more);
 }
 
-/** What a record says was left out of it. */
+/** A record's notes. */
 export function notesOf(record: RecordData, of = "this record"): HTMLElement[] {
-  return record.notes?.length ? [notice("told", `Left out of ${of}:`, record.notes.join("\n"))] : [];
+  return record.notes?.length ? [notice("told", `Notes on ${of}:`, record.notes.join("\n"))] : [];
 }
 
 export class Status {

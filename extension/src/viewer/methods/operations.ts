@@ -13,10 +13,10 @@ export function operationTable({ operations = [] }: MethodsData, selection: Sele
   const table = new DataTable<OperationCallData>("Eager's operations in the order in which they ran", [
     { name: "#", text: each => String(operations.indexOf(each) + 1), order: each => operations.indexOf(each), numeric: true },
     { name: "operation", text: each => each.name, cell: each => h("code", each.name), order: each => each.name },
-    { name: "time", text: each => seconds(each.seconds), order: each => each.seconds, numeric: true, title: "Median, with Python's part of a dispatch" },
+    { name: "time", text: each => seconds(each.seconds), order: each => each.seconds, numeric: true, title: "Median time, including Python overhead" },
     { name: "share", text: each => (total ? percent(each.seconds / total) : ""), numeric: true },
-    { name: "dispatch keys in order", text: wayText, cell: way, title: "What the dispatcher goes through: in brackets what passes on, then the kernels" },
-    { name: "inside the kernel", text: inside, title: "The kernel of a device chooses by dtype and layout itself" },
+    { name: "dispatch keys in order", text: wayText, cell: way, title: "Dispatch keys in order, then the kernels; in brackets: keys that redispatch" },
+    { name: "inside the kernel", text: inside, title: "Chosen inside the device kernel by dtype and layout" },
     { name: "result", text: each => each.result, cell: each => h("code", each.result) },
     { name: "line", text: each => files.inText(each.where) },
   ], selection, { keys: each => (each.where ? [key("", each.where)] : []) });

@@ -14,7 +14,7 @@ const ORDER: readonly Answer[] = ["wrong", "refused", "not run", "right"];
 export const LEGEND = "✓ as eager; ✗ another result and no error; – an error. “Anew”: it noticed that its program does not hold for the input, and compiled once more.";
 
 export function told({ answer, recompiled }: VerdictData): string {
-  return `${SIGNS[answer]} ${answer}${recompiled ? ", anew" : ""}`;
+  return `${SIGNS[answer]} ${answer}${recompiled ? ", recompiled" : ""}`;
 }
 
 /** What became of a method that gave no program; "" where it gave one. */
@@ -77,8 +77,8 @@ export function verdictTable(data: MethodsData, selection: Selection, choices: C
       cell: each => cell(each, input, n, choices),
       order: each => ORDER.indexOf(verdictOn(each, input)?.answer ?? "refused"),
     })),
-    numeric("a call", "Median of the calls that were timed in turn", each => each.seconds),
-    numeric("captured in", "With the first call, where that is when it captures", each => each.capture_seconds),
+    numeric("time per call", "Median; methods are timed alternately", each => each.seconds),
+    numeric("capture time", "Includes the first call for methods that capture on the first call", each => each.capture_seconds),
   ];
   return new DataTable(`What came of each method on ${count(data.inputs.length, "input")}, beside eager`, columns, selection, { look: each => (outcome(each) ? "ex-m-none" : "") });
 }

@@ -27,7 +27,7 @@ export const source: PaneKind = {
     const body = h("div.ex-body-text");
     const nothing = h("p.ex-hint");
     const whole = context.setting<boolean>("library", false);
-    const fold = button("ex-button", "Library code", () => (whole.value = !whole.value), { title: "Show libraries' code whole, or only the lines that something came of" });
+    const fold = button("ex-button", "Library code", () => (whole.value = !whole.value), { title: "Library code: show all lines, or only lines that produced output" });
     const guards = context.setting<boolean>("guards", false);
     const shields = button("ex-button", "Guards", () => (guards.value = !guards.value), { title: "Mark the lines that guards come from" });
     const bar = h("div.ex-bar", files, marks, shields, fold);

@@ -96,7 +96,7 @@ export class RanksShell {
     return [
       { name: "compile", text: each => each.title, order: each => each.title },
       ...ranks.map((rank, n): Column<RankCompileData> => ({
-        name: rank.name, text: each => resultText(each, n), order: each => each.seconds[n] ?? null, title: "The letter tells what is the same; the time is the compile's",
+        name: rank.name, text: each => resultText(each, n), order: each => each.seconds[n] ?? null, title: "Letter: group of identical results. Time: compile time",
       })),
       {
         name: "where they first differ", text: each => [absentText(each, ranks), ...(each.partings ?? []).map(one => partingText(one, ranks))].filter(Boolean).join("; "),

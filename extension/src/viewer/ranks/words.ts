@@ -3,7 +3,7 @@
 import { seconds } from "../format";
 import type { RankCompileData, RankData, RankDivergenceData, RanksData } from "./data";
 
-export const LEGEND = "Ranks with the same letter compiled the same, apart from what is a process's own: addresses, the number of its card, where it keeps files. – stands for a rank that has no such compile.";
+export const LEGEND = "Same letter: identical output, ignoring addresses, device index and paths. – stands for a rank that has no such compile.";
 
 export function resultText(compile: RankCompileData, rank: number): string {
   const [kind, spent] = [compile.kinds[rank], compile.seconds[rank]];

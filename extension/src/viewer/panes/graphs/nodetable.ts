@@ -66,7 +66,7 @@ export class NodeTable {
     if (any(row => homes(row).length > 0)) {
       columns.push(codes("Kernel", row => homes(row).map(home => home.id).join(", ")));
       const shown = (row: NodeRow) => (time(row) === null ? "" : seconds(time(row)!));
-      columns.push({ name: "Kernel time", numeric: true, text: shown, order: time, title: "Of all that is in the kernel" });
+      columns.push({ name: "Kernel time", numeric: true, text: shown, order: time, title: "Time of the whole fused kernel, not of this node alone" });
     }
     if (saved.size && view.kind !== "captured" && view.kind !== "eager") {
       columns.push({ name: "For the backward", text: row => own(FATES, fate(row)) ?? fate(row), order: row => fate(row) || null });

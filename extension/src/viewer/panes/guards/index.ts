@@ -20,7 +20,7 @@ export const guards: PaneKind = {
   title: TITLES.guards,
   about: {
     text: "What the compiled code assumes about its inputs and about the world. Each is checked before the code is used; a "
-      + "call that breaks one is compiled anew, or finds an earlier compile that accepts it. Try another call in the form to "
+      + "call that breaks one is recompiled, or finds an earlier compile that accepts it. Try another call in the form to "
       + "see every guard that it would break: nothing is run and no tensor is made. What only the running process knows, "
       + "such as which object something is, is listed as not decided here.",
     paper: "Guards (section 3.3); recompilation and dynamic shapes (section 5)",
@@ -201,7 +201,7 @@ class GuardsPane implements Pane {
     return [
       {
         name: "This call", text: each => MARKS[each.outcome], order: each => ORDER[each.outcome],
-        cell: each => h("span", { class: LOOKS[each.outcome], title: each.outcome === "undecided" ? "It cannot be decided here; it held at capture" : undefined }, MARKS[each.outcome]),
+        cell: each => h("span", { class: LOOKS[each.outcome], title: each.outcome === "undecided" ? "Cannot be evaluated from the values given; it held when the graph was captured" : undefined }, MARKS[each.outcome]),
       },
       {
         name: "Guard", order: each => each.guard.expression,
@@ -237,17 +237,17 @@ class GuardsPane implements Pane {
     const undecided = accepts ? open(candidates.find(each => each.compile === accepts)?.decisions ?? []) : 0;
     const headline = accepts
       ? (accepts === compile ? `The code of ${compile.id} would run` : `No recompile: ${accepts.id}, another compile of this frame, accepts it`)
-      : refused ? "It would run eagerly" : "It would be compiled anew";
+      : refused ? "It would run eagerly" : "It would be recompiled";
     const said: string[] = [];
     const always = this.#context.model.record.value.config["dynamic"] === "True";
     if (accepts) {
-      if (undecided > 0) said.push(`${count(undecided, "guard")} of ${accepts.id} cannot be decided here; ${undecided === 1 ? "it" : "they"} held when it was made.`);
+      if (undecided > 0) said.push(`${count(undecided, "guard")} of ${accepts.id} cannot be evaluated from the values given; ${undecided === 1 ? "it" : "they"} held when it was made.`);
     } else if (refused) {
       said.push(`${refused[0]?.toUpperCase()}${refused.slice(1)}.`);
     } else if (dynamic.length > 0) {
       said.push(`The new code would take ${dynamic.join(", ")} as ${dynamic.length === 1 ? "a symbol" : "symbols"}: ${always ? "dynamic=True asks for it" : "what was seen to change is not fixed again"}.`);
     } else {
-      said.push("No size would become dynamic: what differs is fixed in each compile.");
+      said.push("No size becomes dynamic: the values that differ are constants in each compile.");
     }
     if (own && own.compile !== accepts) said.push(`${count(failing(own.decisions), "guard")} of ${compile.id} would fail; all are listed below.`);
     const others = candidates.length > 1

@@ -166,7 +166,7 @@ class MemoryPane implements Pane {
 /** What whole calls take, measured: the plan below is of one graph. */
 function saidOfCalls(contestants: readonly SamplesData[]): string {
   const known = contestants.flatMap(({ name, peak }) => (typeof peak === "number" ? [`${bytes(peak)} in ${name}`] : []));
-  return known.length ? `A whole call, backward included, takes at its most ${known.join(", ")} (measured, beyond what was there before it).` : "";
+  return known.length ? `Peak memory allocated during one call, forward and backward (measured): ${known.join(", ")}.` : "";
 }
 
 function offsetColumn(): Column<BufferData> {

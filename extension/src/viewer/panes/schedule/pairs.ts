@@ -56,7 +56,7 @@ export class Pairs {
     if (own) return { together: true, headline, statements: [this.#recorded(own)] };
     const path = this.#joined(first, second, new Set(item.operations));
     if (path) {
-      const text = "No pair of these two was joined itself: each was joined with others that the other was joined with.";
+      const text = "Not fused directly: both were fused with other operations, which brought them into one kernel.";
       return { together: true, headline, statements: [{ standing: "inferred", text }, ...path.map(each => this.#recorded(each))] };
     }
     const text = `Both are in ${item.id}, and the record holds no verdict that joined them.`;

@@ -186,7 +186,7 @@ class TimingPane implements Pane {
         text: each => each.speed?.said ?? "", order: each => each.speed?.times ?? null,
       },
       {
-        name: "Peak memory", numeric: true, title: "What a whole call takes at its most, backward included, beyond what was there before it",
+        name: "Peak memory", numeric: true, title: "Peak memory allocated during one call, forward and backward; a memory pool kept between calls counts",
         text: each => (typeof each.peak === "number" ? bytes(each.peak) : ""), order: each => each.peak ?? null,
       },
       { name: "Least", numeric: true, text: each => (each.samples.length ? seconds(least(each.samples)) : "") },
@@ -194,7 +194,7 @@ class TimingPane implements Pane {
       { name: "Samples", numeric: true, text: each => String(each.samples.length) },
       { name: "Compile", numeric: true, text: each => (typeof each.compile_seconds === "number" ? seconds(each.compile_seconds) : ""), order: each => each.compile_seconds ?? null },
       {
-        name: "Pays off after", title: "Calls until what the compile took has been saved",
+        name: "Pays off after", title: "Break-even: calls needed for the faster run time to make up for the compile time",
         text: each => {
           const calls = eager ? paysOffAfter(each, eager) : null;
           return calls === null ? "" : `${calls.toLocaleString("en")} calls`;

@@ -40,11 +40,11 @@ export class Retime {
     this.#inputs.length = 0;
     const title = h("header", h("h2", "Time again"));
     if (!connected) {
-      this.element.replaceChildren(title, h("p.ex-say", `No kernel is attached: this is the record as it was made ${this.#made()}. Run the cell again to time with other sizes.`));
+      this.element.replaceChildren(title, h("p.ex-say", `No Jupyter kernel is attached: this is the record as it was made ${this.#made()}. Run the cell again to time with other sizes.`));
       return;
     }
     if (!abilities?.retime) {
-      this.element.replaceChildren(title, h("p.ex-say", abilities?.why_not ? `This cannot be timed again: ${abilities.why_not}.` : "The kernel has not said what it can time."));
+      this.element.replaceChildren(title, h("p.ex-say", abilities?.why_not ? `This cannot be timed again: ${abilities.why_not}.` : "The Jupyter kernel has not said what it can time."));
       return;
     }
     this.#sizes = new Sizes(abilities.arguments ?? []);
