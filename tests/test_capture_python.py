@@ -318,3 +318,28 @@ def test_optree() -> None:
         return x + 1, optree.tree_structure([x, {"a": x}])
 
     assert type(explorer.compile(specs)(torch.ones(2))[1]) is optree.PyTreeSpec
+
+
+STEPS: list[Any] = []
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda given: itertools.islice(given, 2), lambda given: itertools.compress(given, [1, 0]),
+        lambda given: itertools.takewhile(bool, given), lambda given: itertools.dropwhile(bool, given),
+        lambda given: itertools.accumulate(given), itertools.pairwise, itertools.chain, itertools.cycle,
+        lambda given: map(abs, given), lambda given: filter(None, given), enumerate, zip,
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("name", ["send", "throw", "close", "gi_running", "__name__"])
+def test_iterators_of_c_are_no_generators(make, name):
+    def f(x):
+        STEPS.append(x.dim())
+        return getattr(make(each for each in [1, 2]), name)
+
+    for call in (f, explorer.compile(f, backend="eager")):
+        STEPS.clear()
+        with pytest.raises(AttributeError, match=name):
+            call(torch.ones(2))
+        assert STEPS == [1]

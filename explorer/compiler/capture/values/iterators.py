@@ -538,6 +538,8 @@ class GeneratorValue(IteratorValue):
         return self.frame.result if self.frame.result is not None else Constant(None)
 
     def get_attr(self, t: Tracer, name: str) -> Value:
+        if self.kind is not types.GeneratorType:  # an iterator of C whose steps are Python's here
+            return super().get_attr(t, name)
         match name:
             case "send" | "throw" | "close":
                 return t.builtin_method(self, name)
