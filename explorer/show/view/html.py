@@ -158,7 +158,7 @@ def _timing(timing: TimingData) -> str:
         (
             escape(c.name),
             text.duration(c.median),
-            f"&plusmn; {text.duration(c.spread)}",
+            text.quartiles(c).strip(" ()").removeprefix("quartiles "),
             escape(c.speed.said) if c.speed is not None else "",
             _bar(c.median / slowest),
             "" if c.compile_seconds is None else text.duration(c.compile_seconds),
@@ -167,8 +167,9 @@ def _timing(timing: TimingData) -> str:
         )
         for c in timing.contestants
     ]
-    head = ("", "a call", "spread", "speed", "", "compile", "peak memory", "")
-    overhead = "" if timing.overhead is None else f"Outside the kernels a call takes {text.duration(timing.overhead)}. "
+    head = ("", "a call", "quartiles", "speed", "", "compile", "peak memory", "")
+    outside = "" if timing.overhead is None else text.duration(timing.overhead)
+    overhead = f"Of a call {outside} is outside kernels and library calls. " if outside else ""
     machine = timing.machine
     peaks = "" if machine is None else (
         f"{machine.name} reaches {text.amount(machine.bytes_per_second, 'B/s')} and "

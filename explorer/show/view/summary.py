@@ -64,4 +64,4 @@ def _compile(of: SamplesData | None) -> str:
 
 
 def _median(of: SamplesData | None) -> str:
-    return "" if of is None else f"{text.duration(of.median)} ± {text.duration(of.spread)}"
+    return "" if of is None else f"{text.duration(of.median)}{text.quartiles(of)}"

@@ -230,7 +230,7 @@ export class Shell {
     const { text, paper, stock } = kind.about;
     const facts = h(
       "dl.ex-facts",
-      ...(paper ? [h("dt", "In the PyTorch 2 paper"), h("dd", paper)] : []),
+      ...(paper ? [h("dt", "In the PyTorch 2 paper (Ansel et al. 2024)"), h("dd", paper)] : []),
       ...(stock ? [h("dt", "In stock torch"), h("dd", stock)] : []),
     );
     openDialog(this.#root, `${kind.title}: what am I looking at?`, true, h("p", text), facts);

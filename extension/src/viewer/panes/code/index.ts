@@ -159,7 +159,7 @@ class Code implements Pane {
 
   #factsOf({ half, kernel }: Unit): HTMLElement[] {
     const measured = kernel
-      ? [`${bytes(kernel.bytes)} moved`, kernel.flops ? `${kernel.flops.toLocaleString("en")} operations` : "", kernel.seconds == null ? "not timed" : `${seconds(kernel.seconds)} a launch`]
+      ? [`${bytes(kernel.bytes)} moved`, kernel.flops ? `${kernel.flops.toLocaleString("en")} floating-point operations` : "", kernel.seconds == null ? "not timed" : `${seconds(kernel.seconds)} a call`]
       : [];
     const lines = [h("span", phrase([half.target, ...measured], " · "))];
     if (half.runs === false) lines.push(h("strong.ex-warned-text", "⚠ compiled, never run here"));

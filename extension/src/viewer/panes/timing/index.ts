@@ -180,7 +180,7 @@ class TimingPane implements Pane {
     const eager = shown.find(each => each.name === "eager");
     return [
       { name: "Contestant", text: each => each.name, cell: each => h("strong", each.name) },
-      { name: "Median ± spread", numeric: true, text: each => withSpread(each.median, each.spread), order: each => each.median },
+      { name: "Median ± interquartile range", numeric: true, text: each => withSpread(each.median, each.spread), order: each => each.median },
       {
         name: "Beside eager", title: "The median of the samples' ratios, and the interval that holds the true one with 95 % confidence",
         text: each => each.speed?.said ?? "", order: each => each.speed?.times ?? null,
