@@ -7,10 +7,13 @@ from torch._dynamo.testing import CompileCounter
 from torch._higher_order_ops.associative_scan import associative_scan
 from torch._higher_order_ops.scan import scan
 from torch._higher_order_ops.while_loop import while_loop
+from torch._ops import HigherOrderOperator
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 from torch.utils._pytree import tree_leaves
 
 import explorer
+from explorer.core.recorder import Recorder, recording
+from explorer.ir.capture import CompilerBug
 
 LINEAR = nn.Linear(4, 4)
 
@@ -86,6 +89,18 @@ PROGRAMS = {
 ATTENTION = {"scores": attended, "block mask": masked}
 
 
+class Told(Recorder):
+    """What the compiler did wrong, which the program does not notice."""
+
+    def __init__(self):
+        super().__init__()
+        self.bugs = []
+
+    def event(self, event):
+        if isinstance(event, CompilerBug):
+            self.bugs.append(event)
+
+
 def run(function, x):
     torch.manual_seed(0)
     found = tree_leaves(function(x))
@@ -99,11 +114,26 @@ def run(function, x):
 @pytest.mark.parametrize("training", [False, True], ids=["inference", "training"])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_one_graph_like_eager(name, training, sign):
-    x, graphs = (torch.linspace(0.1, 1, 12).reshape(3, 4) * sign).requires_grad_(training), CompileCounter()
+    x, handed = (torch.linspace(0.1, 1, 12).reshape(3, 4) * sign).requires_grad_(training), []
     eager = run(PROGRAMS[name], x)
     torch.testing.assert_close(run(explorer.compile(PROGRAMS[name], fullgraph=True), x), eager)
-    torch.testing.assert_close(run(explorer.compile(PROGRAMS[name], backend=graphs), x), eager)
-    assert graphs.frame_count == 1
+    compiled = explorer.compile(PROGRAMS[name], backend=lambda graph, _: handed.append(graph) or graph.forward)
+    with recording(Told()) as told:
+        torch.testing.assert_close(run(compiled, x), eager)
+    (graph,) = handed
+    operators = [node for node in graph.graph.nodes if isinstance(node.target, HigherOrderOperator)]
+    assert bool(operators) == (name not in ("known", "mode", "associative_scan")) and not told.bugs
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_numbers_as_operands(sign):
+    """Eager refuses them; torch.compile takes them."""
+    x = torch.ones(3) * sign
+    one = explorer.compile(lambda x: torch.cond(x.sum() > 0, torch.mul, torch.sub, (x, 3)), fullgraph=True)
+    assert torch.equal(one(x), x * 3 if sign > 0 else x - 3)
+    branches = (lambda d: d["x"].max() * d["n"], lambda d: d["x"].min())
+    two = explorer.compile(lambda x: torch.cond(x.sum() > 0, *branches, ({"x": x, "n": 2},)), fullgraph=True)
+    assert torch.equal(two(x), branches[sign < 0]({"x": x, "n": 2}))
 
 
 @pytest.mark.parametrize("name", ATTENTION)

@@ -9,6 +9,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._higher_order_ops.utils import registered_hop_fake_fns
+from torch._ops import HigherOrderOperator
 from torch._prims_common import suggest_memory_format
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._mode_utils import no_dispatch
@@ -50,9 +52,18 @@ class LaidOut(FakeTensorMode):
     """Fake tensors with the strides of real ones, that refuse the sizes that real ones do. `written` counts the writes
     in inference mode by storage: its tensors have no version."""
 
+    supports_higher_order_operators = True
+
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self.written = Counter[int]()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if not isinstance(func, HigherOrderOperator):
+            return super().__torch_dispatch__(func, types, args, kwargs)
+        if func in registered_hop_fake_fns:
+            return super().dispatch(func, types, args, kwargs or {})
+        return func.python_key_table[FakeTensorMode](self, *args, **kwargs or {})  # found by the mode's exact class
 
     def dispatch(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if torch.is_inference_mode_enabled() and func._schema.is_mutable:

@@ -6,7 +6,7 @@ What such a function uses of the values around it becomes further operands. Stoc
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -37,7 +37,7 @@ class Body:
 
     branch: Branch
     inputs: tuple[fx.Node, ...]
-    outputs: tuple[fx.Node, ...]
+    outputs: tuple[fx.Node, ...] | fx.Node
     returned: Value
 
 
@@ -168,8 +168,8 @@ def _while_loop(t: Tracer, cond_fn: Value, body_fn: Value, carried: Value, addit
     def arguments(inputs: list[Value]) -> list[Value]:
         return t.items(with_leaves(t, structure, inputs))
 
-    bodies = [body(t, function, like, arguments) for function in (cond_fn, body_fn)]
-    lifted, made = modules(t, bodies)
+    test, turn = [body(t, function, like, arguments) for function in (cond_fn, body_fn)]
+    lifted, made = modules(t, [replace(test, outputs=leaves(t, test.returned)[0].node), turn])
     found = call(t, OPERATORS.while_loop, *made, nodes_of(given), (*nodes_of(more), *lifted))
     return with_leaves(t, carried, found)
 

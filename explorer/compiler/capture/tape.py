@@ -386,7 +386,7 @@ class Tape:
         self.branches.pop()
 
     def module(
-        self, branch: Branch, inputs: Sequence[fx.Node], lifted: Sequence[fx.Node], outputs: Sequence[fx.Node]
+        self, branch: Branch, inputs: Sequence[fx.Node], lifted: Sequence[fx.Node], outputs: Sequence[fx.Node] | fx.Node
     ) -> fx.Node:
         """A node for the function as a module that takes its inputs and then all of `lifted`."""
         made = fx.Graph()
@@ -398,7 +398,7 @@ class Tape:
         for node in branch.graph.nodes:
             if node.op != "placeholder":
                 values[node] = made.node_copy(node, values.__getitem__)
-        made.output(tuple(values[node] for node in outputs))
+        made.output(fx.map_arg(outputs, values.__getitem__))
         held = {str(node.target): self.modules[str(node.target)] for node in made.nodes if node.op == "get_attr"}
         name = f"function_{len(self.modules)}"
         self.modules[name] = fx.GraphModule(held, made, class_name=name)

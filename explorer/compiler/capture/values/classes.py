@@ -192,7 +192,8 @@ class PyModuleValue(Value):
         held = t.namespace(space).read(t, name, Attr(self.source or t.known_source(self.module), name))
         if held is not None:
             return held
-        if type(self.module) is not types.ModuleType or hasattr(types.ModuleType, name):
+        imports = self.module.__name__.partition(".")[0] in _STEADY  # a submodule that was not needed so far
+        if imports or type(self.module) is not types.ModuleType or hasattr(types.ModuleType, name):
             return t.from_python(t.python(getattr, self.module, name))
         hook = t.namespace(space).read(t, "__getattr__")
         if hook is not None:
