@@ -75,6 +75,16 @@ def other_kinds(x):
     return x * 2, unlike
 
 
+def hands_on(x, y):
+    z = y
+    return x + 1, z, y is x
+
+
+def in_inference_mode(x, y):
+    with torch.inference_mode():
+        return x * 2
+
+
 def after_a_class(x):
     y = x + 1
 
@@ -121,9 +131,13 @@ SEQUENCES: dict[str, tuple[Callable[..., Any], list[tuple[Any, ...]], list[int]]
     "handed on at a break": (handed_on, [(ones(3), k) for k in (2, 3, 4)], [2, 3, 3]),
     "numbers written": (written, [(marked(n, 3),) for n in (2, 4, 6)], [1, 1, 1]),
     "sizes beside other types": (other_kinds, [(marked(n, 3),) for n in (2, 4, 6)], [1, 1, 1]),
+    "tensors that nothing reads": (
+        hands_on, [(a, ones(3)), (a, ones(2, 5)), (a, ones(1).double()), (a, a), (a, a)], [1, 1, 1, 2, 2]
+    ),
+    "inference mode": (in_inference_mode, [(ones(n), 2) for n in (2, 2, 4, 6)], [1, 1, 2, 2]),
     "a class statement": (after_a_class, [(marked(n, 3),) for n in (2, 4)], [2, 3]),
     "a method over a break": (filled, [(ones(3), 2), (ones(4), 2), (ones(5), 2)], [2, 4, 4]),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("function", "calls", "graphs"), SEQUENCES.values(), ids=SEQUENCES)

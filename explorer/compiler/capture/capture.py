@@ -151,7 +151,7 @@ def _result(
     with origin(synthetic("values that nothing reads")):
         for each in t.unread:
             if each.unread is not None and each.source is not None and (each.source, Equals.kind) not in t.guards:
-                t.guard(each.source, TypeIs(each.kind), "nothing reads its value; a tensor would be the graph's")
+                t.guard(each.source, TypeIs(each.python_type()), "nothing reads its value")
     from_sizes, on_sizes = symbols(t)
     guards = (*t.guards.values(), *on_sizes, *_on_everything(t))
     calls_graph = compiled_bytecode is not None and compiled_bytecode.calls_graph
@@ -198,12 +198,14 @@ def _distinct(t: Evaluator) -> Iterator[list[Source]]:
     values = [value for value in t.wrapped.values() if value.source is not None]
     compared = {value.source for value in values if value.compared}
     written = t.tape.written_inputs() != []
-    yield [
+    tensors = [
         guard.source.base if isinstance(guard.source, AsTensor) else guard.source
         for guard in t.guards.values()
         if isinstance(guard.condition, TensorMatch) and guard.source is not None
         and (written or guard.condition.type is not torch.nn.Parameter or guard.source in compared)
     ]  # fmt: skip
+    unread = [each for each in t.unread if isinstance(each, TensorValue) and each.unread is not None and each.compared]
+    yield tensors + [each.source for each in unread if each.source is not None]
     changed = {id(change.value) for change in t.effects.changes.values()}
     kinds: dict[type, list[Value]] = {}
     for value in values:

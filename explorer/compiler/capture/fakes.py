@@ -59,7 +59,8 @@ class LaidOut(FakeTensorMode):
         self.written = Counter[int]()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if not isinstance(func, HigherOrderOperator):
+        is_higher_order = isinstance(func, HigherOrderOperator)
+        if not is_higher_order:
             return super().__torch_dispatch__(func, types, args, kwargs)
         if func in registered_hop_fake_fns:
             return super().dispatch(func, types, args, kwargs or {})

@@ -123,6 +123,7 @@ class Evaluator(Calls, DataModel):
         self.guards: dict[tuple[Source, object], Guard] = {}
         """By source and the key of the condition."""
         self.state = global_state(frame.devices)
+        self.local_keys = torch._C._dispatch_tls_local_include_set(), torch._C._dispatch_tls_local_exclude_set()
         self.effects: Effects[Value] = Effects(DELETED)
         self.wrapped: dict[int, Value] = {}
         self.looked_up: dict[tuple[int, str], Any] = {}

@@ -262,23 +262,27 @@ def wrap_tensor(t: Tracer, source: Source, given: torch.Tensor) -> Value:
         unsupported(reasons.SPARSE, f"{source.name} is {given.layout}")
     if torch.is_inference(given) and not torch.is_inference_mode_enabled():
         unsupported(reasons.SPARSE, f"{source.name} is an inference tensor")
-    node, fake = t.tape.input(source, given)
-    keys = torch._C._dispatch_keys(given) | torch._C._dispatch_tls_local_include_set()
-    keys = keys - torch._C._dispatch_tls_local_exclude_set()
-    described = TensorMatch(
-        given.dtype,
-        given.device,
-        tuple(s if type(s) is int else None for s in fake.shape),
-        tuple(s if type(s) is int else None for s in fake.stride()),
-        given.requires_grad,
-        type(given),
-        keys,
-    )
-    seen = replace(described, size=tuple(map(int, given.shape)), stride=tuple(map(int, given.stride())))
-    why = "the graph is traced and compiled for a tensor like this"
-    t.guard(source, described, why, seen.text())
-    made = TensorValue(node, fake, place, real)
-    t.tensors[id(fake)] = made
+    made = TensorValue(source=place, given=real)
+
+    def read() -> None:
+        made.node, made.fake = t.tape.input(source, given)
+        included, excluded = t.local_keys
+        described = TensorMatch(
+            given.dtype,
+            given.device,
+            tuple(s if type(s) is int else None for s in made.fake.shape),
+            tuple(s if type(s) is int else None for s in made.fake.stride()),
+            given.requires_grad,
+            type(given),
+            (torch._C._dispatch_keys(given) | included) - excluded,
+        )
+        seen = replace(described, size=tuple(map(int, given.shape)), stride=tuple(map(int, given.stride())))
+        why = "the graph is traced and compiled for a tensor like this"
+        t.guard(source, described, why, seen.text())
+        t.tensors[id(made.fake)] = made
+
+    made.unread = read
+    t.unread.append(made)
     return made
 
 

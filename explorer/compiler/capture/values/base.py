@@ -12,6 +12,7 @@ from typing import Any, NoReturn, Protocol
 from weakref import WeakSet
 
 from torch import Tensor, fx
+from torch._C import DispatchKeySet
 
 from explorer.compiler.capture import reasons
 from explorer.compiler.capture.effects import Effects
@@ -281,6 +282,8 @@ class Tracer(Protocol):
     torch_state: TorchState[Value]
     frames: list[Frame]
     state: GlobalStateData
+    local_keys: tuple[DispatchKeySet, DispatchKeySet]
+    """The dispatch keys that this thread adds to a tensor's, and leaves out, where the frame begins."""
     says_compiling: bool
     may_leave_classes: bool
     left_class: bool

@@ -59,19 +59,35 @@ class TensorValue(Value):
     """A tensor: the node that makes it and the fake tensor that stands for it.
 
     One tensor object of the program is one TensorValue, so `is` on tensors is `is` on these. `given` is the real tensor
-    for an input. A subclass is `cls`, of which the graph knows nothing.
+    for an input, whose node, fake tensor and guard are made by `unread`, once something asks for them. A subclass is
+    `cls`, of which the graph knows nothing.
     """
 
+    node: fx.Node
+    fake: FakeTensor
+    unread: Callable[[], None] | None = None
+
     def __init__(
-        self, node: fx.Node, fake: FakeTensor, source: Source | None = None, given: torch.Tensor | None = None
+        self,
+        node: fx.Node | None = None,
+        fake: FakeTensor | None = None,
+        source: Source | None = None,
+        given: torch.Tensor | None = None,
     ) -> None:
-        self.node = node
-        self.fake = fake
+        if node is not None and fake is not None:
+            self.node, self.fake = node, fake
         self.source = source
         self.given = given
         self.cls: type = torch.Tensor if given is None else type(given)
         self.overlay: dict[str, Value] = {}
         self.read: Value | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in ("node", "fake") or self.unread is None:
+            raise AttributeError(name)
+        unread, self.unread = self.unread, None
+        unread()
+        return getattr(self, name)
 
     def python_type(self) -> type:
         return self.cls
