@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import time
 import types
@@ -52,13 +53,15 @@ class Counts:
         return self.compiles - len(self.codes)
 
     def more_than(self, other: Counts) -> list[str]:
-        """What this has more of. More graphs are no more where they hold more of the program; nor are more recompiles
-        where fewer breaks leave fewer functions to compile, and no more compiles were made."""
-        if other.left > self.left and self.operators > other.operators:
+        """What this has more of. More graphs are no more where they hold more of the program; nor are more graphs and
+        recompiles where fewer breaks leave fewer functions to compile, and no more compiles were made. A function that
+        was left to Python has no counts to be compared with."""
+        if other.left > self.left and self.operators >= other.operators:
             return []
-        found = ["graphs"] if self.graphs > other.graphs and self.operators <= other.operators else []
+        more = self.compiles > other.compiles
+        found = ["graphs"] if more and self.graphs > other.graphs and self.operators <= other.operators else []
         found += ["breaks"] if self.breaks > other.breaks else []
-        found += ["recompiles"] if self.recompiles > other.recompiles and self.compiles > other.compiles else []
+        found += ["recompiles"] if more and self.recompiles > other.recompiles else []
         return found + ["operators outside of graphs"] * (self.operators < PART_OF_OPERATORS * other.operators)
 
     def compiled(self, code: types.CodeType) -> None:
@@ -157,8 +160,15 @@ def run(selection: Selection) -> Report:
         torch.compile(lambda x: (x.sin() * 2).sum(), backend="eager")(torch.ones(3))
     processes = os.cpu_count() or 1
 
+    told: set[int] = set()
+
     def heard(tally: Tally) -> None:
-        selection.tell(f"{sum(tally.outcomes.values())} of {count}")
+        at = f"{sum(tally.outcomes.values())} of {count}"
+        selection.tell(at)
+        for finding in itertools.chain.from_iterable(tally.kinds.values()):
+            if finding.number not in told:
+                told.add(finding.number)
+                print(f"{at}: {finding.number} {finding.kind}", flush=True)
 
     tally = stream(seed, "eager", processes, 0, lambda begun: begun >= count, heard, sequence, judge)
     outcomes = tally.outcomes
