@@ -70,6 +70,10 @@ def written(x):
     return x.fill_(x.shape[0] / 2), x.masked_fill(x > 0, x.shape[0] / 4), x.index_fill(0, torch.tensor([1]), len(x) / 3)
 
 
+def listed(x, k):
+    return torch.tensor([k, 2.0, 1]) + x, torch.tensor([[k], [x.shape[0] / 2]]), torch.as_tensor(k, dtype=torch.float16)
+
+
 def other_kinds(x):
     unlike = x.shape == x.shape[0], x.shape != [x.shape[0], 3], x.shape[0] == (x.shape[0],), [x.shape[0]] == {2}
     return x * 2, unlike
@@ -130,6 +134,7 @@ SEQUENCES: dict[str, tuple[Callable[..., Any], list[tuple[Any, ...]], list[int]]
     "arrays": (times, [(np.ones(n), 2) for n in (2, 4, 5)], [1, 2, 2]),
     "handed on at a break": (handed_on, [(ones(3), k) for k in (2, 3, 4)], [2, 3, 3]),
     "numbers written": (written, [(marked(n, 3),) for n in (2, 4, 6)], [1, 1, 1]),
+    "numbers in a list": (listed, [(marked(n, 3), n / 4) for n in (2, 5, 6, 7)], [1, 2, 2, 2]),
     "sizes beside other types": (other_kinds, [(marked(n, 3),) for n in (2, 4, 6)], [1, 1, 1]),
     "tensors that nothing reads": (
         hands_on, [(a, ones(3)), (a, ones(2, 5)), (a, ones(1).double()), (a, a), (a, a)], [1, 1, 1, 2, 2]

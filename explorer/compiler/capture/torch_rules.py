@@ -385,13 +385,14 @@ def _tensor(function: Any) -> Rule:
                 parts = [tensor_of_array(t, item) for item in items]  # type: ignore[arg-type]
                 data = graph_call(t, "call_function", torch.stack, [ListValue(parts)], {})
                 return graph_call(t, "call_method", "to", [data], kwargs) if kwargs else data
-        if isinstance(data, (FloatValue, SizeValue)) and len(args) == 1 and not kwargs.keys() - {"dtype"}:
-            if (number := t.number_tensor(t.float_of(data))) is not None:
-                plain = torch.get_default_dtype() if data.python_type() is float else number.fake.dtype
-                dtype = kwargs.get("dtype", Constant(plain))
+        if isinstance(data, SizeValue) and data.python_type() is not float and len(args) == 1:
+            if not kwargs.keys() - {"dtype"} and (number := t.number_tensor(data)) is not None:
+                dtype = kwargs.get("dtype", Constant(number.fake.dtype))
                 return graph_call(t, "call_method", "to", [number, dtype], {"copy": Constant(True)})
-        numbers = list(_numbers(t, data)) if function is torch.tensor and len(args) == 1 else []
-        if any(isinstance(each, NumberValue) for each in numbers) and not kwargs.keys() - {"dtype", "device"}:
+        numbers = [t.float_of(each) for each in _numbers(t, data)] if len(args) == 1 else []
+        given = t.constant_of(kwargs["dtype"]) if "dtype" in kwargs else None
+        known = (NumberValue, FloatValue) if given is None or given.is_floating_point else NumberValue
+        if any(isinstance(each, known) for each in numbers) and not kwargs.keys() - {"dtype", "device"}:
             kinds = {each.python_type() for each in numbers}
             if kinds <= {bool, int, float}:
                 plain = torch.get_default_dtype() if float in kinds else torch.int64 if int in kinds else torch.bool
@@ -419,7 +420,10 @@ def _numbers(t: Tracer, data: Value | None) -> Iterator[Value]:
 
 
 def _of_numbers(t: Tracer, data: Value, facts: dict[str, Value]) -> Value:
-    """torch.tensor of nested lists with numbers that only the graph knows, which it would ask for."""
+    """torch.tensor of nested lists with numbers that another call gives otherwise, or only the graph knows, which it
+    would ask for."""
+    if isinstance(number := t.float_of(data), FloatValue):
+        return graph_call(t, "call_method", "to", [t.number_tensor(number)], {**facts, "copy": Constant(True)})  # type: ignore[list-item]
     if isinstance(data, (ListValue, TupleValue)):
         rows = [_of_numbers(t, item, facts) for item in t.items(data)]
         return graph_call(t, "call_function", torch.stack, [ListValue(rows)], {})

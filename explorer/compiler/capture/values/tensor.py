@@ -382,7 +382,7 @@ class TensorValue(Value):
         r.emit("LOAD_FAST", name)
 
     def describe(self) -> str:
-        return f"tensor {self.node.name}"
+        return f"tensor {self.node.name if self.unread is None or self.source is None else self.source.name}"
 
 
 @functools.cache
