@@ -348,3 +348,18 @@ def test_an_error_before_or_after_a_compile_runs_eagerly(
         assert torch.equal(fn(torch.ones(3), 2), shared_outer(torch.ones(3), 2))
         assert explorer.counters()["compiler bugs"] > before
     assert torch.equal(fn(torch.ones(4), 2), shared_outer(torch.ones(4), 2))
+
+
+def test_what_an_import_runs_is_not_compiled(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "import torch\ndef triple(x): return x * 3\nMADE = triple(torch.ones(2))\n"
+    (tmp_path / "imported_by_a_program.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def imports(x: torch.Tensor) -> torch.Tensor:
+        module = eval("__import__('imported_by_a_program')")
+        return x + module.MADE
+
+    fn, captures = compiled(imports)
+    x = torch.ones(2)
+    assert torch.equal(fn(x), imports(x))
+    assert "triple" not in {capture.code.name for capture in captures.made}

@@ -7,6 +7,7 @@ import functools
 import gc
 import inspect
 import os
+import sys
 import threading
 import traceback
 import types
@@ -151,7 +152,7 @@ class Engine:
             return hook.AS_IT_IS
 
     def _asked(self, frame: Any) -> Any:
-        if not self.wanted(frame.f_code):
+        if not self.wanted(frame.f_code) or is_importing():
             return hook.AS_IT_IS
         match hook.stance():
             case "eager_on_recompile":
@@ -276,6 +277,14 @@ class Engine:
     @property
     def histories(self) -> tuple[FrameHistory, ...]:
         return tuple(seen.history for seen in self._codes.values())
+
+
+def is_importing() -> bool:
+    """Whether this frame is part of an import that the compiled function caused, which happens once."""
+    frame: types.FrameType | None = sys._getframe()
+    while frame is not None and frame.f_code.co_filename not in ("<frozen importlib._bootstrap>", hook.__file__):
+        frame = frame.f_back
+    return frame is not None and frame.f_code.co_filename != hook.__file__
 
 
 def _discard(managers: list[weakref.ref[hook.Manager]]) -> None:
