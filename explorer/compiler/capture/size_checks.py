@@ -14,6 +14,8 @@ aten = torch.ops.aten
 
 
 def _put(x: Tensor, index: Sequence[Tensor | None], values: Tensor, *_: Any) -> None:
+    if any(each is not None and each.dtype in (torch.bool, torch.uint8) for each in index):
+        return  # how many elements a mask has, only the graph knows
     place = aten.index.Tensor(x, index)
     if not _known_late(values, place):
         values.expand(place.shape)
