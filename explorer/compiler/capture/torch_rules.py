@@ -423,7 +423,7 @@ def _of_numbers(t: Tracer, data: Value, facts: dict[str, Value]) -> Value:
     """torch.tensor of nested lists with numbers that another call gives otherwise, or only the graph knows, which it
     would ask for."""
     if isinstance(number := t.float_of(data), FloatValue):
-        return graph_call(t, "call_method", "to", [t.number_tensor(number)], {**facts, "copy": Constant(True)})  # type: ignore[list-item]
+        return graph_call(t, "call_method", "to", [t.number_tensor(number)], {**facts, "copy": Constant(True)})
     if isinstance(data, (ListValue, TupleValue)):
         rows = [_of_numbers(t, item, facts) for item in t.items(data)]
         return graph_call(t, "call_function", torch.stack, [ListValue(rows)], {})
