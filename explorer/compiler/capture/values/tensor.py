@@ -382,7 +382,8 @@ class TensorValue(Value):
         r.emit("LOAD_FAST", name)
 
     def describe(self) -> str:
-        return f"tensor {self.node.name if self.unread is None or self.source is None else self.source.name}"
+        named: Any = vars(self).get("node", self.source)
+        return f"tensor {named.name}"
 
 
 @functools.cache
