@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from explorer.records.ranks import Ranks
     from explorer.records.session import Difference, Record, RecordError
     from explorer.records.watching import Watch, watch
-    from explorer.show.notebook.embed import embed
+    from explorer.show.notebook.widget import embed
 
 __all__ = [
     "BuildOptions",

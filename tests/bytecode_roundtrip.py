@@ -31,10 +31,9 @@ if __name__ == "__main__":  # without explorer/__init__.py, which imports torch
     sys.modules["explorer"] = package
 
 from bytecode_bodies import CHECKS
-from explorer.compiler.bytecode.decode import decode
+from explorer.compiler.bytecode.decode import decode, read_exceptions
 from explorer.compiler.bytecode.encode import encode
 from explorer.compiler.bytecode.flow import bound, handlers_by_position, liveness, reachable
-from explorer.compiler.bytecode.tables import read_exceptions
 from explorer.ir.bytecode import Code, Instruction
 
 CORPUS = HERE / "bytecode_corpus.py"

@@ -11,8 +11,7 @@ from torch.utils._pytree import tree_leaves
 from explorer.compiler.codegen import GENERATE
 from explorer.compiler.runtime import BUILD
 from explorer.compiler.schedule import DEPENDENCIES, FUSE, ORDER, PLAN_MEMORY
-from explorer.ir.program import BuildOptions, Generation, Program
-from explorer.ir.target import CPU, Target
+from explorer.ir.program import CPU, BuildOptions, Generation, Program, Target
 from lowering import lowered
 
 

@@ -29,7 +29,7 @@ from explorer.compiler.bytecode.decode import decode
 from explorer.compiler.bytecode.encode import encode
 from explorer.compiler.bytecode.flow import bound, flow, stack_depths
 from explorer.compiler.bytecode.ops import OPS
-from explorer.compiler.capture.iterator_position import progress
+from explorer.compiler.capture.called_by_bytecode import progress
 from explorer.compiler.capture.resume import Continuation, Slot, error_in, split
 from explorer.ir.bytecode import Code, Instruction
 

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from explorer.compiler.capture.called_by_bytecode import progress
 from explorer.compiler.capture.guards import (
     AllDistinct,
     Equals,
@@ -22,7 +23,6 @@ from explorer.compiler.capture.guards import (
     TensorMatch,
     instance_dict,
 )
-from explorer.compiler.capture.iterator_position import progress
 from explorer.ir.capture import AsTensor, Attr, Frame, Global, Guard, Item, Local, Size, Source, TypeOf, read
 
 Locals = dict[str, Any]

@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from explorer.compiler.capture.values.tensor_properties import TENSOR_PROPERTIES
+from explorer.compiler.capture.values.tensor import TENSOR_PROPERTIES
 
 
 @dataclass(frozen=True)

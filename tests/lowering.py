@@ -13,7 +13,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
 
-from explorer.compiler.autograd.decomps import decompositions
+from explorer.compiler.autograd.decompositions import decompositions
 from explorer.compiler.lower import LOWER
 from explorer.core.origin import origin, synthetic
 from explorer.ir.graph import Graph, stamp

@@ -11,11 +11,9 @@ from typing import Any
 
 import torch
 
-from explorer.compiler.schedule.memory import extent
-from explorer.compiler.schedule.pool import held
+from explorer.compiler.schedule.memory import extent, held
 from explorer.ir.loops import Buffer, Extern, View
-from explorer.ir.memory import Allocation, MemoryPlan
-from explorer.ir.schedule import FusedKernel, Schedule
+from explorer.ir.schedule import Allocation, FusedKernel, MemoryPlan, Schedule
 from explorer.records.check.loops import Grid, Memory, Run, storage_of
 
 BLOCKS = 3

@@ -13,11 +13,10 @@ from explorer.compiler.config import Config
 from explorer.core.recorder import SILENT
 from explorer.records.check.accuracy import against_eager, compare, exact_values
 from explorer.records.check.isolate import reached
-from explorer.records.check.repeat import Repetition
-from explorer.records.check.trial import Trial
+from explorer.records.check.trial import Repetition, Trial
 from explorer.records.stock.fix_attempts import FixAttempt, _tried
 from explorer.records.stock.fixes import Fix
-from explorer.show.notebook.retime import Retiming
+from explorer.show.notebook.live import Retiming
 
 
 def test_rounding_passes_and_a_wrong_element_does_not() -> None:

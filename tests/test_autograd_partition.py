@@ -11,12 +11,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from explorer.compiler.autograd import TRACE
-from explorer.compiler.autograd.costs import is_library
-from explorer.compiler.autograd.rewriting import is_random
+from explorer.compiler.autograd.partition import is_library
+from explorer.compiler.autograd.passes import is_random
 from explorer.core.reasons import CATALOGUE
 from explorer.ir.graph import Graph, info
 from explorer.ir.joint import Kept, Partitioned, Primal
-from explorer.records.check.reference import run_graph
+from explorer.records.check.nodes import run_graph
 from reference_backend import clean, plan, symbolic
 
 

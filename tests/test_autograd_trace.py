@@ -12,12 +12,12 @@ from torch import Tensor
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
 from explorer.compiler.autograd import TRACE
-from explorer.compiler.autograd.gradfns import ACCUMULATION
+from explorer.compiler.autograd.grad_functions import ACCUMULATION
 from explorer.compiler.capture.import_fx_graph import adopt
 from explorer.core.reasons import CATALOGUE, Unsupported
 from explorer.ir.graph import Graph, info
 from explorer.ir.joint import Primal, Tangent
-from explorer.records.check.reference import run_graph
+from explorer.records.check.nodes import run_graph
 from reference_backend import captured, clean, compiled, symbolic
 
 

@@ -24,8 +24,7 @@ from explorer.compiler.runtime import cache, compiler
 from explorer.compiler.runtime import reasons as why
 from explorer.core.reasons import Unsupported
 from explorer.core.recorder import TOTALS, Recorder, recording
-from explorer.ir.program import BuildOptions, Program
-from explorer.ir.target import Target
+from explorer.ir.program import BuildOptions, Program, Target
 from explorer.show.cli import main
 from explorer.show.demo import CNN
 

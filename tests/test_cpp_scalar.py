@@ -9,7 +9,7 @@ import torch
 
 from compiling import compile_fx
 from explorer.compiler.codegen.cpp_scalar import literal
-from explorer.ir.ops import OPS
+from explorer.ir.loops import OPS
 
 INF, NAN = float("inf"), float("nan")
 SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, 88.0, 89.5, -87.0, -104.0, 1e-8, 1e-40, -1e-40, 1e10, 3e38]

@@ -15,7 +15,7 @@ from torch import Tensor, fx, nn
 
 import explorer
 from explorer.api import configure
-from explorer.compiler.autograd.decomps import table as decompositions
+from explorer.compiler.autograd import decompositions
 from explorer.compiler.codegen import cpp_scalar
 from explorer.compiler.lower.table import LOWERINGS
 from explorer.ir.program import BuildOptions

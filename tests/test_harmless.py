@@ -18,7 +18,7 @@ from torch import nn
 
 import explorer
 from effects import BY_NAME, PARTS, Made, Runs, made
-from explorer.records.check.outside import heard
+from explorer.records.check.process import heard
 
 ENGINES: tuple[dict[str, Any], ...] = (
     {},

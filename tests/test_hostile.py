@@ -18,14 +18,12 @@ from rich.table import Table
 from rich.text import Text
 
 from explorer import Ranks
-from explorer.core.regular import regular
-from explorer.core.visible import visible
-from explorer.ir import dynamo_guards, methods, ranks, recompile
+from explorer.core.untrusted import regular, visible
+from explorer.ir import dynamo, methods, ranks
 from explorer.ir import record as data
 from explorer.records import diagnosis, logs
 from explorer.records.comparison import Compared
-from explorer.records.logs.graphs import graph
-from explorer.records.logs.guards import guards
+from explorer.records.logs.printed import graph, guards
 from explorer.records.logs.read import LogError, read
 from explorer.records.logs.trace import graph_break
 from explorer.records.session import Record, RecordError, decode
@@ -203,7 +201,7 @@ def patterns() -> list[tuple[str, re.Pattern[str], tuple[str, ...]]]:
 def _patterns() -> Iterator[tuple[str, re.Pattern[str], tuple[str, ...]]]:
     inner = (importlib.import_module(f"{folder.__name__}.{each.name}")
              for folder in (logs, view) for each in pkgutil.iter_modules(folder.__path__))  # fmt: skip
-    for module in (*inner, recompile, dynamo_guards, diagnosis):
+    for module in (*inner, dynamo, dynamo, diagnosis):
         source = inspect.getsource(module)
         for name, value in vars(module).items():
             for each in value if isinstance(value, tuple) else (value,):
@@ -254,7 +252,7 @@ TOLD: dict[str, tuple[Callable[[str], object], set[str]]] = {
     "break": (graph_break, BREAK),
     "guards": (lambda text: guards("s0", text), {"+- GUARD: ", "| ", "GuardManager: source=", ", accessed_by=", " # "}),
     "graph": (lambda text: graph("g", "g", text)[2], {"# File: ", " in ", ", code: ", "a:1"}),
-    "reason": (lambda text: recompile.recompiled(text, {}), {"0/0: ", "tensor '", "' ", "mismatch", "  # "}),
+    "reason": (lambda text: dynamo.recompiled(text, {}), {"0/0: ", "tensor '", "' ", "mismatch", "  # "}),
 }
 
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from explorer.compiler.lower.inside import Inside
+from explorer.compiler.lower.bounds import Inside
 from explorer.core.reasons import Unsupported
 from explorer.ir.loops import Load, Loop, rewrite, walk
 from explorer.ir.sizes import Sizes

@@ -19,9 +19,8 @@ import torch
 from torch import nn
 
 from explorer.records.check.isolate import NotIsolated, reached, undone
-from explorer.records.check.outside import Outside, kept_inside
-from explorer.records.check.repeat import COPIES, Repetition, check_memory, unnoticed
-from explorer.records.check.trial import Trial
+from explorer.records.check.process import Outside, kept_inside
+from explorer.records.check.trial import COPIES, Repetition, Trial, check_memory, unnoticed
 
 SETTINGS = {"scale": 2.0}
 SEEN: list[int] = []
@@ -349,7 +348,7 @@ def test_too_many_objects(monkeypatch):
 
 
 def test_no_room(monkeypatch):
-    monkeypatch.setattr("explorer.records.check.repeat._free", lambda device: 1 << 20)
+    monkeypatch.setattr("explorer.records.check.trial._free", lambda device: 1 << 20)
     check_memory(reached(identity, {"x": torch.zeros(1 << 10)}))
     with pytest.raises(NotIsolated, match=f"no memory for {COPIES} copies"):
         check_memory(reached(identity, {"x": torch.zeros(1 << 20)}))

@@ -17,9 +17,8 @@ from click.testing import CliRunner
 from explorer import Ranks
 from explorer.ir.ranks import RANKS_MIME, RanksData
 from explorer.ir.record import LineData, RecordData, TextData
-from explorer.records.logs.graphs import graph
-from explorer.records.logs.guards import guards
 from explorer.records.logs.log_entries import Damage, LogEntry, entries
+from explorer.records.logs.printed import graph, guards
 from explorer.records.logs.ranks import ranked
 from explorer.records.logs.read import LogError, read
 from explorer.records.logs.trace import graph_break, stock_id

@@ -13,8 +13,7 @@ from explorer.compiler.codegen import GENERATE
 from explorer.compiler.runtime import BUILD
 from explorer.compiler.schedule import DEPENDENCIES, FUSE, ORDER, PLAN_MEMORY
 from explorer.ir.loops import Extern, Loop, Loops
-from explorer.ir.program import BuildOptions, Generated, Generation
-from explorer.ir.target import CPU, Target
+from explorer.ir.program import CPU, BuildOptions, Generated, Generation, Target
 from lowering import OnCard, lowered
 
 aten = torch.ops.aten

@@ -14,9 +14,8 @@ from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 import explorer
-from explorer.compiler.lower.indexing import Indexing, contiguous
+from explorer.compiler.lower.indexing import Indexing, contiguous, split_axes
 from explorer.compiler.lower.reasons import UNBOUND_SIZE, UNPROVEN
-from explorer.compiler.lower.split import split_axes
 from explorer.compiler.lower.view import matching_groups
 from explorer.core.reasons import Unsupported
 from explorer.ir.loops import Load, Loop, walk

@@ -9,8 +9,7 @@ import torch
 
 from explorer.compiler.schedule import DEPENDENCIES, FUSE, ORDER, PLAN_MEMORY, SEPARATE, reasons
 from explorer.compiler.schedule.verify import verify_memory
-from explorer.ir.memory import MemoryPlan
-from explorer.ir.schedule import Schedule
+from explorer.ir.schedule import MemoryPlan, Schedule
 from lowering import lowered
 from schedule_reference import run_schedule
 

@@ -13,8 +13,8 @@ from benchmarks import capture_programs
 from benchmarks.capture_programs import PROGRAMS
 from explorer.ir.methods import METHODS_MIME, MethodsData
 from explorer.records.comparison import Compared
+from explorer.records.methods.compare import meaning
 from explorer.records.methods.inputs import describe, inputs
-from explorer.records.methods.meanings import meaning
 from explorer.records.session import RecordError
 from explorer.show.cli import main
 from explorer.show.view import report

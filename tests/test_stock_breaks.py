@@ -20,9 +20,8 @@ from explorer.core.reasons import CATALOGUE
 from explorer.ir.record import BreakData, CompileData
 from explorer.records.check.trial import Trial
 from explorer.records.stock import breaks
-from explorer.records.stock.fixes import Fix
+from explorer.records.stock.fixes import Fix, parsed_message, registry
 from explorer.records.stock.run import stock_run
-from explorer.records.stock.unsupported import parsed_message, registry
 
 TRACED = {"generator": "2.14"}
 """The version of torch since which stock does not break there."""

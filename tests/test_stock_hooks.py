@@ -22,9 +22,8 @@ import explorer.records.stock.run as run_module
 from explorer.records.check.trial import Trial
 from explorer.records.stock import hook
 from explorer.records.stock.hook import Call, Hook, Patch, located, watching
-from explorer.records.stock.hooks import HOOKS
 from explorer.records.stock.observation import Observation
-from explorer.records.stock.run import stock_run
+from explorer.records.stock.run import HOOKS, stock_run
 from stock_compiling import nothing_built
 
 EAGER = {"backend": "eager"}

@@ -13,9 +13,8 @@ from torch import Tensor
 from explorer.ir.graph import info
 from explorer.ir.record import BufferData, HalfData
 from explorer.records.check.trial import Trial
-from explorer.records.stock.calls import observed
-from explorer.records.stock.half import Half
-from explorer.records.stock.kernel_outputs import KernelOutputs
+from explorer.records.stock.kernel_outputs import KernelOutputs, observed
+from explorer.records.stock.observation import Half
 from explorer.records.stock.run import stock_run
 from stock_compiling import inference
 

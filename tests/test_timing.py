@@ -13,10 +13,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import explorer
-from explorer.compiler.runtime import machine
-from explorer.compiler.runtime.machine import Peaks, peaks
-from explorer.records.check.peak import peak_bytes
-from explorer.show.view.ratio import speed
+from explorer.compiler.runtime import timing
+from explorer.compiler.runtime.timing import Peaks, peaks
+from explorer.records.check.profile import peak_bytes
+from explorer.show.view.amounts import speed
 from stock_compiling import inference
 
 
@@ -64,24 +64,24 @@ def test_the_ratio_of_a_record_is_from_its_samples() -> None:
 
 @pytest.fixture
 def nothing_known() -> Iterator[None]:
-    machine._known.cache_clear()
+    timing._known.cache_clear()
     yield
-    machine._known.cache_clear()
+    timing._known.cache_clear()
 
 
 def test_peaks_are_measured_again_until_the_machine_was_quiet(
     nothing_known: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     measures = iter([None, Peaks("m", 5.0, 7.0), Peaks("m", 1.0, 1.0)])
-    monkeypatch.setattr(machine, "_measured", lambda device: next(measures))
+    monkeypatch.setattr(timing, "_measured", lambda device: next(measures))
     assert peaks() is None and peaks() is None, "a busy machine is not measured with each record"
-    machine._known("cpu").again = time.monotonic()
+    timing._known("cpu").again = time.monotonic()
     assert peaks() == Peaks("m", 5.0, 7.0) == peaks()
 
 
 def test_a_thread_that_waits_is_no_quiet_machine() -> None:
     calls = []
-    assert machine._best(lambda: calls.append(time.sleep(0.005)), "cpu") is None
+    assert timing._best(lambda: calls.append(time.sleep(0.005)), "cpu") is None
     assert len(calls) == 2, "the measuring goes on on a busy machine"
 
 

@@ -15,7 +15,7 @@ from explorer.compiler.runtime import triton_build
 from explorer.compiler.runtime.triton_build import build_triton
 from explorer.core.reasons import Unsupported
 from explorer.ir import program as ir
-from explorer.ir.target import Target
+from explorer.ir.program import Target
 from programs import NAMED, ZOO, Program, observe
 from triton_programs import fresh_dynamo, through
 

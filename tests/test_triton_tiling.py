@@ -10,8 +10,7 @@ import torch
 
 from explorer.compiler.codegen import GENERATE
 from explorer.compiler.schedule import DEPENDENCIES, FUSE, ORDER, PLAN_MEMORY
-from explorer.ir.program import Generation, Kernel
-from explorer.ir.target import Target
+from explorer.ir.program import Generation, Kernel, Target
 from lowering import lowered
 
 

@@ -15,7 +15,7 @@ import torch._dynamo
 from torch._dynamo.utils import counters
 
 import explorer
-from explorer.ir.dynamo_guards import in_words
+from explorer.ir.dynamo import in_words
 from explorer.records.session import Record
 from explorer.records.stock import observation
 

@@ -17,10 +17,10 @@ from nbclient import NotebookClient
 from explorer.compiler.config import Config
 from explorer.ir import record as data
 from explorer.records.check.isolate import reached
-from explorer.records.check.repeat import Repetition
+from explorer.records.check.trial import Repetition
 from explorer.records.session import unpacked
 from explorer.show.notebook import protocol
-from explorer.show.notebook.retime import Retiming, resized
+from explorer.show.notebook.live import Retiming, resized
 
 ROOT = str(Path(__file__).parent.parent)
 Message = dict[str, Any]
@@ -188,7 +188,7 @@ def test_all_of_a_record_is_sent_to_be_saved(kernel: Kernel, explored) -> None:
 
 
 def test_a_record_embedded_in_a_layout_shows_itself_and_says_that_it_is_not_live(kernel: Kernel, explored) -> None:
-    said = kernel.run("from explorer.show.notebook.embed import embed\nwidget = embed(record)")
+    said = kernel.run("from explorer.show.notebook.widget import embed\nwidget = embed(record)")
     [opened] = [m["content"]["comm_id"] for m in said if m["content"].get("target_name") == "jupyter.widget"][-1:]
     kernel.send(opened, protocol.Hello())
     whole, abilities = kernel.heard("abilities")

@@ -12,12 +12,12 @@ import torch
 import torch.nn.functional as F
 
 import explorer
-from explorer.compiler.autograd.costs import weight
-from explorer.compiler.autograd.decomps import DECOMPOSITIONS
+from explorer.compiler.autograd.decompositions import DECOMPOSITIONS
+from explorer.compiler.autograd.partition import weight
 from explorer.compiler.capture.opcodes import OPCODES
 from explorer.compiler.lower.pointwise import pointwise
 from explorer.compiler.schedule.legal import can_fuse
-from explorer.compiler.schedule.pool import tightest_gap
+from explorer.compiler.schedule.memory import tightest_gap
 from explorer.core.rules import Rules, rules_in_force
 from explorer.ir.loops import apply
 
@@ -109,7 +109,7 @@ def test_a_rule_is_known_by_its_code() -> None:
 
 
 def test_torchs_decompositions_are_not_kept_with_a_persons_rules() -> None:
-    from explorer.compiler.autograd.decomps import decompositions
+    from explorer.compiler.autograd.decompositions import decompositions
 
     with explorer.workbench(decompositions={aten.silu.default: wrong}):
         assert decompositions()[aten.silu.default] is DECOMPOSITIONS[aten.silu.default]

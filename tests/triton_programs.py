@@ -19,8 +19,7 @@ from explorer.compiler.schedule import DEPENDENCIES, FUSE, ORDER, PLAN_MEMORY
 from explorer.core.reasons import Unsupported
 from explorer.ir.graph import Graph
 from explorer.ir.joint import Halves
-from explorer.ir.program import BuildOptions, Compiled, Generated, Generation, Program
-from explorer.ir.target import Target
+from explorer.ir.program import BuildOptions, Compiled, Generated, Generation, Program, Target
 
 Build = Callable[[Generated], Program]
 

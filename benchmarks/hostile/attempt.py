@@ -14,7 +14,7 @@ from random import Random
 from benchmarks.fuzz.program import at_most
 from benchmarks.hostile.mutate import mutated, mutated_log
 from explorer import Ranks
-from explorer.core.visible import visible
+from explorer.core.untrusted import visible
 from explorer.records.comparison import Compared
 from explorer.records.logs.read import LogError, read
 from explorer.records.session import Record, RecordError

@@ -9,7 +9,7 @@ from typing import Any
 from explorer.compiler.capture import optimize
 from explorer.compiler.config import Config, GraphPass
 from explorer.compiler.pipeline import compile_frame
-from explorer.ir.target import Target
+from explorer.ir.program import Target
 
 OWN_BACKENDS = ("explorer", "eager")
 

@@ -10,8 +10,7 @@ from typing import Any
 from torch import fx
 
 from explorer.core.rules import Rules
-from explorer.ir.program import BuildOptions
-from explorer.ir.target import Target
+from explorer.ir.program import BuildOptions, Target
 
 GraphPass = Callable[[fx.GraphModule], fx.GraphModule | None]
 

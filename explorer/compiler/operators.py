@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import torch
 
-from explorer.compiler.autograd.decomps import DECOMPOSITIONS, decompositions
+from explorer.compiler.autograd.decompositions import DECOMPOSITIONS, decompositions
 from explorer.compiler.lower.extern import why_library
 from explorer.compiler.lower.table import LOWERINGS, VIEWS
 from explorer.core.reasons import CATALOGUE

@@ -24,9 +24,9 @@ from explorer.compiler.autograd import (
     user_pass,
     verify_compiled,
 )
-from explorer.compiler.autograd.modes import inside_inference_mode
+from explorer.compiler.autograd.aliases import overlap_of, unless_overlapping, written_inputs
 from explorer.compiler.autograd.reasons import ALIASED_MUTATION, RESIZED
-from explorer.compiler.autograd.replay import overlap_of, unless_overlapping, written_inputs
+from explorer.compiler.autograd.tape import inside_inference_mode
 from explorer.compiler.capture import CAPTURE, DECODE, LINK, BackendFailed, adopt
 from explorer.compiler.capture.hook import ambient_put_aside
 from explorer.compiler.codegen import GENERATE
@@ -42,10 +42,9 @@ from explorer.core.text import Line, Text
 from explorer.ir.capture import CaptureInput, CompilerBug, Frame, GuardedCode, Linking
 from explorer.ir.graph import Graph, info
 from explorer.ir.joint import Halves
-from explorer.ir.program import Compiled, Generation, Program
+from explorer.ir.program import CPU, TARGET_ABSENT, Compiled, Generation, Program, Target
 from explorer.ir.settings import kept
 from explorer.ir.sizes import relations
-from explorer.ir.target import CPU, TARGET_ABSENT, Target
 
 COMPILER_BUG = reason(
     "pipeline.compiler_bug",

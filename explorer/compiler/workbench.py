@@ -8,14 +8,14 @@ from typing import Any
 
 from torch._ops import OpOverload
 
-from explorer.compiler.autograd.cleanup import PASSES
-from explorer.compiler.autograd.costs import COSTS
-from explorer.compiler.autograd.decomps import DECOMPOSITIONS
+from explorer.compiler.autograd.decompositions import DECOMPOSITIONS
+from explorer.compiler.autograd.partition import COSTS
+from explorer.compiler.autograd.passes import PASSES
 from explorer.compiler.capture.opcodes import OPCODES
 from explorer.compiler.codegen import cpp_scalar, triton_exprs
 from explorer.compiler.lower.table import LOWERINGS, VIEWS
 from explorer.compiler.schedule.legal import FUSION
-from explorer.compiler.schedule.pool import MEMORY
+from explorer.compiler.schedule.memory import MEMORY
 from explorer.core.rules import Rules, RuleTable, in_force, rules_in_force
 
 Own = Callable[..., Any]
@@ -47,7 +47,7 @@ def workbench(
     that is lowered is not decomposed. `printers`: {"cpp": {"erf": rule}, "triton": {...}}, rule(dtype, *operands) ->
     text. `passes`: functions that change the traced fx.Graph in place, after the built-in ones. `legal`, `rank`, `keep`
     and `reuse` take the place of `can_fuse` (schedule/legal.py), `rank` (schedule/fuse.py), `weight`
-    (autograd/costs.py) and `tightest_gap` (schedule/pool.py). All have the signature of what they replace.
+    (autograd/partition.py) and `tightest_gap` (schedule/memory.py). All have the signature of what they replace.
 
     The rules are part of every cache key: code compiled with them does not run outside the block, nor code compiled
     without them inside. The record says "with your rule" on what they made. Where a rule raises an error, the program

@@ -13,10 +13,10 @@ from types import MappingProxyType
 from explorer.compiler.config import Config
 from explorer.core.recorder import Recorder
 from explorer.ir import record as data
-from explorer.ir.target import TARGET_ABSENT
+from explorer.ir.program import TARGET_ABSENT
 from explorer.records import diagnosis, to_record
 from explorer.records.environment import describe
-from explorer.show.view.source import stretches, used_lines
+from explorer.show.view.provenance import stretches, used_lines
 
 
 def compiles_of(recorder: Recorder, seconds: Mapping[str, to_record.Seconds]) -> tuple[data.CompileData, ...]:

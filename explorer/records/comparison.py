@@ -13,13 +13,13 @@ from typing import Any
 import msgspec
 
 from explorer.core.arguments import explained
-from explorer.core.visible import visible
+from explorer.core.untrusted import visible
 from explorer.ir.methods import METHODS_MIME, METHODS_VERSION, MethodData, MethodsData
 from explorer.ir.record import SourceData, Whole
 from explorer.records.assembly import quoted
 from explorer.records.exploration import title
 from explorer.records.methods.compare import chosen, compared
-from explorer.records.methods.free_variables import function
+from explorer.records.methods.inputs import function
 from explorer.records.session import Bundle, RecordError, read_json, write_whole
 from explorer.records.stock.backend import installed
 from explorer.show.view import methods as view

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from explorer.ir.dynamo_guards import names
+from explorer.ir.dynamo import names
 from explorer.ir.record import (
     CompileData,
     EagerData,

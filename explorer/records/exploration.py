@@ -17,35 +17,32 @@ from explorer.compiler.capture import optimize
 from explorer.compiler.capture.hook import watcher
 from explorer.compiler.config import Config
 from explorer.compiler.pipeline import compile_frame
-from explorer.compiler.runtime.machine import NO_PEAKS, peaks
-from explorer.compiler.runtime.timing import METHOD, interleave
+from explorer.compiler.runtime.timing import METHOD, NO_PEAKS, interleave, peaks
 from explorer.core.package import OWN_FILES
 from explorer.core.recorder import SILENT, Progress, Recorder, recording
 from explorer.core.text import count
 from explorer.ir import record as data
 from explorer.ir.capture import Frame, GuardedCode
-from explorer.ir.target import CPU, Target
+from explorer.ir.program import CPU, Target
 from explorer.records import to_record
 from explorer.records.assembly import assembled, compiles_of, settings_of
 from explorer.records.check.accuracy import Comparison, against_eager
 from explorer.records.check.calls import Calls, InPlace, Leave
 from explorer.records.check.captured import Captured, GraphTrial, Once
 from explorer.records.check.first_divergence import first_divergence
-from explorer.records.check.outside import Outside
-from explorer.records.check.peak import peak_bytes
-from explorer.records.check.process import put_back
-from explorer.records.check.profile import profile
+from explorer.records.check.process import Outside, put_back
+from explorer.records.check.profile import peak_bytes, profile
 from explorer.records.check.trial import Contestant, Trial
 from explorer.records.session import Bisect, Record
 from explorer.records.stock.breaks import LIBRARIES
+from explorer.records.stock.caches import untouched
 from explorer.records.stock.contestant import Stock
 from explorer.records.stock.first_divergence import first_divergence as first_divergence_of_stock
 from explorer.records.stock.first_divergence import unasked
 from explorer.records.stock.fix_attempts import attempts, with_outcomes
 from explorer.records.stock.profile import profile as profile_stock
 from explorer.records.stock.run import StockRun, stock_run, unwrapped
-from explorer.records.stock.untouched import untouched
-from explorer.show.view.ratio import speed
+from explorer.show.view.amounts import speed
 from explorer.show.view.text import duration
 
 SECONDS_OF_TIMING = 1.0

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from explorer.core.visible import visible
+from explorer.core.untrusted import visible
 from explorer.ir.ranks import RANKS_MIME, RanksData
 from explorer.records.logs.ranks import ranked
 from explorer.records.logs.read import read

@@ -16,14 +16,13 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from explorer.core.regular import regular
 from explorer.core.text import count
-from explorer.core.visible import visible
+from explorer.core.untrusted import regular, visible
 from explorer.ir import record as data
 from explorer.show.view import diagnosis, html, report, text
 from explorer.show.view.glance import changes, with_glance
+from explorer.show.view.provenance import file_names
 from explorer.show.view.size_limit import MOST_BYTES, for_output, within_size_limit
-from explorer.show.view.source import file_names
 
 T = TypeVar("T")
 

@@ -20,9 +20,8 @@ from explorer.core.text import count
 from explorer.ir import record as data
 from explorer.records.assembly import assembled, compiles_of, settings_of
 from explorer.records.stock import calling, hook
-from explorer.records.stock.hooks import WATCHING
 from explorer.records.stock.observation import Observation
-from explorer.records.stock.run import process_settings
+from explorer.records.stock.run import WATCHING, process_settings
 
 if TYPE_CHECKING:
     from explorer.records.session import Bundle, Record
@@ -181,4 +180,4 @@ def watch(title: str = "", *, live: bool | None = None) -> Watch:
         live = hasattr(shell, "kernel")
     if not live:
         return Watch(title)
-    return Watch(title, importlib.import_module("explorer.show.notebook.watched").Shown(title or "watch"))
+    return Watch(title, importlib.import_module("explorer.show.notebook.live").Shown(title or "watch"))

@@ -1,7 +1,7 @@
 """AOTAutograd's counterpart: TRACE, CLEANUP, PARTITION, REJOIN, and stages for the user's own passes."""
 
-from explorer.compiler.autograd.cleanup import CLEANUP, own_passes
 from explorer.compiler.autograd.partition import partition
+from explorer.compiler.autograd.passes import CLEANUP, own_passes
 from explorer.compiler.autograd.preload import preload
 from explorer.compiler.autograd.rejoin import rejoin
 from explorer.compiler.autograd.trace import only_eager, trace

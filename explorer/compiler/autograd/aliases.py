@@ -1,26 +1,41 @@
-"""Which results share memory with inputs or with one another, and how each is rebuilt outside the graph.
+"""Which results share memory with inputs or with one another, and what a call does around its graph for it: writes that
+autograd sees, views rebuilt on their base, inputs that overlap.
 
 AOTAutograd: collect_metadata_analysis.py (OutputType) and functional_utils.py (gen_alias_from_base).
 """
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, fx
+from torch.utils import _pytree as pytree
 
+from explorer.compiler.autograd.layouts import evaluator, expression, size_weight
 from explorer.compiler.autograd.reasons import ALIAS_UNKNOWN, NEW_LEAF, RESTRIDED_ALIAS
-from explorer.compiler.autograd.sizes import expression, size_weight
 from explorer.compiler.autograd.tape import is_view, storage_of
 from explorer.core.origin import origin
 from explorer.core.reasons import Unsupported, Why
-from explorer.ir.graph import info
-from explorer.ir.joint import Base, Constant, FromGraph, FromInput, FromView, Result, Returned, SameAs, ViewStep
+from explorer.ir.graph import Graph, info
+from explorer.ir.joint import (
+    Base,
+    Constant,
+    FromGraph,
+    FromInput,
+    FromView,
+    Restride,
+    Result,
+    Returned,
+    SameAs,
+    Signature,
+    ViewStep,
+)
 
 aten = torch.ops.aten
 DETACH = ViewStep(aten.detach.default, (), {}, None, True)
@@ -198,3 +213,211 @@ def extent(value: Tensor) -> tuple[int, int]:
     at = size_weight(value.storage_offset())
     reach = sum((size_weight(n) - 1) * size_weight(s) for n, s in zip(value.shape, value.stride(), strict=True))
     return at * value.element_size(), (at + reach + 1) * value.element_size() - 1
+
+
+autograd: Any = torch._C._autograd
+functorch: Any = torch._C._functorch
+Values = Sequence[Any]
+
+
+class Writing:
+    """The changes of inputs that remain when the graph has run."""
+
+    def __init__(self, signature: Signature) -> None:
+        self._inside = [m.index for m in signature.mutations if m.how == "inside"]
+        self._after = [(m.index, m.output) for m in signature.mutations if m.output is not None]
+        self._restrides = [
+            (r, len(r.size), evaluator((*r.size, *r.stride, r.offset), signature.symbols))
+            for r in signature.restrides
+        ]
+
+    def move(self, inputs: Values) -> Values:
+        """Give inputs their new axes before the graph runs, since that counts as a write of what its backward reads;
+        the inputs as the graph takes them. Axes that autograd does not see wait: the grad_fn has the old ones."""
+        given = list(inputs)
+        for restride, rank, facts in self._numbers(inputs):
+            target = inputs[restride.index]
+            if not restride.resized and (restride.seen or not target.requires_grad):
+                before = target.shape, target.stride(), target.storage_offset()
+                _restride(target, restride, rank, facts)
+                given[restride.index] = target.as_strided(*before)
+        return given
+
+    def __call__(self, inputs: Values, given: Values, values: Values) -> None:
+        """`values` are the forward outputs. Generated code writes through pointers: version counters follow here."""
+        for restride, rank, facts in self._numbers(given):
+            if given[restride.index] is inputs[restride.index]:
+                _restride(inputs[restride.index], restride, rank, facts)
+        for index, output in self._after:
+            with torch.set_grad_enabled(values[output].requires_grad):
+                inputs[index].copy_(values[output])
+        if self._inside:
+            torch.autograd.graph.increment_version([inputs[i] for i in self._inside if not inputs[i].is_inference()])
+
+
+    def _numbers(self, inputs: Values) -> list[tuple[Restride, int, list[Any]]]:
+        return [(restride, rank, sizes(inputs)) for restride, rank, sizes in self._restrides]
+
+
+def _restride(target: Tensor, restride: Restride, rank: int, facts: Sequence[Any]) -> None:
+    size, stride, offset = facts[:rank], facts[rank : 2 * rank], facts[-1]
+    with torch.set_grad_enabled(restride.seen and torch.is_grad_enabled()):
+        if restride.resized:
+            target.resize_(size)
+            offset = 0
+        target.as_strided_(size, stride, target.storage_offset() + offset)
+
+
+class Returning:
+    """The results as the caller expects them. `as_is`: they are the forward outputs, in order."""
+
+    def __init__(self, signature: Signature) -> None:
+        count = len(signature.forward_outputs)
+        self.as_is = signature.returned == tuple(FromGraph(k) for k in range(count))
+        self._makers = [maker(returned, signature) for returned in signature.returned]
+
+    def __call__(self, inputs: Values, values: Values) -> tuple[Any, ...]:
+        made: list[Any] = []
+        for make in self._makers:
+            made.append(make(inputs, values, made))
+        return tuple(made)
+
+
+def maker(returned: Any, signature: Signature) -> Callable[[Values, Values, Values], Any]:
+    """A function from (inputs, forward outputs, results so far) to one result."""
+    match returned:
+        case FromGraph(output):
+            return lambda inputs, values, made: values[output]
+        case FromInput(index):
+            return lambda inputs, values, made: inputs[index]
+        case SameAs(index):
+            return lambda inputs, values, made: made[index]
+        case Constant(value):
+            return lambda inputs, values, made: value
+        case FromView(FromInput(index)):
+            replay = replayer(returned, signature)
+            return lambda inputs, values, made: replay(inputs[index], inputs)
+        case FromView(FromGraph(output)):
+            replay = replayer(returned, signature)
+            return lambda inputs, values, made: replay(values[output], inputs)
+    raise TypeError(f"unknown result {returned}")
+
+
+def replayer(view: FromView, signature: Signature) -> Callable[[Tensor, Values], Tensor]:
+    """A function that takes the recorded views on a base."""
+    prepared = [(step, evaluator(flat(step), signature.symbols)) for step in view.steps]
+
+    def replay(base: Tensor, inputs: Values) -> Tensor:
+        for step, numbers in prepared:
+            filled = iter(numbers(inputs))
+            args, kwargs = fill(step.args, filled), fill(dict(step.kwargs), filled)
+            if step.grad_enabled or not torch.is_grad_enabled():
+                made = step.target(base, *args, **kwargs)
+            else:
+                with torch.no_grad():
+                    made = step.target(base, *args, **kwargs)
+            base = made if step.item is None else made[step.item]
+        if view.is_of_several and base._is_view() and not base.is_inference():
+            autograd._set_creation_meta(base, autograd.CreationMeta.MULTI_OUTPUT_NODE)
+        return base
+
+    return replay
+
+
+def flat(step: ViewStep) -> list[Any]:
+    """The leaves of a step's arguments, in the order in which `fill` takes them."""
+    found: list[Any] = []
+
+    def visit(value: Any) -> None:
+        if isinstance(value, (tuple, list)):
+            for part in value:
+                visit(part)
+        else:
+            found.append(value)
+
+    visit(step.args)
+    visit(tuple(step.kwargs.values()))
+    return found
+
+
+def fill(shape: Any, leaves: Any) -> Any:
+    """`shape` (nested tuples and lists, or a dict of them) with its leaves replaced."""
+    if isinstance(shape, dict):
+        return {name: fill(part, leaves) for name, part in shape.items()}
+    if isinstance(shape, (tuple, list)):
+        return [fill(part, leaves) for part in shape]
+    return next(leaves)
+
+
+def overlaps(inputs: Values, written: Sequence[int], others: Sequence[int]) -> bool:
+    """Whether an input that is written shares bytes with another input."""
+    owners = {inputs[i].untyped_storage()._cdata for i in written}
+    if len(owners) == len(written):
+        shared = [i for i in others if inputs[i].untyped_storage()._cdata in owners]
+        if len(shared) == len(written):
+            return False
+    return any(i != j and meet(inputs[i], inputs[j]) for i in written for j in others)
+
+
+def meet(a: Tensor, b: Tensor) -> bool:
+    """Whether the byte ranges of two tensors meet in one storage (a range, not its elements: gaps count)."""
+    if a.untyped_storage()._cdata != b.untyped_storage()._cdata or not a.numel() or not b.numel():
+        return False
+    (first, last), (start, end) = byte_range(a), byte_range(b)
+    return bool(first < end and start < last)
+
+
+def byte_range(value: Tensor) -> tuple[Any, Any]:
+    reach = sum((n - 1) * s for n, s in zip(value.shape, value.stride(), strict=True))
+    first = value.storage_offset() * value.element_size()
+    return first, first + (reach + 1) * value.element_size()
+
+
+def writes(node: fx.Node) -> bool:
+    """Whether a captured call may change one of its arguments, by its name or schema."""
+    name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
+    ends_so = name.endswith("_") and not name.endswith("__") and name not in _OPERATORS
+    of_schema = getattr(getattr(node.target, "_schema", None), "is_mutable", False)
+    named = "out" in node.kwargs or bool(node.kwargs.get("inplace"))
+    return node.op.startswith("call") and (ends_so or name in _IN_PLACE or of_schema or named)
+
+
+_OPERATORS = frozenset(("and_", "or_", "not_", "is_"))
+"""Functions of Python's `operator` that end like PyTorch's in-place methods and change nothing."""
+_IN_PLACE = frozenset("setitem iadd isub imul itruediv ifloordiv imod ipow iand ior ixor imatmul".split())
+
+
+def written_inputs(captured: Graph) -> list[int]:
+    """Positions of the inputs that a call may change: those that share a storage with an argument of such a call."""
+    given = [info(node).value for node in captured.inputs]
+    reached = {
+        _unwrapped(argument).untyped_storage()._cdata
+        for node in captured.graph.nodes
+        if writes(node)
+        for each in node.all_input_nodes
+        for argument in pytree.tree_leaves(info(each).value)
+        if isinstance(argument, Tensor)
+    }
+    return [i for i, v in enumerate(given) if isinstance(v, Tensor) and v.untyped_storage()._cdata in reached]
+
+
+def _unwrapped(tensor: Tensor) -> Tensor:
+    """The tensor without the levels of torch.func's transforms around it, which have no storage to ask for."""
+    while functorch.is_functorch_wrapped_tensor(tensor):
+        tensor = functorch.get_unwrapped(tensor)
+    return tensor
+
+
+def overlap_of(written: Sequence[int], values: Values) -> bool:
+    """Whether one of the inputs that are written shares bytes with another input."""
+    return overlaps(values, written, [i for i, value in enumerate(values) if isinstance(value, Tensor)])
+
+
+def unless_overlapping(captured: Graph, call: Callable[..., Any], written: Sequence[int]) -> Callable[..., Any]:
+    """`call`, made for inputs that share no memory with those `written`; by eager kernels where they do."""
+    eager = functools.cache(captured.module)
+
+    def run(*inputs: Any) -> Any:
+        return (eager() if overlap_of(written, inputs) else call)(*inputs)
+
+    return run

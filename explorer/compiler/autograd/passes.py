@@ -1,7 +1,12 @@
-"""The passes of CLEANUP: each a function that changes an fx.Graph in place, with one idea."""
+"""CLEANUP: the named passes between the trace and the partition. Each is a function that changes an fx.Graph in place,
+with one idea.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -10,23 +15,92 @@ from torch._ops import OpOverload
 from torch.utils._python_dispatch import _disable_current_modes
 
 from explorer.compiler.autograd.aliases import root, viewed
-from explorer.compiler.autograd.layouts import inverse, stride_order
-from explorer.compiler.autograd.rewriting import (
-    escaping,
-    has_effect,
-    insert,
-    is_call,
-    is_random,
-    is_tensor,
-    layout,
-    may_share,
-    remove_dead,
-    same_layout,
-    supersede,
-)
+from explorer.compiler.autograd.layouts import expression, inverse, stride_order
 from explorer.compiler.autograd.tape import is_view
-from explorer.core.origin import union
-from explorer.ir.graph import info, merge_origins, restamp
+from explorer.compiler.autograd.userpass import call, stamp_added
+from explorer.compiler.autograd.verify import verify_traced
+from explorer.core.origin import Origins, origin, union
+from explorer.core.rules import OwnRule, RuleTable, using
+from explorer.core.stage import Stage
+from explorer.ir.graph import Graph, checks_positions, info, merge_origins, restamp, stamp
+from explorer.ir.joint import Traced
+
+SEEDED = torch.Tag.nondeterministic_seeded
+
+
+def is_random(node: fx.Node) -> bool:
+    return isinstance(node.target, OpOverload) and SEEDED in node.target.tags
+
+
+def has_effect(node: fx.Node) -> bool:
+    """Whether the node matters even where nobody reads it: it writes, draws random numbers, or checks something."""
+    if node.op != "call_function":
+        return True
+    if not isinstance(node.target, OpOverload):
+        return False
+    return node.target._schema.is_mutable or SEEDED in node.target.tags or not node.target._schema.returns
+
+
+def remove_dead(graph: fx.Graph) -> None:
+    """Erase nodes without users, without effects and without checks of an index tensor's elements, last first."""
+    for node in reversed(graph.nodes):
+        if not node.users and not has_effect(node) and not checks_positions(node.target):
+            graph.erase_node(node)
+
+
+def escaping(graph: fx.Graph) -> Counter[fx.Node]:
+    """The nodes whose memory the caller gets, with the number of outputs that lie in it."""
+    returned = graph.output_node().args[0]
+    assert isinstance(returned, (tuple, list))
+    return Counter(root(value) for value in returned if isinstance(value, fx.Node) and is_tensor(value))
+
+
+def is_tensor(node: fx.Node) -> bool:
+    return isinstance(info(node).value, Tensor)
+
+
+def supersede(node: fx.Node, by: fx.Node) -> None:
+    """Let every user of `node` read `by` instead, and erase it."""
+    node.replace_all_uses_with(by)
+    node.graph.erase_node(node)
+
+
+def may_share(node: fx.Node, source: fx.Node, outputs: Counter[fx.Node]) -> bool:
+    """Whether `node`, a copy of `source`, can be replaced by it without the caller seeing two results, or a result and
+    an input, in one memory."""
+    if outputs[root(node)] == 0:
+        return True
+    memory = root(source)
+    return memory.op == "call_function" and outputs[memory] == 0
+
+
+def insert(
+    before: fx.Node, target: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any], causes: Origins
+) -> fx.Node:
+    """A new node in front of `before`, its value computed from its arguments' values (under the fake mode in force)."""
+    graph = before.graph
+    name = f"{target._overloadpacket.__name__.lstrip('_')}_new"
+    with graph.inserting_before(before):
+        made = graph.create_node("call_function", target, args, kwargs, name=name)
+    values = fx.map_arg((args, kwargs), lambda node: info(node).value)
+    facts = info(before)
+    with origin(*causes):
+        value = target(*values[0], **values[1])
+        return stamp(made, f"aten.{made.name}", value, span=facts.span, module=facts.module)
+
+
+def same_layout(a: Tensor, b: Tensor) -> bool:
+    """Same dtype, shape and strides, as far as is known without a new assumption about sizes."""
+    return a.dtype == b.dtype and layout(a) == layout(b)
+
+
+def layout(value: Tensor) -> tuple[Any, ...]:
+    return (*map(expression, value.shape), *map(expression, value.stride()))
+
+
+def is_call(node: Any, *targets: Any) -> bool:
+    return isinstance(node, fx.Node) and node.op == "call_function" and node.target in targets
+
 
 aten = torch.ops.aten
 
@@ -399,3 +473,60 @@ def frozen(value: Any) -> Any:
     if isinstance(value, float):
         return float, value.hex()
     return value if isinstance(value, (fx.Node, torch.dtype)) else (type(value), str(value))
+
+
+Rewrite = Callable[[fx.Graph], None]
+
+
+def graph_pass(name: str, rewrite: Rewrite) -> Stage[Traced, Traced]:
+    """A stage that runs `rewrite` on a copy of the traced graph."""
+
+    def run(traced: Traced) -> Traced:
+        old = traced.forward
+        graph = old.copy()
+        with old.fake_mode:
+            rewrite(graph)
+        used = {str(node.target) for node in graph.nodes if node.op == "get_attr"}
+        constants = {name: value for name, value in old.constants.items() if name in used}
+        return replace(traced, forward=Graph(old.name, graph, old.fake_mode, constants, old.grad_enabled))
+
+    return Stage(name, run, verify_traced)
+
+
+CLEANUP: tuple[Stage[Traced, Traced], ...] = (
+    graph_pass("dead code", dead_code),
+    graph_pass("constant folding", fold_constants),
+    graph_pass("read-back", read_back),
+    graph_pass("no-ops", no_ops),
+    graph_pass("casts", exact_casts),
+    graph_pass("views", views_of_views),
+    graph_pass("shape-only operands", shape_only_operands),
+    graph_pass("common subexpressions", common_subexpressions),
+)
+
+PASSES: RuleTable[str, Rewrite] = RuleTable("pass")
+"""Passes by name that a person puts after those of CLEANUP; none is built in."""
+
+
+def own_passes() -> tuple[Stage[Traced, Traced], ...]:
+    """The person's own passes that are in force, in the order in which they were given."""
+    return tuple(graph_pass(f"pass {name}", completed(rule)) for name in PASSES if (rule := PASSES.own(name)))
+
+
+def completed(rule: OwnRule) -> Rewrite:
+    """The pass, and after it what a node needs that the pass added without: where it comes from, and its value."""
+
+    def rewrite(graph: fx.Graph) -> None:
+        before = fx.Graph()
+        copies: dict[fx.Node, fx.Node] = {}
+        before.output(before.graph_copy(graph, copies))
+        for old, copy in copies.items():
+            copy.meta = dict(old.meta)
+        rule(graph)
+        with using(rule.name):
+            stamp_added(before, graph, rule.name)
+        for node in graph.nodes:
+            if node.op == "call_function" and info(node).value is None:
+                restamp(node, value=call(node, {n: info(n).value for n in node.all_input_nodes}, rule.name), about="")
+
+    return rewrite

@@ -13,8 +13,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils._python_dispatch import _disable_current_modes
 
-from explorer.compiler.autograd.cleanup import CLEANUP
 from explorer.compiler.autograd.partition import partition
+from explorer.compiler.autograd.passes import CLEANUP
 from explorer.compiler.autograd.trace import trace
 from explorer.core.origin import origin, synthetic
 from explorer.ir.graph import Graph, stamp

@@ -12,9 +12,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from explorer.compiler.autograd.aliases import Returning, Writing, overlaps
 from explorer.compiler.autograd.backward import Backward
-from explorer.compiler.autograd.replay import Returning, Writing, overlaps
-from explorer.compiler.autograd.routes import Routes
+from explorer.compiler.autograd.grad_functions import Routes
 from explorer.core.text import Line, Text
 from explorer.ir.graph import info
 from explorer.ir.joint import Halves, Partitioned, Traced, placeholder_line

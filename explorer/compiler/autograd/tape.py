@@ -1,7 +1,4 @@
-"""The tape: a dispatch mode that writes every ATen call below it into an fx graph, decomposed.
-
-make_fx: ProxyTorchDispatchMode.
-"""
+"""The tape: a dispatch mode that writes every ATen call below it into an fx graph, decomposed."""
 
 from __future__ import annotations
 
@@ -9,6 +6,7 @@ import contextlib
 import functools
 import operator
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -17,12 +15,40 @@ from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from explorer.compiler.autograd.decomps import DECOMPOSITIONS, Decomposition, decompositions, reference_of_prim
+from explorer.compiler.autograd.decompositions import DECOMPOSITIONS, Decomposition, decompositions, reference_of_prim
+from explorer.compiler.autograd.layouts import SizeNodes, Symbolic
 from explorer.compiler.autograd.reasons import MUTABLE_OPERATOR, TENSOR_KIND
-from explorer.compiler.autograd.sizes import SizeNodes, Symbolic
 from explorer.core.origin import origin, origins
 from explorer.core.reasons import Unsupported, Why
-from explorer.ir.graph import NodeInfo, info, stamp
+from explorer.ir.graph import Graph, NodeInfo, info, stamp
+
+
+@contextlib.contextmanager
+def not_functional() -> Iterator[None]:
+    """Functionalisation off inside a block of a functional trace."""
+    torch._disable_functionalization()
+    try:
+        yield
+    finally:
+        torch._enable_functionalization(reapply_views=True)
+
+
+def inside_inference_mode(captured: Graph) -> Graph | None:
+    """What a graph computes in the one block of torch.inference_mode that is all of it; None for other graphs."""
+    graph = captured.copy()
+    calls = [node for node in graph.nodes if node.op.startswith("call")]
+    if len(calls) < 3 or _name(calls[0]) != "enter_InferenceMode" or calls[0].args != (True,):
+        return None
+    if calls[-1].args != (calls[0],) or any(_name(node).startswith(("enter_", "_set_grad")) for node in calls[1:]):
+        return None
+    graph.erase_node(calls[-1])
+    graph.erase_node(calls[0])
+    return replace(captured, graph=graph, grad_enabled=False)
+
+
+def _name(node: fx.Node) -> str:
+    return getattr(node.target, "__name__", str(node.target))
+
 
 aten = torch.ops.aten
 COMPOSITE = torch._C.DispatchKey.CompositeImplicitAutograd

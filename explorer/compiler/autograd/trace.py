@@ -22,9 +22,8 @@ from torch.utils._pytree import tree_leaves
 
 from explorer.compiler.autograd import aliases
 from explorer.compiler.autograd.aliases import Live, overlap, place
-from explorer.compiler.autograd.gradfns import ACCUMULATION, Attribution, record
-from explorer.compiler.autograd.layouts import laid_out_as
-from explorer.compiler.autograd.modes import not_functional
+from explorer.compiler.autograd.grad_functions import ACCUMULATION, Attribution, record
+from explorer.compiler.autograd.layouts import SizeNodes, Symbolic, expression, laid_out_as, places
 from explorer.compiler.autograd.reasons import (
     ALIAS_UNKNOWN,
     ALIASED_MUTATION,
@@ -44,8 +43,7 @@ from explorer.compiler.autograd.reasons import (
     TENSOR_KIND,
     TRACE_FAILED,
 )
-from explorer.compiler.autograd.sizes import SizeNodes, Symbolic, expression, places
-from explorer.compiler.autograd.tape import Tape, is_plain, storage_of
+from explorer.compiler.autograd.tape import Tape, is_plain, not_functional, storage_of
 from explorer.core.origin import origin, synthetic
 from explorer.core.reasons import Unsupported, Why
 from explorer.ir.graph import Graph, NodeInfo, info

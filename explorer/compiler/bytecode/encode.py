@@ -9,13 +9,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from explorer.compiler.bytecode.decode import written_name
+from explorer.compiler.bytecode.decode import Entry, write_exceptions, write_locations, written_name
 from explorer.compiler.bytecode.flow import bound, handlers_by_position, reachable, stack_size
 from explorer.compiler.bytecode.normal import CHECKED_LOADS, HEADROOM, LANDINGS, caches
 from explorer.compiler.bytecode.ops import OPS
-from explorer.compiler.bytecode.reasons import VERSION
-from explorer.compiler.bytecode.rules import LONGEST, NEXT, WRITING, Emit, runs
-from explorer.compiler.bytecode.tables import Entry, write_exceptions, write_locations
+from explorer.compiler.bytecode.rules import LONGEST, NEXT, VERSION, WRITING, Emit, runs
 from explorer.core.reasons import Unsupported, Why
 from explorer.ir.bytecode import Code, Handler, Instruction, Span
 

@@ -1,6 +1,6 @@
 """Each Python version's opcodes against the normalised instruction set: the only file that knows the version.
 
-`OPS` is the set itself, and same.py has the rules that all versions share. What follows are those on which they differ,
+`OPS` is the set itself, and rules.py has those that all versions share. What follows are those on which they differ,
 a section for each subject.
 """
 
@@ -11,12 +11,13 @@ import opcode
 import sys
 from collections.abc import Sequence
 
-import explorer.compiler.bytecode.same  # noqa: F401  (fills the tables)
+import explorer.compiler.bytecode.rules  # noqa: F401  (fills the tables)
 from explorer.compiler.bytecode.ops import OPS as OPS
-from explorer.compiler.bytecode.reasons import OPCODE, VERSION
 from explorer.compiler.bytecode.rules import (
     NEXT,
+    OPCODE,
     READING,
+    VERSION,
     WRITING,
     Emit,
     Place,

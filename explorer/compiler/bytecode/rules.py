@@ -1,7 +1,5 @@
-"""The two rule tables between opcodes and normalised instructions, and the types their rules take and give.
-
-A rule's key is a run of names. The longest run that fits at a position is taken; a writing rule may decline by None,
-and then the next shorter one is tried. `explorer.compiler.bytecode.normal` fills both tables.
+"""The two rule tables between opcodes and normalised instructions, the rules for opcodes that are the same in all
+versions (normal.py has those that differ), and why a code object has no rule.
 """
 
 from __future__ import annotations
@@ -12,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from explorer.compiler.bytecode.ops import OPS
+from explorer.core.reasons import reason
 from explorer.core.rules import RuleTable
 from explorer.ir.bytecode import Instruction, Span
 
@@ -134,3 +133,79 @@ def listed(name: str, values: Sequence[str]) -> None:
 def alias(name: str, op: str, arg: str) -> None:
     """The opcode is the normalised `op` with `arg`."""
     READING.rule((name,))(lambda raws, tables: [Step(op, arg, raws[0].target)])
+
+
+for _name in (
+    "NOP POP_TOP PUSH_NULL BINARY_SUBSCR STORE_SUBSCR DELETE_SUBSCR GET_LEN MATCH_MAPPING MATCH_SEQUENCE MATCH_KEYS "
+    "PUSH_EXC_INFO CHECK_EXC_MATCH CHECK_EG_MATCH WITH_EXCEPT_START GET_AITER GET_ANEXT BEFORE_ASYNC_WITH BEFORE_WITH "
+    "END_ASYNC_FOR GET_ITER GET_YIELD_FROM_ITER LOAD_BUILD_CLASS LOAD_ASSERTION_ERROR SETUP_ANNOTATIONS POP_EXCEPT "
+    "RETURN_VALUE"
+).split():
+    plain(_name)
+for _name in (
+    "COPY SWAP BUILD_TUPLE BUILD_LIST BUILD_SET BUILD_MAP BUILD_CONST_KEY_MAP BUILD_STRING BUILD_SLICE UNPACK_SEQUENCE "
+    "LIST_APPEND SET_ADD MAP_ADD LIST_EXTEND SET_UPDATE DICT_MERGE DICT_UPDATE RAISE_VARARGS RERAISE GET_AWAITABLE "
+    "MATCH_CLASS"
+).split():
+    counted(_name)
+for _name in "STORE_ATTR DELETE_ATTR STORE_GLOBAL DELETE_GLOBAL LOAD_NAME STORE_NAME DELETE_NAME".split():
+    named(_name)
+for _name in "IMPORT_NAME IMPORT_FROM".split():
+    named(_name)
+for _name in "STORE_FAST DELETE_FAST LOAD_DEREF STORE_DEREF DELETE_DEREF MAKE_CELL".split():
+    slotted(_name)
+for _name in "FOR_ITER SEND".split():
+    targeted(_name)
+listed("BINARY_OP", "+ & // << @ * % | ** >> - / ^ += &= //= <<= @= *= %= |= **= >>= -= /= ^=".split())
+listed("IS_OP", ("is", "is not"))
+listed("CONTAINS_OP", ("in", "not in"))
+
+
+@READING.rule(("LOAD_CONST",))
+def read_load_const(raws: Sequence[Raw], tables: Tables) -> list[Step]:
+    return [Step("LOAD_CONST", tables.consts[raws[0].arg])]
+
+
+@WRITING.rule(("LOAD_CONST",))
+def write_load_const(run: Sequence[Instruction], place: Place) -> list[Emit]:
+    return [Emit("LOAD_CONST", place.const(run[0].arg))]
+
+
+@READING.rule(("UNPACK_EX",))
+def read_unpack_ex(raws: Sequence[Raw], tables: Tables) -> list[Step]:
+    return [Step("UNPACK_EX", (raws[0].arg & 0xFF, raws[0].arg >> 8))]
+
+
+@WRITING.rule(("UNPACK_EX",))
+def write_unpack_ex(run: Sequence[Instruction], place: Place) -> list[Emit]:
+    before, after = run[0].arg
+    return [Emit("UNPACK_EX", before | after << 8)]
+
+
+@READING.rule(("CALL_FUNCTION_EX",))
+def read_call_function_ex(raws: Sequence[Raw], tables: Tables) -> list[Step]:
+    return [Step("CALL_FUNCTION_EX", bool(raws[0].arg & 1))]
+
+
+@WRITING.rule(("CALL_FUNCTION_EX",))
+def write_call_function_ex(run: Sequence[Instruction], place: Place) -> list[Emit]:
+    return [Emit("CALL_FUNCTION_EX", int(run[0].arg))]
+
+
+OPCODE = reason(
+    "bytecode.opcode",
+    "unknown opcode",
+    "The code object holds an opcode, or an argument of one, that the table of normalised instructions does not name.",
+    "Only CPython 3.11 to 3.13 are supported; code rewritten by another tool may hold opcodes no compiler emits.",
+)
+SHAPE = reason(
+    "bytecode.shape",
+    "unusual instruction order",
+    "A jump enters the middle of instructions that only mean something together, such as a call and its keyword names.",
+    "CPython's compiler never emits this; look for a tool that rewrites bytecode.",
+)
+VERSION = reason(
+    "bytecode.version",
+    "no form in this Python version",
+    "This Python version has no instruction for the normalised one, and no sequence of its own that does the same.",
+)

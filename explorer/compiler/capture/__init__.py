@@ -1,11 +1,10 @@
 """Capture: a Python frame to a graph, by symbolic evaluation of its bytecode. Stock counterpart: torch/_dynamo."""
 
 from explorer.compiler.bytecode.decode import decode
-from explorer.compiler.capture.capture import FullGraphError, capture
+from explorer.compiler.capture.capture import FullGraphError, capture, verify_capture, verify_code, verify_linked
 from explorer.compiler.capture.entry import BackendFailed, optimize
 from explorer.compiler.capture.import_fx_graph import adopt
 from explorer.compiler.capture.link import link
-from explorer.compiler.capture.verify import verify_capture, verify_code, verify_linked
 from explorer.core.stage import Stage
 from explorer.ir.bytecode import Code
 from explorer.ir.capture import Capture, CaptureInput, Frame, GuardedCode, Linking

@@ -21,8 +21,7 @@ import torch
 
 from explorer.compiler.capture import reasons
 from explorer.compiler.capture.guards import Has, IsObject, KeysAre
-from explorer.compiler.capture.markers import marked
-from explorer.compiler.capture.rules import CALLS
+from explorer.compiler.capture.rules import CALLS, marked
 from explorer.compiler.capture.values.arrays import call_function as call_numpy
 from explorer.compiler.capture.values.arrays import is_numpys
 from explorer.compiler.capture.values.base import NotConstant, Raised, Rule, Tracer, Value

@@ -15,12 +15,12 @@ from torch import fx
 from explorer.compiler.bytecode import build
 from explorer.compiler.bytecode.flow import argument_count, liveness
 from explorer.compiler.capture import hook, reasons
+from explorer.compiler.capture.asserts import refuses_late, unused_refusals
 from explorer.compiler.capture.effects import Change
 from explorer.compiler.capture.frame import NULL
 from explorer.compiler.capture.reconstruct import Reconstruction
 from explorer.compiler.capture.resume import TEMP, Continuation, Slot, error_in, restored, split
 from explorer.compiler.capture.saved_inputs import Before
-from explorer.compiler.capture.value_checks import refuses_late, unused_refusals
 from explorer.compiler.capture.values.base import Frame, Tracer, Value
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.objects import DELETED, is_shadowed, set_in_dict

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from explorer.compiler.capture import hook
-from explorer.compiler.capture.iterator_position import progress
+from explorer.compiler.capture.called_by_bytecode import progress
 from explorer.core.text import count
 from explorer.ir.capture import (
     AsTensor,

@@ -21,8 +21,7 @@ from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.mappings import DictValue
 from explorer.compiler.capture.values.sequences import ListValue, TupleValue
 from explorer.compiler.capture.values.size import SizeValue
-from explorer.compiler.capture.values.tensor import TensorValue, from_fake, to_graph
-from explorer.compiler.capture.values.tensor_properties import version
+from explorer.compiler.capture.values.tensor import TensorValue, from_fake, to_graph, version
 from explorer.core.reasons import unsupported
 
 OPERATORS: Any = torch.ops.higher_order

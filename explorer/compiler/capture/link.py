@@ -10,9 +10,9 @@ from typing import Any
 from explorer.compiler.bytecode import build
 from explorer.compiler.bytecode.encode import encode
 from explorer.compiler.capture import guards, hook
+from explorer.compiler.capture.called_by_bytecode import run_continuations
 from explorer.compiler.capture.compiled_bytecode import COMPILED, FRAME, eagerly
 from explorer.compiler.capture.shapes import of_compile
-from explorer.compiler.capture.trampoline import run_continuations
 from explorer.core.recorder import recorder
 from explorer.ir.bytecode import Code, Span
 from explorer.ir.capture import Capture, Continued, FrameHistory, GuardedCode, Hole, Linking

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from explorer.compiler.capture import hook, reasons
-from explorer.compiler.capture.replayed_warnings import OURS, keep_filters, log, put_back_filters, warn, warn_caller
+from explorer.compiler.capture.called_by_bytecode import OURS, keep_filters, log, put_back_filters, warn, warn_caller
 from explorer.compiler.capture.rules import each, existing, positional
 from explorer.compiler.capture.values.base import Frame, Rule, Tracer, Value
 from explorer.compiler.capture.values.classes import ClassValue

@@ -1,13 +1,21 @@
-"""The table of callables with a rule of their own: builtins, library functions, torch's switches."""
+"""The table of callables with a rule of their own (builtins, library functions, torch's switches), and what the
+functions and decorators of torch.compiler ask for: breaks, functions left alone, taken whole, or folded.
+"""
 
 from __future__ import annotations
 
 import inspect
+import sys
+import types
 from collections.abc import Callable
 from typing import Any
 
+import torch
+
 from explorer.compiler.capture import reasons
 from explorer.compiler.capture.values.base import Rule, Tracer, Value
+from explorer.compiler.capture.values.constant import Constant
+from explorer.compiler.capture.values.tensor import TensorValue, graph_call
 from explorer.core.reasons import unsupported
 from explorer.core.rules import RuleTable
 
@@ -61,3 +69,71 @@ def each(*callables: Any) -> Callable[[Callable[[Any], Rule]], Callable[[Any], R
 def existing(owner: Any, *names: str) -> list[Any]:
     """The members of these names that this version of the library has."""
     return [getattr(owner, name) for name in names if hasattr(owner, name)]
+
+
+DECORATORS = "torch._dynamo.decorators"
+TRACE_RULES = "torch._dynamo.trace_rules"
+
+
+def marked(t: Tracer, function: Any, args: list[Value], kwargs: dict[str, Value]) -> Value | None:
+    """What calling a function yields where a mark on it decides that; None for one without a mark."""
+    module = getattr(function, "__module__", None)
+    if isinstance(module, str) and module.startswith("torch._dynamo"):
+        asked = _asked(t, function)
+        if asked is not None:
+            return asked
+    marks = getattr(function, "__dict__", None)
+    if marks:
+        if marks.get("_torchdynamo_disable"):
+            original = marks.get("_torchdynamo_orig_callable")
+            if getattr(original, "__name__", "") == "_init_group" and original.__module__.startswith("torch.optim."):
+                return t.call(t.from_python(original), args, kwargs)  # stock has a rule of its own for it
+            why = marks.get("_torchdynamo_disable_msg") or getattr(function, "__qualname__", "")
+            unsupported(reasons.DISABLED, why)
+        if marks.get("_dynamo_marked_constant"):
+            real, named = map(t.real_of, args), {k: t.real_of(v) for k, v in kwargs.items()}
+            return t.from_python(t.python(function, *real, **named))
+    rules = sys.modules.get(TRACE_RULES)
+    if rules is not None:
+        if id(function) in rules._allowed_callable_ids():
+            return graph_call(t, "call_function", function, args, kwargs)
+        if id(function) in rules._disallowed_callable_ids():
+            unsupported(reasons.DISABLED, getattr(function, "__qualname__", ""))
+    return None
+
+
+def _asked(t: Tracer, function: types.FunctionType) -> Value | None:
+    match function.__name__:
+        case "graph_break" if t.frames[-1].globals.get("__name__") == torch.optim.Optimizer.__module__:
+            return Constant(None)  # asked for so that stock writes parameters in place, which our graphs do anyway
+        case "graph_break" | "skip_frame" | "step_unsupported" if function.__module__ == DECORATORS:
+            unsupported(reasons.ASKED, function.__name__)
+        case "is_compiling" | "is_dynamo_compiling":
+            return Constant(True)
+        case "tag" if function.__qualname__ == "GenerationTracker.tag":
+            return Constant(None)  # once stock has compiled, every new module is noted for its own use
+    return None
+
+
+@positional(torch.utils.checkpoint.checkpoint)
+def _checkpoint(t: Tracer, function: Value, *args: Value, **kwargs: Value) -> Value:
+    """The function's own nodes: what is kept for the backward is decided for the graph as a whole."""
+    is_reentrant = t.truth(kwargs.pop("use_reentrant", Constant(True)))
+    is_noop = t.is_same(
+        kwargs.pop("context_fn", default := t.from_python(torch.utils.checkpoint.noop_context_fn)), default
+    )
+    settings = ("preserve_rng_state", "determinism_check", "debug", "early_stop")
+    named = {name: value for name, value in kwargs.items() if name not in settings}
+    if is_reentrant and (named or not is_noop or "debug" in kwargs):
+        unsupported(reasons.UNTRACEABLE_CALL, "checkpoint with arguments that it refuses")
+    differentiable = any(isinstance(arg, TensorValue) and arg.fake.requires_grad for arg in args)
+    before = t.effects.outside, t.tape.writes()
+    if not is_reentrant or differentiable or not torch.is_grad_enabled():
+        found = t.call(function, list(args), named)
+        if torch.is_grad_enabled() and (t.effects.outside, t.tape.writes()) != before:
+            unsupported(reasons.HIGHER_ORDER, "a checkpoint that changes what is outside of it, and its backward again")
+        return found
+    t.torch_state.set("grad mode", (), (False,))  # its output has no gradient where no argument has one
+    found = t.call(function, list(args), named)
+    t.torch_state.set("grad mode", (), (True,))
+    return found

@@ -17,13 +17,12 @@ from torch import fx
 
 from explorer.compiler.capture import reasons
 from explorer.compiler.capture.asserts import is_checked_later
-from explorer.compiler.capture.custom_bodies import evaluated
-from explorer.compiler.capture.custom_functions import guard_reads
+from explorer.compiler.capture.autograd_functions import evaluated, guard_reads
 from explorer.compiler.capture.rules import CALLS, each, existing, positional
 from explorer.compiler.capture.values.arrays import ArrayValue, tensor_of_array
-from explorer.compiler.capture.values.autocast import AutocastValue
 from explorer.compiler.capture.values.base import Reconstructor, Rule, Tracer, Value
 from explorer.compiler.capture.values.constant import Constant
+from explorer.compiler.capture.values.contexts import AutocastValue
 from explorer.compiler.capture.values.functions import BuiltinMethod, BuiltinValue
 from explorer.compiler.capture.values.mappings import DictValue
 from explorer.compiler.capture.values.objects import ObjectValue

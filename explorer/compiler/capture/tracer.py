@@ -39,8 +39,7 @@ from explorer.compiler.capture.values.modules import ModuleValue
 from explorer.compiler.capture.values.objects import DELETED, MISSING, ObjectValue
 from explorer.compiler.capture.values.sequences import ListValue, TupleValue
 from explorer.compiler.capture.values.size import FloatValue, NumberValue, SizeValue
-from explorer.compiler.capture.values.tensor import TensorValue
-from explorer.compiler.capture.values.tensor_properties import version
+from explorer.compiler.capture.values.tensor import TensorValue, version
 from explorer.compiler.capture.wrap import from_python, wrap, wrap_tensor
 from explorer.compiler.capture.wrappers import unflattening
 from explorer.compiler.config import Config

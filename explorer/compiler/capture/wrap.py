@@ -17,6 +17,7 @@ import numpy as np
 import torch
 
 from explorer.compiler.capture import reasons
+from explorer.compiler.capture.called_by_bytecode import progress
 from explorer.compiler.capture.guards import (
     CodeIs,
     Equals,
@@ -32,13 +33,12 @@ from explorer.compiler.capture.guards import (
     keys_of,
     same_value,
 )
-from explorer.compiler.capture.iterator_position import progress
 from explorer.compiler.capture.resume import STACK
 from explorer.compiler.capture.values.arrays import is_numpys, wrap_array
-from explorer.compiler.capture.values.autocast import AUTOCASTS, AutocastValue
 from explorer.compiler.capture.values.base import Tracer, Value
 from explorer.compiler.capture.values.classes import ClassValue, PyModuleValue
 from explorer.compiler.capture.values.constant import Constant, is_plain
+from explorer.compiler.capture.values.contexts import AUTOCASTS, AutocastValue
 from explorer.compiler.capture.values.exceptions import ExceptionValue
 from explorer.compiler.capture.values.functions import (
     BoundMethod,

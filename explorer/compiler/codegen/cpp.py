@@ -11,7 +11,7 @@ import sympy
 from explorer.compiler.codegen.cpp_kernel import Function, kernel_function
 from explorer.compiler.codegen.cpp_scalar import cpp_type
 from explorer.compiler.codegen.kernel import Body, body, flops
-from explorer.compiler.codegen.storage import Storage
+from explorer.compiler.codegen.wrapper import Storage
 from explorer.core.origin import origin
 from explorer.core.text import LineWriter, Text
 from explorer.ir.loops import Buffer, Load, Size, walk

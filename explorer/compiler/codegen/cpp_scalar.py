@@ -14,7 +14,7 @@ from explorer.compiler.codegen import reasons
 from explorer.compiler.codegen.exprs import float32_text
 from explorer.core.reasons import Unsupported, Why
 from explorer.core.rules import RuleTable
-from explorer.ir.ops import OPS
+from explorer.ir.loops import OPS
 
 CPP_TYPES: dict[torch.dtype, str] = {
     torch.float32: "float",

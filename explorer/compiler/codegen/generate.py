@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from explorer.compiler.codegen.cpp import CppSources
 from explorer.compiler.codegen.cpp_prelude import prelude
-from explorer.compiler.codegen.storage import Storage
 from explorer.compiler.codegen.triton import generate_triton
-from explorer.compiler.codegen.wrapper import Wrapper
+from explorer.compiler.codegen.wrapper import Storage, Wrapper
 from explorer.ir.loops import Extern
 from explorer.ir.program import Generated, Generation, Kernel
 

@@ -16,6 +16,7 @@ import torch
 
 from explorer.core.origin import Origins, union
 from explorer.ir.loops import (
+    OPS,
     Apply,
     Cast,
     Check,
@@ -31,7 +32,6 @@ from explorer.ir.loops import (
     rewrite,
     walk,
 )
-from explorer.ir.ops import OPS
 from explorer.ir.schedule import FusedKernel
 
 HALVES = (torch.float16, torch.bfloat16)

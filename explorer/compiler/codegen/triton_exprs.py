@@ -14,7 +14,7 @@ import torch
 from explorer.compiler.codegen.reasons import DTYPE
 from explorer.core.reasons import Unsupported, Why
 from explorer.core.rules import RuleTable
-from explorer.ir.ops import OPS
+from explorer.ir.loops import OPS
 
 TYPES = {
     torch.bool: "int1",

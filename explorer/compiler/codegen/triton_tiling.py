@@ -13,7 +13,7 @@ import sympy
 
 from explorer.compiler.codegen.kernel import Body
 from explorer.ir.loops import Axis, Load, Size, walk
-from explorer.ir.target import Target
+from explorer.ir.program import Target
 
 Kind = Literal["pointwise", "persistent", "looped", "split", "serial"]
 

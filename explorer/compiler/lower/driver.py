@@ -14,15 +14,13 @@ import sympy
 import torch
 from torch import fx
 
-from explorer.compiler.lower import combine, create, index, pointwise, pooling, reasons, reduce, view  # noqa: F401  (rules register)
+from explorer.compiler.lower import create, index, pointwise, pooling, reasons, reduce, view  # noqa: F401  (rules register)
+from explorer.compiler.lower.bounds import Inside, missing
 from explorer.compiler.lower.builder import Lowering, shape
-from explorer.compiler.lower.checks import missing
-from explorer.compiler.lower.create import filled
+from explorer.compiler.lower.create import compute_before, filled, write_back
 from explorer.compiler.lower.dtypes import LOOP_DTYPES
 from explorer.compiler.lower.extern import library, mutated, symbols_of, why_library
 from explorer.compiler.lower.indexing import strides
-from explorer.compiler.lower.inside import Inside
-from explorer.compiler.lower.mutation import compute_before, write_back
 from explorer.compiler.lower.policy import realize
 from explorer.compiler.lower.table import LOWERINGS, VIEWS
 from explorer.compiler.lower.tensors import Tensor

@@ -12,7 +12,7 @@ import torch
 
 from explorer.compiler.lower import reasons
 from explorer.compiler.lower.builder import Lowering, shape
-from explorer.compiler.lower.combine import masked
+from explorer.compiler.lower.create import masked
 from explorer.compiler.lower.dtypes import cast
 from explorer.compiler.lower.indexing import ONE, ZERO, Point, certainly, integer, integers, strides
 from explorer.compiler.lower.pointwise import broadcast, where

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from explorer.compiler.lower.builder import Lowering, shape
-from explorer.compiler.lower.combine import within
+from explorer.compiler.lower.create import within
 from explorer.compiler.lower.dtypes import cast, rounded
 from explorer.compiler.lower.indexing import ONE, ZERO, Point, integer
 from explorer.compiler.lower.policy import realize

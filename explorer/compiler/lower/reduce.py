@@ -15,8 +15,7 @@ from explorer.compiler.lower.pointwise import convert
 from explorer.compiler.lower.table import LOWERINGS
 from explorer.compiler.lower.tensors import Tensor
 from explorer.core.reasons import Why
-from explorer.ir.loops import Expr, Layout
-from explorer.ir.ops import Combine
+from explorer.ir.loops import Combine, Expr, Layout
 
 aten, prims = torch.ops.aten, torch.ops.prims
 

@@ -8,6 +8,7 @@ import torch
 
 from explorer.compiler.lower.driver import views_in
 from explorer.ir.loops import (
+    OPS,
     Apply,
     Buffer,
     Cast,
@@ -22,7 +23,6 @@ from explorer.ir.loops import (
     computing_dtype,
     walk,
 )
-from explorer.ir.ops import OPS
 
 
 def verify_loops(loops: Loops) -> None:

@@ -1,23 +1,33 @@
-"""From sources to a loaded program. Inductor: codecache.py (CppCodeCache) and cpp_builder.py."""
+"""From sources to a loaded program: its entries as Python functions, without ctypes on the way of a call, and the
+assembly of each kernel, every line linked to the C++ line it came from. Inductor: codecache.py (CppCodeCache) and
+cpp_builder.py.
+"""
 
 from __future__ import annotations
 
+import _ctypes
+import ctypes
+import functools
 import hashlib
 import os
+import re
 import struct
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import torch
 
 from explorer.compiler.runtime import reasons
-from explorer.compiler.runtime.assembly import listing
 from explorer.compiler.runtime.cache import confirm, in_some_folder, intact, keep, put, read, remove, trim
-from explorer.compiler.runtime.call import load
 from explorer.compiler.runtime.compiler import (
     FLAGS,
     LINK_FLAGS,
+    LISTING_BYTES,
     Compiler,
     chosen_compiler,
     libraries,
@@ -25,9 +35,123 @@ from explorer.compiler.runtime.compiler import (
     openmp_library,
     processor,
 )
+from explorer.compiler.runtime.stepwise import execute, profiler, release_pools, stepwise
+from explorer.core.origin import origin, synthetic
 from explorer.core.reasons import Unsupported, Why
-from explorer.core.text import Line, Text
+from explorer.core.text import Line, LineWriter, Text
 from explorer.ir.program import BuildStep, Generated, Program
+
+_LABEL = re.compile(r"^([A-Za-z_]\w*)(?:[.\w]*):")
+_LOC = re.compile(r"^\s*\.loc\s+\d+\s+(\d+)")
+_LOCAL = re.compile(r"^\.L\w+:")
+_OPERATION = re.compile(r"^\s+[a-z]\w*")
+_NOISE = re.compile(r"^\.(LV|LB|LF|LC|Letext|Ldebug|LASF|LLRL|LVUS|LLST)\w*:")
+
+TO_ASSEMBLY = ("-g1", "-S", "-x", "c++", "-", "-o", "-")
+
+
+def listing(
+    generated: Generated, units: Sequence[Text], compiler: Compiler, flags: tuple[str, ...]
+) -> Callable[[], Mapping[str, Mapping[str, Text]]]:
+    """A function that compiles the units once more to text, when somebody wants to read it: {function: {"asm": Text}}.
+
+    Lines that no C++ line accounts for are synthetic."""
+    found: dict[str, Mapping[str, Text]] = {}
+
+    def lowered() -> Mapping[str, Mapping[str, Text]]:
+        if not found:
+            functions = {kernel.function for kernel in generated.kernels}
+            for text in units:
+                run = compiler.run(*flags, *TO_ASSEMBLY, text=f"{text}\n", output_bytes=LISTING_BYTES)
+                found.update(_functions(run.finish(len(text.lines)), text, functions))
+        return found
+
+    return lowered
+
+
+def _functions(assembly: str, source: Text, functions: set[str]) -> dict[str, Mapping[str, Text]]:
+    """Cut the compiler's output into the kernels' functions (OpenMP bodies, named after them, included)."""
+    writers: dict[str, LineWriter] = {}
+    current: LineWriter | None = None
+    cause: tuple[str, ...] = ()
+    for line in assembly.splitlines():
+        if (label := _LABEL.match(line)) is not None:
+            name = label[1]
+            current = None
+            if name in functions:
+                current = writers.setdefault(name, LineWriter(f"{name}:asm", "gas"))
+            cause = ()
+        elif (where := _LOC.match(line)) is not None:
+            number = int(where[1])
+            known = source.lines[number - 1] if 0 < number <= len(source.lines) else None
+            cause = (known.id,) if known is not None and known.id else ()
+            continue
+        if current is None or _NOISE.match(line):
+            continue
+        if label is not None or _LOCAL.match(line) or _OPERATION.match(line):
+            with origin(*(cause or (synthetic("function prologue"),))):
+                current.line(line.replace("\t", "    ").rstrip())
+    return {name: {"asm": writer.finish()} for name, writer in writers.items()}
+
+
+METH_FASTCALL = 0x80
+
+
+class _MethodDef(ctypes.Structure):
+    """PyMethodDef, part of CPython's stable ABI."""
+
+    _fields_ = [
+        ("name", ctypes.c_char_p),
+        ("function", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    ]
+
+
+_new_function = ctypes.pythonapi.PyCFunction_NewEx
+_new_function.argtypes = (ctypes.POINTER(_MethodDef), ctypes.py_object, ctypes.c_void_p)
+_new_function.restype = ctypes.py_object
+
+
+class Library(ctypes.CDLL):
+    """A loaded library, unloaded with the last of its functions."""
+
+    def __del__(self) -> None:
+        if self._handle and not sys.is_finalizing():
+            _ctypes.dlclose(self._handle)
+
+
+def entry_function(library: ctypes.CDLL, name: str) -> Callable[..., int]:
+    """The entry `name` of a loaded library as a built-in function: pointers, sizes, threads -> 0 or an error number.
+    Raises OSError where the library has none."""
+    try:
+        address = ctypes.cast(library[f"{name}_entry"], ctypes.c_void_p).value
+    except AttributeError as error:
+        raise OSError(str(error)) from error
+    definition = _MethodDef(name.encode(), address, METH_FASTCALL, None)
+    made: Callable[..., int] = _new_function(ctypes.byref(definition), (definition, library), None)
+    return made
+
+
+def load(
+    generated: Generated,
+    library_path: Path | None,
+    steps: tuple[BuildStep, ...],
+    lowered: Callable[[], Mapping[str, Mapping[str, Text]]],
+) -> Program:
+    """Load the library and run the wrapper's text, which defines `call`. Raises OSError for a library that cannot be
+    loaded or is not this program's."""
+    names: dict[str, Any] = dict(generated.constants)
+    threads = generated.options.threads
+    names["threads"] = torch.get_num_threads if threads is None else functools.partial(int, threads)
+    library = ctypes.CDLL(None) if library_path is None else Library(str(library_path))
+    for entry in generated.entries:
+        names[entry.function] = entry_function(library, entry.function)
+    call = execute(generated.wrapper, generated.name, names)
+    run = stepwise(generated, library, names)
+    release = functools.partial(release_pools, call)
+    return Program(generated, call, steps, lowered, profiler(run), run, release)
+
 
 UNIT_LINES = 1500
 """Lines of kernels from which on they are compiled as several units at a time."""

@@ -1,17 +1,41 @@
-"""A built program run kernel by kernel with somebody watching, from outside the generated code: for timing each
-kernel, and for looking at what it wrote."""
+"""The wrapper's text as a live function, and a built program run kernel by kernel with somebody watching, from outside
+the generated code: for timing each kernel, and for comparing what it writes.
+"""
 
 from __future__ import annotations
 
 import ctypes
 import functools
+import itertools
+import linecache
 import time
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from explorer.compiler.runtime.wrapper import execute
+from explorer.core.text import Text
 from explorer.ir.program import EntryPoint, Generated, Kernel, KernelObserver
+
+_numbers = itertools.count()
+
+
+def execute(text: Text, name: str, names: Mapping[str, Any]) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
+    """Run the wrapper's text under a file name that tracebacks can show lines of while its `call`, which this returns,
+    is alive."""
+    source = str(text) + "\n"
+    file = f"<explorer {name} {next(_numbers)}>"
+    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+    namespace = dict(names)
+    exec(compile(source, file, "exec"), namespace)
+    call: Callable[[Sequence[Any]], tuple[Any, ...]] = namespace["call"]
+    weakref.finalize(call, linecache.cache.pop, file, None)
+    return call
+
+
+def release_pools(call: Callable[..., Any]) -> None:
+    """Free the memory pools that an executed wrapper keeps between calls."""
+    call.__globals__.get("POOLS", {}).clear()
 
 
 def stepwise(

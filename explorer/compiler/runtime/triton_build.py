@@ -1,6 +1,5 @@
-"""Compile Triton kernels ahead of time, for a card that need not be here.
-
-Generated modules are files in a cache named by their content, since Triton reads a kernel's source from its file.
+"""Compile Triton kernels ahead of time, for a card that need not be here; Triton's own cache of them, whose files are
+checked before Triton reads them.
 """
 
 from __future__ import annotations
@@ -21,18 +20,38 @@ import triton
 from triton import knobs
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
+from triton.runtime.cache import FileCacheManager
 
-from explorer.compiler.runtime.cache import TRITON, in_some_folder, put, trim
+from explorer.compiler.runtime.cache import TRITON, confirm, in_some_folder, intact, put, remove, trim
 from explorer.compiler.runtime.child import Child
 from explorer.compiler.runtime.reasons import NO_TOOL, TRITON_FAILED
-from explorer.compiler.runtime.triton_cache import CheckedFiles
-from explorer.compiler.runtime.triton_call import ALIGNMENT, load, present, profiler
+from explorer.compiler.runtime.triton_call import ALIGNMENT, assembler, load, present, profiler
 from explorer.compiler.runtime.triton_texts import steady_locations, texts
-from explorer.compiler.runtime.triton_version import assembler
 from explorer.core.reasons import Unsupported, Why
 from explorer.core.text import Text
-from explorer.ir.program import BuildStep, Generated, Kernel, Program
-from explorer.ir.target import Target
+from explorer.ir.program import BuildStep, Generated, Kernel, Program, Target
+
+
+class CheckedFiles(FileCacheManager):  # type: ignore[misc]
+    """Triton's files, each with its checksum beside: a damaged one is as good as none, and is made again."""
+
+    def has_file(self, filename: str) -> bool:
+        return intact(Path(self._make_path(filename)))
+
+    def put(self, data: bytes | str, filename: str, binary: bool = True) -> str:
+        path = Path(self._make_path(filename))
+        if path.is_dir():
+            remove(path)
+        made: str = super().put(data, filename, binary)
+        confirm(path)
+        return made
+
+    def get_group(self, filename: str) -> dict[str, str] | None:
+        group: dict[str, str] | None = super().get_group(filename)
+        if group is None or not all(Path(path).parent == Path(self.cache_dir) for path in group.values()):
+            return None
+        return group if all(map(self.has_file, group)) else None
+
 
 TOOL_BYTES, TOOL_SECONDS = 64 * 2**20, 120.0
 """Bounds on what an assembler or disassembler prints, and on its time."""

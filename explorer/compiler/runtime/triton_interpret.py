@@ -20,8 +20,8 @@ import triton.language as tl
 from triton.language.extra import libdevice
 from triton.runtime.interpreter import InterpreterOptions, ReduceOps, TensorHandle, interpreter_builder
 
+from explorer.compiler.runtime.stepwise import execute
 from explorer.compiler.runtime.triton_build import module, write_module
-from explorer.compiler.runtime.wrapper import execute
 from explorer.ir.program import Generated, Kernel
 
 SUBSTITUTES: dict[str, Callable[..., torch.Tensor]] = {

@@ -1,7 +1,5 @@
-"""`can_fuse`: the one place that says whether two groups of loops may become one kernel, and why.
-
-The rule that keeps kernels right: a loop may read what another loop of its kernel wrote only at the very point where
-it was written (for the result of a reduction, anywhere along its row). All else is about what pays.
+"""`can_fuse`: the one place that says whether two groups of loops may become one kernel, and why; with what it asks
+about the program again and again, worked out once.
 """
 
 from __future__ import annotations
@@ -11,11 +9,62 @@ from dataclasses import dataclass
 from typing import Any
 
 from explorer.compiler.schedule import reasons
-from explorer.compiler.schedule.facts import Facts, scatters
+from explorer.compiler.schedule.deps import storages
 from explorer.compiler.schedule.group import Group, GroupAccess, Names, ScheduledLoop
 from explorer.compiler.schedule.iteration_space import Link, align, merge, side_by_side
+from explorer.compiler.schedule.kernels import private, size_hint
 from explorer.core.reasons import Verdict, Why
 from explorer.core.rules import RuleTable
+from explorer.ir.loops import Axis, Loop
+from explorer.ir.schedule import Dependencies
+
+
+class Facts:
+    """Facts about the buffers of one program; sizes are by hints where they are symbolic."""
+
+    def __init__(self, dependencies: Dependencies) -> None:
+        loops = dependencies.loops
+        self.hints = loops.hints
+        self.users = dependencies.users
+        self.private = private(dependencies)
+        self.storage = storages(loops.buffers)
+        owners = [owner for name, owner in self.storage.items() if owner != name]
+        self.updated = frozenset(owners)
+        """Storages that more than one buffer name stands for."""
+        self.bytes = {
+            name: size_hint(buffer.layout.numel, self.hints) * buffer.layout.dtype.itemsize
+            for name, buffer in loops.buffers.items()
+        }
+        self.itemsize = {name: buffer.layout.dtype.itemsize for name, buffer in loops.buffers.items()}
+        self.position = {operation.id: at for at, operation in enumerate(loops.operations)}
+
+    def moved(self, group: Group, access: GroupAccess) -> int:
+        """Bytes that a access moves over the whole kernel, each element counted once."""
+        index = group.at(access)
+        most = self.bytes[access.element.buffer]
+        if index.non_affine is not None or not access.element.exact:
+            return most
+        points = 1
+        for axis in group.axes:
+            if axis.symbol in index.terms:
+                points *= size_hint(axis.size, self.hints)
+        return min(most, points * self.itemsize[access.element.buffer])
+
+    def rows(self, group: Group) -> tuple[int, int]:
+        """Numbers of points of the outer and of the inner axes."""
+        return self.points(group.outer), self.points(group.inner)
+
+    def points(self, axes: tuple[Axis, ...]) -> int:
+        total = 1
+        for axis in axes:
+            total *= size_hint(axis.size, self.hints)
+        return total
+
+
+def scatters(loop: Loop) -> bool:
+    """Whether several points may update one element, or where is known only from data."""
+    return loop.store != "set" or bool(loop.indirect)
+
 
 FUSION: RuleTable[str, Callable[..., Any]] = RuleTable("fusion", {"legal", "rank"}.__contains__)
 """legal(a, b, facts, between, names): whether two groups may be one kernel. rank(pair): how soon to try a pair."""

@@ -7,11 +7,10 @@ from dataclasses import replace
 from itertools import pairwise
 
 from explorer.compiler.schedule import reasons
-from explorer.compiler.schedule.items import Item, before, ids_of
-from explorer.compiler.schedule.pool import held
+from explorer.compiler.schedule.kernels import Item, before, ids_of
+from explorer.compiler.schedule.memory import held
 from explorer.ir.loops import Load, View, walk
-from explorer.ir.memory import Allocation, MemoryPlan
-from explorer.ir.schedule import Dependencies, Fused, FusedKernel, Schedule
+from explorer.ir.schedule import Allocation, Dependencies, Fused, FusedKernel, MemoryPlan, Schedule
 
 
 def verify_dependencies(dependencies: Dependencies) -> None:

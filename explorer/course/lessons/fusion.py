@@ -27,9 +27,8 @@ from explorer.course.puzzle import Answer, Puzzle, Score, Wrong
 from explorer.ir.capture import CaptureInput, Frame, GuardedCode, Linking
 from explorer.ir.graph import Graph
 from explorer.ir.loops import Loop
-from explorer.ir.program import BuildOptions, Compiled, Generation
+from explorer.ir.program import CPU, BuildOptions, Compiled, Generation
 from explorer.ir.schedule import Access, Dependencies, Fused
-from explorer.ir.target import CPU
 
 # fusion-1: how many kernels?
 

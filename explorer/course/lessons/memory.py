@@ -8,13 +8,13 @@ from typing import Any
 
 import explorer
 from explorer.compiler.schedule import reasons
-from explorer.compiler.schedule.pool import pack
+from explorer.compiler.schedule.memory import pack
 from explorer.core.reasons import Why
 from explorer.core.rules import Rules, in_force
 from explorer.course.compared import copies, explored, position
 from explorer.course.lessons.planted import planted
 from explorer.course.puzzle import Answer, Puzzle, Score, Wrong
-from explorer.ir.memory import Allocation
+from explorer.ir.schedule import Allocation
 
 # memory-1: a place in the pool
 

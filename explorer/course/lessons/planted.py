@@ -10,7 +10,7 @@ import torch
 from torch import fx
 from torch._ops import OpOverload
 
-from explorer.compiler.autograd.decomps.table import decompositions
+from explorer.compiler.autograd.decompositions import decompositions
 from explorer.compiler.workbench import workbench
 from explorer.core.rules import Rules
 

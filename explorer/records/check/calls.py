@@ -17,12 +17,9 @@ from torch.utils._pytree import tree_map
 
 from explorer.records.check.isolate import NotIsolated, Objects, reached, undone
 from explorer.records.check.names import tensors_reached
-from explorer.records.check.output import hushed, noted
-from explorer.records.check.outside import heard, kept_inside
-from explorer.records.check.process import Process
-from explorer.records.check.repeat import check_memory
+from explorer.records.check.process import Process, heard, hushed, kept_inside, noted
 from explorer.records.check.snapshot import Description, Kept, Memory, Snapshot, gradient
-from explorer.records.check.trial import Contestant, Outcome, Trial
+from explorer.records.check.trial import Contestant, Outcome, Trial, check_memory
 
 Leave = Literal["called", "unchanged"]
 """The lasting effects of an exploration: those of one call of the function, or none."""

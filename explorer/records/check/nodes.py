@@ -1,9 +1,9 @@
-"""Runs a graph eagerly, node by node, keeping every value; also in float64, as the reference."""
+"""Runs a graph eagerly, node by node, keeping every value, also in float64: the oracle for each stage's result."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,7 +14,31 @@ from torch.utils._pytree import tree_map
 
 from explorer.ir.graph import Graph, info
 from explorer.records.check.float64 import NARROW
-from explorer.records.check.reference import arguments, call_node
+
+
+def run_graph(graph: Graph, inputs: Sequence[Any]) -> tuple[Any, ...]:
+    """Run the graph node by node on real inputs (tensors and sizes); what its output node returns."""
+    values: dict[fx.Node, Any] = dict(zip(graph.inputs, inputs, strict=True))
+    for node in graph.graph.nodes:
+        if node.op == "get_attr":
+            values[node] = graph.constants[str(node.target)]
+        elif node.op not in ("placeholder", "output"):
+            values[node] = call_node(node, *arguments(node, values))
+    return tuple(values[value] if isinstance(value, fx.Node) else value for value in graph.outputs)
+
+
+def arguments(node: fx.Node, values: Mapping[fx.Node, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The node's arguments with values in place of nodes."""
+    args, kwargs = fx.map_arg((node.args, node.kwargs), values.__getitem__)
+    return args, kwargs
+
+
+def call_node(node: fx.Node, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """What a call of a function or method yields."""
+    target: Any = node.target
+    if node.op == "call_method":
+        return getattr(args[0], target)(*args[1:], **kwargs)
+    return target(*args, **kwargs)
 
 
 @dataclass

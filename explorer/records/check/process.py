@@ -1,22 +1,207 @@
-"""What of the process a call may change besides objects: random generators, torch's switches, logging, warnings."""
+"""What of the process a call may change besides objects: random generators, torch's switches, logging, warnings,
+output; and what stops a repeated call before it changes anything outside the process.
+"""
 
 from __future__ import annotations
 
 import decimal
+import io
 import logging
+import os
 import random
 import sys
+import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
+from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import numpy
 import torch
 
-from explorer.records.check.isolate import undone
+from explorer.compiler.capture.hook import unseen_by_stock
+from explorer.core.package import PACKAGE
+from explorer.records.check.isolate import is_programs, undone
+
+COMPILERS = ("torch", "explorer")
+"""Loggers of these are about compiling, and are let through."""
+
+Heard = Callable[[str], bool]
+"""Is told of something that was written, "print" or "log" or "warn"; whether it goes on to where it was going."""
+
+
+@contextmanager
+def hushed() -> Iterator[None]:
+    """Inside, in this thread, nothing is printed, logged or warned of."""
+    with _listening(lambda kind: False):
+        yield
+
+
+@contextmanager
+def noted() -> Iterator[set[str]]:
+    """Inside, in this thread, what is printed, logged and warned of is let through; yields which of these happened."""
+    found: set[str] = set()
+
+    def heard(kind: str) -> bool:
+        found.add(kind)
+        return True
+
+    with _listening(heard):
+        yield found
+
+
+@contextmanager
+def _listening(heard: Heard) -> Iterator[None]:
+    own = threading.get_ident()
+    streams = sys.stdout, sys.stderr
+    handle, show = logging.Logger.handle, warnings._showwarnmsg  # type: ignore[attr-defined]
+
+    def handled(logger: logging.Logger, record: logging.LogRecord) -> None:
+        mine = threading.get_ident() == own and logger.name.partition(".")[0] not in COMPILERS
+        if not mine or heard("log"):
+            handle(logger, record)
+
+    def shown(message: Any) -> None:
+        if threading.get_ident() != own or heard("warn"):
+            show(message)
+
+    def undo() -> None:
+        for name, ours, before in zip(("stdout", "stderr"), theirs, streams, strict=True):
+            if getattr(sys, name) is ours:
+                setattr(sys, name, before)
+        logging.Logger.handle = handle  # type: ignore[method-assign]
+        warnings._showwarnmsg = show  # type: ignore[attr-defined]
+
+    theirs = tuple(_Stream(stream, own, heard) for stream in streams)
+    with undone(undo):
+        sys.stdout, sys.stderr = theirs
+        logging.Logger.handle = handled  # type: ignore[method-assign, assignment]
+        warnings._showwarnmsg = shown  # type: ignore[attr-defined]
+        yield
+
+
+class _Stream(io.TextIOBase):
+    """A stream whose writes of one thread are told of first."""
+
+    def __init__(self, stream: Any, thread: int, heard: Heard) -> None:
+        self._stream = stream
+        self._thread = thread
+        self._heard = heard
+
+    def write(self, text: str) -> int:
+        if threading.get_ident() == self._thread and text and not self._heard("print"):
+            return len(text)
+        return int(self._stream.write(text) or 0)
+
+    def flush(self) -> None:
+        self._stream.flush()
+
+    def isatty(self) -> bool:
+        return bool(self._stream.isatty())
+
+    def fileno(self) -> int:
+        return int(self._stream.fileno())
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+EVENTS = (
+    "os.remove", "os.rename", "os.rmdir", "os.mkdir", "os.link", "os.symlink", "os.truncate", "os.chmod", "os.chown",
+    "os.utime", "os.chdir", "os.putenv", "os.unsetenv", "os.system", "os.exec", "os.spawn", "os.posix_spawn", "os.fork",
+    "os.forkpty", "os.kill", "os.killpg", "shutil.", "subprocess.", "socket.connect", "socket.bind", "socket.sendto",
+    "socket.sendmsg", "sqlite3.connect", "urllib.Request", "webbrowser.", "smtplib.", "ftplib.", "builtins.input",
+)  # fmt: skip
+WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+
+
+class Outside(BaseException):
+    """A repeated call was about to change something outside the process. No error of the program, so that its own
+    handlers let it through."""
+
+
+_watched = threading.local()
+_installed = threading.Lock()
+
+
+@contextmanager
+def kept_inside() -> Iterator[None]:
+    """Inside, in this thread, raises Outside before the program writes a file, starts a process or connects to
+    something. What compilers do for themselves is let through."""
+    _install()
+    before = getattr(_watched, "now", False)
+    _watched.now = True
+    try:
+        yield
+    finally:
+        _watched.now = before
+
+
+@contextmanager
+def heard() -> Iterator[list[str]]:
+    """Inside, in this thread, what the program writes, starts or connects to is let through, and noted."""
+    _install()
+    before, noted = getattr(_watched, "now", False), list[str]()
+    _watched.now = noted
+    try:
+        yield noted
+    finally:
+        _watched.now = before
+
+
+@cache
+def _install() -> None:
+    """Once: Python never takes an audit hook away, nor is it part of what anybody compiles."""
+    unseen_by_stock(_hear, with_callees=True)
+    sys.addaudithook(_hear)
+
+
+def _hear(event: str, arguments: tuple[Any, ...], watched: threading.local = _watched) -> None:
+    """`watched` is bound here, since the hook is called when the interpreter has let go of this module."""
+    now = getattr(watched, "now", False)
+    if now is False or event != "open" and not event.startswith(EVENTS):
+        return
+    if event == "open" and not _writes(*arguments[:3]):
+        return
+    watched.now = False  # what follows may be announced itself
+    try:
+        asked = _asked_by_compiler(sys._getframe(1))
+    finally:
+        watched.now = now
+    if not asked:
+        what = f"open {arguments[0]!r} for writing" if event == "open" else f"call {event}"
+        if now is True:
+            raise Outside(f"it would {what} once more")
+        now.append(what)
+
+
+def _writes(path: Any, mode: Any, flags: Any) -> bool:
+    if isinstance(mode, str):
+        return not set(mode).isdisjoint("wax+")
+    return isinstance(flags, int) and bool(flags & WRITING)
+
+
+@cache
+def _folders() -> tuple[str, ...]:
+    """Folders of compilers."""
+    torch_dir, own = Path(torch.__file__).parent, PACKAGE
+    return tuple(f"{each}{os.sep}" for each in (torch_dir, own, torch_dir.parent / "triton"))
+
+
+def _asked_by_compiler(frame: FrameType | None) -> bool:
+    """Whether it was a compiler that asked, and not the program: other libraries act for whoever calls them."""
+    while frame is not None:
+        if frame.f_code.co_filename.startswith(_folders()):
+            return True
+        if is_programs(frame.f_code):
+            return False
+        frame = frame.f_back
+    return False
+
 
 Setting = tuple[Callable[[], Any], Callable[[Any], None]]
 

@@ -1,16 +1,27 @@
-"""The search for the first divergence of a compiled call from eager, shared by both compilers."""
+"""The search for the first divergence of a compiled call from eager, shared by both compilers, and the comparison of a
+captured graph with what each line of the program computes in eager.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import FrameType
+from typing import Any
 
 import torch
-from torch import fx
+from torch import Tensor, fx
+from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_leaves
 
 from explorer.ir.bytecode import Span
 from explorer.ir.graph import Graph, info
 from explorer.ir.record import DivergenceData, SpanData
+from explorer.records.check.accuracy import largest_distance, not_close, same_kind
+from explorer.records.check.nodes import arguments, call_node, is_unwritten, magnitude
+from explorer.records.check.trial import duplicate
 
 Errors = tuple[float | None, float | None]
 """(our, eager's) largest distance from the reference; None if it is not finite."""
@@ -69,3 +80,75 @@ class FaultReport:
 
 def _span(at: Span | None) -> SpanData | None:
     return None if at is None else SpanData(at.file, at.line, at.end_line, at.column, at.end_column)
+
+
+MOST = 1 << 30
+"""Limit in bytes of the eager values kept; later values are not compared."""
+MOST_AT_A_LINE = 1000
+
+
+class Lines(TorchFunctionMode):
+    """A mode that keeps the tensors that each source line computes, its callees included."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.at: defaultdict[tuple[str, int], list[Tensor]] = defaultdict(list)
+        self.kept = 0
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        made = [leaf for leaf in tree_leaves(result) if isinstance(leaf, Tensor)]
+        self.kept += sum(leaf.numel() * leaf.element_size() for leaf in made)
+        if made and self.kept <= MOST:
+            copies = [leaf.detach().clone() for leaf in made]
+            frame: FrameType | None = sys._getframe(1)
+            while frame is not None:
+                values = self.at[frame.f_code.co_filename, frame.f_lineno]
+                if len(values) < MOST_AT_A_LINE:
+                    values += copies
+                frame = frame.f_back
+        return result
+
+
+def first_unlike(lines: Lines, graph: Graph, inputs: Sequence[Any], report: FaultReport) -> DivergenceData | None:
+    """The first node of a captured graph whose value no call on its source line computes in eager. A node counts only
+    if a wrong result depends on it, since capture may write one Python call as several nodes. Nodes that depend on
+    random numbers, and lines without a tensor of the node's shape and dtype, are not compared."""
+    values: dict[fx.Node, Any] = dict(zip(graph.inputs, duplicate(tuple(inputs)), strict=True))
+    unknown: set[fx.Node] = set()
+    unlike: dict[fx.Node, float] = {}
+    with torch.set_grad_enabled(graph.grad_enabled):
+        for node in graph.graph.nodes:
+            if node.op in ("placeholder", "output"):
+                continue
+            if node.op == "get_attr":
+                values[node] = graph.constants[str(node.target)]
+                continue
+            before = torch.get_rng_state()
+            values[node] = call_node(node, *arguments(node, values))
+            drew = not torch.equal(before, torch.get_rng_state())
+            if drew or is_unwritten(node) or unknown.intersection(node.all_input_nodes):
+                unknown.add(node)
+            elif (distance := _distance(lines, node, values)) is not None:
+                unlike[node] = distance
+    wrong = {node for node in graph.outputs if node in unlike}
+    for node in reversed(graph.graph.nodes):
+        if node in wrong:
+            wrong.update(node.all_input_nodes)
+    first = next((node for node in unlike if node in wrong), None)
+    if first is None:
+        return None
+    what = f"the captured graph computes {info(first).id} here; no call on this line has that value in eager"
+    return report.divergence(first, "", "", (unlike[first], None), what)
+
+
+def _distance(lines: Lines, node: fx.Node, values: Mapping[fx.Node, Any]) -> float | None:
+    """The distance of a node's value from the nearest value of its line; None if it is close or cannot be judged."""
+    span, ours = info(node).span, values[node]
+    if span is None or not isinstance(ours, Tensor):
+        return None
+    theirs = [each for each in lines.at.get((span.file, span.line), ()) if same_kind(each, ours)]
+    scale = magnitude(values[each] for each in node.all_input_nodes)
+    if not theirs or not all(not_close(ours, each, scale) for each in theirs):
+        return None
+    return min(largest_distance(ours, each) for each in theirs)

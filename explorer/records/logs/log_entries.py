@@ -1,6 +1,8 @@
-"""The lines of a TORCH_TRACE log (stock: torch/_logging, "structured trace"): a JSON object each, some with a payload.
+"""The lines of a TORCH_TRACE log (stock: torch/_logging, "structured trace"): a JSON object each, some with a payload,
+and what they hold, by kind: the one place that says which fields are read, and what they may be.
 
-A line begins like glog's ("V1121 18:29:14.686000 28753 file.py:12] "); the payload's lines follow, each after a tab.
+A line begins like glog's ("V1121 18:29:14.686000 28753 file.py:12] "); the payload's lines follow, each after a tab. A
+log comes from strangers, so each number has bounds; what does not fit is reported as damage and kept as text.
 """
 
 from __future__ import annotations
@@ -8,10 +10,146 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
+
+import msgspec
+
+from explorer.ir.record import CompileData
+
+NAMED = 5
+"""Compiles named in a sentence; the others are counted."""
+
+ALWAYS = (
+    "torch writes this log only while it compiles, so it does not contain how often compiled code was called, how "
+    "long calls took, or what ran eagerly between graphs.",
+    "The log does not contain which operations torch fused and why, how many bytes a kernel moves, or how long it "
+    'takes; explorer.explore(..., engine="stock") shows these.',
+)
+
+
+def notes(compiles: Sequence[CompileData], environment: Mapping[str, str], cut: int) -> tuple[str, ...]:
+    """Sentences on `compiles`, of whose texts `cut` are kept in part."""
+    frames = [each for each in compiles if each.engine == "stock" and each.id.startswith("s")]
+    found = list(ALWAYS) if frames else []
+    cached = [each for each in frames if _from_cache(each)]
+    if cached:
+        found.append(
+            f"The code of {named(cached)} came from torch's cache, so the log has no passes and no joint graph for "
+            "it; set TORCHINDUCTOR_FORCE_DISABLE_CACHES=1 to compile without caches."
+        )
+    unexplained = [each for each in frames if "." in each.id and not each.recompiles]
+    if unexplained:
+        found.append(f"The log has no reason for the recompile {named(unexplained)}.")
+    failed = [each for each in frames if each.error and not each.guards]
+    if failed:
+        found.append(f"{named(failed)} failed before its guards were made.")
+    if frames and "torch" not in environment:
+        found.append("The log does not say which version of torch wrote it.")
+    if cut:
+        found.append(f"{cut} texts are truncated, because the log has more text than a record can hold.")
+    return tuple(found)
+
+
+def named(compiles: Sequence[CompileData]) -> str:
+    more = len(compiles) - NAMED
+    return ", ".join(each.id for each in compiles[:NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def _from_cache(compile: CompileData) -> bool:
+    return any(e.kind == "Cache" and e.fields.get("state") == "hit" for e in compile.events)
+
+
+Counted = Annotated[int, msgspec.Meta(ge=0, lt=1 << 31)]
+"""Frames, lines, ids."""
+
+Extent = Annotated[int, msgspec.Meta(ge=-(1 << 53), le=1 << 53)]
+"""A size or stride."""
+
+Microseconds = Annotated[float, msgspec.Meta(ge=0, lt=1e18)]
+"""Since 1970."""
+
+
+class LoggedFrame(msgspec.Struct):
+    """A line of the program on a stack."""
+
+    filename: Counted
+    line: Counted
+    name: str
+
+
+class Start(msgspec.Struct):
+    stack: list[LoggedFrame] = []
+
+
+class Tensor(msgspec.Struct):
+    """`size` and `stride` name a symbol (as text) where they are dynamic."""
+
+    id: Counted
+    dtype: str
+    device: str
+    size: list[Extent | Any]
+    stride: list[Extent | Any] | None = None
+    requires_grad: bool = False
+
+    def __post_init__(self) -> None:
+        for extents in (self.size, self.stride or ()):
+            if any(isinstance(each, int) and abs(each) > 1 << 53 for each in extents):
+                raise ValueError("expected sizes and strides of at most 2**53")
+
+
+class Source(msgspec.Struct):
+    id: Counted
+    source: str
+
+
+class Symbol(msgspec.Struct):
+    symbol: str
+    source: str
+    val: str | int
+    vr: str
+    user_stack: list[LoggedFrame] | None = None
+
+
+class Metrics(msgspec.Struct):
+    """Sums over one compile, which torch writes at its end."""
+
+    fail_type: str | None = None
+    fail_reason: str | None = None
+    cudagraph_skip_reason: str | None = None
+    recompile_reason: str | None = None
+    guard_latency_us: float | None = None
+    pytorch_version: str | None = None
+    python_version: str | None = None
+    triton_version: str | None = None
+    cuda_version: str | None = None
+
+
+class Phase(msgspec.Struct):
+    """A span of a compile begins ("B") or ends ("E"), or something happened at once."""
+
+    name: str
+    ts: Microseconds
+    ph: str
+    args: dict[str, Any] = {}
+
+
+class Cached(msgspec.Struct):
+    """What came of looking for compiled code in one of torch's caches. `components` are the parts of the key, each as
+    "[hash] name: text"."""
+
+    cache_state: str
+    key: str | None = None
+    cache_bypass_reason: str | None = None
+    components: list[str] = []
+    time_saved_ms: float | None = None
+
+
+class Version(msgspec.Struct):
+    pytorch_version: str
+
 
 HEAD = re.compile(r"[VIWE](\d\d)(\d\d) (\d\d):(\d\d):(\d\d)\.(\d{1,6}) \d+ (\S+?):(\d+)\] (\{.*)")
 MOST_COUNTED = 1 << 31

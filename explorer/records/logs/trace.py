@@ -16,14 +16,11 @@ import msgspec
 
 from explorer.ir import operators
 from explorer.ir import record as data
-from explorer.ir.collected import CollectedCompile
-from explorer.ir.recompile import recompiled
+from explorer.ir.dynamo import CollectedCompile, recompiled
 from explorer.records import diagnosis
-from explorer.records.logs import limitations, payloads
-from explorer.records.logs.code import UNTOLD, half
-from explorer.records.logs.graphs import graph
-from explorer.records.logs.guards import guards
+from explorer.records.logs import log_entries
 from explorer.records.logs.log_entries import Damage, LogEntry
+from explorer.records.logs.printed import UNTOLD, graph, guards, half
 
 OUTSIDE = "process"
 
@@ -79,7 +76,7 @@ class LoggedCompile(CollectedCompile):
     ended: float = 0.0
     attempt: int = 0
     halves: list[data.HalfData] = field(default_factory=list)
-    tensors: dict[int, payloads.Tensor] = field(default_factory=dict)
+    tensors: dict[int, log_entries.Tensor] = field(default_factory=dict)
     open: dict[str, list[tuple[float, int]]] = field(default_factory=dict)
     prefixes: dict[str, int] = field(default_factory=dict)
     depth: int = 0
@@ -167,7 +164,7 @@ class Reader:
 
     def _take(self, entry: LogEntry) -> None:
         if entry.kind == "str":
-            text, number = msgspec.convert(entry.fields, tuple[str, payloads.Counted])
+            text, number = msgspec.convert(entry.fields, tuple[str, log_entries.Counted])
             self._names[number] = text[:LONGEST_NAME]
             return
         kind = entry.name or entry.kind
@@ -220,25 +217,25 @@ class Reader:
         self._quoted.update(quoted)
         self._stage(entry, name, body, nodes)
 
-    def _place(self, frame: payloads.LoggedFrame) -> str:
+    def _place(self, frame: log_entries.LoggedFrame) -> str:
         return f"{self._names.get(frame.filename, f'file {frame.filename}')}:{frame.line}"
 
-    def _stack(self, frames: Iterable[payloads.LoggedFrame]) -> tuple[str, ...]:
+    def _stack(self, frames: Iterable[log_entries.LoggedFrame]) -> tuple[str, ...]:
         return tuple(f"{self._place(each)} in {each.name}" for each in frames)
 
     # ------------------------------------------------------------------------------------------- kinds of entries
 
     def _start(self, entry: LogEntry) -> None:
-        seen, frames = self._seen(entry), msgspec.convert(entry.fields, payloads.Start).stack
+        seen, frames = self._seen(entry), msgspec.convert(entry.fields, log_entries.Start).stack
         if frames:
             seen.title = f"{frames[-1].name} ({self._place(frames[-1])})"
 
     def _tensor(self, entry: LogEntry) -> None:
-        found = msgspec.convert(entry.fields, payloads.Tensor)
+        found = msgspec.convert(entry.fields, log_entries.Tensor)
         self._seen(entry).tensors[found.id] = found
 
     def _source(self, entry: LogEntry) -> None:
-        seen, told = self._seen(entry), msgspec.convert(entry.fields, payloads.Source)
+        seen, told = self._seen(entry), msgspec.convert(entry.fields, log_entries.Source)
         facts = seen.tensors[told.id]
         tensor = data.TensorFactsData(
             dtype=facts.dtype.removeprefix("torch."),
@@ -273,7 +270,7 @@ class Reader:
         self._keep(entry, "graph break")
 
     def _symbol(self, entry: LogEntry) -> None:
-        told = msgspec.convert(entry.fields, payloads.Symbol)
+        told = msgspec.convert(entry.fields, log_entries.Symbol)
         value = str(told.val)
         why = "; ".join(self._stack(told.user_stack or ()))
         self._seen(entry).symbols.append(
@@ -324,7 +321,7 @@ class Reader:
         self._keep(entry)
 
     def _metrics(self, entry: LogEntry) -> None:
-        seen, told = self._seen(entry), msgspec.convert(entry.fields, payloads.Metrics)
+        seen, told = self._seen(entry), msgspec.convert(entry.fields, log_entries.Metrics)
         if told.fail_reason and not seen.error:
             seen.error = f"{told.fail_type or 'failed'}: {told.fail_reason}"
         if told.cudagraph_skip_reason:
@@ -347,7 +344,7 @@ class Reader:
         self._keep(entry, "error")
 
     def _cached(self, entry: LogEntry) -> None:
-        found, seen = msgspec.json.decode(entry.payload, type=payloads.Cached), self._seen(entry)
+        found, seen = msgspec.json.decode(entry.payload, type=log_entries.Cached), self._seen(entry)
         matched = (KEY_PART.match(each) for each in found.components)
         parts: dict[str, str] = {part[2]: part[1] for part in matched if part}
         of = entry.name.partition("_cache_")[0], seen.torch_id.rpartition("/")[0]
@@ -367,7 +364,7 @@ class Reader:
 
     def _phase(self, entry: LogEntry) -> None:
         """A span of the compile's time: its beginning and its end are entries of their own."""
-        told = msgspec.json.decode(entry.payload, type=payloads.Phase)
+        told = msgspec.json.decode(entry.payload, type=log_entries.Phase)
         seen, at = self._seen(entry), told.ts / 1e6
         match told.ph:
             case "B":
@@ -388,7 +385,7 @@ class Reader:
                 seen.event(told.name, {"category": told.ph, **fields})
 
     def _version(self, entry: LogEntry) -> None:
-        told = msgspec.json.decode(entry.payload, type=payloads.Version)
+        told = msgspec.json.decode(entry.payload, type=log_entries.Version)
         self._environment["torch"] = told.pytorch_version
         self._keep(entry)
 
@@ -422,7 +419,7 @@ class Reader:
             tuple(compiles),
             data.CoverageData(),
             error=self._error(),
-            notes=limitations.notes(compiles, self._environment, self._cut),
+            notes=log_entries.notes(compiles, self._environment, self._cut),
             meanings=operators.meanings(compiles),
             recompiles=diagnosis.failed_guards(compiles),
             errors=diagnosis.errors(compiles),
@@ -433,7 +430,7 @@ class Reader:
 CACHES = {"fx_graph": "FX graph cache", "aotautograd": "AOTAutograd cache"}
 
 
-def cache_fields(name: str, found: payloads.Cached) -> dict[str, str]:
+def cache_fields(name: str, found: log_entries.Cached) -> dict[str, str]:
     """What came of looking into a cache, as an event's fields."""
     cache = next((whose for prefix, whose in CACHES.items() if name.startswith(prefix)), name)
     saved = f"{found.time_saved_ms:g} ms" if found.time_saved_ms else None

@@ -1,4 +1,6 @@
-"""One program through every capture method: what each captured, and what it gives on other inputs beside eager."""
+"""One program through every capture method: what each captured, what it gives on other inputs beside eager (right,
+wrong, or refused), and what its errors mean.
+"""
 
 from __future__ import annotations
 
@@ -12,27 +14,242 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import torch
+from torch.utils._pytree import tree_flatten_with_path
 
 from explorer.compiler.runtime.timing import METHOD as TIMING
 from explorer.compiler.runtime.timing import interleave
 from explorer.ir.methods import METHODS_VERSION, MethodData, MethodsData, VerdictData
+from explorer.records.check.accuracy import against_eager
+from explorer.records.check.trial import SEED
 from explorer.records.environment import describe
 from explorer.records.methods.compiled import OURS, stock
 from explorer.records.methods.define_and_run import TENSORFLOW
 from explorer.records.methods.dispatched import EAGER, operations
 from explorer.records.methods.exported import EXPORT, ONNX
-from explorer.records.methods.fx import FX
-from explorer.records.methods.inputs import Input, inputs
-from explorer.records.methods.jit import SCRIPT, TRACE
-from explorer.records.methods.meanings import meaning
+from explorer.records.methods.inputs import Call, Input, containers, inputs
 from explorer.records.methods.method import Captured, Example, Method
-from explorer.records.methods.verdict import expected, verdict
+from explorer.records.methods.tracers import FX, SCRIPT, TRACE
 from explorer.records.stock.backend import named
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """`pattern` is searched in "Type: message" of an error of a method whose name holds `method`."""
+
+    method: str
+    pattern: str
+    text: str
+
+
+MEANINGS = (
+    Meaning(
+        "torch.fx",
+        r"symbolically traced variables cannot be used as inputs to control flow",
+        "A branch or loop asks for a value. Proxies have none: symbolic tracing follows no branch. Use "
+        "torch.where, or a method that reads bytecode or source.",
+    ),
+    Meaning(
+        "torch.fx",
+        r"(can't be|cannot be|not) (iterated|iterable)|Proxy object cannot be iterated",
+        "A loop runs over a tensor or over arguments whose number is not known: a proxy does not know its length.",
+    ),
+    Meaning(
+        "torch.fx",
+        r"'len' is not supported",
+        "A proxy does not know its length; sizes are not part of symbolic tracing.",
+    ),
+    Meaning(
+        "torch.fx",
+        r"Proxy",
+        "Python asked the proxy for something that only a value has; symbolic tracing records tensor operations "
+        "and no more.",
+    ),
+    Meaning(
+        "torch.jit.script",
+        r"NotSupportedError|UnsupportedNodeError|isn't supported|is not supported|aren't supported",
+        "The source uses Python that is not in TorchScript's subset. Rewrite that part, or keep it outside the "
+        "scripted function.",
+    ),
+    Meaning(
+        "torch.jit.script",
+        r"(Expected|Tried|Arguments for call are not valid|Return value was annotated|type)",
+        "TorchScript is typed and takes an argument without annotation for a Tensor: annotate the types, or write "
+        "it so that each variable keeps one type.",
+    ),
+    Meaning(
+        "torch.jit.script",
+        r"undefined value|python value of type|unknown builtin",
+        "TorchScript cannot see this Python object: only tensors, plain values, modules and other scripted "
+        "functions are known inside.",
+    ),
+    Meaning(
+        "torch.jit.script",
+        r"source",
+        "TorchScript reads the source of the function, and there is none to read here.",
+    ),
+    Meaning(
+        "torch.jit.trace",
+        r"Tracer cannot infer type|Only tensors|type .* cannot be traced|Unsupported",
+        "Tracing takes tensors, and tuples, lists and dicts of them, in and out; other arguments must be bound before.",
+    ),
+    Meaning(
+        "torch.export",
+        r"data-dependent|GuardOnDataDependent|Could not guard|unbacked",
+        "A branch or a size depends on values in a tensor. Export needs one graph for all inputs: use torch.cond "
+        "or torch.where, or torch._check to state what is known.",
+    ),
+    Meaning(
+        "torch.export",
+        r"Unsupported|graph break|not supported|Attempted to call|skipped",
+        "Export takes the whole function in one graph: where torch.compile would go on in Python after a break, "
+        "export refuses.",
+    ),
+    Meaning(
+        "ONNX",
+        r"data-dependent|GuardOnDataDependent|Could not guard",
+        "The program is exported first, and a branch depends on values in a tensor: use torch.cond or torch.where.",
+    ),
+    Meaning(
+        "ONNX",
+        r"No decompositions|No ONNX function|ConversionError|DispatchError",
+        "An ATen operation in the program has no ONNX counterpart known to the exporter: add one with "
+        "custom_translation_table.",
+    ),
+    Meaning(
+        "ONNX",
+        r"export",
+        "The program could not be exported, which comes before the translation to ONNX.",
+    ),
+    Meaning(
+        "TensorFlow",
+        r"no counterpart",
+        "The graph holds an ATen operation that the translation to TensorFlow does not have.",
+    ),
+    Meaning(
+        "TensorFlow",
+        r"data-dependent|Could not guard|Unsupported",
+        "The ATen graph that would be built in TensorFlow could not be captured.",
+    ),
+)
+
+
+def meaning(method: str, said: str) -> str:
+    """What an error of a method means; "" where nothing is known of it."""
+    return next((m.text for m in MEANINGS if m.method in method and re.search(m.pattern, said)), "")
+
+
+SHOWN = 4
+"""Elements of a tensor in a verdict."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a call left: its result, its arguments and the containers outside that it names, all after it; or the
+    exception that ended it."""
+
+    found: dict[str, Any]
+    error: BaseException | None = None
+
+    def values(self) -> dict[str, Any]:
+        return self.found
+
+
+@dataclass(frozen=True)
+class Eager:
+    """One call of `fn` itself; a module is copied so that its buffers stay."""
+
+    fn: Callable[..., Any]
+    tried: Input
+
+    def observe(self) -> Outcome:
+        with self.tried.with_free_variable(self.fn):
+            called = copy.deepcopy(self.fn) if isinstance(self.fn, torch.nn.Module) else self.fn
+            return outcome(called, self.tried.copy(), self.fn)
+
+
+def outcome(call: Callable[..., Any], given: Call, fn: Callable[..., Any]) -> Outcome:
+    """One call from a fixed seed of `call`, which is `fn` or was made from it; the generator's state is put back."""
+    args, kwargs = given
+    with containers(fn) as outside, torch.random.fork_rng(devices=range(torch.cuda.device_count())):
+        torch.manual_seed(SEED)
+        try:
+            result = call(*args, **kwargs)
+        except Exception as error:  # whatever a method refuses with is its verdict
+            return Outcome({}, error)
+        left = {name: copy.copy(value) for name, value in outside.items()}
+    return Outcome({"output": result, "arguments": (args, kwargs), "outside": left})
+
+
+def expected(fn: Callable[..., Any], tried: Input) -> str:
+    """What eager gives for an input, or raises, in words."""
+    found = Eager(fn, tried).observe()
+    return shown(found.found) if found.error is None else f"{type(found.error).__name__}: {message(found.error)}"
+
+
+def verdict(captured: Captured, under: Callable[..., Any], fn: Callable[..., Any], tried: Input) -> VerdictData:
+    """What comes of `captured`, which was made from `under`, beside eager's `fn`."""
+    eager = Eager(fn, tried)
+    wanted = eager.observe()
+    before = captured.compiles() if captured.compiles else 0
+    with tried.with_free_variable(under):
+        got = outcome(captured.call, tried.copy(), under)
+    anew = captured.compiles is not None and captured.compiles() > before and tried.fact != ""
+    if wanted.error is not None:
+        return _beside_error(tried, wanted.error, got, anew)
+    if got.error is not None:
+        return VerdictData(tried.name, "refused", f"{type(got.error).__name__}: {message(got.error)}", recompiled=anew)
+    found = against_eager(lambda: eager, got.found, wanted.found)
+    if found.ok:
+        return VerdictData(tried.name, "right", "", found.largest_absolute, anew)
+    said = differing(found.first_mismatch, got.found, wanted.found)
+    return VerdictData(tried.name, "wrong", said, found.largest_absolute, anew)
+
+
+def _beside_error(tried: Input, expected: BaseException, got: Outcome, anew: bool) -> VerdictData:
+    said = f"eager raises {type(expected).__name__}: {message(expected)}"
+    if got.error is None:
+        return VerdictData(tried.name, "wrong", f"{said}; this gave {shown(got.found)}", recompiled=anew)
+    same = type(got.error) is type(expected)
+    detail = said if same else f"{said}; this raised {type(got.error).__name__}: {message(got.error)}"
+    return VerdictData(tried.name, "right" if same else "refused", detail, recompiled=anew)
+
+
+def message(error: BaseException, most: int = 300) -> str:
+    """The first paragraph of what an exception says."""
+    text = " ".join(str(error).strip().split("\n\n")[0].split())
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def differing(first_mismatch: str, got: dict[str, Any], expected: dict[str, Any]) -> str:
+    """What parts from eager's first, as comparing named it; of a tensor both values."""
+    ours, theirs = _leaves(got), _leaves(expected)
+    if first_mismatch not in ours or first_mismatch not in theirs:
+        return first_mismatch
+    return f"{first_mismatch}: {_elements(ours[first_mismatch])}, eager {_elements(theirs[first_mismatch])}"
+
+
+def shown(of: dict[str, Any]) -> str:
+    return ", ".join(f"{name}: {_elements(value)}" for name, value in _leaves(of).items() if name.startswith("output"))
+
+
+def _leaves(of: dict[str, Any]) -> dict[str, Any]:
+    return {name + "".join(map(str, path)): leaf for name in of for path, leaf in tree_flatten_with_path(of[name])[0]}
+
+
+def _elements(value: Any) -> str:
+    if not isinstance(value, torch.Tensor):
+        return repr(value)
+    flat = value.detach().flatten()
+    shown = ", ".join(f"{each:.4g}" if isinstance(each, float) else str(each) for each in flat[:SHOWN].tolist())
+    more = ", …" if flat.numel() > SHOWN else ""
+    return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)} [{shown}{more}]"
+
 
 METHODS: tuple[Method, ...] = (EAGER, TRACE, SCRIPT, FX, EXPORT, ONNX, stock("inductor"), OURS, TENSORFLOW)
 SECONDS_OF_TIMING = 0.3

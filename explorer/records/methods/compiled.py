@@ -15,9 +15,7 @@ from explorer.core.recorder import Recorder, recording
 from explorer.ir.methods import ViewData
 from explorer.ir.record import CompileData, LineData, TextData
 from explorer.records import to_record
-from explorer.records.methods.graphs import graph_lines
-from explorer.records.methods.method import Captured, Example, Method
-from explorer.records.methods.where import is_program
+from explorer.records.methods.method import Captured, Example, Method, graph_lines, is_program
 from explorer.records.stock.backend import named
 from explorer.show.view.provenance import provenance
 

@@ -15,8 +15,7 @@ from torch.utils._pytree import tree_leaves
 from explorer.ir.methods import KernelStepData, OperationCallData, ViewData
 from explorer.ir.record import LineData, TextData
 from explorer.records.methods.inputs import Input, describe
-from explorer.records.methods.method import Captured, Example, Method
-from explorer.records.methods.where import user_line
+from explorer.records.methods.method import Captured, Example, Method, user_line
 
 REPEATS = 5
 

@@ -15,9 +15,19 @@ from torch.utils._pytree import tree_structure, tree_unflatten
 
 from explorer.ir.methods import ViewData
 from explorer.ir.record import TextData
-from explorer.records.methods.graphs import graph_lines
-from explorer.records.methods.method import Captured, Example, Method, Saving, by_name, in_graph, places, tensors, view
-from explorer.records.methods.where import line_of
+from explorer.records.methods.method import (
+    Captured,
+    Example,
+    Method,
+    Saving,
+    by_name,
+    graph_lines,
+    in_graph,
+    line_of,
+    places,
+    tensors,
+    view,
+)
 
 
 class Calling(torch.nn.Module):

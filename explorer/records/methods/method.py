@@ -1,8 +1,11 @@
-"""What a capture method is, and what it gives back."""
+"""What a capture method is and gives back: graphs written as the stages of a record are, each node with its line."""
 
 from __future__ import annotations
 
+import os
 import re
+import sys
+import types
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,9 +14,55 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves
 
+from explorer.core.package import PACKAGE
+from explorer.ir.bytecode import Span
+from explorer.ir.graph import NodeInfo
 from explorer.ir.methods import ViewData
 from explorer.ir.record import LineData, TextData
-from explorer.records.methods.where import line_of
+from explorer.records.stock.fxgraphs import module_of, shown, value_of
+
+_COMPILERS = tuple(f"{each}{os.sep}" for each in (Path(torch.__file__).parent, PACKAGE))
+_STANDARD = f"{os.path.dirname(os.__file__)}{os.sep}"
+_PLACE = re.compile(r'File "([^"]+)", line (\d+)')
+
+
+def user_line() -> str:
+    """ "FILE:LINE" of the innermost frame that runs the program; "" where none does."""
+    return _innermost(_frames(sys._getframe(1)))
+
+
+def line_of(stack: str | None) -> str:
+    """The same of a stack as Python prints it, innermost last."""
+    return _innermost((file, int(line)) for file, line in reversed(_PLACE.findall(stack or "")))
+
+
+def is_program(file: str) -> bool:
+    """Whether a file is of the program: not of torch, of this package or of the standard library. Another library is,
+    since that is where the lines of its models are."""
+    if file.startswith(("<frozen", *_COMPILERS)):
+        return False
+    return not file.startswith(_STANDARD) or "site-packages" in file
+
+
+def _frames(frame: types.FrameType | None) -> Iterable[tuple[str, int]]:
+    while frame is not None:
+        yield frame.f_code.co_filename, frame.f_lineno
+        frame = frame.f_back
+
+
+def _innermost(places: Iterable[tuple[str, int]]) -> str:
+    return next((f"{file}:{line}" for file, line in places if is_program(file)), "")
+
+
+def graph_lines(module: torch.fx.GraphModule) -> list[LineData]:
+    """The nodes keep the stacks that made them; a line's place is the innermost of the program."""
+    return [LineData(each.text, "", each.origins) for each in shown(module.graph, "forward", _facts).body.lines]
+
+
+def _facts(node: torch.fx.Node) -> NodeInfo:
+    file, _, line = line_of(node.meta.get("stack_trace")).rpartition(":")
+    span = Span(file, int(line), int(line)) if file and node.op not in ("placeholder", "output") else None
+    return NodeInfo(node.name, value_of(node), (span.id,) if span else (), span, module_of(node))
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ import torch
 from torch import fx
 from torch._inductor import config as inductor_config
 
-from explorer.ir.target import Target
+from explorer.ir.program import Target
 from explorer.records.stock.hook import Call, Hook, Patch
 from explorer.records.stock.observation import Observation
 

@@ -15,17 +15,14 @@ from torch.utils._pytree import tree_leaves
 from explorer.ir.graph import Graph, info
 from explorer.ir.record import DivergenceData
 from explorer.records.check.accuracy import largest_distance, not_close, same_kind
-from explorer.records.check.lines import Lines, first_unlike
 from explorer.records.check.lockstep import Captured, Form, Judge, StageChange, laid_out, results
 from explorer.records.check.nodes import NodeValues, run_nodes, widened
-from explorer.records.check.search import FaultReport, Search
+from explorer.records.check.search import FaultReport, Lines, Search, first_unlike
 from explorer.records.check.trial import SEED, duplicate
 from explorer.records.stock.fxgraphs import DESCRIBED, GRADIENT
-from explorer.records.stock.half import Half
 from explorer.records.stock.hook import Call, Hook, Patch, unwatched
-from explorer.records.stock.kernel_outputs import KernelOutputs, Mismatch, ReferenceRun, drawing
-from explorer.records.stock.observation import Compile, Observation
-from explorer.records.stock.single_nodes import first_wrong_node
+from explorer.records.stock.kernel_outputs import KernelOutputs, Mismatch, ReferenceRun, drawing, first_wrong_node
+from explorer.records.stock.observation import Compile, Half, Observation
 
 PRE_GRAD = "pre-grad"
 PARTITION = "partition"

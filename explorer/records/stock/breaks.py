@@ -12,10 +12,21 @@ import torch
 from msgspec.structs import replace
 
 from explorer.ir import record as data
-from explorer.records.stock.fixes import AROUND, KNOWN, TORCHS_OWN, UNTRIED, Fix, fix_of
+from explorer.records.stock.fixes import (
+    AROUND,
+    KNOWN,
+    TORCHS_OWN,
+    UNTRIED,
+    BreakMessage,
+    Fix,
+    break_message,
+    fix_of,
+    parsed_message,
+    span_of,
+    why_of,
+)
 from explorer.records.stock.hook import Call, Hook, Patch
 from explorer.records.stock.observation import Compile, Observation
-from explorer.records.stock.unsupported import BreakMessage, break_message, parsed_message, span_of, why_of
 
 _PATHS = sysconfig.get_paths()
 LIBRARIES = tuple(

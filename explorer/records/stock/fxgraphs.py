@@ -22,8 +22,7 @@ from explorer.ir import record as data
 from explorer.ir.bytecode import Span
 from explorer.ir.graph import INFO, Graph, NodeInfo, describe, target_name
 from explorer.records import to_record
-from explorer.records.stock.observation import Compile
-from explorer.records.stock.shown import Shown
+from explorer.records.stock.observation import Compile, Shown
 
 _FRAME = re.compile(r'File "([^"]+)", line (\d+), in ')
 DESCRIBED = "desc"

@@ -1,27 +1,115 @@
-"""What each kernel and library call of a half writes, and the same graph run node by node to compare with."""
+"""What each kernel and library call of a half writes, observed while the compiled program runs; the same graph run node
+by node to compare with, and the nodes of one kernel compiled so that each is materialized.
+"""
 
 from __future__ import annotations
 
+import importlib
 import operator
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
 
 import torch
 from torch import Tensor, fx
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.passes.fake_tensor_prop import FakeTensorProp
 from torch.utils._pytree import tree_map
 
 from explorer.ir.graph import Graph, info
 from explorer.records.check.accuracy import errors_if_not_close, not_close, same_kind
 from explorer.records.check.float64 import NARROW
-from explorer.records.check.nodes import is_unwritten, magnitude, unwritten_memory_filled, wide, widened
-from explorer.records.check.reference import arguments, call_node
+from explorer.records.check.nodes import (
+    arguments,
+    call_node,
+    is_unwritten,
+    magnitude,
+    unwritten_memory_filled,
+    wide,
+    widened,
+)
 from explorer.records.check.search import Errors
-from explorer.records.check.trial import SEED
-from explorer.records.stock.calls import observed
-from explorer.records.stock.half import Half
+from explorer.records.check.trial import SEED, duplicate
+from explorer.records.stock.observation import Half
+
+LIBRARY = "extern_kernels"
+
+Observer = Callable[[tuple[str, ...], Callable[[], Any], tuple[Any, ...]], Any]
+"""Gets the ids of what is called (several where one function holds several groups of loops; none where nobody knows),
+the call itself, and the tensors and numbers that it is given. Returns what the call does."""
+
+
+@contextmanager
+def observed(half: Half, observer: Observer) -> Iterator[None]:
+    """Inside the block the generated module of a half calls its kernels, and the library operators that are attributes
+    of `extern_kernels`, through `observer`. What it calls by another way (`torch.ops`) is not seen."""
+    names = vars(half.module) if half.module is not None else {}
+    before: dict[str, Any] = {}
+    try:
+        for function, calls in kernels(half).items():
+            if function in names:
+                before[function] = names[function]
+                names[function] = _Kernel(names[function], _named(iter(calls), observer))
+        library = [(item.id,) for item in half.items if is_library(half, item.id)]
+        if library and LIBRARY in names:
+            before[LIBRARY] = names[LIBRARY]
+            names[LIBRARY] = _Library(names[LIBRARY], _named(iter(library), observer))
+        yield
+    finally:
+        names.update(before)
+
+
+def kernels(half: Half) -> dict[str, list[tuple[str, ...]]]:
+    """By the name of a generated function: the ids of the kernels of each call of it, in order."""
+    found: defaultdict[str, dict[str, list[str]]] = defaultdict(dict)
+    for kernel in half.kernels:
+        found[kernel.function].setdefault(kernel.id.partition(".")[0], []).append(kernel.id)
+    return {function: [tuple(ids) for ids in calls.values()] for function, calls in found.items()}
+
+
+def is_library(half: Half, id: str) -> bool:
+    return any(each.id == id and each.target.startswith(f"{LIBRARY}.") for each in half.operations)
+
+
+def _named(ids: Iterator[tuple[str, ...]], observer: Observer) -> Callable[..., Any]:
+    """Calls a function observed, under the next of `ids`."""
+
+    def call(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return observer(next(ids, ()), lambda: function(*args, **kwargs), (*args, *kwargs.values()))
+
+    return call
+
+
+class _Kernel:
+    """A kernel as the wrapper calls it: a function (C++), or an object with `run` (Triton)."""
+
+    def __init__(self, kernel: Any, call: Callable[..., Any]) -> None:
+        self._kernel = kernel
+        self._call = call
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._call(self._kernel, args, kwargs)
+
+    def run(self, *args: Any, **kwargs: Any) -> Any:
+        return self._call(self._kernel.run, args, kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._kernel, name)
+
+
+class _Library:
+    def __init__(self, library: Any, call: Callable[..., Any]) -> None:
+        self._library = library
+        self._call = call
+
+    def __getattr__(self, name: str) -> Any:
+        function = getattr(self._library, name)
+        return lambda *args, **kwargs: self._call(function, args, kwargs)
+
 
 RANDOM = frozenset(
     "inductor_seed inductor_seeds inductor_lookup_seed inductor_random inductor_randint rand randn randint bernoulli "
@@ -217,3 +305,53 @@ def _filled(value: Tensor, ours: Tensor) -> Tensor:
         return value.copy_(ours)
     except RuntimeError:  # elements that share memory, or another dtype
         return ours.clone()
+
+
+def first_wrong_node(graph: Graph, within: Sequence[fx.Node], args: Sequence[object]) -> tuple[fx.Node, Errors] | None:
+    """The first of `within` that is wrong, or None. Raises what stock raises."""
+    reference = ReferenceRun(graph, {})
+    reference.run(duplicate(tuple(args)))
+    wanted = [node for node in within if isinstance(reference.eager[node], Tensor)]
+    made, given, copied = extracted(wanted, reference)
+    alike = Graph(graph.name, made, FakeTensorMode(), graph.constants)
+    values = compiled(alike.module(), given)
+    part = ReferenceRun(alike, {})
+    part.run(duplicate(tuple(given)))
+    for node, value in zip(wanted, values, strict=True):
+        if (errors := part.errors(copied[node], value)) is not None:
+            return node, errors
+    return None
+
+
+def extracted(
+    wanted: Sequence[fx.Node], reference: ReferenceRun
+) -> tuple[fx.Graph, list[Tensor], dict[fx.Node, fx.Node]]:
+    """(a graph of these nodes alone, its input tensors, the original nodes mapped to its nodes)."""
+    made = fx.Graph()
+    copied: dict[fx.Node, fx.Node] = {}
+    numbers: dict[fx.Node, object] = {}
+    given: list[Tensor] = []
+    inner = set(wanted)
+    for source in dict.fromkeys(source for node in wanted for source in node.all_input_nodes if source not in inner):
+        value = reference.eager[source]
+        if isinstance(value, Tensor):
+            copied[source] = made.placeholder(f"given_{len(given)}")
+            copied[source].meta = dict(source.meta)
+            given.append(value)
+        else:
+            numbers[source] = value
+    for node in wanted:
+        copied[node] = made.node_copy(node, lambda source: numbers.get(source, copied.get(source)))  # type: ignore[arg-type, return-value]
+    made.output(tuple(copied[node] for node in wanted))
+    return made, given, copied
+
+
+def compiled(module: fx.GraphModule, given: Sequence[Tensor]) -> Sequence[object]:
+    """The results of a graph, compiled with Inductor and run."""
+    mode = FakeTensorMode()
+    fakes = [mode.from_tensor(each) for each in given]
+    FakeTensorProp(module, mode).propagate_dont_convert_inputs(*fakes)
+    with torch.no_grad():
+        run = importlib.import_module("torch._inductor.compile_fx").compile_fx_inner(module, fakes)
+        found: Sequence[object] = run(list(duplicate(tuple(given))))
+    return found

@@ -13,12 +13,10 @@ from torch._inductor.dependencies import MemoryDep, StarDep
 from torch._inductor.virtualized import V
 
 from explorer.ir import record as data
-from explorer.records.stock.causes import Causes
-from explorer.records.stock.half import Half
 from explorer.records.stock.hook import Call, Hook, Patch
-from explorer.records.stock.lowering import hint_of
+from explorer.records.stock.lowering import Causes, hint_of
 from explorer.records.stock.memory import planned
-from explorer.records.stock.observation import Compile, Observation
+from explorer.records.stock.observation import Compile, Half, Observation
 
 EQUAL_LINES = "lines of the kernel that read alike"
 BOILERPLATE = "synthetic:stock's frame of a kernel"

@@ -1,12 +1,15 @@
-"""Inductor's lowering: from a graph of ATen operators to buffers and loops, and why a value is in memory."""
+"""Inductor's lowering: from a graph of ATen operators to buffers and loops, why a value is in memory, and which node
+caused which line of a loop body.
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from time import perf_counter
 from types import FrameType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import fx
@@ -18,9 +21,8 @@ from explorer.ir import record as data
 from explorer.ir.graph import DTYPE_NAMES
 from explorer.records.stock.fxgraphs import signature, traced
 from explorer.records.stock.graphs import sources_of
-from explorer.records.stock.half import Half
 from explorer.records.stock.hook import Call, Hook, Patch
-from explorer.records.stock.observation import Observation
+from explorer.records.stock.observation import Half, Observation
 
 REALIZED = reason(
     "stock.realized",
@@ -218,3 +220,137 @@ HOOK = Hook(
         Patch("torch._inductor.ir:StorageBox.realize", around_realize),
     ),
 )
+
+
+class Causes:
+    """The nodes that are being traced into a loop body now, innermost last, and what each body's operations are for."""
+
+    def __init__(self) -> None:
+        self.now: list[str] = []
+        self.of: WeakKeyDictionary[fx.Node, str] = WeakKeyDictionary()
+
+
+def causes_of(half: Half) -> Causes:
+    if half.causes is None:
+        half.causes = Causes()
+    found: Causes = half.causes
+    return found
+
+
+def node_of(half: Half, value: Any) -> str:
+    """The id of the node that a value of the IR was lowered for: the first of its origins."""
+    first = next((each for each in value.origins if hasattr(each, "name")), None)
+    return half.ids.get(first.name, "") if first is not None else ""
+
+
+def around_body(seen: Observation, call: Call) -> Iterator[None]:
+    half = seen.compile().half
+    if half is None or not half.lowered:
+        yield
+        return
+    buffer = call.args[0]
+    now = causes_of(half).now
+    now.append(node_of(half, getattr(buffer, "data", buffer)))
+    yield
+    now.pop()
+
+
+def around_loader(seen: Observation, call: Call) -> Iterator[None]:
+    yield
+    half = seen.compile().half
+    if half is not None and half.lowered and callable(call.result) and (id := node_of(half, call.args[0])):
+        call.result = _entering(call.result, id, causes_of(half).now)
+
+
+def _entering(loader: Callable[..., Any], id: str, now: list[str]) -> Callable[..., Any]:
+    def load(*args: Any, **kwargs: Any) -> Any:
+        now.append(id)
+        try:
+            return loader(*args, **kwargs)
+        finally:
+            now.pop()
+
+    return load
+
+
+def around_operation(seen: Observation, call: Call) -> Iterator[None]:
+    yield
+    half = seen.compile().half
+    if half is None or half.causes is None:
+        return
+    causes: Causes = half.causes
+    copied = getattr(V.interpreter, "current_node", None)  # a body made from another body
+    id = causes.of.get(copied, "") if copied is not None else ""
+    id = id or (causes.now[-1] if causes.now else "")
+    results = call.result if isinstance(call.result, (tuple, list)) else (call.result,)
+    for result in results:
+        made = getattr(result, "node", None)
+        if id and isinstance(made, fx.Node):
+            causes.of.setdefault(made, id)
+
+
+CAUSES_HOOK = Hook(
+    "causes",
+    shows="the node behind each operation of a loop body, and so behind each line of a kernel",
+    missing="a line of a kernel leads to the kernel's operation and from there to all its nodes",
+    checked=("2.11 CPU", "2.11 CUDA", "2.13 CPU"),
+    patches=(
+        Patch("torch._inductor.ir:ComputedBuffer.get_default_sizes_body", around_body),
+        Patch("torch._inductor.ir:Pointwise.make_loader", around_loader),
+        Patch("torch._inductor.loop_body:CountOps._default", around_operation),
+    ),
+)
+
+
+STORES = ("store", "store_reduction", "partial_accumulate", "device_assert_async")
+"""Operations whose value nobody uses."""
+
+
+class Bodies:
+    """What bodies read like; one that fusion left as it was is not written out again."""
+
+    def __init__(self) -> None:
+        self.known: dict[int, tuple[Any, list[data.LineData]]] = {}
+
+    def lines(self, half: Half, operation: str, body: Any) -> list[data.LineData]:
+        if id(body) not in self.known:
+            self.known[id(body)] = body, list(_body_lines(half, operation, body))
+        return self.known[id(body)][1]
+
+
+def _body_lines(half: Half, operation: str, body: Any) -> Iterator[data.LineData]:
+    loops = ", ".join(f"{name} in {size}" for name, size in body.var_ranges.items())
+    yield data.LineData(f"      for {loops}:" if loops else "      once:", "", (operation,))
+    yield from _statements(half, operation, body, body.root_block.graph, "          ")
+    for name, block in body.subblocks.items():
+        yield data.LineData(f"      {name}:", "", (operation,))
+        yield from _statements(half, operation, body, block.graph, "          ")
+
+
+def _statements(half: Half, operation: str, body: Any, graph: fx.Graph, indent: str) -> Iterator[data.LineData]:
+    """Indices and constants stand where they are used. A line's cause is the operation where no node of it is known."""
+    written: dict[fx.Node, str] = {}
+    buffers = half.shown_buffers()
+    count = 0
+
+    def read(value: Any) -> str:
+        if isinstance(value, fx.Node):
+            return written.get(value, value.name)
+        if isinstance(value, (tuple, list)):
+            return f"({', '.join(map(read, value))})"
+        return buffers.get(value, value) if isinstance(value, str) else repr(value)
+
+    for node in graph.nodes:
+        if node.op == "call_module" and node.target == "get_index":
+            written[node] = str(body.indexing_exprs[node.args[0]])
+        elif node.op == "call_method" and node.target == "constant":
+            written[node] = read(node.args[1])
+        elif node.op in ("call_method", "call_module"):
+            given = node.args[1:] if node.op == "call_method" else node.args
+            arguments = ", ".join(read(each) for each in given if each is not None)
+            told = half.causes.of.get(node, "") if half.causes is not None else ""
+            result = ""
+            if node.target not in STORES:
+                written[node], count = f"tmp{count}", count + 1
+                result = f"{written[node]} = "
+            yield data.LineData(f"{indent}{result}{node.target}({arguments})", "", (told or operation,))

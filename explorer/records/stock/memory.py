@@ -15,10 +15,10 @@ import sympy
 import torch
 
 from explorer.compiler.schedule import reasons
-from explorer.compiler.schedule.pool import peak
+from explorer.compiler.schedule.memory import peak
 from explorer.core.reasons import Why, reason
-from explorer.ir.memory import Allocation, MemoryPlan
-from explorer.records.stock.half import Half
+from explorer.ir.schedule import Allocation, MemoryPlan
+from explorer.records.stock.observation import Half
 
 ALLOCATED = reason(
     "stock.allocated",

@@ -12,9 +12,8 @@ from torch import fx
 
 from explorer.records.stock.fxgraphs import captured, signature, traced
 from explorer.records.stock.graphs import sources_of
-from explorer.records.stock.half import Half
 from explorer.records.stock.hook import Call, Hook, Patch
-from explorer.records.stock.observation import Compile, Observation
+from explorer.records.stock.observation import Compile, Half, Observation
 
 Parts = list[Any]
 """The objects that make up a graph's nodes, one after the other. FX makes new ones when it changes a node."""

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from explorer.compiler.runtime.timing import occupy_card
-from explorer.records.stock.calls import Observer, observed
+from explorer.records.stock.kernel_outputs import Observer, observed
 from explorer.records.stock.run import StockRun
 
 LONGEST = 0.25

@@ -1,4 +1,6 @@
-"""One recorded call through stock `torch.compile`, with the user's options and without lasting effects."""
+"""One recorded call through stock `torch.compile`, with the user's options and without lasting effects, under all
+hooks.
+"""
 
 from __future__ import annotations
 
@@ -25,13 +27,55 @@ from torch._inductor import config as inductor_config
 
 from explorer.core.recorder import OnStage
 from explorer.ir import record as data
-from explorer.ir.target import Target
+from explorer.ir.program import Target
 from explorer.records.check.trial import Contestant, Outcome, Trial
+from explorer.records.stock import (
+    absent,
+    bisection,
+    breaks,
+    caches,
+    compile_time,
+    cudagraphs,
+    frames,
+    fusion,
+    graphs,
+    guards,
+    kernels,
+    lowering,
+    passes,
+    recompiles,
+    steps,
+    symbols,
+)
 from explorer.records.stock.absent import generating_for
 from explorer.records.stock.hook import watching
-from explorer.records.stock.hooks import HOOKS
 from explorer.records.stock.observation import Observation
 from explorer.records.to_record import Seconds
+
+HOOKS = (
+    compile_time.PHASES_HOOK,
+    recompiles.INPUTS_HOOK,
+    frames.HOOK,
+    recompiles.HOOK,
+    steps.HOOK,
+    breaks.HOOK,
+    guards.HOOK,
+    symbols.HOOK,
+    caches.HOOK,
+    graphs.HOOK,
+    passes.HOOK,
+    lowering.HOOK,
+    lowering.CAUSES_HOOK,
+    fusion.HOOK,
+    kernels.HOOK,
+    compile_time.BUILDS_HOOK,
+    cudagraphs.HOOK,
+    absent.HOOK,
+    bisection.HOOK,
+)
+
+WATCHING = tuple(hook for hook in HOOKS if hook not in (steps.HOOK, absent.HOOK, bisection.HOOK))
+"""Those of a program that is watched as it is: the evaluator's single steps would slow its compiles down."""
 
 
 @dataclass(frozen=True)

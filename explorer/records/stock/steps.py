@@ -8,7 +8,7 @@ from typing import Any
 
 from explorer.ir import record as data
 from explorer.ir.attempt import EvaluatorStep
-from explorer.records.stock.codes import offsets
+from explorer.records.stock.frames import offsets
 from explorer.records.stock.hook import Call, Hook, Patch
 from explorer.records.stock.observation import Compile, Observation
 

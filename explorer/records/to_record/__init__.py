@@ -18,10 +18,8 @@ from explorer.ir.graph import Graph
 from explorer.ir.joint import Partitioned, Traced
 from explorer.ir.program import Compiled
 from explorer.records.to_record import capture as captured
-from explorer.records.to_record.flops import counted
-from explorer.records.to_record.graphs import graph
-from explorer.records.to_record.halves import half_name, halves_of
-from explorer.records.to_record.plain import error, reasons, shown, text, why
+from explorer.records.to_record.graphs import error, graph, reasons, shown, text, why
+from explorer.records.to_record.halves import counted, half_name, halves_of
 from explorer.records.to_record.rules import made_with, said_with
 
 __all__ = [

@@ -10,8 +10,8 @@ from explorer.ir import record as data
 from explorer.ir.attempt import Activation, Described, EvaluatorStep
 from explorer.ir.bytecode import Code
 from explorer.ir.capture import Capture, Guard, GuardedCode, GuardFailed
-from explorer.ir.dynamo_guards import names
-from explorer.records.to_record.plain import shown, span, why
+from explorer.ir.dynamo import names
+from explorer.records.to_record.graphs import shown, span, why
 
 
 def code(artifact: Code, role: str) -> data.CodeData:

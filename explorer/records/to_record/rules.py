@@ -12,7 +12,7 @@ from explorer.ir import record as data
 from explorer.ir.graph import Graph, info
 from explorer.ir.loops import Loop, Loops
 from explorer.ir.schedule import FusedKernel, Schedule
-from explorer.records.to_record.plain import text
+from explorer.records.to_record.graphs import text
 
 
 def made_with(run: CompileRun, graphs: Iterable[Graph]) -> dict[str, str]:

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from explorer.core.text import count
-from explorer.core.visible import visible
+from explorer.core.untrusted import visible
 from explorer.records.comparison import Compared
 from explorer.records.logs.read import LogError, read
 from explorer.records.ranks import Ranks

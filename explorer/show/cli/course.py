@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from explorer.core.text import count
-from explorer.core.visible import visible
+from explorer.core.untrusted import visible
 from explorer.course import board
 from explorer.course.build import new
 from explorer.course.grade import NotANotebook, graded

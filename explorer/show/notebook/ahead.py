@@ -10,8 +10,8 @@ from typing import Any
 import torch
 
 from explorer.api import explore
-from explorer.compiler.runtime.machine import peaks
-from explorer.records.check.repeat import unnoticed
+from explorer.compiler.runtime.timing import peaks
+from explorer.records.check.trial import unnoticed
 
 WAIT = 1.0
 """Seconds after a cell before a task runs, so that consecutive cells are not delayed."""

@@ -12,7 +12,7 @@ from IPython.core.magic import Magics, cell_magic, magics_class
 from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
 from IPython.display import display
 
-from explorer.records.check.repeat import unnoticed
+from explorer.records.check.trial import unnoticed
 from explorer.records.comparison import Compared, compare
 from explorer.records.methods.compare import chosen
 from explorer.show.notebook.cell import plan

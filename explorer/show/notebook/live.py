@@ -1,21 +1,124 @@
 """What answers the pages of a live record: one run at a time, which a page can stop. The first is the cell's own; those
-with other sizes have a thread of their own and make way for the user's next cell."""
+with other sizes have a thread of their own and make way for the user's next cell. An explored call is timed again
+with tensors of other sizes without running its cell. A program that is watched shows its stages as they end, and
+from time to time the whole.
+"""
 
 from __future__ import annotations
 
 import contextvars
+import math
 import threading
-from dataclasses import dataclass, field
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
-from explorer.core.recorder import Progress
+import torch
+
+from explorer.compiler.capture import optimize
+from explorer.compiler.config import Config
+from explorer.compiler.pipeline import compile_frame
+from explorer.core.recorder import Progress, Recorder, recording
+from explorer.ir import record as data
+from explorer.records.check.accuracy import against_eager
 from explorer.records.check.isolate import NotIsolated
-from explorer.records.check.outside import Outside
+from explorer.records.check.process import Outside, kept_inside
+from explorer.records.check.trial import Repetition, unnoticed
+from explorer.records.exploration import SECONDS_OF_TIMING, Entrant, measure
 from explorer.records.session import compressed
 from explorer.show.notebook import protocol
 from explorer.show.notebook.output import Output, Samples
-from explorer.show.notebook.retime import Retiming
 from explorer.show.notebook.widget import ExplorerWidget, ToKernel
+from explorer.show.view.glance import with_glance
 from explorer.show.view.size_limit import for_output
+
+MOST_BYTES = 1 << 32
+"""Of one tensor that is made anew."""
+
+
+@dataclass
+class Retiming:
+    """A call whose tensor arguments can be made again. `compiled` serves all runs, so that a second size is met as a
+    program would meet it: by guards that fail, and sizes that become dynamic. `grad_mode` is the notebook's."""
+
+    trial: Repetition
+    config: Config
+    grad_mode: bool
+    compiled: Any = None
+
+    def arguments(self) -> dict[str, torch.Tensor]:
+        """By name: arguments that are dense tensors, and those in lists, tuples and dictionaries."""
+        found: dict[str, torch.Tensor] = {}
+        for name, value in self.trial.state.args.items():
+            _collect(value, name, found)
+        return found
+
+    def resized(self, shapes: Mapping[str, tuple[int, ...]]) -> Repetition:
+        """The call with new tensors of these sizes. Raises ValueError naming what cannot be made."""
+        known = self.arguments()
+        made: dict[str, torch.Tensor] = {}
+        for name, sizes in shapes.items():
+            if name not in known:
+                raise ValueError(f"there is no tensor {name!r} to resize; there are: {', '.join(known) or 'none'}")
+            made[name] = resized(known[name], sizes, name)
+        state = self.trial.state.copied({id(known[name]): tensor for name, tensor in made.items()})
+        return replace(self.trial, state=state)
+
+    def time(self, shapes: Mapping[str, tuple[int, ...]], progress: Progress) -> data.TimingData:
+        """Eager and ours with these sizes, compiled anew where need be. Raises ValueError for sizes that cannot be, and
+        what the call raises for them."""
+        recorder = Recorder(progress)
+        with torch.set_grad_enabled(self.grad_mode), unnoticed(), kept_inside():
+            trial = self.resized(shapes)
+            if self.compiled is None:
+                self.compiled = optimize(trial.fn, self.config, compile_frame)
+            ours, eager = trial.contestant(lambda fn: self.compiled), trial.contestant()
+            progress.on_phase("running eager")
+            expected = eager.observe()
+            with recording(recorder):
+                started = time.perf_counter()
+                outcome = ours.observe()
+                spent = time.perf_counter() - started - recorder.told
+            accuracy = against_eager(trial.again, outcome.values(), expected.values())
+            entrants = [Entrant("eager", eager), Entrant("explorer", ours, spent if recorder.compiles else None)]
+            return measure(entrants, {"explorer": accuracy}, recorder, SECONDS_OF_TIMING, progress).timing
+
+
+def _collect(value: Any, path: str, into: dict[str, torch.Tensor]) -> None:
+    if isinstance(value, torch.Tensor):
+        if value.layout is torch.strided and value.dim() > 0:
+            into[path] = value
+    elif isinstance(value, (list, tuple)):
+        for number, item in enumerate(value):
+            _collect(item, f"{path}[{number}]", into)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            _collect(item, f"{path}[{key!r}]", into)
+
+
+def resized(tensor: torch.Tensor, sizes: tuple[int, ...], name: str) -> torch.Tensor:
+    """A tensor of these sizes: dtype, device, requires_grad and the order of strides as in `tensor`, its elements drawn
+    from those of `tensor`, so that indices stay valid and masks masks. Raises ValueError naming the tensor."""
+    if len(sizes) != tensor.dim():
+        raise ValueError(f"{name} has {tensor.dim()} dimensions, but {len(sizes)} sizes were given")
+    if any(size < 0 for size in sizes):
+        raise ValueError(f"{name}: sizes must be at least 0, not {list(sizes)}")
+    count = math.prod(sizes)
+    if count * tensor.element_size() > MOST_BYTES:
+        raise ValueError(f"{name} of sizes {list(sizes)} would take more than {MOST_BYTES >> 30} GiB")
+    pool = tensor.detach().reshape(-1)
+    if pool.numel():
+        values = pool[torch.randint(pool.numel(), (count,), device=tensor.device)]
+    else:
+        values = torch.zeros(count, dtype=tensor.dtype, device=tensor.device)
+    order = sorted(range(tensor.dim()), key=lambda dim: -tensor.stride()[dim])
+    back = [order.index(dim) for dim in range(tensor.dim())]
+    made = values.reshape([sizes[dim] for dim in order]).permute(back)
+    if isinstance(tensor, torch.nn.Parameter):
+        return torch.nn.Parameter(made, requires_grad=tensor.requires_grad)
+    return made.requires_grad_(tensor.requires_grad)
+
 
 WHILE_RUNNING = "the cell is still running; interrupt the kernel to stop it"
 WAY = 5.0
@@ -154,3 +257,54 @@ class Live:
             on_sample=samples.add,
             on_phase=on_phase,
         )
+
+
+WHY_NOT = "a watched program is not run again"
+
+
+class Shown:
+    """The output of a cell in which a watch began."""
+
+    def __init__(self, title: str, panes: Sequence[str] = ()) -> None:
+        self.live = Live(why_not=WHY_NOT)
+        self._output = Output(title, "", panes, self.live.widget.say, self.live.widget.model_id)
+        self.live.begin(self._output)
+        self.progress: Progress = self._output.progress
+
+    def show(self, record: data.RecordData) -> None:
+        self.live.widget.say(protocol.Whole(for_output(with_glance(record, whole=bool(record.compiles)))))
+
+    def finish(self, record: data.RecordData) -> None:
+        self._output.finish(record)
+        self.live.settle(None, WHY_NOT)
+
+
+REPEATED = "The cell compiles functions itself, so its calls are shown as they ran: not repeated, compared or timed."
+
+
+class WhenCompiled:
+    """The output of a cell that may compile functions itself: there from the first stage on."""
+
+    def __init__(self, title: str, panes: Sequence[str]) -> None:
+        self._given = (title, panes)
+        self.shown: Shown | None = None
+        self.progress = Progress(
+            lambda *given: self._there().progress.on_begin(*given),
+            lambda *given: self._there().progress.on_stage(*given),
+        )
+
+    def _there(self) -> Shown:
+        self.shown = self.shown or Shown(*self._given)
+        return self.shown
+
+    def show(self, record: data.RecordData) -> None:
+        if self.shown is not None:
+            self.shown.show(record)
+
+    def finish(self, record: data.RecordData) -> None:
+        """Nothing: the cell says when it has ended, and whether this is what it shows."""
+
+    def end(self, record: data.RecordData) -> Live:
+        there = self._there()
+        there.finish(record)
+        return there.live

@@ -26,9 +26,8 @@ from explorer.show.notebook.ahead import Ahead
 from explorer.show.notebook.cell import Plan, plan
 from explorer.show.notebook.comparing import ComparingMagics
 from explorer.show.notebook.instrument import Instrument, Watched, mark
-from explorer.show.notebook.live import Live
+from explorer.show.notebook.live import REPEATED, Live, WhenCompiled
 from explorer.show.notebook.session import Options, Session
-from explorer.show.notebook.watched import REPEATED, WhenCompiled
 
 PANES = (
     "source", "bytecode", "breaks", "guards", "recompiles", "graphs", "schedule", "memory", "code", "timing",

@@ -22,14 +22,13 @@ from explorer.core.recorder import Recorder, compile_scope, recording
 from explorer.ir import record as data
 from explorer.ir.capture import Frame
 from explorer.records.check.isolate import NotIsolated
-from explorer.records.check.outside import Outside, kept_inside
-from explorer.records.check.repeat import Repetition, unnoticed
+from explorer.records.check.process import Outside, kept_inside
+from explorer.records.check.trial import Repetition, unnoticed
 from explorer.records.exploration import contents, exploration
 from explorer.show.notebook.cell import FUNCTION, function
 from explorer.show.notebook.instrument import Watched
-from explorer.show.notebook.live import Live, Stopped
+from explorer.show.notebook.live import Live, Retiming, Stopped
 from explorer.show.notebook.output import Output
-from explorer.show.notebook.retime import Retiming
 
 LONG = 5.0
 """Seconds of a statement beyond which it is not repeated many times, for timing, unasked."""

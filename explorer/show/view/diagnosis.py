@@ -7,7 +7,7 @@ from statistics import median
 
 from explorer.core.calls import ALL_TIMED
 from explorer.core.text import count
-from explorer.ir import dynamo_guards
+from explorer.ir import dynamo
 from explorer.ir.record import CallsData, EagerData, ErrorData, FailedGuardData, RecordData, SpanData
 from explorer.show.view.amounts import duration
 
@@ -37,7 +37,7 @@ def recompile(each: FailedGuardData, names: Names) -> str:
     values = f"; values: {shown}" if shown else ""
     advice = f"\n  to avoid this: {each.stops}" if each.stops else ""
     at = place(each.span, names)
-    guard = dynamo_guards.names(each.words or each.expression)
+    guard = dynamo.names(each.words or each.expression)
     return f"{each.frame}: this guard failed in {times}: {guard}{values}{at}{advice}"
 
 
@@ -87,7 +87,7 @@ def costs(record: RecordData) -> list[str]:
         how = f"\n  to avoid this: {first.stops}" if first.stops else ""
         lines.append(
             f"what to change first: the guard of {first.frame} that failed in {count(first.times, 'recompile')} "
-            f"({duration(taken[first])}): {dynamo_guards.names(first.words or first.expression)}{how}"
+            f"({duration(taken[first])}): {dynamo.names(first.words or first.expression)}{how}"
         )
     return lines
 

@@ -9,11 +9,11 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from explorer.core.text import count
-from explorer.ir.dynamo_guards import names
+from explorer.ir.dynamo import names
 from explorer.ir.record import AccuracyData, CompileData, FailedGuardData, PartData, RecordData, SamplesData, SpanData
 from explorer.show.view.amounts import amount, duration
 from explorer.show.view.history import history
-from explorer.show.view.source import file_names
+from explorer.show.view.provenance import file_names
 
 FIRST = ("wrong", "attention")
 """States that come before the others."""

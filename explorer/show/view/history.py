@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
 from explorer.core.text import count
-from explorer.ir.dynamo_guards import names
+from explorer.ir.dynamo import names
 from explorer.ir.record import CallsData, ChangeData, CompileData, GuardData, RecompileData, RecordData, ServedData
 from explorer.records.diagnosis import guarded_values, stops
 from explorer.show.view.diagnosis import Names, place

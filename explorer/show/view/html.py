@@ -11,8 +11,8 @@ from importlib.resources import files
 from explorer.ir.record import AccuracyData, CompileData, PartData, RecordData, TimingData
 from explorer.show.view import diagnosis, text
 from explorer.show.view.code import code
+from explorer.show.view.provenance import file_names
 from explorer.show.view.sections import anchor, compile_section, folded, stage_name, table
-from explorer.show.view.source import file_names
 from explorer.show.view.summary import COLUMNS, IndexRow, cells
 
 FRAGMENT_LINES = 400

@@ -6,7 +6,7 @@ from html import escape
 
 from explorer.core.text import count
 from explorer.ir.ranks import RankCompileData, RankData, RanksData
-from explorer.show.view.source import stretches
+from explorer.show.view.provenance import stretches
 from explorer.show.view.text import duration
 
 NO_COMPILE = "–"

@@ -19,7 +19,7 @@ from explorer.ir.record import (
 )
 from explorer.show.view import text
 from explorer.show.view.code import changed, changes, code
-from explorer.show.view.source import file_names, stretches, used_lines
+from explorer.show.view.provenance import file_names, stretches, used_lines
 
 MACHINE_LINES = 400
 """Lines of one kernel's machine code in a page; the record holds all."""

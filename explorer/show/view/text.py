@@ -18,7 +18,7 @@ from explorer.ir.record import (
 )
 from explorer.show.view import diagnosis, difference, glance, history
 from explorer.show.view.amounts import amount, duration
-from explorer.show.view.source import file_names
+from explorer.show.view.provenance import file_names
 
 __all__ = ["amount", "compile_line", "duration", "full", "half_lines", "stage_diff", "summary", "timing"]
 

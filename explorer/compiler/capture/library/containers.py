@@ -1,18 +1,45 @@
-"""Containers: list, dict, set, deque, range, sorted ..."""
+"""Containers and iteration: list, dict, set, deque, range, sorted; iter, zip, map and itertools."""
 
 from __future__ import annotations
 
+import bisect
 import collections
+import functools
+import heapq
+import importlib.util
+import inspect
+import itertools
+import operator
+import sys
+import types
 from collections.abc import Callable
+from typing import Any
+from unittest.mock import patch
 
 import torch
 
-from explorer.compiler.capture.rules import positional
+from explorer.compiler.capture.library import in_python
+from explorer.compiler.capture.rules import CALLS, positional
 from explorer.compiler.capture.values.base import Tracer, Value
 from explorer.compiler.capture.values.constant import Constant
-from explorer.compiler.capture.values.mappings import DictValue
-from explorer.compiler.capture.values.sequences import ListValue, SliceValue, TupleValue
+from explorer.compiler.capture.values.iterators import (
+    CallableIterator,
+    ChainIterator,
+    CountIterator,
+    EnumerateIterator,
+    FilterIterator,
+    GeneratorValue,
+    MapIterator,
+    RepeatIterator,
+    ReversedIterator,
+    TakenIterator,
+    ZipIterator,
+)
+from explorer.compiler.capture.values.mappings import DictValue, DictView
+from explorer.compiler.capture.values.objects import MISSING, ObjectValue
+from explorer.compiler.capture.values.sequences import ListValue, SequenceValue, SliceValue, TupleValue
 from explorer.compiler.capture.values.sets import SetValue
+from explorer.compiler.capture.values.slots import lacks
 
 NONE = Constant(None)
 
@@ -113,3 +140,156 @@ def _range(t: Tracer, *args: Value) -> Value:
 def _sorted(t: Tracer, items: Value, *, key: Value | None = None, reverse: Value | None = None) -> Value:
     """A sorted list."""
     return ListValue(t.sorted(t.items(items), key, reverse))
+
+
+@positional(iter)
+def _iter(t: Tracer, value: Value, sentinel: Value | None = None) -> Value:
+    """iter(value), iter(function, sentinel)."""
+    return t.iterate(value) if sentinel is None else CallableIterator(value, sentinel)
+
+
+@positional(next)
+def _next(t: Tracer, iterator: Value, default: Value | None = None) -> Value:
+    """The next item, the default or StopIteration."""
+    found = iterator.next(t)
+    if found is not None:
+        return found
+    if default is None:
+        values = (
+            [iterator.returned] if isinstance(iterator, GeneratorValue) and not t.is_none(iterator.returned) else []
+        )
+        t.raise_value(StopIteration, values)
+    return default
+
+
+@positional(enumerate)
+def _enumerate(t: Tracer, items: Value, start: Value = Constant(0)) -> Value:
+    """Pairs of position and item."""
+    return EnumerateIterator(t.iterate(items), t.index(start))
+
+
+@positional(zip)
+def _zip(t: Tracer, *many: Value, strict: Value = Constant(False)) -> Value:
+    """Tuples of items, one of each."""
+    return ZipIterator([t.iterate(items) for items in many], t.truth(strict))
+
+
+@positional(map)
+def _map(t: Tracer, function: Value, *many: Value) -> Value:
+    """The function of each item, as they are asked for."""
+    return MapIterator(function, [t.iterate(items) for items in many])
+
+
+@positional(filter)
+def _filter(t: Tracer, function: Value, items: Value) -> Value:
+    """The items for which the function is true."""
+    return FilterIterator(function, t.iterate(items))
+
+
+@positional(reversed)
+def _reversed(t: Tracer, items: Value) -> Value:
+    """The items, last first."""
+    if isinstance(items, ObjectValue) and t.overrides(items.cls, "__reversed__"):
+        return items.special(t, "__reversed__", [])
+    if isinstance(items, SequenceValue):
+        return ReversedIterator(items)
+    if isinstance(items, (DictValue, DictView)):
+        return items.method(t, "__reversed__", [], {})
+    if isinstance(items, ObjectValue):
+        if t.look_up(items.cls, "__getitem__") is MISSING or t.look_up(items.cls, "__len__") is MISSING:
+            lacks(t, items.cls, "__reversed__")
+        places = reversed(range(t.index(t.length(items))))
+        return t.sequence_iterator(TupleValue([t.get_item(items, Constant(place)) for place in places]))
+    return t.sequence_iterator(t.from_python(t.python(lambda: tuple(reversed(items.constant())))))
+
+
+@positional(itertools.chain)
+def _chain(t: Tracer, *many: Value) -> Value:
+    """The items of each, one after the other."""
+    return ChainIterator(t.sequence_iterator(TupleValue(many)))
+
+
+@positional(inspect.getattr_static(itertools.chain, "from_iterable"))
+def _chain_from(t: Tracer, cls: Value, many: Value) -> Value:
+    """The items of each item."""
+    return ChainIterator(t.iterate(many))
+
+
+@positional(itertools.count)
+def _count(t: Tracer, start: Value = Constant(0), step: Value = Constant(1)) -> Value:
+    """start, start + step, ..."""
+    return CountIterator(start, step)
+
+
+@positional(itertools.repeat)
+def _repeat(t: Tracer, object: Value, times: Value | None = None) -> Value:
+    """The item again and again."""
+    return RepeatIterator(object, t.index(times) if times is not None else None)
+
+
+def _combined(function: Callable[..., Any]) -> Callable[..., Value]:
+    def combine(t: Tracer, *args: Value, **kwargs: Value) -> Value:
+        """Positions are combined as Python would, and stand for the items."""
+        many: list[list[Value]] = []
+        rest: list[Any] = []
+        for position, argument in enumerate(args):
+            if (
+                function in (itertools.combinations, itertools.permutations, itertools.combinations_with_replacement)
+                and position
+            ):
+                rest.append(t.index_or_none(argument))
+            else:
+                many.append(t.items(argument))
+        options = {name: t.constant_of(value) for name, value in kwargs.items()}
+        chosen = function(*(range(len(items)) for items in many), *rest, **options)
+        made: list[Value] = []
+        for indices in chosen:
+            pools = many * len(indices) if len(many) == 1 else many
+            if function is itertools.product and "repeat" in options:
+                pools = many * options["repeat"]
+            made.append(TupleValue([pool[i] for pool, i in zip(pools, indices, strict=False)]))
+        found = TakenIterator(list(made), function)  # type: ignore[arg-type]
+        pools_given: list[Value] = [TupleValue(items) for items in many]
+        found.made_by = (function, [*pools_given, *map(Constant, rest)], kwargs)
+        return found
+
+    combine.__name__ = function.__name__
+    return combine
+
+
+for _function in (itertools.product, itertools.combinations, itertools.permutations,
+                  itertools.combinations_with_replacement):  # fmt: skip
+    positional(_function)(_combined(_function))
+
+
+def _inlined(function: Any, body: types.FunctionType) -> None:
+    def rule(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        """What the function's body in Python does."""
+        made = t.inline(t.function_of(body), args, kwargs)
+        if isinstance(made, GeneratorValue):
+            made.made_by = (t.from_python(function), list(args), dict(kwargs))
+            made.kind = function if isinstance(function, type) else made.kind
+        return made
+
+    CALLS.rule(function)(rule)
+
+
+for _module in (itertools, operator, functools):
+    for _name, _body in vars(in_python).items():
+        if isinstance(_body, types.FunctionType) and _name in vars(_module):
+            _inlined(vars(_module)[_name], _body)
+
+
+def _without_c(name: str) -> dict[str, Any]:
+    """What a module of the standard library holds where its part in C is missing: all of it in Python."""
+    space: dict[str, Any] = {"__name__": name}
+    with patch.dict(sys.modules, {f"_{name}": None}):
+        exec(importlib.util.find_spec(name).loader.get_code(name), space)  # type: ignore[union-attr]
+    return space
+
+
+for _module in (bisect, heapq):
+    _bodies = {vars(_module).get(name): body for name, body in _without_c(_module.__name__).items() if callable(body)}
+    for _known, _body in _bodies.items():
+        if isinstance(_body, types.FunctionType) and isinstance(_known, types.BuiltinFunctionType):
+            _inlined(_known, _body)

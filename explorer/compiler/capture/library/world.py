@@ -1,17 +1,26 @@
-"""What reads or changes the world outside of the function: output, context variables, exec, tracebacks."""
+"""What reads or changes the world outside of the function: output, context variables, exec, tracebacks, and Python's
+random generators, whose numbers are drawn before the graph, in the program's order, and given to it.
+"""
 
 from __future__ import annotations
 
 import builtins
 import contextvars
+import random
 import sys
+from dataclasses import dataclass
+from typing import Any
+
+import torch
 
 from explorer.compiler.capture import reasons
-from explorer.compiler.capture.guards import UNSET, is_unset
-from explorer.compiler.capture.rules import existing, positional
-from explorer.compiler.capture.trampoline import as_it_was, traceback_of
-from explorer.compiler.capture.values.base import Tracer, Value
+from explorer.compiler.capture.called_by_bytecode import as_it_was, traceback_of
+from explorer.compiler.capture.guards import UNSET, IsObject, is_unset
+from explorer.compiler.capture.rules import each, existing, positional
+from explorer.compiler.capture.values.base import Reconstructor, Rule, Tracer, Value
 from explorer.compiler.capture.values.constant import Constant
+from explorer.compiler.capture.values.objects import ObjectValue
+from explorer.compiler.capture.values.tensor import graph_call
 from explorer.core.reasons import unsupported
 
 NONE = Constant(None)
@@ -75,3 +84,86 @@ def _never(t: Tracer, *args: Value, **kwargs: Value) -> Value:
 def _traceback(t: Tracer, *args: Value) -> Value:
     """Tracebacks are real frames' alone."""
     return NONE
+
+
+_DRAWS = (
+    "random uniform triangular randint randrange getrandbits gauss normalvariate lognormvariate expovariate "
+    "vonmisesvariate gammavariate betavariate paretovariate weibullvariate seed"
+).split()
+
+
+class GeneratorMade(ObjectValue):
+    """A random.Random that the program makes with a seed: what it yields is the same in each call."""
+
+    def __init__(self, seed: Any) -> None:
+        super().__init__(random.Random)
+        self.generator = random.Random(seed)
+
+    def reconstruct(self, r: Reconstructor) -> None:
+        r.call(random.Random, [])
+        name = r.store_new(self)
+        r.discard_method(lambda: r.emit("LOAD_FAST", name), "setstate", [Constant(self.generator.getstate())])
+        r.emit("LOAD_FAST", name)
+
+
+@dataclass(frozen=True, eq=False)
+class Draw:
+    """One call of a generator that was there before, which compiled bytecode makes where the frame begins."""
+
+    generator: random.Random
+    method: str
+    args: tuple[Any, ...]
+
+    def make(self) -> torch.Tensor | None:
+        """The number as the graph takes it."""
+        found = getattr(self.generator, self.method)(*self.args)
+        return None if found is None else torch.tensor(found, dtype=None if type(found) is int else torch.float64)
+
+    def tried(self) -> torch.Tensor | None:
+        """The same of a copy: tracing draws nothing."""
+        copied = random.Random()
+        copied.setstate(self.generator.getstate())
+        return Draw(copied, self.method, self.args).make()
+
+
+@positional(random.Random)
+def _generator(t: Tracer, seed: Value | None = None) -> Value:
+    """A generator of its own."""
+    if seed is None or t.is_none(seed):
+        unsupported(reasons.UNTRACEABLE_CALL, "random.Random without a seed")
+    return t.python(GeneratorMade, t.constant_of(seed))  # type: ignore[no-any-return]
+
+
+@each(*(vars(cls)[name] for name in _DRAWS for cls in random.Random.__mro__ if name in vars(cls)))
+def _draw(function: Any) -> Rule:
+    name = function.__name__
+
+    def draw(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        """A number of the generator."""
+        generator = args[0]
+        plain = tuple(t.constant_of(arg) for arg in args[1:])
+        named = {key: t.constant_of(value) for key, value in kwargs.items()}
+        if isinstance(generator, GeneratorMade):
+            t.effects.version += 1
+            return t.from_python(t.python(getattr(generator.generator, name), *plain, **named))
+        given = t.real_of(generator)
+        if type(given) is not random.Random or named or generator.source is None:
+            unsupported(reasons.UNTRACEABLE_CALL, f"{generator.python_type().__name__}.{name}")
+        t.guard(generator.source, IsObject(given), "numbers are drawn from this generator")
+        return _drawn(t, Draw(given, name, plain))
+
+    return draw
+
+
+def _drawn(t: Tracer, draw: Draw) -> Value:
+    is_large = draw.method == "getrandbits" and draw.args > (63,) or any(abs(a) > 2**62 for a in draw.args if a)
+    if t.tape.branches or is_large:
+        unsupported(reasons.UNTRACEABLE_CALL, f"Random.{draw.method} of numbers of more than 64 bits, or in a branch")
+    found = t.python(draw.tried)
+    t.effects.version += 1
+    source = t.returned(t.known_source(draw, fixed=True), "make")
+    t.draws.append(source)
+    if found is None:
+        return Constant(None)
+    with t.tape.numbers_read():
+        return graph_call(t, "call_method", "item", [t.wrap_tensor(source, found)], {})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from explorer.compiler.capture import reasons
-from explorer.compiler.capture.opcodes.table import OPCODES
+from explorer.compiler.capture.opcodes.operators import OPCODES
 from explorer.compiler.capture.values.base import Frame, Tracer, Value
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.functions import CellValue, FunctionValue

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from explorer.compiler.capture import reasons
 from explorer.compiler.capture.frame import NULL
-from explorer.compiler.capture.opcodes.table import OPCODES
+from explorer.compiler.capture.opcodes.operators import OPCODES
 from explorer.compiler.capture.values.base import Frame, Raised, Tracer, Value
 from explorer.compiler.capture.values.classes import ClassValue, SuperValue
 from explorer.compiler.capture.values.constant import Constant

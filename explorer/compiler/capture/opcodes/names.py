@@ -9,7 +9,7 @@ import sys
 from explorer.compiler.bytecode.normal import NULL_FIRST
 from explorer.compiler.capture import reasons
 from explorer.compiler.capture.frame import NULL
-from explorer.compiler.capture.opcodes.table import OPCODES
+from explorer.compiler.capture.opcodes.operators import OPCODES
 from explorer.compiler.capture.values.base import Frame, Tracer, Value
 from explorer.compiler.capture.values.classes import ClassValue, PyModuleValue, SuperValue
 from explorer.compiler.capture.values.constant import Constant

@@ -1,12 +1,56 @@
-"""Operators and items."""
+"""The table of instruction rules; the stack itself, constants, operators and items."""
 
 from __future__ import annotations
 
-from explorer.compiler.capture.opcodes.table import OPCODES
+from collections.abc import Callable
+
+from explorer.compiler.bytecode.ops import OPS
+from explorer.compiler.capture.frame import NULL
 from explorer.compiler.capture.values.base import Frame, Tracer
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.size import SizeValue
+from explorer.core.rules import RuleTable
 from explorer.ir.bytecode import Instruction
+
+Step = Callable[["Tracer", Frame, Instruction], str | None]
+
+OPCODES: RuleTable[str, Step] = RuleTable("opcode", known=lambda op: op in OPS)
+"""rule(tracer, frame, instruction) -> the id of the instruction to jump to, or None to go on to the next."""
+
+
+@OPCODES.rule("NOP")
+def nop(t: Tracer, f: Frame, i: Instruction) -> None:
+    """Nothing."""
+
+
+@OPCODES.rule("POP_TOP")
+def pop_top(t: Tracer, f: Frame, i: Instruction) -> None:
+    """Drop the top."""
+    f.pop()
+
+
+@OPCODES.rule("PUSH_NULL")
+def push_null(t: Tracer, f: Frame, i: Instruction) -> None:
+    """Push the null beside a callable."""
+    f.push(NULL)
+
+
+@OPCODES.rule("COPY")
+def copy(t: Tracer, f: Frame, i: Instruction) -> None:
+    """Push a value of the stack once more."""
+    f.push(f.stack[-i.arg])
+
+
+@OPCODES.rule("SWAP")
+def swap(t: Tracer, f: Frame, i: Instruction) -> None:
+    """Exchange the top with a value below."""
+    f.stack[-1], f.stack[-i.arg] = f.stack[-i.arg], f.stack[-1]
+
+
+@OPCODES.rule("LOAD_CONST")
+def load_const(t: Tracer, f: Frame, i: Instruction) -> None:
+    """Push a constant."""
+    f.push(t.from_python(i.arg))
 
 
 @OPCODES.rule("UNARY_OP")

@@ -26,8 +26,7 @@ from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.mappings import DictValue
 from explorer.compiler.capture.values.sequences import ListValue, SliceValue, TupleValue
 from explorer.compiler.capture.values.size import SizeValue, is_unbacked
-from explorer.compiler.capture.values.tensor import TensorValue, from_fake, graph_call, has_tensor
-from explorer.compiler.capture.values.tensor_properties import version
+from explorer.compiler.capture.values.tensor import TensorValue, from_fake, graph_call, has_tensor, version
 from explorer.core.reasons import unsupported
 from explorer.ir.capture import AsTensor, Source, as_tensor, share_no_memory
 

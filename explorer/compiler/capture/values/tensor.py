@@ -1,12 +1,14 @@
-"""Tensors of the traced program, and calls that go into the graph. Stock counterpart: variables/tensor.py."""
+"""Tensors of the traced program: calls that go into the graph, and what a program can ask of a tensor without a node.
+Stock counterpart: variables/tensor.py.
+"""
 
 from __future__ import annotations
 
 import functools
 import operator
 import types
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -23,9 +25,36 @@ from explorer.compiler.capture.values.objects import DELETED, MISSING, bound_att
 from explorer.compiler.capture.values.overrides import PLAIN, dispatches, is_wrapper, overridden, overrides_torch
 from explorer.compiler.capture.values.sequences import ListValue, SliceValue, TupleValue
 from explorer.compiler.capture.values.size import FloatValue, NumberValue, SizeValue, is_unbacked
-from explorer.compiler.capture.values.tensor_properties import TENSOR_PROPERTIES, version
 from explorer.core.reasons import unsupported
 from explorer.ir.capture import Attr, Returned, Source
+
+Held = Literal["tensor guard", "own guard", "graph"]
+"""tensor guard: a function of what the guard on every tensor input checks (type, dtype, device, sizes, strides,
+requires_grad, dispatch keys). own guard: checked for the input once the program asks. graph: a node."""
+
+_TENSOR_GUARD = (
+    # Attributes
+    "dtype device layout shape ndim requires_grad is_cuda is_cpu is_mps is_xpu is_meta is_sparse is_sparse_csr "
+    "is_quantized is_mkldnn is_nested is_ipu is_maia is_vulkan is_mtia itemsize nbytes "
+    # Methods, and functions of the same name
+    "size stride dim ndimension numel nelement element_size get_device dim_order is_contiguous is_floating_point "
+    "is_complex is_signed is_conj is_neg is_inference is_same_size type is_distributed has_names __len__ "
+    "result_type can_cast _is_zerotensor _has_compatible_shallow_copy_type"
+)  # fmt: skip
+_OWN_GUARD = "is_leaf output_nr retains_grad storage_offset is_pinned _is_view"
+_GRAPH = "T mT H mH real imag data"
+
+TENSOR_PROPERTIES: Mapping[str, Held] = {
+    **dict.fromkeys(_TENSOR_GUARD.split(), "tensor guard"),
+    **dict.fromkeys(_OWN_GUARD.split(), "own guard"),
+    **dict.fromkeys(_GRAPH.split(), "graph"),
+}  # fmt: skip
+
+
+def version(tensor: torch.Tensor) -> int | object:
+    """How often it was written; of an inference tensor, whose writes nobody counts, something equal to nothing else."""
+    return object() if tensor.is_inference() else tensor._version
+
 
 READS_VALUE = frozenset(
     "item tolist numpy __bool__ __int__ __float__ __index__ __complex__ __array__ __format__ __repr__ __str__".split()

@@ -1,4 +1,4 @@
-// Where each buffer lives and when, and how many bytes are in use at each step. Counted as explorer/compiler/schedule/pool.py
+// Where each buffer lives and when, and how many bytes are in use at each step. Counted as explorer/compiler/schedule/memory.py
 // (`peak`) counts: without inputs, sizes rounded as an allocator rounds them.
 
 import { entry, least, most } from "../../gather";

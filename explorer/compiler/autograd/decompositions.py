@@ -1,0 +1,547 @@
+"""Which ATen operators are broken into simpler ones while tracing, and which stay whole.
+
+What stays whole is either a scalar operation or a reduction that loops express directly, or a library call (mm, addmm,
+bmm, baddbmm, convolution and its backward, attention and its backward, pooling, sort, scan). Random operators stay
+whole so that they draw from torch's generator in eager's order. Everything is dispatched below autograd.
+
+Inductor: decomposition.py. Most decompositions are torch's own (torch._decomp); ours replace or add to them.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._decomp import get_decompositions
+from torch._prims_common import suggest_memory_format
+
+from explorer.compiler.autograd.layouts import computing_dtype, in_layout_of, inverse, stride_order, to
+from explorer.core.rules import RuleTable
+
+Decomposition = Callable[..., Any]
+Dims = Sequence[int] | None
+aten = torch.ops.aten
+
+TORCHS: tuple[str, ...] = tuple(
+    # activations, with their backwards
+    "celu elu elu_backward gelu gelu_backward glu glu_backward hardshrink hardsigmoid hardswish "
+    "hardswish_backward hardtanh hardtanh_backward leaky_relu leaky_relu_backward log_sigmoid_forward "
+    "log_sigmoid_backward mish mish_backward _prelu_kernel _prelu_kernel_backward sigmoid_backward silu silu_backward "
+    "softplus softplus_backward softshrink tanh_backward threshold threshold_backward rrelu_with_noise_backward "
+    # softmax and norms
+    "_softmax _softmax_backward_data _log_softmax _log_softmax_backward_data _safe_softmax logsumexp "
+    "native_layer_norm native_layer_norm_backward native_group_norm_backward "
+    "_native_batch_norm_legit _native_batch_norm_legit_functional _native_batch_norm_legit_no_training "
+    "_batch_norm_with_update _batch_norm_with_update_functional _batch_norm_no_update native_batch_norm "
+    "native_batch_norm_backward batch_norm_backward cudnn_batch_norm cudnn_batch_norm_backward "
+    "_fused_rms_norm _fused_rms_norm_backward linalg_vector_norm norm renorm "
+    # losses
+    "binary_cross_entropy_backward binary_cross_entropy_with_logits huber_loss "
+    "huber_loss_backward l1_loss mse_loss mse_loss_backward multi_margin_loss multilabel_margin_loss_forward "
+    "nll_loss_forward nll_loss2d_forward smooth_l1_loss smooth_l1_loss_backward soft_margin_loss "
+    "soft_margin_loss_backward "
+    # scalar functions
+    "addcdiv addcmul addr clamp_max clamp_min deg2rad rad2deg floor_divide frac heaviside lerp logaddexp logaddexp2 "
+    "logit logit_backward mvlgamma nan_to_num rsub sgn sinc special_entr special_log_ndtr special_xlog1py xlogy "
+    "isneginf isposinf dist "
+    # small products and reductions
+    "addmv mv dot vdot aminmax count_nonzero nansum std std_mean trace _euclidean_dist "
+    # indexing and scattering
+    "embedding_dense_backward isin masked_fill take unfold_backward "
+    "diagonal_backward select_backward slice_backward diag_embed "
+    "reflection_pad1d reflection_pad1d_backward reflection_pad2d reflection_pad2d_backward reflection_pad3d "
+    "reflection_pad3d_backward replication_pad1d replication_pad2d replication_pad3d im2col col2im "
+    "upsample_nearest1d upsample_nearest2d upsample_nearest3d _upsample_nearest_exact1d _upsample_nearest_exact2d "
+    "_upsample_nearest_exact3d upsample_linear1d upsample_trilinear3d "
+    # views, copies and factories
+    "_reshape_alias t transpose stack block_diag channel_shuffle pixel_shuffle pixel_unshuffle roll rot90 "
+    "narrow narrow_copy tril triu tril_indices triu_indices eye fill affine_grid_generator "
+    "alias_copy diagonal_copy expand_copy permute_copy split_with_sizes_copy squeeze_copy t_copy transpose_copy "
+    "unbind_copy unfold_copy unsqueeze_copy view_copy native_dropout_backward".split()
+)
+"""ATen names whose decompositions are taken from torch as they are, all overloads."""
+
+DECOMPOSITIONS: RuleTable[torch._ops.OpOverload, Decomposition] = RuleTable("decomposition")
+"""Our own. A rule may return NotImplemented to leave the call whole."""
+
+
+@functools.cache
+def torchs() -> dict[Any, Decomposition]:
+    """torch's decompositions named above."""
+    return dict(get_decompositions([getattr(aten, name) for name in TORCHS if hasattr(aten, name)]))
+
+
+def decompositions() -> dict[torch._ops.OpOverload, Decomposition]:
+    """What TRACE applies: torch's decompositions, overridden by ours."""
+    return {**torchs(), **DECOMPOSITIONS}
+
+
+def reference_of_prim(operator: torch._ops.OpOverload) -> Decomposition | None:
+    """The ATen body of a `prims` operator: torch's decompositions may call prims, a traced graph holds none."""
+    packet = operator._overloadpacket
+    body: Decomposition | None = getattr(packet, "impl_aten", None) if operator.namespace == "prims" else None
+    return body
+
+
+@DECOMPOSITIONS.rule(aten.nll_loss_backward.default, aten.nll_loss2d_backward.default)
+def nll_loss_backward(
+    grad: Tensor, scores: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignore: int, total: Tensor
+) -> Tensor:
+    """nll_loss_backward(g, x, t) -> where(arange(classes) == t, -g, 0)"""
+    axis = 0 if scores.dim() < 2 else 1
+    shape = [1] * scores.dim()
+    shape[axis] = -1
+    classes = torch.arange(scores.shape[axis], device=scores.device).view(shape)
+    wanted = target.unsqueeze(axis) if scores.dim() else target
+    flow = grad / total if reduction == 1 else grad
+    if reduction == 0 and scores.dim() > 1:
+        flow = flow.unsqueeze(axis)
+    scaled = -flow if weight is None else -flow * weight.view(shape)
+    hit = (classes == wanted) & (wanted != ignore)
+    return torch.where(hit, scaled, 0.0).to(scores.dtype).expand(scores.shape)
+
+
+@DECOMPOSITIONS.rule(aten.hardsigmoid_backward.default)
+def hardsigmoid_backward(grad: Tensor, x: Tensor) -> Tensor:
+    """hardsigmoid_backward(g, x) -> where(-3 < x < 3, g / 6, 0), with the sixth that eager has for every dtype"""
+    compute = computing_dtype(x.dtype)
+    flow = to(to(grad, compute) * SIXTH, x.dtype)
+    return torch.where((x > -3.0) & (x < 3.0), flow, 0.0)
+
+
+SIXTH = 0.1666666716337204
+"""In float32."""
+
+
+@DECOMPOSITIONS.rule(aten.native_dropout.default)
+def native_dropout(x: Tensor, p: float, train: bool | None) -> Any:
+    """native_dropout(x, p) -> (x * (mask / (1 - p)), mask) with mask = bernoulli(1 - p), as eager does on a CPU
+
+    On a GPU eager draws inside its own kernel, in an order that only that kernel gives.
+    """
+    if x.device.type != "cpu" or not train or not 0 < p < 1:
+        return NotImplemented
+    mask = aten.bernoulli.p(torch.empty_like(x, dtype=torch.bool), 1 - p)
+    return x * (to(mask, x.dtype) / (1 - p)), mask
+
+
+@DECOMPOSITIONS.rule(aten.bernoulli.p)
+def bernoulli(x: torch.Tensor, p: float, generator: Any = None) -> Any:
+    """bernoulli(x, p) -> bernoulli(y, p) permuted, with y contiguous in the order in which x lies in memory.
+
+    Functionalisation writes it for x.bernoulli_(p), which draws in that order; the operator draws in that of the axes.
+    """
+    order = stride_order(x)
+    if order == sorted(order):
+        return NotImplemented
+    memory = aten.empty.memory_format([x.shape[d] for d in order], dtype=x.dtype, device=x.device)
+    return aten.bernoulli.p(memory, p, generator=generator).permute(inverse(order))
+
+
+CHANNELS_LAST = (torch.channels_last, torch.channels_last_3d)
+
+
+@DECOMPOSITIONS.rule(aten.full_like.default)
+def full_like(x: Tensor, value: Any, **facts: Any) -> Any:
+    """full_like(x, v) -> full(x.shape, v), in x's layout"""
+    return fill_in_layout(x, value, **facts)
+
+
+@DECOMPOSITIONS.rule(aten.zeros_like.default)
+def zeros_like(x: Tensor, **facts: Any) -> Any:
+    """zeros_like(x) -> full(x.shape, 0), in x's layout"""
+    return fill_in_layout(x, 0, **facts)
+
+
+@DECOMPOSITIONS.rule(aten.ones_like.default)
+def ones_like(x: Tensor, **facts: Any) -> Any:
+    """ones_like(x) -> full(x.shape, 1), in x's layout"""
+    return fill_in_layout(x, 1, **facts)
+
+
+@DECOMPOSITIONS.rule(aten.empty_like.default)
+def empty_like(x: Tensor, **facts: Any) -> Any:
+    """empty_like(x) -> empty(x.shape), in x's layout"""
+    return fill_in_layout(x, None, **facts)
+
+
+@DECOMPOSITIONS.rule(aten.zero.default)
+def zero(x: Tensor) -> Any:
+    """zero(x) -> full(x.shape, 0), in x's layout"""
+    return fill_in_layout(x, 0)
+
+
+def fill_in_layout(
+    x: Tensor,
+    value: Any,
+    *,
+    dtype: torch.dtype | None = None,
+    layout: torch.layout | None = None,
+    device: torch.device | None = None,
+    pin_memory: bool | None = None,
+    memory_format: torch.memory_format | None = None,
+) -> Any:
+    """A tensor of x's shape, strided as eager's `*_like` strides it; `value` None leaves it uninitialised."""
+    if layout not in (None, torch.strided) or pin_memory:
+        return NotImplemented
+    order = list(range(x.dim()))
+    if memory_format in (None, torch.preserve_format):
+        order = stride_order(x)
+    elif memory_format in CHANNELS_LAST:
+        order = [0, *order[2:], 1]
+    return filled(x.shape, order, value, dtype or x.dtype, device or x.device)
+
+
+def filled(shape: Sequence[Any], order: list[int], value: Any, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Allocate `shape` with its dimensions laid out in `order`, slowest first."""
+    ordered = [shape[d] for d in order]
+    if value is None:
+        made = aten.empty.memory_format(ordered, dtype=dtype, device=device)
+    else:
+        typed = value if isinstance(value, (torch.SymInt, torch.SymFloat)) else number_of(value, dtype)
+        made = aten.full.default(ordered, typed, dtype=dtype, device=device, pin_memory=False)
+    return made if order == sorted(order) else made.permute(inverse(order))
+
+
+def number_of(value: Any, dtype: torch.dtype) -> Any:
+    """`value` as a Python number of the kind that `dtype` holds."""
+    if dtype is torch.bool:
+        return bool(value)
+    if dtype.is_floating_point:
+        return float(value)
+    return complex(value) if dtype.is_complex else int(value)
+
+
+@DECOMPOSITIONS.rule(aten.zeros.default)
+def zeros(size: Sequence[Any], **facts: Any) -> Any:
+    """zeros(size) -> full(size, 0)"""
+    return contiguous_fill(size, 0, **facts)
+
+
+@DECOMPOSITIONS.rule(aten.ones.default)
+def ones(size: Sequence[Any], **facts: Any) -> Any:
+    """ones(size) -> full(size, 1)"""
+    return contiguous_fill(size, 1, **facts)
+
+
+@DECOMPOSITIONS.rule(aten.scalar_tensor.default)
+def scalar_tensor(value: Any, **facts: Any) -> Any:
+    """scalar_tensor(v) -> full([], v)"""
+    return contiguous_fill([], value, **facts)
+
+
+@DECOMPOSITIONS.rule(aten.new_zeros.default)
+def new_zeros(x: Tensor, size: Sequence[Any], **facts: Any) -> Any:
+    """x.new_zeros(size) -> full(size, 0)"""
+    return contiguous_fill(size, 0, like=x, **facts)
+
+
+@DECOMPOSITIONS.rule(aten.new_ones.default)
+def new_ones(x: Tensor, size: Sequence[Any], **facts: Any) -> Any:
+    """x.new_ones(size) -> full(size, 1)"""
+    return contiguous_fill(size, 1, like=x, **facts)
+
+
+@DECOMPOSITIONS.rule(aten.new_full.default)
+def new_full(x: Tensor, size: Sequence[Any], value: Any, **facts: Any) -> Any:
+    """x.new_full(size, v) -> full(size, v)"""
+    return contiguous_fill(size, value, like=x, **facts)
+
+
+@DECOMPOSITIONS.rule(aten.new_empty.default)
+def new_empty(x: Tensor, size: Sequence[Any], **facts: Any) -> Any:
+    """x.new_empty(size) -> empty(size)"""
+    return contiguous_fill(size, None, like=x, **facts)
+
+
+@DECOMPOSITIONS.rule(aten.new_empty_strided.default)
+def new_empty_strided(x: Tensor, size: Sequence[Any], stride: Sequence[Any], **facts: Any) -> Any:
+    """x.new_empty_strided(size, stride) -> empty(size), permuted"""
+    return strided_empty(size, stride, like=x, **facts)
+
+
+@DECOMPOSITIONS.rule(aten.empty_strided.default)
+def empty_strided(size: Sequence[Any], stride: Sequence[Any], **facts: Any) -> Any:
+    """empty_strided(size, stride) -> empty(size), permuted"""
+    return strided_empty(size, stride, **facts)
+
+
+def contiguous_fill(size: Sequence[Any], value: Any, **facts: Any) -> Any:
+    plain = plain_facts(**facts)
+    return plain if plain is NotImplemented else filled(size, list(range(len(size))), value, *plain)
+
+
+def strided_empty(size: Sequence[Any], stride: Sequence[Any], **facts: Any) -> Any:
+    plain = plain_facts(**facts)
+    if plain is NotImplemented:
+        return plain
+    made = filled(size, sorted(range(len(size)), key=lambda d: (-stride[d], -size[d])), None, *plain)
+    reached = all(n == 1 or s == t for n, s, t in zip(size, stride, made.stride(), strict=True))
+    return made if reached else NotImplemented
+
+
+def plain_facts(
+    *, like: Tensor | None = None, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = None
+) -> Any:
+    """(dtype, device) of a plain strided tensor with these options, or NotImplemented for another kind."""
+    if layout not in (None, torch.strided) or pin_memory:
+        return NotImplemented
+    if like is not None:
+        return dtype or like.dtype, device or like.device
+    return dtype or torch.get_default_dtype(), device or torch.device("cpu")
+
+
+@DECOMPOSITIONS.rule(aten.arange.default)
+def arange_to(end: Any, **facts: Any) -> Tensor:
+    """arange(end) -> arange(0, end, 1)"""
+    return aten.arange.start_step(0, end, 1, **facts)
+
+
+@DECOMPOSITIONS.rule(aten.arange.start)
+def arange_between(start: Any, end: Any, **facts: Any) -> Tensor:
+    """arange(start, end) -> arange(start, end, 1)"""
+    return aten.arange.start_step(start, end, 1, **facts)
+
+
+def of_fractions(decomposition: Decomposition) -> Decomposition:
+    def spaced(*args: Any, dtype: torch.dtype | None = None, **facts: Any) -> Any:
+        """linspace(a, b, n) -> a + step * position; how eager rounds to integers depends on the processor's vectors"""
+        whole = dtype is not None and not dtype.is_floating_point
+        return NotImplemented if whole else decomposition(*args, dtype=dtype, **facts)
+
+    return spaced
+
+
+for _overload, _decomposition in get_decompositions([aten.linspace, aten.logspace]).items():
+    DECOMPOSITIONS.rule(_overload)(of_fractions(_decomposition))  # type: ignore[arg-type]
+
+
+@DECOMPOSITIONS.rule(aten.sum.default)
+def sum_all(x: Tensor, *, dtype: torch.dtype | None = None) -> Tensor:
+    """sum(x) -> sum(x, all dimensions)"""
+    return aten.sum.dim_IntList(x, list(range(x.dim())), False, dtype=dtype)
+
+
+@DECOMPOSITIONS.rule(aten.mean.default, aten.mean.dim)
+def mean(x: Tensor, dim: Dims = None, keepdim: bool = False, *, dtype: torch.dtype | None = None) -> Any:
+    """mean(x) -> sum(x) / count"""
+    if x.is_complex():
+        return NotImplemented
+    result = dtype or x.dtype
+    compute = computing_dtype(result)
+    dims = reduced_dims(x, dim)
+    total = aten.sum.dim_IntList(to(x, compute), dims, keepdim)
+    return to(total / count_of(x, dims), result)
+
+
+@DECOMPOSITIONS.rule(aten.var_mean.correction)
+def var_mean(x: Tensor, dim: Dims = None, *, correction: float | None = None, keepdim: bool = False) -> Any:
+    """var_mean(x) -> (sum((x - mean)^2) / (count - correction), mean), in two passes as the deviation is small"""
+    if x.is_complex():
+        return NotImplemented
+    dims = reduced_dims(x, dim)
+    squares, average = moments(to(x, computing_dtype(x.dtype)), dims)
+    count = count_of(x, dims)
+    degrees = count - (1 if correction is None else correction) if count else 0
+    found = [to(squares / at_least_zero(degrees), x.dtype), to(average, x.dtype)]
+    return tuple(each if keepdim else aten.squeeze.dims(each, dims) for each in found)
+
+
+LONG = 1 << 18
+"""Elements from which the moments over several dimensions are taken in steps."""
+
+
+def moments(x: Tensor, dims: list[int]) -> tuple[Tensor, Tensor]:
+    """(sum((x - mean)^2), mean), with the dimensions kept.
+
+    Both passes over many elements would read them from memory. Row by row the second finds them at hand: then the sum
+    is that of the rows' own sums, and of the squared deviations of their means, times the length of a row.
+    """
+    last = x.dim() - 1
+    count = count_of(x, dims)
+    if len(dims) > 1 and last in dims and type(count) is int and count >= LONG and x.shape[last] >= 256:
+        rest = [dim for dim in dims if dim != last]
+        of_rows, means = moments(x, [last])
+        between, average = moments(means, rest)
+        return aten.sum.dim_IntList(of_rows, rest, True) + between * x.shape[last], average
+    average = aten.sum.dim_IntList(x, dims, True) / count
+    deviation = x - average
+    return aten.sum.dim_IntList(deviation * deviation, dims, True), average
+
+
+@DECOMPOSITIONS.rule(aten.var.correction)
+def var(x: Tensor, dim: Dims = None, *, correction: float | None = None, keepdim: bool = False) -> Any:
+    """var(x) -> var_mean(x)[0]"""
+    if x.is_complex():
+        return NotImplemented
+    return var_mean(x, dim, correction=correction, keepdim=keepdim)[0]
+
+
+@DECOMPOSITIONS.rule(aten.native_group_norm.default)
+def native_group_norm(
+    x: Tensor, weight: Tensor | None, bias: Tensor | None, batch: Any, channels: Any, area: Any, groups: int, eps: float
+) -> Any:
+    """native_group_norm(x, w, b) -> ((x - mean) * rsqrt(var + eps) * w + b, mean, rstd), group by group"""
+    if x.numel() == 0 or not (x.is_contiguous() or x.is_contiguous(memory_format=suggest_memory_format(x))):
+        return NotImplemented  # eager refuses the latter
+    compute = computing_dtype(x.dtype)
+    grouped = to(x, compute).reshape(batch, groups, -1)
+    spread, average = var_mean(grouped, [2], correction=0, keepdim=True)
+    rstd = torch.rsqrt(spread + eps)
+    made = ((grouped - average) * rstd).view(x.shape)
+    per_channel = [1, channels] + [1] * (x.dim() - 2)
+    if weight is not None:
+        made = made * to(weight, compute).view(per_channel)
+    if bias is not None:
+        made = made + to(bias, compute).view(per_channel)
+    kept = x.dtype if weight is None else weight.dtype
+    return in_layout_of(x, to(made, x.dtype)), to(average.squeeze(2), kept), to(rstd.squeeze(2), kept)
+
+
+@DECOMPOSITIONS.rule(aten.max.dim)
+def max_dim(x: Tensor, dim: int, keepdim: bool = False) -> Any:
+    """max(x, dim) -> (amax(x, dim), argmax(x, dim))"""
+    return extreme(aten.amax.default, aten.argmax.default, x, dim, keepdim)
+
+
+@DECOMPOSITIONS.rule(aten.min.dim)
+def min_dim(x: Tensor, dim: int, keepdim: bool = False) -> Any:
+    """min(x, dim) -> (amin(x, dim), argmin(x, dim))"""
+    return extreme(aten.amin.default, aten.argmin.default, x, dim, keepdim)
+
+
+def extreme(value: Any, position: Any, x: Tensor, dim: int, keepdim: bool) -> tuple[Tensor, Tensor]:
+    if x.dim() == 0:
+        return x.clone(), aten.full.default([], 0, dtype=torch.int64, device=x.device, pin_memory=False)
+    return value(x, [dim], keepdim), position(comparable(x), dim, keepdim)
+
+
+@DECOMPOSITIONS.rule(aten.max.default)
+def max_all(x: Tensor) -> Tensor:
+    """max(x) -> amax(x, all dimensions)"""
+    return aten.amax.default(x, list(range(x.dim())))
+
+
+@DECOMPOSITIONS.rule(aten.min.default)
+def min_all(x: Tensor) -> Tensor:
+    """min(x) -> amin(x, all dimensions)"""
+    return aten.amin.default(x, list(range(x.dim())))
+
+
+def comparable(x: Tensor) -> Tensor:
+    """argmax and argmin take no booleans."""
+    return to(x, torch.uint8) if x.dtype is torch.bool else x
+
+
+def reduced_dims(x: Tensor, dim: Dims) -> list[int]:
+    """The dimensions that `dim` means, non-negative: none given means all."""
+    if not dim:
+        return list(range(x.dim()))
+    return sorted(d % max(x.dim(), 1) for d in dim) if x.dim() else []
+
+
+def count_of(x: Tensor, dims: Sequence[int]) -> Any:
+    return math.prod(x.shape[d] for d in dims)
+
+
+def at_least_zero(count: Any) -> Any:
+    """max(count, 0): a correction above the count divides by zero, as in eager."""
+    if isinstance(count, (torch.SymInt, torch.SymFloat)):
+        return torch.sym_max(count, 0)
+    return max(count, 0)
+
+
+def of_floats(decomposition: Decomposition) -> Decomposition:
+    def resampled(x: Tensor, *args: Any, **kwargs: Any) -> Any:
+        """upsample(x) -> sum of weight * x at the neighbours; eager resamples bytes with integer weights"""
+        return decomposition(x, *args, **kwargs) if x.is_floating_point() else NotImplemented
+
+    return resampled
+
+
+for _overload, _decomposition in get_decompositions([aten.upsample_bilinear2d, aten.upsample_bicubic2d]).items():
+    DECOMPOSITIONS.rule(_overload)(of_floats(_decomposition))  # type: ignore[arg-type]
+
+
+@DECOMPOSITIONS.rule(aten.split.Tensor)
+def split(x: Tensor, size: Any, dim: int = 0) -> list[Tensor]:
+    """split(x, n) -> [slice(x, 0, n), slice(x, n, 2n), ...]"""
+    extent = x.shape[dim]
+    count = 1 if extent == 0 or size == 0 else int((extent + size - 1) // size)
+    ends = [*(n * size for n in range(1, count)), extent]
+    return [aten.slice.Tensor(x, dim, n * size, end) for n, end in enumerate(ends)]
+
+
+@DECOMPOSITIONS.rule(aten.split_with_sizes.default)
+def split_with_sizes(x: Tensor, sizes: Sequence[Any], dim: int = 0) -> list[Tensor]:
+    """split(x, sizes) -> [slice(x, 0, sizes[0]), ...]"""
+    parts, at = [], 0
+    for size in sizes:
+        parts.append(aten.slice.Tensor(x, dim, at, at + size))
+        at = at + size
+    return parts
+
+
+@DECOMPOSITIONS.rule(aten.unsafe_split.Tensor)
+def unsafe_split(x: Tensor, size: Any, dim: int = 0) -> list[Tensor]:
+    """unsafe_split(x, n) -> split(x, n)"""
+    return split(x, size, dim)
+
+
+@DECOMPOSITIONS.rule(aten.unsafe_split_with_sizes.default)
+def unsafe_split_with_sizes(x: Tensor, sizes: Sequence[Any], dim: int = 0) -> list[Tensor]:
+    """unsafe_split_with_sizes(x, sizes) -> split(x, sizes)"""
+    return split_with_sizes(x, sizes, dim)
+
+
+@DECOMPOSITIONS.rule(aten.unbind.int)
+def unbind(x: Tensor, dim: int = 0) -> list[Tensor]:
+    """unbind(x) -> [select(x, 0), select(x, 1), ...]"""
+    return [aten.select.int(x, dim, position) for position in range(int(x.shape[dim]))]
+
+
+@DECOMPOSITIONS.rule(aten.squeeze.default)
+def squeeze(x: Tensor) -> Tensor:
+    """squeeze(x) -> squeeze(x, dimensions of size 1)"""
+    return aten.squeeze.dims(x, [d for d in range(x.dim()) if x.shape[d] == 1])
+
+
+@DECOMPOSITIONS.rule(aten.squeeze.dim)
+def squeeze_dim(x: Tensor, dim: int) -> Tensor:
+    """squeeze(x, dim) -> squeeze(x, [dim])"""
+    return aten.squeeze.dims(x, [dim])
+
+
+@DECOMPOSITIONS.rule(aten._unsafe_view.default)
+def unsafe_view(x: Tensor, size: Sequence[Any]) -> Tensor:
+    """_unsafe_view(x, size) -> view(x, size)"""
+    return aten.view.default(x, size)
+
+
+@DECOMPOSITIONS.rule(aten.repeat.default)
+def repeat(x: Tensor, repeats: Sequence[Any]) -> Tensor:
+    """repeat(x, [2, 3]) -> view(clone(expand(view(x, [1, a, 1, b]), [2, a, 3, b])), [2a, 3b])"""
+    shape = [1] * (len(repeats) - x.dim()) + list(x.shape)
+    apart = [part for n in shape for part in (1, n)]
+    spread = [part for times, n in zip(repeats, shape, strict=True) for part in (times, n)]
+    joined = [times * n for times, n in zip(repeats, shape, strict=True)]
+    return x.reshape(apart).expand(spread).reshape(joined)
+
+
+@DECOMPOSITIONS.rule(aten.lift_fresh.default)
+def lift_fresh(x: Tensor) -> Tensor:
+    """lift_fresh(x) -> lift_fresh_copy(x): x is a constant of the graph, and each call makes a tensor of its own"""
+    return aten.lift_fresh_copy.default(x)
+
+
+@DECOMPOSITIONS.rule(aten.copy.default)
+def copy(target: Tensor, source: Tensor, non_blocking: bool = False) -> Any:
+    """copy(target, source) -> source, cast and expanded to target's dtype and shape, in target's layout"""
+    if target.device != source.device:
+        return NotImplemented
+    cast = to(source, target.dtype)
+    return in_layout_of(target, cast if list(cast.shape) == list(target.shape) else cast.expand(target.shape))

@@ -1,0 +1,199 @@
+"""Eager's autograd graph: who made each grad_fn, so that backward operations name the forward call that caused them,
+and which gradients come from which outputs.
+
+AOTAutograd: traced_function_transforms.py and graph_compile's use of `seq_nr`; here the origin itself travels. A set
+of tangents is a number: bit k stands for the k-th one.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+import torch
+from torch import fx
+
+from explorer.compiler.autograd.reasons import CHECKS_VALUES
+from explorer.compiler.autograd.tape import storage_of
+from explorer.core.origin import Origins, origin, origins, synthetic
+from explorer.core.reasons import Unsupported, Why
+from explorer.ir.graph import Graph
+from explorer.ir.joint import GradFn, GradFnGraph, Partitioned
+
+ORIGIN = "origin"
+CHECKING = frozenset({"LinalgEighBackward0", "LinalgEigBackward0", "LinalgSvdBackward0"})
+"""Of complex results these look at the values of the gradients, and may refuse them."""
+ACCUMULATION = synthetic("gradient accumulation")
+
+
+class Attribution:
+    """Tells each grad_fn its origin right after the forward operation that made it, and enters that origin whenever
+    the grad_fn runs. Between two grad_fns the engine adds gradients up: the ambient origin there is ACCUMULATION.
+    """
+
+    def __init__(self) -> None:
+        self._seen: dict[int, Any] = {}
+        self._running: list[AbstractContextManager[None]] = []
+
+    def attribute(self, values: Iterable[Any]) -> None:
+        """Give the ambient origin to every grad_fn behind `values` that has none yet."""
+        ids = origins()
+        values = list(values)
+        pending = [value.grad_fn for value in values if value.grad_fn is not None]
+        checking = sorted({grad_fn.name() for grad_fn in pending} & CHECKING)
+        if checking and any(value.is_complex() for value in values):
+            raise Unsupported(Why(CHECKS_VALUES, checking[0]))
+        while pending:
+            grad_fn = pending.pop()
+            if id(grad_fn) in self._seen:
+                continue
+            self._seen[id(grad_fn)] = grad_fn
+            grad_fn.metadata[ORIGIN] = ids
+            grad_fn.register_prehook(functools.partial(_enter, self._running, ids))
+            grad_fn.register_hook(functools.partial(_leave, self._running))
+            pending += [following for following, _ in grad_fn.next_functions if following is not None]
+
+
+# Hooks, which do not keep the Attribution: it keeps their grad_fns, and a collector does not see what hooks keep.
+
+
+def _enter(running: list[AbstractContextManager[None]], ids: Origins, _: Any) -> None:
+    entered = origin(*ids)
+    entered.__enter__()
+    running.append(entered)
+
+
+def _leave(running: list[AbstractContextManager[None]], *_: Any) -> None:
+    running.pop().__exit__(None, None, None)
+
+
+def record(outputs: Iterable[torch.Tensor], edges: Mapping[int, Any], memory: Mapping[int, int]) -> GradFnGraph:
+    """The autograd graph behind `outputs` as data, in the order in which a breadth-first walk meets it. `edges` are the
+    gradient edges of the inputs, by index, and `memory` the identities of the forward outputs' memory."""
+    named: dict[int, str] = {}
+    counts: Counter[str] = Counter()
+    order: list[Any] = []
+
+    def name(grad_fn: Any) -> str:
+        if id(grad_fn) not in named:
+            kind = grad_fn.name().rpartition("::")[2]
+            counts[kind] += 1
+            named[id(grad_fn)] = f"grad.{kind}" if counts[kind] == 1 else f"grad.{kind}_{counts[kind] - 1}"
+            order.append(grad_fn)
+        return named[id(grad_fn)]
+
+    heads = tuple(name(torch.autograd.graph.get_gradient_edge(output).node) for output in outputs)
+    nodes = []
+    kept: set[int] = set()
+    for grad_fn in order:
+        inputs = tuple(name(following) for following, _ in grad_fn.next_functions if following is not None)
+        kind = grad_fn.name().rpartition("::")[2]
+        saved = saves(grad_fn)
+        kept.update(map(memory_of, saved))
+        nodes.append(GradFn(named[id(grad_fn)], kind, grad_fn.metadata.get(ORIGIN, ()), inputs, bool(saved)))
+    leaving = {index: named[id(edge.node)] for index, edge in edges.items() if id(edge.node) in named}
+    return GradFnGraph(tuple(nodes), heads, leaving, tuple(k for k, identity in memory.items() if identity in kept))
+
+
+def saves(grad_fn: Any) -> list[torch.Tensor]:
+    """The tensors that a grad_fn keeps for its backward."""
+    kind: Any = type(grad_fn)
+    saved = (saved for name in saving(kind) for saved in several(getattr(grad_fn, name)))
+    return [data for each in saved if (data := each.data) is not None]
+
+
+def memory_of(value: torch.Tensor) -> int:
+    functional = torch._is_functional_tensor(value)
+    return storage_of(torch._from_functional_tensor(value) if functional else value)
+
+
+@functools.cache
+def saving(kind: type) -> tuple[str, ...]:
+    """The attributes of a class of grad_fns that hold what it saves."""
+    return tuple(name for name in dir(kind) if name.startswith("_raw_saved_"))
+
+
+def several(value: Any) -> tuple[Any, ...]:
+    return tuple(value) if isinstance(value, (tuple, list)) else (value,)
+
+
+class Routes:
+    """`all`: every tangent. `sources`: per input of the captured graph, the tangents that its gradient comes from."""
+
+    def __init__(self, parts: Partitioned) -> None:
+        eager = parts.eager_backward
+        above = reaching(eager)
+        self.all = (1 << len(eager.heads)) - 1
+        self.sources = [above.get(eager.edges.get(index, ""), 0) for index in range(len(parts.captured.inputs))]
+        self._saving = {above[node.id] for node in eager.nodes if node.saves}
+
+    def freed(self, tangents: int, spent: int) -> bool:
+        """Whether a backward from `tangents` needs what one from `spent` has freed."""
+        return any(above & tangents and above & spent for above in self._saving)
+
+    def left(self, spent: int) -> int:
+        """The tangents from which a backward is still possible after one from `spent`."""
+        gone = 0
+        for above in self._saving:
+            gone |= above if above & spent else 0
+        return self.all & ~gone
+
+
+def reaching(eager: GradFnGraph) -> dict[str, int]:
+    """Per grad_fn the tangents that reach it."""
+    inputs = {node.id: node.inputs for node in eager.nodes}
+    waiting = Counter(following for following_all in inputs.values() for following in following_all)
+    found: dict[str, int] = defaultdict(int)
+    for k, head in enumerate(eager.heads):
+        found[head] |= 1 << k
+    ready = [id for id in inputs if not waiting[id]]
+    while ready:
+        id = ready.pop()
+        for following in inputs[id]:
+            found[following] |= found[id]
+            waiting[following] -= 1
+            if not waiting[following]:
+                ready.append(following)
+    return found
+
+
+def without(backward: Graph, values: Sequence[Any], first: int, absent: int) -> tuple[Any, ...]:
+    """The backward half run operator by operator on `values`, in which zeros stand for the `absent` tangents; these
+    begin at place `first`. What comes from absent ones alone is zero, also where it is multiplied by an infinity."""
+    found: dict[fx.Node, Any] = dict(zip(backward.inputs, values, strict=True))
+    flowing: dict[fx.Node, bool] = {n: not absent >> k & 1 for k, n in enumerate(backward.inputs[first:])}
+
+    def given(node: fx.Node) -> Any:
+        value = found[node]
+        return torch.zeros_like(value) if flowing.get(node) is False and isinstance(value, torch.Tensor) else value
+
+    for node in backward.graph.nodes:
+        if node.op == "get_attr":
+            found[node] = backward.constants[str(node.target)]
+        elif node.op == "call_function":
+            sources = [flowing[n] for n in node.all_input_nodes if n in flowing]
+            if sources:
+                flowing[node] = any(sources)
+            args, kwargs = fx.map_arg((node.args, node.kwargs), given)
+            found[node] = node.target(*args, **kwargs)
+    return tuple(given(n) if isinstance(n, fx.Node) else n for n in backward.outputs)
+
+
+def read_from(backward: Graph, first: int, tangents: int) -> frozenset[int]:
+    """The inputs of the backward half that it reads for `tangents`, whose own places begin at `first`."""
+    inputs = backward.inputs
+    flowing = {node for k, node in enumerate(inputs[first:]) if tangents >> k & 1}
+    for node in backward.graph.nodes:
+        if any(source in flowing for source in node.all_input_nodes):
+            flowing.add(node)
+    needed: set[fx.Node] = set()
+    pending = list(flowing)
+    while pending:
+        for source in pending.pop().all_input_nodes:
+            if source not in needed:
+                needed.add(source)
+                pending.append(source)
+    return frozenset(k for k, node in enumerate(inputs[:first]) if node in needed)

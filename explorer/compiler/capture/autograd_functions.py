@@ -1,0 +1,304 @@
+"""torch.autograd.Functions: their methods evaluated like other code, forward and backward to a graph each, or run
+inside one node of the graph, with what they read of the program guarded.
+"""
+
+from __future__ import annotations
+
+import builtins
+import dis
+import types
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NoReturn
+
+import torch
+from torch import fx
+
+from explorer.compiler.capture import reasons
+from explorer.compiler.capture.higher_order import Body, body, modules, storage
+from explorer.compiler.capture.values.base import Tracer, Value
+from explorer.compiler.capture.values.classes import ClassValue, PyModuleValue
+from explorer.compiler.capture.values.constant import Constant, is_plain
+from explorer.compiler.capture.values.functions import BuiltinValue, FunctionValue
+from explorer.compiler.capture.values.mappings import DictValue
+from explorer.compiler.capture.values.objects import ObjectValue, is_library
+from explorer.compiler.capture.values.sequences import ListValue, TupleValue
+from explorer.compiler.capture.values.size import FloatValue, SizeValue
+from explorer.compiler.capture.values.tensor import TensorValue, from_fake
+from explorer.core.reasons import unsupported
+
+
+class FunctionContext(ObjectValue):
+    """The `ctx` that forward fills and backward reads."""
+
+    def __init__(self, needs: tuple[bool, ...], held: dict[str, Value] | None = None) -> None:
+        super().__init__(torch.autograd.function.FunctionCtx)
+        self.needs = needs
+        self.overlay = held or {}
+
+    def get_attr(self, t: Tracer, name: str) -> Value:
+        match name:
+            case "saved_tensors" | "saved_variables":
+                return self.overlay.get("to_save", TupleValue([]))
+            case "needs_input_grad":
+                return TupleValue(map(Constant, self.needs))
+        return super().get_attr(t, name)
+
+
+def evaluated(t: Tracer, cls: Any, args: list[Value]) -> Value:
+    """cls.apply(*args): the forward's nodes where nothing is differentiated, else a call of a function made of both."""
+    if t.tape.branches or t.torch_state.levels:
+        unsupported(reasons.CUSTOM_FUNCTION, f"{cls.__name__} inside of another function of the graph")
+    tensors = [arg for arg in args if isinstance(arg, TensorValue)]
+    needs = tuple(isinstance(arg, TensorValue) and arg.fake.requires_grad for arg in args)
+    context = FunctionContext(needs)
+    if not torch.is_grad_enabled() or not any(needs):
+        return _forward(t, cls, context, args)
+    outputs: list[Value] = []
+
+    def forward(given: list[Value], named: dict[str, Value]) -> Value:
+        rest = iter(given)
+        found = _forward(t, cls, context, [next(rest) if isinstance(arg, TensorValue) else arg for arg in args])
+        outputs.append(found)
+        results = t.items(found) if isinstance(found, TupleValue) else [found]
+        kept: list[TensorValue] = []
+        _replaced(t, TupleValue(context.overlay.values()), lambda tensor: _noted(kept, tensor))
+        return TupleValue([*_tensors(results), *kept])
+
+    with torch.no_grad():
+        first = body(t, t.host(forward), [tensor.fake for tensor in tensors], list, aliases=True, effects=True)
+    returned = outputs[0]
+    results = t.items(returned) if isinstance(returned, TupleValue) else [returned]
+    count = len(_tensors(results))
+    made = t.items(first.returned)[:count]
+    lent = {storage(tensor.fake) for tensor in tensors} | {storage(t.tape.value(node)) for node in first.branch.lifted}
+    if any(storage(value.fake) in lent for value in made) or "dirty_tensors" in context.overlay:  # type: ignore[attr-defined]
+        unsupported(reasons.CUSTOM_FUNCTION, f"{cls.__name__} returns or writes what it is given")
+    if _is_false(context.overlay.get("materialize_grads")) and count > 1:
+        unsupported(reasons.CUSTOM_FUNCTION, f"{cls.__name__} is told of gradients that are missing")
+    second, places = _backward(t, cls, context, args, results, first)
+    marked = [value for value in t.items(context.overlay.get("non_differentiable", TupleValue([])))]
+    unmarked = tuple(not any(value is each for each in marked) for value in made)
+    function, lifted = _function(t, cls, first, second, len(tensors), count, places, unmarked)
+    nodes = (*(tensor.node for tensor in tensors), *lifted)
+    values = [t.tape.value(node) for node in nodes]
+    found = t.tape.call("call_function", function, nodes, {}, tuple(values), {})
+    rest = iter(t.items(from_fake(t, t.tape.add("call_function", function, nodes, {}, found), found)))
+    whole = [next(rest) if isinstance(value, TensorValue) else value for value in results]
+    return TupleValue(whole) if isinstance(returned, TupleValue) else whole[0]
+
+
+def _forward(t: Tracer, cls: Any, context: FunctionContext, args: list[Value]) -> Value:
+    with torch.no_grad():
+        if cls.setup_context is torch.autograd.Function.setup_context:
+            return t.call(t.get_attr(ClassValue(cls), "forward"), [context, *args], {})
+        found = t.call(t.get_attr(ClassValue(cls), "forward"), args, {})
+        t.call(t.get_attr(ClassValue(cls), "setup_context"), [context, TupleValue(args), found], {})
+        return found
+
+
+def _backward(
+    t: Tracer, cls: Any, context: FunctionContext, args: list[Value], results: list[Value], first: Body
+) -> tuple[Body, list[int | None]]:
+    """The body of backward, on gradients and what forward kept; and for each tensor argument which of its outputs is
+    the gradient."""
+    count = len(_tensors(results))
+    kept = t.items(first.returned)[count:]
+    like = [value.fake.detach() for value in t.items(first.returned)]  # type: ignore[attr-defined]
+    places: list[int | None] = []
+
+    def backward(given: list[Value], named: dict[str, Value]) -> Value:
+        new = {id(old): value for old, value in zip(kept, given[count:], strict=True)}
+        held = _replaced(t, TupleValue(context.overlay.values()), lambda tensor: new[id(tensor)])
+        known = FunctionContext(context.needs, dict(zip(context.overlay, t.items(held), strict=True)))
+        rest = iter(given)
+        told = [next(rest) if isinstance(value, TensorValue) else Constant(None) for value in results]
+        found = t.call(t.get_attr(ClassValue(cls), "backward"), [known, *told], {})
+        grads = t.items(found) if isinstance(found, TupleValue) else [found]
+        if len(grads) < len(args):
+            unsupported(reasons.CUSTOM_FUNCTION, f"{cls.__name__}.backward returns too few gradients")
+        mine = [grad for arg, grad in zip(args, grads, strict=False) if isinstance(arg, TensorValue)]
+        present = [grad for grad in mine if isinstance(grad, TensorValue)]
+        places.extend(present.index(grad) if isinstance(grad, TensorValue) else None for grad in mine)
+        return TupleValue(present)
+
+    with torch.no_grad():
+        return body(t, t.host(backward), like, list, aliases=True), places
+
+
+def _function(
+    t: Tracer, cls: Any, first: Body, second: Body, count: int, results: int, places: Sequence[int | None],
+    differentiable: tuple[bool, ...],
+) -> tuple[Callable[..., Any], list[fx.Node]]:  # fmt: skip
+    """A function of the tensor arguments and of all that the bodies use besides."""
+    lifted, nodes = modules(t, [first, second])
+    forward, backward = (t.tape.modules.pop(str(node.target)) for node in nodes)
+    for node in nodes:
+        node.graph.erase_node(node)
+
+    class Made(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, *operands: Any) -> Any:
+            found = forward(*operands)
+            ctx.save_for_backward(*found[results:])
+            ctx.operands = operands[count:]
+            ctx.mark_non_differentiable(*(x for x, is_it in zip(found, differentiable, strict=False) if not is_it))
+            return tuple(found[:results])
+
+        @staticmethod
+        def backward(ctx: Any, *grads: Any) -> Any:
+            found = backward(*grads, *ctx.saved_tensors, *ctx.operands)
+            own = (None if place is None else found[place] for place in places)
+            return (*own, *(None for _ in ctx.operands))
+
+    Made.__name__ = Made.__qualname__ = cls.__name__
+
+    def apply(*operands: Any) -> Any:
+        return Made.apply(*operands)  # type: ignore[no-untyped-call]
+
+    apply.__module__, apply.__name__, apply.__qualname__ = cls.__module__, cls.__name__, cls.__qualname__
+    return apply, lifted
+
+
+def _tensors(values: Sequence[Value]) -> list[TensorValue]:
+    return [value for value in values if isinstance(value, TensorValue)]
+
+
+def _noted(found: list[TensorValue], tensor: TensorValue) -> Value:
+    if not any(tensor is each for each in found):
+        found.append(tensor)
+    return tensor
+
+
+def _replaced(t: Tracer, value: Value, new: Callable[[TensorValue], Value]) -> Value:
+    """A copy of nested containers with other tensors in them."""
+    if isinstance(value, TensorValue):
+        return new(value)
+    if isinstance(value, TupleValue):
+        return TupleValue([_replaced(t, item, new) for item in t.items(value)], value.cls)
+    if isinstance(value, ListValue) and value.source is None:
+        return ListValue([_replaced(t, item, new) for item in t.items(value)])
+    if isinstance(value, DictValue) and value.source is None:
+        made = DictValue(value.cls)
+        for key, item in value.pairs(t):
+            made.put(key, _replaced(t, item, new))
+        return made
+    return value
+
+
+def _is_false(value: Value | None) -> bool:
+    return isinstance(value, Constant) and value.value is False
+
+
+_PACKAGES = ("torch", "math", "operator", "functools", "itertools", "numpy", "builtins", "_operator")
+_UNREAD = ("_backward_cls", "_autograd_function_id", "symbolic")
+"""What no run of the function reads: `symbolic` is for the ONNX exporter."""
+_EFFECTS = {"print", "input", "open", "exec", "eval", "compile", "globals", "locals", "vars", "setattr", "delattr",
+            "getattr", "next", "id", "breakpoint", "__import__"}  # fmt: skip
+
+
+def guard_reads(t: Tracer, cls: type, args: list[Value]) -> None:
+    """Guard all that the methods of `cls` read. Breaks the graph where they read or change anything mutable."""
+    for arg in args:
+        if not isinstance(arg, TensorValue):
+            _check(t, arg, "an argument", set())
+    _class(t, cls, set())
+
+
+def _class(t: Tracer, cls: type, seen: set[int]) -> None:
+    if id(cls) in seen or issubclass(cls, BaseException):
+        return
+    seen.add(id(cls))
+    if not issubclass(cls, torch.autograd.Function):
+        _refuse(cls, "uses a class", cls.__name__)
+    own = (base for base in cls.__mro__ if not is_library(base.__module__))
+    for name in dict.fromkeys(name for base in own for name in vars(base)):
+        if name.startswith("__") or name in _UNREAD:
+            continue
+        if any((id(base), name) in t.effects.classes for base in cls.__mro__):
+            _refuse(cls, "reads an attribute that was just set", name)
+        found = t.look_up(cls, name)
+        method = found.__func__ if isinstance(found, (staticmethod, classmethod)) else found
+        value = t.from_python(method) if isinstance(method, types.FunctionType) else t.get_attr(ClassValue(cls), name)
+        _check(t, value, f"{cls.__name__}.{name}", seen)
+
+
+def _check(t: Tracer, value: Value, name: str, seen: set[int]) -> None:
+    if isinstance(value, FunctionValue):
+        if value.given is None:
+            _refuse(value, "uses a function made in the graph", name)
+        _check_function(t, value, seen)
+    elif isinstance(value, ClassValue):
+        if not _is_trusted(value.cls):
+            _class(t, value.cls, seen)
+    elif isinstance(value, (PyModuleValue, BuiltinValue)):
+        if not _is_trusted(t.real_of(value)):
+            _refuse(value, "reads", name)
+    elif isinstance(value, TupleValue):
+        for item in t.items(value):
+            if not isinstance(item, TensorValue) or name != "an argument":
+                _check(t, item, name, seen)
+    elif name != "an argument" or not isinstance(value, (SizeValue, FloatValue)):
+        if isinstance(value, TensorValue):
+            _refuse(value, "reads", name)
+        held = t.constant_of(value)
+        if not is_plain(held) and not (callable(held) and _is_trusted(held)):
+            _refuse(value, "reads", name)
+
+
+def _check_function(t: Tracer, function: FunctionValue, seen: set[int]) -> None:
+    if id(function.given) in seen:
+        return
+    seen.add(id(function.given))
+    for name, cell in zip(function.code.co_freevars, function.cells(t), strict=True):
+        held = cell.load(t)
+        if held is None or cell.changed or cell.given is None:
+            _refuse(function, "reads a variable that was just set", name)
+        if not (isinstance(held, ClassValue) and id(held.cls) in seen):
+            _check(t, held, name, seen)
+    if str(function.globals.get("__name__")).partition(".")[0] in _PACKAGES:
+        return
+    for default in (*function.defaults(t), *function.kwdefaults(t).values()):
+        _check(t, default, "a default", seen)
+    space = t.namespace(function.globals)
+    for code in _bodies(function.code):
+        before: dis.Instruction | None = None
+        for step in dis.get_instructions(code):
+            name = str(step.argval)
+            if step.opname in ("STORE_GLOBAL", "DELETE_GLOBAL", "IMPORT_NAME", "DELETE_ATTR"):
+                _refuse(function, "changes or imports", name)
+            if step.opname == "STORE_DEREF" and name in function.code.co_freevars:
+                _refuse(function, "changes", name)
+            if step.opname == "STORE_ATTR":
+                is_context = before is not None and before.opname.startswith("LOAD_FAST")
+                if not is_context or before is None or before.argval != next(iter(code.co_varnames), None):
+                    _refuse(function, "sets the attribute", name)
+            if step.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
+                if (id(function.globals), name) in t.effects.globals:
+                    _refuse(function, "reads a global that was just set", name)
+                value = space.read(t, name)
+                if value is not None:
+                    _check(t, value, name, seen)
+                elif not hasattr(builtins, name) or name in _EFFECTS:
+                    _refuse(function, "calls", name)
+            before = step
+
+
+def _bodies(code: types.CodeType) -> Iterator[types.CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _bodies(constant)
+
+
+def _is_trusted(held: object) -> bool:
+    if isinstance(held, types.ModuleType):
+        return held.__name__.partition(".")[0] in _PACKAGES
+    if getattr(held, "__name__", None) in _EFFECTS:
+        return False
+    module = getattr(held, "__module__", None) or getattr(type(held), "__module__", None)
+    return isinstance(module, str) and (is_library(module) or module.partition(".")[0] in _PACKAGES)
+
+
+def _refuse(where: object, does: str, name: str) -> NoReturn:
+    owner = getattr(where, "name", None) or getattr(where, "__name__", "a torch.autograd.Function")
+    unsupported(reasons.CUSTOM_FUNCTION, f"{owner} {does} {name}")

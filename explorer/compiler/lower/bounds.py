@@ -1,0 +1,392 @@
+"""No memory access without a proof: every index of every loop lies in its buffer, by the ranges of the axes, by what
+the conditions around it say, and by the guards. What cannot be proven is refused. Index tensors are checked by the
+loops that read through them.
+
+Inductor: sizevars.py (statically_known_leq) and index_propagation.py, which prove indices from data alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import sympy
+import torch
+from torch.utils._sympy.functions import (
+    CeilToInt,
+    FloorDiv,
+    IntTrueDiv,
+    Max,
+    Min,
+    Mod,
+    ModularIndexing,
+    PythonMod,
+)
+from torch.utils._sympy.interp import sympy_interp
+from torch.utils._sympy.reference import TensorReferenceAnalysis
+
+from explorer.compiler.lower import reasons
+from explorer.compiler.lower.builder import key
+from explorer.compiler.lower.indexing import ONE, ZERO, last
+from explorer.core.reasons import Unsupported, Why
+from explorer.ir.loops import Apply, Buffer, Check, Expr, IndexValue, Load, Loop, Masked, Size, View, children, walk
+from explorer.ir.sizes import Sizes
+
+
+def missing(checks: Iterable[Loop], others: Iterable[Loop]) -> set[str]:
+    """Those loops among `checks` that check an element which no loop of `others` checks."""
+    numbers: dict[Any, int] = {}
+    made = {number for loop in others for number in _checked(loop, numbers)}
+    return {loop.id for loop in checks if not made.issuperset(_checked(loop, numbers))}
+
+
+def _checked(loop: Loop, numbers: dict[Any, int]) -> Iterator[int]:
+    """A number for each check that the loop makes at all its points: the same for checks of the same elements."""
+    axes = {axis.symbol: axis.size for axis in (*loop.axes, *loop.reduced)}
+    roots = list(_always(loop.value, *(value for _, value in loop.indirect)))
+    number: dict[Expr, int] = {}
+    for expr in walk(*roots):
+        kind = key(expr, tuple(number[child] for child in children(expr)))
+        if isinstance(expr, (Load, IndexValue)):
+            kind = (type(expr), expr.dtype, _reached(expr.index, axes), *kind[3:], getattr(expr, "buffer", ""))
+        number[expr] = numbers.setdefault(kind, len(numbers))
+    yield from (number[expr] for expr in roots if isinstance(expr, Check))
+
+
+def _always(*roots: Expr) -> Iterator[Expr]:
+    """The expressions under `roots` that are evaluated at each point of their loop."""
+    seen: set[Expr] = set()
+    pending = list(roots)
+    while pending:
+        expr = pending.pop()
+        if expr not in seen:
+            seen.add(expr)
+            yield expr
+            pending += (expr.condition,) if isinstance(expr, Masked) else children(expr)
+
+
+def _reached(index: Size, axes: dict[sympy.Symbol, Size]) -> Any:
+    """What positions an index takes: where it starts, and by which steps how often; what equals nothing else for an
+    index that no steps describe."""
+    steps: list[tuple[Size, Size]] = []
+    start: Size = sympy.S.Zero
+    for term in sympy.Add.make_args(index):
+        inside = [symbol for symbol in term.free_symbols if symbol in axes]
+        step = term.coeff(inside[0]) if len(inside) == 1 else None
+        if not inside and not any(symbol.name.startswith("at") for symbol in term.free_symbols):
+            start += term
+        elif step and step * inside[0] == term:
+            steps.append((step, axes[inside[0]]))
+        else:
+            return object()
+    while joined := next(((a, b) for a in steps for b in steps if a is not b and b[0] == a[0] * a[1]), None):
+        inner, outer = joined
+        steps = [each for each in steps if each is not inner and each is not outer]
+        steps.append((inner[0], inner[1] * outer[1]))
+    return start, frozenset(steps)
+
+
+MOST = 6
+"""Bounds of one expression that are followed up."""
+MOST_POINTS = 1 << 22
+"""Points of constant ranges that are tried one by one where bounds do not prove an index."""
+
+Conditions = tuple[tuple[Size, Size], ...]
+"""(index, bound) for each `index >= bound` that holds, with the constant part of the index taken over."""
+
+
+class _AtPoints(TensorReferenceAnalysis):
+    """The value of an index at many points at once."""
+
+    @staticmethod
+    def modular_indexing(base: Any, divisor: Any, modulus: Any) -> Any:
+        return base // divisor % modulus
+
+
+class Inside:
+    """Proofs for the operations of one graph."""
+
+    def __init__(self, buffers: Mapping[str, Buffer], sizes: Sizes) -> None:
+        self._buffers = buffers
+        self._sizes = sizes
+        self._last: dict[str, Size] = {}
+        self._proven: set[tuple[Any, ...]] = set()
+        self._checked: dict[Expr, sympy.Symbol] = {}
+        """What conditions call an index that is read from memory."""
+
+    def loop(self, loop: Loop) -> None:
+        """Raises Unsupported where an access may lie outside of its buffer."""
+        if any(axis.size == 0 for axis in (*loop.axes, *loop.reduced)):
+            return
+        ranges = {axis.symbol: axis.size for axis in (*loop.axes, *loop.reduced)}
+        self._access(loop.id, loop.index, loop.indirect, ranges, ())
+        seen: set[tuple[Expr, Conditions]] = set()
+        pending: list[tuple[Expr, Conditions]] = [(root, ()) for root in (loop.value, *(v for _, v in loop.indirect))]
+        while pending:
+            expr, given = each = pending.pop()
+            if each in seen:
+                continue
+            seen.add(each)
+            if isinstance(expr, Load):
+                self._access(expr.buffer, expr.index, expr.indirect, ranges, given)
+            if isinstance(expr, Masked):
+                said = self._said(expr.condition)
+                pending += [(expr.condition, given), (expr.other, given), (expr.value, (*given, *said))]
+            else:
+                pending += [(child, given) for child in children(expr)]
+
+    def view(self, view: View) -> None:
+        """Raises Unsupported where elements of a view may lie outside of its buffer."""
+        layout = view.layout
+        if ZERO in layout.size or layout == self._buffers[view.buffer].layout:
+            return
+        inside = self._holds(layout.offset) and self._holds(self._reach(view.buffer) - last(layout))
+        if not inside:
+            raise Unsupported(Why(reasons.UNPROVEN, f"{view}"))
+
+    def _reach(self, name: str) -> Size:
+        """The last position of the memory that a buffer is in."""
+        if name not in self._last:
+            buffer = self._buffers[name]
+            while buffer.alias_of is not None and buffer.kind == "loop":
+                buffer = self._buffers[buffer.alias_of]
+            self._last[name] = last(buffer.layout)
+        return self._last[name]
+
+    def _access(
+        self,
+        name: str,
+        index: Size,
+        indirect: Iterable[tuple[sympy.Symbol, Expr]],
+        ranges: Mapping[sympy.Symbol, Size],
+        given: Conditions,
+    ) -> None:
+        checked = {symbol: value.size for symbol, value in indirect if isinstance(value, Check)}
+        if self._checked and given:
+            known = {self._checked[value]: symbol for symbol, value in indirect if value in self._checked}
+            here = ((condition.xreplace(known), bound) for condition, bound in given)
+            unknown = set(self._checked.values()) - known.keys()
+            given = tuple(each for each in here if not each[0].free_symbols & unknown)
+        within = {s: n for s, n in (*ranges.items(), *checked.items()) if s in index.free_symbols}
+        key = (name, index, *within.items(), given)
+        if key in self._proven:
+            return
+        reach = self._reach(name)
+        if between(index, within, reach):
+            return
+        proven = self._least(index, within, given) and self._least(reach - index, within, given)
+        if not (proven or self._at_all_points(index, reach, {**ranges, **checked}, given)):
+            said = f" where {' and '.join(f'{a} >= {b}' for a, b in given)}" if given else ""
+            raise Unsupported(Why(reasons.UNPROVEN, f"{name}[{index}]{said}, which has {reach} + 1 elements"))
+        self._proven.add(key)
+
+    def _at_all_points(
+        self, index: Size, reach: Size, ranges: Mapping[sympy.Symbol, Size], given: Conditions
+    ) -> bool:
+        """Whether an index over constant ranges is inside at each point where the conditions hold: all are tried."""
+        symbols = sorted(set().union(index.free_symbols, *(condition.free_symbols for condition, _ in given)), key=str)
+        sizes = [ranges.get(symbol, sympy.oo) for symbol in symbols]
+        if not all(n.is_Integer for n in (reach, *sizes)) or sympy.prod(sizes) > MOST_POINTS:
+            return False
+        count = len(symbols)
+        points = {
+            symbol: torch.arange(int(n)).reshape([-1 if axis == at else 1 for axis in range(count)])
+            for at, (symbol, n) in enumerate(zip(symbols, sizes, strict=True))
+        }
+
+        def at(size: Size) -> torch.Tensor:
+            return torch.as_tensor(sympy_interp(_AtPoints, points, size))
+
+        tried = torch.ones((), dtype=torch.bool)
+        for condition, bound in given:
+            tried = tried & (at(condition) >= at(bound))
+        found = at(index)
+        return bool((((found >= 0) & (found <= int(reach))) | ~tried).all())
+
+    def _least(self, index: Size, ranges: Mapping[sympy.Symbol, Size], given: Conditions) -> bool:
+        """Whether an index is 0 or more at all points where the conditions hold."""
+        if any(self._holds(bound) for bound in self.lower(index, ranges)):
+            return True
+        index = rejoined(sympy.expand(index))
+        if any(self._holds(bound) for bound in self.lower(index, ranges)):
+            return True
+        for condition, bound in given:
+            for symbol in condition.free_symbols & ranges.keys():
+                share, part = index.coeff(symbol), condition.coeff(symbol)
+                if share == 0 or not part.is_Integer or part == 0:
+                    continue
+                factor = share / part
+                rest = sympy.expand(index - factor * condition)
+                if factor.is_integer and self._holds(factor) and rest.coeff(symbol) == 0:
+                    others = tuple(each for each in given if each != (condition, bound))
+                    if self._least(rest + factor * bound, ranges, others):
+                        return True
+        return False
+
+    def _said(self, condition: Expr) -> Conditions:
+        """What a condition over indices says, as far as it is a conjunction of comparisons."""
+        found: list[tuple[Size, Size]] = []
+        pending = [condition]
+        while pending:
+            test = pending.pop()
+            if not isinstance(test, Apply):
+                continue
+            if test.op == "logical_and":
+                pending += test.args
+                continue
+            a, b = map(self._indexed, test.args) if len(test.args) == 2 else (None, None)
+            if a is None or b is None:
+                continue
+            least = {"ge": [a - b], "gt": [a - b - 1], "le": [b - a], "lt": [b - a - 1], "eq": [a - b, b - a]}
+            found += [(least_of, ZERO) for least_of in map(sympy.expand, least.get(test.op, []))]
+        return tuple(found)
+
+    def _indexed(self, value: Expr) -> Size | None:
+        """An integer of a condition over the axes and over what is read from memory and checked."""
+        if isinstance(value, IndexValue):
+            return value.index
+        if isinstance(value, Check):
+            return self._checked.setdefault(value, sympy.Dummy("checked", integer=True))
+        if isinstance(value, Apply) and value.op in ("add", "sub", "mul") and value.dtype == torch.int64:
+            a, b = map(self._indexed, value.args)
+            if a is None or b is None:
+                return None
+            return a + b if value.op == "add" else a - b if value.op == "sub" else a * b
+        constant = getattr(value, "value", None)
+        return sympy.Integer(constant) if type(constant) is int else None
+
+    def _holds(self, least: Size) -> bool:
+        if not least.is_Integer:
+            least = sympy.expand(least)
+        if least.is_Integer:
+            return bool(least >= 0)
+        if least.is_nonnegative or self._sizes.proven(sympy.Ge(least, 0)):
+            return True
+        choice = next(iter(least.atoms(Max, Min)), None)  # it is one of its arguments, whichever
+        if choice is not None:
+            return all(self._holds(least.xreplace({choice: arg})) for arg in choice.args)
+        return any(self._holds_times(least, quotient) for quotient in least.atoms(FloorDiv, CeilToInt))
+
+    def _holds_times(self, least: Size, quotient: Size) -> bool:
+        """Whether `least` times the divisor of a quotient in it is 0 or more: a - b + 1 <= b * (a // b) <= a."""
+        if isinstance(quotient, FloorDiv):
+            a, b = quotient.args
+        elif isinstance(quotient.args[0], IntTrueDiv):
+            a, b = quotient.args[0].args[0] + quotient.args[0].args[1] - 1, quotient.args[0].args[1]
+        else:
+            return False
+        share = least.coeff(quotient)
+        rest = least - share * quotient
+        if share == 0 or rest.has(quotient) or not self._holds(b - 1):
+            return False
+        if self._holds(-share):
+            return self._holds(b * rest + share * a)
+        return self._holds(share) and self._holds(b * rest + share * (a - b + 1))
+
+    # Bounds over the axes, in size symbols: several, of which any may be the one that proves.
+
+    def lower(self, index: Size, ranges: Mapping[sympy.Symbol, Size]) -> list[Size]:
+        return self._ends(index, ranges, True)
+
+    def upper(self, index: Size, ranges: Mapping[sympy.Symbol, Size]) -> list[Size]:
+        return self._ends(index, ranges, False)
+
+    def _ends(self, a: Size, ranges: Mapping[sympy.Symbol, Size], low: bool) -> list[Size]:
+        if a.is_Symbol:
+            size = ranges.get(a)
+            return [a if size is None else ZERO if low else size - 1]
+        if a.is_Integer or not a.free_symbols & ranges.keys():
+            return [a]
+        if a.is_Add:
+            found: list[Size] = [ZERO]
+            for term in a.args:
+                found = [x + y for x in found for y in self._ends(term, ranges, low)][:MOST]
+            return found
+        if a.is_Mul:
+            varying = [f for f in a.args if f.free_symbols & ranges.keys()]
+            factor = sympy.Mul(*(f for f in a.args if not f.free_symbols & ranges.keys()))
+            if len(varying) == 1 and self._holds(factor):
+                return [factor * end for end in self._ends(varying[0], ranges, low)]
+            if len(varying) == 1 and self._holds(-factor):
+                return [factor * end for end in self._ends(varying[0], ranges, not low)]
+            return []
+        if isinstance(a, (Max, Min)):
+            ends = [self._ends(arg, ranges, low) for arg in a.args]
+            if isinstance(a, Max) == low:
+                return [end for each in ends for end in each][:MOST]
+            return [type(a)(*(each[0] for each in ends))] if all(ends) else []
+        if isinstance(a, (ModularIndexing, Mod, PythonMod)):
+            base, *divisor, modulus = a.args
+            if not self._holds(modulus - 1):
+                return []
+            if low:
+                return [ZERO]
+            of_base = self._ends(FloorDiv(base, *divisor) if divisor and divisor[0] != 1 else base, ranges, False)
+            return [modulus - 1, *of_base][:MOST]
+        if isinstance(a, FloorDiv):
+            base, divisor = a.args
+            if divisor.free_symbols & ranges.keys() or not self._holds(divisor - 1):
+                return []
+            return [divided(end, divisor) for end in self._ends(base, ranges, low)]
+        return []
+
+
+def between(index: Size, ranges: Mapping[sympy.Symbol, Size], reach: Size) -> bool:
+    """Whether an index is a sum of axes of known size times numbers, and lies between 0 and `reach`: most are that."""
+    if not reach.is_Integer:
+        return False
+    low = high = 0
+    for term in sympy.Add.make_args(index):
+        factor, symbol = term.as_coeff_Mul()
+        if symbol == 1:
+            size = ONE + 1
+        elif (size := ranges.get(symbol)) is None or not size.is_Integer:
+            return False
+        if not factor.is_Integer:
+            return False
+        end = int(factor) * (int(size) - 1)
+        low, high = low + (end if symbol == 1 else min(0, end)), high + (end if symbol == 1 else max(0, end))
+    return low >= 0 and high <= int(reach)
+
+
+def divided(a: Size, b: Size) -> Size:
+    """a // b, with what b divides taken out of the quotient."""
+    whole: list[Size] = []
+    rest: list[Size] = []
+    for term in sympy.Add.make_args(sympy.expand(a)):
+        quotient = term / b
+        (whole if quotient.is_integer and not quotient.as_numer_denom()[1].free_symbols else rest).append(quotient * b)
+    left = sympy.Add(*rest)
+    if left.is_Integer and (b.is_Integer or left == 0 or left == -1):
+        return sympy.Add(*(w / b for w in whole)) + (left // b if b.is_Integer else left)
+    return sympy.Add(*(w / b for w in whole)) + FloorDiv(left, b)
+
+
+def rejoined(index: Size) -> Size:
+    """`index` without pairs c * (x // d % m) + c * m * (x // (d * m)), which are c * (x // d)."""
+    if not index.is_Add or not index.has(ModularIndexing):
+        return index
+    terms = {term: coefficient_of(term) for term in index.args}
+    for term, (c, part) in terms.items():
+        if not isinstance(part, ModularIndexing):
+            continue
+        x, d, m = part.args
+        for other, (k, outer) in terms.items():
+            if other is term or sympy.expand(k - c * m) != 0:
+                continue
+            if isinstance(outer, FloorDiv) and outer.args == (x, d * m):
+                joint = x if d == 1 else FloorDiv(x, d)
+            elif isinstance(outer, ModularIndexing) and outer.args[:2] == (x, d * m):
+                joint = ModularIndexing(x, d, m * outer.args[2])
+            else:
+                continue
+            return rejoined(sympy.expand(index - term - other + c * joint))
+    return index
+
+
+def coefficient_of(term: Size) -> tuple[Size, Size]:
+    """A term as a factor times a quotient or remainder, where it has one."""
+    for part in sympy.Mul.make_args(term):
+        if isinstance(part, (ModularIndexing, FloorDiv)):
+            return term / part, part
+    return term, ONE

@@ -1,0 +1,29 @@
+"""Files and texts that others wrote: only regular files are read, and a terminal gets no control characters."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import BinaryIO
+
+
+def regular(path: Path) -> BinaryIO:
+    """The file, opened for reading. Raises OSError naming the path, also where it is no regular file."""
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
+    mode = os.fstat(handle).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(handle)
+        what = "a folder" if stat.S_ISDIR(mode) else "a pipe, a socket or a device"
+        raise OSError(f"{path} is {what}, and no file")
+    return os.fdopen(handle, "rb")
+
+
+_UNSEEN = [*range(0x20), *range(0x7F, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A), *range(0xD800, 0xE000)]
+_SHOWN = {code: repr(chr(code))[1:-1] for code in _UNSEEN if chr(code) not in "\n\t"}
+
+
+def visible(text: str) -> str:
+    """The text with each control character written out ("\\x1b"): a terminal would obey it, and move, clear or rename
+    what is there. So too what turns the direction of writing, and halves of characters, which no output can hold."""
+    return text.translate(_SHOWN)

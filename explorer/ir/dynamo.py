@@ -1,0 +1,260 @@
+"""What torch writes about a compile of Dynamo, read: guards, reasons for a recompile, and the parts of the compile."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from explorer.ir import record as data
+from explorer.ir.record import RecompileData
+
+_NAMES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
+    (re.compile(pattern), instead)
+    for pattern, instead in (
+        (r"G\['__builtins_dict__\w*'\]\['(\w+)'\]", r"builtins.\1"),
+        (r"\bG\['__import_(\w+)'\]", r"import<\1>"),
+        (r"\bK\['(globals of [^'\]]+)'\]", r"the \1"),
+        (r"\b[LGK]\['([^'\]]+)'\]", r"\1"),
+        (r"\b___stack(\d+)\b", r"value \1 kept across the graph break"),
+        (r"\._(?:modules|parameters|buffers)\['(\d+)'\]", r"[\1]"),
+        (r"\._(?:modules|parameters|buffers)\['([^'\]]+)'\]", r".\1"),
+        (r"\blist\(dict\.keys\(([^()]*)\)\)\[(\d+)\]", r"key \2 of \1"),
+        (r"\bdict\(type\(([^()]*)\)\.__dict__\)\['(\w+)'\]", r"type(\1).\2"),
+        (r"\.(size|stride)\(\)\[(\d+)\]", r".\1(\2)"),
+        (r"___from_numpy\(([^()]*)\)", r"\1"),
+        (r"___(?:dict|odict|tuple_iterator)_(?:getitem|version)\(", "("),
+    )
+)
+"""What stands for a place in torch's texts, and how a program calls it."""
+
+
+def names(text: str) -> str:
+    """The places in a text as the program calls them: "L['x']" is "x", "L['m']._modules['l']" is "m.l"."""
+    for pattern, instead in _NAMES:
+        text = pattern.sub(instead, text)
+    return re.sub(r"import<(\w+)>", lambda found: found[1].replace("_dot_", "."), text)
+
+
+TENSOR = re.compile(
+    r"check_tensor\((?P<source>.*), (?P<type>[\w.]+), DispatchKeySet\((?P<keys>[^)]*)\), (?P<dtype>torch\.\w+), "
+    r"device=(?P<device>[^,]*), requires_grad=(?P<grad>\w+), size=(?P<size>\[[^]]*\]|None), "
+    r"stride=(?P<stride>\[[^]]*\]|None)\)"
+)
+_KEY = r"'(?P<key>[^']*)'"
+
+
+def device_of(found: re.Match[str]) -> str:
+    keys = found["keys"]
+    kind = "cpu" if "CPU" in keys else "cuda" if "CUDA" in keys else keys.partition(",")[0].lower()
+    return kind if found["device"] == "None" else f"{kind}:{found['device']}"
+
+
+def _tensor(found: re.Match[str]) -> str:
+    dtype, kind = found["dtype"].removeprefix("torch."), found["type"].rpartition(".")[2]
+    sizes, strides = (found[each].replace("None", "any") for each in ("size", "stride"))
+    noun = f"{dtype} {({'Tensor': 'tensor', 'Parameter': 'parameter'}.get(kind, kind))}"
+    noun = f"an {noun}" if noun[0] in "aeiou" else f"a {noun}"
+    layout = "" if strides == "any" else f", strides {strides}"
+    grad = "that requires grad" if found["grad"] == "True" else "that does not require grad"
+    return f"{names(found['source'])} is {noun} of size {sizes}{layout} on {device_of(found)} {grad}"
+
+
+_SAME = {
+    "module": "the same module", "code": "the same code", "function": "the same function",
+    "builtin_function_or_method": "the same function", "type": "the same class", "method": "the same method",
+}  # fmt: skip
+
+
+def _same(found: re.Match[str]) -> str:
+    kind = found["kind"].removeprefix("builtins.")
+    return f"{names(found['source'])} is {_SAME.get(kind, f'the same object ({kind})')}"
+
+
+def _distinct(found: re.Match[str]) -> str:
+    *others, last = names(found["sources"]).split(", ")
+    return f"{', '.join(others)} and {last} are different tensors"
+
+
+def _count(found: re.Match[str]) -> str:
+    return f"{names(found['a'])} has {found['b']} element{'' if found['b'] == '1' else 's'}"
+
+
+_OWN_STATE = "grad mode, autocast, default dtype, deterministic algorithms and number of threads are as at capture"
+_FORMS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = tuple(
+    (re.compile(pattern, re.DOTALL), said)
+    for pattern, said in (
+        (TENSOR.pattern, _tensor),
+        (r"___check_type_id\((?P<a>.*), \d+\), type=<class '(?:builtins\.)?(?P<kind>[^']*)'>", "{a} is a {kind}"),
+        (r"___check_type_id\((?P<a>.*), \d+\)", "the class of {a} is as at capture"),
+        (r"___check_obj_id\((?P<source>.*), \d+\), type=<class '(?P<kind>[^']*)'>", _same),
+        (r"___check_obj_id\((?P<a>.*), \d+\)", "{a} is the same object"),
+        (r"___check_global_state\(\).*", _OWN_STATE),
+        (r"___check_torch_function_mode_stack\(\).*", "the stack of torch function modes is as at capture"),
+        (r"___check_current_backend\(.*\)", "the back end of torch.compile is the same"),
+        (r"utils_device\.CURRENT_DEVICE == None", "no default device is set"),
+        (r"utils_device\.CURRENT_DEVICE == (?P<a>.*)", "the default device is {a}"),
+        (r".*top_saved_tensors_hooks ids == None", "no torch.autograd.graph.saved_tensors_hooks are set"),
+        (r".*top_saved_tensors_hooks ids == .*", "torch.autograd.graph.saved_tensors_hooks are those of the capture"),
+        (r"torch\.autograd\.forward_ad\._current_level == -1", "no level of forward-mode differentiation is open"),
+        (r"torch\.autograd\.forward_ad\._current_level == (?P<a>\S+)", "forward-mode differentiation is at level {a}"),
+        (r"check_no_aliasing\((?P<sources>.*)\)", _distinct),
+        (r"check_overlapping\(.*", "which of the tensors share memory is as at capture"),
+        (r"hasattr\((?P<a>.*?), '_dynamo_\w+'\) == False.*",
+         "no dimension of {a} is marked (torch._dynamo.mark_dynamic)"),
+        (r".*\b_dynamo_\w+indices.*", "the same dimensions are marked (torch._dynamo.mark_dynamic)"),
+        (rf"not ___dict_contains\({_KEY}, (?P<a>.*)\.__dict__\)", "{a} has no attribute '{key}' of its own"),
+        (rf"___dict_contains\({_KEY}, (?P<a>.*)\.__dict__\)", "{a} has an attribute '{key}' of its own"),
+        (r"not ___(?:dict|set)_contains\((?P<key>.*?), (?P<a>.*)\)", "{a} has no {key}"),
+        (r"___(?:dict|set)_contains\((?P<key>.*?), (?P<a>.*)\)", "{a} has {key}"),
+        (r"set\.__contains__\((?P<a>.*), (?P<key>.*)\)", "{a} has {key}"),
+        (r"not set\.__contains__\((?P<a>.*), (?P<key>.*)\)", "{a} has no {key}"),
+        (rf"not hasattr\((?P<a>.*), {_KEY}\)", "{a} has no attribute '{key}'"),
+        (rf"hasattr\((?P<a>.*), {_KEY}\)", "{a} has an attribute '{key}'"),
+        (r"___tuple_iterator_len\((?P<a>.*)\) == (?P<b>\d+)", "the iterator {a} has {b} elements left"),
+        (r"___(?:normalize_)?range_iter\((?P<a>.*)\) == (?P<b>.*)", "the iterator {a} is at {b}"),
+        (r"___dict_version\((?P<a>.*)\) == \d+", "{a} was not changed"),
+        (r"__(?:math|numpy|complex)_isnan\((?P<a>.*)\)", "{a} is not a number (NaN)"),
+        (r"list\((?:dict\.keys|\w+)\((?P<a>.*)\)\) == (?P<b>.*)", "the keys of {a} are {b}"),
+        (r"len\((?P<a>.*)\) (?:==|!=) (?P<b>\d+)", _count),  # one that failed says so
+        (r"not (?P<a>[^\s=<>]+)", "{a} is empty"),
+        (r"(?P<a>.*)\.data_ptr\(\) == \d+", "{a} lies at the same address"),
+        (r"\((?P<a>[^=<>]*)\) == (?P<b>[^<>]*)", "{a} equals {b}"),
+        (r"(?P<a>[^=<>]*) == (?P<b>[^<>]*)", "{a} equals {b}"),
+        (r"(?P<a>[^=<>]*) is not None", "{a} is not None"),
+        (r"(?P<a>[^=<>]*) is (?P<b>None|True|False)", "{a} is {b}"),
+        (r"(?P<a>\S+) is (?P<b>\S+)", "{a} and {b} are the same object"),
+        (r"(?P<a>\S+) is not (?P<b>\S+)", "{a} and {b} are not the same object"),
+    )
+)  # fmt: skip
+
+
+def in_words(expression: str) -> str:
+    """What a check asks; of a form that is not known, its text with the program's names."""
+    for pattern, said in _FORMS:
+        if (found := pattern.fullmatch(expression.strip())) is not None:
+            if not isinstance(said, str):
+                return said(found)
+            return said.format(**{name: names(part).strip() for name, part in found.groupdict().items()})
+    return names(expression)
+
+
+AMBIENT = frozenset(
+    "GLOBAL_STATE TORCH_FUNCTION_MODE_STACK DEFAULT_DEVICE DUAL_LEVEL_MATCH DIMENSION_DYNAMIC_MARKING_GUARD".split()
+)
+_LIBRARY = re.compile(r"(?:[^\[]*\()?G\['(?:torch|__import_torch|__builtins_dict__)")
+_INSIDE_MODULE = re.compile(
+    r".*\._(?:modules|parameters|buffers)\b(?!\[)"
+    r"|.*\b__dict__\)? *|.*\._(?:forward|backward)(?:_pre)?_hooks\b.*", re.DOTALL
+)  # fmt: skip
+
+
+def is_torchs_own(kind: str, source: str, expression: str) -> bool:
+    """Whether a check is about torch, Python or how torch keeps a module, and not about a value of the program. `kind`
+    is the name of torch's class of checks."""
+    if kind in AMBIENT or _LIBRARY.match(source or expression):
+        return True
+    if "saved_tensors_hooks" in expression or re.search(r"\b_dynamo_\w+", expression):
+        return True
+    if kind == "ID_MATCH" and source.startswith("G[") and "type=<class 'module'>" in expression:
+        return True
+    if kind == "LAMBDA_GUARD" and "'__import_" in expression:
+        return True
+    return kind in ("TYPE_MATCH", "DICT_CONTAINS") and bool(_INSIDE_MODULE.fullmatch(source))
+
+
+_ID = re.compile(r"(!?\d+(?:/\d+){0,2}): ")
+_STACK = "\nUser stack trace:"
+_TENSOR = re.compile(r"(?:tensor|expected type of) '(.+?)' [^']*(?:mismatch|to be a tensor)")
+_LOCAL = re.compile(r"L\[['\"]([^'\"]*)['\"]\]")
+
+
+class Guard(Protocol):
+    """What a guard is known by: as data, or as torch has it. `property` is our word or torch's ("TENSOR_MATCH")."""
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def source(self) -> str: ...
+
+    @property
+    def expression(self) -> str: ...
+
+    @property
+    def property(self) -> str: ...
+
+
+def recompiled(
+    reason: str,
+    earlier: Mapping[str, tuple[str, Sequence[Guard]]],
+    value_of: Callable[[str], str] = lambda source: "",
+) -> RecompileData:
+    """A reason such as "3/0: len(xs) == 2  # for x in xs:". `earlier` gives, by what torch calls them, the id and the
+    guards of the frame's compiles so far; `value_of` what a guard's source is at this call."""
+    found = _ID.match(reason)
+    torch_id, text = (found[1], reason[found.end() :]) if found else ("", reason)
+    text = text.partition(_STACK)[0]
+    id, guards = earlier.get(torch_id, (torch_id, ()))
+    expression = text.partition("  # ")[0].strip()
+    guard = failed(expression, guards)
+    why = " ".join(text.split())
+    if guard is None:
+        return RecompileData(id, "", expression, why, words=in_words(expression))
+    words = in_words(expression if "mismatch" in expression else guard.expression)
+    return RecompileData(id, guard.id, guard.expression, why, value_of(guard.source), words)
+
+
+def failed(expression: str, guards: Sequence[Guard]) -> Guard | None:
+    """The guard that a reason speaks of: by its text, in which torch writes locals without L['...'], or for "tensor 'x'
+    size mismatch ..." by the tensor."""
+    plain = _without_locals(expression)
+    same = next((guard for guard in guards if _without_locals(guard.expression) == plain), None)
+    tensor = _TENSOR.match(expression)
+    if same is not None or tensor is None:
+        return same
+    name = _without_locals(tensor[1])
+    matches = (guard for guard in guards if guard.property in ("tensor", "TENSOR_MATCH"))
+    return next((guard for guard in matches if _without_locals(guard.source) == name), None)
+
+
+def _without_locals(expression: str) -> str:
+    return _LOCAL.sub(r"\1", expression).strip()
+
+
+@dataclass
+class CollectedCompile:
+    """What is known of one compile so far."""
+
+    id: str
+    title: str
+    stages: list[data.StageData] = field(default_factory=list)
+    guards: list[data.GuardData] = field(default_factory=list)
+    breaks: list[data.BreakData] = field(default_factory=list)
+    symbols: list[data.SymbolData] = field(default_factory=list)
+    inputs: list[data.InputData] = field(default_factory=list)
+    recompiles: list[data.RecompileData] = field(default_factory=list)
+    events: list[data.EventData] = field(default_factory=list)
+    error: str = ""
+    raises: bool = False
+
+    def whole(self, started: float, seconds: float, **more: Any) -> data.CompileData:
+        """The compile as data; `more` are fields that only some sources have."""
+        return data.CompileData(
+            self.id,
+            self.title,
+            started,
+            seconds,
+            stages=tuple(self.stages),
+            guards=tuple(self.guards),
+            breaks=tuple(self.breaks),
+            symbols=tuple(self.symbols),
+            inputs=tuple(self.inputs),
+            recompiles=tuple(self.recompiles),
+            events=tuple(self.events),
+            error=self.error,
+            raises=self.raises,
+            engine="stock",
+            **more,
+        )
