@@ -46,7 +46,7 @@ _HOME = {
     "BuildOptions": "ir.program",
     "Config": "compiler.config",
     "Ranks": "records.ranks",
-    "embed": "show.notebook.embed",
+    "embed": "show.notebook.widget",
     "workbench": "compiler.workbench",
 }
 

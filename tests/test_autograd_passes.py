@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, fx
 
+import explorer
 from explorer.compiler.autograd import CLEANUP, TRACE, user_pass
 from explorer.compiler.autograd.passes import is_lossless
 from explorer.core.reasons import Unsupported
@@ -254,3 +256,19 @@ def test_user_pass_that_breaks_the_graph() -> None:
     with pytest.raises(Unsupported) as refusal:
         user_pass(shape_error)(network())
     assert refusal.value.why.code == "autograd.user_pass"
+
+
+@pytest.mark.parametrize("call", ["topk(1)", "max(0)", "sort()", "svd()", "mm(x)", "unbind()", "split(2)", "exp()"])
+@pytest.mark.parametrize("backend", ["explorer", "aot_eager"])
+def test_results_of_equal_calls_are_as_apart_as_in_eager(call: str, backend: str) -> None:
+    namespace: dict[str, Any] = {}
+    exec(f"def program(x):\n    return *_parts(x.{call}), *_parts(x.{call}), *_parts(x.{call})[-1:]", namespace)
+    namespace["_parts"] = lambda found: tuple(found) if isinstance(found, tuple) else (found,)
+    program = namespace["program"]
+    x = torch.randn(4, 4)
+
+    def shares(found: tuple[Tensor, ...]) -> list[tuple[bool, bool]]:
+        pairs = itertools.combinations(found, 2)
+        return [(a is b, a.untyped_storage().data_ptr() == b.untyped_storage().data_ptr()) for a, b in pairs]
+
+    assert shares(explorer.compile(program, backend=backend)(x)) == shares(program(x))

@@ -16,6 +16,8 @@ seen = []
 def gate(x, times=2):
     seen.append(len(seen))
     return torch.relu(x) * times if x.sum() > 0 else x
+def switch(x, times=2):
+    return torch.relu(x) * times if x.sum() > 0 else x
 """
 QUICK = "--methods eager torch.jit.trace explorer.compile --no-time"
 
@@ -40,16 +42,16 @@ def run(shell, cell: str) -> tuple[str, list]:
 
 
 def test_the_call_at_the_end(shell):
-    said, outputs = run(shell, f"%%compare {QUICK} -o found\ny = gate(x, times=3)")
+    said, outputs = run(shell, f"%%compare {QUICK} -o found\ny = switch(x, times=3)")
     found = shell.user_ns["found"]
-    assert isinstance(found, Compared) and found.data.title == "gate(x, times=3)"
+    assert isinstance(found, Compared) and found.data.title == "switch(x, times=3)"
     assert [verdict.answer for verdict in found["torch.jit.trace"].verdicts][:2] == ["right", "wrong"]
     assert {verdict.answer for verdict in found["explorer.compile"].verdicts} == {"right"}
     assert "times" in [each for each in found["torch.jit.trace"].baked]
     shown = next(output.data for output in outputs if METHODS_MIME in output.data)
-    assert shown[METHODS_MIME]["title"] == "gate(x, times=3)" and "torch.jit.trace" in shown["text/html"]
+    assert shown[METHODS_MIME]["title"] == "switch(x, times=3)" and "torch.jit.trace" in shown["text/html"]
     lines = [line for each in shown[METHODS_MIME]["sources"] for line in each["text"].splitlines()]
-    assert "def gate(x, times=2):" in lines
+    assert "def switch(x, times=2):" in lines
     assert torch.equal(shell.user_ns["y"], torch.full((4, 8), 3.0))
 
 

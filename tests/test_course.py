@@ -189,9 +189,9 @@ def test_the_unsolved_lesson_fails_in_its_puzzles_alone(source: Path, monkeypatc
 
 @pytest.mark.slow
 def test_nearly_all_mutants_of_the_solutions_are_refused() -> None:
-    asked = [(id, code) for id, code in drawn(124) if id not in SEVERAL]
+    asked = [(id, code) for id, code in drawn(48) if id not in SEVERAL]
     passed = [(id, code) for id, code in asked if check(id, code, seconds=60).ok]
-    assert len(asked) > 80 and len(passed) <= 0.05 * len(asked), passed
+    assert len(asked) > 30 and len(passed) <= 0.05 * len(asked), passed
 
 
 # The command line, and a class.

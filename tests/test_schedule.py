@@ -6,7 +6,7 @@ import pytest
 import sympy
 import torch
 
-from explorer.compiler.schedule import DEPENDENCIES, FUSE, ORDER, PLAN_MEMORY, SEPARATE, fuse, reasons
+from explorer.compiler.schedule import DEPENDENCIES, FUSE, ORDER, PLAN_MEMORY, SEPARATE, explain, reasons
 from explorer.core.reasons import CATALOGUE
 from explorer.core.recorder import Recorder, recording
 from explorer.ir.loops import Axis, Buffer, Layout, Load, Loop, Loops, View, apply
@@ -47,17 +47,17 @@ def pointwise(name: str, source: str, size: int, *, shift: int = 0, op: str = "e
 @pytest.mark.parametrize("pair", REFUSED, ids=lambda pair: pair.code)
 def test_each_refusal_and_what_removing_its_obstacle_does(pair):
     made, first, second = asked(pair.blocked)
-    verdict = fuse(made, first, second)
+    verdict = explain(made, first, second)
     assert (verdict.ok, verdict.why.code) == (False, pair.code)
     assert CATALOGUE[pair.code].hint, "a refusal says how to remove the obstacle"
     made, first, second = asked(pair.free)
-    assert fuse(made, first, second).ok, fuse(made, first, second).why
+    assert explain(made, first, second).ok, explain(made, first, second).why
 
 
 @pytest.mark.parametrize(("code", "case"), FUSED, ids=[code for code, _ in FUSED])
 def test_each_reason_to_fuse(code, case):
     made, first, second = asked(case)
-    verdict = fuse(made, first, second)
+    verdict = explain(made, first, second)
     assert (verdict.ok, verdict.why.code) == (True, code)
     assert any({first, second} <= set(kernel.ids) for kernel in kernels(made))
 
@@ -76,13 +76,13 @@ def test_devices_are_kept_apart():
         (pointwise("a", "x", 8), pointwise("b", "x", 8, device="meta")),
         (View("a", layout(8)), View("b", layout(8, device="meta"))),
     )
-    assert fuse(FUSE(DEPENDENCIES(loops)), "a", "b").why.code == reasons.DEVICE
+    assert explain(FUSE(DEPENDENCIES(loops)), "a", "b").why.code == reasons.DEVICE
 
 
 def test_fusion_can_be_switched_off():
     made = SEPARATE(DEPENDENCIES(lowered(lambda x: (x + 1, x * 2), torch.randn(4))[0]))
     assert len(made.items) == 2
-    assert fuse(made, *(op.id for op in made.dependencies.loops.operations)).why.code == reasons.DISABLED
+    assert explain(made, *(op.id for op in made.dependencies.loops.operations)).why.code == reasons.DISABLED
 
 
 def test_explain_is_symmetric_and_knows_every_pair():
@@ -96,11 +96,11 @@ def test_explain_is_symmetric_and_knows_every_pair():
     for first in ids:
         for second in ids:
             if first != second:
-                verdict = fuse(made, first, second)
+                verdict = explain(made, first, second)
                 assert verdict.ok == (frozenset((first, second)) in together)
-                assert verdict.why.code == fuse(made, second, first).why.code
+                assert verdict.why.code == explain(made, second, first).why.code
     with pytest.raises(KeyError):
-        fuse(made, ids[0], "nothing")
+        explain(made, ids[0], "nothing")
 
 
 def test_attempts_are_events():

@@ -10,7 +10,7 @@ from torch.utils._sympy.functions import FloorDiv, ModularIndexing
 
 from explorer.compiler.codegen import GENERATE
 from explorer.compiler.runtime import BUILD
-from explorer.compiler.schedule import DEPENDENCIES, FUSE, ORDER, PLAN_MEMORY, SEPARATE, fuse
+from explorer.compiler.schedule import DEPENDENCIES, FUSE, ORDER, PLAN_MEMORY, SEPARATE, explain
 from explorer.ir.loops import Axis, Buffer, Expr, IndexValue, Layout, Load, Loop, Loops, View, apply, walk
 from explorer.ir.program import CPU, Generation
 from explorer.ir.schedule import FusedKernel
@@ -153,4 +153,4 @@ def test_random_pairs_are_explained(loops: Loops):
     for first in loops.operations:
         for second in loops.operations:
             if first.id < second.id:
-                assert fuse(fused, first.id, second.id).ok == (home[first.id] is home[second.id])
+                assert explain(fused, first.id, second.id).ok == (home[first.id] is home[second.id])

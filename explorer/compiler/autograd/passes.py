@@ -4,6 +4,7 @@ with one idea.
 
 from __future__ import annotations
 
+import operator
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -453,15 +454,23 @@ def common_subexpressions(graph: fx.Graph) -> None:
         kept = first.setdefault(key, node)
         if kept is node:
             continue
-        if is_tensor(node):
-            kept_memory, memory = root(kept), root(node)
-            if outputs[memory] and kept_memory is not memory:
-                if outputs[kept_memory]:
-                    continue
-                outputs[kept_memory] += outputs.pop(memory)
+        theirs = _memory(kept)
+        ours = _memory(node).items()
+        pairs = [(theirs[part], memory) for part, memory in ours if theirs.get(part, memory) is not memory]
+        if any(outputs[first_memory] and outputs[memory] for first_memory, memory in pairs):
+            continue
+        for first_memory, memory in pairs:
+            outputs[first_memory] += outputs.pop(memory, 0)
         merge_origins(kept, node)
         supersede(node, kept)
     remove_dead(graph)
+
+
+def _memory(node: fx.Node) -> dict[Any, fx.Node]:
+    """The node whose memory a tensor lies in; of a call with several results that of each one taken, by position."""
+    if is_tensor(node):
+        return {None: root(node)}
+    return {user.args[1]: root(user) for user in node.users if user.target is operator.getitem and is_tensor(user)}
 
 
 def frozen(value: Any) -> Any:

@@ -12,10 +12,10 @@ import torch
 
 from explorer.compiler.bytecode.flow import stack_depths
 from explorer.compiler.capture import higher_order, messages, reasons, torch_rules, transforms
+from explorer.compiler.capture.breaks import not_captured, not_splittable
 from explorer.compiler.capture.compiled_bytecode import COMPILED, FRAME, CompiledBytecode, breaking, returning
-from explorer.compiler.capture.frame import described_inputs
 from explorer.compiler.capture.guards import AllDistinct, Equals, GlobalStateIs, ShareNoMemory, TensorMatch, TypeIs
-from explorer.compiler.capture.resume import not_captured, not_splittable
+from explorer.compiler.capture.input_frame import described_inputs
 from explorer.compiler.capture.shapes import symbols
 from explorer.compiler.capture.tracer import BreakAt, Evaluator
 from explorer.compiler.capture.values.arrays import check_copies, check_memory

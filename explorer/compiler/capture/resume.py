@@ -1,5 +1,6 @@
-"""Continuations: where a frame can be split in two, and the rest of a function after a break, as a function of its own.
-Stock: resume_execution.py.
+"""Continuations: the rest of a function after a break, as a function of its own. Stock: resume_execution.py.
+
+Imports no torch, so that it can be tested on any Python.
 """
 
 from __future__ import annotations
@@ -10,14 +11,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from explorer.compiler.bytecode import build
-from explorer.compiler.bytecode.flow import handlers_by_position, liveness, stack_depths
+from explorer.compiler.bytecode.flow import liveness, stack_depths
 from explorer.compiler.bytecode.ops import OPS
-from explorer.compiler.capture import reasons
 from explorer.compiler.capture.called_by_bytecode import NextContinuation, as_it_was, run_continuations, traceback_of
-from explorer.compiler.capture.frame import NULL
-from explorer.compiler.capture.values.base import Frame
 from explorer.core.origin import origin, synthetic
-from explorer.core.reasons import Why
 from explorer.ir.bytecode import Code, Handler, Instruction
 
 STACK = "___stack"
@@ -211,33 +208,3 @@ def _call_continuation(
 def error_in(place: int) -> str:
     """The local that holds the exception which is handled since the stack had `place` entries."""
     return f"{ERROR}{place}"
-
-
-_NEVER = frozenset(
-    "YIELD_VALUE SEND END_SEND GET_YIELD_FROM_ITER GET_AWAITABLE GET_AITER GET_ANEXT CLEANUP_THROW END_ASYNC_FOR "
-    "BEFORE_ASYNC_WITH WITH_EXCEPT_START LOAD_FAST_AND_CLEAR MAKE_CELL PUSH_EXC_INFO POP_EXCEPT RERAISE "
-    "MAKE_FUNCTION".split()
-)
-
-
-def not_captured(code: Code) -> Why | None:
-    """Why a frame of this kind is never captured, or None."""
-    if code.flags & (inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
-        return Why(reasons.FRAME_KIND, "a generator or coroutine")
-    if not code.flags & inspect.CO_OPTIMIZED:
-        return Why(reasons.FRAME_KIND, "a module or class body")
-    return None
-
-
-def not_splittable(code: Code, frame: Frame) -> Why | None:
-    """Why the frame cannot be split before the instruction it stands at, or None."""
-    position = frame.position
-    instruction = code.instructions[position]
-    if instruction.op in _NEVER:
-        return Why(reasons.FRAME_BREAK, f"at {instruction.op}")
-    if any(frame.stack[each.place : each.place + 1] != [each.below] for each in frame.handled):
-        return Why(reasons.FRAME_BREAK, "inside an except block that moved what it handles")
-    handler = handlers_by_position(code)[position]
-    if handler is not None and any(value is NULL for value in frame.stack[: handler.depth]):
-        return Why(reasons.FRAME_BREAK, "inside a call's arguments, under a handler")
-    return None
