@@ -124,3 +124,22 @@ def test_a_leaf_with_a_hook_is_detached():
         x = torch.ones(3, requires_grad=True)
         call(x)
         assert not x.requires_grad and len(x._backward_hooks) == 1
+
+
+@pytest.mark.parametrize("writes", [False, True])
+def test_a_hook_where_nothing_counts_writes(writes):
+    def program(x):
+        x.register_hook(lambda gradient: gradient)
+        if writes:
+            x.fill_(3.0)
+        return x * 2
+
+    def outcomes(function):
+        x = torch.ones(2, requires_grad=True) * 1
+        with torch.no_grad():
+            first = function(x)
+        with torch.inference_mode():
+            return first, function(x), x.detach()
+
+    for one, other in zip(outcomes(explorer.compile(program)), outcomes(program), strict=True):
+        assert torch.equal(one, other)

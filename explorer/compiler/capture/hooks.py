@@ -15,6 +15,7 @@ from torch import fx
 
 from explorer.compiler.capture import reasons
 from explorer.compiler.capture.higher_order import body, modules
+from explorer.compiler.capture.saved_inputs import version
 from explorer.compiler.capture.values.base import Reconstructor, Tracer, Value
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.objects import ObjectValue
@@ -55,7 +56,7 @@ def register_hook(t: Tracer, tensor: TensorValue, name: str, hook: Value) -> Val
     if tensor.source is not None:
         if not t.tape.is_as_given(tensor.fake):
             unsupported(reasons.AUTOGRAD_CALL, f"{tensor.describe()}.{name}() after it was written")
-        t.tape.hooked[tensor.fake] = tensor.fake._version
+        t.tape.hooked[tensor.fake] = version(tensor.fake)
         made = HandleValue(tensor, name, hook)
         t.effects.make(made, f"{tensor.source.name}.{name}")
         return made

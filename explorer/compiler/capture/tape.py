@@ -115,7 +115,7 @@ class Tape:
         self._versions: dict[Source, int | None] = {}
         self.given: dict[int, torch.Tensor] = {}
         """By id: fake inputs as they were at first, before the program changed their sizes."""
-        self.hooked: dict[FakeTensor, int] = {}
+        self.hooked: dict[FakeTensor, int | None] = {}
         """Inputs that hooks were registered of, with their versions then."""
         self.symbol_sources: dict[sympy.Symbol, Source] = {}
         self.symbol_nodes: dict[sympy.Symbol, fx.Node] = {}
