@@ -1135,3 +1135,40 @@ def test_as_in_eager(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
             torch.testing.assert_close(mine, theirs, equal_nan=True)
         else:
             assert mine == theirs
+
+
+def _enabled(x):
+    with torch.enable_grad():
+        y = x.t()
+        return y, (x * 2).t(), y[0]
+
+
+def _disabled(x):
+    with torch.no_grad():
+        y = x.t()
+    return y, x.t(), y[0]
+
+
+@pytest.mark.parametrize("program", [_enabled, _disabled])
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.enable_grad])
+def test_views_belong_to_the_grad_mode_they_were_taken_in(program, mode):
+    def facts(function):
+        x = torch.ones(2, 2, requires_grad=True)
+        with mode():
+            found = function(x)
+        return [(each.requires_grad, each.is_leaf) for each in found]
+
+    assert facts(explorer.compile(program)) == facts(program)
+
+
+@pytest.mark.parametrize(
+    "leaf", ["x.clone().requires_grad_()", "nn.Parameter(x.clone())", "torch.ones(2, requires_grad=True)"]
+)
+@pytest.mark.parametrize("backend", ["explorer", "aot_eager"])
+def test_what_a_leaf_made_inside_gives_requires_grad(leaf, backend):
+    namespace = {"torch": torch, "nn": torch.nn}
+    exec(f"def program(x):\n    leaf = {leaf}\n    return leaf * 2, leaf[0], (leaf * x).detach()", namespace)
+    program = namespace["program"]
+    compiled = explorer.compile(program, backend=backend)
+    found = [[each.requires_grad for each in function(torch.ones(2))] for function in (program, compiled)]
+    assert found[0] == found[1] == [True, True, False]

@@ -311,10 +311,10 @@ def replayer(view: FromView, signature: Signature) -> Callable[[Tensor, Values],
         for step, numbers in prepared:
             filled = iter(numbers(inputs))
             args, kwargs = fill(step.args, filled), fill(dict(step.kwargs), filled)
-            if step.grad_enabled or not torch.is_grad_enabled():
+            if step.grad_enabled == torch.is_grad_enabled():
                 made = step.target(base, *args, **kwargs)
             else:
-                with torch.no_grad():
+                with torch.set_grad_enabled(step.grad_enabled):
                     made = step.target(base, *args, **kwargs)
             base = made if step.item is None else made[step.item]
         if view.is_of_several and base._is_view() and not base.is_inference():

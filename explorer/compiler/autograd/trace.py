@@ -105,17 +105,19 @@ def refuse(captured: Graph) -> None:
 
 def only_eager(captured: Graph) -> Why | None:
     """Why the graph runs eagerly whatever compiles it: it gives a tensor other memory, which back ends do to a copy of
-    it, it takes parts of a tensor that no schema calls views, or it returns a leaf made inside, which none gives
-    back."""
+    it, it takes parts of a tensor that no schema calls views, or it returns a leaf made inside, or what was computed
+    from one, which none gives back."""
     for node in captured.graph.nodes:
         name = getattr(node.target, "__name__", str(node.target))
         if node.target is setattr or name == "enter_InferenceMode" or name.startswith("unsafe_"):
             return Why(NOT_FUNCTIONAL, node.name)
-    for node in captured.outputs:
-        value = info(node).value if isinstance(node, fx.Node) and node.op != "placeholder" else None
-        if isinstance(value, Tensor) and value.requires_grad and value.is_leaf:
-            return Why(NEW_LEAF, str(node))
-    return None
+    made = set()
+    for node in captured.graph.nodes:
+        if node.op not in ("placeholder", "get_attr", "output") and isinstance(value := info(node).value, Tensor):
+            if value.requires_grad and (value.is_leaf or not made.isdisjoint(node.all_input_nodes)):
+                made.add(node)
+    returned = next((node for node in captured.outputs if isinstance(node, fx.Node) and node in made), None)
+    return None if returned is None else Why(NEW_LEAF, str(returned))
 
 
 def is_unbacked(node: fx.Node) -> bool:
