@@ -234,7 +234,7 @@ def test_calls_on_a_card_pick_kernels_by_alignment(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda index: 7, raising=False)
     guards = torch._C._dynamo.guards
     monkeypatch.setattr(guards, "_empty_strided_cuda", guards._empty_strided_cpu)
-    call = triton_call.load(generated, noting("aligned"), lambda: noting("any"))
+    call, _ = triton_call.load(generated, noting("aligned"), lambda: noting("any"))
     for given, kind in ((x[:64], "aligned"), (x[1:], "any"), (x[:64], "aligned")):
         used.clear()
         torch.testing.assert_close(call((given,))[0], (given.sin() + 1).sum() * given)
