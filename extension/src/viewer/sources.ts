@@ -21,13 +21,17 @@ export interface SourceFile {
   readonly stretches: readonly { readonly first: number; readonly lines: readonly string[] }[];
 }
 
+export function isLibrary(file: string): boolean {
+  return LIBRARY.test(file);
+}
+
 /** The files with their stretches: the user's own before libraries. */
 export function sourceFiles(record: Pick<RecordData, "sources">): SourceFile[] {
   const names = new FileNames(record.sources);
   const files = [...new Set(record.sources.map(each => each.file))].map(file => ({
     file,
     name: names.of(file),
-    library: LIBRARY.test(file),
+    library: isLibrary(file),
     stretches: record.sources
       .filter(each => each.file === file)
       .map(({ first_line, text }) => ({ first: first_line, lines: text.replace(/\n$/, "").split("\n") }))

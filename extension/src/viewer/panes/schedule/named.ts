@@ -4,7 +4,7 @@ import { key } from "../../element";
 import { phrase } from "../../format";
 import type { Model } from "../../model";
 import type { OperationData } from "../../record";
-import { place } from "../../sources";
+import { isLibrary, place } from "../../sources";
 
 export interface Named {
   /** "sum · line 6", or the operation's id where nothing of the graph became it. */
@@ -14,7 +14,7 @@ export interface Named {
 }
 
 export function named(operation: OperationData, compile: string, model: Model): Named {
-  const [main] = model.record.value.sources;
+  const main = model.record.value.sources.find(each => !isLibrary(each.file));
   const where = (node: string) => [...new Set(model.links.value.sourceLines(key(compile, node)))].map(each => {
     const { file, line } = place(each);
     return file === main?.file ? `line ${line}` : model.files.value.place(file, line);
