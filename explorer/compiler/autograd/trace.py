@@ -111,7 +111,7 @@ def only_eager(captured: Graph) -> Why | None:
         name = getattr(node.target, "__name__", str(node.target))
         if node.target is setattr or name == "enter_InferenceMode" or name.startswith("unsafe_"):
             return Why(NOT_FUNCTIONAL, node.name)
-    made = set()
+    made: set[fx.Node] = set()
     for node in captured.graph.nodes:
         if node.op not in ("placeholder", "get_attr", "output") and isinstance(value := info(node).value, Tensor):
             if value.requires_grad and (value.is_leaf or not made.isdisjoint(node.all_input_nodes)):
