@@ -11,8 +11,12 @@ from typing import Any
 import torch
 
 import explorer
+from explorer.compiler.capture import CAPTURE, DECODE, LINK, optimize
+from explorer.compiler.config import Config
+from explorer.compiler.pipeline import RUN_EAGERLY
 from explorer.course.puzzle import Answer
-from explorer.ir.capture import CompilerBug
+from explorer.ir.capture import CaptureInput, CompilerBug, Frame, GuardedCode, Linking
+from explorer.ir.graph import Graph
 from explorer.ir.record import EventData
 from explorer.records.session import Record
 
@@ -22,6 +26,20 @@ Labelled = tuple[str, tuple[Any, ...]]
 
 def explored(function: Callable[..., Any], *args: Any, **settings: Any) -> Record:
     return explorer.explore(function, time=False, leave="unchanged", **settings)(*args)
+
+
+def captured(function: Callable[..., Any], *args: Any) -> Graph:
+    """The graph of a function, as it is captured."""
+    found: list[Graph] = []
+
+    def compile_frame(frame: Frame, config: Config) -> GuardedCode:
+        capture = CAPTURE(CaptureInput(DECODE(frame), frame, config))
+        assert capture.graph is not None
+        found.append(capture.graph)
+        return LINK(Linking(capture, RUN_EAGERLY((capture.graph, None))))
+
+    optimize(function, Config(), compile_frame)(*args)
+    return found[0]
 
 
 def vectors(seed: int, *, halves: bool = False, wide: float = 4.0) -> Iterator[Labelled]:

@@ -387,17 +387,25 @@ class SameObject(Condition):
 
 
 @dataclass(frozen=True)
-class AllDistinct(Condition):
-    """No two of these are the same object."""
+class NoTwo(Condition):
+    """A relation that holds for no two of these."""
 
     sources: tuple[Source, ...]
     kind: ClassVar[str] = "alias"
+    relation: ClassVar[str]
+    op: ClassVar[str]
+    words: ClassVar[str]
+    short: ClassVar[str]
 
     def shown(self, name: str) -> Shown:
         named = tuple(source.name for source in self.sources)
         all = ", ".join(named)
-        text, words = f"no two of these are the same object: {all}", f"{all} are different objects"
-        return Shown(text, "are distinct", all, words, "all different", {"others": named})
+        text = f"no two of these {self.relation}: {all}"
+        return Shown(text, self.op, all, f"{all} {self.words}", self.short, {"others": named})
+
+
+class AllDistinct(NoTwo):
+    relation, op, words, short = "are the same object", "are distinct", "are different objects", "all different"
 
     def failure(self, source: Source | None, frame: Frame) -> str:
         first: dict[int, Source] = {}
@@ -409,18 +417,10 @@ class AllDistinct(Condition):
         checks.build.different_objects(managers, [each.name for each in self.sources], text)
 
 
-@dataclass(frozen=True)
-class ShareNoMemory(Condition):
-    """No two of these arrays and tensors share memory."""
+class ShareNoMemory(NoTwo):
+    """Of arrays and tensors."""
 
-    sources: tuple[Source, ...]
-    kind: ClassVar[str] = "alias"
-
-    def shown(self, name: str) -> Shown:
-        named = tuple(source.name for source in self.sources)
-        all = ", ".join(named)
-        text, words = f"no two of these share memory: {all}", f"{all} share no memory"
-        return Shown(text, "share no memory", all, words, "apart", {"others": named})
+    relation, op, words, short = "share memory", "share no memory", "share no memory", "apart"
 
     def failure(self, source: Source | None, frame: Frame) -> str:
         return "" if self._holds(frame.locals, frame.globals) else "two of them share memory"

@@ -11,6 +11,7 @@ import torch
 from explorer.compiler.bytecode.decode import decode
 from explorer.compiler.bytecode.flow import liveness
 from explorer.course.compared import Labelled, agree, explored
+from explorer.course.prediction import Found, Prediction
 from explorer.course.puzzle import Answer, Puzzle, Score, Wrong
 from explorer.ir.bytecode import Code
 
@@ -55,20 +56,18 @@ calls = {
 '''
 
 
-def check_count(answer: Answer) -> tuple[Score, ...]:
-    said = answer["breaks"]
-    with answer.at("defined"):
-        if not isinstance(said, dict) or set(said) != set(answer["calls"]):
-            answer.fail(f"`breaks` is a dict with a number for each of {', '.join(answer['calls'])}")
-    for name, args in answer["calls"].items():
-        with answer.at("right", name):
-            record = explored(answer[name], *args)
-            if said[name] != len(record.breaks):
-                found = "\n".join(sorted({each.why.title for each in record.breaks})) or "nothing breaks it"
-                says = f"`{name}`: you said {said[name]}, the record has {len(record.breaks)} ({found})"
-                answer.fail(says, record, "breaks")
-    return ()
+def find_breaks(answer: Answer, name: str) -> Found:
+    record = explored(answer[name], *answer["calls"][name])
+    why = "\n".join(sorted({each.why.title for each in record.breaks})) or "nothing breaks it"
+    return len(record.breaks), f"the record has {len(record.breaks)} ({why})", record
 
+
+BREAKS_OF = Prediction(
+    "breaks",
+    {"straight": 0, "chatty": 1, "branchy": 1, "shapely": 0, "counted": 1, "noisy": 2},
+    find_breaks,
+    "breaks",
+)
 
 COUNT = Puzzle(
     id="breaks-1",
@@ -76,15 +75,12 @@ COUNT = Puzzle(
     minutes=6,
     names=("breaks",),
     given=SIX,
-    starter='breaks = {"straight": ..., "chatty": ..., "branchy": ..., "shapely": ..., "counted": ..., "noisy": ...}\n',
-    solution='breaks = {"straight": 0, "chatty": 1, "branchy": 1, "shapely": 0, "counted": 1, "noisy": 2}\n',
+    starter=BREAKS_OF.starter(),
+    solution=BREAKS_OF.code(),
     wrong=(
-        Wrong('breaks = {"straight": 3, "chatty": 1, "branchy": 1, "shapely": 0, "counted": 1, "noisy": 2}',
-              "right", "`straight`: you said 3, the record has 0"),
-        Wrong('breaks = {"straight": 0, "chatty": 1, "branchy": 1, "shapely": 1, "counted": 1, "noisy": 2}',
-              "right", "`shapely`: you said 1, the record has 0"),
-        Wrong('breaks = {"straight": 0, "chatty": 1, "branchy": 2, "shapely": 0, "counted": 1, "noisy": 2}',
-              "right", "`branchy`: you said 2, the record has 1"),
+        Wrong(BREAKS_OF.code(straight=3), "right", "`straight`: you said 3, the record has 0"),
+        Wrong(BREAKS_OF.code(shapely=1), "right", "`shapely`: you said 1, the record has 0"),
+        Wrong(BREAKS_OF.code(branchy=2), "right", "`branchy`: you said 2, the record has 1"),
         Wrong('breaks = {"straight": 0, "chatty": 1}', "defined", "a number for each of"),
     ),
     hints=(
@@ -92,7 +88,7 @@ COUNT = Puzzle(
         "A loop over a list is run while tracing, so it leaves no trace. A shape is known while tracing.",
         "print, a branch on a tensor, and .item() each break once for each time that they are reached.",
     ),
-    check=check_count,
+    check=BREAKS_OF.check,
 )  # fmt: skip
 
 # breaks-2: mend three functions

@@ -13,21 +13,17 @@ import torch.nn.functional as F
 
 import explorer
 from explorer.compiler.autograd import CLEANUP, TRACE
-from explorer.compiler.capture import CAPTURE, DECODE, LINK, optimize
 from explorer.compiler.codegen import GENERATE
-from explorer.compiler.config import Config
 from explorer.compiler.lower import LOWER
-from explorer.compiler.pipeline import RUN_EAGERLY
 from explorer.compiler.schedule import DEPENDENCIES, FUSE, ORDER, PLAN_MEMORY, SEPARATE, reasons
 from explorer.compiler.schedule.fuse import Fusion
 from explorer.core.reasons import CATALOGUE
 from explorer.core.stage import Stage
-from explorer.course.compared import explored, kernels
+from explorer.course.compared import captured, explored, kernels
+from explorer.course.prediction import Found, Prediction
 from explorer.course.puzzle import Answer, Puzzle, Score, Wrong
-from explorer.ir.capture import CaptureInput, Frame, GuardedCode, Linking
-from explorer.ir.graph import Graph
 from explorer.ir.loops import Loop
-from explorer.ir.program import CPU, BuildOptions, Compiled, Generation
+from explorer.ir.program import CPU, BuildOptions, Generation
 from explorer.ir.schedule import Access, Dependencies, Fused
 
 # fusion-1: how many kernels?
@@ -59,23 +55,18 @@ functions = [chain, softmax, flipped, whole, views, product]
 '''
 
 
-def check_kernels(answer: Answer) -> tuple[Score, ...]:
-    said, functions = answer["kernels"], {each.__name__: each for each in answer["functions"]}
-    with answer.at("defined"):
-        if not isinstance(said, dict) or set(said) != set(functions):
-            answer.fail(f"`kernels` is a dict with a number for each of {', '.join(functions)}")
-    for name, function in functions.items():
-        with answer.at("right", name):
-            record = explored(function, answer["x"])
-            if said[name] != (found := kernels(record)):
-                answer.fail(f"`{name}`: you said {said[name]}, the record has {found}", record, "schedule")
-    return ()
+def find_kernels(answer: Answer, name: str) -> Found:
+    (function,) = (each for each in answer["functions"] if each.__name__ == name)
+    record = explored(function, answer["x"])
+    return kernels(record), f"the record has {kernels(record)}", record
 
 
-def _kernels(**changed: int) -> str:
-    right = {"chain": 1, "softmax": 1, "flipped": 2, "whole": 1, "views": 1, "product": 1}
-    return f"kernels = {right | changed}\n"
-
+KERNELS_OF = Prediction(
+    "kernels",
+    {"chain": 1, "softmax": 1, "flipped": 2, "whole": 1, "views": 1, "product": 1},
+    find_kernels,
+    "schedule",
+)
 
 KERNELS = Puzzle(
     id="fusion-1",
@@ -83,21 +74,21 @@ KERNELS = Puzzle(
     minutes=8,
     names=("kernels",),
     given=SIX,
-    starter='kernels = {"chain": ..., "softmax": ..., "flipped": ..., "whole": ..., "views": ..., "product": ...}\n',
-    solution=_kernels(),
+    starter=KERNELS_OF.starter(),
+    solution=KERNELS_OF.code(),
     wrong=(
-        Wrong(_kernels(chain=3), "right", "`chain`: you said 3, the record has 1"),
-        Wrong(_kernels(softmax=3), "right", "`softmax`: you said 3, the record has 1"),
-        Wrong(_kernels(whole=2), "right", "`whole`: you said 2, the record has 1"),
-        Wrong(_kernels(flipped=1), "right", "`flipped`: you said 1, the record has 2"),
-        Wrong(_kernels(product=2), "right", "`product`: you said 2, the record has 1"),
+        Wrong(KERNELS_OF.code(chain=3), "right", "`chain`: you said 3, the record has 1"),
+        Wrong(KERNELS_OF.code(softmax=3), "right", "`softmax`: you said 3, the record has 1"),
+        Wrong(KERNELS_OF.code(whole=2), "right", "`whole`: you said 2, the record has 1"),
+        Wrong(KERNELS_OF.code(flipped=1), "right", "`flipped`: you said 1, the record has 2"),
+        Wrong(KERNELS_OF.code(product=2), "right", "`product`: you said 2, the record has 1"),
     ),
     hints=(
         "Two operations stay apart where the second needs an element that the first has not computed by then.",
         "A row's sum is there before the next row begins, so softmax is one kernel. A sum of all is one long row.",
         "A matrix product is a library call and no kernel. A view costs nothing.",
     ),
-    check=check_kernels,
+    check=KERNELS_OF.check,
 )
 
 # fusion-2: when is it legal?
@@ -180,21 +171,12 @@ def programs() -> Iterator[Program]:
 def lowered() -> dict[str, Dependencies]:
     """What fusion is given for each program."""
 
-    def keep(graph: Graph, config: Config) -> Compiled:
-        traced = TRACE(graph)
+    found = {}
+    for name, function, args in programs():
+        traced = TRACE(captured(function, *args))
         for clean in CLEANUP:
             traced = clean(traced)
         found[name] = DEPENDENCIES(LOWER(traced.forward))
-        return RUN_EAGERLY((graph, None))
-
-    def compile_frame(frame: Frame, config: Config) -> GuardedCode:
-        capture = CAPTURE(CaptureInput(DECODE(frame), frame, config))
-        return LINK(Linking(capture, None if capture.graph is None else keep(capture.graph, config)))
-
-    found: dict[str, Dependencies] = {}
-    for title, function, args in programs():
-        name = title
-        optimize(function, Config(), compile_frame)(*args)
     return found
 
 

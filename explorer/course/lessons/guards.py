@@ -9,6 +9,7 @@ import torch
 
 import explorer
 from explorer.course.compared import Labelled, agree, copies, explored, position
+from explorer.course.prediction import Found, Prediction
 from explorer.course.puzzle import Answer, Puzzle, Score, Wrong
 
 # guards-1: how many compiles?
@@ -48,23 +49,18 @@ def compiles(function: Callable[..., Any], calls: Any) -> int:
     return len(log.record.data.compiles)
 
 
-def check_compiles(answer: Answer) -> tuple[Score, ...]:
-    said = answer["compiles"]
-    with answer.at("defined"):
-        if not isinstance(said, dict) or set(said) != set(answer["calls"]):
-            answer.fail(f"`compiles` is a dict with a number for each of {', '.join(answer['calls'])}")
-    for name, (function, calls) in answer["calls"].items():
-        with answer.at("right", name):
-            found = compiles(function, calls)
-            if said[name] != found:
-                answer.fail(f"`{name}`: you said {said[name]}, it is compiled {found} times for {len(calls)} calls")
-    return ()
+def find_compiles(answer: Answer, name: str) -> Found:
+    function, calls = answer["calls"][name]
+    found = compiles(function, calls)
+    return found, f"it is compiled {found} times for {len(calls)} calls", None
 
 
-def _compiles(**changed: int) -> str:
-    right = {"sizes": 2, "one": 3, "dtypes": 2, "numbers": 2, "flags": 2, "lists": 3}
-    return f"compiles = {right | changed}\n"
-
+COMPILES_OF = Prediction(
+    "compiles",
+    {"sizes": 2, "one": 3, "dtypes": 2, "numbers": 2, "flags": 2, "lists": 3},
+    find_compiles,
+    "recompiles",
+)
 
 COMPILES = Puzzle(
     id="guards-1",
@@ -72,20 +68,20 @@ COMPILES = Puzzle(
     minutes=8,
     names=("compiles",),
     given=SEQUENCES,
-    starter='compiles = {"sizes": ..., "one": ..., "dtypes": ..., "numbers": ..., "flags": ..., "lists": ...}\n',
-    solution=_compiles(),
+    starter=COMPILES_OF.starter(),
+    solution=COMPILES_OF.code(),
     wrong=(
-        Wrong(_compiles(sizes=4), "right", "`sizes`: you said 4, it is compiled 2 times"),
-        Wrong(_compiles(one=2), "right", "`one`: you said 2, it is compiled 3 times"),
-        Wrong(_compiles(flags=3), "right", "`flags`: you said 3, it is compiled 2 times"),
-        Wrong(_compiles(lists=1), "right", "`lists`: you said 1, it is compiled 3 times"),
+        Wrong(COMPILES_OF.code(sizes=4), "right", "`sizes`: you said 4, it is compiled 2 times"),
+        Wrong(COMPILES_OF.code(one=2), "right", "`one`: you said 2, it is compiled 3 times"),
+        Wrong(COMPILES_OF.code(flags=3), "right", "`flags`: you said 3, it is compiled 2 times"),
+        Wrong(COMPILES_OF.code(lists=1), "right", "`lists`: you said 1, it is compiled 3 times"),
     ),
     hints=(
         "The first call compiles. A later call compiles again if a guard of each earlier compile refuses it.",
         "A size that was seen to change becomes a symbol, and so does a number. 0 and 1 never do.",
         "sizes: 3, then s0, and that is all. A list's length and a flag are facts that tracing used up.",
     ),
-    check=check_compiles,
+    check=COMPILES_OF.check,
 )
 
 # guards-2: no more than you must

@@ -10,29 +10,11 @@ from torch import fx
 
 import explorer
 from explorer.compiler.autograd import TRACE
-from explorer.compiler.capture import CAPTURE, DECODE, LINK, optimize
-from explorer.compiler.config import Config
-from explorer.compiler.pipeline import RUN_EAGERLY
-from explorer.course.compared import agree, explored, position, refusal, with_rule
+from explorer.course.compared import agree, captured, explored, position, refusal, with_rule
 from explorer.course.puzzle import Answer, Puzzle, Score, Wrong
-from explorer.ir.capture import CaptureInput, Frame, GuardedCode, Linking
 from explorer.ir.graph import Graph
 
 aten = torch.ops.aten
-
-
-def traced(function: Callable[..., Any], *args: Any) -> Graph:
-    """The traced graph of a function, before any pass."""
-    found: list[Graph] = []
-
-    def compile_frame(frame: Frame, config: Config) -> GuardedCode:
-        capture = CAPTURE(CaptureInput(DECODE(frame), frame, config))
-        assert capture.graph is not None
-        found.append(TRACE(capture.graph).forward)
-        return LINK(Linking(capture, RUN_EAGERLY((capture.graph, None))))
-
-    optimize(function, Config(), compile_frame)(*args)
-    return found[0]
 
 
 def calls(graph: fx.Graph) -> int:
@@ -58,7 +40,7 @@ def check_cse(answer: Answer) -> tuple[Score, ...]:
     left = least = 0
     for name, function, fewest in programs():
         x, y = torch.arange(9.0).view(3, 3) / 4, torch.ones(3, 3) * 1.5
-        graph = traced(function, x, y)
+        graph = TRACE(captured(function, x, y)).forward
         copy = graph.copy()
         with answer.at("compiles", name):
             answer["cse"](copy)

@@ -1,0 +1,41 @@
+"""Puzzles that ask for a number for each of some programs, before a record says it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from explorer.course.puzzle import Answer, Score
+from explorer.records.session import Record
+
+Found = tuple[int, str, Record | None]
+"""The number, the words that say it, and the record that shows it."""
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """`name` is a dict with a number for each key of `right`; `find` says what it is for one key, in this run."""
+
+    name: str
+    right: Mapping[str, int]
+    find: Callable[[Answer, str], Found]
+    pane: str
+
+    def code(self, **changed: int) -> str:
+        return f"{self.name} = {json.dumps({**self.right, **changed})}\n"
+
+    def starter(self) -> str:
+        return f"{self.name} = {json.dumps(dict.fromkeys(self.right)).replace('null', '...')}\n"
+
+    def check(self, answer: Answer) -> tuple[Score, ...]:
+        said = answer[self.name]
+        with answer.at("defined"):
+            if not isinstance(said, dict) or said.keys() != self.right.keys():
+                answer.fail(f"`{self.name}` is a dict with a number for each of {', '.join(self.right)}")
+        for key in self.right:
+            with answer.at("right", key):
+                found, words, record = self.find(answer, key)
+                if said[key] != found:
+                    answer.fail(f"`{key}`: you said {said[key]}, {words}", record, self.pane)
+        return ()
