@@ -77,6 +77,11 @@ def test_what_goes_wrong_in_an_answer_is_a_message(code: str, says: str) -> None
     assert "line, a break before instruction 0" in verdict.said or verdict.step == "defined" or says == "status 1"
 
 
+def test_an_answer_that_waits_is_ended() -> None:
+    verdict = check("breaks-3", "def live(steps, at):\n    import time\n    time.sleep(1000)\n", seconds=0.5)
+    assert not verdict.ok and "not done after 3 s" in verdict.said, verdict
+
+
 def test_after_a_crash_the_next_check_is_right_and_its_record_can_be_opened() -> None:
     check("breaks-3", "def live(steps, at):\n    import os\n    os.kill(os.getpid(), 11)\n")
     assert check("breaks-3", BREAKS.solution).ok
