@@ -156,6 +156,25 @@ def test_our_back_end_takes_array_programs(name: str) -> None:
     check_same(outcome(explorer.compile(function), arguments), outcome(function, arguments))
 
 
+LAYOUTS: dict[str, Callable[[], Any]] = {
+    "overlapping": lambda: torch.arange(6.0).as_strided((2, 3), (1, 1)).numpy(),
+    "of Fortran": lambda: np.asfortranarray(X),
+    "turned": lambda: np.arange(24.0).reshape(2, 3, 4).transpose(2, 0, 1),
+    "with gaps": lambda: np.arange(12.0).reshape(2, 6)[:, ::2],
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_results_lie_in_memory_as_numpys_do(layout: str) -> None:
+    def function(a: Any) -> Any:
+        made = (np.where(a > 1, 3.0, 0), a * 2, a.copy(), np.add(a, np.arange(a.shape[-1])), np.zeros_like(a), a.T)
+        return (*made, np.concatenate([a, a]), np.cumsum(a, 0), a.astype(np.float32), np.clip(a, 1, 2), np.sort(a, 0))
+
+    ours, eager = (f(LAYOUTS[layout]()) for f in (explorer.compile(function, backend="eager"), function))
+    check_same(ours, eager)
+    assert [each.strides for each in ours] == [each.strides for each in eager]
+
+
 def test_guards_on_arrays() -> None:
     def function(a: Any, b: Any) -> Any:
         a += 1

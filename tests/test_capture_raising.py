@@ -157,6 +157,8 @@ REFUSED = {
     "index_add": lambda x, i: x.index_add(0, i, torch.ones(1)),
     "item of a copy": lambda x, i: x.clone().__setitem__(i, 3),
     "one_hot": lambda x, i: torch.nn.functional.one_hot(i, 3),
+    "written only": lambda x, i: x[i].add_(1),
+    "a view of it written": lambda x, i: x[i][:1].mul_(2).neg_(),
 }
 
 

@@ -240,6 +240,108 @@ def test_memory_given_to_a_tensor_is_its_own_with_every_back_end(function: Any, 
     check_same(outcome(explorer.compile(function, backend=back_end), given), outcome(function, given))
 
 
+TURNS = {
+    "squeeze_": lambda x: x.squeeze_(),
+    "transpose_": lambda x: x.transpose_(0, -1),
+    "unsqueeze_": lambda x: x.unsqueeze_(0),
+}
+ORDERS = {
+    "written first": (lambda x: x.add_(x), None),
+    "turned first": (None, lambda x: x.mul_(2)),
+    "only turned": (None, None),
+}
+
+
+@pytest.mark.parametrize("back_end", ["explorer", "aot_eager"])
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("turn", TURNS)
+def test_an_input_that_is_turned_in_place_keeps_its_place_in_memory(turn: str, order: str, back_end: str) -> None:
+    first, last = ORDERS[order]
+
+    def function(x: Any) -> None:
+        for step in (first, TURNS[turn], last):
+            if step is not None:
+                step(x)
+
+    compiled = explorer.compile(function, backend=back_end)
+    for given in (lambda w: w[::2], lambda w: w[:, 1:][:1], lambda w: w.t()[1:]):
+        found = []
+        for each in (function, compiled):
+            whole = torch.arange(12.0).reshape(4, 3)
+            x = given(whole)
+            each(x)
+            found.append((whole.tolist(), x.shape, x.stride(), x.storage_offset()))
+        assert found[0] == found[1]
+
+
+def resized_while_iterated(x: Any) -> Any:
+    for row in x:
+        torch.sin(row, out=x)
+    return x
+
+
+def resized_under_a_view(x: Any) -> Any:
+    y = x.clone()
+    part = y[1:]
+    torch.cos(x[0], out=y)
+    return part + 1, y
+
+
+def resized_after_it_was_turned(x: Any) -> Any:
+    y = x.clone().unsqueeze_(0)
+    return torch.sin(torch.rot90(y), out=y)
+
+
+@pytest.mark.filterwarnings("ignore:An output with one or more elements was resized")
+@pytest.mark.parametrize("back_end", ["explorer", "aot_eager"])
+@pytest.mark.parametrize("function", [resized_while_iterated, resized_under_a_view, resized_after_it_was_turned])
+def test_what_resizes_a_tensor_leaves_its_views(function: Any, back_end: str) -> None:
+    given = (torch.arange(6.0).reshape(2, 3),)
+    check_same(outcome(explorer.compile(function, backend=back_end), given), outcome(function, given))
+
+
+def test_a_view_cannot_be_detached_in_place() -> None:
+    def function(x: Any) -> Any:
+        return x.detach_()
+
+    compiled = explorer.compile(function)
+    for made in (lambda w: w, lambda w: w[0], lambda w: w * 1, lambda w: (w * 1)[0], lambda w: w.view(-1)):
+        found = []
+        for each in (function, compiled):
+            try:
+                found.append(each(made(torch.ones(2, 2, requires_grad=True))))
+            except RuntimeError as error:
+                found.append(str(error))
+        check_same(*found)
+
+
+ITERATED: dict[str, Callable[[Any], Any]] = {
+    "list": lambda x: [x, x + 1],
+    "tuple": lambda x: (x, x + 1),
+    "text": lambda x: "ab",
+    "bytes": lambda x: b"ab",
+    "range": lambda x: range(len(x)),
+    "dict": lambda x: {"a": x, "b": 2},
+    "set": lambda x: {1, 2},
+}
+
+
+@pytest.mark.parametrize("taken", [0, 1, 2, 3])
+@pytest.mark.parametrize("name", ITERATED)
+def test_an_iterator_that_is_returned_is_of_its_type(name: str, taken: int) -> None:
+    def function(x: Any) -> Any:
+        iterators = [iter(ITERATED[name](x))]
+        if name not in ("set",):
+            iterators.append(reversed(ITERATED[name](x)))
+        for each in iterators:
+            for _ in range(taken):
+                next(each, None)
+        return iterators
+
+    found = [[(type(each), list(each)) for each in f(X)] for f in (function, explorer.compile(function))]
+    check_same(*found)
+
+
 BOUNDS = [-1, 0.1, True, torch.tensor(2), torch.tensor(1.7), torch.tensor(0.1, dtype=torch.float64), torch.ones(1)]
 
 

@@ -1,5 +1,7 @@
 """Hooks of tensors that compiled code registers: one graph, and gradients as in eager."""
 
+import itertools
+
 import pytest
 import torch
 
@@ -143,3 +145,31 @@ def test_a_hook_where_nothing_counts_writes(writes):
 
     for one, other in zip(outcomes(explorer.compile(program)), outcomes(program), strict=True):
         assert torch.equal(one, other)
+
+
+REACHED = {
+    "by a product that nobody uses": lambda a, b: (a * b, b * 2)[1:],
+    "detached": lambda a, b: (a.detach() * b,),
+    "compared": lambda a, b: (b * 2, a > 0),
+    "without gradients": lambda a, b: (b * torch.no_grad()(torch.sin)(a),),
+    "apart": lambda a, b: (b * 3, a * 2),
+}
+GIVEN = {
+    "itself": lambda x: x,
+    "view": lambda x: x.view(-1),
+    "row": lambda x: x.t()[0],
+}
+
+
+@pytest.mark.parametrize("reached", REACHED)
+def test_hooks_of_inputs_that_the_backward_does_not_reach_are_not_called(reached):
+    found = {}
+    for call in (REACHED[reached], explorer.compile(REACHED[reached])):
+        for given, place in itertools.product(GIVEN, (0, -1)):
+            seen = []
+            x, w = torch.ones(3, 1, requires_grad=True), torch.full((3,), 2.0, requires_grad=True)
+            x.register_hook(lambda grad, seen=seen: seen.append(None if grad is None else grad.tolist()))
+            results = [y for y in call(GIVEN[given](x), w) if y.requires_grad]
+            results[place].sum().backward()
+            found.setdefault((given, place), []).append(str((seen, x.grad, w.grad)))
+    assert all(ours == eager for eager, ours in found.values())

@@ -58,6 +58,12 @@ WRITTEN_AND_KEPT = reason(
     "torch's back ends may keep the input for the backward and write it afterwards, which autograd then refuses.",
     "Write to a copy of the input.",
 )
+TURNED = reason(
+    "pipeline.turned_in_place",
+    "the shape or strides of an input change in place",
+    "torch's back ends give an input that is also written the strides of the new values, which are in other memory.",
+    "Use the out-of-place form (t, squeeze, unsqueeze).",
+)
 BACK_END_FAILED = reason(
     "pipeline.back_end_failed",
     "the chosen back end raised",
@@ -198,6 +204,8 @@ def _hand_over(given: tuple[Graph, Callable[..., Any]]) -> Compiled:
     of_torch = is_of_torch(backend)
     if of_torch and graph.grad_enabled and any(examples[index].requires_grad for index in written):
         return _run_eagerly((graph, Why(WRITTEN_AND_KEPT, f"for {name}")))
+    if of_torch and (turned := [node.name for node in graph.graph.nodes if turns(node)]) and written:
+        return _run_eagerly((graph, Why(TURNED, f"by {turned[0]}, for {name}")))
     if resized := [node.name for node in graph.graph.nodes if resizes(node)]:
         return _run_eagerly((graph, Why(RESIZED, f"by {resized[0]}, for {name}")))
     try:
@@ -226,6 +234,12 @@ def resizes(node: fx.Node) -> bool:
     """Whether the node gives an input of the graph, its `out=`, another shape."""
     pairs = zip(tree_leaves(node.kwargs.get("out")), tree_leaves(info(node).value), strict=False) if node.kwargs else ()
     return any(isinstance(out, fx.Node) and info(out).value.shape != made.shape for out, made in pairs)
+
+
+def turns(node: fx.Node) -> bool:
+    """Whether the node gives a tensor another shape or other strides in place."""
+    packet = getattr(torch.ops.aten, str(node.target), None) if node.op == "call_method" else None
+    return packet is not None and torch.Tag.inplace_view in getattr(packet, packet.overloads()[0]).tags
 
 
 RUN_EAGERLY = Stage("run eagerly", _run_eagerly, verify_compiled, _totals)

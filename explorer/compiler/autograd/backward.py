@@ -202,7 +202,7 @@ class Backward:
         self._layouts = [Layout.of(info(parts.forward.outputs[k]).value) for k in self._flowing]
         gradients = [output.index for output in signature.outputs if isinstance(output, GradientOf)]
         assert gradients == list(range(len(parts.captured.inputs)))
-        self._routes = Routes(parts)
+        self.routes = Routes(parts)
         saved = [source.index for source in tensors if isinstance(source, Primal)]
         assert tensors[: len(saved)] == [Primal(index) for index in saved], "inputs are saved first"
         self.again = Again(parts, saved)
@@ -229,17 +229,17 @@ class Backward:
 
     def __call__(self, ctx: Any, tangents: Sequence[Tensor | None]) -> tuple[Any, ...]:
         given = [tangents[k] for k in self._flowing]
-        came, wanted = self._routes.all, list(ctx.needs_input_grad)
+        came, wanted = self.routes.all, list(ctx.needs_input_grad)
         if None in given:
             came = sum(1 << k for k, tangent in enumerate(given) if tangent is not None)
-            wanted = [need and bool(s & came) for need, s in zip(wanted, self._routes.sources, strict=False)]
+            wanted = [need and bool(s & came) for need, s in zip(wanted, self.routes.sources, strict=False)]
         saved = self._saved(ctx, came)
         if torch.is_grad_enabled():
-            indices = [i for i in range(len(self._routes.sources)) if wanted[i]]
+            indices = [i for i in range(len(self.routes.sources)) if wanted[i]]
             outputs = {k: tangent for k, tangent in zip(self._flowing, given, strict=True) if tangent is not None}
             known = (*saved[: self._inputs], *saved[self._count :])
             by_index = self.again.gradients(ctx.again, known, indices, outputs)
-            found: Sequence[Any] = [by_index.get(i) for i in range(len(self._routes.sources))]
+            found: Sequence[Any] = [by_index.get(i) for i in range(len(self.routes.sources))]
         else:
             found = self._gradients((*saved[: self._count], *ctx.numbers), given, ctx.layouts, came)
         if not torch._C._autograd._get_current_graph_task_keep_graph():
@@ -249,14 +249,14 @@ class Backward:
     def _gradients(
         self, values: tuple[Any, ...], given: Sequence[Tensor | None], layouts: Sequence[Layout], came: int
     ) -> Sequence[Any]:
-        absent = self._routes.all & ~came
+        absent = self.routes.all & ~came
         if not all(t is None or (type(t) is Tensor and torch._C._has_storage(t)) for t in given):  # batched, say
             laid_out = [layout.zeros() if t is None else t for t, layout in zip(given, layouts, strict=True)]
             return without(self._parts.backward, (*values, *laid_out), self._first, absent)
         values = (*values, *(fit(t, layout) for t, layout in zip(given, layouts, strict=True)))
         found = self._run(values)
         if absent:
-            both = [g for g, s in zip(found, self._routes.sources, strict=True) if s & came and s & absent]
+            both = [g for g, s in zip(found, self.routes.sources, strict=True) if s & came and s & absent]
             if not all(bool(g.isfinite().all()) for g in both if g is not None):  # zeros times infinities, perhaps
                 return without(self._parts.backward, values, self._first, absent)
         return found
@@ -264,7 +264,7 @@ class Backward:
     def _saved(self, ctx: Any, came: int) -> Sequence[Any]:
         if not ctx.spent:
             return ctx.saved_tensors if self._count or self._watched or ctx.packed else ()
-        if self._routes.freed(came, ctx.spent):
+        if self.routes.freed(came, ctx.spent):
             raise RuntimeError(TWICE)
         if any(version(tensor) != expected for tensor, expected in ctx.rest if expected is not None):
             raise RuntimeError(MODIFIED)
@@ -273,7 +273,7 @@ class Backward:
     def _free(self, ctx: Any, saved: Sequence[Tensor], came: int) -> None:
         """Let go of what no further backward can need: eager frees what each grad_fn saved when it has run."""
         ctx.spent |= came
-        left = self._routes.left(ctx.spent)
+        left = self.routes.left(ctx.spent)
         if not left:
             ctx.rest = ctx.again = None
             return

@@ -103,11 +103,22 @@ def training(halves: Halves) -> Half:
             return going_back(ctx, tangents)
 
     apply = applying(Joined)
+    given = enumerate(zip(parts.captured.inputs, going_back.routes.sources, strict=True))
+    unreached = {i for i, (node, source) in given if wants_gradient(node) and not source} - set(signature.written)
     call: Half = lambda inputs: apply(*inputs)  # noqa: E731
-    if before:
-        call = lambda inputs: apply(*inputs, *(inputs[i].clone() for i in before))  # noqa: E731
+    if before or unreached:  # a hook behind an input that eager's backward never reaches would see None
+
+        def call(inputs: Sequence[Any]) -> tuple[Any, ...]:
+            alone = (value.detach() if i in unreached else value for i, value in enumerate(inputs))
+            return apply(*alone, *(inputs[i].clone() for i in before))
+
     # A graph may be entered with grad mode off and switch it on: which outputs have gradients is known from the trace.
     return call if parts.captured.grad_enabled else torch.enable_grad()(call)
+
+
+def wants_gradient(node: Any) -> bool:
+    value = info(node).value
+    return isinstance(value, Tensor) and value.requires_grad
 
 
 def applying(function: type[torch.autograd.Function]) -> Callable[..., tuple[Any, ...]]:
@@ -178,11 +189,16 @@ def unobserved(plan: Partitioned, call: Call) -> Call:
     looking = torch.is_anomaly_enabled
 
     def run(*inputs: Any) -> tuple[Any, ...]:
-        if looking() or any(inputs[i]._backward_hooks for i in partial):
+        if looking() or any(hooked(inputs[i]) for i in partial):
             return eager()(*inputs)  # type: ignore[no-any-return]
         return call(*inputs)
 
     return run
+
+
+def hooked(value: Tensor) -> bool:
+    """Whether a hook sees the gradient of a tensor, or of the one that it is a view of."""
+    return bool(value._backward_hooks or value._base is not None and value._base._backward_hooks)
 
 
 def description(plan: Traced | Partitioned) -> Text:

@@ -13,6 +13,7 @@ from typing import Any
 from torch import Tensor, fx
 
 from explorer.compiler.capture import hook
+from explorer.compiler.capture.operator_checks import memory_of
 from explorer.compiler.capture.tape import Tape
 from explorer.compiler.capture.values.base import Frame, Raised, Tracer, Value
 from explorer.compiler.capture.values.constant import Constant
@@ -81,14 +82,16 @@ _NAMES = frozenset(
 def unused_refusals(tape: Tape, used: list[fx.Node]) -> Iterator[fx.Node]:
     """Nodes to return beside those that are used."""
     alive = set(used)
+    memory = {each for node in (*tape.inputs, *used) for each in memory_of(info(node).value)}
     for node in reversed(tape.graph.nodes):
         name = getattr(node.target, "__name__", str(node.target))
         writes = name in ("setitem", "setattr") or (name.endswith("_") and not name.endswith("__"))
         refuses = _may_refuse(node, name)
         returned = node.args[0] if writes and node.args and isinstance(node.args[0], fx.Node) else node
-        is_kept = node in alive or (writes and (returned in alive or not refuses or _is_input(tape, returned)))
+        is_kept = node in alive or (writes and not memory.isdisjoint(memory_of(info(returned).value)))
         if is_kept or refuses:
             alive.update((node, *node.all_input_nodes))
+            memory.update(each for source in node.all_input_nodes for each in memory_of(info(source).value))
         if refuses and not is_kept and isinstance(info(returned).value, Tensor):
             yield returned
 
@@ -118,9 +121,3 @@ def _leaves(key: Any) -> Iterator[Any]:
 
 def _is_index(each: Any) -> bool:
     return isinstance(each, fx.Node) and isinstance(info(each).value, Tensor)
-
-
-def _is_input(tape: Tape, node: fx.Node) -> bool:
-    """Whether a write to it stays, since it is in the memory of an input."""
-    value = info(node).value
-    return isinstance(value, Tensor) and next(tape.sharing(value), None) is not None

@@ -147,6 +147,11 @@ def tensors_in(value: Any) -> Iterator[torch.Tensor]:
             yield from tensors_in(item)
 
 
+def memory_of(value: Any) -> list[int]:
+    """The storages of the tensors among arguments; a tensor of torch.func's transforms has none."""
+    return [each.untyped_storage()._cdata for each in tensors_in(value) if torch._C._has_storage(each)]
+
+
 def _elements(value: Any, hint: Hint) -> int:
     if isinstance(value, torch.Tensor):
         return math.prod(_number(size, hint, None) for size in value.shape)

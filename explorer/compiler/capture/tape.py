@@ -36,7 +36,7 @@ from torch.fx.experimental.symbolic_shapes import (
 from explorer.compiler.capture import reasons
 from explorer.compiler.capture.expressions import function_of
 from explorer.compiler.capture.fakes import LaidOut
-from explorer.compiler.capture.operator_checks import refusal, tensors_in
+from explorer.compiler.capture.operator_checks import memory_of, refusal, tensors_in
 from explorer.compiler.capture.overlaps import overlaps, written_by, written_places
 from explorer.compiler.capture.saved_inputs import version
 from explorer.core.origin import Origins, origins
@@ -297,10 +297,17 @@ class Tape:
             unsupported(reasons.UNTRACEABLE_CALL, f"{name} has no rule for fake tensors that resizes its out=")
         if all(each.shape == size for each, size in outs):
             return
+        if any(self._has_views(each) for each, size in outs if each.shape != size):
+            unsupported(reasons.UNTRACEABLE_CALL, f"{name} resizes an out= that has views, or was made one in place")
         storages = {each.untyped_storage()._cdata for each in given}
         meets = any(each.untyped_storage()._cdata in storages for each in tensors_in(args))
         if meets or not all(each.is_contiguous() for each in made):
             unsupported(reasons.UNTRACEABLE_CALL, f"{name} into an out= that takes another shape and layout")
+
+    def _has_views(self, tensor: torch.Tensor) -> bool:
+        """Whether more than the node that made it yields a tensor in its memory."""
+        (storage,) = memory_of(tensor)
+        return sum(storage in memory_of(info(node).value) for node in self.graph.nodes) > 1
 
     def _hint(self, size: int | torch.SymInt) -> int:
         if isinstance(size, int):

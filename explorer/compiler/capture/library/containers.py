@@ -200,7 +200,12 @@ def _reversed(t: Tracer, items: Value) -> Value:
             lacks(t, items.cls, "__reversed__")
         places = reversed(range(t.index(t.length(items))))
         return t.sequence_iterator(TupleValue([t.get_item(items, Constant(place)) for place in places]))
-    return t.sequence_iterator(t.from_python(t.python(lambda: tuple(reversed(items.constant())))))
+    known = items.constant()
+    if isinstance(known, range):
+        return t.sequence_iterator(Constant(known[::-1]))
+    made = TakenIterator([*map(t.from_python, t.python(lambda: tuple(reversed(known))))], reversed)
+    made.made_by = (reversed, [items], {})
+    return made
 
 
 @positional(itertools.chain)

@@ -531,6 +531,24 @@ def _settle(
     return node, result
 
 
+def _laid_out(t: Tracer, node: fx.Node, result: torch.Tensor, expected: Any) -> tuple[fx.Node, torch.Tensor]:
+    """The result with the strides of NumPy's, of which torch._numpy keeps another order in memory, as for overlapping
+    inputs. A scalar has none; a view that runs backwards cannot be had."""
+    if not isinstance(expected, np.ndarray) or not expected.size:
+        return node, result
+    wanted = [step // expected.itemsize for step in expected.strides]
+    found = zip(expected.shape, wanted, _now(t, result.stride()), strict=True)
+    if min(wanted, default=0) < 0 or all(size == 1 or one == other for size, one, other in found):
+        return node, result
+    order = sorted(range(len(wanted)), key=lambda dim: -wanted[dim])
+    made: Value = TensorValue(node, result)  # type: ignore[arg-type]
+    back = [order.index(dim) for dim in range(len(order))]
+    for name, args in ("permute", [order]), ("contiguous", []), ("permute", [back]):
+        made = graph_call(t, "call_method", name, [made, *map(t.from_python, args)], {})
+    assert isinstance(made, TensorValue)
+    return made.node, made.fake
+
+
 def _storage(tensor: torch.Tensor) -> int:
     return int(tensor.untyped_storage()._cdata)
 
@@ -577,7 +595,7 @@ def _value(t: Tracer, node: fx.Node, expected: Any, result: Any, memory: list[tu
         return from_fake(t, node, result)
     if not isinstance(result, torch.Tensor):
         return t.from_python(expected)
-    node, result = _settle(t, node, expected, result, memory)
+    node, result = _laid_out(t, *_settle(t, node, expected, result, memory), expected)
     known = t.arrays.get(id(result))
     if known is None or known.is_scalar != isinstance(expected, np.generic):
         known = t.arrays[id(result)] = ArrayValue(node, result, expected)

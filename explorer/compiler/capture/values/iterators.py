@@ -11,7 +11,7 @@ from explorer.compiler.capture import reasons
 from explorer.compiler.capture.values.base import Frame, Raised, Reconstructor, Tracer, Value, type_name
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.objects import IdentityKey
-from explorer.compiler.capture.values.sequences import SequenceValue, TupleValue
+from explorer.compiler.capture.values.sequences import ListValue, SequenceValue, TupleValue
 from explorer.core.reasons import unsupported
 from explorer.ir.capture import Source
 
@@ -97,13 +97,18 @@ class SequenceIterator(IteratorValue):
         return t.from_python(self.base.constant()[position])
 
     def reconstruct(self, r: Reconstructor) -> None:
-        r.value(TupleValue([]) if self.done else self.base)
+        r.value(self._nothing() if self.done else self.base)
         r.emit("GET_ITER")
         if self.index == 0 or self.done:
             return
         name = r.store_new(self)
         r.after_effects(lambda: self.move(r, lambda: r.emit("LOAD_FAST", name)))
         r.emit("LOAD_FAST", name)
+
+    def _nothing(self) -> Value:
+        if isinstance(self.base, SequenceValue):
+            return ListValue([]) if isinstance(self.base, ListValue) else TupleValue([])
+        return Constant(self.base.constant()[:0])
 
     def move(self, r: Reconstructor, load: Callable[[], None]) -> None:
         """Put the iterator that `load` pushes where this one is."""

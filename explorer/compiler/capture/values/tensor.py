@@ -258,6 +258,8 @@ class TensorValue(Value):
                 return self
             if self.given is not None:
                 unsupported(reasons.ATTRIBUTE, "requires_grad_() of an input")
+        if name == "detach_":
+            self.asked(t, "_is_view")  # it refuses views
         if name == "__len__":
             return self.length(t)
         if name == "__iter__":
