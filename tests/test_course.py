@@ -17,7 +17,7 @@ from course_mutants import SEVERAL, drawn
 from explorer.course import PUZZLES, ClaimFailed, check, claim
 from explorer.course.attempts import FILE, Attempts
 from explorer.course.board import lines, page
-from explorer.course.build import FOLDERS, notebook, sources, text
+from explorer.course.build import FOLDERS, lesson, notebook, section, sources, text
 from explorer.course.check import checked
 from explorer.course.lessons import guards
 from explorer.course.puzzle import STEPS
@@ -132,19 +132,25 @@ def test_the_notebooks_are_in_step_with_their_source(source: Path) -> None:
 
 
 def test_each_puzzle_is_in_a_lesson() -> None:
-    named = [id for source in SOURCES for id in re.findall(r"^<<(.*)>>$", source.read_text(), re.M)]
+    named = [id for source in SOURCES for id in re.findall(r"^<<(.*)>>$", lesson(source), re.M)]
     assert sorted(set(named)) == sorted(PUZZLES)
 
 
 @pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.stem)
 def test_what_a_lesson_names_exists(source: Path) -> None:
-    lesson = source.read_text()
-    paths = re.findall(r"`((?:explorer|tests|docs)/[\w/.-]+)`", lesson)
+    said = lesson(source)
+    paths = re.findall(r"`((?:explorer|tests|docs)/[\w/.-]+)`", said)
     assert paths and not [path for path in paths if not (ROOT / path).exists()]
-    for name, path in re.findall(r"`(\w+)`(?: in|, in)? `(explorer/[\w/.-]+)`", lesson):
+    for name, path in re.findall(r"`(\w+)`(?: in|, in)? `(explorer/[\w/.-]+)`", said):
         assert re.search(rf"\b{name}\b", (ROOT / path).read_text()), (name, path)
-    assert "PyTorch 2 paper" in lesson and "questions to think about" in lesson and "%%predict" in lesson
-    assert len(re.findall(r"\bclaim\(", lesson)) >= 2
+    assert "PyTorch 2 paper" in said and "questions to think about" in said and "%%predict" in said
+    assert len(re.findall(r"\bclaim\(", said)) >= 2
+
+
+def test_a_cut_takes_sections_that_there_are() -> None:
+    assert section("03_graph_breaks", "Mending").endswith("<<breaks-2>>")
+    with pytest.raises(ValueError, match="no section 'Mendin'"):
+        section("03_graph_breaks", "Mendin")
 
 
 def test_a_release_for_nbgrader_has_a_locked_cell_for_each_puzzle() -> None:
@@ -188,7 +194,7 @@ def test_the_unsolved_lesson_fails_in_its_puzzles_alone(source: Path, monkeypatc
         cells = list(ran(source, "learner", folder))
         tried = [each["puzzle"] for each in Attempts(Path(folder)).read() if each["what"] == "check"]
     fails = [cell.source.split()[1] for cell in cells if failed(cell)]
-    assert fails == tried == re.findall(r"^<<(.*)>>$", source.read_text(), re.M)
+    assert fails == tried == re.findall(r"^<<(.*)>>$", lesson(source), re.M)
     assert all(cell.source.startswith("%%puzzle") for cell in cells if failed(cell))
 
 

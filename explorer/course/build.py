@@ -1,7 +1,8 @@
 """Notebooks made of a lesson's one source, `lessons/NN_NAME.md`: the learner's, the solved one, and nbgrader's release.
 
 `python -m explorer.course.build FOLDER` writes them all. In a source, a block of ```python is a cell, `<<ID>>` stands
-for a puzzle, and in the line of a `%%predict` a number in brackets is what the solved notebook says: breaks=[1].
+for a puzzle, `<<NN_NAME: TITLE; TITLE>>` for sections of another lesson, and in the line of a `%%predict` a number in
+brackets is what the solved notebook says: breaks=[1].
 """
 
 from __future__ import annotations
@@ -20,17 +21,33 @@ Kind = Literal["learner", "solved", "nbgrader"]
 SOURCES = Path(__file__).parent / "lessons"
 FOLDERS: dict[Kind, str] = {"learner": "", "solved": "solved", "nbgrader": "nbgrader"}
 PREDICTED = re.compile(r"=\[(\d+)\]")
+TAKEN = re.compile(r"^<<(\d\d_\w+): (.+)>>$", re.M)
 
 
 def sources() -> list[Path]:
     return sorted(SOURCES.glob("*.md"))
 
 
+def lesson(source: Path) -> str:
+    """The text of a lesson, with the sections that it takes from others one level below its own."""
+    return TAKEN.sub(
+        lambda found: "\n\n".join(f"#{section(found[1], title)}" for title in found[2].split("; ")), source.read_text()
+    )
+
+
+def section(name: str, title: str) -> str:
+    """Raises ValueError where the lesson has no such section."""
+    _, heading, rest = (SOURCES / f"{name}.md").read_text().partition(f"## {title}\n")
+    if not heading:
+        raise ValueError(f"{name}.md has no section {title!r}")
+    return (heading + rest.partition("\n## ")[0]).strip()
+
+
 def notebook(source: Path, kind: Kind) -> dict[str, Any]:
     """The notebook of a lesson, as nbformat 4.5 has it."""
     cells = [
         {**cell, "id": f"cell-{number}"} if "id" not in cell else cell
-        for number, cell in enumerate(_cells(source.read_text(), kind))
+        for number, cell in enumerate(_cells(lesson(source), kind))
     ]
     python = {"name": "python3", "display_name": "Python 3", "language": "python"}
     return {"nbformat": 4, "nbformat_minor": 5, "metadata": {"kernelspec": python}, "cells": cells}
