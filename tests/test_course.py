@@ -20,6 +20,7 @@ from explorer.course.board import lines, page
 from explorer.course.build import FOLDERS, lesson, notebook, section, sources, text
 from explorer.course.check import checked
 from explorer.course.lessons import guards
+from explorer.course.parameter_server import AHEAD, train
 from explorer.course.puzzle import STEPS
 from explorer.show.cli import main
 
@@ -154,10 +155,12 @@ def test_a_cut_takes_sections_that_there_are() -> None:
 
 
 def test_a_release_for_nbgrader_has_a_locked_cell_for_each_puzzle() -> None:
-    made = notebook(SOURCES[0], "nbgrader")
-    about = [cell["metadata"]["nbgrader"] for cell in made["cells"] if "nbgrader" in cell["metadata"]]
-    assert sum(each["locked"] and each["grade"] and each["points"] > 0 for each in about if each["grade"]) >= 2
-    assert sum(each["solution"] for each in about) == len(about) / 2
+    for source in SOURCES:
+        made = notebook(source, "nbgrader")
+        about = [cell["metadata"]["nbgrader"] for cell in made["cells"] if "nbgrader" in cell["metadata"]]
+        puzzles = len(re.findall(r"^<<.*>>$", lesson(source), re.M))
+        assert sum(each["locked"] and each["points"] > 0 for each in about if each["grade"]) == puzzles >= 1
+        assert sum(each["solution"] for each in about) == len(about) / 2 == puzzles
 
 
 def ran(source: Path, kind: str, folder: str) -> Iterator[nbformat.NotebookNode]:
@@ -196,6 +199,21 @@ def test_the_unsolved_lesson_fails_in_its_puzzles_alone(source: Path, monkeypatc
     fails = [cell.source.split()[1] for cell in cells if failed(cell)]
     assert fails == tried == re.findall(r"^<<(.*)>>$", lesson(source), re.M)
     assert all(cell.source.startswith("%%puzzle") for cell in cells if failed(cell))
+
+
+@pytest.mark.slow
+def test_the_lesson_on_tensorflow_runs_without_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "tensorflow.py").write_text("raise ImportError")
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{ROOT}")
+    cells = list(ran(SOURCES[0], "solved", str(tmp_path)))
+    assert not [(cell.source, cell.outputs) for cell in cells if failed(cell)]
+    assert any("pip install tensorflow-cpu" in printed(cell) for cell in cells)
+
+
+def test_gradients_are_late_where_nobody_waits() -> None:
+    synchronous, asynchronous = (train(mode, 30, rate=0.1, slow=0.001) for mode in ("synchronous", "asynchronous"))
+    assert not any(update.late for update in synchronous) and synchronous[-1].distance < 0.1
+    assert 1 <= max(update.late for update in asynchronous) <= AHEAD + 1 and asynchronous[-1].distance < 1
 
 
 @pytest.mark.slow
