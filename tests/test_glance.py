@@ -186,3 +186,13 @@ def test_a_link_names_what_it_opens_and_nothing_that_is_not_there() -> None:
         record.link("guards", "f9")
     with pytest.raises(ValueError, match="f0 has no stage 'x'"):
         record.link("guards", "f0", "x")
+
+
+def test_a_function_inside_another_is_called_by_its_own_name() -> None:
+    def inner(x: torch.Tensor) -> torch.Tensor:
+        return x + 1
+
+    record = explorer.explore(inner, time=False)(torch.ones(2))
+    assert record.data.title == "inner"
+    assert [each.called for each in glance.named(record.data.compiles)] == ["inner"]
+    assert "<locals>" not in str(record)

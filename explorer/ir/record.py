@@ -314,6 +314,9 @@ class BreakData(Data, frozen=True):
     hints: tuple[str, ...]
     continuation: str = ""
     """Names of the codes (of role "continuation") that go on after it, separated by ", "; "" where nothing does."""
+    rewrite: tuple[str, ...] = ()
+    """Lines of the function with "-" and "+" in front: what could be written instead, where such a rewrite is known. It
+    has not run."""
 
 
 class EffectData(Data, frozen=True):

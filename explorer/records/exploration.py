@@ -15,6 +15,7 @@ import msgspec
 
 from explorer.compiler.capture import optimize
 from explorer.compiler.capture.hook import watcher
+from explorer.compiler.capture.reasons import DATA_DEPENDENT_BRANCH
 from explorer.compiler.config import Config
 from explorer.compiler.pipeline import compile_frame
 from explorer.compiler.runtime.timing import METHOD, NO_PEAKS, interleave, peaks
@@ -41,6 +42,7 @@ from explorer.records.stock.first_divergence import first_divergence as first_di
 from explorer.records.stock.first_divergence import unasked
 from explorer.records.stock.fix_attempts import attempts, with_outcomes
 from explorer.records.stock.profile import profile as profile_stock
+from explorer.records.stock.rewrite import suggested
 from explorer.records.stock.run import StockRun, stock_run, unwrapped
 from explorer.show.view.amounts import speed
 from explorer.show.view.text import duration
@@ -51,7 +53,7 @@ SECONDS_OF_TIMING = 1.0
 
 def title(fn: Callable[..., Any]) -> str:
     """The title of a function or module in a record."""
-    return getattr(fn, "__qualname__", type(fn).__name__)
+    return str(getattr(fn, "__qualname__", type(fn).__name__)).rpartition("<locals>.")[2]
 
 
 ENGINES = ("explorer", "stock", "both")
@@ -335,7 +337,7 @@ class Explored:
         return measure(entrants, {"explorer": self.accuracy}, self.recorder, budget, self.progress, self.timed)
 
     def record(self, measured: Measured | None = None) -> Record:
-        made = contents(self.recorder, self.config, self.name, measured)
+        made = with_rewrites(contents(self.recorder, self.config, self.name, measured), self.trial.fn)
         if measured is None and all(half.runs for compile in made.compiles for half in compile.halves):
             made = msgspec.structs.replace(made, timing=untimed({"explorer": self.accuracy}).timing)
         return Record(made, bisect={"explorer": self.bisect})
@@ -343,6 +345,18 @@ class Explored:
     def bisect(self) -> data.DivergenceData | None:
         """Where our compiled call first differs from eager."""
         return first_divergence(self.trial.contestant, self.config)
+
+
+def with_rewrites(record: data.RecordData, fn: Callable[..., Any]) -> data.RecordData:
+    """The record with what could be written in the place of branches that break a graph."""
+
+    def mended(each: data.BreakData) -> data.BreakData:
+        if each.span is None or each.why.code != DATA_DEPENDENT_BRANCH:
+            return each
+        return msgspec.structs.replace(each, rewrite=suggested(fn, each.span.file, each.span.line))
+
+    compiles = (msgspec.structs.replace(c, breaks=tuple(map(mended, c.breaks))) for c in record.compiles)
+    return msgspec.structs.replace(record, compiles=tuple(compiles))
 
 
 def explored(

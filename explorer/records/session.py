@@ -365,7 +365,9 @@ def _break_text(b: data.BreakData) -> str:
     place = f"{b.span.file}:{b.span.line}" if b.span else b.instruction
     detail = f": {b.why.detail}" if b.why.detail else ""
     hints = "".join(f"\n  hint: {hint}" for hint in b.hints)
-    return f"{place}  {b.why.title}{detail} [{b.why.code}]{hints}"
+    rewrite = "".join(f"\n    {line}" for line in b.rewrite)
+    instead = f"\n  write instead (computes both sides; not run here):{rewrite}" if rewrite else ""
+    return f"{place}  {b.why.title}{detail} [{b.why.code}]{hints}{instead}"
 
 
 def _schedule_text(half: data.HalfData) -> str:

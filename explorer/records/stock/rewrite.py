@@ -12,7 +12,7 @@ import difflib
 import inspect
 import linecache
 import types
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -376,6 +376,40 @@ def function_of(fn: Callable[..., Any]) -> tuple[types.FunctionType, Any]:
     if isinstance(fn, types.FunctionType):
         return fn, None
     raise Refused(f"{type(fn).__name__} is neither a function nor a module with source that can be rewritten")
+
+
+def suggested(fn: Callable[..., Any], file: str, line: int) -> tuple[str, ...]:
+    """The lines that change, with "-" and "+" in front, where the branch at this line is rewritten; () where it cannot
+    be, or where its function is not found by the names that `fn` reads."""
+    for function, owner in _reachable(fn, file):
+        code = function.__code__
+        if code.co_filename == file and any(line == number for _, _, number in code.co_lines()):
+            try:
+                return tuple(each for each in rewritten(function, {line}, owner).diff[3:] if not each.startswith(" "))
+            except Refused:
+                return ()
+    return ()
+
+
+def _reachable(fn: Callable[..., Any], file: str) -> Iterator[tuple[types.FunctionType, Any]]:
+    """Functions that a call of `fn` may run, each with the module that it is a method of: those that functions of this
+    file name, and methods of the modules found there."""
+    seen: set[int] = set()
+    found: list[Any] = [getattr(fn, "__func__", fn), getattr(fn, "__self__", None)]
+    while found:
+        value = found.pop(0)
+        if id(value) in seen:
+            continue
+        seen.add(id(value))
+        if isinstance(value, types.FunctionType):
+            yield value, None
+            if value is fn or value.__code__.co_filename == file:
+                read = inspect.getclosurevars(value)
+                found += [*read.nonlocals.values(), *read.globals.values()]
+        elif isinstance(value, torch.nn.Module):
+            for module in value.modules():
+                for kind in type(module).__mro__[: type(module).__mro__.index(torch.nn.Module)]:
+                    yield from ((each, module) for each in vars(kind).values() if isinstance(each, types.FunctionType))
 
 
 def standing_in(fn: Callable[..., Any], function: types.FunctionType) -> Callable[..., Any]:

@@ -221,15 +221,19 @@ def _name(title: str) -> str:
 
 
 def named(compiles: Sequence[CompileData]) -> tuple[CompileData, ...]:
-    """Continuations are called by their function, and the line after whose break they go on."""
-    known = {compile.id: msgspec.structs.replace(compile, called="") for compile in compiles}
+    """What compiles are called where their title does not say it: a function inside another by its own name, a
+    continuation by its function, and the line after whose break it goes on."""
+    known = {}
+    for compile in compiles:
+        own = compile.title.rpartition("<locals>.")[2]
+        known[compile.id] = msgspec.structs.replace(compile, called=own if own != compile.title else "")
     for compile in compiles:
         parent = known.get(compile.continues)
         ended = (b for b in parent.breaks if compile.title in b.continuation.split(", ")) if parent is not None else ()
         if (broke := next(iter(ended), None)) is not None and broke.stack and (at := _PLACE.search(broke.stack[0])):
             root = parent
             for _ in known:  # a stranger's record may name compiles in a circle
-                root = known.get(root.continues) if root is not None and root.called else root
+                root = known.get(root.continues) if root is not None and root.continues else root
             function = _name(root.title) if root is not None else at[2]
             known[compile.id] = msgspec.structs.replace(compile, called=f"{function} after line {at[1]}")
     return tuple(known.values())

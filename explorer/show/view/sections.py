@@ -160,6 +160,9 @@ def _breaks(compile: CompileData, names: Names) -> str:
         place = _place(b.span.file, b.span.line, names) if b.span else b.instruction
         parts.append(f"<article><p>{why(b.why)} at <code>{escape(place)}</code></p>")
         parts.append("".join(f"<p>Hint: {escape(hint)}</p>" for hint in b.hints))
+        if b.rewrite:
+            parts.append("<p>Write instead (computes both sides; not run here):</p>")
+            parts.append(f"<pre>{escape(chr(10).join(b.rewrite))}</pre>")
         parts.append(f"<pre>{escape(chr(10).join(b.stack))}</pre>" if b.stack else "")
         parts.append(f"<p>Goes on in <code>{escape(b.continuation)}</code>.</p>" if b.continuation else "")
         parts.append("</article>")

@@ -217,6 +217,7 @@ export interface BreakData {
   readonly stack: readonly string[];
   readonly hints: readonly string[];
   readonly continuation?: string;
+  readonly rewrite?: readonly string[];
 }
 
 export interface EffectData {

@@ -9,6 +9,7 @@ import type { Context, Pane, PaneKind } from "../pane";
 import type { BreakData, CompileData, SourceData, SpanData } from "../record";
 import type { FileNames } from "../sources";
 import { at, diagnosis } from "./diagnosis";
+import { shortTarget } from "./graphs/operations";
 import { TITLES } from "./titles";
 
 export const breaks: PaneKind = {
@@ -68,9 +69,9 @@ function content(context: Context, cards: Cards): HTMLElement[] {
     ...diagnosis(context),
     h("h2", heading),
     ...found.map(ends => {
-      const made = card(context, ends, ends.some(([compile]) => compile.id === chosen), cards);
-      for (const [compile, each] of ends) cards.set(key(compile.id, each.instruction), made);
-      return made;
+      const shown = card(context, ends, ends.some(([compile]) => compile.id === chosen), cards);
+      for (const [compile, each] of ends) cards.set(key(compile.id, each.instruction), shown);
+      return shown;
     }),
     ...record.compiles.filter(each => each.fallback).map(compile => fallbackCard(context, compile)),
     ...(record.attempts?.length ? [h("h2", "Fixes that were tried"), ...record.attempts.map(each => tried(context, each, cards))] : []),
@@ -96,14 +97,14 @@ function places(compiles: readonly CompileData[]): End[][] {
 
 function card(context: Context, ends: readonly End[], chosen: boolean, cards: Cards): HTMLElement {
   const [compile, broke] = ends[ends.length - 1] as End;
-  const { why, span, stack, hints } = broke;
+  const { why, span, stack, hints, rewrite = [] } = broke;
   const record = context.model.record.value;
   const files = context.model.files.value;
   const link = (text: string, run: () => void) => button("ex-link", text, run);
   const row = (name: string, ...values: readonly (Node | string)[]) => [h("dt", name), h("dd", ...values)];
   const next = [...new Set(ends.flatMap(([, each]) => (each.continuation ?? "").split(", ").filter(Boolean)))].map(name => {
     const found = record.compiles.find(each => each.title === name);
-    return h("div", found ? link(`${found.id} ${found.called || name}`, () => (context.compile.value = found.id)) : `${functionOf(name)}, where no call of it went (not compiled)`);
+    return found ? h("div", link(`${found.id} ${found.called || name}`, () => (context.compile.value = found.id)), made(found)) : h("div", `${functionOf(name)}: no call went there, so it is not compiled`);
   });
   const frames = stack.map(frame => {
     const at = /^(.*):(\d+) in /.exec(frame);
@@ -115,12 +116,17 @@ function card(context: Context, ends: readonly End[], chosen: boolean, cards: Ca
     "section", { class: `ex-card${chosen ? " ex-chosen" : ""}`, tabindex: -1, "aria-label": `Break: ${why.title}` },
     h("h3", `⤶ ${why.title}`, ...(span ? [" at ", link(files.place(span.file, span.line), () => context.show("source", `|${span.file}:${span.line}`))] : [])),
     marked(record.sources, span),
+    ...(rewrite.length ? [
+      h("p", "Write instead (computes both sides; not run here):"),
+      h("pre", ...rewrite.map(line => h("div", { class: line.startsWith("+") ? "ex-row-added" : "ex-row-removed" }, line))),
+      button("ex-action", "Copy", () => void navigator.clipboard.writeText(rewrite.filter(line => line.startsWith("+")).map(line => line.slice(1)).join("\n"))),
+    ] : []),
     h("dl.ex-facts",
       ...(why.detail ? row("What happened", h("code", why.detail)) : []),
       ...(hints.length ? row("What you can do", ...hints.map(each => h("p", ...hinted(each, record.attempts ?? [], cards)))) : []),
-      ...row("Ends the graph of", ...ends.map(([each, { instruction }]) =>
-        h("div", `${each.id} ${each.called || each.title}, `, link(`instruction ${instruction}`, () => context.show("bytecode", key(each.id, instruction)))))),
-      ...row("Resumes in", ...(next.length ? next : ["nothing goes on after it"])),
+      ...row("Before it", ...ends.map(([each, { instruction }]) =>
+        h("div", link(`${each.id} ${each.called || each.title}`, () => context.show("bytecode", key(each.id, instruction))), made(each)))),
+      ...row("After it", ...(next.length ? next : ["nothing goes on after it"])),
       ...(frames.length > 1 ? row("Call stack", h("ol.ex-list", ...frames)) : []),
       ...row("Reason", link(why.code, () => context.reason(why.code))),
     ),
@@ -130,6 +136,14 @@ function card(context: Context, ends: readonly End[], chosen: boolean, cards: Ca
   element.addEventListener("mouseleave", () => (context.selection.hovered.value = null));
   return element;
 }
+
+/** What a compile captured: " compiled 3 operations: tanh, sum, gt". */
+function made({ stages = [] }: CompileData): string {
+  const nodes = stages.find(each => each.name === "capture")?.graph?.nodes.filter(each => each.op.startsWith("call")) ?? [];
+  return ` compiled ${count(nodes.length, "operation")}${nodes.length ? ": " : ""}${nodes.slice(0, NAMED).map(each => shortTarget(each.target)).join(", ")}${nodes.length > NAMED ? ", …" : ""}`;
+}
+
+const NAMED = 6;
 
 /** The function that a continuation goes on with, in a text that names it. */
 function functionOf(text: string): string {

@@ -1,0 +1,117 @@
+"""A branch on a tensor that breaks a graph comes with what could be written instead, and that is right."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+import explorer
+from explorer.records.stock.rewrite import suggested
+from explorer.show.view import html
+
+
+def assigns(x: Tensor) -> Tensor:
+    y = torch.tanh(x)
+    if y.sum() > 0:
+        y = torch.relu(y)
+    return y * 2
+
+
+def returns(x: Tensor) -> Tensor:
+    if x.mean() > 0:
+        return x.sin()
+    else:
+        return x.cos()
+
+
+def chooses(x: Tensor) -> Tensor:
+    return x * (2 if x.sum() > 0 else 3)
+
+
+def calls(x: Tensor) -> Tensor:
+    return assigns(x) + 1
+
+
+class Chosen(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(4, 4)
+
+    def choose(self, x: Tensor) -> Tensor:
+        if x.mean() > 0:
+            x = x * 2
+        return x
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.choose(self.linear(x))
+
+
+MODEL = Chosen()
+
+
+def with_a_model(x: Tensor) -> Tensor:
+    return MODEL(x).sum()
+
+
+def loops(x: Tensor) -> Tensor:
+    while x.sum() < 3:
+        x = x + 1
+    return x
+
+
+def prints(x: Tensor) -> Tensor:
+    if x.sum() > 0:
+        print("positive")
+    return x + 1
+
+
+def rewrites(fn: Callable[..., Any]) -> list[tuple[str, ...]]:
+    record = explorer.explore(fn, time=False)(torch.ones(2, 4))
+    assert record.breaks
+    return [each.rewrite for each in record.breaks]
+
+
+@pytest.mark.parametrize(
+    ("fn", "inside"),
+    [
+        (assigns, assigns), (returns, returns), (chooses, chooses), (calls, assigns), (MODEL, Chosen.choose),
+        (with_a_model, Chosen.choose), (MODEL.forward, Chosen.choose),
+    ],
+)  # fmt: skip
+def test_what_is_written_instead_does_the_same_in_one_graph(fn: Callable[..., Any], inside: Callable[..., Any]) -> None:
+    (rewrite,) = set(rewrites(fn))
+    was, instead = ("\n".join(line[1:] for line in rewrite if line[0] == sign) for sign in "-+")
+    source = ast.unparse(ast.parse(textwrap.dedent(inspect.getsource(inside))))
+    assert was in source
+    names: dict[str, Any] = {"torch": torch, "Tensor": Tensor}
+    made = textwrap.dedent(source.replace(was, instead))
+    file = f"<{inside.__name__}, rewritten>"
+    exec(compile(made, file, "exec"), names)
+    given = (MODEL,) if inside is Chosen.choose else ()
+    for x in (torch.ones(2, 4), -torch.ones(2, 4)):
+        torch.testing.assert_close(names[inside.__name__](*given, x), inside(*given, x))
+    explorer.compile(names[inside.__name__], backend="eager", fullgraph=True)(*given, torch.ones(2, 4))
+
+
+@pytest.mark.parametrize("fn", [loops, prints])
+def test_nothing_is_suggested_where_both_sides_cannot_be_computed(fn: Callable[..., Any]) -> None:
+    assert set(rewrites(fn)) == {()}
+
+
+def test_it_is_printed_and_on_the_page_and_said_not_to_have_run() -> None:
+    record = explorer.explore(assigns, time=False)(torch.ones(2, 4))
+    for text in (str(record.breaks), html.page(record.data)):
+        assert "rite instead (computes both sides; not run here)" in text
+        assert "y = torch.where(y.sum() &gt; 0, torch.relu(y), y)" in text.replace("> 0", "&gt; 0")
+
+
+def test_a_function_out_of_reach_has_none() -> None:
+    assert suggested(len, __file__, 1) == ()
+    assert suggested(assigns, "elsewhere.py", 1) == ()
