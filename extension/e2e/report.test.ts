@@ -164,10 +164,27 @@ test("fusion is told by operation and line, and of libraries only the lines that
   assert.match((await schedule.locator(".ex-op text").allTextContents()).join(), /addmm · linear\.py:\d+/);
   assert.match(await schedule.innerText(), /computes in the same loop: /);
   const source = await openPane(viewer, "source");
+  const folded = await source.locator(".cm-line").allInnerTexts();
+  assert.ok(folded.findIndex(each => /^LayerNorm\.forward · normalization\.py:\d+$/.test(each)) > folded.findIndex(each => /^Linear\.forward · linear\.py:\d+$/.test(each)));
   const lines = () => source.locator(".cm-line").count();
   const few = await lines();
-  await source.getByRole("button", { name: "Library code" }).click();
+  await source.getByRole("button", { name: "Libraries" }).click();
   assert.ok(await lines() > few);
+  assert.deepEqual(on.errors, []);
+  await on.end();
+});
+
+test("three panes beside each other have one row of choices each, and kernels are frames around their operations", async () => {
+  const on = await visit("plain.html", { width: 1440 });
+  const viewer = on.page.locator("#viewer");
+  await viewer.locator(".ex-g-frame").first().waitFor();
+  assert.match((await viewer.locator(".ex-g-frame-name").allTextContents()).join(), /k0_/);
+  const heights = await viewer.locator(".ex-bar:visible").evaluateAll(bars => bars.map(bar => bar.getBoundingClientRect().height));
+  assert.equal(heights.length, 3);
+  for (const height of heights) assert.ok(height < 36, `${heights}`);
+  await on.page.getByRole("button", { name: "View", exact: true }).click();
+  await on.page.getByRole("menuitemcheckbox", { name: "No groups", checked: false }).click();
+  assert.equal(await viewer.locator(".ex-g-frame").count(), 0);
   assert.deepEqual(on.errors, []);
   await on.end();
 });

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Links } from "../src/viewer/links";
-import type { CompileData, HalfData, KernelData, RecordData } from "../src/viewer/record";
-import { breaksByLine, FileNames, guardsByLine, kernelTime, running, sourceFiles, timeShare } from "../src/viewer/sources";
+import type { CodeData, CompileData, HalfData, KernelData, RecordData } from "../src/viewer/record";
+import { breaksByLine, FileNames, guardsByLine, kernelTime, running, stretchesOf, timeShare } from "../src/viewer/sources";
 
 const EMPTY: RecordData = { version: 1, title: "", engine: "explorer", target: "cpu", created: "", environment: {}, config: {}, sources: [], compiles: [], coverage: {} };
 
@@ -32,20 +32,30 @@ test("notebook cells are called as the notebook calls them, or numbered where it
   for (const plain of ["f (frame was skipped)", "a: b", ""]) assert.equal(names.inText(plain), plain);
 });
 
-test("the user's files come before libraries, stretches in order", () => {
-  const sources = [
-    { file: "/v/lib/python3.11/site-packages/torch/nn/linear.py", first_line: 100, text: "a\n" },
-    { file: "/home/a/train.py", first_line: 30, text: "x\ny\n" }, { file: "/home/a/train.py", first_line: 3, text: "z" },
-  ];
-  const files = sourceFiles({ ...EMPTY, sources });
-  assert.deepEqual(files.map(each => each.name), ["train.py", "linear.py"]);
-  assert.deepEqual(files[0]?.stretches, [{ first: 3, lines: ["z"] }, { first: 30, lines: ["x", "y"] }]);
-});
-
 const kernel = (id: string, seconds: number | null, origins: string[]): KernelData =>
   ({ id, function: id, language: "cpp", source: { lines: [] }, origins, bytes: 0, flops: 0, seconds });
 const half = (more: Partial<HalfData>): HalfData => ({ name: "f0", target: "cpu", ...more });
 const compile = (id: string, more: Partial<CompileData> = {}): CompileData => ({ id, title: id, started: 0, seconds: 0, ...more });
+
+const code = (name: string, file: string, line: number, last: number): CodeData => ({
+  name, role: "inlined", file, line,
+  instructions: [{ id: name, op: "RESUME", arg: "", span: { file, line, end_line: last } }],
+});
+
+test("functions stand in the order of their calls, the user's before libraries', and without what lies between them", () => {
+  const [linear, train] = ["/v/lib/python3.11/site-packages/torch/nn/linear.py", "/home/a/train.py"];
+  const sources = [
+    { file: linear, first_line: 100, text: "a\n" },
+    { file: train, first_line: 30, text: "def inner():\n  def nested():\n    pass\n  return 1\n\nclass A:\n  def outer(self):\n    return inner()\n" },
+    { file: train, first_line: 3, text: "z" },
+  ];
+  const codes = [code("A.outer", train, 36, 37), code("Linear.forward", linear, 99, 100), code("f.<locals>.inner", train, 30, 33), code("nested", train, 31, 32)];
+  const found = stretchesOf({ ...EMPTY, sources, compiles: [{ ...compile("f0"), codes }] });
+  assert.deepEqual(found.map(each => [each.name, each.function, each.first, each.lines.length]), [
+    ["train.py", "A.outer", 36, 2], ["train.py", "inner", 30, 4], ["train.py", "", 3, 1], ["linear.py", "Linear.forward", 100, 1],
+  ]);
+  assert.deepEqual(stretchesOf({ sources }).map(each => each.first), [3, 30, 100]);
+});
 
 test("kernel time goes to the lines that the kernels serve, and shared time is said to be shared", () => {
   const compiles = [compile("f0", { halves: [half({
@@ -58,6 +68,8 @@ test("kernel time goes to the lines that the kernels serve, and shared time is s
   const [one, two] = [time.lines.get("|m.py:1"), time.lines.get("|m.py:2")];
   assert.deepEqual([one?.alone, one?.shared, two?.alone, two?.shared], [3, 4, 2, 4]);
   assert.deepEqual(one && [timeShare(one, 10), timeShare({ ...one, shared: 0 }, 10), timeShare({ ...one, alone: 0 }, 10)], ["30–70 %", "30 %", "≤40 %"]);
+  const folded = kernelTime(compiles, new Links({ ...EMPTY, compiles }), () => "|m.py:1").lines.get("|m.py:1");
+  assert.deepEqual([folded?.alone, folded?.shared], [9, 0]);
   assert.equal(timeShare({ alone: 0.001, shared: 0, kernels: [] }, 10), "<1 %");
   assert.equal(timeShare({ alone: 8.79, shared: 0.02, kernels: [] }, 10), "88 %");
 });

@@ -7,6 +7,8 @@ export interface Item {
   readonly run: () => void;
   /** Why it cannot be chosen now; it stays readable. */
   readonly unavailable?: string;
+  /** Of a choice, whether it is taken. */
+  readonly checked?: boolean;
 }
 
 export function menuButton(label: string, glyph: string, items: () => readonly Item[], name = label): HTMLElement {
@@ -17,14 +19,14 @@ export function menuButton(label: string, glyph: string, items: () => readonly I
 }
 
 function openMenu(anchor: HTMLElement, label: string, items: readonly Item[]): void {
-  const rows = items.map(({ label, run, unavailable }) => {
+  const rows = items.map(({ label, run, unavailable, checked }) => {
     const choose = () => {
       if (unavailable !== undefined) return;
       menu.hidePopover();
       run();
     };
     return button("ex-menu-item", label, choose, {
-      role: "menuitem", tabindex: -1, "aria-disabled": unavailable === undefined ? undefined : "true", title: unavailable,
+      role: checked === undefined ? "menuitem" : "menuitemcheckbox", tabindex: -1, "aria-checked": checked === undefined ? undefined : String(checked), "aria-disabled": unavailable === undefined ? undefined : "true", title: unavailable,
     });
   });
   const menu = h("div.ex-menu", { role: "menu", popover: "auto", "aria-label": label }, ...rows);

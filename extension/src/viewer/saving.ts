@@ -7,7 +7,9 @@ import type { Host, Live } from "./host";
 import type { Item } from "./menu";
 import type { Export } from "./pane";
 
-const MIMES: { readonly [kind in Export["kind"]]: string } = { svg: "image/svg+xml", png: "image/png", txt: "text/plain" };
+const KINDS: { readonly [kind in Export["kind"]]: readonly [mime: string, called: string] } = {
+  svg: ["image/svg+xml", "SVG"], png: ["image/png", "PNG"], txt: ["text/plain", "text"],
+};
 
 export class Saving {
   readonly #root: HTMLElement;
@@ -34,7 +36,7 @@ export class Saving {
   }
 
   items(exports: readonly Export[]): Item[] {
-    return exports.map(({ name, kind, make }) => ({ label: `Save ${name}.${kind}`, run: () => this.#save(`${name}.${kind}`, MIMES[kind], make) }));
+    return exports.map(({ name, kind, make }) => ({ label: `Save ${name} as ${KINDS[kind][1]}`, run: () => this.#save(`${name}.${kind}`, KINDS[kind][0], make) }));
   }
 
   /** Once: what another page asks for comes here too. */

@@ -222,7 +222,8 @@ export class Shell {
   }
 
   #saveItems(): Item[] {
-    const panes = this.#grid.openTabs.flatMap(tab => this.#grid.pane(tab)?.exports() ?? []);
+    const inFront = this.#grid.layout.value.columns.flatMap(column => column.cells.map(cell => cell.active));
+    const panes = inFront.flatMap(tab => this.#grid.pane(tab)?.exports() ?? []);
     return [...this.#saving.whole(this.#model.record.value), ...this.#saving.items(panes)];
   }
 

@@ -13,31 +13,51 @@ const LIBRARY = /[/\\](?:site-packages|dist-packages|lib[/\\]python3\.\d+)[/\\]|
 /** What is longer is looked for in no line: it is no cell's, and would take long. */
 const LONGEST_PATH = 255;
 
-export interface SourceFile {
+/** Lines of one function, or of a part of a file that no function is known of. */
+export interface Stretch {
   readonly file: string;
   /** A name that no other file of the record has. */
   readonly name: string;
   readonly library: boolean;
-  readonly stretches: readonly { readonly first: number; readonly lines: readonly string[] }[];
+  /** "" where none is known. */
+  readonly function: string;
+  readonly first: number;
+  readonly lines: readonly string[];
 }
 
 export function isLibrary(file: string): boolean {
   return LIBRARY.test(file);
 }
 
-/** The files with their stretches: the user's own before libraries. */
-export function sourceFiles(record: Pick<RecordData, "sources">): SourceFile[] {
-  const names = new FileNames(record.sources);
-  const files = [...new Set(record.sources.map(each => each.file))].map(file => ({
-    file,
-    name: names.of(file),
-    library: isLibrary(file),
-    stretches: record.sources
-      .filter(each => each.file === file)
-      .map(({ first_line, text }) => ({ first: first_line, lines: text.replace(/\n$/, "").split("\n") }))
-      .sort((one, other) => one.first - other.first),
-  }));
-  return [...files.filter(each => !each.library), ...files.filter(each => each.library)];
+/** The user's own source before libraries', each in the order in which functions were first called. */
+export function stretchesOf({ sources, compiles = [] }: Pick<RecordData, "sources"> & Partial<Pick<RecordData, "compiles">>): Stretch[] {
+  const names = new FileNames(sources);
+  const functions = functionsOf(compiles);
+  const found = sources.flatMap(({ file, first_line: start, text }) => {
+    const lines = text.replace(/\n$/, "").split("\n");
+    const own = functions.filter(each => each.file === file);
+    const outer = own.filter(each => each.line > start && each.line < start + lines.length && !own.some(other => other.line < each.line && each.line <= other.last));
+    const cuts = [start, ...outer.map(each => each.line).sort((one, other) => one - other)];
+    return cuts.map((first, n) => {
+      const next = cuts[n + 1];
+      const rank = functions.findIndex(each => each.file === file && each.line < (next ?? start + lines.length) && each.last >= first);
+      const end = next === undefined ? undefined : Math.min(next, (functions[rank]?.last ?? next) + 1) - start;
+      const stretch = { file, name: names.of(file), library: isLibrary(file), function: functions[rank]?.name ?? "", first, lines: lines.slice(first - start, end) };
+      return { stretch, rank: rank < 0 ? Infinity : rank };
+    });
+  });
+  const order = found.sort((one, other) => Number(one.stretch.library) - Number(other.stretch.library) || (one.rank === other.rank ? one.stretch.first - other.stretch.first : one.rank - other.rank));
+  return order.map(each => each.stretch);
+}
+
+/** Functions in the order in which they were first called, with the last line that is known of each. */
+function functionsOf(compiles: readonly CompileData[]): { readonly name: string; readonly file: string; readonly line: number; last: number }[] {
+  const found = new Map<string, { readonly name: string; readonly file: string; readonly line: number; last: number }>();
+  for (const { name, file, line, instructions } of compiles.flatMap(each => each.codes ?? [])) {
+    const known = entry(found, `${file}:${line}`, () => ({ name: name.replace(/.*<locals>\./, ""), file, line, last: line }));
+    for (const { span } of instructions) if (span?.file === file && span.end_line > known.last) known.last = span.end_line;
+  }
+  return [...found.values()];
 }
 
 /** How the files of a record are called: as much of a path as tells it from the others, and cells as the notebook does. */
@@ -119,15 +139,16 @@ export interface KernelTime {
   readonly lines: ReadonlyMap<Key, LineTime>;
 }
 
-/** Where the measured time of kernels and library calls goes. A kernel's whole time counts for each line it serves. */
-export function kernelTime(compiles: readonly CompileData[], links: Links): KernelTime {
+/** Where the measured time of kernels and library calls goes. A kernel's whole time counts for each line it serves, or for
+ * what stands in its place. */
+export function kernelTime(compiles: readonly CompileData[], links: Links, inPlaceOf: (line: Key) => Key = line => line): KernelTime {
   const lines = new Map<Key, { alone: number; shared: number; kernels: string[] }>();
   let total = 0;
   for (const compile of compiles) {
     for (const half of compile.halves ?? []) {
       const timed: [string, number][] = (half.kernels ?? []).flatMap(each => (each.seconds == null ? [] : [[each.id, each.seconds]]));
       for (const [id, spent] of [...timed, ...Object.entries(half.extern_seconds ?? {})]) {
-        const served = links.sourceLines(key(compile.id, id));
+        const served = [...new Set(links.sourceLines(key(compile.id, id)).map(inPlaceOf))];
         total += spent;
         const name = phrase([compile.id, halfName(compile, half.name), id], " ");
         for (const line of served) {

@@ -2,7 +2,7 @@
 
 import { bytes, phrase } from "../format";
 import { own } from "../gather";
-import { withSpread } from "../panes/timing/figures";
+import { withQuartiles } from "../panes/timing/figures";
 import type { CompileData, HalfData, LineData, PartData, RecordData, SamplesData, StageData } from "../record";
 import { FileNames } from "../sources";
 import { artifact, halfName } from "../stages";
@@ -122,7 +122,7 @@ export function facts(before: RecordData, after: RecordData): Fact[] {
     both("compiles", record => record.compiles.length.toLocaleString("en")),
     both("peak of the memory plan", record => halves(record).flatMap(each => (each.memory ? [bytes(each.memory.peak_after)] : [])).join(", ") || "unknown"),
     ...contestants.flatMap(name => [
-      both(`a call of ${name}`, timed(name, each => withSpread(each.median, each.spread))),
+      both(`a call of ${name}`, timed(name, withQuartiles)),
       both(`peak memory of ${name}`, timed(name, each => (typeof each.peak === "number" ? bytes(each.peak) : "unknown"))),
     ]),
   ];

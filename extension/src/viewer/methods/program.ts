@@ -3,7 +3,7 @@
 import { key } from "../element";
 import type { Palette } from "../palette";
 import type { TextData } from "../record";
-import { sourceFiles } from "../sources";
+import { stretchesOf } from "../sources";
 import type { Row } from "../textview";
 import type { MethodsData } from "./data";
 
@@ -15,13 +15,13 @@ export function programLines({ methods, operations }: MethodsData): string[] {
 }
 
 export function sourceRows(data: MethodsData, palette: Palette): Row[] {
-  return sourceFiles(data).flatMap(({ file, name, stretches }) => stretches.flatMap(({ first, lines }): Row[] => [
+  return stretchesOf(data).flatMap(({ file, name, first, lines }): Row[] => [
     { text: `${name}, from line ${first}`, style: "heading" },
     ...lines.map((text, n): Row => {
       const line = key("", `${file}:${first + n}`);
       return { text, stands: [line], colour: palette.of(line), number: String(first + n) };
     }),
-  ]));
+  ]);
 }
 
 export function textRows(text: TextData, palette: Palette): Row[] {

@@ -38,7 +38,7 @@ export function summary(method: MethodData): string {
 
 export function times({ seconds: call, spread, capture_seconds: capture }: MethodData): string[] {
   const found = [];
-  if (call != null) found.push(`${seconds(call)}${spread == null ? "" : ` ± ${seconds(spread / 2)}`} a call`);
+  if (call != null) found.push(`${seconds(call)}${spread == null ? "" : ` (interquartile range ${seconds(spread)})`} a call`);
   if (capture != null) found.push(`captured in ${seconds(capture)}`);
   return found;
 }

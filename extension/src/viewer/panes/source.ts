@@ -2,9 +2,10 @@
 
 import { button, h } from "../dom";
 import { fileName } from "../filename";
-import { count, seconds } from "../format";
+import type { Key } from "../element";
+import { count, phrase, seconds } from "../format";
 import type { Context, Pane, PaneKind } from "../pane";
-import { breaksByLine, guardsByLine, kernelTime, running, sourceFiles, timeShare } from "../sources";
+import { breaksByLine, guardsByLine, kernelTime, running, type Stretch, stretchesOf, timeShare } from "../sources";
 import { onChange } from "../signal";
 import { type Mark, type Row, TextView } from "../textview";
 import { TITLES } from "./titles";
@@ -14,7 +15,8 @@ export const source: PaneKind = {
   title: TITLES.source,
   about: {
     text:
-      "The Python that was compiled: every line that became part of a graph, with the functions that were called along the way. "
+      "The Python that was compiled: every line that became part of a graph, with the functions that were called along the way, in "
+      + "the order of their first call, libraries' after yours. "
       + "A line's colour is the colour of all that it caused, in every pane. In the margin: ⤶ where the graph breaks, ⛨ and how many "
       + "guards come from the line (if asked for), and a bar for the kernels' measured time. A kernel often serves several "
       + "lines: ≤38 % means that all of it is shared, 20–58 % that 20 % is the line's own.",
@@ -22,12 +24,12 @@ export const source: PaneKind = {
     stock: "Stack traces in node.meta[\"stack_trace\"]; TORCH_LOGS=\"graph_breaks,guards\" for the marks.",
   },
   open(into: HTMLElement, context: Context): Pane {
-    const files = h("select.ex-select", { "aria-label": "Go to a file" });
+    const files = h("select.ex-select", { "aria-label": "Go to a function" });
     const marks = h("select.ex-select", { "aria-label": "Go to a mark" });
     const body = h("div.ex-body-text");
     const nothing = h("p.ex-hint");
     const whole = context.setting<boolean>("library", false);
-    const fold = button("ex-button", "Library code", () => (whole.value = !whole.value), { title: "Library code: show all lines, or only lines that produced output" });
+    const fold = button("ex-button", "Libraries", () => (whole.value = !whole.value), { title: "Libraries: show their lines, or one row for each function" });
     const guards = context.setting<boolean>("guards", false);
     const shields = button("ex-button", "Guards", () => (guards.value = !guards.value), { title: "Mark the lines that guards come from" });
     const bar = h("div.ex-bar", files, marks, shields, fold);
@@ -45,7 +47,7 @@ export const source: PaneKind = {
       fold.hidden = !folds;
       fold.setAttribute("aria-pressed", String(whole.value));
       files.hidden = headings.length < 2;
-      files.replaceChildren(option("", `Files (${headings.length})`), ...headings.map(([n, text]) => option(String(n), text)));
+      files.replaceChildren(option("", `Functions (${headings.length})`), ...headings.map(([n, text]) => option(String(n), text)));
       marks.hidden = marked.length === 0;
       marks.replaceChildren(option("", `Jump to… (${marked.length})`), ...marked.map(([n, text]) => option(String(n), text)));
       nothing.hidden = rows.length > 0;
@@ -75,7 +77,7 @@ interface Shown {
   /** Lines of the view where a stretch begins, and where a mark is, with what is said there. */
   readonly headings: readonly (readonly [number, string])[];
   readonly marked: readonly (readonly [number, string])[];
-  /** Whether there is library code, of which only lines with a colour or a mark are shown unless all of it is asked for. */
+  /** Whether there is library code, of which a function is one row unless all of it is asked for. */
   readonly folds: boolean;
 }
 
@@ -83,35 +85,52 @@ function sourceRows({ model, compile }: Context, shown: { readonly library: bool
   const record = model.record.value;
   const compiles = running(record.compiles, compile.value);
   const palette = model.palette.value;
-  const time = kernelTime(compiles, model.links.value);
+  const all = stretchesOf(record);
+  /** The first line of a stretch that is folded, by each of its lines. */
+  const folded = new Map<Key, Key>();
+  if (!shown.library) for (const each of all) if (each.library) for (const line of linesOf(each)) folded.set(line, linesOf(each)[0]!);
+  const time = kernelTime(compiles, model.links.value, line => folded.get(line) ?? line);
   const [guards, breaks] = [guardsByLine(compiles), breaksByLine(compiles)];
   const rows: Row[] = [];
   const headings: [number, string][] = [];
   const marked: [number, string][] = [];
-  const all = sourceFiles(record);
-  for (const { file, name, stretches, library } of all) {
-    for (const { first, lines } of stretches) {
-      const last = first + lines.length - 1;
-      const heading = `${name}, ${first === last ? `line ${first}` : `lines ${first} to ${last}`}`;
-      headings.push([rows.length, heading]);
-      rows.push({ text: heading, style: "heading" });
-      for (const [n, text] of lines.entries()) {
-        const what = `|${file}:${first + n}`;
-        const spent = time.lines.get(what);
-        const found: Mark[] = [];
-        for (const why of breaks.get(what) ?? []) found.push({ text: "⤶", title: `Graph break: ${why}`, style: "ex-mark-break" });
-        const asked = guards.get(what);
-        if (asked && shown.guards) found.push({ text: `⛨${asked.length}`, title: [`${count(asked.length, "guard comes", "guards come")} from this line:`, ...asked].join("\n"), style: "ex-mark-guard" });
-        if (spent) {
-          const share = Math.min(1, (spent.alone + spent.shared) / time.total);
-          const title = `${timeShare(spent, time.total)} of the kernels' time, ${seconds(share * time.total)}: ${spent.kernels.join(", ")}`;
-          found.push({ text: "", title, style: "ex-mark-time", share });
-        }
-        if (library && !shown.library && found.length === 0 && palette.of(what) === null) continue;
-        for (const mark of found) marked.push([rows.length, `${name}:${first + n}  ${mark.title.split("\n")[0]}`]);
-        rows.push({ text, stands: [what], colour: palette.of(what), number: String(first + n), marks: found });
-      }
+  const marksOf = (lines: readonly Key[], at: string): Mark[] => {
+    const found: Mark[] = [];
+    for (const why of lines.flatMap(line => breaks.get(line) ?? [])) found.push({ text: "⤶", title: `Graph break: ${why}`, style: "ex-mark-break" });
+    const asked = lines.flatMap(line => guards.get(line) ?? []);
+    if (asked.length && shown.guards) found.push({ text: `⛨${asked.length}`, title: [`${count(asked.length, "guard comes", "guards come")} from here:`, ...asked].join("\n"), style: "ex-mark-guard" });
+    const spent = time.lines.get(lines[0]!);
+    if (spent) {
+      const share = Math.min(1, (spent.alone + spent.shared) / time.total);
+      const title = `${timeShare(spent, time.total)} of the kernels' time, ${seconds(share * time.total)}: ${spent.kernels.join(", ")}`;
+      found.push({ text: "", title, style: "ex-mark-time", share });
+    }
+    for (const mark of found) marked.push([rows.length, `${at}  ${mark.title.split("\n")[0]}`]);
+    return found;
+  };
+  for (const each of all) {
+    const { name, first, lines } = each;
+    const keys = linesOf(each);
+    const last = first + lines.length - 1;
+    const fold = folded.has(keys[0]!);
+    const heading = phrase([each.function, fold ? `${name}:${first}` : `${name}, ${first === last ? `line ${first}` : `lines ${first} to ${last}`}`], " · ");
+    headings.push([rows.length, heading]);
+    if (fold) {
+      const coloured = keys.filter(line => palette.of(line) !== null);
+      const marks = marksOf(keys, heading);
+      if (coloured.length || marks.length) rows.push({ text: heading, stands: coloured, colour: palette.ofAll(coloured), number: String(first), marks, style: "heading" });
+      else headings.pop();
+      continue;
+    }
+    rows.push({ text: heading, style: "heading" });
+    for (const [n, text] of lines.entries()) {
+      const what = keys[n]!;
+      rows.push({ text, stands: [what], colour: palette.of(what), number: String(first + n), marks: marksOf([what], `${name}:${first + n}`) });
     }
   }
   return { rows, headings, marked, folds: all.some(each => each.library) };
+}
+
+function linesOf({ file, first, lines }: Stretch): Key[] {
+  return lines.map((_, n) => `|${file}:${first + n}`);
 }

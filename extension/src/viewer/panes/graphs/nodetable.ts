@@ -22,7 +22,7 @@ export class NodeTable {
     this.table = new DataTable<NodeRow>("Nodes", [], selection, {
       keys: row => [key(this.#part?.subject.compile.id ?? "", row.state.nodes.get(row.vertex)!.data.id)],
       chosen: row => chosen(row.vertex),
-      look: row => (this.#part?.changes.get(row.vertex) ? `ex-g-row-${this.#part.changes.get(row.vertex)}` : ""),
+      look: row => (this.#part?.changes.get(row.vertex) ? `ex-g-${this.#part.changes.get(row.vertex)}` : ""),
     });
   }
 

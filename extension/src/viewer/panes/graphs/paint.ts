@@ -8,7 +8,7 @@ import { type Sort, sortOf, SORTS } from "./operations";
 import type { State, StateNode } from "./family";
 
 export const COLOURINGS = {
-  operation: "operation", dtype: "dtype", kernel: "kernel", bytes: "bytes", time: "time",
+  operation: "Colour by operation", dtype: "Colour by dtype", kernel: "Colour by kernel", bytes: "Colour by bytes", time: "Colour by time",
 } as const;
 export type Colouring = keyof typeof COLOURINGS;
 

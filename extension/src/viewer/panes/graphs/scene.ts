@@ -1,7 +1,7 @@
 // Everything that is drawn at one moment, in the drawing's coordinates: boxes with what is written on them, and lines.
 
 import { type Key, key } from "../../element";
-import { count, phrase } from "../../format";
+import { count, phrase, seconds } from "../../format";
 import { entry } from "../../gather";
 import type { Colour, Palette } from "../../palette";
 import type { SavedData } from "../../record";
@@ -149,7 +149,8 @@ function nodeMark(part: Part, shape: Shape, leaf: Leaf, state: State, palette: P
 }
 
 function groupMark(part: Part, shape: Shape, group: Group, there: readonly number[]): Mark {
-  const { bars, label: chip } = part.paint.ofAll(there);
+  const { bars, label: painted } = part.paint.ofAll(there);
+  const chip = painted || (group.home?.seconds == null ? "" : seconds(group.home.seconds));
   const counts = { added: 0, removed: 0, changed: 0 };
   for (const vertex of there) {
     const sign = part.changes.get(vertex);

@@ -39,7 +39,8 @@ export class Subject {
     return entry(this.#changes, view.id, () => (view.before ? changesOf(this.state(view.before), this.state(view)) : new Map()));
   }
 
-  root(by: Grouping): Group {
+  root(wanted: Grouping): Group {
+    const by = wanted === "module" && !this.modules.some(Boolean) ? "kernel" : wanted;
     return entry(this.#groups, by, () => grouped(this.family, {
       by, sides: this.#kind === "joint", moduleOf: vertex => this.modules[vertex.index]!, homeOf: vertex => this.homes[vertex.index],
       signatures: new Signatures(this.family, n => this.modules[n]!),

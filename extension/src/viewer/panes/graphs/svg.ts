@@ -1,5 +1,6 @@
 // Boxes and lines as SVG: for what is near enough to be read.
 
+import { clipped } from "./look";
 import { svg } from "../../dom";
 import { phrase } from "../../format";
 import { colourClass } from "../../palette";
@@ -44,7 +45,7 @@ export function frameElement(mark: Mark, id: string): SVGElement {
     "g", { id, class: `ex-g-frame ex-g-${kind}`, transform: `translate(${mark.x} ${mark.y})`, role: "img", "aria-label": mark.spoken },
     svg("rect.ex-g-frame-body", { width, height, rx: 8 }),
     ...toggle(10, 13, "−"),
-    svg("text.ex-g-frame-name", { x: 24, y: 17 }, label.title),
+    svg("text.ex-g-frame-name", { x: 24, y: 17 }, clipped(label.title, item.kind !== "module", Math.max(4, Math.floor((width - 40) / 7.4) - (mark.chip ? mark.chip.length + 1 : 0)))),
     mark.chip ? chip(width - 8, 13, mark.chip) : null,
   );
 }

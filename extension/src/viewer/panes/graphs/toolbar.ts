@@ -3,6 +3,7 @@
 import { choices } from "../../choices";
 import { button, h, tool } from "../../dom";
 import { count } from "../../format";
+import { type Item, menuButton } from "../../menu";
 import type { Context } from "../../pane";
 import type { Dispose, Signal } from "../../signal";
 import type { Grouping } from "./groups";
@@ -12,7 +13,7 @@ import type { View } from "./views";
 const SHOWN = { drawing: "Drawing", table: "Table", text: "Text" } as const;
 export type Shown = keyof typeof SHOWN;
 
-const GROUPINGS: { readonly [by in Grouping]: string } = { module: "module", kernel: "kernel", none: "nothing" };
+const GROUPINGS: { readonly [by in Grouping]: string } = { module: "Group by module, or by kernel where there is none", kernel: "Group by kernel", none: "No groups" };
 
 export interface Settings {
   readonly shown: Signal<Shown>;
@@ -56,9 +57,8 @@ export class Toolbar {
   readonly #views = h("select.ex-select", { "aria-label": "Graph" });
   readonly #back: HTMLButtonElement;
   readonly #on: HTMLButtonElement;
-  readonly #drawn: HTMLElement;
   readonly #next: HTMLElement;
-  readonly #toggles: { readonly [name in "changes" | "kept" | "beside" | "legend"]: HTMLElement };
+  #offer: Offer | null = null;
   readonly #disposers: Dispose[] = [];
 
   constructor(settings: Settings, choose: (id: string) => void, all: (open: boolean) => void, change: () => void) {
@@ -69,31 +69,15 @@ export class Toolbar {
     this.#back = tool("◂", "The graph before", step(-1));
     this.#on = tool("▸", "The graph after", step(1));
     this.#views.addEventListener("change", () => choose(this.#views.value));
-    this.#toggles = {
-      changes: this.#toggle("Changes", "Mark what the pass added, removed and changed", settings.changes),
-      kept: this.#toggle("Saved", "List what is saved for the backward and what is recomputed, with reasons", settings.kept),
-      beside: this.#toggle("Eager beside", "Eager's autograd graph (grad_fn) beside this one", settings.beside),
-      legend: this.#toggle("Legend", "What colours and marks say", settings.legend),
-    };
     this.#next = button("ex-button", "Next change", change, { title: "Go to the next node that the pass changed" });
-    this.#drawn = h(
-      "span.ex-g-drawn",
-      this.#select("Group by", GROUPINGS, settings.by), this.#select("Colour", COLOURINGS, settings.colouring),
-      tool("⊞", "Open all groups", () => all(true), "Open all groups, as far as the picture stays readable"),
-      tool("⊟", "Close all groups", () => all(false)),
-      this.#toggles.legend,
-    );
     const shown = choices("Shown as", SHOWN, settings.shown);
-    this.element = h(
-      "div.ex-bar.ex-g-tools",
-      h("span.ex-g-stepper", this.#back, this.#views, this.#on),
-      shown.element,
-      this.#toggles.changes, this.#next, this.#toggles.kept, this.#toggles.beside, this.#drawn,
-    );
-    this.#disposers.push(shown.end, settings.shown.watch(value => (this.#drawn.hidden = value !== "drawing")));
+    const more = menuButton("Groups, colours and marks", "View", () => this.#items(settings, all), "View");
+    this.element = h("div.ex-bar", h("span.ex-g-stepper", this.#back, this.#views, this.#on), shown.element, this.#next, more);
+    this.#disposers.push(shown.end);
   }
 
-  offer({ views, view, did, changed, kept, eager }: Offer): void {
+  offer(offer: Offer): void {
+    const { views, view, did, changed } = (this.#offer = offer);
     const options = views.map(each => {
       const what = did.get(each.id) || count(each.graph.nodes.length, "node");
       return h("option", { value: each.id }, `${each.title}  (${each.kind === each.title ? "" : `${each.kind}, `}${what})`);
@@ -103,26 +87,26 @@ export class Toolbar {
     this.#views.value = view?.id ?? "";
     this.#back.disabled = this.#views.selectedIndex <= 0;
     this.#on.disabled = this.#views.selectedIndex >= views.length - 1;
-    this.#toggles.changes.hidden = !view?.before;
     this.#next.hidden = !changed;
-    this.#toggles.kept.hidden = !kept;
-    this.#toggles.beside.hidden = !eager;
   }
 
   dispose(): void {
     this.#disposers.forEach(dispose => dispose());
   }
 
-  #toggle(label: string, title: string, signal: Signal<boolean>): HTMLElement {
-    const made = button("ex-button", label, () => (signal.value = !signal.value), { title });
-    this.#disposers.push(signal.watch(on => made.setAttribute("aria-pressed", String(on))));
-    return made;
-  }
-
-  #select<T extends string>(label: string, choices: { readonly [name in T]: string }, signal: Signal<T>): HTMLElement {
-    const select = h("select.ex-select", { "aria-label": label }, ...Object.entries(choices).map(([value, text]) => h("option", { value }, text as string)));
-    select.addEventListener("change", () => (signal.value = select.value as T));
-    this.#disposers.push(signal.watch(value => (select.value = value)));
-    return h("span.ex-g-choice", h("span.ex-g-word", { "aria-hidden": "true" }, label), select);
+  #items({ shown, by, colouring, changes, kept, beside, legend }: Settings, all: (open: boolean) => void): Item[] {
+    const one = <T extends string>(labels: { readonly [name in T]: string }, chosen: Signal<T>) =>
+      (Object.entries(labels) as [T, string][]).map(([name, label]): Item => ({ label, checked: chosen.value === name, run: () => (chosen.value = name) }));
+    const toggle = (label: string, signal: Signal<boolean>): Item => ({ label, checked: signal.value, run: () => (signal.value = !signal.value) });
+    const { view, kept: saved, eager } = this.#offer ?? {};
+    return [
+      ...(shown.value === "drawing" ? [
+        ...one(GROUPINGS, by), { label: "Open all groups, as far as the picture stays readable", run: () => all(true) }, { label: "Close all groups", run: () => all(false) },
+        ...one(COLOURINGS, colouring), toggle("Legend of colours and marks", legend),
+      ] : []),
+      ...(view?.before ? [toggle("Mark what the pass changed", changes)] : []),
+      ...(saved ? [toggle("List what is saved for the backward", kept)] : []),
+      ...(eager ? [toggle("Eager's autograd graph beside this one", beside)] : []),
+    ];
   }
 }

@@ -1,5 +1,6 @@
-// Numbers about samples, and how to write them without more digits than they have.
+// Numbers about samples, and how to write them.
 
+import { seconds } from "../../format";
 import { least, most } from "../../gather";
 import type { SamplesData } from "../../record";
 
@@ -22,23 +23,10 @@ export function quartiles(values: readonly number[]): readonly [number, number] 
   return [cut(1), cut(3)];
 }
 
-const UNITS = [[1, "s"], [1e-3, "ms"], [1e-6, "µs"], [1e-9, "ns"]] as const;
-
-function unitOf(value: number): (typeof UNITS)[number] {
-  return UNITS.find(([least]) => Math.abs(value) >= least) ?? [1e-9, "ns"];
-}
-
-/** "32 ± 15 ms": two digits of the spread, and the median as far as these reach; "47 µs ± 5.2 ms" where that is far less. */
-export function withSpread(middle: number, spread: number): string {
-  const [scale, unit] = unitOf(middle);
-  const [value, around] = [middle / scale, spread / scale];
-  if (!(around > 0)) return `${value.toPrecision(3)} ${unit}`;
-  if (around >= 1000) {
-    const [wide, name] = unitOf(spread);
-    return `${value.toFixed(0)} ${unit} ± ${(spread / wide).toPrecision(2)} ${name}`;
-  }
-  const decimals = Math.min(3, Math.max(0, 1 - Math.floor(Math.log10(around))));
-  return `${value.toFixed(decimals)} ± ${around.toFixed(decimals)} ${unit}`;
+/** "24.2 µs (23.6 µs to 26.2 µs)": the median, and the quartiles where there are samples. */
+export function withQuartiles({ median, samples }: Pick<SamplesData, "median" | "samples">): string {
+  const [low, high] = quartiles(samples.filter(each => each > 0));
+  return seconds(median) + (low < high ? ` (${seconds(low)} to ${seconds(high)})` : "");
 }
 
 /** An error: two digits, by powers of ten where it is small. */

@@ -10,7 +10,7 @@ import type { AccuracyData, DivergenceData, RecordData, SamplesData } from "../.
 import { type Dispose, Signal } from "../../signal";
 import { drawBars } from "./bars";
 import { costsOf, performance, rate, usable, whyNoOverhead, type Cost } from "./costs";
-import { paysOffAfter, withSpread, writtenError } from "./figures";
+import { paysOffAfter, withQuartiles, writtenError } from "./figures";
 import { Retime } from "./retime";
 import { drawRoofline, pointsOf } from "./roofline";
 import { contestants, type Run, Runs } from "./runs";
@@ -169,7 +169,7 @@ class TimingPane implements Pane {
         name, numeric: true, order: run => of(run, name)?.median ?? null,
         text: run => {
           const found = of(run, name);
-          return found ? withSpread(found.median, found.spread) : "";
+          return found ? withQuartiles(found) : "";
         },
       })),
       { name: "State", text: run => (run.state === "failed" ? run.error : run.state === "running" ? run.doing || "running" : "") },
@@ -180,7 +180,7 @@ class TimingPane implements Pane {
     const eager = shown.find(each => each.name === "eager");
     return [
       { name: "Contestant", text: each => each.name, cell: each => h("strong", each.name) },
-      { name: "Median ± interquartile range", numeric: true, text: each => withSpread(each.median, each.spread), order: each => each.median },
+      { name: "Median (quartiles)", numeric: true, text: withQuartiles, order: each => each.median },
       {
         name: "Beside eager", title: "The median of the samples' ratios, and the interval that holds the true one with 95 % confidence",
         text: each => each.speed?.said ?? "", order: each => each.speed?.times ?? null,
@@ -211,7 +211,7 @@ class TimingPane implements Pane {
       return;
     }
     const parts = found.map(each => h("dl.ex-facts.ex-beside", ...this.#accuracyRows(each, found.length > 1)));
-    this.#accuracyPart.replaceChildren(h("header", h("h2", "How exact")), ...parts);
+    this.#accuracyPart.replaceChildren(h("header", h("h2", "Accuracy against eager")), ...parts);
   }
 
   #accuracyRows(accuracy: AccuracyData, named: boolean): readonly HTMLElement[] {
@@ -221,7 +221,7 @@ class TimingPane implements Pane {
       ...(named ? fact("Engine", accuracy.engine ?? "explorer") : []),
       ...fact("Largest error", where ? `${writtenError(absolute)} absolute, ${writtenError(relative)} relative, in ${where}` : "none: every value is equal"),
       ...fact("Compared", count(compared ?? 0, "tensor"), " (results and gradients) with eager's"),
-      ...fact("Beyond tolerance", first ? `${first} is the first` : "none"),
+      ...fact("Within tolerance", first ? `no: ${first} is the first that is not` : "yes"),
     ];
     if (parting && !parting.node) {
       rows.push(...fact("Where", parting.detail ?? "unknown", ...(typeof parting.error === "number" ? [`. ${againstFloat64(parting)}`] : [])));

@@ -4,14 +4,12 @@ import { across, drawing, fitted, linear, logarithmic, textWidth } from "../../c
 import { svg } from "../../dom";
 import { phrase, seconds } from "../../format";
 import type { SamplesData } from "../../record";
-import { farApart, quartiles, stacked, withSpread } from "./figures";
+import { farApart, quartiles, stacked, withQuartiles } from "./figures";
 import { least, most } from "../../gather";
 
 const LEFT = 112;
-const ROW = 80;
+const ROW = 88;
 const DOTS = 40;
-/** Above the dots, for how fast it is. */
-const TOLD = 14;
 const COLUMN = 5;
 const RADIUS = 2.2;
 
@@ -33,15 +31,16 @@ export function drawStrips(contestants: readonly SamplesData[], width: number): 
 }
 
 function drawRow(
-  { name, samples, median, spread, compile_seconds: compile, speed }: SamplesData, top: number, x: (value: number) => number, width: number,
+  each: SamplesData, top: number, x: (value: number) => number, width: number,
 ): SVGGElement {
-  const base = top + TOLD + DOTS + 4;
+  const { name, samples, median, compile_seconds: compile, speed } = each;
+  const base = top + DOTS + 4;
   const positive = samples.filter(each => each > 0);
   const every = Math.ceil(positive.length / MOST_DOTS);
   const dots = stacked(positive.filter((_, n) => n % every === 0), x, COLUMN);
   const step = Math.min(COLUMN, (DOTS - 4) / most(dots.map(each => each.level), 1));
   const [low, high] = quartiles(positive);
-  const label = withSpread(median, spread);
+  const label = withQuartiles(each);
   const told = speed?.said ?? "";
   const middle = x(median);
   const room = textWidth(label) / 2 + 4;
@@ -51,7 +50,7 @@ function drawRow(
     svg("text.ex-contestant-name", { x: 0, y: base - 4 }, name),
     svg("text.ex-tick", { x: 0, y: base + 9 }, every > 1 ? `1 of ${every} samples` : `${samples.length} samples`),
     typeof compile === "number" ? svg("text.ex-tick", { x: 0, y: base + 22 }, `compiled in ${seconds(compile)}`) : null,
-    svg("text.ex-tick", { x: width - 22, y: top + 10, "text-anchor": "end" }, fitted(told, width - 30, 10)),
+    svg("text.ex-contestant-median", { x: LEFT, y: base + 35 }, fitted(told, width - LEFT, 11)),
     svg("line.ex-axis.ex-base", { x1: LEFT, x2: width - 22, y1: base + 1, y2: base + 1 }),
     ...dots.map(dot => svg("circle.ex-sample", { cx: dot.x, cy: base - 3 - dot.level * step, r: RADIUS })),
     svg("rect.ex-quartiles", { x: x(low), y: base + 4, width: Math.max(2, x(high) - x(low)), height: 6, rx: 2 }),
