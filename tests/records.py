@@ -51,6 +51,7 @@ from explorer.ir.record import (
     TensorFactsData,
     TextData,
     TimingData,
+    ValueData,
     WhyData,
 )
 from explorer.show.view.glance import with_glance
@@ -164,7 +165,9 @@ def compiled() -> CompileData:
                                   "the size of x is 4"),),
         continues="f9",
         activations=(ActivationData("scaled"), ActivationData("inner", 1, 0)),
-        steps=(StepData("f0@4", 0, 0, 0, ("tensor x",), {"x": "tensor x"}), StepData("f0@6", 0, 1, 0, ("tensor mul",))),
+        steps=(StepData("f0@4", 0, 0, 0, (0,), {"x": 0}), StepData("f0@6", 0, 1, 0, (1,))),
+        values=(ValueData("tensor x"), ValueData("tensor mul", 0)),
+        made={"fx.mul": 0},
     )  # fmt: skip
 
 

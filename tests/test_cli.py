@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 from explorer.records.session import Record
 from explorer.show import demo
 from explorer.show.cli import main
-from records import sample
+from records import empty, sample
 
 ROOT = Path(__file__).parent.parent
 
@@ -32,7 +32,7 @@ def saved(tmp_path: Path) -> Path:
     return Record(sample()).save(tmp_path / "sample.explore.json.gz")
 
 
-@pytest.mark.parametrize("command", ["demo", "run", "report", "diff"])
+@pytest.mark.parametrize("command", ["demo", "run", "report", "step", "diff"])
 def test_help_has_examples(command: str) -> None:
     result = invoke(command, "--help")
     assert result.exit_code == 0
@@ -55,6 +55,31 @@ def test_report_writes_where_it_is_told(saved: Path, tmp_path: Path) -> None:
 def test_report_prints_every_stage(saved: Path) -> None:
     result = invoke("report", saved, "--text")
     assert "=== f0 dead code" in result.stdout and "aten.mul(x, scale)" in result.stdout
+
+
+def test_step_lists_what_a_query_finds(saved: Path) -> None:
+    found = invoke("step", saved, "--find", "node:mul")
+    assert found.exit_code == 0 and "node mul" in found.stdout and "1 step of 2" in found.stdout
+    assert invoke("step", saved, "--find", "node:sub").exit_code == 1
+    assert "expected one of op," in told(invoke("step", saved, "--find", "gurd:"))
+
+
+def test_step_goes_where_it_is_told(saved: Path) -> None:
+    assert "f0, step 1 of 1" in invoke("step", saved, "--at", "1").stdout
+    assert "no step 2" in told(invoke("step", saved, "--at", "2"))
+    assert "expected one of f0" in told(invoke("step", saved, "--compile", "f9"))
+    walked = CliRunner().invoke(main, ["step", str(saved)], input="i\nI\n/node:\n1\nC\nn\nwhat\nq\ni\n").stdout
+    *_, last = walked.split("ends\n")
+    shown = [line for line in walked.splitlines() if line.startswith(("f0, step", "There is no", "1 step"))]
+    first, second = "f0, step 0 of 1", "f0, step 1 of 1"
+    expected = [first, second, first, "1 step of 2", second, first, "There is no such step; they end at 1."]
+    assert [line.partition(":")[0] for line in shown] == expected
+    assert "A query is made of" in last, "what is no command gets help, and nothing follows the end"
+
+
+def test_a_record_without_steps_says_why(tmp_path: Path) -> None:
+    bare = Record(empty()).save(tmp_path / "bare.explore.json")
+    assert "has no steps" in told(invoke("step", bare))
 
 
 @pytest.mark.parametrize("command", ["report", "diff"])

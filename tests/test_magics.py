@@ -491,8 +491,19 @@ def test_a_report(shell, tmp_path):
     assert "not written" in shell.run(f"%explore_report {tmp_path}/absent/r.html").error
 
 
+def test_steps_of_the_last_record(shell):
+    assert "nothing has been explored" in shell.run("%step").error
+    done = shell.run("%%step\ny = x * 2")
+    assert [compile.title for compile in done.record.compiles] == ["cell"]
+    assert done.shown[-1].data[data.MIME]["title"] == "y = x * 2"
+    found = shell.run("%step node:").out
+    assert "1 node" in found and "node mul" in found and "stack (" in found, "one step is shown in full"
+    assert "expected one of op," in shell.run("%step gurd:").error
+    assert "step 0 of" in shell.run("%step 0").out
+
+
 def test_help_has_options_and_examples():
-    for magic in ("explore", "explore_diff", "explore_config", "explore_report"):
+    for magic in ("explore", "explore_diff", "explore_config", "explore_report", "step"):
         said = getattr(magics.ExplorerMagics, magic).__doc__
         assert "Examples" in said
         assert f"%{magic}" in said

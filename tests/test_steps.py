@@ -1,11 +1,13 @@
 """The recorded steps of the evaluator replay to what it held, and cost no more than they may."""
 
+import pytest
 import torch
 
 import explorer
 from explorer.core import recorder as recording
 from explorer.ir.attempt import EvaluatorStep
 from explorer.ir.record import CompileData
+from explorer.show.view.steps import Steps
 
 State = tuple[list[str], dict[str, str]]
 
@@ -17,11 +19,11 @@ def replayed(compile: CompileData) -> list[tuple[str, int, list[str], dict[str, 
     for step in compile.steps:
         stack, locals = states.setdefault(step.activation, ([], {}))
         del stack[step.kept :]
-        stack += step.pushed
-        for name, text in step.locals.items():
+        stack += (compile.values[each].text for each in step.pushed)
+        for name, each in step.locals.items():
             locals.pop(name, None)
-            if text:
-                locals[name] = text
+            if each >= 0:
+                locals[name] = compile.values[each].text
         found.append((step.instruction, step.nodes, list(stack), dict(locals)))
     return found
 
@@ -64,6 +66,8 @@ def test_nodes_count_the_graph_as_it_grew() -> None:
     for (_, before, _, _), (_, after, _, _), step in zip(steps, steps[1:], compile.steps, strict=False):
         assert all(step.instruction in node.origins for node in made[before:after])
     assert steps[-1][1] == len(made)
+    by_instruction = {node.id: compile.steps[compile.made[node.id]].instruction for node in made}
+    assert all(by_instruction[node.id] in node.origins for node in made)
 
 
 def test_an_evaluation_that_starts_over_has_a_second_root() -> None:
@@ -115,3 +119,123 @@ def test_the_last_step_is_the_break_also_where_an_inlined_function_breaks() -> N
     broken = [compile for compile in record.data.compiles if compile.breaks]
     assert [compile.title.rpartition(".")[2] for compile in broken] == ["outer", "talks"]
     assert all(compile.steps[-1].instruction == compile.breaks[0].instruction for compile in broken)
+
+
+class Counting(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.weights = [torch.ones(2), torch.ones(2)]
+        self.calls = 0
+
+    def forward(self, x: torch.Tensor, k: int) -> torch.Tensor:
+        for weight in self.weights:
+            x = x * weight
+            x + 1  # unused: no part of the graph
+        self.calls += 1
+        if x.shape[0] > k:
+            x = scaled(x, k)
+        print("a break")
+        return x
+
+
+ENGINES = pytest.mark.parametrize("engine", ["explorer", "stock"])
+
+
+def counted(engine: str) -> Steps:
+    record = explorer.explore(Counting(), time=False, engine=engine, dynamic=True)(torch.ones(5, 2), 3)
+    return record.steps[0]
+
+
+@ENGINES
+def test_a_node_belongs_to_the_step_that_made_it_also_in_a_loop(engine: str) -> None:
+    steps = counted(engine)
+    multiplied = steps.find("node:mul depth:0")
+    assert len(multiplied) == 2, "one instruction, two nodes"
+    first, second = multiplied
+    assert steps.compile.steps[first].instruction == steps.compile.steps[second].instruction
+    for at in multiplied:
+        assert [kind for kind, _ in steps[at].does].count("node") == 1
+        pushed = steps[at + 1].stack[-1]
+        assert "mul" in pushed.text and pushed.step == at
+
+
+@ENGINES
+def test_a_value_that_is_loaded_again_comes_from_where_it_was_made(engine: str) -> None:
+    steps = counted(engine)
+    (made, *_) = steps.find("node:mul")
+    (bound, *_) = [at for at in steps.find("op:STORE_FAST") if at > made]
+    assert steps[bound + 1].locals["x"].step == made, "storing is no making"
+    loaded = next(at for at in range(bound + 1, len(steps)) if steps[at].stack and steps[at].stack[-1].step == made)
+    assert steps[loaded].stack[-1] == steps[bound + 1].locals["x"]
+
+
+def test_guards_effects_and_symbols_belong_to_the_steps_that_made_them() -> None:
+    steps = counted("explorer")
+    compile = steps.compile
+    for guard in compile.guards:
+        if guard.step >= 0:
+            assert compile.steps[guard.step].instruction == guard.cause, guard.expression
+    asked = [guard for guard in compile.guards if not guard.cause.startswith("synthetic:")]
+    assert asked and all(guard.step >= 0 for guard in asked)
+    items = [guard.step for guard in compile.guards if "weights[" in guard.expression and guard.property == "tensor"]
+    assert len(items) == len(set(items)) == 2, "read by one instruction in two rounds of a loop"
+    (effect,) = compile.effects
+    assert steps[effect.step].op == "STORE_ATTR calls"
+    assert compile.symbols and all(symbol.step >= 0 for symbol in compile.symbols)
+    assert [compile.steps[b.step].instruction for b in compile.breaks] == [b.instruction for b in compile.breaks]
+
+
+@ENGINES
+def test_moves_go_by_line_over_calls_out_of_them_and_back(engine: str) -> None:
+    steps = counted(engine)
+    start = steps.find("attempt=2 depth=0")[0] if steps.find("attempt:2") else 0
+
+    def walked(to: str, at: int, back: bool = False) -> list[int]:
+        found = []
+        while (at := steps.move(at, to, back)) is not None:
+            found.append(at)
+        return found
+
+    lines = walked("line", start)
+    depths = [len(steps[at].calls) for at in lines]
+    assert set(depths) == {1, 2}, "a line of a called function is a line"
+    over = walked("over", start)
+    assert all(len(steps[at].calls) == 1 for at in over)
+    places = [steps[at].span.line for at in over]
+    assert all(a != b for a, b in zip(places, places[1:], strict=False))
+    assert set(walked("over", over[-1], back=True)) >= set(over[:-1]), "back by the same stops"
+    inside = steps.find("depth:1")[-1]
+    outside = steps.move(inside, "out")
+    assert outside is not None and len(steps[outside].calls) == 1 and outside == inside + 1
+    assert steps.move(0, "out", back=True) is None and steps.move(len(steps) - 1, "instruction") is None
+
+
+def test_queries_find_steps_by_what_they_hold_and_make() -> None:
+    steps = counted("explorer")
+    assert steps.find("break:") == [len(steps) - 1]
+    assert steps.find("guard:") == sorted({guard.step for guard in steps.compile.guards if guard.step >= 0})
+    assert {(steps[at].op, len(steps[at].calls)) for at in steps.find("op=RETURN_VALUE")} == {("RETURN_VALUE", 2)}
+    assert steps.find("op=RETURN_VALUE depth>0") == steps.find("op=RETURN_VALUE")
+    assert all(steps[at].stack[-1].text.startswith("tensor") for at in steps.find("top:tensor"))
+    assert steps.find("top:tensor") and steps.find('local:"k = "')
+    every = steps.find("step>-1")
+    assert every == list(range(len(steps)))
+    assert [state for state in steps] == [steps[at] for at in every], "by one walk as one by one"
+    wrong = {"gurd:": "expected one of", "depth>x": "expected a number", "op>3": "no number", " ": "empty"}
+    for query, said in wrong.items():
+        with pytest.raises(ValueError, match=said):
+            steps.find(query)
+
+
+def test_a_break_says_what_goes_on_and_with_what() -> None:
+    steps = counted("explorer")
+    said = steps.text(len(steps) - 1)
+    assert "this step: break call of print" in said
+    assert "goes on in" in said and "L['x']" in said
+
+
+def test_a_record_from_a_file_has_its_steps(tmp_path) -> None:
+    record = explorer.explore(collected, time=False)(torch.ones(3))
+    loaded = explorer.Record.load(record.save(tmp_path / "a.explore.json.gz"))
+    assert [repr(loaded.steps), loaded.steps[0].text(9)] == [repr(record.steps), record.steps[0].text(9)]
+    assert "5 nodes" in repr(loaded.steps)

@@ -19,20 +19,26 @@ class Activation:
     caller: Activation | None
 
 
+Sighted = tuple[Described | str, int]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class EvaluatorStep:
     """One instruction evaluated, and what changed in its activation's state since the last step there.
 
-    The lowest `kept` values of the stack stayed, `pushed` came on top; `locals` were bound since (None: unbound).
-    `nodes` is how many nodes the graph had, placeholders not counted.
+    The lowest `kept` values of the stack stayed, `pushed` came on top; `locals` were bound since (None: unbound). Each
+    value is with the number of the step before which it was first in sight. `nodes`
+    is how many nodes the graph had, placeholders not counted.
     """
 
     CAP: ClassVar[int] = 20_000
     """Steps kept in one compile: a transformer of ten layers takes as many."""
 
+    number: int
+    """From 0, in this evaluation of the frame."""
     instruction: str
     activation: Activation
     nodes: int
     kept: int
-    pushed: tuple[Described | str, ...]
-    locals: tuple[tuple[str, Described | str | None], ...]
+    pushed: tuple[Sighted, ...]
+    locals: tuple[tuple[str, Sighted | None], ...]

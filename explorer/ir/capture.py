@@ -299,7 +299,8 @@ class Condition:
 @dataclass(frozen=True, slots=True)
 class Guard:
     """One assumption. `id` is "f0.guard3". `why` says why the capture relies on it, `cause` which instruction made it
-    do so ("synthetic:..." where none did). `seen` is what it was then, where the condition does not say it."""
+    do so ("synthetic:..." where none did). `seen` is what it was then, where the condition does not say it. `step` is
+    the number of the evaluator's step that made it; -1 where none did."""
 
     id: str
     source: Source | None
@@ -309,6 +310,7 @@ class Guard:
     why: str
     origins: Origins = ()
     seen: str = ""
+    step: int = -1
 
     @property
     def kind(self) -> str:
@@ -358,12 +360,14 @@ class Break:
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """A side effect replayed after the graph, in order: what is changed ("L['self'].count", "log"), and how."""
+    """A side effect replayed after the graph, in order: what is changed ("L['self'].count", "log"), and how. `step` is
+    the number of the evaluator's step that first made it."""
 
     kind: Literal["attribute", "list", "dict", "set", "deque", "cell", "global", "state", "call", "iterator"]
     target: str
     detail: str
     origins: Origins = ()
+    step: int = -1
 
     @property
     def text(self) -> str:
@@ -389,6 +393,7 @@ class Symbol:
     lower: int | None
     upper: int | None
     why: str
+    step: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -398,6 +403,7 @@ class Specialised:
     source: Source
     value: int
     why: str
+    step: int = -1
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,8 @@ class NodeInfo:
     """How the value reads, where that is known already."""
     rule: str = ""
     """The person's own rule that made the node, where one did."""
+    step: int = -1
+    """The number of the step of the capture's evaluator that made the node."""
 
     @property
     def said(self) -> str:
@@ -54,10 +56,10 @@ def info(node: fx.Node) -> NodeInfo:
 
 
 def stamp(
-    node: fx.Node, id: str, value: Any, *, span: Span | None = None, module: str = "", about: str = ""
+    node: fx.Node, id: str, value: Any, *, span: Span | None = None, module: str = "", about: str = "", step: int = -1
 ) -> fx.Node:
     """Attach a NodeInfo whose origins are the ambient ones. `val` and `example_value` are torch's own keys."""
-    node.meta[INFO] = NodeInfo(id, value, origins(), span, module, about, rule=rule_in_use())
+    node.meta[INFO] = NodeInfo(id, value, origins(), span, module, about, rule=rule_in_use(), step=step)
     node.meta["val"] = node.meta["example_value"] = value
     return node
 

@@ -266,6 +266,8 @@ class GuardData(Data, frozen=True):
     """What `expression` asks, in words, where it is not Python as a person writes it."""
     of_torch: bool = False
     """Whether it is about torch's own state and modules, and not about a value of the program."""
+    step: Whole = -1
+    """That made it; -1 where none did, or where it is not known."""
 
 
 class RecompileData(Data, frozen=True):
@@ -290,20 +292,28 @@ class ActivationData(Data, frozen=True):
     caller: Whole = -1
 
 
+class ValueData(Data, frozen=True, array_like=True):
+    """[text, step]: a value of the evaluator, as one step saw it. `step` is the step that brought it about; -1 where
+    none did: it was there at entry, or is None. Every field `step` of a record is an index into the compile's steps."""
+
+    text: str
+    step: Whole = -1
+
+
 class StepData(Data, frozen=True, array_like=True):
     """[instruction, activation, nodes, kept, pushed, locals]: the evaluator's state before it ran `instruction`.
 
     The state is kept by activation (an index), each step a change to what that activation's last step left: the lowest
-    `kept` values of the stack stay, the texts `pushed` come on top; `locals` were bound since ("" unbinds). The graph
-    so far is the placeholders and the first `nodes` of the captured graph's other nodes.
+    `kept` values of the stack stay, `pushed` (indices of values) come on top; `locals` were bound since (-1 unbinds).
+    `nodes` is how many nodes the graph had, placeholders not counted; some may be dropped later, as nothing uses them.
     """
 
     instruction: str
     activation: Whole
     nodes: Whole
     kept: Whole = 0
-    pushed: tuple[str, ...] = ()
-    locals: dict[str, str] = {}
+    pushed: tuple[Whole, ...] = ()
+    locals: dict[str, Whole] = {}
 
 
 class BreakData(Data, frozen=True):
@@ -317,12 +327,15 @@ class BreakData(Data, frozen=True):
     rewrite: tuple[str, ...] = ()
     """Lines of the function with "-" and "+" in front: what could be written instead, where such a rewrite is known. It
     has not run."""
+    step: Whole = -1
 
 
 class EffectData(Data, frozen=True):
     kind: str
     expression: str
     origins: tuple[str, ...]
+    step: Whole = -1
+    """The first that made it."""
 
 
 class SymbolData(Data, frozen=True):
@@ -334,6 +347,7 @@ class SymbolData(Data, frozen=True):
     range: str
     status: str
     why: str
+    step: Whole = -1
 
 
 class SavedData(Data, frozen=True):
@@ -517,6 +531,10 @@ class CompileData(Data, frozen=True):
     activations: tuple[ActivationData, ...] = ()
     steps: Annotated[tuple[StepData, ...], at_most(500_000)] = ()
     """In order; `left_out["EvaluatorStep"]` counts those after the last one kept."""
+    values: Annotated[tuple[ValueData, ...], at_most(500_000)] = ()
+    """What the steps hold."""
+    made: dict[str, Whole] = {}
+    """Ids of nodes of the captured graph, and the step that made each."""
     engine: str = "explorer"
     """"explorer", or "stock": who compiled."""
     inferred: dict[str, tuple[str, ...]] = {}

@@ -23,6 +23,7 @@ from explorer.show.view import diagnosis, html, report, text
 from explorer.show.view.glance import changes, with_glance
 from explorer.show.view.provenance import file_names
 from explorer.show.view.size_limit import MOST_BYTES, for_output, within_size_limit
+from explorer.show.view.steps import Steps, of_record
 
 T = TypeVar("T")
 
@@ -115,6 +116,13 @@ class Record:
     def breaks(self) -> Listing[data.BreakData]:
         found = [b for compile in self.data.compiles for b in compile.breaks]
         return Listing(found, (_break_text(b) for b in found))
+
+    @property
+    def steps(self) -> Listing[Steps]:
+        """The steps of capture, one entry per compile that has some. `find` takes a query, such as `guard:` or
+        `line:12 depth>1`, `move` goes on from a step in both directions, and `text` prints one."""
+        found = of_record(self.data)
+        return Listing(found, (each.summary() for each in found))
 
     @property
     def attempts(self) -> Listing[data.CompileData]:

@@ -10,20 +10,21 @@ const compile: CompileData = {
   id: "f0", title: "f", started: 0, seconds: 0,
   activations: [{ function: "f" }, { function: "g", depth: 1, caller: 0 }, { function: "f" }],
   steps: [
-    ["f0@0", 0, 0, 0, [], { x: "tensor x" }],
-    ["f0@1", 0, 0, 0, ["function g", "tensor x"]],
-    ["f0/g.0@0", 1, 0, 0, [], { a: "tensor x" }],
-    ["f0/g.0@1", 1, 1, 0, ["tensor add"], { a: "" }],
-    ["f0@2", 0, 1, 0, ["tensor add"]],
-    ["f0@3", 0, 1, 0, [], { y: "tensor add" }],
-    ["f0@0", 2, 0, 0, [], { x: "tensor x" }],
+    ["f0@0", 0, 0, 0, [], { x: 0 }],
+    ["f0@1", 0, 0, 0, [1, 0]],
+    ["f0/g.0@0", 1, 0, 0, [], { a: 0 }],
+    ["f0/g.0@1", 1, 1, 0, [2], { a: -1 }],
+    ["f0@2", 0, 1, 0, [2]],
+    ["f0@3", 0, 1, 0, [], { y: 2 }],
+    ["f0@0", 2, 0, 0, [], { x: 0 }],
   ],
+  values: [["tensor x"], ["function g", 0], ["tensor add", 2]],
 };
 
 test("steps replay the stack and the locals of each function", () => {
   const at = (n: number) => {
     const state = stateAt(compile, n);
-    return state && [state.stack, Object.fromEntries(state.locals), state.calls, state.nodes, state.freshStack];
+    return state && [state.stack.map(([text]) => text), Object.fromEntries([...state.locals].map(([name, [text]]) => [name, text])), state.calls, state.nodes, state.freshStack];
   };
   assert.deepEqual(at(1), [["function g", "tensor x"], { x: "tensor x" }, ["f"], 0, 2]);
   assert.deepEqual(at(2), [[], { a: "tensor x" }, ["f", "g"], 0, 0]);

@@ -18,12 +18,13 @@ V = TypeVar("V")
 @dataclass
 class Change:
     """One thing that changed: the object's value, and the attribute for an attribute write. For a call the function
-    with its arguments, and the call as text."""
+    with its arguments, and the call as text. `step` is the evaluator's step that first made it."""
 
     kind: str
     value: Any
     name: str
     origins: Origins
+    step: int
 
 
 class Effects(Generic[V]):
@@ -39,10 +40,16 @@ class Effects(Generic[V]):
         self.version = 0
         self.outside = 0
         """Grows with every change of what was there before."""
+        self.step = -1
+        """The number of the evaluator's step at work."""
 
-    def _log(self, key: Any, change: Change) -> None:
+    def _log(self, key: Any, kind: str, value: Any, name: str) -> None:
         self.outside += 1
-        self.changes[key] = change
+        self._add(key, kind, value, name)
+
+    def _add(self, key: Any, kind: str, value: Any, name: str) -> None:
+        before = self.changes.get(key)
+        self.changes[key] = Change(kind, value, name, origins(), self.step if before is None else before.step)
 
     def set_attr(self, target: Any, name: str, value: V) -> None:
         """`target.overlay` takes the value; logged where the object was there before."""
@@ -56,9 +63,9 @@ class Effects(Generic[V]):
             return
         if value is self.deleted:
             self.changes.pop((id(target), name), None)
-            self._log((id(target), name, "deleted"), Change("deleted", target, name, origins()))
+            self._log((id(target), name, "deleted"), "deleted", target, name)
         else:
-            self._log((id(target), name), Change("attribute", target, name, origins()))
+            self._log((id(target), name), "attribute", target, name)
 
     def is_deleted(self, target: Any, name: str) -> bool:
         """Whether the program deleted the attribute that was there before."""
@@ -70,7 +77,7 @@ class Effects(Generic[V]):
         target.read_all()
         self.outside += target.source is not None
         if target.source is not None and (id(target), "") not in self.changes:
-            self._log((id(target), ""), Change("container", target, "", origins()))
+            self._log((id(target), ""), "container", target, "")
 
     def is_changed(self, target: Any) -> bool:
         """Whether the traced code changed the contents of a container that was there before."""
@@ -80,33 +87,33 @@ class Effects(Generic[V]):
         """An iterator from outside was used."""
         self.version += 1
         if (id(iterator), "iterator") not in self.changes:
-            self._log((id(iterator), "iterator"), Change("iterator", iterator, "", origins()))
+            self._log((id(iterator), "iterator"), "iterator", iterator, "")
 
     def cell(self, target: Any) -> None:
         self.version += 1
         if target.source is not None or target.root_name:
-            self._log((id(target), "cell"), Change("cell", target, "", origins()))
+            self._log((id(target), "cell"), "cell", target, "")
 
     def set_global(self, namespace: dict[str, Any], name: str, value: V) -> None:
         self.version += 1
         self.globals[id(namespace), name] = value
-        self._log((id(namespace), name, "global"), Change("global", namespace, name, origins()))
+        self._log((id(namespace), name, "global"), "global", namespace, name)
 
     def set_class(self, cls: type, name: str, value: V) -> None:
         self.version += 1
         self.classes[id(cls), name] = value
-        self._log((id(cls), name, "class"), Change("class", cls, name, origins()))
+        self._log((id(cls), name, "class"), "class", cls, name)
 
     def call(self, function: Callable[..., None], arguments: Sequence[V], what: str) -> None:
         """A call for its effect alone, which is made for real after the graph. The arguments are values that nothing
         changes until then."""
         self.version += 1
-        self.changes[object()] = Change("call", (function, list(arguments)), what, origins())
+        self._add(object(), "call", (function, list(arguments)), what)
 
     def make(self, value: V, what: str) -> None:
         """A value that is made after the graph for its effect, whether or not the program keeps it."""
         self.version += 1
-        self.changes[id(value), "made"] = Change("made", value, what, origins())
+        self._add((id(value), "made"), "made", value, what)
 
     def unmake(self, value: V) -> bool:
         """Whether the value was not made yet, so that it need not be."""
@@ -119,21 +126,21 @@ class Effects(Generic[V]):
 
 def _describe(change: Change) -> Effect:
     if change.kind == "global":
-        return Effect("global", change.name, "is set", change.origins)
+        return Effect("global", change.name, "is set", change.origins, change.step)
     if change.kind in ("call", "made"):
-        return Effect("call", change.name, "", change.origins)
+        return Effect("call", change.name, "", change.origins, change.step)
     if change.kind == "class":
-        return Effect("attribute", f"{change.value.__qualname__}.{change.name}", "is set", change.origins)
+        return Effect("attribute", f"{change.value.__qualname__}.{change.name}", "is set", change.origins, change.step)
     if change.kind == "cell":
-        return Effect("cell", change.value.root_name or change.value.source.name, "is set", change.origins)
+        return Effect("cell", change.value.root_name or change.value.source.name, "is set", change.origins, change.step)
     name = change.value.source.name
     if change.kind == "iterator":
-        return Effect("iterator", name, "is moved on", change.origins)
+        return Effect("iterator", name, "is moved on", change.origins, change.step)
     if change.kind in ("attribute", "deleted"):
         verb = "is set" if change.kind == "attribute" else "is deleted"
-        return Effect("attribute", f"{name}.{change.name}", verb, change.origins)
+        return Effect("attribute", f"{name}.{change.name}", verb, change.origins, change.step)
     kind = next(
         (k for k in ("list", "dict", "set", "deque") if k in {b.__name__.lower() for b in change.value.cls.__mro__}),
         "list",
     )
-    return Effect(kind, name, "is refilled", change.origins)  # type: ignore[arg-type]
+    return Effect(kind, name, "is refilled", change.origins, change.step)  # type: ignore[arg-type]

@@ -28,14 +28,16 @@ def symbols(t: Tracer) -> tuple[tuple[Symbol, ...], tuple[Guard, ...]]:
     found: list[Symbol] = []
     guards: list[Guard] = []
 
-    def add(expr: sympy.Expr, extra: dict[Source, int], cause: Origins, span: Span | None, why: str) -> None:
+    def add(
+        expr: sympy.Expr, extra: dict[Source, int], cause: Origins, span: Span | None, why: str, step: int = -1
+    ) -> None:
         relation = _relation(expr, sources, tuple(extra))
         if relation is not None:
             first = relation.sources[0] if relation.sources else None
             values = {source: int(tape.hints[symbol]) for symbol, source in sources.items() if symbol in tape.hints}
             seen = ", ".join(f"{s.name} = {(extra | values).get(s, '?')}" for s in relation.sources)
             name = f"{t.name}.shape{len(guards)}"
-            guards.append(Guard(name, first, relation, cause[0], span, why, cause, seen))
+            guards.append(Guard(name, first, relation, cause[0], span, why, cause, seen, step))
 
     for symbol, source in sources.items():
         value = tape.hints.get(symbol)
@@ -45,14 +47,14 @@ def symbols(t: Tracer) -> tuple[tuple[Symbol, ...], tuple[Guard, ...]]:
         lower = int(interval.lower) if interval is not None and interval.lower.is_Integer else None
         upper = int(interval.upper) if interval is not None and interval.upper.is_Integer else None
         reason = "dynamic=True" if t.config.dynamic else "its value was seen to change"
-        found.append(Symbol(str(symbol), int(value), source, lower, upper, reason))
+        found.append(Symbol(str(symbol), int(value), source, lower, upper, reason, tape.symbol_steps[symbol]))
         if lower is not None:
             bounds = (synthetic("the range of a size"),)
             add(sympy.Ge(symbol, lower, evaluate=False), {}, bounds, None, "sizes 0 and 1 are compiled apart")
     _equalities(t, add)
     tape.note_shape_guards("the number was needed for what the frame returns")
-    for guard, (cause, span, why) in zip(env.guards, tape.shape_guard_causes, strict=True):
-        add(guard.expr, {}, cause or (synthetic("a size of an input"),), span, why)
+    for guard, (cause, place, why) in zip(env.guards, tape.shape_guard_causes, strict=True):
+        add(guard.expr, {}, cause or (synthetic("a size of an input"),), place.span, why, place.step if cause else -1)
     return tuple(found), tuple(guards)
 
 

@@ -2,30 +2,52 @@
 
 from __future__ import annotations
 
+from explorer.compiler.capture.frame import Null
 from explorer.compiler.capture.values.base import Frame, Seen, Value
+from explorer.compiler.capture.values.constant import Constant
 from explorer.core.recorder import note
-from explorer.ir.attempt import Activation, EvaluatorStep
+from explorer.ir.attempt import Activation, EvaluatorStep, Sighted
 
 
-def note_step(frame: Frame, callers: list[Frame], instruction: str, nodes: int) -> None:
-    """Record that `frame` is about to run `instruction`. `callers` are the frames below it, outermost first."""
+def note_step(frame: Frame, callers: list[Frame], number: int, nodes: int) -> None:
+    """Record that step `number` of the evaluation is about to run the next instruction of `frame`. `callers` are the
+    frames below it, outermost first."""
     if frame.seen is None:
         outer = callers[-1].seen if callers else None
         frame.seen = Seen(Activation(frame.code.qualname, outer.activation if outer is not None else None))
     seen = frame.seen
-    stack = [value.shown() for value in frame.stack]
-    locals = {name: value.shown() for name, value in frame.locals.items()}
+    root = callers[0].seen if callers else None
+    evaluation = (root or seen).activation
+
+    def first(value: Value) -> int:
+        """The number of the step before which a value was first in sight."""
+        if isinstance(value, Null) or type(value) is Constant and value.kind is type(None):
+            return 0  # there is one of it for all that is null or None
+        if value.sighted is None or value.sighted[0] is not evaluation:
+            value.sighted = evaluation, number
+        return value.sighted[1]
+
+    def held(value: Value) -> Value | Sighted:
+        shown = value.shown()
+        return value if shown is value else (shown, first(value))
+
+    def told(held: Value | Sighted) -> Sighted:
+        return (held, first(held)) if isinstance(held, Value) else held
+
+    stack = [*map(held, frame.stack)]
+    locals = {name: held(value) for name, value in frame.locals.items()}
     for name, cell in frame.cells.items():
         if cell.contents is not None:
-            locals[name] = cell.contents.shown()
+            locals[name] = held(cell.contents)
     kept = 0
     for before, now in zip(seen.stack, stack, strict=False):
         if before is not now and before != now:
             break
         kept += 1
-    changed: tuple[tuple[str, Value | str | None], ...] = ()
+    changed: tuple[tuple[str, Sighted | None], ...] = ()
     if locals != seen.locals:
-        bound = [(name, value) for name, value in locals.items() if seen.locals.get(name) != value]
+        bound = [(name, told(value)) for name, value in locals.items() if seen.locals.get(name) != value]
         changed = (*bound, *((name, None) for name in seen.locals if name not in locals))
-    note(EvaluatorStep, instruction, seen.activation, nodes, kept, tuple(stack[kept:]), changed)
+    instruction = frame.code.instructions[frame.position].id
+    note(EvaluatorStep, number, instruction, seen.activation, nodes, kept, tuple(map(told, stack[kept:])), changed)
     seen.stack, seen.locals = stack, locals

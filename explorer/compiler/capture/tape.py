@@ -67,10 +67,11 @@ class ShapeSource(TorchSource):
 
 @dataclass(frozen=True)
 class Place:
-    """Where the user's program is, for the nodes made there."""
+    """Where the user's program is, for the nodes made there, and the number of the evaluator's step."""
 
     span: Span | None
     module: str
+    step: int
 
 
 class Branch:
@@ -118,10 +119,11 @@ class Tape:
         self.hooked: dict[FakeTensor, int | None] = {}
         """Inputs that hooks were registered of, with their versions then."""
         self.symbol_sources: dict[sympy.Symbol, Source] = {}
+        self.symbol_steps: dict[sympy.Symbol, int] = {}
         self.symbol_nodes: dict[sympy.Symbol, fx.Node] = {}
         self._measured: dict[sympy.Symbol, tuple[fx.Node, int]] = {}
         """Sizes that only the graph knows: the node, and which of its sizes it is."""
-        self.shape_guard_causes: list[tuple[Origins, Span | None, str]] = []
+        self.shape_guard_causes: list[tuple[Origins, Place, str]] = []
         self.grad_enabled = torch.is_grad_enabled()
         self.calls = 0
         self.whole = ""
@@ -185,20 +187,25 @@ class Tape:
         places.append((fake.storage_offset(), Returned(source, "storage_offset")))
         for number, place in places:
             if isinstance(number, torch.SymInt) and isinstance(number.node.expr, sympy.Symbol):
-                self.symbol_sources.setdefault(number.node.expr, place)
+                self._name_symbol(number.node.expr, place)
+
+    def _name_symbol(self, symbol: sympy.Symbol, source: Source) -> None:
+        self.symbol_sources.setdefault(symbol, source)
+        self.symbol_steps.setdefault(symbol, self._place().step)
 
     def size_input(self, source: Source, value: int) -> torch.SymInt:
         """A symbol for an integer that the frame can reach."""
         named = ShapeSource(source.name)
         made = self.shape_env.create_unspecified_symint_and_symbol(value, named, DimDynamic.DYNAMIC)
         assert isinstance(made, torch.SymInt)
-        self.symbol_sources.setdefault(made.node.expr, source)
+        self._name_symbol(made.node.expr, source)
         return made
 
     def _placeholder(self, source: Source, value: Any, about: str) -> fx.Node:
         with self._at_inputs():
             node = self.graph.placeholder(self._unique(source.name))
-        stamp(node, f"fx.{node.name}", value, span=self._place().span, about=about or source.name)
+        place = self._place()
+        stamp(node, f"fx.{node.name}", value, span=place.span, about=about or source.name, step=place.step)
         self.inputs[node] = Input(node.name, source, about)
         self._last_input = node
         return node
@@ -347,7 +354,8 @@ class Tape:
         place = self._place()
         self.nodes += 1
         self._note_unbacked(node, value)
-        return stamp(node, f"fx.{node.name}", value, span=place.span, module=place.module, about=about)
+        name = f"fx.{node.name}"
+        return stamp(node, name, value, span=place.span, module=place.module, about=about, step=place.step)
 
     def _note_unbacked(self, node: fx.Node, value: Any) -> None:
         """Where symbols that no input determines can be read from now on."""
@@ -441,7 +449,7 @@ class Tape:
         """Remember what caused the shape guards that were added since this was asked last."""
         new = len(self.shape_env.guards) - len(self.shape_guard_causes)
         if new:
-            self.shape_guard_causes += [(origins(), self._place().span, why)] * new
+            self.shape_guard_causes += [(origins(), self._place(), why)] * new
 
     # ------------------------------------------------------------------------------------------------------- sizes
 

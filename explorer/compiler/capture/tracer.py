@@ -247,6 +247,7 @@ class Evaluator(Calls, DataModel):
     def step(self, frame: Frame) -> None:
         """The choke point: every instruction of every frame is evaluated here."""
         instruction = frame.code.instructions[frame.position]
+        self.effects.step = self.steps
         self.steps += 1
         if self.steps > MAX_STEPS:
             unsupported(reasons.STEPS, f"{MAX_STEPS} instructions")
@@ -276,7 +277,7 @@ class Evaluator(Calls, DataModel):
 
     def _note(self, frame: Frame) -> None:
         if wanted(EvaluatorStep):
-            note_step(frame, self.frames[:-1], frame.code.instructions[frame.position].id, self.tape.nodes)
+            note_step(frame, self.frames[:-1], self.steps - 1, self.tape.nodes)
 
     def _in_context(self, error: Value) -> None:
         """Link an exception that the program just made to the one it was handling then."""
@@ -313,7 +314,7 @@ class Evaluator(Calls, DataModel):
         return current[0] if current else ""
 
     def place(self) -> Place:
-        return Place(self.user_span(), self.modules[-1] if self.modules else "")
+        return Place(self.user_span(), self.modules[-1] if self.modules else "", self.steps - 1)
 
     def user_span(self) -> Span | None:
         """The innermost source position that is not inside torch or the standard library."""
@@ -373,6 +374,7 @@ class Evaluator(Calls, DataModel):
             why,
             origins(),
             seen,
+            self.steps - 1,
         )
 
     def namespace(self, space: dict[str, Any]) -> NamespaceValue:
@@ -493,9 +495,8 @@ class Evaluator(Calls, DataModel):
             elif asked and self.config.dynamic and dim not in static:
                 kind = DimDynamic.DUCK
             if kind is not DimDynamic.STATIC and size in (0, 1):
-                self.specialised.append(
-                    Specialised(Size(source, dim), size, "0 and 1 are always constants: they broadcast")
-                )
+                why = "0 and 1 are always constants: they broadcast"
+                self.specialised.append(Specialised(Size(source, dim), size, why, self.steps - 1))
                 kind = DimDynamic.STATIC
             wanted.append(kind)
         return wanted

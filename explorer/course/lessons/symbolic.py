@@ -21,7 +21,7 @@ def evaluated(record: Record) -> Iterator[tuple[str, list[str]]]:
     ops = {each.id: f"{each.op} {each.arg}".strip() for code in compile.codes for each in code.instructions}
     for step in compile.steps:
         if step.activation == 0:
-            stack = [*stack[: step.kept], *step.pushed]
+            stack = [*stack[: step.kept], *(compile.values[each].text for each in step.pushed)]
             yield ops[step.instruction], stack
 
 

@@ -58,7 +58,8 @@ def add(compile: Compile, told: BreakMessage) -> None:
     user = users_line(told.stack)
     span = span_of(user) if user is not None else None
     stack = tuple(f"{frame.filename}:{frame.lineno} in {frame.name}" for frame in told.stack)
-    instruction = compile.steps[-1].instruction if compile.steps and not compile.left_out["EvaluatorStep"] else ""
+    step = -1 if compile.left_out["EvaluatorStep"] else len(compile.steps) - 1
+    instruction = compile.steps[step].instruction if step >= 0 else ""
     fix = fix_of(found, user is not None and _is_statement(user.line or ""))
     hints = (UNTRIED + fix.words, *(found.hints or (found.entry.hints if found.entry else ())))
     why = why_of(found)
@@ -67,7 +68,7 @@ def add(compile: Compile, told: BreakMessage) -> None:
         hints = (hints[0], *(KNOWN + AROUND[told.title] for _ in range(told.title in AROUND)), *hints[1:])
     if told.stack and "graph_break()" in found.title and told.stack[-1].filename.startswith(LIBRARIES[0]):
         fix, hints = Fix(TORCHS_OWN), (TORCHS_OWN,)
-    made = data.BreakData(why, instruction, span, stack, hints)
+    made = data.BreakData(why, instruction, span, stack, hints, step=step)
     if any((known.why.code, known.span) == (made.why.code, made.span) for known in compile.breaks):
         return
     compile.breaks.append(made)

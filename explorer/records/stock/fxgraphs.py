@@ -112,6 +112,7 @@ def captured(compile: Compile, graph: fx.Graph, name: str) -> Shown:
 
     # By name, and not before: Dynamo renames a node after the local that it is stored to, and back ends get copies.
     made_by = {node.name: instruction for node, instruction in compile.made_by.items()}
+    compile.made = {f"fx.{node.name}": step for node, step in compile.made_at.items()}
 
     def facts(node: fx.Node) -> NodeInfo:
         made = made_by.get(node.name)

@@ -161,6 +161,7 @@ class Compile(CollectedCompile):
     saved: list[data.SavedData] = field(default_factory=list)
     activations: list[data.ActivationData] = field(default_factory=list)
     steps: list[data.StepData] = field(default_factory=list)
+    values: dict[data.ValueData, int] = field(default_factory=dict)
     left_out: Counter[str] = field(default_factory=Counter)
     _count: Counter[str] = field(default_factory=Counter)
     halves: dict[str, Half] = field(default_factory=dict)
@@ -182,6 +183,10 @@ class Compile(CollectedCompile):
     """What nodes of traced graphs come from (`fxgraphs.Traced`)."""
     made_by: dict[Any, str] = field(default_factory=dict)
     """The instruction that made each node of Dynamo's graph."""
+    made_at: dict[Any, int] = field(default_factory=dict)
+    """The step that did."""
+    made: dict[str, int] = field(default_factory=dict)
+    """The same by the ids of the nodes."""
     fx: dict[str, data.NodeData] = field(default_factory=dict)
     """Nodes of the captured graph, before and after passes, by name."""
     aten: dict[str, data.NodeData] = field(default_factory=dict)
@@ -329,6 +334,8 @@ class Compile(CollectedCompile):
             guard_seconds=self.guard_seconds,
             activations=tuple(self.activations),
             steps=tuple(self.steps),
+            values=tuple(self.values),
+            made=self.made,
             inferred={how: tuple(dict.fromkeys(ids)) for how, ids in self.inferred.items()},
             **more,
         )

@@ -36,6 +36,8 @@ class Evaluation:
         self.frames: dict[int, EvaluatorFrame] = {}
         self.nodes = 0
         self.inputs = 0
+        self.sighted: dict[int, tuple[Any, int]] = {}
+        """By id, the values that were in sight, and the step that brought each about."""
 
 
 def around_step(seen: Observation, call: Call) -> Iterator[None]:
@@ -48,19 +50,22 @@ def around_step(seen: Observation, call: Call) -> Iterator[None]:
     if tracer.parent is None and (compile.evaluation is None or id(tracer) not in compile.evaluation.frames):
         compile.evaluation = Evaluation()
         compile.made_by.clear()
+        compile.made_at.clear()
     evaluation: Evaluation = compile.evaluation
     frame = evaluation.frames.get(id(tracer)) or _enter(compile, evaluation, tracer)
     instruction = tracer.instructions[at]
     id_ = f"{frame.code}@{frame.offsets[at]}"
-    if len(compile.steps) < EvaluatorStep.CAP:
-        compile.steps.append(_step(evaluation, frame, id_))
+    step = len(compile.steps)
+    if step < EvaluatorStep.CAP:
+        compile.steps.append(_step(compile, evaluation, frame, id_))
     else:
+        step = -1
         compile.left_out["EvaluatorStep"] += 1
     frame.stack = list(tracer.stack)
     name = instruction.opname
     frame.stored = instruction.argval if name.startswith(("STORE_FAST", "DELETE_FAST")) else None
     yield
-    _note_nodes(compile, evaluation, tracer, id_)
+    _note_nodes(compile, evaluation, tracer, id_, step)
 
 
 def _enter(compile: Compile, evaluation: Evaluation, tracer: Any) -> EvaluatorFrame:
@@ -76,7 +81,14 @@ def _enter(compile: Compile, evaluation: Evaluation, tracer: Any) -> EvaluatorFr
     return made
 
 
-def _step(evaluation: Evaluation, frame: EvaluatorFrame, id: str) -> data.StepData:
+def _step(compile: Compile, evaluation: Evaluation, frame: EvaluatorFrame, instruction: str) -> data.StepData:
+    at_entry = isinstance(frame.stored, tuple) and len(evaluation.frames) == 1
+    last = -1 if at_entry else len(compile.steps) - 1
+
+    def value(of: Any) -> int:
+        since = evaluation.sighted.setdefault(id(of), (of, last))[1]
+        return compile.values.setdefault(data.ValueData(described(of), since), len(compile.values))
+
     now, before = frame.tracer.stack, frame.stack
     kept = 0
     for old, new in zip(before, now, strict=False):
@@ -85,21 +97,27 @@ def _step(evaluation: Evaluation, frame: EvaluatorFrame, id: str) -> data.StepDa
         kept += 1
     names = frame.stored if isinstance(frame.stored, tuple) else () if frame.stored is None else (frame.stored,)
     bound = frame.tracer.symbolic_locals
-    changed = {str(name): described(bound[name]) if name in bound else "" for name in names}
-    pushed = tuple(map(described, now[kept:]))
-    return data.StepData(id, frame.number, evaluation.nodes, kept, pushed, changed)
+    changed = {str(name): value(bound[name]) if name in bound else -1 for name in names}
+    pushed = tuple(map(value, now[kept:]))
+    return data.StepData(instruction, frame.number, evaluation.nodes, kept, pushed, changed)
 
 
-def _note_nodes(compile: Compile, evaluation: Evaluation, tracer: Any, id: str) -> None:
+def _note_nodes(compile: Compile, evaluation: Evaluation, tracer: Any, id: str, step: int) -> None:
     """Whatever the graph has more than before was made by this instruction, unless by one that it called."""
+
+    def made(node: Any) -> None:
+        compile.made_by.setdefault(node, id)
+        if step >= 0:
+            compile.made_at.setdefault(node, step)
+
     root = tracer.output.tracers[0]
     inputs = root.input_name_to_proxy
     for _, proxy in zip(range(len(inputs) - evaluation.inputs), reversed(inputs.values()), strict=False):
-        compile.made_by.setdefault(proxy.node, id)
+        made(proxy.node)
     evaluation.inputs = len(inputs)
     node = root.graph._root.prev
     while node.op != "root" and node not in compile.made_by:
-        compile.made_by[node] = id
+        made(node)
         evaluation.nodes += node.op != "placeholder"
         node = node.prev
 

@@ -123,7 +123,7 @@ def compile(run: CompileRun, seconds: Seconds = MappingProxyType({})) -> data.Co
     traced = next((a for a in artifacts if isinstance(a, Traced)), None)
     parts = next((a for a in artifacts if isinstance(a, Partitioned)), None)
     eager = fallback(run)
-    activations, steps = captured.steps(run.events)
+    steps = captured.steps(run.events)
     return data.CompileData(
         run.id,
         run.title,
@@ -131,10 +131,10 @@ def compile(run: CompileRun, seconds: Seconds = MappingProxyType({})) -> data.Co
         run.seconds,
         stages=made,
         codes=() if capture is None else captured.codes(capture),
-        guards=() if capture is None else captured.guards(linked or capture),
-        breaks=() if capture is None else captured.breaks(capture),
-        effects=() if capture is None else tuple(data.EffectData(e.kind, e.text, e.origins) for e in capture.effects),
-        symbols=() if capture is None else captured.symbols(capture),
+        guards=() if capture is None else captured.guards(linked or capture, steps),
+        breaks=() if capture is None else captured.breaks(capture, steps),
+        effects=() if capture is None else captured.effects(capture, steps),
+        symbols=() if capture is None else captured.symbols(capture, steps),
         saved=() if parts is None else _saved(parts),
         eager_backward=() if traced is None else _eager_backward(traced),
         halves=counted(
@@ -149,8 +149,10 @@ def compile(run: CompileRun, seconds: Seconds = MappingProxyType({})) -> data.Co
         inputs=() if capture is None else capture.given,
         continues=capture.frame.history.continues if capture is not None and capture.frame is not None else "",
         recompiles=captured.recompiles(run.events),
-        activations=activations,
-        steps=steps,
+        activations=tuple(steps.activations),
+        steps=tuple(steps.steps),
+        values=tuple(data.ValueData(*each) for each in steps.values),
+        made={} if capture is None else captured.made(capture, steps),
         rules=rules,
     )
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Any
 
 from explorer.compiler.bytecode.ops import OPS
 from explorer.ir import record as data
-from explorer.ir.attempt import Activation, Described, EvaluatorStep
+from explorer.ir.attempt import Activation, EvaluatorStep, Sighted
 from explorer.ir.bytecode import Code
 from explorer.ir.capture import Capture, Guard, GuardedCode, GuardFailed
 from explorer.ir.dynamo import names
+from explorer.ir.graph import info
 from explorer.records.to_record.graphs import shown, span, why
 
 
@@ -40,38 +42,52 @@ def codes(capture: Capture) -> tuple[data.CodeData, ...]:
     return tuple(found)
 
 
-def breaks(capture: Capture) -> tuple[data.BreakData, ...]:
+def breaks(capture: Capture, steps: Steps) -> tuple[data.BreakData, ...]:
     found = []
     for b in capture.breaks:
         reason = why(b.why)
         assert reason is not None
         hints = (b.hint,) if b.hint else ()
-        found.append(data.BreakData(reason, b.instruction, span(b.where), b.stack, hints, b.continuation))
+        at = steps.last(b.instruction)
+        found.append(data.BreakData(reason, b.instruction, span(b.where), b.stack, hints, b.continuation, step=at))
     return tuple(found)
 
 
-def symbols(capture: Capture) -> tuple[data.SymbolData, ...]:
+def effects(capture: Capture, steps: Steps) -> tuple[data.EffectData, ...]:
+    return tuple(data.EffectData(e.kind, e.text, e.origins, steps.at(e.step)) for e in capture.effects)
+
+
+def made(capture: Capture, steps: Steps) -> dict[str, int]:
+    """The steps that made the nodes of the graph."""
+    nodes = () if capture.graph is None else capture.graph.graph.nodes
+    facts = [info(node) for node in nodes if node.op != "output"]
+    return {each.id: at for each in facts if (at := steps.at(each.step)) >= 0}
+
+
+def symbols(capture: Capture, steps: Steps) -> tuple[data.SymbolData, ...]:
     dynamic = (
-        data.SymbolData(s.name, s.hint, s.source.name, f"{s.lower} to {s.upper}", "dynamic", s.why)
+        data.SymbolData(s.name, s.hint, s.source.name, f"{s.lower} to {s.upper}", "dynamic", s.why, steps.at(s.step))
         for s in capture.symbols
     )
     fixed = (
-        data.SymbolData(s.source.name, s.value, s.source.name, f"{s.value} to {s.value}", "specialised", s.why)
+        data.SymbolData(
+            s.source.name, s.value, s.source.name, f"{s.value} to {s.value}", "specialised", s.why, steps.at(s.step)
+        )
         for s in capture.specialised
     )
     return (*dynamic, *fixed)
 
 
-def guards(artifact: Capture | GuardedCode) -> tuple[data.GuardData, ...]:
-    return tuple(map(guard_data, artifact.guards))
+def guards(artifact: Capture | GuardedCode, steps: Steps) -> tuple[data.GuardData, ...]:
+    return tuple(guard_data(guard, steps.at(guard.step)) for guard in artifact.guards)
 
 
-def guard_data(guard: Guard) -> data.GuardData:
+def guard_data(guard: Guard, step: int) -> data.GuardData:
     source = guard.source.name if guard.source is not None else ""
     asks = guard.condition.shown(source)
     return data.GuardData(
         guard.id, source, guard.kind, asks.relation, asks.value, asks.text, guard.why, guard.cause, span(guard.span),
-        guard.seen or asks.seen or asks.value, words=names(asks.words), **asks.data,
+        guard.seen or asks.seen or asks.value, words=names(asks.words), step=step, **asks.data,
     )  # fmt: skip
 
 
@@ -81,27 +97,49 @@ def recompiles(events: Iterable[Any]) -> tuple[data.RecompileData, ...]:
     return tuple(data.RecompileData(event.of, event.guard, event.expression, event.how) for event in failed)
 
 
-def steps(events: Iterable[Any]) -> tuple[tuple[data.ActivationData, ...], tuple[data.StepData, ...]]:
-    """The frames that the evaluator entered, and what it did, in order."""
+@dataclass
+class Steps:
+    """The frames that the evaluator entered, and what it did, in order. `numbers` are the steps of its last evaluation
+    of the root frame, of which the capture is, by the number they have there."""
+
+    activations: list[data.ActivationData] = field(default_factory=list)
+    steps: list[data.StepData] = field(default_factory=list)
+    values: dict[tuple[str, int], int] = field(default_factory=dict)
+    numbers: dict[int, int] = field(default_factory=dict)
+
+    def at(self, number: int) -> int:
+        return self.numbers.get(number, -1)
+
+    def last(self, instruction: str) -> int:
+        return next((at for at in reversed(self.numbers.values()) if self.steps[at].instruction == instruction), -1)
+
+
+def steps(events: Iterable[Any]) -> Steps:
+    made = Steps()
     entered: dict[Activation, int] = {}
-    frames: list[data.ActivationData] = []
-    found = []
+    texts: dict[int, str] = {}
 
     def number(activation: Activation) -> int:
         if activation not in entered:
             caller = -1 if activation.caller is None else number(activation.caller)
-            entered[activation] = len(frames)
-            depth = 0 if caller < 0 else frames[caller].depth + 1
-            frames.append(data.ActivationData(activation.function, depth, caller))
+            if caller < 0:
+                made.numbers.clear()
+            entered[activation] = len(made.activations)
+            depth = 0 if caller < 0 else made.activations[caller].depth + 1
+            made.activations.append(data.ActivationData(activation.function, depth, caller))
         return entered[activation]
+
+    def value(sighted: Sighted) -> int:
+        shown, since = sighted
+        if not isinstance(shown, str):
+            shown = texts.get(id(shown)) or texts.setdefault(id(shown), shown.describe())
+        return made.values.setdefault((shown, made.at(since - 1)), len(made.values))
 
     for step in events:
         if isinstance(step, EvaluatorStep):
-            pushed = tuple(map(_described, step.pushed))
-            bound = {name: "" if value is None else _described(value) for name, value in step.locals}
-            found.append(data.StepData(step.instruction, number(step.activation), step.nodes, step.kept, pushed, bound))
-    return tuple(frames), tuple(found)
-
-
-def _described(value: Described | str) -> str:
-    return value if isinstance(value, str) else value.describe()
+            activation = number(step.activation)
+            pushed = tuple(map(value, step.pushed))
+            bound = {name: -1 if each is None else value(each) for name, each in step.locals}
+            made.numbers[step.number] = len(made.steps)
+            made.steps.append(data.StepData(step.instruction, activation, step.nodes, step.kept, pushed, bound))
+    return made

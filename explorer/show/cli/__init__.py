@@ -1,4 +1,4 @@
-"""The command line: explorer demo | run | report | diff | import | ranks | operators | doctor | cache | course |
+"""The command line: explorer demo | run | report | step | diff | import | ranks | operators | doctor | cache | course |
 class."""
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from explorer.show.cli.machine import cache_command, doctor_command
 from explorer.show.cli.operators import operators_command
 from explorer.show.cli.progress import Output, Terminal, wide_enough
 from explorer.show.cli.script import run as run_script
+from explorer.show.cli.step import step
 from explorer.show.demo import NO_TRANSFORMERS, cases, demo, without_compiler
 from explorer.show.view import ranks as view
 
@@ -163,6 +164,29 @@ def report_command(file: Path, output: Path | None, as_text: bool) -> None:
         raise Failed(f"cannot write the page {target}: {_message(error)}; choose another path with -o") from error
     terminal.say(repr(record))
     terminal.say(f"Page: {page}")
+
+
+@main.command("step")
+@click.option("--compile", "compile", default="", help="The compile to go through, such as f0.1; by default the first.")
+@click.option("--at", type=click.IntRange(min=0), help="Print this step, and end.")
+@click.option("--find", "query", help="List the steps that a query finds, and end; exit with 1 if there is none.")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.pass_context
+def step_command(context: click.Context, file: Path, compile: str, at: int | None, query: str | None) -> None:
+    """Go through the capture in a record FILE, forwards and back: what the evaluator held before each instruction,
+    which step made each node and guard, and where the graph breaks.
+
+    \b
+    Examples:
+      explorer step softmax.explore.json.gz
+      explorer step softmax.explore.json.gz --find break:
+      explorer step train.explore.json.gz --compile f0.1 --find "guard:size line:12"
+      explorer step train.explore.json.gz --at 31
+    """
+    try:
+        context.exit(step(_load(file), compile, at, query))
+    except ValueError as error:
+        raise Refused(str(error)) from error
 
 
 @main.command("import")

@@ -1,4 +1,5 @@
-"""The magics: `%%explore`, `%explore`, `%explore_diff`, `%explore_config`, `%explore_report`; `%%compare` is beside."""
+"""The magics: `%%explore`, `%explore`, `%explore_diff`, `%explore_config`, `%explore_report`, `%%step`; `%%compare` is
+beside."""
 
 from __future__ import annotations
 
@@ -40,6 +41,9 @@ KEPT_RECORDS = 30
 
 KEPT_BYTES = 1 << 30
 """Of copies for runs with other sizes, over all live records; the oldest go first."""
+
+MOST_STEPS = 200
+"""Steps that %step prints of one compile."""
 
 RELEASED = "its tensors were released to save memory; run the cell again"
 
@@ -381,6 +385,46 @@ class ExplorerMagics(Magics):
             print(f"Wrote {record.to_html(Path(given.file).expanduser())}")
         except OSError as error:
             raise UsageError(f"not written: {error}") from None
+
+
+    @line_cell_magic
+    def step(self, line: str, cell: str | None = None) -> None:
+        """Step through the capture of a cell: explore it with the pane Bytecode open. `%step` prints steps of the last
+        record: those that a query finds, or the one of a number; without either, how many there are.
+
+        A query is made of terms that all hold: `KEY:TEXT`, `KEY=TEXT`, `NUMBER>3`, with the keys op, line, function,
+        depth, node, input, guard, effect, symbol, break, restart, top, stack, local, step, nodes and attempt.
+
+        Examples
+        --------
+        ::
+
+            %%step
+            y = model(x)
+
+            %step break:
+            %step guard:size line:12
+            %step 31
+        """
+        if cell is not None:
+            self.shell.run_cell(f"%%explore --stage bytecode {line}\n{cell}")
+            return
+        if not self.kept:
+            raise UsageError("nothing has been explored in this notebook yet")
+        asked, found = line.strip(), self.kept[-1].record.steps
+        for steps in found:
+            try:
+                hits = [int(asked)] if asked.isdigit() else steps.find(asked) if asked else []
+            except ValueError as error:
+                raise UsageError(str(error)) from None
+            print(steps.summary())
+            for at in hits[:MOST_STEPS]:
+                if at < len(steps):
+                    print(steps.text(at) if len(hits) == 1 else steps.line(at))
+            if len(hits) > MOST_STEPS:
+                print(f"... and {len(hits) - MOST_STEPS} more")
+        if not found:
+            print("The last record has no steps: they are recorded where %%explore compiles, not in a watched program.")
 
 
 def rest_of(line: str, words: list[str]) -> str:

@@ -41,7 +41,7 @@ def within_size_limit(record: data.RecordData, most: int = MOST_BYTES) -> data.R
     if size(cut) <= most:
         return cut
     emptied = tuple(
-        msgspec.structs.replace(c, steps=(), activations=(), events=(), codes=(), guards=())
+        msgspec.structs.replace(c, steps=(), activations=(), values=(), made={}, events=(), codes=(), guards=())
         for c in _cut(bare, lines).compiles
     )
     left = "steps, bytecode, guards and events are omitted, and texts truncated"

@@ -181,6 +181,7 @@ export interface GuardData {
   readonly state?: GlobalStateData | null;
   readonly words?: string;
   readonly of_torch?: boolean;
+  readonly step?: number;
 }
 
 /** Why the earlier compile `of` the same frame did not accept this call: a guard of it that failed ("" where it
@@ -203,12 +204,16 @@ export interface ActivationData {
   readonly caller?: number;
 }
 
+/** [text, step]: a value of the evaluator, as one step saw it. `step` is the step that brought it about; -1 where
+ * none did: it was there at entry, or is None. Every field `step` of a record is an index into the compile's steps. */
+export type ValueData = readonly [text: string, step?: number];
+
 /** [instruction, activation, nodes, kept, pushed, locals]: the evaluator's state before it ran `instruction`.
  * 
  * The state is kept by activation (an index), each step a change to what that activation's last step left: the lowest
- * `kept` values of the stack stay, the texts `pushed` come on top; `locals` were bound since ("" unbinds). The graph
- * so far is the placeholders and the first `nodes` of the captured graph's other nodes. */
-export type StepData = readonly [instruction: string, activation: number, nodes: number, kept?: number, pushed?: readonly string[], locals?: { readonly [key: string]: string }];
+ * `kept` values of the stack stay, `pushed` (indices of values) come on top; `locals` were bound since (-1 unbinds).
+ * `nodes` is how many nodes the graph had, placeholders not counted; some may be dropped later, as nothing uses them. */
+export type StepData = readonly [instruction: string, activation: number, nodes: number, kept?: number, pushed?: readonly number[], locals?: { readonly [key: string]: number }];
 
 export interface BreakData {
   readonly why: WhyData;
@@ -218,12 +223,14 @@ export interface BreakData {
   readonly hints: readonly string[];
   readonly continuation?: string;
   readonly rewrite?: readonly string[];
+  readonly step?: number;
 }
 
 export interface EffectData {
   readonly kind: string;
   readonly expression: string;
   readonly origins: readonly string[];
+  readonly step?: number;
 }
 
 /** A symbolic size. `status` is "dynamic" or "specialised"; `why` says what made it so. */
@@ -234,6 +241,7 @@ export interface SymbolData {
   readonly range: string;
   readonly status: string;
   readonly why: string;
+  readonly step?: number;
 }
 
 /** A value the backward needs. `fate` is "kept", "input" (alive anyway) or "recomputed". */
@@ -390,6 +398,8 @@ export interface CompileData {
   readonly continues?: string;
   readonly activations?: readonly ActivationData[];
   readonly steps?: readonly StepData[];
+  readonly values?: readonly ValueData[];
+  readonly made?: { readonly [key: string]: number };
   readonly engine?: string;
   readonly inferred?: { readonly [key: string]: readonly string[] };
   readonly runs?: number;

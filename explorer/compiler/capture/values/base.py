@@ -20,7 +20,7 @@ from explorer.compiler.capture.tape import Tape
 from explorer.compiler.capture.torch_state import Switched, TorchState
 from explorer.compiler.config import Config
 from explorer.core.reasons import unsupported
-from explorer.ir.attempt import Activation
+from explorer.ir.attempt import Activation, Sighted
 from explorer.ir.bytecode import Code, Handler, Instruction
 from explorer.ir.capture import Condition, Guard, Known, Source, Specialised
 from explorer.ir.capture import Frame as InputFrame
@@ -64,6 +64,9 @@ class Value:
     """
 
     source: Source | None = None
+    sighted: tuple[Activation, int] | None = None
+    """Where steps are recorded: the evaluation of the root frame, and the number of its step before which the value was
+    first in sight."""
     compared = False
     """Whether the trace relies on which object it is: another input that was another object has to be one again."""
 
@@ -190,8 +193,8 @@ class Seen:
 
     def __init__(self, activation: Activation) -> None:
         self.activation = activation
-        self.stack: list[Value | str] = []
-        self.locals: dict[str, Value | str] = {}
+        self.stack: list[Value | Sighted] = []
+        self.locals: dict[str, Value | Sighted] = {}
 
 
 class Frame:

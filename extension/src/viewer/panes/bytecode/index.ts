@@ -205,10 +205,10 @@ class Bytecode implements Pane {
 
   #stateTables(compile: CompileData, state: State): HTMLElement {
     const graph = compile.stages?.find(each => each.name === "capture")?.graph;
-    const nodes = graph?.nodes.filter(node => node.op !== "placeholder").slice(0, state.nodes) ?? [];
-    const stack = state.stack.map((value, n) => h("li", { class: n >= state.stack.length - state.freshStack ? "ex-fresh" : "" }, value)).reverse();
+    const nodes = graph?.nodes.filter(node => node.op !== "placeholder" && (compile.made?.[node.id] ?? this.#step) < this.#step) ?? [];
+    const stack = state.stack.map((value, n) => h("li", { class: n >= state.stack.length - state.freshStack ? "ex-fresh" : "" }, value[0])).reverse();
     const locals = [...state.locals].map(([name, value]) =>
-      h("tr", { class: state.freshLocals.has(name) ? "ex-fresh" : "" }, h("td", name), h("td", value)));
+      h("tr", { class: state.freshLocals.has(name) ? "ex-fresh" : "" }, h("td", name), h("td", value[0])));
     const grown = nodes.map(node => {
       const what = key(compile.id, node.id);
       return h("li", button("ex-link", node.name, () => this.#context.show("graphs", what)), ` = ${node.target}  ${node.type}`);

@@ -1,6 +1,6 @@
 // The evaluator's steps, replayed: the record keeps what each changed.
 
-import type { ActivationData, CompileData, StepData } from "../../record";
+import type { ActivationData, CompileData, StepData, ValueData } from "../../record";
 
 /** What the evaluator held before it ran the instruction of a step. */
 export interface State {
@@ -8,8 +8,8 @@ export interface State {
   /** The functions entered, the root first. */
   readonly calls: readonly string[];
   /** The values on the stack, the top last. */
-  readonly stack: readonly string[];
-  readonly locals: ReadonlyMap<string, string>;
+  readonly stack: readonly ValueData[];
+  readonly locals: ReadonlyMap<string, ValueData>;
   /** Values that were not there, or other, before the step that led here. */
   readonly freshLocals: ReadonlySet<string>;
   readonly freshStack: number;
@@ -22,17 +22,18 @@ export interface State {
 export function stateAt(compile: CompileData, at: number): State | undefined {
   const steps = compile.steps ?? [];
   const activations = compile.activations ?? [];
+  const value = (at: number): ValueData => compile.values?.[at] ?? ["?"];
   const step = steps[at];
   if (!step) return undefined;
   const [instruction, activation, nodes, kept = 0, , changed = {}] = step;
-  let stack: readonly string[] = [];
-  const locals = new Map<string, string>();
+  let stack: readonly ValueData[] = [];
+  const locals = new Map<string, ValueData>();
   for (const each of steps.slice(0, at + 1)) {
     if (each[1] !== activation) continue;
-    stack = [...stack.slice(0, each[3] ?? 0), ...(each[4] ?? [])];
-    for (const [name, value] of Object.entries(each[5] ?? {})) {
-      if (value === "") locals.delete(name);
-      else locals.set(name, value);
+    stack = [...stack.slice(0, each[3] ?? 0), ...(each[4] ?? []).map(value)];
+    for (const [name, bound] of Object.entries(each[5] ?? {})) {
+      if (bound < 0) locals.delete(name);
+      else locals.set(name, value(bound));
     }
   }
   return {

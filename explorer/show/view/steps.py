@@ -1,0 +1,329 @@
+"""Stepping through a capture: the evaluator's state at each recorded step, moves in both directions, and queries."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import PurePath
+from typing import Any
+
+from explorer.core.text import count
+from explorer.ir.record import BreakData, CompileData, NodeData, RecordData, SpanData, StepData, ValueData
+from explorer.show.view.provenance import file_names
+
+TERM = re.compile(r'(\w+)([:=<>])("[^"]*"|\S*)|(\S+)')
+
+NUMBERS = ("step", "line", "depth", "nodes", "attempt")
+STATE = ("top", "stack", "local")
+KEYS = ("op", "function", "input", "node", "guard", "effect", "symbol", "break", "restart", *STATE, *NUMBERS)
+
+MOVES = ("instruction", "line", "over", "out")
+"""One instruction; to the next line, in any function; to the next line of this function or a caller; to the caller."""
+
+SHOWN = 12
+"""Values of a stack, and of locals, in a text."""
+
+AGAIN = "the evaluation starts over, to end the graph earlier"
+
+
+@dataclass(frozen=True)
+class Step:
+    """The evaluator before step `number`. `calls` are the functions entered, the root first; `stack` has the top last.
+    `does` says what the step adds, as (kind, text): an input or a node of the graph, a guard, an effect, a symbol, a
+    break."""
+
+    number: int
+    instruction: str
+    op: str
+    span: SpanData | None
+    calls: tuple[str, ...]
+    attempt: int
+    stack: tuple[ValueData, ...]
+    locals: Mapping[str, ValueData]
+    nodes: int
+    does: tuple[tuple[str, str], ...]
+
+
+class Steps(Sequence[Step]):
+    """The steps of one compile. What a step has is told by `find` and `move` in queries: terms that all hold, as in
+    `op:CALL line:12 guard:size depth>1 top:tensor`. `KEY:TEXT` finds a part of a text, and without TEXT anything;
+    `KEY=TEXT` the whole text; a number may be compared by `<` and `>`. A word alone is looked for in the instruction.
+    """
+
+    def __init__(self, compile: CompileData, record: RecordData) -> None:
+        self.compile = compile
+        self._record = record
+        self._names = file_names(record)
+        self._depths = [compile.activations[step.activation].depth for step in compile.steps]
+
+    def __len__(self) -> int:
+        return len(self.compile.steps)
+
+    def __getitem__(self, at: Any) -> Any:
+        if isinstance(at, slice):
+            return tuple(self[each] for each in range(*at.indices(len(self))))
+        at = range(len(self))[at]
+        activation = self.compile.steps[at].activation
+        held: Held = ([], {})
+        for step in self.compile.steps[: at + 1]:
+            if step.activation == activation:
+                self._replay(step, held)
+        return self._step(at, held)
+
+    def __iter__(self) -> Iterator[Step]:
+        return (self._step(at, held) for at, held in self._states())
+
+    def _states(self) -> Iterator[tuple[int, Held]]:
+        held: dict[int, Held] = {}
+        for at, step in enumerate(self.compile.steps):
+            yield at, self._replay(step, held.setdefault(step.activation, ([], {})))
+
+    def _replay(self, step: StepData, held: Held) -> Held:
+        stack, locals = held
+        values = self.compile.values
+        stack[step.kept :] = [values[each] for each in step.pushed]
+        for name, each in step.locals.items():
+            locals.pop(name, None)
+            if each >= 0:
+                locals[name] = values[each]
+        return held
+
+    def _step(self, at: int, held: Held) -> Step:
+        step = self.compile.steps[at]
+        op, span = self._ops.get(step.instruction, ("", None))
+        calls, attempt = self._entered[step.activation]
+        stack, locals = held
+        done = tuple((kind, text) for kind, made in self.events.items() for text in made.get(at, ()))
+        return Step(at, step.instruction, op, span, calls, attempt, (*stack,), {**locals}, step.nodes, done)
+
+    # ------------------------------------------------------------------------------------------- what is worked out
+
+    @cached_property
+    def _ops(self) -> dict[str, tuple[str, SpanData | None]]:
+        """Each instruction as a text, and its place."""
+        found = (each for code in self.compile.codes for each in code.instructions)
+        return {each.id: (f"{each.op} {each.arg}".rstrip(), each.span) for each in found}
+
+    @cached_property
+    def _entered(self) -> list[tuple[tuple[str, ...], int]]:
+        """Of each activation the chain of functions, and which evaluation of the root frame it is in, from 1."""
+        found: list[tuple[tuple[str, ...], int]] = []
+        attempt = 0
+        for each in self.compile.activations:
+            attempt += each.depth == 0
+            above = found[each.caller][0] if 0 <= each.caller < len(found) else ()
+            found.append(((*above, each.function), attempt))
+        return found
+
+    @cached_property
+    def _nodes(self) -> tuple[NodeData, ...]:
+        """Of the captured graph."""
+        return next((stage.graph.nodes for stage in self.compile.stages if stage.graph is not None), ())
+
+    @cached_property
+    def _types(self) -> dict[str, str]:
+        return {node.name: node.type for node in self._nodes}
+
+    @cached_property
+    def events(self) -> dict[str, dict[int, list[str]]]:
+        """What the steps added, by kind and step."""
+        compile = self.compile
+        inputs = [node for node in self._nodes if node.op == "placeholder"]
+        nodes = [node for node in self._nodes if node.op != "placeholder"]
+        pairs = {
+            "input": ((compile.made.get(n.id, -1), f"{n.name}: {n.type}") for n in inputs),
+            "node": ((compile.made.get(n.id, -1), f"{n.name} = {n.target} {n.type}") for n in nodes),
+            "guard": ((g.step, f"{g.words or g.expression} ({g.why})") for g in compile.guards),
+            "effect": ((e.step, e.expression) for e in compile.effects),
+            "symbol": ((s.step, f"{s.name} = {s.source}, {s.status}: {s.why}") for s in compile.symbols),
+            "break": ((b.step, f"{b.why.title}: {b.why.detail}".removesuffix(": ")) for b in compile.breaks),
+            "restart": ((at, AGAIN) for at in self._restarts()),
+        }
+        found: dict[str, dict[int, list[str]]] = {kind: {} for kind in pairs}
+        for kind, made in pairs.items():
+            for at, text in made:
+                if at >= 0:
+                    found[kind].setdefault(at, []).append(text)
+        return found
+
+    def _restarts(self) -> Iterator[int]:
+        seen = 0
+        for at, step in enumerate(self.compile.steps):
+            if self._depths[at] == 0 and step.activation > seen:
+                seen = step.activation
+                yield at
+
+    # ---------------------------------------------------------------------------------------------- moves and queries
+
+    def move(self, at: int, to: str, back: bool = False) -> int | None:
+        """The step that a move leads to from step `at`, None where there is none: `to` is one of MOVES, or a query.
+
+        Raises ValueError for what is no query."""
+        if to == "instruction":
+            return found if 0 <= (found := at - 1 if back else at + 1) < len(self) else None
+        if to not in MOVES:
+            hits = self.find(to)
+            place = bisect_left(hits, at) - 1 if back else bisect_right(hits, at)
+            return hits[place] if 0 <= place < len(hits) else None
+        deepest = {"line": len(self._depths), "over": self._depths[at], "out": self._depths[at] - 1}[to]
+        here = self._place(at) if to != "out" else None
+        ahead = range(at - 1, -1, -1) if back else range(at + 1, len(self))
+        reached = (each for each in ahead if self._depths[each] <= deepest)
+        found_line = next((each for each in reached if (there := self._place(each)) and there != here), None)
+        if found_line is None or not back or to == "out":
+            return found_line
+        line, first = self._place(found_line), found_line
+        for each in reached:  # on to where the line begins
+            if (there := self._place(each)) is not None and there != line:
+                break
+            first = each if there is not None else first
+        return first
+
+    def _place(self, at: int) -> tuple[int, str, int] | None:
+        step = self.compile.steps[at]
+        _, span = self._ops.get(step.instruction, ("", None))
+        return None if span is None else (step.activation, span.file, span.line)
+
+    def find(self, query: str) -> list[int]:
+        """The steps at which all terms of a query hold. Raises ValueError for what is no query."""
+        terms = [self._term(*match.groups()) for match in TERM.finditer(query)]
+        if not terms:
+            raise ValueError(f"an empty query; expected terms such as op:CALL, with one of {', '.join(KEYS)}")
+        held: Iterator[tuple[int, Held]] = self._states()
+        return [at for at, state in held if all(holds(at, state) for holds in terms)]
+
+    def _term(self, key: str | None, relation: str, text: str, word: str | None) -> Callable[[int, Held], bool]:
+        key, relation, text = (key, relation, text.strip('"')) if word is None else ("op", ":", word)
+        if key not in KEYS:
+            raise ValueError(f"no steps have {key!r}; expected one of {', '.join(KEYS)}")
+        if key in NUMBERS and text or relation in "<>":
+            try:
+                wanted = int(text)
+            except ValueError:
+                raise ValueError(f"{key}{relation}{text}: expected a number") from None
+            if key not in NUMBERS:
+                raise ValueError(f"{key} is no number; expected one of {', '.join(NUMBERS)}")
+            compare = {"<": int.__lt__, ">": int.__gt__}.get(relation, int.__eq__)
+            return lambda at, held: (number := self._number(key, at)) is not None and compare(number, wanted)
+        part = text.lower()
+        if relation == "=":
+            return lambda at, held: any(fact.lower() == part for fact in self._facts(key, at, held))
+        return lambda at, held: any(part in fact.lower() for fact in self._facts(key, at, held))
+
+    def _number(self, key: str, at: int) -> int | None:
+        step = self.compile.steps[at]
+        match key:
+            case "step":
+                return at
+            case "depth":
+                return self._depths[at]
+            case "nodes":
+                return step.nodes
+            case "attempt":
+                return self._entered[step.activation][1]
+        place = self._place(at)
+        return None if place is None else place[2]
+
+    def _facts(self, key: str, at: int, held: Held) -> Sequence[str]:
+        step, (stack, locals) = self.compile.steps[at], held
+        match key:
+            case "op":
+                return (self._ops.get(step.instruction, ("", None))[0],)
+            case "function":
+                return (self.compile.activations[step.activation].function,)
+            case "top":
+                return (self.said(stack[-1]),) if stack else ()
+            case "stack":
+                return [self.said(value) for value in stack]
+            case "local":
+                return [f"{name} = {self.said(value)}" for name, value in locals.items()]
+            case key if key in NUMBERS:
+                return () if self._number(key, at) is None else (str(self._number(key, at)),)
+        return self.events[key].get(at, ())
+
+    # ------------------------------------------------------------------------------------------------------ in print
+
+    def said(self, value: ValueData) -> str:
+        """A value in words, a tensor of our graph with its type. Dynamo renames nodes later, so a name says little."""
+        type = self._types.get(value.text.removeprefix("tensor ")) if value.text.startswith("tensor ") else None
+        return f"{value.text}: {type}" if type else value.text
+
+    def summary(self) -> str:
+        """The steps in one line."""
+        compile, lost = self.compile, self.compile.left_out.get("EvaluatorStep", 0)
+        counts = {kind: sum(map(len, made.values())) for kind, made in self.events.items()}
+        parts = [count(len(self), "step"), *(count(n, kind) for kind, n in counts.items() if n)]
+        return f"{compile.id} {compile.name}: {', '.join(parts)}{f'; {lost} later steps were not kept' if lost else ''}"
+
+    def line(self, at: int) -> str:
+        """A step in one line."""
+        op, span = self._ops.get(self.compile.steps[at].instruction, ("", None))
+        done = []
+        for kind, made in self.events.items():
+            texts = made.get(at, ())
+            done += [f"{kind} {texts[0]}" if len(texts) == 1 else count(len(texts), kind)] if texts else []
+        where = "" if span is None else f"{PurePath(self._names.get(span.file, span.file)).name}:{span.line}"
+        return f"{at:>6}  {where:<20} {'  ' * self._depths[at]}{op:<28} {'; '.join(done)}".rstrip()
+
+    def text(self, at: int) -> str:
+        """A step in full: where it is, the stack, the locals, and what it adds."""
+        step: Step = self[at]
+        attempt = f", evaluation {step.attempt}" if step.attempt > 1 else ""
+        lines = [f"{self.compile.id}, step {at} of {len(self) - 1}{attempt}: {' > '.join(step.calls)}"]
+        if step.span is not None:
+            file = self._names.get(step.span.file, step.span.file)
+            lines.append(f"  {file}:{step.span.line}  {self._source(step.span).strip()}")
+        lines.append(f"  {step.instruction}  {step.op}")
+        lines.append(f"stack ({len(step.stack)}, top first)")
+        lines += cut(f"  {self._value(value)}" for value in reversed(step.stack))
+        lines.append(f"locals ({len(step.locals)})")
+        lines += cut(f"  {name} = {self._value(value)}" for name, value in step.locals.items())
+        if step.attempt == self._entered[-1][1]:
+            before = (
+                count(n, kind) for kind, made in self.events.items()
+                if kind != "restart" and (n := sum(len(texts) for when, texts in made.items() if when < at))
+            )  # fmt: skip
+            lines.append("so far: " + (", ".join(before) or "nothing"))
+        lines += [f"this step: {kind} {text}" for kind, text in step.does]
+        for broke in self.compile.breaks:
+            if broke.step == at:
+                lines += self.break_lines(broke)
+        return "\n".join(lines)
+
+    def break_lines(self, broke: BreakData) -> list[str]:
+        """What would help, and what goes on after a break."""
+        lines = [f"  {hint}" for hint in broke.hints]
+        for name in filter(None, broke.continuation.split(", ")):
+            onwards = next((each for each in self._record.compiles if each.title == name), None)
+            if onwards is not None:
+                alive = [each.source for each in onwards.inputs if each.role == "argument"]
+                lines.append(f"  goes on in {onwards.id} {onwards.name}, which gets {', '.join(alive) or 'nothing'}")
+        return lines
+
+    def _value(self, value: ValueData) -> str:
+        return self.said(value) + (f"  (from step {value.step})" if value.step >= 0 else "")
+
+    def _source(self, span: SpanData) -> str:
+        for each in self._record.sources:
+            lines = each.text.split("\n") if each.file == span.file else []
+            if 0 <= span.line - each.first_line < len(lines):
+                return lines[span.line - each.first_line]
+        return ""
+
+
+Held = tuple[list[ValueData], dict[str, ValueData]]
+"""The stack and the locals of an activation."""
+
+
+def cut(lines: Iterator[str]) -> list[str]:
+    """The first of many lines."""
+    found = list(lines)
+    return found if len(found) <= SHOWN else [*found[:SHOWN], f"  ... and {len(found) - SHOWN} more"]
+
+
+def of_record(record: RecordData) -> list[Steps]:
+    """The steps of each compile that has some."""
+    return [Steps(compile, record) for compile in record.compiles if compile.steps]
