@@ -9,6 +9,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from explorer.core.text import count
 from explorer.course.attempts import FILE, Attempts
 from explorer.course.lessons import PUZZLES
 
@@ -69,7 +70,7 @@ def _people(people: dict[str, str], checks: Checks, seen: list[str]) -> str:
         for id in seen:
             tried = checks.get((who, id), [])
             at = solved(tried)
-            said, kind = (f"✓ {at}", "ok") if at else (f"{len(tried)} tries", "not") if tried else ("", "")
+            said, kind = (f"✓ {at}", "ok") if at else (count(len(tried), "try", "tries"), "not") if tried else ("", "")
             yield _cell(said, kind)
 
     return _table(["", *seen], map(row, people))

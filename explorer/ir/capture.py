@@ -15,7 +15,7 @@ import torch
 
 from explorer.core.origin import Origins
 from explorer.core.reasons import CATALOGUE, Why
-from explorer.core.text import Line, Text
+from explorer.core.text import Line, Text, count
 from explorer.ir.bytecode import Code, Span
 from explorer.ir.graph import Graph
 from explorer.ir.program import Compiled
@@ -578,7 +578,7 @@ class GuardedCode:
 
     def text(self) -> Text:
         runs = "compiled bytecode" if self.code else "runs as it is"
-        lines = [Line(f"guarded code {self.name}: {len(self.guards)} guards, {runs}")]
+        lines = [Line(f"guarded code {self.name}: {count(len(self.guards), 'guard')}, {runs}")]
         lines += [Line(f"  {g.text}", g.id, g.origins) for g in self.guards]
         return Text(tuple(lines), "text")
 

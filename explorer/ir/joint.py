@@ -13,7 +13,7 @@ import torch
 
 from explorer.core.origin import Origins
 from explorer.core.reasons import Why
-from explorer.core.text import Line, Text
+from explorer.core.text import Line, Text, count
 from explorer.ir.graph import Graph, describe, info
 from explorer.ir.program import Program
 
@@ -339,7 +339,7 @@ class Partitioned:
         groups = {fate: [s for s in self.saved if s.fate == fate] for fate in ("input", "kept", "recomputed")}
         lines = []
         for fate, members in groups.items():
-            lines.append(Line(f"{fate}: {len(members)} values, {sum(s.bytes for s in members):,} bytes"))
+            lines.append(Line(f"{fate}: {count(len(members), 'value')}, {sum(s.bytes for s in members):,} bytes"))
             lines += [Line(f"  {s.id} ({s.bytes:,} bytes): {s.why}", "", (s.id,)) for s in members]
         return Text((*lines, *self.forward.text().lines, *self.backward.text().lines), "python")
 

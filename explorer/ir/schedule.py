@@ -9,7 +9,7 @@ from typing import Literal
 
 from explorer.core.origin import Origins
 from explorer.core.reasons import Verdict, Why
-from explorer.core.text import Line, Text
+from explorer.core.text import Line, Text, count
 from explorer.ir.loops import Axis, Extern, Loop, Loops, Size, print_operation
 
 
@@ -107,7 +107,7 @@ class Fused:
     """False where the configuration asked for one kernel for each loop."""
 
     def text(self) -> Text:
-        lines = [Line(f"fused {self.dependencies.loops.name}: {len(self.items)} items")]
+        lines = [Line(f"fused {self.dependencies.loops.name}: {count(len(self.items), 'item')}")]
         lines += _print_items(self.items)
         lines.append(Line("  verdicts"))
         for fusion in self.verdicts:
@@ -131,7 +131,8 @@ class Schedule:
         return self.fused.dependencies.loops
 
     def text(self) -> Text:
-        return Text((Line(f"schedule {self.loops.name}: {len(self.items)} items"), *_print_items(self.items)), "python")
+        title = Line(f"schedule {self.loops.name}: {count(len(self.items), 'item')}")
+        return Text((title, *_print_items(self.items)), "python")
 
 
 def _print_items(items: tuple[FusedKernel | Extern, ...]) -> list[Line]:

@@ -22,6 +22,7 @@ from explorer.compiler.autograd.reasons import ALIAS_UNKNOWN, NEW_LEAF, RESTRIDE
 from explorer.compiler.autograd.tape import is_view, storage_of
 from explorer.core.origin import origin
 from explorer.core.reasons import Unsupported, Why
+from explorer.core.text import count
 from explorer.ir.graph import Graph, info
 from explorer.ir.joint import (
     Base,
@@ -140,7 +141,7 @@ def base_of(members: list[Live], live: Any) -> Live:
         return own or Live(None, memory)
     bases = {id(base): base for base in map(autograd_base, differentiable)}
     if len(bases) > 1:
-        raise Unsupported(Why(ALIAS_UNKNOWN, f"{len(bases)} bases of one memory"))
+        raise Unsupported(Why(ALIAS_UNKNOWN, f"{count(len(bases), 'base')} of one memory"))
     with origin(*info(members[0].node).origins):
         base: Live = live(next(iter(bases.values())))
     return base

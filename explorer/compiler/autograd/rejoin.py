@@ -15,7 +15,7 @@ from torch import Tensor
 from explorer.compiler.autograd.aliases import Returning, Writing, overlaps
 from explorer.compiler.autograd.backward import Backward
 from explorer.compiler.autograd.grad_functions import Routes
-from explorer.core.text import Line, Text
+from explorer.core.text import Line, Text, count
 from explorer.ir.graph import info
 from explorer.ir.joint import Halves, Partitioned, Traced, placeholder_line
 from explorer.ir.program import Compiled, Program
@@ -213,5 +213,5 @@ def description(plan: Traced | Partitioned) -> Text:
     lines += signature.lines()
     if isinstance(plan, Partitioned):
         kept = [s for s in plan.saved if s.fate == "kept"]
-        lines.append(Line(f"  saved for backward: {len(kept)} values, {sum(s.bytes for s in kept):,} bytes"))
+        lines.append(Line(f"  saved for backward: {count(len(kept), 'value')}, {sum(s.bytes for s in kept):,} bytes"))
     return Text(tuple(lines))

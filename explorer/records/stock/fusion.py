@@ -17,6 +17,7 @@ from torch.utils._sympy.symbol import SymT, free_symbol_is_type
 
 from explorer.compiler.schedule import reasons
 from explorer.core.reasons import CATALOGUE, reason
+from explorer.core.text import count
 from explorer.ir import record as data
 from explorer.records.stock.hook import Call, Hook, Patch
 from explorer.records.stock.lowering import Bodies
@@ -308,12 +309,13 @@ def around_fuse(seen: Observation, call: Call) -> Iterator[None]:
     half.fusing = Fusing()
     half.operations = [_operation(half, node) for node in nodes]
     ended = perf_counter()
-    compile.stage("schedule", ended=ended, half=half.name, body=_text(half, nodes, f"{len(nodes)} operations"))
+    compile.stage("schedule", ended=ended, half=half.name, body=_text(half, nodes, count(len(nodes), "operation")))
     yield
     if call.error is None:
         ended = perf_counter()
         half.fusions = half.fusing.fused + _apart(compile, half, scheduler, call.result)
-        compile.stage("fuse", ended=ended, half=half.name, body=_text(half, call.result, f"{len(call.result)} groups"))
+        said = count(len(call.result), "group")
+        compile.stage("fuse", ended=ended, half=half.name, body=_text(half, call.result, said))
 
 
 def around_can_fuse(seen: Observation, call: Call) -> Iterator[None]:

@@ -17,6 +17,7 @@ from torch._inductor.virtualized import V
 
 from explorer.compiler.lower import reasons
 from explorer.core.reasons import CATALOGUE, reason
+from explorer.core.text import count
 from explorer.ir import record as data
 from explorer.ir.graph import DTYPE_NAMES
 from explorer.records.stock.fxgraphs import signature, traced
@@ -187,7 +188,7 @@ def hint_of(size: Any) -> int | None:
 
 def _lines(half: Half, lowering: Any) -> Iterator[data.LineData]:
     """Each operation as the loop-level IR has it before anything is fused."""
-    yield data.LineData(f"lowered {half.name}: {len(lowering.operations)} operations")
+    yield data.LineData(f"lowered {half.name}: {count(len(lowering.operations), 'operation')}")
     for operation in lowering.operations:
         id, origins = half.named(operation.get_operation_name()), half.origins(operation)
         writes = ", ".join(half.named(each.get_name()) for each in operation.get_outputs())

@@ -81,7 +81,7 @@ def costs(record: RecordData) -> list[str]:
         return []
     dearest = sorted(by_title.items(), key=lambda each: -sum(each[1]))[:DEAREST]
     shown = ", ".join(f"{title} {duration(sum(took))} ({count(len(took), 'compile')})" for title, took in dearest)
-    lines = [f"compiling: {duration(sum(spent.values()))} in {len(spent)} compiles; most of it in {shown}"]
+    lines = [f"compiling: {duration(sum(spent.values()))} in {count(len(spent), 'compile')}; most of it in {shown}"]
     taken = {each: sum(spent.get(id, 0.0) for id in each.compiles) for each in record.recompiles}
     if taken and taken[first := max(taken, key=lambda each: taken[each])]:
         how = f"\n  to avoid this: {first.stops}" if first.stops else ""
