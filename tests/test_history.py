@@ -73,3 +73,41 @@ def test_without_counted_calls_the_compiles_stand_alone() -> None:
         (0, ("f0",), ("f0",)), (0, ("f0.1",), ("f0.1",)),
     ]  # fmt: skip
     assert all(isinstance(row, ServedData) for row in alone.data.history)
+
+
+def test_facts_of_one_tensor_that_change_together_are_told_one_by_one() -> None:
+    record = watched(scaled, (A, 2), (A.double().requires_grad_(), 2))
+    _, second = record.data.history
+    assert [(change.said, change.was, change.now) for change in second.changes] == [
+        ("x dtype is float64, expected float32", "float32", "float64"),
+        ("x requires_grad is True, expected False", "False", "True"),
+    ]
+    assert {(each.words, each.values) for each in record.recompiles} == {
+        ("x.dtype", ("float32", "float64")), ("x.requires_grad", ("False", "True")),
+    }  # fmt: skip
+
+
+def summed(xs: list[torch.Tensor]) -> torch.Tensor:
+    return sum(xs) * 2  # type: ignore[operator]
+
+
+def test_one_guard_with_several_values_is_named_without_one_and_later_calls_ran_eagerly() -> None:
+    limit = torch._dynamo.config.recompile_limit
+    record = watched(summed, *(([A] * n,) for n in range(1, limit + 3)))
+    [failed] = record.recompiles
+    assert failed.words == "the length of xs" and len(failed.values) == limit
+    last = record.data.history[-1]
+    assert (last.first, last.last, last.compiles) == (limit + 1, limit + 2, ())
+    printed = repr(record.recompiles)
+    assert "compiles of summed, call by call" in printed and f"calls {limit + 1} to {limit + 2}" in printed
+    assert printed.endswith("ran eagerly")
+
+
+def test_advice_for_a_number_that_became_a_symbol() -> None:
+    [failed] = watched(scaled, (A, 2), (A, 3), (A, 4)).recompiles
+    assert failed.stops.startswith("compile with dynamic=True")
+    compiled = explorer.compile(scaled, backend="aot_eager", dynamic=True)
+    with explorer.watch(live=False) as log:
+        for k in (2, 3, 4):
+            compiled(A, k)
+    assert len(log.record.data.compiles) == 1

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Mapping
+
+import msgspec
 
 from explorer.ir.dynamo import names
 from explorer.ir.record import (
@@ -22,11 +25,13 @@ _MISMATCH = re.compile(
     r"(?P<what>\w{1,40}) mismatch(?: at index (?P<index>\d{1,9}))?\. expected (?P<wanted>[^,]{1,200}), "
     r"actual (?P<seen>.{1,200})"
 )
-_OURS = re.compile(r"(?:[\w()]{1,80} )?is (?P<seen>.{1,200}), expected (?P<wanted>.{1,200})")
+_OURS = re.compile(r"(?:(?P<what>[\w()]{1,80}) )?is (?P<seen>.{1,200}), expected (?P<wanted>.{1,200})")
 
 ONE_AND_NONE = "sizes 0 and 1 are always specialised; pad to avoid them, or use one compiled function for each case"
 _LEAST = re.compile(r"\b2 <= \S{1,200}size\(|size\(\S{1,20} >= 2\b")
 """A dynamic size that is 0 or 1."""
+_FACT = re.compile(r"[\w()]{1,80} is [^,]{1,200}, expected [^,]{1,200}")
+"""Of a tensor: no value of it has a comma."""
 _SIZE = re.compile(r"size\((?P<index>\d{1,9})\) is (?P<seen>.{1,200}), expected (?P<wanted>.{1,200})")
 
 
@@ -35,14 +40,29 @@ def failed_guards(compiles: Iterable[CompileData]) -> tuple[FailedGuardData, ...
     known = {compile.id: compile for compile in compiles}
     found: dict[tuple[str, str, str], list[tuple[CompileData, RecompileData]]] = {}
     for compile in known.values():
-        for each in compile.recompiles:
-            found.setdefault((compile.title, _checked(each), compile.engine), []).append((compile, each))
+        for each in itertools.chain.from_iterable(by_fact(failed, known) for failed in compile.recompiles):
+            found.setdefault((compile.title, _checked(each, known), compile.engine), []).append((compile, each))
     made = [_failed(title, failures, known) for (title, _, _), failures in found.items()]
     return tuple(sorted(made, key=lambda each: -each.times))
 
 
-def _checked(each: RecompileData) -> str:
+def by_fact(each: RecompileData, known: Mapping[str, CompileData]) -> tuple[RecompileData, ...]:
+    """A failure of a tensor guard may be several facts, such as dtype and requires_grad: one failure for each."""
+    guard = guard_of(each, known)
+    facts = _FACT.findall(each.why) if guard is not None and guard.tensor is not None else ()
+    return tuple(msgspec.structs.replace(each, why=fact) for fact in facts) or (each,)
+
+
+def guard_of(each: RecompileData, known: Mapping[str, CompileData]) -> GuardData | None:
+    guards = known[each.of].guards if each.of in known else ()
+    return next((guard for guard in guards if guard.id == each.guard), None)
+
+
+def _checked(each: RecompileData, known: Mapping[str, CompileData]) -> str:
     """The check without the values that differ from one compile to the next: what counts as the same guard."""
+    guard, told = guard_of(each, known), _OURS.fullmatch(each.why)
+    if guard is not None and told is not None:
+        return f"{guard.source} {told['what'] or ''}"
     said = each.why if "mismatch" in each.why else each.expression
     return re.sub(r"(==|expected|actual) [^,)]*", r"\1", said.partition("  #")[0])
 
@@ -51,30 +71,39 @@ def _failed(
     title: str, failures: list[tuple[CompileData, RecompileData]], known: dict[str, CompileData]
 ) -> FailedGuardData:
     last = failures[-1][1]
-    guards = known[last.of].guards if last.of in known else ()
-    guard = next((each for each in guards if each.id == last.guard), None)
+    guard = guard_of(last, known)
     causes = tuple(dict.fromkeys(compile.id for compile, _ in failures))
     values = tuple(dict.fromkeys(value for compile, each in failures for value in guarded_values(each, known)))
     span = guard.span if guard is not None else None
     shown = last.why if "mismatch" in last.why else last.expression
     words = last.words or (guard.words if guard is not None and "mismatch" not in last.why else "")
+    if guard is not None and (told := _OURS.fullmatch(last.why)) is not None and (told["what"] or len(values) > 2):
+        words = _asked(names(guard.source), told["what"] or "")
+    made = known.get(failures[-1][0].id)
     return FailedGuardData(
-        title, shown, len(causes), values, stops(guard, last), last.of, last.guard, causes, span, words
+        title, shown, len(causes), values, stops(guard, last, made), last.of, last.guard, causes, span, words
     )
+
+
+def _asked(source: str, what: str) -> str:
+    """What a guard asks about `source`, without the values."""
+    if what in ("", "length", "type"):
+        return f"the {what or 'value'} of {source}"
+    return f"{source}.{what}"
 
 
 def guarded_values(each: RecompileData, known: Mapping[str, CompileData]) -> tuple[str, ...]:
     """(expected, actual) values of the guard."""
     if (told := _MISMATCH.search(each.why) or _OURS.fullmatch(each.why)) is not None:
         return told["wanted"].rstrip("."), told["seen"].rstrip(".")
-    guards = known[each.of].guards if each.of in known else ()
-    guard = next((guard for guard in guards if guard.id == each.guard), None)
+    guard = guard_of(each, known)
     wanted = guard.constant.text if guard is not None and guard.constant is not None else ""
     return tuple(filter(None, (wanted, each.seen)))
 
 
-def stops(guard: GuardData | None, failed: RecompileData) -> str:
-    """How to keep a guard from failing: torch's own hint, or else advice for this kind of guard."""
+def stops(guard: GuardData | None, failed: RecompileData, made: CompileData | None = None) -> str:
+    """How to keep a guard from failing: torch's own hint, or else advice for this kind of guard. `made` is the compile
+    that the failure led to."""
     _, found, hint = failed.why.partition("HINT: ")
     if found:
         return hint.strip().removesuffix(")").strip()
@@ -98,11 +127,18 @@ def stops(guard: GuardData | None, failed: RecompileData) -> str:
     if guard is None:
         return ""
     if guard.property == "constant" and guard.constant is not None and guard.constant.type in ("int", "float"):
-        name, made = names(source) or "the number", f"torch.tensor({guard.constant.text})"
-        return f"if {name} is only used in arithmetic, pass a tensor ({made}): tensor values are not guarded"
+        name = names(source) or "the number"
+        if made is not None and made.engine == "explorer" and not any(_fixes(each, source) for each in made.guards):
+            return f"compile with dynamic=True; the new compile already takes other values of {name}"
+        tensor = f"torch.tensor({guard.constant.text})"
+        return f"if {name} is only used in arithmetic, pass a tensor ({tensor}): tensor values are not guarded"
     if guard.constant is not None and guard.constant.type == "NoneType":
         return "pass None always or never, or use one compiled function for each case"
     return _ADVICE.get(guard.property, "")
+
+
+def _fixes(guard: GuardData, source: str) -> bool:
+    return guard.source == source and guard.property == "constant"
 
 
 _ADVICE_BY_WORD = {

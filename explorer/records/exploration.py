@@ -101,7 +101,8 @@ def harmless(
                 keep(error, record.noting((in_eager,) if calls.once else ()))
             raise
         calls.ended = True
-        return record.noting(calls.notes())
+        timing = record.timing
+        return record.noting(calls.notes(timed=timing is not None and bool(timing.contestants)))
 
 
 def in_place(

@@ -19,7 +19,7 @@ import msgspec
 from explorer.core.text import count
 from explorer.core.untrusted import regular, visible
 from explorer.ir import record as data
-from explorer.show.view import diagnosis, html, report, text
+from explorer.show.view import diagnosis, history, html, report, text
 from explorer.show.view.glance import changes, with_glance
 from explorer.show.view.provenance import file_names
 from explorer.show.view.size_limit import MOST_BYTES, for_output, within_size_limit
@@ -110,7 +110,7 @@ class Record:
     def guards(self) -> Listing[data.GuardData]:
         """The guards of the compiled code, those on the program's own values first."""
         found = [guard for compile in self.data.compiles for guard in compile.guards]
-        return Listing(found, text.guard_lines(found))
+        return Listing(found, text.guard_lines(found, file_names(self.data)))
 
     @property
     def breaks(self) -> Listing[data.BreakData]:
@@ -132,9 +132,10 @@ class Record:
 
     @property
     def recompiles(self) -> Listing[data.FailedGuardData]:
-        """The guards that caused recompiles: how often, with which values, and how to avoid it."""
+        """The guards that caused recompiles: how often, with which values, and how to avoid it; then call by call."""
         names = file_names(self.data)
-        return Listing(self.data.recompiles, (diagnosis.recompile(each, names) for each in self.data.recompiles))
+        failed = (diagnosis.recompile(each, names) for each in self.data.recompiles)
+        return Listing(self.data.recompiles, (*failed, *history.lines(self.data, names)))
 
     @property
     def errors(self) -> Listing[data.ErrorData]:

@@ -89,7 +89,7 @@ class TensorMatch(Condition):
         size, strides = (", ".join(map(str, of or ())).replace("None", "any") for of in (facts.sizes, facts.strides))
         layout = f", strides [{strides}]" if strides else ""
         kind = "tensor" if facts.type == "torch.Tensor" else facts.type.rpartition(".")[2]
-        grad = " that requires grad" if facts.requires_grad else ""
+        grad = f" that {'requires' if facts.requires_grad else 'does not require'} grad"
         noun = f"{'an' if facts.dtype.startswith('int') else 'a'} {facts.dtype} {kind}"
         words = f"{name} is {noun} of size [{size}]{layout} on {facts.device}{grad}"
         return Shown(f"{name}: {self.text()}", "matches", self.text(), words, data={"tensor": facts})
@@ -660,7 +660,7 @@ def state_text(state: GlobalStateData) -> str:
     devices = f", default device {state.devices[-1]}" if state.devices else ""
     return (
         f"grad mode {'on' if state.grad_enabled else 'off'}, autocast {autocast}, default dtype {state.default_dtype}, "
-        f"deterministic mode {'on' if state.deterministic else 'off'}, {state.threads} threads{devices}"
+        f"deterministic mode {'on' if state.deterministic else 'off'}, {count(state.threads, 'thread')}{devices}"
     )
 
 

@@ -179,6 +179,8 @@ class Fusion:
             promised = rank(self._pair(a, b))
             if promised is not None:
                 places = promised if isinstance(promised, tuple) else (promised,)
+                if not all(isinstance(each, (int, float)) for each in places):
+                    raise TypeError(f"a rank is a number, a tuple of numbers, or None; this one is {promised!r}")
                 found.append((tuple(-each for each in places), a, b))
         heapq.heapify(found)
         return found

@@ -228,8 +228,8 @@ OTHER_DEVICE = reason(
 
 
 def loops_text(outer: Sequence[Size], reduced: Sequence[Size]) -> str:
-    """A group's loops for a person: "[4, 8]", "[4] reducing [8]", "one, reducing [8]"."""
+    """A group's loops for a person: "[4, 8]", "[4] reducing [8]", "[] reducing [8]"."""
     points, inside = (f"[{', '.join(map(str, sizes))}]" for sizes in (outer, reduced))
     if not reduced:
         return points
-    return f"{points if outer else 'one,'} reducing {inside}"
+    return f"{points} reducing {inside}"

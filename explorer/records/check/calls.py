@@ -174,19 +174,22 @@ class Calls:
         assert self.before is not None
         return {each.owner._cdata for each in self.before.memory if each.changed()}
 
-    def notes(self) -> tuple[str, ...]:
-        """Notes on how often the function was called, and why."""
+    def notes(self, *, timed: bool) -> tuple[str, ...]:
+        """Notes on how often the function was called, and why; `timed` says whether the record holds times."""
         if self.once:
             return (f"The function was called only once, because {self.once}.",)
         state = "as before" if self.leave == "unchanged" else "as one eager call leaves it"
         if self.repeatable:
             return ()
         more = "" if len(self.effects) == 1 else f" (and {len(self.effects) - 1} more)"
+        instead = (
+            f" It was not called for timing, because {self.effects[0]}{more}; its graphs were timed instead, on their "
+            "inputs."
+        )
         times = {1: "once", 2: "twice"}.get(self.made, f"{self.made} times")
         return (
-            f"The function was called {times}; its state was restored before each further call, and is now {state}. "
-            f"It was not called for timing, because {self.effects[0]}{more}; its graphs were timed instead, on their "
-            "inputs.",
+            f"The function was called {times}; its state was restored before each further call, and is now {state}."
+            + instead * timed,
         )
 
 

@@ -72,7 +72,8 @@ class Output:
         self._whole: data.RecordData | None = None
         self.now = ""
         """What goes on."""
-        self._handle = display(_bundle(self._started, whole=False), metadata=self._metadata, raw=True, display_id=True)
+        begun = _bundle(self._started, whole=False) | _plain(f"{title}: in progress; this output will be updated")
+        self._handle = display(begun, metadata=self._metadata, raw=True, display_id=True)
 
     @property
     def record(self) -> data.RecordData:

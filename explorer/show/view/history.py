@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import groupby
+from collections.abc import Iterator, Mapping
+from itertools import chain, groupby
 
 from explorer.core.text import count
 from explorer.ir.dynamo import names
-from explorer.ir.record import CallsData, ChangeData, CompileData, GuardData, RecompileData, RecordData, ServedData
-from explorer.records.diagnosis import guarded_values, stops
+from explorer.ir.record import CallsData, ChangeData, CompileData, RecompileData, RecordData, ServedData
+from explorer.records.diagnosis import by_fact, guard_of, guarded_values, stops
 from explorer.show.view.diagnosis import Names, place
 
 MOST = 1000
@@ -23,7 +23,11 @@ def history(record: RecordData) -> tuple[ServedData, ...]:
     served; or its compiles alone, where nobody counted calls."""
     known = {compile.id: compile for compile in record.compiles}
     again = {_frame(compile.id) for compile in record.compiles if compile.recompiles}
-    rows = [row for calls in record.calls for row in _rows(calls, known) if again & {_frame(id) for id in row.compiles}]
+    rows: list[ServedData] = []
+    for calls in record.calls:
+        found = list(_rows(calls, known))
+        if any(again & {_frame(id) for id in row.compiles} for row in found):
+            rows += found
     told = {id for row in rows for id in row.made}
     for frame in again:
         compiles = [compile for compile in record.compiles if _frame(compile.id) == frame]
@@ -48,7 +52,7 @@ def _line(row: ServedData, files: Names) -> str:
     calls = f"call {row.first}" if row.first == row.last else f"calls {row.first} to {row.last}"
     shown = f"{calls if row.first else 'compile':<14} {', '.join(row.compiles) or 'no graph':<10} "
     if not row.made:
-        return shown + ("reused" if row.compiles else "ran without a compiled graph")
+        return shown + ("reused" if row.compiles else "ran eagerly")
     if not row.changes:
         return shown + "compiled: the first call"
     whys = [f"{each.said}{place(each.span, files)}" for each in row.changes[:NAMED]]
@@ -78,12 +82,12 @@ def _changes(compile: CompileData, before: str, known: Mapping[str, CompileData]
     """The guards that failed, of the compile that served the call before where that is among those asked."""
     asked = [each.of for each in compile.recompiles]
     of = before if before in asked else asked[-1] if asked else ""
-    return tuple(_change(each, known) for each in compile.recompiles if each.of == of)
+    failed = (by_fact(each, known) for each in compile.recompiles if each.of == of)
+    return tuple(_change(each, compile, known) for each in chain.from_iterable(failed))
 
 
-def _change(each: RecompileData, known: Mapping[str, CompileData]) -> ChangeData:
-    guards: Sequence[GuardData] = known[each.of].guards if each.of in known else ()
-    guard = next((guard for guard in guards if guard.id == each.guard), None)
+def _change(each: RecompileData, made: CompileData, known: Mapping[str, CompileData]) -> ChangeData:
+    guard = guard_of(each, known)
     values = guarded_values(each, known)
     was, now = values if len(values) == 2 else ("", "")
     why = names(each.why.replace("builtins.", ""))
@@ -93,7 +97,7 @@ def _change(each: RecompileData, known: Mapping[str, CompileData]) -> ChangeData
         why = f"{names(guard.source)}{'.' if why.startswith(('size(', 'stride(')) else ' '}{why}"
     said = each.words or why or each.expression
     span = guard.span if guard is not None else None
-    return ChangeData(said, was, now, each.of, each.guard, span, stops(guard, each))
+    return ChangeData(said, was, now, each.of, each.guard, span, stops(guard, each, made))
 
 
 def _frame(id: str) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from statistics import quantiles
 
 from explorer.core.text import count
+from explorer.ir import dynamo
 from explorer.ir.record import (
     AccuracyData,
     CompileData,
@@ -55,13 +56,16 @@ def summary(record: RecordData) -> str:
     return "\n".join(lines)
 
 
-def guard_lines(guards: Sequence[GuardData]) -> list[str]:
-    """Each guard and its reason; those about torch itself after those about the program."""
+def guard_lines(guards: Sequence[GuardData], files: diagnosis.Names) -> list[str]:
+    """Each guard, its reason and the line that asked; those on torch's state after those on the program's values."""
     own = [each for each in guards if each.of_torch]
-    lines = [f"{g.id:<8} {g.words or g.expression}  # {g.why}" for g in guards if not g.of_torch]
-    if own:
-        lines += [f"and {len(own)} about torch itself:", *(f"{g.id:<8} {g.words or g.expression}" for g in own)]
-    return lines
+    whys = [(g, f"{g.why}{diagnosis.place(g.span, files)}".strip()) for g in guards if not g.of_torch]
+    lines = [f"{_guard(g)}  # {why}" if why else _guard(g) for g, why in whys]
+    return [*lines, f"and {len(own)} on torch's state:", *map(_guard, own)] if own else lines
+
+
+def _guard(guard: GuardData) -> str:
+    return f"{guard.id:<8} {guard.words or dynamo.names(guard.expression)}"
 
 
 def compile_line(compile: CompileData) -> str:
