@@ -65,7 +65,7 @@ def _cells(text: str, kind: Kind) -> Iterator[dict[str, Any]]:
 
 
 def _puzzle(puzzle: Puzzle, kind: Kind) -> Iterator[dict[str, Any]]:
-    yield _markdown(f"### Puzzle `{puzzle.id}`: {puzzle.title}\n\n*about {puzzle.minutes} minutes*")
+    yield _markdown(f"### Puzzle `{puzzle.id}`: {puzzle.title}\n\n{puzzle.task} *About {puzzle.minutes} minutes.*")
     yield _code(puzzle.given.strip("\n"))
     answer = puzzle.solution if kind == "solved" else puzzle.starter
     yield _code(f"%%puzzle {puzzle.id}\n{answer.strip(chr(10))}", puzzle.id, graded("solution", puzzle, kind))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from explorer.ir.record import RecordData
 
 
@@ -17,24 +19,33 @@ def claim(condition: bool, text: str) -> None:
     print(f"✓ {text}")
 
 
-def figures(record: RecordData) -> dict[str, tuple[int, str]]:
-    """What one can predict of a record: each number, and the pane that shows it."""
+class Figure(NamedTuple):
+    """A number that one can predict of a record, what it counts, and the part of the record that shows it."""
+
+    number: int
+    counts: str
+    part: str
+
+
+def figures(record: RecordData) -> dict[str, Figure]:
     halves = [half for compile in record.compiles for half in compile.halves]
     captured = [
         next((s.graph for s in compile.stages if s.graph is not None), None) for compile in record.compiles
     ]
     calls = sum(node.op.startswith("call") for graph in captured if graph is not None for node in graph.nodes)
     guards = [guard for compile in record.compiles for guard in compile.guards if not guard.of_torch]
+    kernels = [kernel for half in halves for kernel in half.kernels]
+    kinds = [operation.kind for half in halves for operation in half.operations]
+    kept = [saved.bytes for compile in record.compiles for saved in compile.saved if saved.fate == "kept"]
     return {
-        "breaks": (sum(len(compile.breaks) for compile in record.compiles), "breaks"),
-        "graphs": (sum(graph is not None for graph in captured), "graphs"),
-        "nodes": (calls, "graphs"),
-        "guards": (sum(guard.property != "global_state" for guard in guards), "guards"),
-        "kernels": (sum(len(half.kernels) for half in halves), "schedule"),
-        "loops": (sum(op.kind == "loop" for half in halves for op in half.operations), "schedule"),
-        "libraries": (sum(op.kind == "extern" for half in halves for op in half.operations), "schedule"),
-        "bytes": (sum(kernel.bytes for half in halves for kernel in half.kernels), "code"),
-        "compiles": (len(record.compiles), "bytecode"),
-        "kept": (sum(saved.bytes for compile in record.compiles for saved in compile.saved
-                     if saved.fate == "kept"), "graphs"),
-    }  # fmt: skip
+        "breaks": Figure(sum(len(compile.breaks) for compile in record.compiles), "graph breaks", "breaks"),
+        "graphs": Figure(sum(graph is not None for graph in captured), "captured graphs", "graphs"),
+        "nodes": Figure(calls, "operations in the captured graphs", "graphs"),
+        "guards": Figure(len(guards), "guards on the program's values", "guards"),
+        "kernels": Figure(len(kernels), "generated kernels", "kernels"),
+        "loops": Figure(kinds.count("loop"), "loops before fusion", "schedule"),
+        "libraries": Figure(kinds.count("extern"), "library calls", "schedule"),
+        "bytes": Figure(sum(kernel.bytes for kernel in kernels), "bytes read and written by kernels", "schedule"),
+        "compiles": Figure(len(record.compiles), "compiles", "stages"),
+        "kept": Figure(sum(kept), "bytes kept for the backward", "graphs"),
+    }

@@ -23,6 +23,9 @@ from explorer.records.session import Record
 class NotYet(UsageError):
     """A puzzle's answer is not right yet: one line, without a traceback."""
 
+    def _render_traceback_(self) -> list[str]:
+        return [str(self)]
+
 
 @magics_class
 class CourseMagics(Magics):
@@ -44,7 +47,7 @@ class CourseMagics(Magics):
         guesses: dict[str, int | None] = {}
         for name, value in made.items():
             if value != "?" and not value.isdigit():
-                raise UsageError(f"{name}={value}: write a whole number, or ? for none")
+                raise UsageError(f"{name}={value}: write a whole number, or leave the ? until you have one")
             guesses[name] = None if value == "?" else int(value)
         self.attempts.add("predict", line)
         if missing := [name for name, guess in guesses.items() if guess is None]:
@@ -60,11 +63,11 @@ class CourseMagics(Magics):
         if unknown := sorted(set(guesses) - set(found)):
             raise UsageError(f"no figure {', '.join(unknown)}; there are: {', '.join(found)}")
         for name, guess in guesses.items():
-            number, pane = found[name]
+            number, counts, part = found[name]
             if guess == number:
-                print(f"✓ {name}: {number}, as you said")
+                print(f"✓ {counts}: {number}, as you said")
             else:
-                print(f"✗ {name}: you said {guess}, the record has {number}; the pane {pane!r} shows where")
+                print(f"✗ {counts}: you said {guess}, the record has {number}; print(record.{part}) shows them")
 
     @cell_magic
     def puzzle(self, line: str, cell: str) -> None:

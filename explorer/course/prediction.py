@@ -33,9 +33,17 @@ class Prediction:
         with answer.at("defined"):
             if not isinstance(said, dict) or said.keys() != self.right.keys():
                 answer.fail(f"`{self.name}` is a dict with a number for each of {', '.join(self.right)}")
+            if strange := [key for key, number in said.items() if type(number) is not int]:
+                answer.fail(f"`{strange[0]}`: {said[strange[0]]!r} is not a whole number")
+        wrong: list[tuple[str, Found]] = []
         for key in self.right:
             with answer.at("right", key):
-                found, words, record = self.find(answer, key)
-                if said[key] != found:
-                    answer.fail(f"`{key}`: you said {said[key]}, {words}", record, self.pane)
+                found = self.find(answer, key)
+                if said[key] != found[0]:
+                    wrong.append((key, found))
+        with answer.at("right"):
+            if wrong:
+                key, (_, words, record) = wrong[0]
+                also = "".join(f"\n`{other}` is wrong too" for other, _ in wrong[1:])
+                answer.fail(f"`{key}`: you said {said[key]}, {words}{also}", record, self.pane)
         return ()

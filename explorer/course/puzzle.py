@@ -95,12 +95,13 @@ def first_line(error: BaseException) -> str:
 
 @dataclass(frozen=True)
 class Puzzle:
-    """A task, 1 to 20 lines of code, and its check. `given` is the code that the notebook shows before it, and
-    `starter` what the learner's cell holds at first. `names` are what an answer defines; it has at most `lines` lines
-    and uses none of `forbidden`. `check` raises Failed, or returns scores."""
+    """A task, as a person reads it, 1 to 20 lines of code, and their check. `given` is the code that the notebook
+    shows before it, and `starter` what the learner's cell holds at first. `names` are what an answer defines; it has at
+    most `lines` lines and uses none of `forbidden`. `check` raises Failed, or returns scores."""
 
     id: str
     title: str
+    task: str
     minutes: int
     names: tuple[str, ...]
     given: str

@@ -58,6 +58,10 @@ def check_late(answer: Answer) -> tuple[Score, ...]:
 LATE = Puzzle(
     id="before-1",
     title="A gradient that is late",
+    task=(
+        "An asynchronous worker computes its gradient from weights that are `delay` updates old. Write the updates, "
+        "and return the weights after each. The first `delay` updates use the weights at the start."
+    ),
     minutes=8,
     names=("late",),
     given=GIVEN,

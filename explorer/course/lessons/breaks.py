@@ -72,6 +72,10 @@ BREAKS_OF = Prediction(
 COUNT = Puzzle(
     id="breaks-1",
     title="How many breaks?",
+    task=(
+        "Each function is called once with the arguments in `calls`. Predict its number of graph breaks in "
+        "that call."
+    ),
     minutes=6,
     names=("breaks",),
     given=SIX,
@@ -84,9 +88,9 @@ COUNT = Puzzle(
         Wrong('breaks = {"straight": 0, "chatty": 1}', "defined", "a number for each of"),
     ),
     hints=(
-        "Ask of each line: does Python need the value of a tensor's element to go on?",
+        "Ask of each line: does Python need a tensor's element to go on, or does it do something outside the graph?",
         "A loop over a list is run while tracing, so it leaves no trace. A shape is known while tracing.",
-        "print, a branch on a tensor, and .item() each break once for each time that they are reached.",
+        "print, a branch on a tensor, and .item() each break, as often as they are reached.",
     ),
     check=BREAKS_OF.check,
 )  # fmt: skip
@@ -141,6 +145,10 @@ def check_mended(answer: Answer) -> tuple[Score, ...]:
 MEND = Puzzle(
     id="breaks-2",
     title="Mend them",
+    task=(
+        "Rewrite the three functions so that none has a graph break and each returns what it returned before. "
+        "What `logged` prints may go."
+    ),
     minutes=12,
     names=("gate", "clipped", "logged"),
     given=BROKEN,
@@ -267,6 +275,15 @@ def _loop(x: Any, n: Any, step: Any) -> Any:
     return total
 
 
+def _deleted(x: Any, a: Any) -> Any:
+    y = x + a
+    if a:
+        del y
+        y = a
+    del a
+    return y
+
+
 def _unused(x: Any, a: Any) -> Any:
     b = a + 1  # noqa: F841
     c = x
@@ -274,9 +291,8 @@ def _unused(x: Any, a: Any) -> Any:
     return b
 
 
-BODIES = tuple(
-    decode(body.__code__) for body in (_line, _again, _branch, _loop, _unused) if isinstance(body, types.FunctionType)
-)
+_BODIES = (_line, _again, _branch, _loop, _deleted, _unused)
+BODIES = tuple(decode(body.__code__) for body in _BODIES if isinstance(body, types.FunctionType))
 
 
 def check_live(answer: Answer) -> tuple[Score, ...]:
@@ -296,21 +312,27 @@ def check_live(answer: Answer) -> tuple[Score, ...]:
                 if missing := sorted(right - set(found)):
                     answer.fail(f"{place}: {missing[0]} is read later, and is not in yours")
                 if more := sorted(set(found) - right):
-                    answer.fail(f"{place}: {more[0]} is never read from there on, and is in yours")
+                    reads = {step.name for step in body[at:] if step.op != "STORE_FAST"}
+                    how = "written again before it is read" if more[0] in reads else "never read from there on"
+                    answer.fail(f"{place}: {more[0]} is {how}, and is in yours")
     return (Score("places asked about", asked, asked, higher=True),)
 
 
 LIVE = Puzzle(
     id="breaks-3",
     title="What lives on",
+    task=(
+        "After a break at instruction `at` a continuation runs the rest. Compute the names that it needs, for "
+        "any body and any `at`."
+    ),
     minutes=20,
     names=("live",),
     given='''# steps[i] has .op ("LOAD_FAST", "STORE_FAST", "DELETE_FAST", ...), .name, the local that it is about
 # or "", and .to, the positions that may come next. A name is live at i if some path from i reads it before it is
-# written.
+# written. DELETE_FAST counts as a read: the name has to be there.
 ''',
     starter='''def live(steps, at):
-    """The names that a continuation which starts at `at` must be given."""
+    """The set of names that a continuation which starts at `at` must be given."""
     ...
 ''',
     solution='''def live(steps, at):
@@ -332,10 +354,10 @@ LIVE = Puzzle(
     wrong=(
         Wrong('''def live(steps, at):
     return {step.name for step in steps if step.name}
-''', "right", "is never read from there on"),
+''', "right", "y is written again before it is read"),
         Wrong('''def live(steps, at):
     return {step.name for step in steps[at:] if step.name and step.op != "STORE_FAST"}
-''', "right", "is never read from there on"),
+''', "right", "is written again before it is read"),
         Wrong('''def live(steps, at):
     found, written = set(), set()
     for step in steps[at:]:

@@ -69,6 +69,10 @@ def _inputs(gate: str, padded: str) -> str:
 WRONG_TRACE = Puzzle(
     id="capture-1",
     title="Silently wrong",
+    task=(
+        "`torch.jit.trace` runs a function once and keeps the operators that ran. Find an input for each "
+        "function on which its trace returns another result than the function, and raises no error."
+    ),
     minutes=10,
     names=("for_gate", "for_padded"),
     given=TRACED,
@@ -164,6 +168,10 @@ def _outcomes(**changed: str) -> str:
 SORTED = Puzzle(
     id="capture-2",
     title="Exact, wrong or refused?",
+    task=(
+        "Say of each function and each method: `\"exact\"` (the captured function gives what eager gives for "
+        "`other`), `\"wrong\"` (it gives something else) or `\"refused\"` (the capture or the call raises)."
+    ),
     minutes=12,
     names=("outcomes",),
     given=METHODS,

@@ -65,6 +65,10 @@ def check_logsumexp(answer: Answer) -> tuple[Score, ...]:
 LOGSUMEXP = Puzzle(
     id="decompose-1",
     title="A sum of exponentials",
+    task=(
+        "Write a decomposition of `aten.logsumexp` that is right for large, small and infinite values. The "
+        "score is the number of nodes in the graph and of kernels; par is what a good answer reaches."
+    ),
     minutes=15,
     names=("logsumexp",),
     given="import torch\n\naten = torch.ops.aten\n",
@@ -156,6 +160,10 @@ def check_functional(answer: Answer) -> tuple[Score, ...]:
 FUNCTIONAL = Puzzle(
     id="decompose-2",
     title="Nothing in place",
+    task=(
+        "Write `step` without a write: a function that returns the new `x` beside what `step` returns. This "
+        "is what functionalization does."
+    ),
     minutes=12,
     names=("functional",),
     given=IN_PLACE,
@@ -233,6 +241,7 @@ def check_layer_norm(answer: Answer) -> tuple[Score, ...]:
 LAYER_NORM = Puzzle(
     id="decompose-3",
     title="Layer norm in a few nodes",
+    task="Write a decomposition of `aten.native_layer_norm` with at most 14 nodes.",
     minutes=15,
     names=("layer_norm",),
     given="import torch\n\naten = torch.ops.aten\n",

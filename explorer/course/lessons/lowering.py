@@ -38,6 +38,10 @@ def check_index(answer: Answer) -> tuple[Score, ...]:
 INDEX = Puzzle(
     id="lowering-1",
     title="An index by hand",
+    task=(
+        "A view moves no data: it is an index into the same memory. Write the position in memory of each "
+        "view's element."
+    ),
     minutes=10,
     names=("stepped", "flipped", "diagonal"),
     given='''# x has `rows` rows and `columns` columns, row after row in memory: element [r, c] is at r * columns + c.
@@ -143,6 +147,7 @@ def check_addcmul(answer: Answer) -> tuple[Score, ...]:
 ADDCMUL = Puzzle(
     id="lowering-2",
     title="A pointwise operator",
+    task="Write the lowering of `aten.addcmul`: the loop that computes one element of its result.",
     minutes=15,
     names=("addcmul",),
     given=POINTWISE,
@@ -211,6 +216,7 @@ def check_flip(answer: Answer) -> tuple[Score, ...]:
 FLIP = Puzzle(
     id="lowering-3",
     title="Backwards",
+    task="Write the lowering of `aten.flip`: which element of `x` goes to each point of the result.",
     minutes=15,
     names=("flip",),
     given='''# A tensor has .size, a tuple of sizes, and .at(point), its element there; a point is a tuple of indices.

@@ -70,6 +70,10 @@ def check_reuse(answer: Answer) -> tuple[Score, ...]:
 REUSE = Puzzle(
     id="memory-1",
     title="A place in the pool",
+    task=(
+        "Write the rule that places a buffer in the memory pool. Two buffers that are alive at the same time "
+        "may not share a byte, and all pools together may be at most 25 % larger than with the built-in rule."
+    ),
     minutes=15,
     names=("reuse",),
     given='''# Buffers are placed one after the other, the largest first. reuse(need, rivals) gives the offset of one
@@ -173,6 +177,10 @@ def _bugs(**changed: str) -> str:
 FOUND = Puzzle(
     id="bugs-1",
     title="It runs, and it is wrong",
+    task=(
+        "In each of the three cases one rule out of several is wrong, and the result differs from eager. Find "
+        "which."
+    ),
     minutes=25,
     names=("wrong",),
     given=BUGS,

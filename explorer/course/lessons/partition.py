@@ -38,6 +38,10 @@ def check_backward(answer: Answer) -> tuple[Score, ...]:
 BACKWARD = Puzzle(
     id="partition-1",
     title="A backward rule",
+    task=(
+        "Write the backward of `swish` by hand, from `x` and the incoming gradient alone. It must be right "
+        "for large values too."
+    ),
     minutes=10,
     names=("backward",),
     given='''import torch
@@ -137,6 +141,10 @@ def check_keep(answer: Answer) -> tuple[Score, ...]:
 COST = Puzzle(
     id="partition-2",
     title="Within the budget",
+    task=(
+        "The min-cut keeps the cheapest set of values for the backward. Write what keeping a value costs, so "
+        "that no more than 5 % more bytes are kept than with the built-in rule."
+    ),
     minutes=15,
     names=("keep",),
     given=KEEP,

@@ -74,6 +74,11 @@ def inputs(graph: Graph, x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]
 CSE = Puzzle(
     id="passes-1",
     title="The same thing twice",
+    task=(
+        "Write common subexpression elimination: a pass that changes the graph in place, so that equal nodes "
+        "are computed once. At most one node more than possible may be left over the eight programs of the "
+        "check."
+    ),
     minutes=20,
     names=("cse",),
     given='''import torch
@@ -195,6 +200,7 @@ def check_silu(answer: Answer) -> tuple[Score, ...]:
 SILU = Puzzle(
     id="passes-2",
     title="A pattern",
+    task="Write a pass that replaces `x * sigmoid(x)` by one `silu` node, and only that.",
     minutes=20,
     names=("to_silu",),
     given='''import torch

@@ -42,6 +42,7 @@ def check_relu(answer: Answer) -> tuple[Score, ...]:
 RELU = Puzzle(
     id="printers-1",
     title="A line of C++",
+    task="Write the C++ expression of `relu` for one element.",
     minutes=12,
     names=("rule",),
     given='''# rule(dtype, x) -> the C++ expression of relu of x. x is the name of a variable (float, double, ...),
@@ -78,6 +79,7 @@ def check_minimum(answer: Answer) -> tuple[Score, ...]:
 MINIMUM = Puzzle(
     id="printers-2",
     title="Not a number",
+    task="Write the C++ expression of `torch.minimum` for one element. NaN is the trap.",
     minutes=10,
     names=("rule",),
     given='''# rule(dtype, a, b) -> the C++ expression of torch.minimum(a, b), which is nan if one of the two is.
@@ -137,6 +139,10 @@ def check_mask(answer: Answer) -> tuple[Score, ...]:
 MASK = Puzzle(
     id="printers-3",
     title="The tail",
+    task=(
+        "Write how many programs of a Triton kernel cover a tensor, and which of a program's lanes have an "
+        "element."
+    ),
     minutes=10,
     names=("programs", "mask"),
     given='''# A Triton kernel runs as many programs, each over `block` lanes: program p has the elements from

@@ -67,6 +67,10 @@ def _fits(f: str, g: str) -> str:
 FITS = Puzzle(
     id="shapes-1",
     title="Which sizes share the code?",
+    task=(
+        "Say for which sizes the code that was compiled runs again, without another compile. Sizes for which "
+        "the function raises in eager are not asked."
+    ),
     minutes=12,
     names=("fits_f", "fits_g"),
     given=SHARED,
@@ -120,6 +124,7 @@ def check_dynamic(answer: Answer) -> tuple[Score, ...]:
 DYNAMIC = Puzzle(
     id="shapes-2",
     title="Keep it dynamic",
+    task="Rewrite `weighted` so that with `dynamic=True` one compile serves every number of rows from 2 on.",
     minutes=10,
     names=("weighted",),
     given=FIXED,

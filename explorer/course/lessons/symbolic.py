@@ -44,6 +44,7 @@ def check_stack(answer: Answer) -> tuple[Score, ...]:
 STACK = Puzzle(
     id="symbolic-1",
     title="The stack, step by step",
+    task="Write down how many values are on the stack before each of the six instructions. The first is 0.",
     minutes=10,
     names=("depths",),
     given='''import torch
@@ -120,6 +121,10 @@ def check_swap(answer: Answer) -> tuple[Score, ...]:
 SWAP = Puzzle(
     id="symbolic-2",
     title="A rule for SWAP",
+    task=(
+        "Write the evaluator's rule for `SWAP`. The check compiles functions with your rule in the place of "
+        "the built-in one."
+    ),
     minutes=12,
     names=("rule",),
     given='''# rule(t, f, i): t is the evaluator, f the frame, i the instruction. f.stack is a list of symbolic values,
@@ -182,6 +187,10 @@ def check_unpack(answer: Answer) -> tuple[Score, ...]:
 UNPACK = Puzzle(
     id="symbolic-3",
     title="A rule for UNPACK_SEQUENCE",
+    task=(
+        "Write the evaluator's rule for `UNPACK_SEQUENCE`. The check compiles functions with your rule in the "
+        "place of the built-in one."
+    ),
     minutes=15,
     names=("rule",),
     given='''# UNPACK_SEQUENCE n pops a sequence and pushes its n items, so that the first is on top.
