@@ -3,7 +3,7 @@
 # make test   set up (once) and run the tests, the browser's too, but for those that are marked slow
 # make test-all   the same with the slow ones
 # make extension  build the viewer again after a change of extension/
-# make reference  the API reference from the docstrings, in build/reference
+# make docs   the documentation as a site, in build/docs: the course, the guide to the viewer, answers, the API
 # make bench  the figures of the README, printed side by side
 # make picture  take the README's pictures again
 # make clean  remove the virtual environment and everything built
@@ -24,7 +24,7 @@ export PATH := $(abspath $(BIN)):$(PATH)
 CHROMIUM ?= $(or $(shell command -v chromium || command -v chromium-browser || command -v google-chrome),$(wildcard $(abspath $(VENV))/chromium/chromium))
 export CHROMIUM
 
-.PHONY: demo lab test test-all extension reference bench picture clean need-demo need-test
+.PHONY: demo lab test test-all extension docs bench picture clean need-demo need-test
 .DEFAULT_GOAL := help
 
 help:
@@ -80,7 +80,7 @@ lab: need-demo $(READY_LAB) $(VIEWER)
 test test-all: need-test $(READY) $(VIEWER)
 	@$(NEED) get $(VENV) chromium
 	@echo "==> static checks"
-	$(BIN)/ruff check explorer tests benchmarks extension
+	$(BIN)/ruff check explorer tests benchmarks docs extension
 	$(BIN)/mypy --strict explorer
 	cd extension && jlpm check
 	@echo "==> tests of the viewer"
@@ -90,8 +90,9 @@ test test-all: need-test $(READY) $(VIEWER)
 	@echo "==> tests in a browser"
 	cd extension && jlpm e2e
 
-reference: $(READY)
-	$(BIN)/python -m pdoc explorer -o build/reference
+docs: $(READY) $(VIEWER)
+	$(BIN)/sphinx-build -W --keep-going -q docs build/docs
+	@echo "build/docs/index.html"
 
 bench: need-demo $(READY) $(VIEWER)
 	$(BIN)/python -m benchmarks
@@ -100,5 +101,5 @@ picture: need-test $(READY) $(VIEWER)
 	cd extension && PICTURES=$(abspath docs) jlpm picture
 
 clean:
-	rm -rf $(VENV) demo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) demo build dist docs/course .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	rm -rf extension/node_modules extension/lib explorer/labextension

@@ -1,0 +1,123 @@
+"""The documentation as a site: `make docs` builds it into build/docs, without a network.
+
+The pages of the course are made of the lessons, and the records that pages open in the viewer are made as it is built.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from pygments.lexers.special import TextLexer
+from sphinx.application import Sphinx
+
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE.parent), str(HERE)]
+
+from answers import PAGE, answer, prelude, questions  # noqa: E402
+
+import explorer  # noqa: E402
+from explorer.course.build import notebook, sources  # noqa: E402
+
+project = "Compiler Explorer for PyTorch"
+version = release = explorer.__version__
+extensions = ["myst_parser", "sphinx.ext.autodoc"]
+html_theme = "furo"
+html_title = project
+html_static_path: list[str] = []
+exclude_patterns = ["README.md"]
+default_role = "code"
+myst_heading_anchors = 3
+autodoc_member_order = "bysource"
+autodoc_typehints = "description"
+WITHOUT_RECORDS = "EXPLORER_DOCS_WITHOUT_RECORDS"
+"""The environment variable with which the site is built without running an example: no record can be opened in it."""
+
+
+def setup(app: Sphinx) -> None:
+    app.add_lexer("mermaid", TextLexer)
+    app.connect("builder-inited", write_course)
+    app.connect("source-read", link_records)
+    app.connect("build-finished", write_records)
+    app.connect("autodoc-process-docstring", as_prose)
+
+
+def as_prose(app: Sphinx, what: str, name: str, documented: Any, options: Any, lines: list[str]) -> None:
+    """Docstrings are prose with code in backticks: nothing else in them is markup."""
+    for number, line in enumerate(lines):
+        pieces = re.split(r"(`[^`]*`)", line)
+        lines[number] = "".join(each if each.startswith("`") else re.sub(r"([*|_])", r"\\\1", each) for each in pieces)
+
+
+# The course: a page for each lesson, with hints folded and the notebook beside it.
+
+
+def write_course(app: Sphinx) -> None:
+    folder = HERE / "course"
+    folder.mkdir(exist_ok=True)
+    for source in sources():
+        text = lesson_page(source)
+        place = folder / source.name
+        if not place.exists() or place.read_text() != text:
+            place.write_text(text)
+
+
+def lesson_page(source: Path) -> str:
+    cells = notebook(source, "learner")["cells"]
+    parts = [
+        cell["source"] if cell["cell_type"] == "markdown" else f"```ipython3\n{cell['source']}\n```" for cell in cells
+    ]
+    first, rest = parts[0].replace("../../CONTRIBUTING.md", "../contributing.md"), "\n\n".join(parts[1:])
+    about = (
+        f"This page shows the lesson; to work on it, open `notebooks/course/{source.stem}.ipynb`, where the puzzles "
+        "check themselves. `explorer course new FOLDER` copies the notebooks into a folder of yours."
+    )
+    return f"{first}\n\n{about}\n\n{rest.replace('../../CONTRIBUTING.md', '../contributing.md')}\n"
+
+
+# Records that a page opens in the viewer.
+
+
+def name_of(question: str) -> str:
+    return re.sub(r"\W+", "-", question).strip("-").lower()
+
+
+def link_records(app: Sphinx, page: str, source: list[str]) -> None:
+    """Below each answer the record it is from."""
+    if page == PAGE.stem and not os.environ.get(WITHOUT_RECORDS):
+        for question, _, printed in questions(source[0]):
+            block = f"```text\n{printed}```\n"
+            link = f'<a href="records/{name_of(question)}.html">Open this record in the viewer</a>'
+            source[0] = source[0].replace(block, f"{block}\n{link}\n", 1)
+
+
+def write_records(app: Sphinx, error: Exception | None) -> None:
+    if error or os.environ.get(WITHOUT_RECORDS):
+        return
+    folder = Path(app.outdir) / "records"
+    folder.mkdir(exist_ok=True)
+    text = PAGE.read_text()
+    for question, code, _ in questions(text):
+        answer(question, code, prelude(text)).record.to_html(folder / f"{name_of(question)}.html")
+    shown = answer("the viewer", EXAMPLE, prelude(text)).record
+    shown.to_html(folder / "example.html")
+    guide = Path(app.outdir) / "viewer.html"
+    links = re.compile(r'example\.html#(\w+)[^"]*"')
+    guide.write_text(links.sub(lambda found: f'example.html{shown.link(found[1])}"', guide.read_text()))
+
+
+EXAMPLE = """
+def step(x, weight):
+    y = torch.softmax(x @ weight, -1)
+    if y.sum() < 0:
+        y = -y
+    return F.gelu(y * 2).sum()
+
+x = torch.randn(32, 64, requires_grad=True)
+weight = torch.randn(64, 16, requires_grad=True)
+record = explorer.explore(step, leave="unchanged", time=0.2)(x, weight)
+"""
+"""What the guide to the viewer opens."""
