@@ -274,3 +274,20 @@ def test_a_library_call_is_not_said_to_be_the_work_of_a_lowering_that_declined()
     with explorer.workbench(lowerings={aten.softplus.default: lambda *_: None}):
         compile = explored(soft, X).compiles[0]
     assert not compile.rules and "extern" in {op.kind for op in compile.halves[0].operations}
+
+
+def test_what_a_rule_prints_is_shown_and_is_no_effect_of_the_program(capsys: pytest.CaptureFixture[str]) -> None:
+    def rank(pair: Any) -> int:
+        print("shares", pair.bytes_shared)
+        return int(pair.bytes_shared)
+
+    with explorer.workbench(rank=rank):
+        record = explored(rows, X.view(3, 4))
+    assert "shares 48" in capsys.readouterr().out
+    assert not any("prints" in note for note in record.notes)
+
+
+def test_a_rank_that_is_no_number_is_named() -> None:
+    with explorer.workbench(rank=lambda pair: "high"):
+        record = explored(rows, X.view(3, 4))
+    assert "a rank is a number, a tuple of numbers, or None; this one is 'high'" in record.compiles[0].fallback.detail

@@ -25,6 +25,7 @@ import torch
 
 from explorer.compiler.capture.hook import unseen_by_stock
 from explorer.core.package import PACKAGE
+from explorer.core.rules import rule_in_use
 from explorer.records.check.isolate import is_programs, undone
 
 COMPILERS = ("torch", "explorer")
@@ -93,7 +94,8 @@ class _Stream(io.TextIOBase):
         self._heard = heard
 
     def write(self, text: str) -> int:
-        if threading.get_ident() == self._thread and text and not self._heard("print"):
+        own = threading.get_ident() == self._thread and not rule_in_use()
+        if own and text and not self._heard("print"):
             return len(text)
         return int(self._stream.write(text) or 0)
 
