@@ -114,8 +114,9 @@ class Record:
 
     @property
     def breaks(self) -> Listing[data.BreakData]:
+        """The graph breaks of each compile. Those at one place print once."""
         found = [b for compile in self.data.compiles for b in compile.breaks]
-        return Listing(found, (_break_text(b) for b in found))
+        return Listing(found, (_break_text(b, times) for b, times in _counted(found)))
 
     @property
     def steps(self) -> Listing[Steps]:
@@ -370,13 +371,22 @@ def _umask() -> int:
     return mask
 
 
-def _break_text(b: data.BreakData) -> str:
+def _counted(breaks: Iterable[data.BreakData]) -> list[tuple[data.BreakData, int]]:
+    """The first break at each place, and how many there are."""
+    found: dict[object, list[data.BreakData]] = {}
+    for b in breaks:
+        found.setdefault((b.span or b.instruction, b.why, b.hints), []).append(b)
+    return [(same[0], len(same)) for same in found.values()]
+
+
+def _break_text(b: data.BreakData, times: int) -> str:
     place = f"{b.span.file}:{b.span.line}" if b.span else b.instruction
     detail = f": {b.why.detail}" if b.why.detail else ""
     hints = "".join(f"\n  hint: {hint}" for hint in b.hints)
     rewrite = "".join(f"\n    {line}" for line in b.rewrite)
     instead = f"\n  write instead (computes both sides; not run here):{rewrite}" if rewrite else ""
-    return f"{place}  {b.why.title}{detail} [{b.why.code}]{hints}{instead}"
+    ends = f" (ends {times} compiles)" if times > 1 else ""
+    return f"{place}  {b.why.title}{detail} [{b.why.code}]{ends}{hints}{instead}"
 
 
 def _schedule_text(half: data.HalfData) -> str:
