@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -116,7 +117,7 @@ def test_speed_is_one_honest_sentence(eager: list[float], ours: list[float], exp
 
 
 def test_what_was_not_done_is_not_claimed() -> None:
-    record = replace(clean(), timing=None)
+    record = replace(clean(), timing=None, calls=())
     assert said(record, "speed") == ("not timed", "unknown")
     assert said(record, "accuracy") == ("not compared with eager", "unknown")
     assert "memory" not in parts(record)
@@ -124,6 +125,20 @@ def test_what_was_not_done_is_not_claimed() -> None:
     assert said(captured, "operations") == ("captured 1 operation (this record holds no kernels)", "unknown")
     assert [part.said for part in glance.glance(empty())] == ["nothing was compiled"]
     assert [part.said for part in glance.glance(record, whole=False)] == ["captured 1 operation"]
+
+
+def test_a_watched_program_has_the_times_of_its_calls_and_nothing_of_eager() -> None:
+    step = explorer.compile(lambda x, n: x * n)
+    with explorer.watch() as log:
+        for n in (2, 2, 3.0):
+            step(torch.ones(4), n)
+    speed, state = said(log.record.data, "speed")
+    assert re.fullmatch(r"a call of <lambda> takes .*s \(median of 3 calls; eager was not timed\)", speed)
+    assert state == "unknown"
+    recompiled = "<lambda> was recompiled once: n is 3.0, expected 2"
+    assert said(log.record.data, "recompiles") == (recompiled, "attention")
+    unasked = "not compared with eager, which a watched program does not run"
+    assert said(log.record.data, "accuracy") == (unasked, "unknown")
 
 
 def test_every_view_begins_with_it(tmp_path: Path) -> None:
@@ -171,7 +186,7 @@ def test_continuations_are_called_by_their_function_and_line() -> None:
 
 
 def test_a_difference_begins_with_what_is_answered_differently() -> None:
-    shown = Record(clean()).diff(Record(replace(clean(), timing=None))).text().splitlines()
+    shown = Record(clean()).diff(Record(replace(clean(), timing=None, calls=()))).text().splitlines()
     assert shown[1] == "  explorer speed: 2x faster than eager (1.9 to 2.1) -> not timed"
     assert not any("guards" in line for line in shown[1:8])
 
@@ -196,3 +211,12 @@ def test_a_function_inside_another_is_called_by_its_own_name() -> None:
     assert record.data.title == "inner"
     assert [each.called for each in glance.named(record.data.compiles)] == ["inner"]
     assert "<locals>" not in str(record)
+
+
+def test_a_loop_that_goes_on_after_a_break_is_recompiled_for_its_position() -> None:
+    def listed(x: torch.Tensor) -> list[float]:
+        return [row.mean().item() for row in x.unbind(0)]
+
+    record = explorer.explore(listed, time=False)(torch.randn(3, 4))
+    recompiled = parts(record.data)["recompiles"].said
+    assert "is at position 2 of 3, expected 1 of 3" in recompiled and "<tuple_iterator" not in recompiled

@@ -291,6 +291,8 @@ class PythonCheck(Condition):
     value: str
     function: Callable[[Any], bool] = field(repr=False)
     constant: ConstantData | None = None
+    seen: Callable[[Any], str] | None = field(default=None, repr=False)
+    """What a value that fails is, where its own text does not say it."""
     kind: ClassVar[str] = "value"
 
     @property
@@ -302,7 +304,7 @@ class PythonCheck(Condition):
         return Shown(text, self.relation, self.value, text, data={"constant": self.constant})
 
     def difference(self, value: Any) -> str:
-        return "" if self.function(value) else f"is {said(value)}"
+        return "" if self.function(value) else f"is {(self.seen or said)(value)}"
 
 
 def is_nan() -> PythonCheck:
@@ -314,11 +316,17 @@ def is_unset() -> PythonCheck:
 
 
 def iterator_at(position: int, length: int) -> PythonCheck:
-    def check(iterator: Any) -> bool:
+    def at(iterator: Any) -> tuple[int, int] | None:
         found = progress(iterator)
-        return found is not None and (found[1], len(found[0])) == (position, length)
+        return None if found is None else (found[1], len(found[0]))
 
-    return PythonCheck("is at", f"position {position} of {length}", check)
+    def seen(iterator: Any) -> str:
+        found = at(iterator)
+        if found is None:
+            return said(iterator)
+        return f"at position {found[0]} of {found[1]}, expected {position} of {length}"
+
+    return PythonCheck("is at", f"position {position} of {length}", lambda it: at(it) == (position, length), seen=seen)
 
 
 def iterates_over(expected: Any) -> PythonCheck:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import re
+import statistics
 from collections.abc import Iterator, Sequence
 
 import msgspec
 
 from explorer.core.text import count
-from explorer.ir.dynamo import names
-from explorer.ir.record import AccuracyData, CompileData, FailedGuardData, PartData, RecordData, SamplesData, SpanData
+from explorer.ir import record as data
+from explorer.ir.record import AccuracyData, CallsData, CompileData, PartData, RecordData, SamplesData, SpanData
 from explorer.show.view.amounts import amount, duration
 from explorer.show.view.history import history
 from explorer.show.view.provenance import file_names
@@ -19,7 +20,7 @@ FIRST = ("wrong", "attention")
 """States that come before the others."""
 
 NAMED = 2
-"""Graph breaks, and values of a guard, that are named."""
+"""Graph breaks, and causes of recompiles, that are named."""
 
 MORE_MEMORY = 1.1
 """From so many times eager's peak on it is pointed out."""
@@ -106,17 +107,19 @@ def _compiled(record: RecordData, engine: str, compiles: list[CompileData], lead
     def part(what: str, said: str, state: str, pane: str, compile: str = "") -> PartData:
         return PartData(what, said, state, pane, compile or lead, engine)
 
-    yield part("speed", *_speed(ours), "timing")
+    watched = [each for each in record.calls if each.engine == engine and each.samples]
+    yield part("speed", *(_watched(watched) if ours is None and watched else _speed(ours)), "timing")
     found = next((each for each in exact if each is not None and each.engine == engine), None)
-    yield part("accuracy", *_accuracy(found, names), "timing")
+    unasked = ("not compared with eager, which a watched program does not run", "unknown")
+    yield part("accuracy", *(unasked if found is None and watched else _accuracy(found, names)), "timing")
     yield part("operations", *_made(compiles))
     for each in compiles:
         if each.fallback is not None and not each.error:
             why = " ".join(f"{each.fallback.title}: {each.fallback.detail}".removesuffix(": ").split())
             yield part("fallback", f"{_name(each.name)} runs eagerly: {why}", "attention", "source", each.id)
     yield part("breaks", *_breaks(compiles, names))
-    again = [each for each in record.recompiles if any(compile.id in each.compiles for compile in compiles)]
-    yield part("recompiles", *_recompiles(again, compiles))
+    served = [row for row in history(record) if any(compile.id in row.made for compile in compiles)]
+    yield part("recompiles", *_recompiles(served, compiles))
     if not any(each.operations for each in compiles):
         return
     guards = [guard for compile in compiles for guard in compile.guards]
@@ -139,6 +142,12 @@ def _speed(ours: SamplesData | None) -> tuple[str, str]:
     if ours.speed.times is None:
         return ours.speed.said, "unknown"
     return ours.speed.said, "attention" if ours.speed.high is not None and ours.speed.high < 1 else "ok"
+
+
+def _watched(calls: list[CallsData]) -> tuple[str, str]:
+    most = max(calls, key=lambda each: each.seconds)
+    each = f"a call of {_name(most.function)} takes {duration(statistics.median(most.samples))}"
+    return f"{each} (median of {count(len(most.samples), 'call')}; eager was not timed)", "unknown"
 
 
 def _accuracy(found: AccuracyData | None, names: dict[str, str]) -> tuple[str, str]:
@@ -195,24 +204,17 @@ def _breaks(compiles: list[CompileData], names: dict[str, str]) -> tuple[str, st
     return f"{count(len(found), 'graph break')}: {named}{more}", "attention", "breaks", next(iter(found.values()))[1]
 
 
-def _recompiles(failed: list[FailedGuardData], compiles: list[CompileData]) -> tuple[str, str, str, str]:
-    again = sum(bool(compile.recompiles) for compile in compiles)
+def _recompiles(served: list[data.ServedData], compiles: list[CompileData]) -> tuple[str, str, str, str]:
+    again = [compile for compile in compiles if compile.recompiles]
     if not again:
         return "no recompiles", "ok", "recompiles", ""
-    times = "once" if again == 1 else f"{again} times"
-    if not failed:
-        return f"recompiled {times}", "attention", "recompiles", ""
-    first = failed[0]
-    if len(failed) > 1:
-        guards = [f"{names(each.words or each.expression)} ({each.times}x)" for each in failed[:NAMED]]
-        guards += [f"{len(failed) - NAMED} more"] if len(failed) > NAMED else []
-        said = f"recompiled {times}, because guards failed: {', '.join(guards)}"
-        return said, "attention", "recompiles", first.compiles[0] if first.compiles else ""
-    guard = names(first.words or first.expression)
-    told = all(value in guard for value in first.values)
-    values = "" if told else f" ({', then '.join(first.values[:NAMED])})"
-    said = f"recompiled {times}, because a guard of {_name(first.frame)} failed: {guard}{values}"
-    return said, "attention", "recompiles", first.compiles[0] if first.compiles else ""
+    times = "once" if len(again) == 1 else f"{len(again)} times"
+    functions = list(dict.fromkeys(_name(compile.name) for compile in again))
+    who = f"{functions[0]} was recompiled" if len(functions) == 1 else "recompiled"
+    changes = list(dict.fromkeys(each.said for row in served for each in row.changes[:1]))
+    more = [f"{len(changes) - NAMED} more"] if len(changes) > NAMED else []
+    said = f"{who} {times}" + (f": {'; '.join(changes[:NAMED] + more)}" if changes else "")
+    return said, "attention", "recompiles", again[0].id
 
 
 def _name(title: str) -> str:
