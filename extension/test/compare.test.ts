@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { comparable, compilePairs, facts, stagePairs } from "../src/viewer/diff/compare";
 import { couple } from "../src/viewer/diff/couple";
+import { renamedDiff } from "../src/viewer/diff/renamed";
 import { aligned, unified } from "../src/viewer/diff/rows";
 import { Links } from "../src/viewer/links";
 import type { CompileData, RecordData, StageData } from "../src/viewer/record";
@@ -87,11 +88,11 @@ test("the facts name what is not the same in settings, and all that is measured"
 });
 
 test("the facts begin with the answers at a glance, those of each engine by themselves", () => {
-  const part = (what: string, said: string, engine = "explorer") => ({ what, said, state: "ok", pane: "timing", engine });
-  const before = { ...record(), glance: [part("speed", "not timed"), part("breaks", "1 graph break"), part("error", "raises", "")] };
-  const after = { ...record(), glance: [part("speed", "2x faster than eager"), part("speed", "not timed", "stock")] };
+  const part = (what: string, said: string, state = "unknown", engine = "explorer") => ({ what, said, state, pane: "timing", engine });
+  const before = { ...record(), glance: [part("speed", "not timed"), part("breaks", "1 graph break", "attention"), part("error", "raises", "wrong", "")] };
+  const after = { ...record(), glance: [part("speed", "2x faster than eager", "ok"), part("speed", "not timed", "unknown", "stock")] };
   assert.deepEqual(facts(before, after).slice(0, 4), [
-    ["speed of explorer", "not timed", "2x faster than eager"], ["breaks of explorer", "1 graph break", ""], ["error", "raises", ""], ["speed of stock", "", "not timed"],
+    ["speed of explorer", "? not timed", "✓ 2x faster than eager"], ["breaks of explorer", "⚠ 1 graph break", ""], ["error", "✗ raises", ""], ["speed of stock", "", "? not timed"],
   ]);
 });
 
@@ -111,4 +112,21 @@ test("stages of ours and of stock stand beside each other by what they do", () =
   const before = compile("f0", "f", stage("capture", "a"), stage("trace", "b"), stage("fuse", "c", { half: "f0" }));
   const after = compile("s0", "f", stage("capture", "a"), stage("joint", "b2"), stage("fuse", "c", { half: "s0_inference" }));
   assert.deepEqual(stagePairs({ before, after }, PLAIN).map(each => [each.name, each.state]), [["capture", "same"], ["trace → joint", "changed"], ["fuse", "same"]]);
+});
+
+test("names and line numbers are no difference where each stands for one other in all lines", () => {
+  const before = ["x: f32[4] = input  # a.py:1", "sum_1: f32[] = x.sum()  # a.py:2", "truediv: f32[4] = x / sum_1  # a.py:3", "return truediv"];
+  const after = ["y: f32[4] = input  # a.py:7", "sum_2: f32[] = y.sum()  # a.py:8", "truediv_1: f32[4] = y / sum_2  # a.py:9", "return truediv_1"];
+  assert.equal(renamedDiff(before, after).alike, true);
+  const altered = (n: number, line: string) => after.map((each, at) => (at === n ? line : each));
+  const differing = [
+    altered(2, "truediv_1: f32[4] = sum_2 / y"), altered(1, "sum_2: f16[] = y.sum()"), altered(3, "return y"), altered(1, "sum_2: f32[] = y.mean()"),
+    [...after, "return y"], altered(2, "truediv_1: f32[4] = y / sum_2 + 2"),
+  ];
+  for (const other of differing) assert.equal(renamedDiff(before, other).alike, false, other.join("\n"));
+  const [changed] = renamedDiff(before, differing[0]!).runs.filter(run => run.kind === "changed");
+  assert.deepEqual([changed?.from, changed?.to], [[2], [2]]);
+  assert.equal(renamedDiff(["cuda:sm_90", "k = f(dim=1)"], ["cuda:sm_80", "k = f(axis=1)"]).alike, false);
+  const [one, two] = [compile("f0", "f", stage("trace", before.join("\n"))), compile("f0", "g", stage("trace", after.join("\n")))];
+  assert.deepEqual(stagePairs({ before: one, after: two }, PLAIN).map(each => each.state), ["renamed"]);
 });

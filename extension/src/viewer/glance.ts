@@ -9,6 +9,11 @@ const LOOKS: { readonly [state: string]: readonly [sign: string, colour: string]
   ok: ["✓", "fg"], attention: ["⚠", "warn"], wrong: ["✗", "error"],
 };
 
+/** What a part says, after the sign of its state. */
+export function signed({ state, said }: PartData): string {
+  return `${(own(LOOKS, state) ?? ["?"])[0]} ${said}`;
+}
+
 /** A row for each engine, of two with equal columns; `lead` is told which part was pressed. */
 export function glance(parts: readonly PartData[], lead: (part: PartData) => void): HTMLElement {
   const engines = new Set(parts.map(engineOf));
@@ -27,9 +32,8 @@ export function glance(parts: readonly PartData[], lead: (part: PartData) => voi
 }
 
 function shown(part: PartData, lead: (part: PartData) => void): HTMLElement {
-  const [sign, colour] = own(LOOKS, part.state) ?? ["?", "fg2"];
-  const made = button("ex-link ex-part", `${sign} ${part.said}`, () => lead(part));
-  made.style.color = `var(--ex-${colour})`;
+  const made = button("ex-link ex-part", signed(part), () => lead(part));
+  made.style.color = `var(--ex-${own(LOOKS, part.state)?.[1] ?? "fg2"})`;
   return made;
 }
 

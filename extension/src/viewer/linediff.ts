@@ -13,7 +13,8 @@ export const DIFFERS = { removed: "−", added: "+" } as const;
 /** Edits beyond which two texts are said to differ as a whole: the search takes the square of it. */
 const MOST_EDITS = 1500;
 
-export function lineDiff(from: readonly string[], to: readonly string[]): Run[] {
+/** `kept` has the last word on two lines that are the same. */
+export function lineDiff(from: readonly string[], to: readonly string[], kept: (from: number, to: number) => boolean = () => true): Run[] {
   let start = 0;
   while (start < from.length && start < to.length && from[start] === to[start]) start++;
   let tail = 0;
@@ -22,7 +23,7 @@ export function lineDiff(from: readonly string[], to: readonly string[]): Run[] 
   for (let n = 0; n < start; n++) pairs.push([n, n]);
   for (const [a, b] of matches(from.slice(start, from.length - tail), to.slice(start, to.length - tail))) pairs.push([a + start, b + start]);
   for (let n = tail; n > 0; n--) pairs.push([from.length - n, to.length - n]);
-  return runs(pairs, from.length, to.length);
+  return runs(pairs.filter(([a, b]) => kept(a, b)), from.length, to.length);
 }
 
 /** Pairs of indices of lines kept, ascending. */

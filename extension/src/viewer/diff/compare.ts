@@ -2,10 +2,12 @@
 
 import { bytes, phrase } from "../format";
 import { own } from "../gather";
+import { signed } from "../glance";
 import { withQuartiles } from "../panes/timing/figures";
 import type { CompileData, HalfData, LineData, PartData, RecordData, SamplesData, StageData } from "../record";
 import { FileNames } from "../sources";
 import { artifact, halfName } from "../stages";
+import { renamedDiff } from "./renamed";
 
 export interface CompilePair {
   readonly before?: CompileData;
@@ -17,8 +19,9 @@ export function comparable({ sources }: RecordData): FileNames {
   return new FileNames(sources.map(each => (each.name ? { ...each, name: "cell" } : each)));
 }
 
-/** "idle": a pass that left its graph as it was, on both sides. */
-export type State = "same" | "idle" | "changed" | "only before" | "only after";
+/** "renamed": the same but for names and lines of the program; "idle": a pass that left its graph as it was, on both
+ * sides. */
+export type State = "same" | "renamed" | "idle" | "changed" | "only before" | "only after";
 
 export interface StagePair {
   /** The stage's role, its half, and which of several it is: the same in both. */
@@ -90,8 +93,10 @@ function stateOf(old: CompileData | undefined, before: StageData | undefined, fr
   if (!old || !before) return "only after";
   if (!fresh || !after) return "only before";
   if (before.same_as && after.same_as) return "idle";
-  const [one, other] = [linesOf(old, before), linesOf(fresh, after)];
-  return one.length === other.length && one.every(([text], n) => olds.inLine(text) === news.inLine(other[n]?.[0] ?? "")) && before.error === after.error ? "same" : "changed";
+  const [one, other] = [linesOf(old, before).map(([text]) => olds.inLine(text)), linesOf(fresh, after).map(([text]) => news.inLine(text))];
+  if (before.error !== after.error) return "changed";
+  if (one.length === other.length && one.every((text, n) => text === other[n])) return "same";
+  return renamedDiff(one, other).alike ? "renamed" : "changed";
 }
 
 export function linesOf(compile: CompileData, stage: StageData): readonly LineData[] {
@@ -113,7 +118,7 @@ export function facts(before: RecordData, after: RecordData): Fact[] {
   const versions = [...new Set([...Object.keys(before.environment), ...Object.keys(after.environment)])].filter(name => before.environment[name] !== after.environment[name]);
   const rows = new Map([...(before.glance ?? []), ...(after.glance ?? [])].map(each => [phrase([each.what, each.engine], " of "), each]));
   const said = ({ what, engine }: PartData) => (record: RecordData) =>
-    (record.glance ?? []).filter(each => each.what === what && (each.engine ?? "") === (engine ?? "")).map(each => each.said).join("; ");
+    (record.glance ?? []).filter(each => each.what === what && (each.engine ?? "") === (engine ?? "")).map(signed).join("; ");
   return [
     ...[...rows].map(([name, part]) => both(name, said(part))),
     both("engine", record => record.engine), both("target", record => record.target),

@@ -1,7 +1,8 @@
 // The difference of two texts as rows: aligned for two columns, or one below the other.
 
-import { DIFFERS, lineDiff, type Run } from "../linediff";
+import { DIFFERS, type Run } from "../linediff";
 import type { Row } from "../textview";
+import { renamedDiff } from "./renamed";
 
 const CONTEXT = 3;
 
@@ -75,8 +76,8 @@ function side(rows: readonly Row[], at: number | undefined, style: "added" | "re
   return at === undefined ? { text: "", style: "filler" } : { ...(rows[at] as Row), style, number: DIFFERS[style] };
 }
 
-function runsOf(before: readonly Row[], after: readonly Row[]): Run[] {
-  return lineDiff(before.map(row => row.text), after.map(row => row.text));
+function runsOf(before: readonly Row[], after: readonly Row[]): readonly Run[] {
+  return renamedDiff(before.map(row => row.text), after.map(row => row.text)).runs;
 }
 
 /** The part of a run of equal lines that is hidden: all but a few lines beside a difference. */

@@ -34,7 +34,7 @@ export class DiffShell {
     const badge = (record: RecordData) => h("span.ex-badge", phrase([record.engine, record.target], " · "));
     const header = h(
       "header.ex-header",
-      h("div.ex-title", h("h1", `${old} → ${fresh}`), badge(before), badge(after)), pairs.length > 1 ? chooser : null,
+      h("div.ex-title", h("h1", `${old} → ${fresh}`), badge(before), ...(before.engine === after.engine && before.target === after.target ? [] : [badge(after)])), pairs.length > 1 ? chooser : null,
       h("div.ex-tools", menuButton("Save as a file", "Save", () => saving.items(this.#view?.exports() ?? []))),
     );
     const body = h("div.ex-body");

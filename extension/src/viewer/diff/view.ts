@@ -105,7 +105,7 @@ export class DiffView {
 
   #option(n: number, name: string, half: string, state: string): HTMLElement {
     const pair = this.#stages[n];
-    const marks: { readonly [state: string]: string } = { same: "= same", idle: "= changes nothing", changed: "≠ differs", "only before": "− only before", "only after": "+ only after", numbers: "in numbers" };
+    const marks: { readonly [state: string]: string } = { same: "= same", renamed: "= but for names", idle: "= changes nothing", changed: "≠ differs", "only before": "− only before", "only after": "+ only after", numbers: "in numbers" };
     const times = pair?.before && pair.after ? `${seconds(pair.before.seconds)} → ${seconds(pair.after.seconds)}` : "";
     return h(
       "div", {
@@ -158,8 +158,8 @@ export class DiffView {
     const [old, fresh] = [this.#rows(0, before, stage), this.#rows(1, after, stage)];
     const columns = aligned(old, fresh, this.#wishes.folded.value);
     const lines = `${count(columns.removed, "line")} went, ${count(columns.added, "line")} came`;
-    const said = { same: "the same on both sides", idle: `changes nothing on either side; before it, ${lines}` };
-    this.#heading.textContent = `${stage.id}: ${stage.state === "same" || stage.state === "idle" ? said[stage.state] : lines}`;
+    const said: { readonly [state: string]: string } = { same: "the same on both sides", renamed: "the same but for names and lines of the program", idle: `changes nothing on either side; before it, ${lines}` };
+    this.#heading.textContent = `${stage.id}: ${said[stage.state] ?? lines}`;
     if (this.#split) {
       this.#starts = columns.starts;
       const made = ([[0, columns.before], [1, columns.after]] as const).map(([which, rows]) => this.#column(this.#sides[which], rows, stage));
@@ -213,7 +213,7 @@ export class DiffView {
 }
 
 function differs({ state }: StagePair): boolean {
-  return state !== "same" && state !== "idle";
+  return state !== "same" && state !== "renamed" && state !== "idle";
 }
 
 function side(version: Version, links: Links, lines: readonly string[]): Side {

@@ -118,7 +118,7 @@ function card(context: Context, ends: readonly End[], chosen: boolean, cards: Ca
     marked(record.sources, span),
     ...(rewrite.length ? [
       h("p", "Write instead (computes both sides; not run here):"),
-      h("pre", ...rewrite.map(line => h("div", { class: line.startsWith("+") ? "ex-row-added" : "ex-row-removed" }, line))),
+      h("pre", ...rewrite.map(line => h("div", { class: line.startsWith("+") ? "ex-row ex-row-added" : "ex-row ex-row-removed" }, line))),
       button("ex-action", "Copy", () => void navigator.clipboard.writeText(rewrite.filter(line => line.startsWith("+")).map(line => line.slice(1)).join("\n"))),
     ] : []),
     h("dl.ex-facts",
