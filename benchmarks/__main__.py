@@ -13,6 +13,7 @@ from rich.text import Text
 from benchmarks import (
     architecture,
     capture_time,
+    classroom,
     cold,
     correctness,
     counts,
@@ -52,6 +53,7 @@ BENCHMARKS = {
     "watch": watch.run,
     "size": size.run,
     "architecture": architecture.run,
+    "classroom": classroom.run,
 }
 
 LOG_WIDTH = 150

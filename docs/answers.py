@@ -93,11 +93,12 @@ def prelude(text: str) -> str:
 
 
 def written(text: str) -> str:
-    """The page with the answers of now."""
+    """The page with the answers of now; one that differs in its times alone stays."""
     first, *sections = re.split(r"^(?=## )", text, flags=re.M)
     made = [first]
-    for section, (question, code, _) in zip(sections, questions(text), strict=True):
+    for section, (question, code, before) in zip(sections, questions(text), strict=True):
         printed = answer(question, code, prelude(text)).printed
+        printed = before if steady(printed) == steady(before) else printed
         blocks = f"```python\n{code}```\n\n```text\n{printed}```\n"
         made.append(CODE.sub(lambda found, blocks=blocks: blocks, section))
         print(question, file=sys.stderr)
