@@ -1,3 +1,5 @@
 import type { Plugin } from "esbuild";
 
 export const styles: Plugin;
+
+export function nested(css: string): string;

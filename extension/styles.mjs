@@ -1,4 +1,5 @@
 // How a script gets at the text of a style sheet.
+import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { build } from "esbuild";
 
@@ -10,14 +11,49 @@ export const styles = {
   setup({ onResolve, onLoad }) {
     onResolve({ filter: /\.css(\?viewer)?$/ }, ({ path, importer, resolveDir }) =>
       importer.endsWith(".ts") ? { path: join(resolveDir, path.replace("?viewer", "")), namespace: path.endsWith("?viewer") ? "viewer" : "page" } : undefined);
+    onLoad({ filter: /[\\/]src[\\/].*\.ts$/ }, async ({ path }) => ({ contents: short(await readFile(path, "utf8")), loader: "ts" }));
     onLoad({ filter: /./, namespace: "page" }, async ({ path }) => ({ contents: await sheet(path), loader: "text" }));
     onLoad({ filter: /./, namespace: "viewer" }, async ({ path }) => ({ contents: within(await sheet(path)), loader: "text" }));
   },
 };
 
 async function sheet(path) {
-  return (await build({ bundle: true, minify: true, charset: "utf8", write: false, entryPoints: [path] })).outputFiles[0].text.trimEnd();
+  return short(nested((await build({ bundle: true, minify: true, charset: "utf8", write: false, entryPoints: [path] })).outputFiles[0].text.trimEnd()));
 }
+
+/** The viewer's own properties under shorter names, in sheets and scripts alike. */
+const short = text => text.replaceAll("--ex-", "--x");
+
+/** The same sheet with rules in a row that begin with the same class inside one rule of that class: `.a{…}.a b{…}` is
+ * `.a{…b{…}}`. The order stays, and so does what weighs more, as one class is what they are in. */
+export function nested(css) {
+  const rules = css.match(/@[^{};]+(?:;|\{(?:[^{}]|\{[^{}]*\})*\})|[^{}]+\{[^{}]*\}/g) ?? [];
+  if (rules.join("") !== css) throw new Error("a style sheet that styles.mjs does not read: rules nest deeper than it knows");
+  let text = "";
+  for (let n = 0; n < rules.length; ) {
+    const rule = rules[n];
+    const [head, held] = halves(rule);
+    const [inside] = /^\.[\w-]+/.exec(rule) ?? [];
+    const begins = new RegExp(`^\\${inside}(?![\\w-]|$)(?!.*\\.ex-root)`);
+    let end = n + (head === inside);
+    while (inside && end < rules.length && halves(rules[end])[0].split(COMMAS).every(each => begins.test(each))) end++;
+    const own = head === inside ? `${held};` : "";
+    const rest = rules.slice(n + (own && 1), end).map(each => {
+      const [of, does] = halves(each);
+      return `${of.split(COMMAS).map(one => below(one.slice(inside.length))).join(",")}{${does}}`;
+    });
+    if (rest.length && end > n + 1) text += `${inside}{${own}${nested(rest.join(""))}}`;
+    else text += rule.startsWith("@media") || rule.startsWith("@container") ? `${head}{${nested(held)}}` : rule;
+    n = Math.max(end, n + 1);
+  }
+  return text;
+}
+
+/** Between selectors, and not inside brackets. */
+const COMMAS = /,(?![^(]*\))/;
+
+const halves = rule => [rule.slice(0, rule.indexOf("{")), rule.slice(rule.indexOf("{") + 1, -1)];
+const below = rest => (/^[ >+~]/.test(rest) ? rest.trimStart() : `&${rest}`);
 
 function within(css) {
   const frames = /@keyframes [\w-]+\{(?:[^{}]*\{[^{}]*\})*\}/g;

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Model } from "../src/viewer/model";
 import { listing, meaning, spanned, stackEffect } from "../src/viewer/panes/bytecode/listing";
-import { stateAt, stepOf } from "../src/viewer/panes/bytecode/steps";
+import { added, byLine, find, stateAt, stepOf } from "../src/viewer/panes/bytecode/steps";
 import type { CompileData, InstructionData, RecordData } from "../src/viewer/record";
 
 // def f(x): y = g(x); return y, with g inlined: h(a) = a + 1
@@ -24,19 +24,19 @@ const compile: CompileData = {
 test("steps replay the stack and the locals of each function", () => {
   const at = (n: number) => {
     const state = stateAt(compile, n);
-    return state && [state.stack.map(([text]) => text), Object.fromEntries([...state.locals].map(([name, [text]]) => [name, text])), state.calls, state.nodes, state.freshStack];
+    return state && [state.stack.map(([text]) => text), Object.fromEntries([...state.locals].map(([name, [text]]) => [name, text])), state.calls, state.freshStack];
   };
-  assert.deepEqual(at(1), [["function g", "tensor x"], { x: "tensor x" }, ["f"], 0, 2]);
-  assert.deepEqual(at(2), [[], { a: "tensor x" }, ["f", "g"], 0, 0]);
-  assert.deepEqual(at(3), [["tensor add"], {}, ["f", "g"], 1, 1]);
-  assert.deepEqual(at(4), [["tensor add"], { x: "tensor x" }, ["f"], 1, 1]);
-  assert.deepEqual(at(5), [[], { x: "tensor x", y: "tensor add" }, ["f"], 1, 0]);
+  assert.deepEqual(at(1), [["function g", "tensor x"], { x: "tensor x" }, ["f"], 2]);
+  assert.deepEqual(at(2), [[], { a: "tensor x" }, ["f", "g"], 0]);
+  assert.deepEqual(at(3), [["tensor add"], {}, ["f", "g"], 1]);
+  assert.deepEqual(at(4), [["tensor add"], { x: "tensor x" }, ["f"], 1]);
+  assert.deepEqual(at(5), [[], { x: "tensor x", y: "tensor add" }, ["f"], 0]);
   assert.equal(at(7), undefined);
   assert.equal(at(-1), undefined);
 });
 
 test("a second root is a second attempt", () => {
-  assert.deepEqual([0, 3, 6].map(n => stateAt(compile, n)?.attempt), [1, 1, 2]);
+  assert.deepEqual([0, 3, 6].map(n => stateAt(compile, n)?.givenUp), [true, true, false]);
   assert.deepEqual(stateAt(compile, 5)?.freshLocals, new Set(["y"]));
 });
 
@@ -46,6 +46,34 @@ test("the step of an instruction: the next one, or the first", () => {
   assert.equal(stepOf(steps, "f0@0", 1), 6);
   assert.equal(stepOf(steps, "f0@2", 5), 4);
   assert.equal(stepOf(steps, "none", 0), -1);
+});
+
+test("queries find steps by what they hold, and by what they make", () => {
+  const made: CompileData = {
+    ...compile, made: { "fx.add": 3 }, guards: [{ id: "g0", source: "L['x']", property: "type", relation: "is", value: "", expression: "type(L['x']) is Tensor", why: "", step: 1 }],
+    breaks: [{ why: { code: "c", title: "call of print" }, instruction: "f0@3", span: null, stack: [], hints: [], step: 5 }],
+    stages: [{ id: "0", name: "capture", started: 0, seconds: 0, depth: 0, graph: { name: "f0", outputs: [], nodes: [
+      { id: "fx.add", name: "add", op: "call_function", target: "operator.add", type: "f32[3]", inputs: [], origins: [] }] } }],
+  };
+  const codes = new Map([["f0@0", instruction("f0@0", "LOAD_FAST", "x", 11)], ["f0/g.0@0", instruction("f0/g.0@0", "LOAD_FAST", "a", 2)]]);
+  const hits = (query: string) => find(made, codes, query);
+  assert.deepEqual(added(made).map(([step, kind]) => [step, kind]), [[1, "guard"], [3, "node"], [5, "break"], [6, "restart"]]);
+  assert.deepEqual([hits("guard:"), hits("node:ADD"), hits("break:print"), hits("restart:")], [[1], [3], [5], [6]]);
+  assert.deepEqual([hits("depth>0"), hits("depth:1 top:tensor"), hits("attempt:2"), hits("step<2")], [[2, 3], [3], [6], [0, 1]]);
+  assert.deepEqual([hits("line:11"), hits("line:1"), hits("LOAD_FAST"), hits("function=g")], [[0, 6], [], [0, 2, 6], [2, 3]]);
+  assert.deepEqual([hits('local:"y = "'), hits('top:": f32[3]"')], [[5], [3, 4]]);
+  assert.match(String(hits("gurd:")), /No step has gurd; expected one of .*guard/);
+  assert.match(String(hits("constructor:x")), /has constructor;/);
+});
+
+test("moves by line enter calls, pass them, and leave them, both ways", () => {
+  const lines: { readonly [id: string]: number } = { "f0@0": 11, "f0@1": 12, "f0/g.0@0": 2, "f0/g.0@1": 3, "f0@2": 12, "f0@3": 13 };
+  const codes = new Map(Object.entries(lines).map(([id, line]) => [id, instruction(id, "NOP", "", line)]));
+  const move = (at: number, to: string, back = false) => byLine(compile, codes, at, to, back);
+  assert.deepEqual([0, 1, 2, 3, 4].map(at => move(at, "line")), [1, 2, 3, 4, 5]);
+  assert.deepEqual([0, 1, 2, 3, 4, 5].map(at => move(at, "over")), [1, 5, 3, 4, 5, 6]);
+  assert.deepEqual([move(2, "out"), move(3, "out", true), move(0, "out"), move(0, "over", true)], [4, 1, -1, -1]);
+  assert.deepEqual([move(5, "over", true), move(5, "line", true), move(3, "line", true)], [1, 4, 2], "to where the line begins");
 });
 
 const instruction = (id: string, op: string, arg: string, line: number, more: Partial<InstructionData> = {}): InstructionData =>

@@ -92,7 +92,7 @@ def _check(struct: type[msgspec.Struct]) -> str:
         ", ".join(f"{f.encode_name}: {checked(f.type, struct)}" for f in fields if f.required is wanted)
         for wanted in (True, False)
     )
-    return f"shape({{ {required} }}, {{ {optional} }})".replace("{  }", "{}")
+    return f"shape({{ {required} }}, {{ {optional} }})".replace("{  }", "{}").replace(", {})", ")")
 
 
 def _element(text: Any) -> str:

@@ -94,7 +94,7 @@ export function entries(entry: Check): Check {
 }
 
 /** An object with these fields; without an optional one that does not fit. */
-export function shape(required: Fields, optional: Fields): Check {
+export function shape(required: Fields, optional: Fields = {}): Check {
   const all: Fields = { ...required, ...optional };
   const [needed, names] = [Object.keys(required), Object.keys(all)];
   return (value, misfits) => {

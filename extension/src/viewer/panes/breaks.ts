@@ -6,9 +6,10 @@ import { fileName } from "../filename";
 import { count } from "../format";
 import { entry } from "../gather";
 import type { Context, Pane, PaneKind } from "../pane";
-import type { BreakData, CompileData, SourceData, SpanData } from "../record";
+import type { BreakData, CompileData, RecordData, SpanData } from "../record";
 import type { FileNames } from "../sources";
 import { at, diagnosis } from "./diagnosis";
+import { spanned } from "./bytecode/listing";
 import { shortTarget } from "./graphs/operations";
 import { TITLES } from "./titles";
 
@@ -115,7 +116,7 @@ function card(context: Context, ends: readonly End[], chosen: boolean, cards: Ca
   const element = h(
     "section", { class: `ex-card${chosen ? " ex-chosen" : ""}`, tabindex: -1, "aria-label": `Break: ${why.title}` },
     h("h3", `⤶ ${why.title}`, ...(span ? [" at ", link(files.place(span.file, span.line), () => context.show("source", `|${span.file}:${span.line}`))] : [])),
-    marked(record.sources, span),
+    marked(record, span),
     ...(rewrite.length ? [
       h("p", "Write instead (computes both sides; not run here):"),
       h("pre", ...rewrite.map(line => h("div", { class: line.startsWith("+") ? "ex-row ex-row-added" : "ex-row ex-row-removed" }, line))),
@@ -150,17 +151,10 @@ function functionOf(text: string): string {
   return text.replace(/resume_in_(\w+)_at_\d+/, "$1");
 }
 
-/** The source line with what breaks the graph marked. Columns count bytes of UTF-8. */
-function marked(sources: readonly SourceData[], span: SpanData | null): HTMLElement | null {
-  const source = sources.find(each => each.file === span?.file && span.line >= each.first_line && span.line - each.first_line < each.text.split("\n").length);
-  const text = source?.text.split("\n")[(span?.line ?? 0) - source.first_line];
-  if (!span || text === undefined) return null;
-  const bytes = new TextEncoder().encode(text);
-  const cut = (from: number, to?: number) => new TextDecoder().decode(bytes.slice(from, to));
-  const { column = -1, end_column = -1 } = span;
-  if (column < 0) return h("pre", text.trim());
-  const end = span.end_line === span.line && end_column >= 0 ? end_column : bytes.length;
-  return h("pre", cut(0, column).trimStart(), h("mark", cut(column, end)), cut(end));
+/** The source line with what breaks the graph marked. */
+function marked(record: RecordData, span: SpanData | null): HTMLElement | null {
+  const [before, inside, after] = span ? spanned(record, span) : ["", "", ""];
+  return before || inside ? h("pre", before.trimStart(), inside && h("mark", inside), after) : null;
 }
 
 /** A hint, whose names of compiles with a fix lead to these. */

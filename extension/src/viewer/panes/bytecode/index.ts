@@ -1,14 +1,15 @@
 // The bytecode, before and after, and the evaluator that walked over it.
 
-import { button, h, tool } from "../../dom";
+import { button, h, svg, tool } from "../../dom";
 import { key, parts } from "../../element";
 import { fileName } from "../../filename";
-import { count } from "../../format";
+import { own } from "../../gather";
+import { count, phrase } from "../../format";
 import type { Context, Pane, PaneKind } from "../../pane";
-import type { BreakData, CodeData, CompileData } from "../../record";
+import type { BreakData, CodeData, CompileData, ValueData } from "../../record";
 import { TextView } from "../../textview";
 import { listing, meaning, spanned, stackEffect } from "./listing";
-import { type State, stateAt, stepOf } from "./steps";
+import { type Added, added, byLine, find, type Instructions, said, type State, stateAt, stepOf } from "./steps";
 import { TITLES } from "../titles";
 
 const ROLES: { readonly [role: string]: string } = {
@@ -16,15 +17,24 @@ const ROLES: { readonly [role: string]: string } = {
   inlined: "inlined: functions called along the way",
 };
 
+/** The moves by their keys: a query, or a way to go. */
+const MOVES: { readonly [letter: string]: readonly [to: string, label: string] } = {
+  i: ["", "instruction"], l: ["line", "line"], o: ["over", "line, over calls"], u: ["out", "out of function"], n: ["node:", "graph node"],
+  g: ["guard:", "guard"], b: ["break:", "break"], c: ["/", "breakpoint"],
+};
+
+/** Guards, nodes and such that are listed. */
+const LISTED = 60;
+
 export const bytecode: PaneKind = {
   id: "bytecode",
   title: TITLES.bytecode,
   about: {
     text:
-      "The instructions of the function, in a set that is the same for all versions of Python; what runs instead of them once the "
-      + "graph is compiled; the functions that go on after a graph break; and the functions that were inlined. The slider walks "
-      + "through the symbolic evaluation: before each instruction, the stack and the locals hold descriptions of values instead of "
-      + "values, and the graph has grown by what the instructions so far did to tensors.",
+      "The instructions of the function, in a set that is the same for all versions of Python; what runs instead once the graph is "
+      + "compiled; what goes on after a graph break; and what was inlined. The slider walks through the symbolic evaluation; "
+      + "◀ and ▶ go by what is chosen beside them; its letter does, too, and as a "
+      + "capital letter goes back. A breakpoint is a query, such as: op:CALL line:12 guard:size depth>1 top:tensor",
     paper: "Symbolic evaluation and code generation of TorchDynamo (sections 3.3 to 3.6).",
     stock: "torch/_dynamo/symbolic_convert.py, InstructionTranslator; TORCH_LOGS=\"bytecode,trace_bytecode\".",
   },
@@ -33,8 +43,11 @@ export const bytecode: PaneKind = {
 
 class Bytecode implements Pane {
   readonly #codes = h("select.ex-select", { "aria-label": "Code object" });
-  readonly #slider = h("input.ex-slider", { type: "range", min: 0, step: 1, "aria-label": "Evaluator step" });
+  readonly #slider = h("input", { type: "range", min: 0, step: 1, "aria-label": "Evaluator step" });
   readonly #told = h("output.ex-step-told");
+  readonly #by = h("select.ex-select", { "aria-label": "Go by" }, ...Object.entries(MOVES).map(([letter, [to, label]]) => h("option", { value: to }, `${label} (${letter})`)));
+  readonly #query = h("input.ex-select", { type: "search", placeholder: "guard:size depth>1", "aria-label": "Breakpoint" });
+  readonly #ticks = svg("path");
   readonly #walk: HTMLElement;
   readonly #details = h("div.ex-step", { role: "region", "aria-label": "Instruction and evaluator state", tabindex: 0 });
   readonly #nothing = h("p.ex-hint");
@@ -42,6 +55,10 @@ class Bytecode implements Pane {
   readonly #view: TextView;
   readonly #disposers: (() => void)[];
   #code: CodeData | undefined;
+  #ops: Instructions = new Map();
+  #added: readonly Added[] = [];
+  #hits: readonly number[] = [];
+  #wrong = "";
   #at: ReadonlyMap<string, number> = new Map();
   #step = -1;
   #shownCompile = "";
@@ -49,20 +66,32 @@ class Bytecode implements Pane {
 
   constructor(into: HTMLElement, context: Context) {
     this.#context = context;
-    const step = (sign: string, name: string, to: () => number) => tool(sign, name, () => this.#go(to()));
+    const ticks = svg("svg.ex-ticks", { preserveAspectRatio: "none", viewBox: "0 0 999 1" }, this.#ticks);
     this.#walk = h(
       "div.ex-walk", { role: "group", "aria-label": "Evaluator steps" },
-      step("|◀", "First step", () => 0), step("◀", "Step back ( [ )", () => this.#step - 1), this.#slider,
-      step("▶", "Step forward ( ] )", () => this.#step + 1), step("▶|", "Last step", () => this.#last), this.#told,
+      tool("◀", "Back ( [ )", () => this.#move(true)), h("div.ex-slider", this.#slider, ticks), tool("▶", "Forward ( ] )", () => this.#move(false)),
+      this.#told, this.#by, this.#query,
     );
+    this.#by.addEventListener("change", () => this.#look());
+    this.#query.addEventListener("change", () => {
+      this.#by.value = "/";
+      this.#look();
+    });
     const pane = h("div.ex-pane", h("div.ex-bar", this.#codes, this.#walk), this.#nothing, this.#body, this.#details);
     into.append(pane);
     this.#view = new TextView(this.#body, context);
     this.#codes.addEventListener("change", () => this.#showCode(this.#all[Number(this.#codes.value)]));
     this.#slider.addEventListener("input", () => this.#go(Number(this.#slider.value)));
     pane.addEventListener("keydown", event => {
-      if (event.key !== "[" && event.key !== "]") return;
-      this.#go(this.#step + (event.key === "]" ? 1 : -1));
+      const { key } = event;
+      const letter = key.toLowerCase();
+      const move = own(MOVES, letter);
+      if (!move && key !== "[" && key !== "]" || event.ctrlKey || event.metaKey || event.altKey || (event.target as Element).matches("input[type=search],select")) return;
+      if (move && this.#by.value !== move[0]) {
+        this.#by.value = move[0];
+        this.#look();
+      }
+      this.#move(key === "[" || key !== letter);
       event.preventDefault();
     });
     const { selection, model, compile } = context;
@@ -110,6 +139,8 @@ class Bytecode implements Pane {
       this.#step = -1;
       this.#code = undefined;
     }
+    this.#ops = new Map(this.#all.flatMap(code => code.instructions.map(each => [each.id, each] as const)));
+    this.#added = compile ? added(compile) : [];
     const groups = Object.entries(ROLES).flatMap(([role, label]) => {
       const options = this.#all.flatMap((code, n) => (code.role === role ? [h("option", { value: n }, code.name)] : []));
       return options.length ? [h("optgroup", { label }, ...options)] : [];
@@ -124,7 +155,27 @@ class Bytecode implements Pane {
     this.#body.hidden = this.#all.length === 0;
     const same = this.#all.find(code => code.name === this.#code?.name && code.role === this.#code.role);
     this.#showCode(same ?? this.#all[0]);
+    this.#look();
+  }
+
+  /** What the moves lead to, where they go from hit to hit of a query. */
+  #look(): void {
+    const { value } = this.#by;
+    const query = value === "/" ? this.#query.value : value.endsWith(":") ? value : "";
+    const found = this.#compile && query.trim() ? find(this.#compile, this.#ops, query) : [];
+    [this.#hits, this.#wrong] = typeof found === "string" ? [[], found] : [found, ""];
+    this.#query.setAttribute("aria-invalid", `${!!this.#wrong}`);
+    this.#ticks.setAttribute("d", [...new Set(this.#hits.map(hit => `M${Math.round(999 * hit / this.#last) || 0} 0v1`))].join(""));
     this.#describe();
+  }
+
+  #move(back: boolean): void {
+    const { value } = this.#by;
+    const at = this.#step;
+    const to = value === "" ? at + (back ? -1 : 1)
+      : /\W$/.test(value) ? (back ? this.#hits.filter(hit => hit < at).pop() : this.#hits.find(hit => hit > at))
+        : byLine(this.#compile!, this.#ops, Math.max(0, at), value, back);
+    if (to !== undefined && to >= 0) this.#go(to);
   }
 
   #showCode(code: CodeData | undefined): void {
@@ -170,12 +221,15 @@ class Bytecode implements Pane {
 
   #describe(id = this.#compile?.steps?.[this.#step]?.[0]): void {
     const compile = this.#compile;
-    const steps = this.#last + 1;
     const lost = compile?.left_out?.EvaluatorStep ?? 0;
     this.#slider.value = String(Math.max(0, this.#step));
-    this.#slider.setAttribute("aria-valuetext", this.#step < 0 ? "not started" : `step ${this.#step + 1} of ${steps}, ${id ?? ""}`);
-    this.#told.textContent = (this.#step < 0 ? count(steps, "evaluator step") : `step ${this.#step + 1} of ${steps}`) + (lost ? `; ${count(lost, "later one")} not kept` : "");
-    const instruction = id === undefined ? undefined : this.#all.flatMap(code => code.instructions).find(each => each.id === id);
+    const now = this.#step < 0 ? count(this.#last + 1, "evaluator step") : `step ${this.#step} of ${this.#last}`;
+    this.#slider.setAttribute("aria-valuetext", `${now}, ${id ?? ""}`);
+    this.#told.textContent = phrase([
+      now,
+      lost && `${count(lost, "later one")} not kept`, this.#wrong || (/\W$/.test(this.#by.value) && count(this.#hits.length, "hit")),
+    ], "; ");
+    const instruction = this.#ops.get(id ?? "");
     this.#details.hidden = !instruction || !compile;
     if (!instruction || !compile) return;
     const state = stateAt(compile, this.#step);
@@ -191,34 +245,48 @@ class Bytecode implements Pane {
     );
   }
 
-  #breakNotice(broke: BreakData): HTMLElement {
-    const onwards = (broke.continuation ?? "").split(", ").filter(Boolean).flatMap(name => {
-      const next = this.#context.model.record.value.compiles.find(each => each.title === name);
-      return next ? [button("ex-link", `Go on in ${next.id} ${name}`, () => (this.#context.compile.value = next.id))] : [];
+  #breakNotice({ why, continuation = "", instruction }: BreakData): HTMLElement {
+    const onwards = this.#context.model.record.value.compiles.filter(each => continuation.split(", ").includes(each.title)).flatMap(({ id, called, title, inputs = [] }) => {
+      const alive = inputs.flatMap(({ role = "argument", source }) => (role === "argument" ? [source] : []));
+      return [button("ex-link", `Go on in ${id} ${called || title}`, () => (this.#context.compile.value = id)), h("span", `with ${alive.join(", ") || "nothing"}`)];
     });
     return h(
-      "div.ex-notice.ex-warned",
-      h("strong", `⤶ The graph ends here: ${broke.why.title}`), h("span", broke.why.detail ?? ""),
-      button("ex-link", "Why", () => this.#context.reason(broke.why.code)), ...onwards,
+      "div.ex-notice.ex-warned", h("strong", `⤶ The graph ends here: ${why.title}`), h("span", why.detail ?? ""),
+      button("ex-link", "What to do", () => this.#context.show("breaks", key(this.#shownCompile, instruction))), ...onwards,
     );
   }
 
   #stateTables(compile: CompileData, state: State): HTMLElement {
-    const graph = compile.stages?.find(each => each.name === "capture")?.graph;
-    const nodes = graph?.nodes.filter(node => node.op !== "placeholder" && (compile.made?.[node.id] ?? this.#step) < this.#step) ?? [];
-    const stack = state.stack.map((value, n) => h("li", { class: n >= state.stack.length - state.freshStack ? "ex-fresh" : "" }, value[0])).reverse();
-    const locals = [...state.locals].map(([name, value]) =>
-      h("tr", { class: state.freshLocals.has(name) ? "ex-fresh" : "" }, h("td", name), h("td", value[0])));
-    const grown = nodes.map(node => {
-      const what = key(compile.id, node.id);
-      return h("li", button("ex-link", node.name, () => this.#context.show("graphs", what)), ` = ${node.target}  ${node.type}`);
+    const words = said(compile);
+    const value = (of: ValueData) => [words(of), ...this.#from(of[1] ?? -1)];
+    const list = (title: string, rows: readonly HTMLElement[], start = rows.length) =>
+      rows.length ? [h("section", h("h2", title), h("ol.ex-values", { reversed: true, start }, ...rows.slice(-LISTED).reverse()))] : [];
+    const stack = state.stack.map((of, n) => item(n >= state.stack.length - state.freshStack, ...value(of)));
+    const locals = [...state.locals].map(([name, of]) => item(state.freshLocals.has(name), `${name} = `, ...value(of)));
+    const does = this.#added.filter(([step]) => step === this.#step);
+    const soFar = ["node", "guard", "effect", "symbol"].flatMap(kind => {
+      const made = this.#added.filter(([step, of]) => of === kind && step < this.#step);
+      return list(`${kind}s so far (${made.length})`, made.slice(-LISTED).map(each => item(each[0] === this.#step - 1, ...this.#link(compile, each))), made.length);
     });
     return h(
       "div.ex-state",
-      h("section", h("h2", `Stack (${state.stack.length}, top first)`), h("ol.ex-values", { reversed: true }, ...stack)),
-      h("section", h("h2", `Locals (${state.locals.size})`), h("table.ex-table", h("tbody", ...locals))),
-      h("section", h("h2", `Graph so far (${state.nodes})`), h("ol.ex-values", { reversed: true }, ...grown.reverse())),
-      h("p.ex-hint-inline", `Before the instruction, in ${state.calls.join(" › ")}${state.attempt > 1 ? `; evaluation ${state.attempt}: the one before was given up to end the graph earlier` : ""}. New values are marked •.`),
+      ...list("This instruction adds", does.map(each => item(true, `${each[1]} `, ...this.#link(compile, each)))),
+      ...list(`Stack (${state.stack.length}, top first)`, stack), ...list(`Locals (${state.locals.size})`, locals),
+      ...(state.givenUp ? [] : soFar),
+      h("p.ex-hint-inline", `Before the instruction, in ${state.calls.join(" › ")}${state.givenUp ? "; given up, to end the graph earlier" : ""}. New values are marked •; @ is the step that made one.`),
     );
   }
+
+  #link(compile: CompileData, [step, kind, text, id]: Added): (Node | string)[] {
+    return [id ? button("ex-link", text, () => this.#context.show(kind === "guard" ? "guards" : "graphs", key(compile.id, id))) : text, ...this.#from(step)];
+  }
+
+  /** Leads to a step. */
+  #from(step: number): (Node | string)[] {
+    return step < 0 ? [] : [" ", button("ex-link", `@${step}`, () => this.#go(step))];
+  }
+}
+
+function item(fresh: boolean, ...holds: readonly (Node | string)[]): HTMLElement {
+  return h("li", { class: fresh ? "ex-fresh" : "" }, ...holds);
 }

@@ -1,0 +1,99 @@
+// Stepping through a capture in the pane Bytecode: moves, breakpoints, what made a value, and how long that takes.
+
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { after, before, test } from "node:test";
+import type { Browser, Locator } from "playwright-core";
+import type { CompileData, RecordData, StepData } from "../src/viewer/record";
+import { type Bare, barePage } from "./bare";
+import { launch, type Visit } from "./browser";
+import { openPane } from "./panes";
+
+const STEPS = 20_000;
+const SOON_MS = 100;
+
+let browser: Browser;
+let visit: Visit;
+
+before(async () => {
+  browser = await launch();
+});
+
+after(() => browser?.close());
+
+/** The sample, whose first compile was evaluated in this many steps. */
+function long(steps: number): RecordData {
+  const record = JSON.parse(readFileSync(join(import.meta.dirname, "../test/fixtures/sample.explore.json"), "utf8")) as RecordData;
+  const [first, ...others] = record.compiles as [CompileData, ...CompileData[]];
+  const ids = first.codes?.[0]?.instructions.map(each => each.id) ?? [];
+  const made = Array.from({ length: steps }, (_, n): StepData => [ids[n % ids.length] ?? "", n % 50 < 20 ? 0 : 1, n, 0, [n % 2, 1], n % 7 ? {} : { [`v${n % 40}`]: n % 2 }]);
+  const guard = first.guards?.[0];
+  const guards = guard ? Array.from({ length: 900 }, (_, n) => ({ ...guard, id: `many${n}`, step: 20 * n })) : [];
+  return { ...record, compiles: [{ ...first, steps: made, guards }, ...others] };
+}
+
+async function opened(record: RecordData): Promise<Locator> {
+  visit = await barePage(browser);
+  await visit.page.evaluate(given => (window as unknown as Bare).mount(given), record);
+  return openPane(visit.page.locator("#viewer"), "bytecode");
+}
+
+test("keys and buttons move by what was chosen, and a value leads to the step that made it", async () => {
+  const pane = await opened(long(60));
+  const told = pane.locator(".ex-step-told");
+  const { keyboard } = visit.page;
+  await pane.getByRole("slider").focus();
+  await keyboard.press("i");
+  assert.match(await told.innerText(), /^step 0 of 59/);
+  await keyboard.press("g");
+  assert.match(await told.innerText(), /^step 20 of 59; 3 hits/);
+  await keyboard.press("G");
+  assert.match(await told.innerText(), /^step 0 of 59/);
+  await keyboard.press("]");
+  await pane.getByRole("button", { name: "Forward" }).click();
+  assert.match(await told.innerText(), /^step 40 of 59/, "the brackets and the buttons go by the same");
+  await keyboard.press("u");
+  assert.match(await told.innerText(), /^step 50 of 59/, "out of the inlined function");
+  await pane.getByLabel("Breakpoint").fill("step>10 depth:1 top:mul");
+  await pane.getByLabel("Breakpoint").press("Enter");
+  await pane.getByRole("button", { name: "Back" }).click();
+  assert.match(await told.innerText(), /^step 49 of 59; 30 hits/);
+  await pane.getByLabel("Breakpoint").fill("gurd:");
+  await pane.getByLabel("Breakpoint").press("Enter");
+  assert.match(await told.innerText(), /No step has gurd; expected one of op/);
+  assert.equal(await pane.getByLabel("Breakpoint").getAttribute("aria-invalid"), "true");
+  await pane.getByRole("button", { name: "@0", exact: true }).first().click();
+  assert.match(await told.innerText(), /^step 0 of 59/);
+  assert.deepEqual(visit.errors, []);
+});
+
+test("a move among many steps is done at once", async () => {
+  const pane = await opened(long(STEPS));
+  await pane.getByRole("slider").focus();
+  await visit.page.keyboard.press("i");
+  const spent = await visit.page.evaluate(async () => {
+    const slider = document.querySelector("[data-panel=bytecode] input[type=range]");
+    const query = document.querySelector<HTMLInputElement>("[data-panel=bytecode] input[type=search]");
+    if (!slider || !query) throw new Error("no stepper");
+    const moves = [..."iiillloooggGGLLII", "End"];
+    const found: { [move: string]: number } = {};
+    const timed = async (name: string, act: () => void) => {
+      const started = performance.now();
+      act();
+      void document.body.offsetHeight;
+      found[name] = Math.min(found[name] ?? Infinity, performance.now() - started);
+      await new Promise(requestAnimationFrame);
+    };
+    for (const key of moves) await timed(key, () => slider.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true })));
+    for (const each of [0, 1, 2]) {
+      query.value = `depth>0 top:mul step>${each}`;
+      await timed("query", () => query.dispatchEvent(new Event("change")));
+      await timed("c", () => slider.dispatchEvent(new KeyboardEvent("keydown", { key: "c", bubbles: true })));
+    }
+    return found;
+  });
+  assert.match(await pane.locator(".ex-step-told").innerText(), /^step \d+ of 19999; \d+,\d+ hits/);
+  assert.deepEqual(Object.entries(spent).filter(([, each]) => each > SOON_MS), [], JSON.stringify(spent));
+  assert.deepEqual(visit.errors, []);
+});
