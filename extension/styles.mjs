@@ -21,8 +21,12 @@ async function sheet(path) {
   return short(nested((await build({ bundle: true, minify: true, charset: "utf8", write: false, entryPoints: [path] })).outputFiles[0].text.trimEnd()));
 }
 
-/** The viewer's own properties under shorter names, in sheets and scripts alike. */
-const short = text => text.replaceAll("--ex-", "--x");
+/** The viewer's own properties under shorter names, those used most of one letter, in sheets and scripts alike. */
+const LETTERS = { accent: "a", border: "b", code: "c", edge: "e", fg2: "f", "hot-edge": "h", error: "r", warn: "w" };
+const short = text => text.replace(/--ex-([\w-]*)/g, (_, name) => {
+  if (!name) throw new Error("the name of a property is made up as a whole, so that styles.mjs does not know it");
+  return `--x${LETTERS[name] ?? name}`;
+});
 
 /** The same sheet with rules in a row that begin with the same class inside one rule of that class: `.a{…}.a b{…}` is
  * `.a{…b{…}}`. The order stays, and so does what weighs more, as one class is what they are in. */

@@ -6,7 +6,7 @@ import type { PartData } from "./record";
 
 /** Signs and colours of states; a state that is not here is not known. */
 const LOOKS: { readonly [state: string]: readonly [sign: string, colour: string] } = {
-  ok: ["✓", "fg"], attention: ["⚠", "warn"], wrong: ["✗", "error"],
+  ok: ["✓", "--ex-fg"], attention: ["⚠", "--ex-warn"], wrong: ["✗", "--ex-error"],
 };
 
 /** What a part says, after the sign of its state. */
@@ -33,7 +33,7 @@ export function glance(parts: readonly PartData[], lead: (part: PartData) => voi
 
 function shown(part: PartData, lead: (part: PartData) => void): HTMLElement {
   const made = button("ex-link ex-part", signed(part), () => lead(part));
-  made.style.color = `var(--ex-${own(LOOKS, part.state)?.[1] ?? "fg2"})`;
+  made.style.color = `var(${own(LOOKS, part.state)?.[1] ?? "--ex-fg2"})`;
   return made;
 }
 
