@@ -239,3 +239,26 @@ def test_a_record_from_a_file_has_its_steps(tmp_path) -> None:
     loaded = explorer.Record.load(record.save(tmp_path / "a.explore.json.gz"))
     assert [repr(loaded.steps), loaded.steps[0].text(9)] == [repr(record.steps), record.steps[0].text(9)]
     assert "5 nodes" in repr(loaded.steps)
+
+
+def test_two_captures_of_an_edited_function_differ_by_what_the_edit_did() -> None:
+    def before(x: torch.Tensor) -> torch.Tensor:
+        y = x.relu()
+        print("a break")
+        return y + 1
+
+    def after(x: torch.Tensor) -> torch.Tensor:
+        y = x.relu()
+        y = y * 2
+        return y + 1
+
+    after.__qualname__ = before.__qualname__
+    after.__code__ = after.__code__.replace(co_qualname=before.__code__.co_qualname)
+    one, other = (explorer.explore(each, time=False)(torch.ones(2)).steps[0] for each in (before, after))
+    name = before.__qualname__
+    changes = one.diff(other)
+    assert f"- break in {name} line 3: call of print" in changes
+    assert [line for line in changes if " node " in line] == [
+        f"+ node in {name} line 3: mul = operator.mul f32[2]", f"+ node in {name} line 4: add = operator.add f32[2]",
+    ]  # fmt: skip
+    assert not any("relu" in line for line in changes) and one.diff(one) == []

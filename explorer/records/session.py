@@ -200,7 +200,7 @@ class Record:
     def link(self, pane: str, compile: str = "", stage: str = "", element: str = "") -> str:
         """The end of an address that opens the record there: behind the address of a page written by `to_html`, or of
         JupyterLab with the record's file or notebook. `element` is an id of the compile (a guard's, a kernel's,
-        "f0@12") or "FILE:LINE".
+        "f0@12"), "FILE:LINE", or in the pane "bytecode" a step of capture, such as "step31".
 
         Raises ValueError for a compile or stage that the record lacks."""
         compiles = {each.id: each for each in self.data.compiles}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -243,6 +244,27 @@ class Steps(Sequence[Step]):
             case key if key in NUMBERS:
                 return () if self._number(key, at) is None else (str(self._number(key, at)),)
         return self.events[key].get(at, ())
+
+    def diff(self, other: Steps) -> list[str]:
+        """What changed from this capture to `other`: "- " before what only this one adds, "+ " before what only the
+        other does. The same text in the same line of the same function is the same, wherever the function stands."""
+        mine, others = self._contributions(), other._contributions()
+        signed = [("-", each) for each in (mine - others).elements()]
+        signed += [("+", each) for each in (others - mine).elements()]
+        return [f"{sign} {each}" for sign, each in sorted(signed, key=lambda pair: pair[1].partition(" ")[0])]
+
+    def _contributions(self) -> Counter[str]:
+        """Each thing that the capture adds, with its kind, its function and the line in it."""
+        firsts = {each.name: each.line for each in self.compile.codes}
+        found: Counter[str] = Counter()
+        for kind, made in self.events.items():
+            for at, texts in made.items():
+                step = self.compile.steps[at]
+                function = self.compile.activations[step.activation].function
+                _, span = self._ops.get(step.instruction, ("", None))
+                line = "" if span is None else f" line {span.line - firsts.get(function, 0) + 1}"
+                found.update(f"{kind} in {function}{line}: {text}" for text in texts if text)
+        return found
 
     # ------------------------------------------------------------------------------------------------------ in print
 
