@@ -545,3 +545,22 @@ def test_a_users_back_end_gets_what_has_no_functional_form(fn: Callable[..., Any
 
     ours, eager = explorer.compile(fn, backend=backend)(x := torch.ones(2)), fn(y := torch.ones(2))
     assert len(handed) == 1 and facts(ours) == facts(eager) and facts(x) == facts(y)
+
+
+def asks_for_inference_mode() -> Any:
+    with torch.inference_mode():
+        inside = torch.is_inference_mode_enabled()
+    return inside, torch.is_inference_mode_enabled()
+
+
+def makes_a_parameter() -> Any:
+    made = torch.nn.Parameter(torch.ones(3))
+    return made.is_inference(), made.tolist()
+
+
+@pytest.mark.parametrize("fn", [asks_for_inference_mode, makes_a_parameter])
+def test_inference_mode_is_guarded_where_no_tensor_tells_it(fn: Callable[[], Any]) -> None:
+    compiled = explorer.compile(fn)
+    for mode in (torch.no_grad, torch.inference_mode, torch.enable_grad, torch.inference_mode):
+        with mode():
+            assert compiled() == fn()

@@ -178,3 +178,20 @@ def test_out_is_resized_as_in_eager(backend):
         sine(x, expected)
         assert made is out and out.shape == expected.shape and out.stride() == expected.stride()
         assert torch.equal(out, expected)
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_strides_that_are_symbols_order_memory_as_in_eager(dynamic):
+    def function(x):
+        return torch.zeros_like(x), F.dropout(x), torch.ones_like(x).chunk(2)[0]
+
+    compiled = explorer.compile(function, dynamic=dynamic)
+    for given in (
+        torch.rand(2, 3), torch.rand(3, 2).T, torch.rand(4, 3).T, torch.rand(8).as_strided((3, 4), (1, 1)),
+        torch.rand(9).as_strided((3, 5), (2, 1)), torch.rand(3, 5, 2).permute(2, 0, 1)[0],
+    ):  # fmt: skip
+        results = []
+        for each in (function, compiled):
+            torch.manual_seed(0)
+            results.append([(y.stride(), y.tolist()) for y in each(given)])
+        assert results[0] == results[1]

@@ -282,6 +282,18 @@ def hooks_unused_output(c):
 
 
 @case
+def leaf_turned_without_grad(c):
+    def f(x):
+        with torch.no_grad():
+            x.t_()
+        return x.norm()
+
+    x = T(3)
+    c(f)(x).backward()
+    return x.grad
+
+
+@case
 def hooks_inside(c):
 
     def f(x):

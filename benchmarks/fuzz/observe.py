@@ -24,6 +24,7 @@ ADDRESS = re.compile(r"0x[0-9a-f]+|at 0x\w+")
 GRAD_FUNCTION = re.compile(r"Function \w+Backward0? returned")
 PRINTED_FUNCTION = re.compile(r"grad_fn=<\w+>")
 ONE_OF_SEVERAL = re.compile(r"Output \d+ of \w+ is a view")
+MADE_BY = re.compile(r"which is output \d+ of \w+")
 NUMBER = re.compile(r"-?\d+\.\d+(?:e-?\d+)?")
 UNBOUND = re.compile(r"cannot access (?:local|free) variable '(\w+)'")
 SILENT = {"__slotnames__", "__module__", "__dict__", "__weakref__", "__doc__", "__annotations__", "__slots__"}
@@ -147,6 +148,7 @@ class Observer:
     def error(self, place: str, error: BaseException) -> None:
         text = GRAD_FUNCTION.sub("Function returned", ADDRESS.sub("0x", str(error)))
         text = ONE_OF_SEVERAL.sub("Output of a function is a view", text)
+        text = MADE_BY.sub("which is output of a function", text)
         name = type(error).__name__
         if found := UNBOUND.match(text):  # a local that closures share is a free variable after a break
             name, text = "NameError", f"{found[1]} is unbound"

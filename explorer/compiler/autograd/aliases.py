@@ -10,11 +10,13 @@ import functools
 import operator
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, fx
+from torch.autograd.grad_mode import _unsafe_preserve_version_counter as preserved_version
 from torch.utils import _pytree as pytree
 
 from explorer.compiler.autograd.layouts import evaluator, expression, size_weight
@@ -247,8 +249,10 @@ class Writing:
     def __call__(self, inputs: Values, given: Values, values: Values) -> None:
         """`values` are the forward outputs. Generated code writes through pointers: version counters follow here."""
         for restride, rank, facts in self._numbers(given):
-            if given[restride.index] is inputs[restride.index]:
-                _restride(inputs[restride.index], restride, rank, facts)
+            if (target := given[restride.index]) is inputs[restride.index]:
+                counted = restride.seen or restride.resized or target.is_inference()
+                with nullcontext() if counted else preserved_version(target):  # the backward reads the memory as it was
+                    _restride(target, restride, rank, facts)
         for index, output in self._after:
             with torch.set_grad_enabled(values[output].requires_grad):
                 inputs[index].copy_(values[output])

@@ -11,6 +11,7 @@ import sympy
 import torch
 from torch import Tensor, fx
 from torch._prims_common import is_non_overlapping_and_dense_or_false
+from torch.fx.experimental.symbolic_shapes import has_free_unbacked_symbols
 
 from explorer.compiler.autograd.reasons import DATA_DEPENDENT
 from explorer.core.reasons import Unsupported, Why
@@ -68,15 +69,15 @@ def same_strides(a: Tensor, b: Tensor) -> bool:
 
 
 def stride_order(x: Tensor) -> list[int]:
-    """Dimensions from the slowest to the fastest, as empty_like lays them out; the natural order where strides that are
-    no plain numbers leave it open. Stock: infer_dense_strides, in C++."""
+    """Dimensions from the slowest to the fastest, as empty_like lays them out, which becomes a guard for symbolic
+    strides; the natural order where only the graph knows them. Stock: infer_dense_strides, in C++."""
     order = list(range(x.dim()))
     if x.is_contiguous():
         return order
     strides, sizes = x.stride(), x.shape
     if is_non_overlapping_and_dense_or_false(x):
         return sorted(order, key=lambda d: (-strides[d], -sizes[d]))
-    if any(type(n) is not int for n in (*strides, *sizes)):
+    if any(map(has_free_unbacked_symbols, (*strides, *sizes))):
         return order
     for end in range(x.dim() - 2, -1, -1):  # an insertion sort: a stride of 0 stays beside whatever it is beside
         at = end

@@ -124,7 +124,7 @@ class Tape:
         self._measured: dict[sympy.Symbol, tuple[fx.Node, int]] = {}
         """Sizes that only the graph knows: the node, and which of its sizes it is."""
         self.shape_guard_causes: list[tuple[Origins, Place, str]] = []
-        self.grad_enabled = torch.is_grad_enabled()
+        self.grad_enabled, self.inference = torch.is_grad_enabled(), torch.is_inference_mode_enabled()
         self.calls = 0
         self.whole = ""
         """Why the frame runs eagerly as a whole where a part of it does."""

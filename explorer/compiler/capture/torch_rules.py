@@ -18,6 +18,7 @@ from torch import fx
 from explorer.compiler.capture import reasons
 from explorer.compiler.capture.asserts import is_checked_later
 from explorer.compiler.capture.autograd_functions import evaluated, guard_reads
+from explorer.compiler.capture.guards import Equals
 from explorer.compiler.capture.rules import CALLS, each, existing, positional
 from explorer.compiler.capture.values.arrays import ArrayValue, tensor_of_array
 from explorer.compiler.capture.values.base import Reconstructor, Rule, Tracer, Value
@@ -112,14 +113,19 @@ def _of_class(t: Tracer, value: Value, cls: type, last: fx.Node | None) -> Value
     return value
 
 
+@positional(torch.is_inference_mode_enabled)
+def _inference_mode(t: Tracer) -> Value:
+    """Guarded where it is asked for: the check of the global state does not see it."""
+    source = t.returned(t.known_source(torch), "is_inference_mode_enabled")
+    t.guard(source, Equals(t.tape.inference), "the program, or what it made, depends on the mode")
+    return Constant(torch.is_inference_mode_enabled())
+
+
 @each(
-    torch.is_inference_mode_enabled, 
-    
     torch.get_num_threads, torch.is_autocast_cpu_enabled, torch.get_autocast_gpu_dtype, torch.get_autocast_cpu_dtype,
     torch.cuda.is_available, torch.cuda.device_count, torch.cuda.is_initialized, torch.backends.mps.is_available,
     torch.amp.is_autocast_available, torch.backends.cudnn.is_available,
     torch.distributed.is_available, torch.distributed.is_initialized,
-    
     *existing(torch._C, "_is_autocast_available", "_get_privateuse1_backend_name", "_is_torch_function_enabled",
               "_is_torch_function_all_disabled"),
 )  # fmt: skip
@@ -514,6 +520,7 @@ def _parameter(t: Tracer, data: Value = Constant(None), requires_grad: Value = C
     wanted = t.truth(requires_grad)
     if wanted and not (fake.is_floating_point() or fake.is_complex()):
         t.raise_(RuntimeError, "Only Tensors of floating point and complex dtype can require gradients")
+    _inference_mode(t)  # in which nobody counts writes to it
     blank = Blank(tuple(fake.shape), fake.stride(), fake.dtype, fake.device, wanted)
     made = t.wrap(t.returned(t.known_source(blank, fixed=True), "make"), blank.make())
     view = graph_call(t, "call_method", "detach", [made], {})
