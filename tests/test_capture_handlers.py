@@ -188,3 +188,52 @@ def test_the_traceback_is_the_programs() -> None:
     eager, mine = two_lines(torch.ones(2)).splitlines(), run(torch.ones(2)).splitlines()
     assert mine[0] == eager[0] and mine[-1] == eager[-1]
     assert sum("x.view(-1, 7)" in line for line in mine) == 1
+
+
+def raises(x: Tensor) -> Tensor:
+    raise RuntimeError(f"bad {x.shape}")
+
+
+class Reads:
+    def __enter__(self) -> Reads:
+        return self
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> bool:
+        self.read = 0 if trace is None else len(traceback.extract_tb(trace))
+        return True
+
+
+def extracted(x: Tensor) -> Any:
+    try:
+        raises(x)
+    except RuntimeError as error:
+        return x * 2, len(traceback.extract_tb(error.__traceback__))
+
+
+def formatted(x: Tensor) -> Any:
+    try:
+        raises(x)
+    except RuntimeError:
+        return x * 2, traceback.format_exc().count("File")
+
+
+def of_the_system(x: Tensor) -> Any:
+    try:
+        raises(x)
+    except RuntimeError:
+        return x * 2, sys.exc_info()[2] is None, len(traceback.extract_tb(sys.exc_info()[2]))
+
+
+def told_to_a_block(x: Tensor) -> Any:
+    with Reads() as first:
+        raises(x)
+    with Reads() as second:
+        x = x + 1
+    return x, first.read, second.read
+
+
+@pytest.mark.parametrize("fn", [extracted, formatted, of_the_system, told_to_a_block])
+def test_a_traceback_names_the_functions_that_were_inlined(fn: Callable[[Tensor], Any]) -> None:
+    run, _ = compiled(fn)
+    (mine, *read), (eager, *expected) = run(torch.ones(2)), fn(torch.ones(2))
+    assert torch.equal(mine, eager) and read == expected

@@ -184,3 +184,43 @@ def test_what_is_not_known_yet_breaks() -> None:
     assert told(lambda: run(x)) == told(lambda: shows_values(x))
     assert "a log line of explorer.tests.messages" in captures.made[0].breaks[0].text
     assert captures.fallbacks == []
+
+
+def breaks_in_the_block(x: Tensor) -> Tensor:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        print(end="")
+        x = x + 1
+        warnings.warn("unheard")
+        print(end="")
+    return x
+
+
+def records(x: Tensor) -> Any:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        print(end="")
+        warnings.warn("kept")
+        count = len(caught)
+        x = x + count
+    return x, count, [str(each.message) for each in caught]
+
+
+def handles_what_a_filter_raises(x: Tensor) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        try:
+            print(end="")
+            warnings.warn("raised")
+        except UserWarning as error:
+            return x * 2, str(error)
+    return x
+
+
+@pytest.mark.parametrize("fn", [breaks_in_the_block, records, handles_what_a_filter_raises])
+def test_blocks_of_filters_around_breaks(fn: Callable[[Tensor], Any]) -> None:
+    run, _ = compiled(fn)
+    before = list(warnings.filters)
+    for _ in range(2):
+        assert repr(run(torch.ones(2))) == repr(fn(torch.ones(2)))
+        assert list(warnings.filters) == before

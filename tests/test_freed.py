@@ -184,3 +184,39 @@ def test_many_made_and_dropped_hold_what_one_does(program: Callable[[Compile], N
         program(explorer.compile)
     grown = {kind: count - before[kind] for kind, count in objects().items() if count - before[kind] >= rounds}
     assert not grown, grown
+
+
+class Node:
+    pass
+
+
+def dropped(x):
+    node, held = Node(), Node()
+    node.x = x
+    held.node = node
+    seen = weakref.ref(node)
+    y = seen().x * 2
+    del node
+    z = seen().x + y
+    del held.node
+    return z, seen() is None
+
+
+def dropped_tensor(x):
+    y = x * 2
+    seen = weakref.ref(y)
+    z = seen() + 1
+    del y
+    return z, seen() is None
+
+
+def to_its_parent(x):
+    parent, child = Node(), Node()
+    parent.x, child.parent = x, weakref.ref(parent)
+    return child.parent().x + 1, child.parent() is parent
+
+
+@pytest.mark.parametrize("function", [dropped, dropped_tensor, to_its_parent])
+def test_a_weak_reference_tells_what_the_program_has_dropped(function):
+    found, expected = explorer.compile(function)(torch.ones(2)), function(torch.ones(2))
+    assert torch.equal(found[0], expected[0]) and found[1] is expected[1]

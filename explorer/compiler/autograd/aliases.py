@@ -250,7 +250,7 @@ class Writing:
         """`values` are the forward outputs. Generated code writes through pointers: version counters follow here."""
         for restride, rank, facts in self._numbers(given):
             if (target := given[restride.index]) is inputs[restride.index]:
-                counted = restride.seen or restride.resized or target.is_inference()
+                counted = restride.seen or restride.resized or not target.requires_grad
                 with nullcontext() if counted else preserved_version(target):  # the backward reads the memory as it was
                     _restride(target, restride, rank, facts)
         for index, output in self._after:

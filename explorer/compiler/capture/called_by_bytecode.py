@@ -69,17 +69,6 @@ def warn(message: Any, category: type[Warning] | None, file: str, line: int, nam
     warnings.warn_explicit(message, kind, file, line, namespace.get("__name__") or "<unknown>", registry)
 
 
-def keep_filters(kept: list[warnings.catch_warnings[None]]) -> None:
-    """The beginning of a warnings.catch_warnings block; what it puts aside goes onto `kept`."""
-    kept.append(warnings.catch_warnings())
-    kept[-1].__enter__()
-
-
-def put_back_filters(kept: list[warnings.catch_warnings[None]]) -> None:
-    """Its end."""
-    kept.pop().__exit__(None, None, None)
-
-
 def warn_caller(message: Any, category: type[Warning] | None, above: int) -> None:
     """warnings.warn, as if called in the `above`th frame of the program over the compiled function that calls this."""
     frames = _frames(sys._getframe(1))

@@ -62,6 +62,7 @@ def capture(given: CaptureInput) -> Capture:
     if refused is not None:
         return _eager(given, refused)
     known: BreakAt | None = None
+    whole = ""
     decoded: dict[int, Code] = {}
     says_compiling = may_leave_classes = True
     while True:
@@ -84,9 +85,11 @@ def capture(given: CaptureInput) -> Capture:
                         continue
                     first, known = known is None, found.alone()
                     if not found.clean and first:
+                        whole = tracer.tape.whole
                         note(Restarted, given.frame.id, given.code.instructions[frame.position - 1].id, found.why)
                         continue
                 if lazy is None:
+                    tracer.tape.whole = tracer.tape.whole or whole
                     return _finish(given, tracer, frame, known)
         refused = lazy.initialize()
         if refused is not None:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from explorer.compiler.capture import hook, reasons
-from explorer.compiler.capture.called_by_bytecode import OURS, keep_filters, log, put_back_filters, warn, warn_caller
+from explorer.compiler.capture.called_by_bytecode import OURS, log, warn, warn_caller
 from explorer.compiler.capture.rules import each, existing, positional
 from explorer.compiler.capture.values.base import Frame, Rule, Tracer, Value
 from explorer.compiler.capture.values.classes import ClassValue
@@ -23,9 +23,11 @@ from explorer.core.reasons import unsupported
 from explorer.ir.capture import Attr, Item
 
 NONE = Constant(None)
-_HANDLERS: tuple[Callable[..., Any], ...] = (warn, warn_caller, log, keep_filters, put_back_filters)
-WARN, WARN_CALLER, LOG, KEEP, PUT_BACK = map(hook.unwatched, _HANDLERS)
+_BLOCK = (warnings.catch_warnings.__enter__, warnings.catch_warnings.__exit__)
+_HANDLERS: tuple[Callable[..., Any], ...] = (warn, warn_caller, log, *_BLOCK)
+WARN, WARN_CALLER, LOG, BEGIN, END = map(hook.unwatched, _HANDLERS)
 """Nothing that handles a message is compiled."""
+_FILTERS = (warnings.simplefilter, warnings.filterwarnings, warnings.resetwarnings)
 
 
 def _settled(value: Value) -> bool:
@@ -52,6 +54,16 @@ def _place(t: Tracer, level: int) -> tuple[str, int, Frame] | None:
     return frame.code.filename, span.line if span is not None else frame.code.first_line, frame
 
 
+def _is_seen(t: Tracer) -> bool:
+    """Whether the frame has the list that the warning goes into, or may handle the warning as an error."""
+    record = getattr(warnings._showwarnmsg_impl, "__self__", None)  # type: ignore[attr-defined]
+    if record is not None and any(each is record for each in t.given.locals.values()):
+        return True
+    raises = any(action == "error" for action, *_ in warnings.filters)
+    changed = any(change.kind == "call" and change.value[0] in _FILTERS for change in t.effects.changes.values())
+    return (raises or changed) and any(frame.handlers[frame.position - 1] is not None for frame in t.frames)
+
+
 @positional(warnings.warn)
 def _warn(
     t: Tracer,
@@ -64,6 +76,8 @@ def _warn(
     """A warning."""
     if others or not t.is_none(source) or not (_settled(message) and _settled(category)):
         unsupported(reasons.UNTRACEABLE_CALL, "warnings.warn of what is not known yet")
+    if _is_seen(t):
+        unsupported(reasons.UNTRACEABLE_CALL, "warnings.warn where the program handles or records it")
     level = max(1, t.index(stacklevel))
     place = _place(t, level)
     what = f"warnings.warn({message.describe()})"
@@ -76,7 +90,7 @@ def _warn(
     return NONE
 
 
-@each(warnings.simplefilter, warnings.filterwarnings, warnings.resetwarnings)
+@each(*_FILTERS)
 def _filters(function: Any) -> Rule:
     def change(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
         """A change of the warning filters."""
@@ -89,23 +103,20 @@ def _filters(function: Any) -> Rule:
 
 
 @positional(warnings.catch_warnings.__enter__)
-def _keep_filters(t: Tracer, manager: Value) -> Value:
-    """The filters are put aside where the block begins; a list of the warnings would be known only afterwards."""
+def _begin_filters(t: Tracer, manager: Value) -> Value:
+    """The block begins after the graph; a list of its warnings would be known only then."""
     if t.truth(t.get_attr(manager, "_record")):
         unsupported(reasons.UNTRACEABLE_CALL, "warnings.catch_warnings(record=True)")
-    kept = Constant([])
-    manager.set_attr(t, "_filters", kept)
-    t.effects.call(KEEP, [kept], "warnings.catch_warnings()")
-    chosen = t.attr_or_none(manager, "_filter")
-    if chosen is not None and not t.is_none(chosen):
-        t.call(t.from_python(warnings.simplefilter), t.items(chosen), {})
+    t.effects.call(BEGIN, [manager], "warnings.catch_warnings()")
     return NONE
 
 
 @positional(warnings.catch_warnings.__exit__)
-def _put_back_filters(t: Tracer, manager: Value, *error: Value) -> Value:
+def _end_filters(t: Tracer, manager: Value, *error: Value) -> Value:
     """The filters of before the block."""
-    t.effects.call(PUT_BACK, [t.get_attr(manager, "_filters")], "the end of warnings.catch_warnings()")
+    if t.truth(t.get_attr(manager, "_record")):
+        unsupported(reasons.UNTRACEABLE_CALL, "the end of warnings.catch_warnings(record=True)")
+    t.effects.call(END, [manager], "the end of warnings.catch_warnings()")
     return NONE
 
 

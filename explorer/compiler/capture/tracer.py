@@ -242,6 +242,8 @@ class Evaluator(Calls, DataModel):
             if not self._handle(frame, raised):
                 if depth > 1:
                     del self.frames[depth - 1 :]
+                    if isinstance(raised.value, ExceptionValue):
+                        raised.value.left_inlined = True
                 raise
 
     def step(self, frame: Frame) -> None:

@@ -8,6 +8,7 @@ import builtins
 import contextvars
 import random
 import sys
+import traceback
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +20,7 @@ from explorer.compiler.capture.guards import UNSET, IsObject, is_unset
 from explorer.compiler.capture.rules import each, existing, positional
 from explorer.compiler.capture.values.base import Reconstructor, Rule, Tracer, Value
 from explorer.compiler.capture.values.constant import Constant
+from explorer.compiler.capture.values.exceptions import ExceptionValue, TracebackValue
 from explorer.compiler.capture.values.objects import ObjectValue
 from explorer.compiler.capture.values.tensor import graph_call
 from explorer.core.reasons import unsupported
@@ -48,10 +50,13 @@ def _context_get(t: Tracer, variable: Value, *default: Value) -> Value:
 
 @positional(sys.exc_info)
 def _exc_info(t: Tracer) -> Value:
-    """The exception being handled, without its traceback, which only a real frame has."""
+    """The exception being handled."""
     error = t.handled()
-    kind = NONE if error is None else t.from_python(error.python_type())
-    return t.new_tuple([kind, error or NONE, NONE])
+    if error is None:
+        return t.new_tuple([NONE, NONE, NONE])
+    if t.frames[-1].code.filename == traceback.__file__ and isinstance(error, ExceptionValue):
+        error.tell_traceback_is_read(t)
+    return t.new_tuple([t.from_python(error.python_type()), error, TracebackValue(error)])
 
 
 @positional(*existing(sys, "exception"))

@@ -9,7 +9,7 @@ from explorer.compiler.capture.opcodes.operators import OPCODES
 from explorer.compiler.capture.values.base import Frame, Handled, Raised, Tracer, Value
 from explorer.compiler.capture.values.classes import ClassValue
 from explorer.compiler.capture.values.constant import Constant
-from explorer.compiler.capture.values.exceptions import ExceptionValue
+from explorer.compiler.capture.values.exceptions import ExceptionValue, TracebackValue
 from explorer.compiler.capture.values.mappings import DictValue
 from explorer.compiler.capture.values.sequences import TupleValue
 from explorer.compiler.capture.values.size import NumberValue
@@ -117,7 +117,7 @@ def before_with(t: Tracer, f: Frame, i: Instruction) -> None:
 def with_except_start(t: Tracer, f: Frame, i: Instruction) -> None:
     """Tell __exit__ of the exception."""
     error, leave = f.stack[-1], f.stack[-4]
-    f.push(t.call(leave, [ClassValue(error.python_type()), error, Constant(None)], {}))
+    f.push(t.call(leave, [ClassValue(error.python_type()), error, TracebackValue(error)], {}))
 
 
 @OPCODES.rule("CLEANUP_THROW")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import types
 from typing import Any
 
 from explorer.compiler.capture import reasons
@@ -19,6 +20,8 @@ class ExceptionValue(ObjectValue):
         super().__init__(cls, source, given)
         self.args = args
         self.cause: Value | None = None
+        self.left_inlined = False
+        """Whether it was raised in an inlined function, which is a frame of its own in eager's traceback."""
 
     def find(self, t: Tracer, name: str) -> Value | None:
         if name == "args":
@@ -26,6 +29,7 @@ class ExceptionValue(ObjectValue):
         if name == "value" and issubclass(self.cls, StopIteration):
             return self.args[0] if self.args else Constant(None)
         if name == "__traceback__" and name not in self.overlay:
+            self.tell_traceback_is_read(t)
             unsupported(reasons.ATTRIBUTE, "the traceback of an exception, which only a real frame has")
         if name in _LINKS:
             return self.overlay.get(name) or self._link(t, name)
@@ -34,6 +38,10 @@ class ExceptionValue(ObjectValue):
         if name == "name" and issubclass(self.cls, AttributeError):
             return Constant(None)
         return super().find(t, name)
+
+    def tell_traceback_is_read(self, t: Tracer) -> None:
+        if self.left_inlined:
+            t.tape.whole = "the program reads a traceback that leads into an inlined function"
 
     def _link(self, t: Tracer, name: str) -> Value:
         """What links the exception to others, where the program has not set it."""
@@ -79,6 +87,20 @@ class ExceptionValue(ObjectValue):
                 r.emit("LOAD_FAST", made)
                 r.emit("STORE_ATTR", name)
             r.emit("LOAD_FAST", made)
+
+
+class TracebackValue(ObjectValue):
+    """The traceback of an exception, of which nothing is known: only a real frame has it."""
+
+    def __init__(self, error: Value) -> None:
+        super().__init__(types.TracebackType)
+        self.error = error
+
+    def find(self, t: Tracer, name: str) -> Value | None:
+        return self.error.get_attr(t, "__traceback__")
+
+    def reconstruct(self, r: Reconstructor) -> None:
+        self.error.get_attr(r.t, "__traceback__")
 
 
 _LINKS = frozenset({"__traceback__", "__cause__", "__context__", "__suppress_context__", "__notes__"})

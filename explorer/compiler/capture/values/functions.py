@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 import types
 import weakref
 from collections.abc import Callable, Sequence
@@ -10,7 +11,7 @@ from typing import Any
 
 from explorer.compiler.capture import reasons
 from explorer.compiler.capture.guards import Has
-from explorer.compiler.capture.values.base import Cell, NotConstant, Reconstructor, Tracer, Value
+from explorer.compiler.capture.values.base import Cell, Frame, NotConstant, Reconstructor, Tracer, Value
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.mappings import DictValue
 from explorer.compiler.capture.values.objects import MISSING, IdentityKey, ObjectValue
@@ -376,7 +377,30 @@ class WeakReference(ObjectValue):
         return self.target.key()
 
     def call(self, t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        if self.target.source is None and not self._lives(t):
+            t.tape.whole = "a weak reference to what the program has dropped"
+            unsupported(reasons.UNTRACEABLE_CALL, t.tape.whole)
         return self.target
+
+    def _lives(self, t: Tracer) -> bool:
+        """Whether the program can reach the target otherwise."""
+        seen = {id(self)}
+        pending: list[Any] = [*t.frames, t.effects.globals, t.effects.classes]
+        pending += [change.value for change in t.effects.changes.values()]
+        while pending:
+            each = pending.pop()
+            if each is self.target:
+                return True
+            if id(each) in seen:
+                continue
+            seen.add(id(each))
+            if isinstance(each, Frame):
+                pending += [each.locals, each.stack, each.cells]
+            elif isinstance(each, Value) and not isinstance(each, WeakReference):
+                pending += [part for name, part in vars(each).items() if name != "given"]
+            elif isinstance(each, (dict, list, tuple, set)):
+                pending += gc.get_referents(each)
+        return False
 
     def reconstruct(self, r: Reconstructor) -> None:
         r.call(weakref.ref, [self.target, self.callback])
