@@ -25,7 +25,7 @@ def scale(x, factor, flag=True):
 def refused(guards: Iterable[Guard], **values: Any) -> list[Decision]:
     """The guards that a call with these arguments, described, breaks."""
     given = [described(f"L[{name!r}]", value) for name, value in values.items()]
-    return [d for d in decide(map(guard_data, guards), given, global_state()) if d.holds is False]
+    return [d for d in decide([guard_data(each, 0) for each in guards], given, global_state()) if d.holds is False]
 
 
 def test_every_broken_guard_is_listed() -> None:

@@ -64,7 +64,7 @@ def test_agrees_with_the_real_checks(change: dict[str, Any], dynamic: bool | Non
     given = [described(f"L[{name!r}]", value) for name, value in call.items()]
     given += [described(f"L['items'][{n}]", item) for n, item in enumerate(call["items"])]
     given += [described(f"L['table'][{key!r}]", item) for key, item in call["table"].items()]
-    decisions = decide(map(guard_data, linked.guards), given, global_state())
+    decisions = decide([guard_data(each, 0) for each in linked.guards], given, global_state())
     refused = [d.guard.expression for d in decisions if d.holds is False]
     assert (not refused) == linked.manager.check(call), (refused, linked.manager.failure(call))
     for decision in decisions:
@@ -83,7 +83,7 @@ def test_what_is_one_object_is_described() -> None:
     for linked, apart in zip(captures.linked, (True, False), strict=True):
         for same_as in ("", "L['x']"):
             given = [described("L['x']", a), described("L['y']", a, same_as=same_as)]
-            refused = [d for d in decide(map(guard_data, linked.guards), given) if d.holds is False]
+            refused = [d for d in decide([guard_data(each, 0) for each in linked.guards], given) if d.holds is False]
             assert bool(refused) == (apart == bool(same_as))
     assert refused == [] and captures.made[1].given[1].same_as == "L['x']"
 
@@ -202,7 +202,7 @@ def test_relations_on_sizes_are_trees() -> None:
 
     fn, captures = compiled(shaped, dynamic=True)
     fn(torch.ones(6, 4), 3)
-    guards = [guard for guard in map(guard_data, captures.linked[0].guards) if guard.shape is not None]
+    guards = [guard for guard in (guard_data(each, 0) for each in captures.linked[0].guards) if guard.shape is not None]
     live = [g.condition for g in captures.linked[0].guards if isinstance(g.condition, ShapeHolds)]
     for rows in range(2, 14):
         for n in (3, 0, -9):

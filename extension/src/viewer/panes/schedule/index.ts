@@ -2,10 +2,10 @@
 
 import { because, becauseText } from "../../because";
 import { codes, type Column, DataTable } from "../../datatable";
-import { h, tool } from "../../dom";
+import { button, h, tool } from "../../dom";
 import { key, parts, type Key } from "../../element";
 import { Facets, facetsOf } from "../../facets";
-import { bytes, count, percent, phrase, seconds } from "../../format";
+import { bytes, count, phrase, seconds } from "../../format";
 import { own } from "../../gather";
 import { HalfChoice, type Looked } from "../../halfchoice";
 import type { Context, Export, Pane, PaneKind } from "../../pane";
@@ -19,6 +19,9 @@ import { drawSchedule } from "./draw";
 import { named } from "./named";
 import { Pairs, type Explanation } from "./pairs";
 import { TITLES } from "../titles";
+
+/** Reasons against fusion that the pane begins with. */
+const MOST_NAMED = 3;
 
 export const schedule: PaneKind = {
   id: "schedule",
@@ -75,7 +78,7 @@ class SchedulePane implements Pane {
     this.#pair = this.#pairPart();
     this.#body = h(
       "div.ex-schedule",
-      h("div.ex-main", this.#picture.element, this.#pair, part("Fusion decisions", [this.#ok.element], this.#facets.element, this.#counted, this.#inside, this.#verdicts.element)), side,
+      h("div.ex-main", this.#counted, this.#picture.element, this.#pair, part("Fusion decisions", [this.#ok.element], this.#facets.element, this.#inside, this.#verdicts.element)), side,
     );
     into.append(this.#empty, h("div.ex-pad", this.#body));
     const again = () => this.#render(this.#choice.looked.value);
@@ -256,9 +259,11 @@ class SchedulePane implements Pane {
     this.#ok.show(facetsOf(all, byOk, each => (each.ok ? "fused" : "not fused")));
     this.#facets.show(facetsOf(okay, each => each.why.code, each => each.why.title));
     const made = all.filter(each => each.ok).length;
-    this.#counted.textContent = all.length === 0
-      ? "No pair of operations was left to try."
-      : `${count(all.length, "pair")} tried, ${made} fused (${percent(made / all.length)}); ${rows.length} shown. Each pair has its last decision.`;
+    const against = facetsOf(all.filter(each => !each.ok), each => each.why.code, each => each.why.title).slice(0, MOST_NAMED);
+    this.#counted.replaceChildren(
+      all.length === 0 ? "No pair of operations was left to try. " : `${made} of ${count(all.length, "pair")} of operations fused${against.length ? "; not fused: " : ""}${against.map(each => `${each.label} (${each.count})`).join("; ")}. `,
+      button("ex-link", "Fusion decisions", () => this.#inside.parentElement?.scrollIntoView()),
+    );
     const loops = (this.#half?.operations ?? []).map(each => named(each, this.#context.compile.value, this.#context.model));
     this.#inside.replaceChildren(...loops.filter(each => each.inside.length).map(each =>
       h("li", h("strong", each.own), ` computes in the same loop: ${each.inside.join("; ")}`)));
