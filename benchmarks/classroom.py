@@ -1,8 +1,9 @@
 """A class at work on this machine: its memory, how long people wait, and whether any check is lost or wrong.
 
 Ten kernels, and then thirty, run the workshop's first cells at once, as after "now run it". Then all of them check a
-puzzle at once: two thirds of the answers are right, the others wrong. `-k 10` is ten alone. Memory is what these
-processes hold of their own, and their share of what they have in common.
+puzzle at once: two thirds of the answers are right, the others wrong. Memory is what these processes hold of their own,
+and their share of what they have in common; where there is none for more kernels, there are fewer. The last row is
+thirty checks at once without kernels, which takes less. `-k 10` is ten people alone, `-k checks` the last row.
 """
 
 from __future__ import annotations
@@ -12,22 +13,28 @@ import statistics
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from jupyter_client.manager import KernelManager
 
 from benchmarks.report import Aim, Report, Selection
 from explorer.course import PUZZLES
 from explorer.course.build import SOURCES, notebook
+from explorer.course.check import Verdict
+from explorer.course.process import Server, check
 from explorer.ir.record import MIME
 
+T = TypeVar("T")
 PEOPLE = (10, 30)
-RESERVED = 3 << 30
+CHECKS = 30
+RESERVED = 4 << 30
 """Bytes of memory that must stay free for others: no more kernels are started then."""
+LATER = 450 << 20
+"""Bytes that a kernel takes later on: a process that checks, and a check in it."""
 ASKED = ("breaks-2", "guards-2", "decompose-1")
 STARTUP = Path(__file__).parent.parent / "binder" / "startup.py"
 LOADED = "from explorer.course import check\ncheck('breaks-3', '')"
@@ -92,8 +99,8 @@ def answer_of(number: int) -> tuple[str, str, str]:
     return puzzle.id, wrong.code, wrong.says
 
 
-def everyone(learners: list[Learner], act: Callable[[Learner], None]) -> None:
-    threads = [threading.Thread(target=act, args=(each,)) for each in learners]
+def together(all: Iterable[T], act: Callable[[T], None]) -> None:
+    threads = [threading.Thread(target=act, args=(each,)) for each in all]
     for each in threads:
         each.start()
     for each in threads:
@@ -115,14 +122,14 @@ def available() -> int:
     return int(found.split()[1]) << 10
 
 
-def used(learners: list[Learner]) -> int:
-    """Bytes that the kernels and all their children hold."""
+def used(processes: list[int]) -> int:
+    """Bytes that these and all their children hold."""
     children: dict[int, list[int]] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):
             parent = int(stat.read_text().rpartition(")")[2].split()[1])
             children.setdefault(parent, []).append(int(stat.parent.name))
-    waiting = [each.process for each in learners]
+    waiting = list(processes)
     total = 0
     while waiting:
         process = waiting.pop()
@@ -134,13 +141,13 @@ def used(learners: list[Learner]) -> int:
 
 
 @contextmanager
-def peak(learners: list[Learner]) -> Iterator[list[int]]:
+def peak(processes: list[int]) -> Iterator[list[int]]:
     """What `used` gives every second while the block runs."""
-    found, over = [used(learners)], threading.Event()
+    found, over = [used(processes)], threading.Event()
 
     def look() -> None:
         while not over.wait(1):
-            found.append(used(learners))
+            found.append(used(processes))
 
     looking = threading.Thread(target=look)
     looking.start()
@@ -149,6 +156,33 @@ def peak(learners: list[Learner]) -> Iterator[list[int]]:
     finally:
         over.set()
         looking.join()
+
+
+def told(checks: int, of: str, lost: int, wrong: int, whole: bool) -> Aim:
+    measured = f"{checks} checks: {lost} lost, {wrong} wrong"
+    return Aim(f"{of} at once: no check lost, none wrong", measured, whole and not lost + wrong)
+
+
+def at_once(servers: list[Server]) -> tuple[list[float], int, int, int]:
+    """A check in each waiting process at once: seconds of each, how many were lost and wrong, and bytes at the most."""
+    verdicts: dict[int, tuple[float, Verdict]] = {}
+
+    def ask(number: int) -> None:
+        puzzle, code, _ = answer_of(number)
+        started = time.perf_counter()
+        made = check(puzzle, code, server=servers[number])
+        verdicts[number] = time.perf_counter() - started, made
+
+    try:
+        for each in servers:
+            check("breaks-3", "", server=each)  # it is loaded
+        with peak([each.process for each in servers]) as found:
+            together(range(len(servers)), ask)
+    finally:
+        for each in servers:
+            each.end()
+    wrong = sum(answer_of(number)[2] not in str(made) for number, (_, made) in verdicts.items())
+    return [seconds for seconds, _ in verdicts.values()], len(servers) - len(verdicts), wrong, max(found)
 
 
 def run(selection: Selection) -> Report:
@@ -163,18 +197,19 @@ def run(selection: Selection) -> Report:
             startup.mkdir(parents=True)
             (startup / "10-explorer.py").write_text(STARTUP.read_text())
             learners: list[Learner] = []
-            while len(learners) < people and available() > RESERVED:
+            while len(learners) < people and available() > RESERVED + len(learners) * LATER:
                 learners.append(stack.enter_context(learner(len(learners), folder)))
                 if len(learners) % 5 == 0:  # people do not arrive in the same second
                     learners[-1].client.wait_for_ready(timeout=PATIENCE)
-            everyone(learners, lambda each: each.client.wait_for_ready(timeout=PATIENCE))
-            everyone(learners, lambda each: each.run("first cell", cells[0]))
-            everyone(learners, lambda each: each.run("first record", cells[1]))
+            together(learners, lambda each: each.client.wait_for_ready(timeout=PATIENCE))
+            together(learners, lambda each: each.run("first cell", cells[0]))
+            together(learners, lambda each: each.run("first record", cells[1]))
             # What checks is loaded while people read; an empty answer waits for it.
-            everyone(learners, lambda each: each.run("loaded", LOADED))
-            waiting = used(learners)
-            with peak(learners) as found:
-                everyone(learners, checked)
+            together(learners, lambda each: each.run("loaded", LOADED))
+            processes = [each.process for each in learners]
+            waiting = used(processes)
+            with peak(processes) as found:
+                together(learners, checked)
         lost = sum(not ("✓" in each.said["check"] or "✗" in each.said["check"]) for each in learners)
         wrong = sum(not as_expected(each) for each in learners) - lost
         unseen = sum(not each.records for each in learners)
@@ -184,9 +219,13 @@ def run(selection: Selection) -> Report:
             *(f"{statistics.median(each):.1f} s, {max(each):.1f} s" for each in waits),
             f"{waiting / len(learners) / 1e6:.0f} MB", f"{waiting / 1e9:.1f} GB", f"{max(found) / 1e9:.1f} GB",
         ))  # fmt: skip
-        measured = f"{len(learners)} checks: {lost} lost, {wrong} wrong, {unseen} people without a record"
-        met = len(learners) == people and not lost + wrong + unseen
-        aims.append(Aim(f"{people} people at once: no check lost, none wrong", measured, met))
+        aims.append(told(len(learners), f"{people} people", lost, wrong, len(learners) == people and not unseen))
+    if selection.of("checks"):
+        servers = [Server() for _ in range(CHECKS)]
+        seconds, lost, wrong, most = at_once(servers)
+        row = f"{statistics.median(seconds):.1f} s, {max(seconds):.1f} s"
+        rows.append((f"{CHECKS} checks", "", "", row, f"{most / CHECKS / 1e6:.0f} MB", "", f"{most / 1e9:.1f} GB"))
+        aims.append(told(CHECKS, f"{CHECKS} checks", lost, wrong, True))
     timed = "first cell: median, slowest", "first record", "a check"
     head = ("people", *timed, "memory of one", "of all", "while checking")
     load = f"{os.cpu_count()} cores; load of the last minute at the end: {os.getloadavg()[0]:.1f}"

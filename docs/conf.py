@@ -27,7 +27,9 @@ version = release = explorer.__version__
 extensions = ["myst_parser", "sphinx.ext.autodoc"]
 html_theme = "furo"
 html_title = project
-html_static_path: list[str] = []
+html_show_copyright = False
+html_static_path = ["static"]
+html_css_files = ["site.css"]
 exclude_patterns = ["README.md"]
 default_role = "code"
 myst_heading_anchors = 3
@@ -39,6 +41,7 @@ WITHOUT_RECORDS = "EXPLORER_DOCS_WITHOUT_RECORDS"
 
 def setup(app: Sphinx) -> None:
     app.add_lexer("mermaid", TextLexer)
+    app.add_config_value("with_records", not os.environ.get(WITHOUT_RECORDS), "env")  # links depend on it
     app.connect("builder-inited", write_course)
     app.connect("source-read", link_records)
     app.connect("build-finished", write_records)
@@ -87,7 +90,7 @@ def name_of(question: str) -> str:
 
 def link_records(app: Sphinx, page: str, source: list[str]) -> None:
     """Below each answer the record it is from."""
-    if page == PAGE.stem and not os.environ.get(WITHOUT_RECORDS):
+    if page == PAGE.stem and app.config.with_records:
         for question, _, printed in questions(source[0]):
             block = f"```text\n{printed}```\n"
             link = f'<a href="records/{name_of(question)}.html">Open this record in the viewer</a>'
@@ -95,7 +98,7 @@ def link_records(app: Sphinx, page: str, source: list[str]) -> None:
 
 
 def write_records(app: Sphinx, error: Exception | None) -> None:
-    if error or os.environ.get(WITHOUT_RECORDS):
+    if error or not app.config.with_records:
         return
     folder = Path(app.outdir) / "records"
     folder.mkdir(exist_ok=True)

@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner
 from nbclient import NotebookClient
 
+from benchmarks.classroom import at_once
 from course_mutants import SEVERAL, drawn
 from explorer.course import PUZZLES, ClaimFailed, check, claim
 from explorer.course.attempts import FILE, Attempts
@@ -21,6 +22,7 @@ from explorer.course.build import FOLDERS, lesson, notebook, section, sources, t
 from explorer.course.check import checked
 from explorer.course.lessons import guards
 from explorer.course.parameter_server import AHEAD, train
+from explorer.course.process import Server
 from explorer.course.puzzle import STEPS
 from explorer.show.cli import main
 
@@ -94,6 +96,12 @@ def test_after_a_crash_the_next_check_is_right_and_its_record_can_be_opened() ->
 def test_what_an_answer_prints_is_kept() -> None:
     verdict = check("breaks-3", f"print('hello')\n{BREAKS.solution}")
     assert verdict.ok and verdict.printed == "hello\n"
+
+
+@pytest.mark.slow
+def test_checks_at_once_are_neither_lost_nor_wrong() -> None:
+    seconds, lost, wrong, most = at_once([Server() for _ in range(3)])
+    assert len(seconds) == 3 and (lost, wrong) == (0, 0) and most > 1 << 20
 
 
 def test_the_seed_is_the_environment_s(monkeypatch: pytest.MonkeyPatch) -> None:

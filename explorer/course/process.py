@@ -34,9 +34,13 @@ OUTPUT = 20_000
 SEED = "EXPLORER_COURSE_SEED"
 
 
-def check(id: str, source: str, seed: int | None = None, *, seconds: float = SECONDS, memory: int = MEMORY) -> Verdict:
+def check(
+    id: str, source: str, seed: int | None = None, *, seconds: float = SECONDS, memory: int = MEMORY,
+    server: Server | None = None,
+) -> Verdict:  # fmt: skip
     """The verdict on `source`, the code of an answer to the puzzle `id`. Nothing that the answer does reaches this
     process. `seed` is that of the random inputs: by default what the variable EXPLORER_COURSE_SEED says, or 0.
+    `server` is the waiting process to ask: by default the one of this process.
 
     Raises KeyError for a puzzle that does not exist.
     """
@@ -45,7 +49,7 @@ def check(id: str, source: str, seed: int | None = None, *, seconds: float = SEC
     seed = int(os.environ.get(SEED, "0")) if seed is None else seed
     folder = tempfile.mkdtemp(prefix="check-", dir=_root().name)
     asked = {"id": id, "source": source, "seed": seed, "seconds": seconds, "memory": memory, "folder": folder}
-    return _verdict(id, Path(folder), _server().ask(asked), seconds, memory)
+    return _verdict(id, Path(folder), (server or _server()).ask(asked), seconds, memory)
 
 
 @cache
@@ -92,6 +96,14 @@ class Server:
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment, start_new_session=True,
         )  # fmt: skip
         self._lock = threading.Lock()
+
+    def end(self) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+    @property
+    def process(self) -> int:
+        return self._process.pid
 
     @property
     def alive(self) -> bool:
