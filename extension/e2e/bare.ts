@@ -13,6 +13,8 @@ export interface Bare {
   mount(record: unknown): void;
   /** Gives the viewer the next state of its record, as JupyterLab does when a cell has ended. */
   update(record: unknown): void;
+  /** Opens an address of the record, and says whether it is one. */
+  open(address: string): boolean;
   /** As the kernel would. */
   say(message: ToPage): void;
 }

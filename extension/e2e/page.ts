@@ -26,6 +26,7 @@ const offered: Bare = {
     viewer = mount(document.getElementById("viewer") as HTMLElement, record, host);
   },
   update: record => viewer?.update(record),
+  open: address => viewer?.open(address) ?? false,
   say: message => listeners.forEach(listener => listener(message)),
 };
 Object.assign(window, offered);

@@ -65,6 +65,8 @@ test("keys and buttons move by what was chosen, and a value leads to the step th
   assert.equal(await pane.getByLabel("Breakpoint").getAttribute("aria-invalid"), "true");
   await pane.getByRole("button", { name: "@0", exact: true }).first().click();
   assert.match(await told.innerText(), /^step 0 of 59/);
+  assert.ok(await visit.page.evaluate(address => (window as unknown as Bare).open(address), `#bytecode/f0//step31/${encodeURIComponent(long(0).created)}`));
+  assert.match(await told.innerText(), /^step 31 of 59/, "an address leads to a step");
   assert.deepEqual(visit.errors, []);
 });
 

@@ -321,7 +321,8 @@ class Steps(Sequence[Step]):
         for name in filter(None, broke.continuation.split(", ")):
             onwards = next((each for each in self._record.compiles if each.title == name), None)
             if onwards is not None:
-                alive = [each.source for each in onwards.inputs if each.role == "argument"]
+                arguments = (each.source for each in onwards.inputs if each.role == "argument")
+                alive = [re.sub(r"^L\['(___)?(.*)'\]$", r"\2", each) for each in arguments]
                 lines.append(f"  goes on in {onwards.id} {onwards.name}, which gets {', '.join(alive) or 'nothing'}")
         return lines
 

@@ -73,7 +73,10 @@ class Bytecode implements Pane {
       this.#told, this.#by, this.#query,
     );
     this.#by.addEventListener("change", () => this.#look());
+    const kept = context.setting("breakpoint", "");
+    this.#query.value = kept.value;
     this.#query.addEventListener("change", () => {
+      kept.value = this.#query.value;
       this.#by.value = "/";
       this.#look();
     });
@@ -102,6 +105,11 @@ class Bytecode implements Pane {
 
   reveal(what: string): boolean {
     const { compile, id } = parts(what);
+    const [, step] = /^step(\d+)$/.exec(id) ?? [];
+    if (step && compile === this.#shownCompile) {
+      this.#go(+step);
+      return true;
+    }
     if (compile === this.#compile?.id && !this.#at.has(id)) this.#showCode(this.#holding(id) ?? this.#code);
     return this.#view.reveal(what);
   }
@@ -247,7 +255,7 @@ class Bytecode implements Pane {
 
   #breakNotice({ why, continuation = "", instruction }: BreakData): HTMLElement {
     const onwards = this.#context.model.record.value.compiles.filter(each => continuation.split(", ").includes(each.title)).flatMap(({ id, called, title, inputs = [] }) => {
-      const alive = inputs.flatMap(({ role = "argument", source }) => (role === "argument" ? [source] : []));
+      const alive = inputs.flatMap(({ role = "argument", source }) => (role === "argument" ? [source.replace(/^L\['(___)?(.*)'\]$/, "$2")] : []));
       return [button("ex-link", `Go on in ${id} ${called || title}`, () => (this.#context.compile.value = id)), h("span", `with ${alive.join(", ") || "nothing"}`)];
     });
     return h(
