@@ -73,7 +73,7 @@ class Bytecode implements Pane {
       this.#told, this.#by, this.#query,
     );
     this.#by.addEventListener("change", () => this.#look());
-    const kept = context.setting("breakpoint", "");
+    const kept = context.setting<string>("breakpoint", "");
     this.#query.value = kept.value;
     this.#query.addEventListener("change", () => {
       kept.value = this.#query.value;
