@@ -31,7 +31,7 @@ help:
 	@sed -n 's/^# make/make/p' Makefile
 
 need-demo:
-	@$(NEED) check python compiler node
+	@$(NEED) check python compiler headers node
 
 need-test: need-demo
 	@$(NEED) check chromium
@@ -44,7 +44,7 @@ $(BASE): pyproject.toml | need-demo
 	$(PIP) --quiet --upgrade pip
 	$(BIN)/python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies']['tested'])" \
 	  | xargs $(PIP) --no-deps $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
-	$(NEED) get $(VENV) compiler node
+	$(NEED) get $(VENV) compiler headers node
 	@# JupyterLab reads what is built here, so that a build shows without another installation
 	mkdir -p $(VENV)/share/jupyter/labextensions
 	ln -sfn $(abspath explorer/labextension) $(VENV)/share/jupyter/labextensions/torch-explorer

@@ -200,6 +200,19 @@ def test_run_puts_back_what_it_replaced(tmp_path: Path) -> None:
     assert (sys.modules["__main__"], sys.argv, sys.path) == before
 
 
+def test_the_demo_says_that_stock_raises_and_keeps_what_is_ours(tmp_path: Path, monkeypatch) -> None:
+    def raises(*_, **__):
+        raise RuntimeError("C++ compile error\na.cpp:1:10: fatal error: Python.h: No such file or directory")
+
+    monkeypatch.setattr(demo, "cases", lambda: demo.CNN[:1])
+    monkeypatch.setattr(demo, "compile_with_stock", raises)
+    result = invoke("demo", "--out", tmp_path)
+    said = "Stock torch.compile raises here: RuntimeError: Python.h: No such file or directory"
+    assert result.exit_code == 0 and said in " ".join(result.stdout.split()), result.output
+    assert said in (tmp_path / "index.html").read_text()
+    assert Record.load(tmp_path / "cnn-inference.explore.json.gz").kernels
+
+
 def test_demo_without_transformers_runs_the_convolutional_network(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(demo, "find_spec", lambda name: None)
     result = invoke("demo", "--no-stock", "--out", tmp_path / "demo")

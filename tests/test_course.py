@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import nbformat
@@ -171,11 +170,19 @@ def test_a_release_for_nbgrader_has_a_locked_cell_for_each_puzzle() -> None:
         assert sum(each["solution"] for each in about) == len(about) / 2 == puzzles
 
 
-def ran(source: Path, kind: str, folder: str) -> Iterator[nbformat.NotebookNode]:
-    """The code cells of a lesson after it ran from the top."""
-    made = nbformat.from_dict(notebook(source, kind))  # type: ignore[arg-type]
-    NotebookClient(made, timeout=120, allow_errors=True, resources={"metadata": {"path": folder}}).execute()
-    yield from (cell for cell in made.cells if cell.cell_type == "code")
+RELOADED = "%reload_ext explorer\n%reload_ext explorer.course"
+Cells = list[nbformat.NotebookNode]
+
+
+def ran(source: Path, folder: str, *kinds: str) -> list[Cells]:
+    """The code cells of a lesson after it ran from the top: of each kind one after another, in one kernel, which starts
+    in a second what costs ten to start anew."""
+    made = [nbformat.from_dict(notebook(source, kind)) for kind in kinds]  # type: ignore[arg-type]
+    whole = nbformat.v4.new_notebook(metadata=made[0].metadata, cells=made[0].cells)
+    for each in made[1:]:
+        whole.cells += [nbformat.v4.new_code_cell("%reset -f"), nbformat.v4.new_code_cell(RELOADED), *each.cells]
+    NotebookClient(whole, timeout=120, allow_errors=True, resources={"metadata": {"path": folder}}).execute()
+    return [[cell for cell in each.cells if cell.cell_type == "code"] for each in made]
 
 
 def printed(cell: nbformat.NotebookNode) -> str:
@@ -188,32 +195,24 @@ def failed(cell: nbformat.NotebookNode) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.stem)
-def test_the_solved_lesson_runs_and_its_predictions_are_right(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_lesson_runs_unsolved_and_solved(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     with tempfile.TemporaryDirectory() as folder:
-        cells = list(ran(source, "solved", folder))
-    assert not [(cell.source, cell.outputs) for cell in cells if failed(cell)]
-    predictions = [printed(cell) for cell in cells if cell.source.startswith("%%predict")]
-    assert predictions and not [each for each in predictions if "✗" in each or "?" in each]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.stem)
-def test_the_unsolved_lesson_fails_in_its_puzzles_alone(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    with tempfile.TemporaryDirectory() as folder:
-        cells = list(ran(source, "learner", folder))
+        unsolved, solved = ran(source, folder, "learner", "solved")
         tried = [each["puzzle"] for each in Attempts(Path(folder)).read() if each["what"] == "check"]
-    fails = [cell.source.split()[1] for cell in cells if failed(cell)]
-    assert fails == tried == re.findall(r"^<<(.*)>>$", lesson(source), re.M)
-    assert all(cell.source.startswith("%%puzzle") for cell in cells if failed(cell))
+    fails = [cell.source.split()[1] for cell in unsolved if failed(cell)]
+    assert fails == re.findall(r"^<<(.*)>>$", lesson(source), re.M) and tried == 2 * fails
+    assert all(cell.source.startswith("%%puzzle") for cell in unsolved if failed(cell))
+    assert not [(cell.source, cell.outputs) for cell in solved if failed(cell)]
+    predictions = [printed(cell) for cell in solved if cell.source.startswith("%%predict")]
+    assert predictions and not [each for each in predictions if "✗" in each or "?" in each]
 
 
 @pytest.mark.slow
 def test_the_lesson_on_tensorflow_runs_without_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "tensorflow.py").write_text("raise ImportError")
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{ROOT}")
-    cells = list(ran(SOURCES[0], "solved", str(tmp_path)))
+    [cells] = ran(SOURCES[0], str(tmp_path), "solved")
     assert not [(cell.source, cell.outputs) for cell in cells if failed(cell)]
     assert any("pip install tensorflow-cpu" in printed(cell) for cell in cells)
 

@@ -14,6 +14,12 @@ def count(number: int, one: str, several: str = "") -> str:
     return f"{number} {one if number == 1 else several or one + 's'}"
 
 
+def complaint(output: str) -> str:
+    """The line of a compiler's output that says what is wrong; of any other text the first."""
+    lines = output.splitlines() or [""]
+    return next((line.partition("error: ")[2] for line in lines if "error: " in line), lines[0])
+
+
 @dataclass(frozen=True, slots=True)
 class Line:
     """One line: its own id ("k1:17", or "" when nothing refers to it) and the ids one level up."""

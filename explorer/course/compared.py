@@ -14,6 +14,7 @@ import explorer
 from explorer.compiler.capture import CAPTURE, DECODE, LINK, optimize
 from explorer.compiler.config import Config
 from explorer.compiler.pipeline import RUN_EAGERLY
+from explorer.core.text import complaint
 from explorer.course.puzzle import Answer
 from explorer.ir.capture import CaptureInput, CompilerBug, Frame, GuardedCode, Linking
 from explorer.ir.graph import Graph
@@ -120,17 +121,11 @@ def refusal(record: Record) -> str:
     """Why the compiler did not take what it was given; "" where it did."""
     for compile in record.data.compiles:
         if compile.fallback is not None:
-            return plainly(compile.fallback.detail or compile.fallback.title)
+            return complaint(compile.fallback.detail or compile.fallback.title)
         if compile.error:
             return compile.error.splitlines()[0]
     skipped = [*_events(record, "FrameSkipped"), *_events(record, CompilerBug.__name__)]
     return next((str(next(reversed(event.fields.values()))) for event in skipped), "")
-
-
-def plainly(error: str) -> str:
-    """The line of a compiler's output that says what is wrong; of anything else the first."""
-    lines = error.splitlines()
-    return next((line.partition("error: ")[2] for line in lines if "error: " in line), lines[0])
 
 
 def _events(record: Record, kind: str) -> Iterator[EventData]:

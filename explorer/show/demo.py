@@ -19,6 +19,7 @@ from explorer.api import configure
 from explorer.compiler.runtime.compiler import chosen_compiler
 from explorer.core.reasons import CATALOGUE, Unsupported
 from explorer.core.recorder import CompileRun, Progress, StageRun
+from explorer.core.text import complaint
 from explorer.records.check.trial import Trial
 from explorer.records.exploration import Explored, explored
 from explorer.records.session import write_whole
@@ -181,10 +182,15 @@ def demo(out: Path, progress: DemoProgress, *, with_stock: bool = True) -> Path:
     if not with_stock:
         return report
     progress.say(f"The report is ready: {report}. Stock torch.compile follows, for comparison.")
+    raised = ""
     for case, run in runs.items():
         with progress.phase(f"{case.title}: stock") as step:
-            entries[case] = write_beside_stock(out, case, run, step)
-        write_index(out, entries.values(), pending=case is not cases()[-1])
+            try:
+                entries[case] = write_beside_stock(out, case, run, step)
+            except Exception as error:  # of stock's compile, where Python's headers are missing, say
+                raised = f"Stock torch.compile raises here: {type(error).__name__}: {complaint(str(error))}."
+                progress.say(f"{case.title}: {raised}")
+        write_index(out, entries.values(), pending=case is not cases()[-1], raised=raised)
     progress.table(list(entries.values()))
     return report
 
@@ -216,9 +222,9 @@ def write_beside_stock(out: Path, case: Case, run: Explored, step: OnStep) -> In
         return write(out, case, run, compiled)
 
 
-def write_index(out: Path, entries: Iterable[IndexRow], *, pending: bool) -> Path:
+def write_index(out: Path, entries: Iterable[IndexRow], *, pending: bool, raised: str = "") -> Path:
     waiting = "Stock's columns are still being measured: open this page again in a minute." if pending else ""
-    note = " ".join(filter(None, (without_compiler(), waiting)))
+    note = " ".join(filter(None, (without_compiler(), raised, waiting)))
     report = out / "index.html"
     write_whole(report, html.index("Explorer demo", list(entries), note).encode())
     return report

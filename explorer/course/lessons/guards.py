@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
 from torch.utils._pytree import tree_map
 
 import explorer
@@ -126,7 +127,8 @@ def pool(seed: int) -> list[Labelled]:
         found.append((f"a transposed x of shape (2, {size}), n=2", (r(size, 2).t(), 2)))
     found += [(f"x in {name}, n=3", (r(8).to(dtype), 3)) for name, dtype in (
         ("float16", torch.float16), ("float64", torch.float64), ("int64", torch.int64), ("bool", torch.bool))]
-    found += [("x requires grad, n=3", (r(8).requires_grad_(), 3)), ("x of no elements, n=3", (r(0), 3))]
+    found += [("x requires grad, n=3", (r(8).requires_grad_(), 3)), ("x of no elements, n=3", (r(0), 3)),
+              ("x of no elements, n=0", (r(0), 0))]
     found += [(f"random x, n={n}", (r(6), n)) for n in (0, 1, 2, 3, 4, 5)]
     return found  # fmt: skip
 
@@ -159,10 +161,14 @@ def good(names: Any, args: tuple[Any, ...]) -> bool:
 def check_accepts(answer: Answer) -> tuple[Score, ...]:
     accepted = total = 0
     refused: list[str] = []
+    pretend = FakeTensorMode()
     for label, args in pool(answer.seed):
         with answer.at("right", label):
             is_good = good(answer.names, args)
-            says = answer["accepts"](*args)
+            try:
+                says = answer["accepts"](pretend.from_tensor(args[0]), args[1])
+            except DataDependentOutputException:
+                answer.fail(f"reads elements of x on {label}: a guard asks for kind and size alone")
         with answer.at("refuses", label):
             if says and not is_good:
                 try:
@@ -170,7 +176,7 @@ def check_accepts(answer: Answer) -> tuple[Score, ...]:
                 except Exception as error:
                     given = f"f raises {type(error).__name__}"
                 record = explored(answer["f"], torch.randn(8), 3)
-                answer.fail(f"accepts {label}, but {given}", record, "guards")
+                answer.fail(f"wrongly accepts {label}, but {given}", record, "guards")
         total += is_good
         accepted += bool(says and is_good)
         if is_good and not says:
@@ -192,7 +198,8 @@ ACCEPTS = Puzzle(
     task=(
         "Write the guard of this graph: a function that says for which calls the graph may be used. It must "
         "be sound, and accept at least 20 % of the calls for which the graph is right. The score is the share "
-        "of right calls that it accepts. A guard may not run the function or the graph."
+        "of right calls that it accepts, over about sixty calls with other sizes, dtypes and n. A guard may not "
+        "run the function or the graph, nor read elements of x."
     ),
     minutes=12,
     names=("accepts",),
@@ -212,12 +219,16 @@ ACCEPTS = Puzzle(
         Wrong("def accepts(x, n):\n    return type(n) is int and n == 3 and x.dtype == torch.float32 and len(x) == 8\n",
               "score", "it refuses"),
         Wrong("def accepts(x, n):\n    return bool(f(x, n) == graph(x, n))\n", "defined", "uses `f`"),
+        Wrong("def accepts(x, n):\n    return type(n) is int and bool(x[:n].sum() == x[:3].sum())\n",
+              "right", "reads elements"),
+        Wrong("def accepts(x, n):\n    return type(n) is int and (n == 3 or len(x) <= 3 and n >= len(x))\n",
+              "refuses", "x of no elements, n=0"),
         Wrong("def accepts(x, n):\n    return n >= 3 and len(x) < 8\n", "right", "TypeError on n=None"),
     ),
     hints=(
         "Sound first: which of the two arguments did the graph use up, and which does it still read?",
         "The graph holds a 3. It reads x as any tensor, of any size and dtype. In Python 3.0 == 3, but x[:3.0] raises.",
-        "type(n) is int and n == 3, and more: where x has at most 3 elements, other n give the same slice.",
+        "type(n) is int and n == 3 is enough. More is possible: if len(x) <= 3, a larger n gives the same slice.",
     ),
     check=check_accepts,
     forbidden=frozenset({"f", "graph", "eval", "exec", "globals"}),
