@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -118,3 +119,33 @@ def test_errors() -> None:
     like_eager(lambda x: (x, random.randrange(0)))
     like_eager(lambda x: (x, random.Random(None) is None))
     like_eager(lambda x: (x + 1, random.getrandbits(100)))
+
+
+def arrays(x):
+    a, b = np.random.rand(2), np.random.randn(2, 3)
+    a += 1
+    c, d = np.random.uniform(1, 2, size=(3,)), np.random.randint(0, 5, 4)
+    return a, torch.from_numpy(b) * 2, c, d, x + torch.from_numpy(a)
+
+
+def written_beside(x, given):
+    a = np.random.rand(2)
+    given += a
+    return a, given
+
+
+def around_a_break(x):
+    a = np.random.rand(x.shape[0])
+    print(end="")
+    return a, np.random.rand(2), np.random.rand(), np.random.randint(3)
+
+
+@pytest.mark.parametrize("function", [arrays, written_beside, around_a_break])
+def test_numpys_generator_is_in_the_state_of_eager(function):
+    compiled = explorer.compile(function, fullgraph=function is not around_a_break)
+    found = []
+    for call in (function, compiled, compiled):
+        np.random.seed(4)
+        given = [np.ones(2)] if function is written_beside else []
+        found.append([repr([call(torch.ones(2), *given) for _ in range(3)]), np.random.rand()])
+    assert found[0] == found[1] == found[2]

@@ -12,12 +12,14 @@ import traceback
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 
 from explorer.compiler.capture import reasons
 from explorer.compiler.capture.called_by_bytecode import as_it_was, traceback_of
 from explorer.compiler.capture.guards import UNSET, IsObject, is_unset
 from explorer.compiler.capture.rules import each, existing, positional
+from explorer.compiler.capture.values.arrays import wrap_array
 from explorer.compiler.capture.values.base import Reconstructor, Rule, Tracer, Value
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.exceptions import ExceptionValue, TracebackValue
@@ -172,3 +174,51 @@ def _drawn(t: Tracer, draw: Draw) -> Value:
         return Constant(None)
     with t.tape.numbers_read():
         return graph_call(t, "call_method", "item", [t.wrap_tensor(source, found)], {})
+
+
+@dataclass(frozen=True, eq=False)
+class ArrayDraw:
+    """One call of NumPy's global generator, which compiled bytecode makes where the frame begins."""
+
+    function: Any
+    args: tuple[Any, ...]
+    named: dict[str, Any]
+
+    def make(self) -> Any:
+        return self.function(*self.args, **self.named)
+
+    def tried(self) -> Any:
+        """The same, and the generator put back: tracing draws nothing."""
+        before = np.random.get_state()
+        try:
+            return self.make()
+        finally:
+            np.random.set_state(before)
+
+
+_ARRAY_DRAWS = "rand randn random random_sample uniform normal standard_normal randint exponential beta gamma poisson"
+
+
+def _unbound(function: Any) -> Any:
+    """The method without its generator, where this version of NumPy has it apart."""
+    return getattr(function, "__func__", function)
+
+
+@each(*(_unbound(getattr(np.random, name)) for name in _ARRAY_DRAWS.split()))
+def _draw_array(function: Any) -> Rule:
+    def draw(t: Tracer, args: list[Value], kwargs: dict[str, Value]) -> Value:
+        """An array of NumPy's global generator; a single number breaks."""
+        bound = getattr(np.random, function.__name__)
+        if function is not bound and t.real_of(args.pop(0)) is not bound.__self__:
+            unsupported(reasons.NUMPY, "a generator of the program")
+        named = {key: t.constant_of(value) for key, value in kwargs.items()}
+        made = ArrayDraw(bound, tuple(map(t.constant_of, args)), named)
+        found = t.python(made.tried)
+        if t.tape.branches or not isinstance(found, np.ndarray):
+            unsupported(reasons.NUMPY, f"numpy.random.{function.__name__} of a single number, or in a branch")
+        t.effects.version += 1
+        source = t.returned(t.known_source(made, fixed=True), "make")
+        t.draws.append(source)
+        return wrap_array(t, source, found)
+
+    return draw
