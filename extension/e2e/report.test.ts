@@ -163,6 +163,8 @@ test("fusion is told by operation and line, and of libraries only the lines that
   const schedule = await openPane(viewer, "schedule");
   assert.match((await schedule.locator(".ex-op text").allTextContents()).join(), /addmm · linear\.py:\d+/);
   assert.match(await schedule.innerText(), /^\d+ of \d+ pairs? of operations fused[\s\S]* Fusion decisions\n[\s\S]*computes in the same loop: /);
+  const top = async (text: string) => (await schedule.getByRole("heading", { name: text }).first().boundingBox())?.y ?? NaN;
+  assert.ok((await top("What runs, in order")) < (await top("Loop IR")));
   const source = await openPane(viewer, "source");
   const folded = await source.locator(".cm-line").allInnerTexts();
   assert.ok(folded.findIndex(each => /^LayerNorm\.forward · normalization\.py:\d+$/.test(each)) > folded.findIndex(each => /^Linear\.forward · linear\.py:\d+$/.test(each)));

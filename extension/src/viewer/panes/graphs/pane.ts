@@ -298,6 +298,7 @@ export class GraphsPane implements Pane {
     this.#tell("");
     if (!view || !read || !this.#empty.hidden) {
       this.#empty.replaceChildren(h("p", this.#whyEmpty()));
+      this.#legend.hidden = true;
       this.#scene = null;
       return;
     }
