@@ -46,6 +46,8 @@ def test_the_command():
     result = CliRunner().invoke(main, ["operators", "softmax"])
     assert result.exit_code == 0
     assert "aten._softmax.default" in result.output and "torch decomposition" in result.output
+    library = CliRunner().invoke(main, ["operators", "--library"]).output
+    assert "aten.linalg_qr.default" in library and "aten.add.Tensor" not in library and "LOWER makes" not in library
     unknown = CliRunner().invoke(main, ["operators", "no_such_operator"])
     assert unknown.exit_code == 2 and "no_such_operator" in unknown.output
 

@@ -65,6 +65,12 @@ def handlers() -> list[Handler]:
     return sorted(map(handler, known), key=lambda h: h.operator)
 
 
+def library_calls() -> list[Handler]:
+    """Each functional operator that nothing here handles: a library call."""
+    found = map(handler, _functional())
+    return sorted((each for each in found if each.kind == "library call"), key=lambda h: h.operator)
+
+
 def named(name: str) -> list[Handler]:
     """What handles the overloads of the operators called `name` ("softmax", "aten.add", "_softmax.default"); the
     underscores before a name do not count. Where there is none, those whose names contain it."""

@@ -166,7 +166,7 @@ class Cast(Expr):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Apply(Expr):
-    """A scalar operation of `ir.ops.OPS` on operands of one dtype (for `where`: bool, then two of one dtype)."""
+    """A scalar operation of `OPS` on operands of one dtype (for `where`: bool, then two of one dtype)."""
 
     op: str
     args: tuple[Expr, ...]

@@ -10,14 +10,15 @@ import torch
 from rich.table import Table
 from rich.text import Text
 
-from explorer.compiler.operators import MEANINGS, Handler, handlers, named
+from explorer.compiler.operators import MEANINGS, Handler, handlers, library_calls, named
 from explorer.show.cli.progress import wide_enough
 
 
 @click.command("operators")
 @click.argument("name", required=False)
 @click.option("--markdown", is_flag=True, help="Print it as the page docs/handlers.md.")
-def operators_command(name: str | None, markdown: bool) -> None:
+@click.option("--library", is_flag=True, help="List the operators that are library calls.")
+def operators_command(name: str | None, markdown: bool, library: bool) -> None:
     """Say what handles the ATen operator NAME: which decomposition, which lowering, or a library call; without NAME, of
     every operator that has a rule.
 
@@ -26,7 +27,9 @@ def operators_command(name: str | None, markdown: bool) -> None:
       explorer operators softmax
       explorer operators aten._softmax.default
     """
-    found = handlers() if name is None else named(name)
+    if library and name is not None:
+        raise click.UsageError("--library lists all library calls; leave out NAME")
+    found = library_calls() if library else handlers() if name is None else named(name)
     if not found:
         raise click.UsageError(f"no ATen operator is named {name}, and no name contains it; expected a name as in add")
     if markdown:
