@@ -1,5 +1,9 @@
 """The recorded steps of the evaluator replay to what it held, and cost no more than they may."""
 
+import json
+from pathlib import Path
+
+import msgspec
 import pytest
 import torch
 
@@ -7,6 +11,7 @@ import explorer
 from explorer.core import recorder as recording
 from explorer.ir.attempt import EvaluatorStep
 from explorer.ir.record import CompileData
+from explorer.records.session import Record
 from explorer.show.view.steps import Steps
 
 State = tuple[list[str], dict[str, str]]
@@ -262,3 +267,13 @@ def test_two_captures_of_an_edited_function_differ_by_what_the_edit_did() -> Non
         f"+ node in {name} line 3: mul = operator.mul f32[2]", f"+ node in {name} line 4: add = operator.add f32[2]",
     ]  # fmt: skip
     assert not any("relu" in line for line in changes) and one.diff(one) == []
+
+
+def test_an_older_record_loads_without_its_steps(tmp_path: Path) -> None:
+    record = explorer.explore(lambda x: x * 2, time=False)(torch.ones(3))
+    old = json.loads(msgspec.json.encode(record.data))
+    for compile in old["compiles"]:
+        compile["steps"] = [["f0@1", 0, 0, 0, ["x"], {"x": "a tensor"}] for _ in compile.pop("trace")]
+    (tmp_path / "old.explore.json").write_text(json.dumps(old))
+    loaded = Record.load(tmp_path / "old.explore.json")
+    assert not loaded.data.compiles[0].steps and loaded.data.compiles[0].guards == record.data.compiles[0].guards

@@ -529,8 +529,9 @@ class CompileData(Data, frozen=True):
     continues: str = ""
     """The compile whose break first led to this frame, where it is a continuation."""
     activations: tuple[ActivationData, ...] = ()
-    steps: Annotated[tuple[StepData, ...], at_most(500_000)] = ()
-    """In order; `left_out["EvaluatorStep"]` counts those after the last one kept."""
+    steps: Annotated[tuple[StepData, ...], at_most(500_000)] = msgspec.field(name="trace", default=())
+    """In order; `left_out["EvaluatorStep"]` counts those after the last one kept. In JSON "steps" is what older records
+    have, in another form; it is not read."""
     values: Annotated[tuple[ValueData, ...], at_most(500_000)] = ()
     """What the steps hold."""
     made: dict[str, Whole] = {}

@@ -30,7 +30,7 @@ function long(steps: number): RecordData {
   const made = Array.from({ length: steps }, (_, n): StepData => [ids[n % ids.length] ?? "", n % 50 < 20 ? 0 : 1, n, 0, [n % 2, 1], n % 7 ? {} : { [`v${n % 40}`]: n % 2 }]);
   const guard = first.guards?.[0];
   const guards = guard ? Array.from({ length: 900 }, (_, n) => ({ ...guard, id: `many${n}`, step: 20 * n })) : [];
-  return { ...record, compiles: [{ ...first, steps: made, guards }, ...others] };
+  return { ...record, compiles: [{ ...first, trace: made, guards }, ...others] };
 }
 
 async function opened(record: RecordData): Promise<Locator> {

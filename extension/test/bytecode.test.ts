@@ -9,7 +9,7 @@ import type { CompileData, InstructionData, RecordData } from "../src/viewer/rec
 const compile: CompileData = {
   id: "f0", title: "f", started: 0, seconds: 0,
   activations: [{ function: "f" }, { function: "g", depth: 1, caller: 0 }, { function: "f" }],
-  steps: [
+  trace: [
     ["f0@0", 0, 0, 0, [], { x: 0 }],
     ["f0@1", 0, 0, 0, [1, 0]],
     ["f0/g.0@0", 1, 0, 0, [], { a: 0 }],
@@ -41,7 +41,7 @@ test("a second root is a second attempt", () => {
 });
 
 test("the step of an instruction: the next one, or the first", () => {
-  const steps = compile.steps ?? [];
+  const steps = compile.trace ?? [];
   assert.equal(stepOf(steps, "f0@0", 0), 0);
   assert.equal(stepOf(steps, "f0@0", 1), 6);
   assert.equal(stepOf(steps, "f0@2", 5), 4);

@@ -397,7 +397,7 @@ export interface CompileData {
   readonly recompiles?: readonly RecompileData[];
   readonly continues?: string;
   readonly activations?: readonly ActivationData[];
-  readonly steps?: readonly StepData[];
+  readonly trace?: readonly StepData[];
   readonly values?: readonly ValueData[];
   readonly made?: { readonly [key: string]: number };
   readonly engine?: string;

@@ -133,7 +133,7 @@ class Bytecode implements Pane {
   }
 
   get #last(): number {
-    return (this.#compile?.steps?.length ?? 0) - 1;
+    return (this.#compile?.trace?.length ?? 0) - 1;
   }
 
   #holding(id: string): CodeData | undefined {
@@ -198,13 +198,13 @@ class Bytecode implements Pane {
   }
 
   #mark(): void {
-    const id = this.#compile?.steps?.[this.#step]?.[0];
+    const id = this.#compile?.trace?.[this.#step]?.[0];
     this.#view.setCurrent(id === undefined ? -1 : (this.#at.get(id) ?? -1));
   }
 
   #go(to: number): void {
     const step = Math.max(0, Math.min(to, this.#last));
-    const [id] = this.#compile?.steps?.[step] ?? [];
+    const [id] = this.#compile?.trace?.[step] ?? [];
     if (id === undefined) return;
     this.#step = step;
     if (!this.#at.has(id)) this.#showCode(this.#holding(id) ?? this.#code);
@@ -217,7 +217,7 @@ class Bytecode implements Pane {
   #follow(pinned: string | null): void {
     if (pinned === null) return;
     const { compile, id } = parts(pinned);
-    const steps = this.#compile?.steps ?? [];
+    const steps = this.#compile?.trace ?? [];
     if (compile !== this.#shownCompile || steps[this.#step]?.[0] === id) return;
     const step = stepOf(steps, id, Math.max(0, this.#step));
     if (step >= 0) this.#step = step;
@@ -227,7 +227,7 @@ class Bytecode implements Pane {
     this.#describe(id);
   }
 
-  #describe(id = this.#compile?.steps?.[this.#step]?.[0]): void {
+  #describe(id = this.#compile?.trace?.[this.#step]?.[0]): void {
     const compile = this.#compile;
     const lost = compile?.left_out?.EvaluatorStep ?? 0;
     this.#slider.value = String(Math.max(0, this.#step));

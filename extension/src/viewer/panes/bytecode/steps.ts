@@ -27,7 +27,7 @@ interface Held {
 }
 
 /** The state before each step, of the function that it is in. The same objects change from step to step. */
-function* replayed({ steps = [], values = [] }: CompileData): Generator<Held> {
+function* replayed({ trace: steps = [], values = [] }: CompileData): Generator<Held> {
   const frames = new Map<number, Held>();
   const value = (at: number): ValueData => values[at] ?? ["?"];
   for (const [, activation, , kept = 0, pushed = [], changed = {}] of steps) {
@@ -43,7 +43,7 @@ function* replayed({ steps = [], values = [] }: CompileData): Generator<Held> {
 }
 
 export function stateAt(compile: CompileData, at: number): State | undefined {
-  const step = compile.steps?.[at];
+  const step = compile.trace?.[at];
   if (!step) return undefined;
   const [instruction, activation, , kept = 0, , changed = {}] = step;
   const activations = compile.activations ?? [];
@@ -80,7 +80,7 @@ export function said({ stages }: CompileData): (value: ValueData) => string {
   return ([text]) => text + (types.get(text) ?? "");
 }
 
-export function added({ stages, made = {}, guards = [], effects = [], symbols = [], breaks = [], activations = [], steps = [] }: CompileData): readonly Added[] {
+export function added({ stages, made = {}, guards = [], effects = [], symbols = [], breaks = [], activations = [], trace: steps = [] }: CompileData): readonly Added[] {
   const nodes = stages?.find(each => each.graph)?.graph?.nodes ?? [];
   const found: Added[] = [
     ...nodes.map(({ id, op, name, target, type }): Added =>
@@ -98,7 +98,7 @@ export type Instructions = ReadonlyMap<string, InstructionData>;
 
 /** The steps at which all terms of a query hold; what is wrong with it where it is none. */
 export function find(compile: CompileData, codes: Instructions, query: string): number[] | string {
-  const { steps = [], activations = [] } = compile;
+  const { trace: steps = [], activations = [] } = compile;
   const attempts = activations.map((_, n) => attempt(activations, n));
   const did = new Map<number, Added[]>();
   for (const each of added(compile)) entry(did, each[0], () => []).push(each);
@@ -139,7 +139,7 @@ function holds(relation: string, wanted: string): (fact: string | number) => boo
 }
 
 /** Where a move by line leads, through calls ("line"), past them ("over") or out of the function ("out"); -1 for nowhere. */
-export function byLine({ steps = [], activations = [] }: CompileData, codes: Instructions, at: number, to: string, back: boolean): number {
+export function byLine({ trace: steps = [], activations = [] }: CompileData, codes: Instructions, at: number, to: string, back: boolean): number {
   const depth = (n: number) => activations[steps[n]![1]]?.depth ?? 0;
   const place = (n: number) => {
     const [id, activation] = steps[n]!;
