@@ -13,7 +13,7 @@ from explorer.compiler.capture.guards import GlobalStateIs
 from explorer.compiler.config import Config
 from explorer.core.origin import synthetic_reason
 from explorer.ir.capture import Capture
-from explorer.records.to_record.capture import guards
+from explorer.records.to_record.capture import guard_data
 from guard_decisions import decide
 from programs import MODELS, TRANSFORMERS, ZOO, assert_same, observe
 
@@ -45,7 +45,7 @@ def guards_are_explained(capture: Capture) -> None:
         assert guard.cause, guard.text
         assert guard.span is not None or synthetic_reason(guard.cause), guard.text
     state = next((g.condition.state for g in capture.guards if isinstance(g.condition, GlobalStateIs)), None)
-    for decision in decide(guards(capture), capture.given, state):
+    for decision in decide([guard_data(each, 0) for each in capture.guards], capture.given, state):
         assert decision.holds is not False, (decision.guard.expression, decision.how)
 
 

@@ -40,7 +40,7 @@ from explorer.core.rules import YOUR_RULE, in_force
 from explorer.core.stage import Stage
 from explorer.core.text import Line, Text
 from explorer.ir.capture import CaptureInput, CompilerBug, Frame, GuardedCode, Linking
-from explorer.ir.graph import Graph, info
+from explorer.ir.graph import Graph, aten_operator, info
 from explorer.ir.joint import Halves
 from explorer.ir.program import CPU, TARGET_ABSENT, Compiled, Generation, Program, Target
 from explorer.ir.settings import kept
@@ -238,7 +238,7 @@ def resizes(node: fx.Node) -> bool:
 
 def turns(node: fx.Node) -> bool:
     """Whether the node gives a tensor another shape or other strides in place."""
-    packet = getattr(torch.ops.aten, str(node.target), None) if node.op == "call_method" else None
+    packet = aten_operator(str(node.target)) if node.op == "call_method" else None
     return packet is not None and torch.Tag.inplace_view in getattr(packet, packet.overloads()[0]).tags
 
 

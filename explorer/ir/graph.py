@@ -49,6 +49,12 @@ class NodeInfo:
         return "; ".join(filter(None, (self.about, with_your(self.rule) if self.rule else "")))
 
 
+def aten_operator(name: str) -> torch._ops.OpOverloadPacket | None:
+    """The ATen operator of this name. The namespace has attributes that are none, such as __ge__ and name."""
+    found = getattr(torch.ops.aten, name, None)
+    return found if isinstance(found, torch._ops.OpOverloadPacket) else None
+
+
 def info(node: fx.Node) -> NodeInfo:
     """The facts about `node`. Raises KeyError for a node that was added without `stamp`."""
     found: NodeInfo = node.meta[INFO]

@@ -14,6 +14,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
 from explorer.compiler.capture.operator_checks import tensors_in
+from explorer.ir.graph import aten_operator
 
 MOST = 1 << 18
 """Elements of two tensors up to which their places in memory are compared one by one, where strides do not tell."""
@@ -57,7 +58,7 @@ def written_places(target: Any) -> tuple[int, ...]:
 
 @functools.cache
 def _written_in_aten(name: str) -> tuple[int, ...]:
-    packet = getattr(torch.ops.aten, name, None) if name[-1:] == "_" and name[-2:] != "__" else None
+    packet = aten_operator(name) if name[-1:] == "_" and name[-2:] != "__" else None
     schema = None if packet is None else getattr(packet, packet.overloads()[0])._schema
     given = () if schema is None else schema.arguments
     return tuple(place for place, each in enumerate(given) if each.alias_info is not None and each.alias_info.is_write)
@@ -136,6 +137,6 @@ def _is_pointwise(target: Any) -> bool:
 
 @functools.cache
 def _is_pointwise_in_aten(name: str) -> bool:
-    packet = getattr(torch.ops.aten, name, None)
+    packet = aten_operator(name)
     overloads = [] if packet is None else [getattr(packet, each) for each in packet.overloads()]
     return any(torch.Tag.pointwise in each.tags for each in overloads)
