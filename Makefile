@@ -75,7 +75,7 @@ demo: need-demo $(READY_DEMO) $(VIEWER)
 	$(BIN)/explorer demo
 
 lab: need-demo $(READY_LAB) $(VIEWER)
-	$(BIN)/jupyter lab notebooks/tour.ipynb
+	$(BIN)/jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root) notebooks/tour.ipynb
 
 test test-all: need-test $(READY) $(VIEWER)
 	@$(NEED) get $(VENV) chromium

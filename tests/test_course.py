@@ -104,11 +104,11 @@ def test_checks_at_once_are_neither_lost_nor_wrong() -> None:
 
 
 def test_the_seed_is_the_environment_s(monkeypatch: pytest.MonkeyPatch) -> None:
-    code = "def accepts(x, n):\n    print(float(x.sum()))\n    return False\n"
+    code = PUZZLES["partition-1"].solution.replace("    s =", "    print(float(x.sum()))\n    s =")
     found = []
     for seed in ("0", "0", "5"):
         monkeypatch.setenv("EXPLORER_COURSE_SEED", seed)
-        found.append(check("guards-2", code).printed)
+        found.append(check("partition-1", code).printed)
     assert found[0] == found[1] != found[2]
 
 
@@ -178,7 +178,7 @@ def ran(source: Path, folder: str, *kinds: str) -> list[Cells]:
     """The code cells of a lesson after it ran from the top: of each kind one after another, in one kernel, which starts
     in a second what costs ten to start anew."""
     made = [nbformat.from_dict(notebook(source, kind)) for kind in kinds]  # type: ignore[arg-type]
-    whole = nbformat.v4.new_notebook(metadata=made[0].metadata, cells=made[0].cells)
+    whole = nbformat.v4.new_notebook(metadata=made[0].metadata, cells=list(made[0].cells))
     for each in made[1:]:
         whole.cells += [nbformat.v4.new_code_cell("%reset -f"), nbformat.v4.new_code_cell(RELOADED), *each.cells]
     NotebookClient(whole, timeout=120, allow_errors=True, resources={"metadata": {"path": folder}}).execute()
