@@ -1,7 +1,7 @@
 # make demo   set up a virtual environment (once) and run the demo
 # make lab    set up (once), build the viewer, and open JupyterLab on the tour
-# make test   set up (once) and run the tests, the browser's too, but for those that are marked slow
-# make test-all   the same with the slow ones
+# make test   set up (once) and run a sample of the tests: none that is marked slow, six cases of each, one browser file
+# make test-all   set up (once) and run all tests
 # make extension  build the viewer again after a change of extension/
 # make docs   the documentation as a site, in build/docs: the course, the guide to the viewer, answers, the API
 # make bench  the figures of the README, printed side by side
@@ -85,10 +85,10 @@ test test-all: need-test $(READY) $(VIEWER)
 	cd extension && jlpm check
 	@echo "==> tests of the viewer"
 	cd extension && jlpm test
-	@echo "==> tests (2 processes)$(if $(filter test,$@),; make test-all runs the slow ones too)"
-	$(BIN)/python -m pytest -n 2 -q $(if $(filter test,$@),-m "not slow") tests
+	@echo "==> tests (2 processes)$(if $(filter test,$@),; a sample: make test-all runs all)"
+	$(BIN)/python -m pytest -n 2 -q $(if $(filter test,$@),-m "not slow" --sample 6) tests
 	@echo "==> tests in a browser"
-	cd extension && jlpm e2e
+	cd extension && jlpm e2e $(if $(filter test,$@),report)
 
 docs: $(READY) $(VIEWER)
 	$(BIN)/sphinx-build -W --keep-going -q docs build/docs

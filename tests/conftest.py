@@ -19,12 +19,30 @@ def pytest_configure() -> None:
         torch.set_num_threads(1)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--sample", type=int, help="of each test with more cases than this, so many, evenly spread")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if most := config.getoption("--sample"):
+        _sample(config, items, most)
     if torch.cuda.is_available():
         return
     for item in items:
         if item.get_closest_marker("gpu"):
             item.add_marker(pytest.mark.skip(reason="no GPU on this machine"))
+
+
+def _sample(config: pytest.Config, items: list[pytest.Item], most: int) -> None:
+    cases: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    chosen: set[int] = set()
+    for same in cases.values():
+        some = min(most, len(same))
+        chosen.update(id(same[at * len(same) // some]) for at in range(some))
+    config.hook.pytest_deselected(items=[item for item in items if id(item) not in chosen])
+    items[:] = [item for item in items if id(item) in chosen]
 
 
 @pytest.fixture(autouse=True, scope="session")

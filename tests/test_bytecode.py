@@ -60,6 +60,7 @@ def test_library(path: Path) -> None:
     roundtrip.check_code(compile(path.read_bytes(), str(path), "exec"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", OTHERS, ids=lambda version: f"{version[0]}.{version[1]}")
 def test_other_version(version: tuple[int, int]) -> None:
     python = interpreter(version)

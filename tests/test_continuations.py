@@ -16,6 +16,7 @@ from test_bytecode import interpreter
 VERSIONS = [(3, 11), (3, 12), (3, 13)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", VERSIONS, ids=lambda version: f"{version[0]}.{version[1]}")
 def test_every_version(version: tuple[int, int]) -> None:
     python = sys.executable if version == sys.version_info[:2] else interpreter(version)

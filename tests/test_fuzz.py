@@ -22,6 +22,7 @@ MOST = 0.1
 """The part of random programs that may differ yet: `python -m benchmarks fuzz` tells which and how."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["eager", "explorer"])
 def test_programs_of_today(backend):
     """In a process of its own: its children are forked, and ours has run other tests and their threads."""

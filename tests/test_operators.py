@@ -36,6 +36,7 @@ def right(target, *args, differentiable=False, **kwargs):
     return row
 
 
+@pytest.mark.slow
 def test_a_part_of_the_list():
     seed = datetime.date.today().toordinal()
     print(f"python -m benchmarks operators --seed {seed}")
