@@ -207,7 +207,7 @@ def test_the_demo_says_that_stock_raises_and_keeps_what_is_ours(tmp_path: Path, 
     monkeypatch.setattr(demo, "cases", lambda: demo.CNN[:1])
     monkeypatch.setattr(demo, "compile_with_stock", raises)
     result = invoke("demo", "--out", tmp_path)
-    said = "Stock torch.compile raises here: RuntimeError: Python.h: No such file or directory"
+    said = "small CNN, inference: stock torch.compile raises RuntimeError: Python.h: No such file or directory"
     assert result.exit_code == 0 and said in " ".join(result.stdout.split()), result.output
     assert said in (tmp_path / "index.html").read_text()
     assert Record.load(tmp_path / "cnn-inference.explore.json.gz").kernels

@@ -77,8 +77,11 @@ def _failed(
     span = guard.span if guard is not None else None
     shown = last.why if "mismatch" in last.why else last.expression
     words = last.words or (guard.words if guard is not None and "mismatch" not in last.why else "")
-    if guard is not None and (told := _OURS.fullmatch(last.why)) is not None and (told["what"] or len(values) > 2):
-        words = _asked(names(guard.source), told["what"] or "")
+    told = _OURS.fullmatch(last.why)
+    one_value = told is not None or (guard is not None and guard.constant is not None and "mismatch" not in last.why)
+    what = told["what"] or "" if told is not None else ""
+    if guard is not None and one_value and (what or len(values) > 2):
+        words = _asked(names(guard.source), what)
     made = known.get(failures[-1][0].id)
     return FailedGuardData(
         title, shown, len(causes), values, stops(guard, last, made), last.of, last.guard, causes, span, words

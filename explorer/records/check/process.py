@@ -61,13 +61,16 @@ def _listening(heard: Heard) -> Iterator[None]:
     streams = sys.stdout, sys.stderr
     handle, show = logging.Logger.handle, warnings._showwarnmsg  # type: ignore[attr-defined]
 
+    def through(kind: str) -> bool:
+        """What other threads and a person's own rules write goes on unasked."""
+        return threading.get_ident() != own or rule_in_use() or heard(kind)
+
     def handled(logger: logging.Logger, record: logging.LogRecord) -> None:
-        mine = threading.get_ident() == own and logger.name.partition(".")[0] not in COMPILERS
-        if not mine or heard("log"):
+        if logger.name.partition(".")[0] in COMPILERS or through("log"):
             handle(logger, record)
 
     def shown(message: Any) -> None:
-        if threading.get_ident() != own or heard("warn"):
+        if through("warn"):
             show(message)
 
     def undo() -> None:
@@ -77,7 +80,7 @@ def _listening(heard: Heard) -> Iterator[None]:
         logging.Logger.handle = handle  # type: ignore[method-assign]
         warnings._showwarnmsg = show  # type: ignore[attr-defined]
 
-    theirs = tuple(_Stream(stream, own, heard) for stream in streams)
+    theirs = tuple(_Stream(stream, through) for stream in streams)
     with undone(undo):
         sys.stdout, sys.stderr = theirs
         logging.Logger.handle = handled  # type: ignore[method-assign, assignment]
@@ -86,16 +89,14 @@ def _listening(heard: Heard) -> Iterator[None]:
 
 
 class _Stream(io.TextIOBase):
-    """A stream whose writes of one thread are told of first."""
+    """A stream whose writes are asked for first."""
 
-    def __init__(self, stream: Any, thread: int, heard: Heard) -> None:
+    def __init__(self, stream: Any, through: Heard) -> None:
         self._stream = stream
-        self._thread = thread
-        self._heard = heard
+        self._through = through
 
     def write(self, text: str) -> int:
-        own = threading.get_ident() == self._thread and not rule_in_use()
-        if own and text and not self._heard("print"):
+        if text and not self._through("print"):
             return len(text)
         return int(self._stream.write(text) or 0)
 

@@ -11,7 +11,7 @@ import msgspec
 
 from explorer.core.text import count
 from explorer.ir import record as data
-from explorer.ir.record import AccuracyData, CallsData, CompileData, PartData, RecordData, SamplesData, SpanData
+from explorer.ir.record import AccuracyData, CallsData, CompileData, GuardData, PartData, RecordData, SamplesData, SpanData
 from explorer.show.view.amounts import amount, duration
 from explorer.show.view.history import history
 from explorer.show.view.provenance import file_names
@@ -123,9 +123,7 @@ def _compiled(record: RecordData, engine: str, compiles: list[CompileData], lead
     if not any(each.operations for each in compiles):
         return
     guards = [guard for compile in compiles for guard in compile.guards]
-    rest = sum(guard.of_torch for guard in guards)
-    split = f" ({len(guards) - rest} on the program's values, {rest} on torch's state)" if rest else ""
-    yield part("guards", count(len(guards), "guard") + split, "ok", "guards")
+    yield part("guards", counted_guards(guards), "ok", "guards")
     if ours is not None and ours.peak is not None:
         more = eager is not None and eager.peak is not None and ours.peak > MORE_MEMORY * eager.peak
         beside = f" (eager {amount(eager.peak, 'B')})" if eager is not None and eager.peak is not None else ""
@@ -134,6 +132,12 @@ def _compiled(record: RecordData, engine: str, compiles: list[CompileData], lead
     took = sum(compile.seconds for compile in compiles) if took is None else took
     note = f" ({ours.note})" if ours is not None and ours.note else ""
     yield part("compile", f"compiled in {duration(took)}{note}", "ok", "timeline")
+
+
+def counted_guards(guards: Sequence[GuardData]) -> str:
+    rest = sum(guard.of_torch for guard in guards)
+    split = f" ({len(guards) - rest} on the program's values, {rest} on torch's state)" if rest else ""
+    return count(len(guards), "guard") + split
 
 
 def _speed(ours: SamplesData | None) -> tuple[str, str]:

@@ -70,10 +70,7 @@ def _guard(guard: GuardData) -> str:
 
 def compile_line(compile: CompileData) -> str:
     kernels = sum(len(half.kernels) for half in compile.halves)
-    own = sum(not guard.of_torch for guard in compile.guards)
-    guards = count(len(compile.guards), "guard")
-    rest = len(compile.guards) - own
-    guards += f" ({own} on the program's values, {rest} on torch's state)" if rest else ""
+    guards = glance.counted_guards(compile.guards)
     guards += f", checked in {duration(compile.guard_seconds)}" if compile.guard_seconds is not None else ""
     parts = [count(len(compile.stages), "stage"), guards, count(len(compile.breaks), "break")]
     parts += [count(kernels, "kernel"), duration(compile.seconds)]
