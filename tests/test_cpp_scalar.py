@@ -150,6 +150,21 @@ def test_casts_equal_eager(source: torch.dtype) -> None:
         assert torch.equal(mine, eager)
 
 
+@pytest.mark.parametrize("given", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("number", [NAN, INF, -INF, 3e9, -3e9, 1e20, -(2.0**31), 2.0**31, -(2.0**63), 2.0**63, 300.0])
+def test_numbers_that_an_integer_does_not_hold_convert_alike_where_the_compiler_knows_them(number, given) -> None:
+    x = torch.ones(21, dtype=given)
+    x[1] = -1
+
+    def every(x):
+        filled, product = x.masked_fill(x > 0, number), x * number
+        made = [each.to(to) for to in INTEGERS for each in (filled, product)]
+        return *made, *(torch.full((21,), number, dtype=given).to(to) + x.to(to) for to in INTEGERS)
+
+    for mine, eager in zip(compile_fx(every, x)(x), every(x), strict=True):
+        assert mine.dtype == eager.dtype and torch.equal(mine, eager)
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_every_16_bit_float_converts_both_ways(dtype: torch.dtype) -> None:
     every = torch.arange(-(2**15), 2**15, dtype=torch.int32).to(torch.int16).view(dtype)

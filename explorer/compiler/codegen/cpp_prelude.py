@@ -43,6 +43,12 @@ static inline {T} fixed_where(bool condition, {T} a, {T} b) {{
 }}"""
         for T, bits in (("float", "int"), ("double", "long"))
     ),
+    # As the machine's instruction converts what does not fit, also where the compiler knows the number.
+    "truncated": """\
+template <typename I, typename F> static inline I truncated(F x) {
+    I least = (I)1 << (8 * sizeof(I) - 1);
+    return x >= (F)least && x < -(F)least ? (I)x : least;
+}""",
     "bf16": "typedef unsigned short bf16;",
     "bf16_to_float": """\
 static inline float bf16_to_float(bf16 x) {

@@ -88,8 +88,9 @@ def cast(value: str, source: torch.dtype, to: torch.dtype) -> str:
     if to in HALF_NAMES:
         single = value if source is torch.float32 else f"(float){value}"
         return f"{HALF_NAMES[to]}_round({single})"
-    if source.is_floating_point and not to.is_floating_point and to.itemsize < 8:
-        return f"({cpp_type(to)})({'int' if to in (torch.int8, torch.int16, torch.int32) else 'long'}){value}"
+    if source.is_floating_point and not to.is_floating_point:
+        whole = "int" if to in (torch.int8, torch.int16, torch.int32) else "long"
+        return f"truncated<{whole}>({value})" if cpp_type(to) == whole else f"({cpp_type(to)})truncated<{whole}>({value})"
     return f"({cpp_type(to)}){value}"
 
 

@@ -22,7 +22,7 @@ def cast(value: Expr, source: torch.dtype, to: torch.dtype) -> Expr:
     if source == to:
         return value
     computing = computing_dtype(to)
-    if isinstance(value, Const):
+    if isinstance(value, Const) and (is_float(to) or to is torch.bool or abs(value.value) < 2**31):
         return constant(value.value, to)
     if to not in HALF and value.dtype == computing:
         return value
