@@ -28,6 +28,8 @@ PROGRAMS = {
     "out shifted": lambda x: torch.add(x[:12], 1, out=x[6:18]),
     "product": lambda x: torch.mm(x[:16].view(4, 4), x[:16].view(4, 4), out=x[:16].view(4, 4)),
     "out of another shape": lambda x: torch.add(x[None], 1, out=x),
+    "out expanded, of another shape": lambda x: torch.sin(x[:3], out=x[:3].expand(2, 3)),
+    "out expanded": lambda x: torch.sin(x[:6].view(2, 3), out=x[6:9].expand(2, 3)),
     "expanded": lambda x: x[:1].expand(3).add_(1),
     "folded": lambda x: x.as_strided((2, 3), (1, 1)).add_(1),
     "an element": lambda x: x.fill_(x[3]),

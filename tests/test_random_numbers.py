@@ -9,6 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.utils._pytree import tree_leaves
 
 import explorer
 
@@ -113,6 +116,43 @@ def test_error_in_graph() -> None:
             made(fn)(torch.ones(2))
         settled.append(random.random())
     assert settled[0] == settled[1]
+
+
+def resized(x: torch.Tensor, i: torch.Tensor) -> Any:
+    torch.sin((x / x).unsqueeze(1), out=x)
+    return torch.rand(3)
+
+
+def caught(x: torch.Tensor, i: torch.Tensor) -> Any:
+    y = F.dropout(x)
+    try:
+        return y + x[i]
+    except IndexError:
+        return y, torch.rand(2)
+
+
+def written(x: torch.Tensor, i: torch.Tensor) -> Any:
+    drawn = torch.randn(3)
+    x.add_(1)
+    return drawn + x[i]
+
+
+@pytest.mark.parametrize("index", [1, 7])
+@pytest.mark.parametrize("grad", [True, False])
+@pytest.mark.parametrize("function", [resized, caught, written])
+def test_torchs_generator_is_put_back_where_the_graph_raises(function, grad: bool, index: int) -> None:
+    def outcome(called: Callable[..., Any]) -> Any:
+        torch.manual_seed(3)
+        x = nn.Parameter(torch.ones(4, 3))
+        with torch.set_grad_enabled(grad):
+            try:
+                result = [each.tolist() for each in tree_leaves(called(x, torch.tensor([index])))]
+            except (RuntimeError, IndexError) as error:
+                result = type(error).__name__
+        return result, x.tolist(), torch.rand(1).item()
+
+    compiled = explorer.compile(function)
+    assert outcome(compiled) == outcome(compiled) == outcome(function)
 
 
 def test_errors() -> None:

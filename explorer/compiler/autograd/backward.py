@@ -18,7 +18,7 @@ from explorer.compiler.autograd.grad_functions import Routes, read_from, without
 from explorer.compiler.autograd.passes import is_random
 from explorer.ir.graph import info
 from explorer.ir.joint import Base, GradientOf, GraphOutput, Kept, NewValue, Partitioned, Primal, Result, Tangent
-from explorer.ir.settings import in_force, restored
+from explorer.ir.settings import generators, in_force, restored, set_generators
 
 MODIFIED = "one of the variables needed for gradient computation has been modified by an inplace operation"
 
@@ -61,10 +61,7 @@ class Again:
 
     def _generators(self) -> Any:
         """The states of the random generators, where the call draws from them."""
-        if not self._random:
-            return None
-        device = self._captured.device
-        return torch.get_rng_state(), torch.cuda.get_rng_state(device) if device.type == "cuda" else None
+        return generators(self._captured.device.type == "cuda") if self._random else None
 
     def gradients(
         self, remembered: Any, saved: Sequence[Tensor], wanted: Sequence[int], outputs: Mapping[int, Tensor]
@@ -165,11 +162,9 @@ def drawing_from(state: Any) -> Iterator[None]:
     if state is None:
         yield
         return
-    cpu, cuda = state
-    with torch.random.fork_rng([torch.cuda.current_device()] if cuda is not None else []):
-        torch.set_rng_state(cpu)
-        if cuda is not None:
-            torch.cuda.set_rng_state(cuda)
+    _, card = state
+    with torch.random.fork_rng([torch.cuda.current_device()] if card is not None else []):
+        set_generators(state)
         yield
 
 

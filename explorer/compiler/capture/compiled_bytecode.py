@@ -20,7 +20,7 @@ from explorer.compiler.capture.effects import Change
 from explorer.compiler.capture.frame import NULL
 from explorer.compiler.capture.reconstruct import Reconstruction
 from explorer.compiler.capture.resume import TEMP, Continuation, Slot, error_in, restored, split
-from explorer.compiler.capture.saved_inputs import Before
+from explorer.compiler.capture.saved_inputs import Before, BeforeDrawing, CountedBeforeDrawing
 from explorer.compiler.capture.values.base import Frame, Tracer, Value
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.objects import DELETED, is_shadowed, set_in_dict
@@ -376,16 +376,18 @@ def _forget_temporaries(steps: Sequence[Instruction]) -> list[Instruction]:
 
 
 def _versions(t: Tracer, r: Reconstruction) -> list[Instruction] | None:
-    """Push the version counters of the inputs that the graph writes, as a tuple; None where they have none, where
-    reading so many would take its time, or where random numbers would be drawn again."""
-    written = t.tape.written_inputs()
+    """Push what `eagerly` needs to know of the time before the graph: the version counters of the inputs that the graph
+    writes, as a tuple, or a Before; None where they have none, where reading so many would take its time, or where
+    Python's random numbers would be drawn again."""
+    written, drew, late = t.tape.written_inputs(), t.tape.mode.drew, refuses_late(t.tape)
     if t.draws or len(written) > MOST_WRITTEN:
         return None
-    if not written:
+    if not written and not drew:
         return [build.load_const(())]
     loaded = [r.load(source) for source in written]
-    if refuses_late(t.tape):
-        return [*build.call([build.load_const(Before)], loaded)]
+    if late or drew:
+        keep = (BeforeDrawing if late else CountedBeforeDrawing) if drew else Before
+        return [*build.call([build.load_const(keep)], loaded)]
     if any(t.tape.reals[source].is_inference() for source in written):
         return None
     counters = [step for load in loaded for step in (*load, build.load_attr("_version"))]

@@ -50,13 +50,14 @@ COPIES = frozenset({aten.diagonal_scatter.default, aten.select_scatter.default, 
 
 class LaidOut(FakeTensorMode):
     """Fake tensors with the strides of real ones, that refuse the sizes that real ones do. `written` counts the writes
-    in inference mode by storage: its tensors have no version."""
+    in inference mode by storage: its tensors have no version. `drew`: an operator has drawn random numbers."""
 
     supports_higher_order_operators = True
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self.written = Counter[int]()
+        self.drew = False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         is_higher_order = isinstance(func, HigherOrderOperator)
@@ -69,6 +70,7 @@ class LaidOut(FakeTensorMode):
     def dispatch(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if torch.is_inference_mode_enabled() and func._schema.is_mutable:
             self._count_writes(func._schema.arguments, args, kwargs or {})
+        self.drew |= torch.Tag.nondeterministic_seeded in func.tags
         if check := CHECKS.get(func):
             with self:
                 check(*args, **(kwargs or {}))

@@ -1,16 +1,16 @@
-"""Inputs as they were before a graph that writes them, so that the program can be run again where the graph raises."""
+"""Inputs and random generators as they were before a graph that changes them, so that the program can be run again where
+the graph raises."""
 
 from __future__ import annotations
 
 from contextlib import nullcontext
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 from torch.autograd.grad_mode import _unsafe_preserve_version_counter as preserved_version
 
-MOST_KEPT = 1 << 18
-"""Bytes. Of a graph that writes more only the version counters are kept."""
+from explorer.ir.settings import generators, set_generators
 
 
 class Before:
@@ -18,11 +18,14 @@ class Before:
 
     __slots__ = ("kept", "tensors", "versions")
 
+    most_kept: ClassVar = 1 << 18
+    """Bytes. Of a graph that writes more only the version counters are kept."""
+
     def __init__(self, *tensors: Tensor) -> None:
         storages = [each.untyped_storage() for each in tensors]
         self.kept: list[Any] | None = None
         self.tensors, self.versions = tensors, list(map(version, tensors))
-        if sum(each.nbytes() for each in storages) <= MOST_KEPT:
+        if sum(each.nbytes() for each in storages) <= self.most_kept:
             with torch.no_grad():
                 self.kept = [
                     (tensor, tensor.detach(), storage.clone(), tensor.grad_fn)
@@ -41,6 +44,26 @@ class Before:
                     tensor.data = alias
                 _bytes(alias.untyped_storage())[: storage.nbytes()].copy_(_bytes(storage))
         return True
+
+
+class BeforeDrawing(Before):
+    """For a graph that draws random numbers."""
+
+    __slots__ = ("random",)
+
+    def __init__(self, *tensors: Tensor) -> None:
+        super().__init__(*tensors)
+        self.random = generators(torch.cuda.is_initialized())
+
+    def put_back(self) -> bool:
+        set_generators(self.random)
+        return super().put_back()
+
+
+class CountedBeforeDrawing(BeforeDrawing):
+    """For one that writes its inputs after all that may raise."""
+
+    most_kept = -1
 
 
 def version(tensor: Tensor) -> int | None:

@@ -243,7 +243,7 @@ class Tape:
         given = tensors_in((*fake_args, *fake_kwargs.values()))
         tensors = [each for each in given if isinstance(each, FakeTensor) and each.layout is torch.strided]
         before = [version(each) for each in tensors]
-        outs = [(each, each.shape) for each in tensors_in(fake_kwargs.get("out"))]
+        outs = [(each, each.shape, 0 in each.stride()) for each in tensors_in(fake_kwargs.get("out"))]
         try:
             with self.mode, self._dispatcher(), _quiet():
                 result = function(*fake_args, **fake_kwargs)
@@ -292,19 +292,22 @@ class Tape:
         return result
 
     def check_outs(
-        self, function: Any, args: Any, kwargs: Mapping[str, Any], outs: list[tuple[torch.Tensor, Any]]
+        self, function: Any, args: Any, kwargs: Mapping[str, Any], outs: list[tuple[torch.Tensor, Any, bool]]
     ) -> None:
         """Refuse a call that resizes its `out=` otherwise than to new contiguous memory, or whose rule for fake tensors
-        leaves the size as it was."""
+        leaves the size as it was. `outs` are the tensors, with size and whether elements share memory before."""
         plain = {name: value for name, value in kwargs.items() if name != "out"}
         with self.mode, self._dispatcher(), _quiet():
             made = tensors_in(function(*args, **plain))
-        name, given = getattr(function, "__name__", function), [each for each, _ in outs]
+        name, given = getattr(function, "__name__", function), [each for each, _, _ in outs]
         if any(each.shape != result.shape for each, result in zip(given, made, strict=True)):
             unsupported(reasons.UNTRACEABLE_CALL, f"{name} has no rule for fake tensors that resizes its out=")
-        if all(each.shape == size for each, size in outs):
+        resized = [(each, expanded) for each, size, expanded in outs if each.shape != size]
+        if not resized:
             return
-        if any(self._has_views(each) for each, size in outs if each.shape != size):
+        if any(expanded for _, expanded in resized):
+            unsupported(reasons.OVERLAPPING_WRITE, name)
+        if any(self._has_views(each) for each, _ in resized):
             unsupported(reasons.UNTRACEABLE_CALL, f"{name} resizes an out= that has views, or was made one in place")
         storages = {each.untyped_storage()._cdata for each in given}
         meets = any(each.untyped_storage()._cdata in storages for each in tensors_in(args))
