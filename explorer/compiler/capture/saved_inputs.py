@@ -1,5 +1,5 @@
-"""Inputs and random generators as they were before a graph that changes them, so that the program can be run again where
-the graph raises."""
+"""Inputs and random generators as they were before a graph that changes them: where the graph raises, the program can
+be run again."""
 
 from __future__ import annotations
 

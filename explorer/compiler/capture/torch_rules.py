@@ -521,6 +521,8 @@ def _parameter(t: Tracer, data: Value = Constant(None), requires_grad: Value = C
     if wanted and not (fake.is_floating_point() or fake.is_complex()):
         t.raise_(RuntimeError, "Only Tensors of floating point and complex dtype can require gradients")
     _inference_mode(t)  # in which nobody counts writes to it
+    if torch.is_inference_mode_enabled() != t.tape.inference:
+        unsupported(reasons.UNTRACEABLE_CALL, "making a parameter in another inference mode than the function began in")
     blank = Blank(tuple(fake.shape), fake.stride(), fake.dtype, fake.device, wanted)
     made = t.wrap(t.returned(t.known_source(blank, fixed=True), "make"), blank.make())
     view = graph_call(t, "call_method", "detach", [made], {})

@@ -90,7 +90,8 @@ def cast(value: str, source: torch.dtype, to: torch.dtype) -> str:
         return f"{HALF_NAMES[to]}_round({single})"
     if source.is_floating_point and not to.is_floating_point:
         whole = "int" if to in (torch.int8, torch.int16, torch.int32) else "long"
-        return f"truncated<{whole}>({value})" if cpp_type(to) == whole else f"({cpp_type(to)})truncated<{whole}>({value})"
+        narrow = "" if cpp_type(to) == whole else f"({cpp_type(to)})"
+        return f"{narrow}truncated<{whole}>({value})"
     return f"({cpp_type(to)}){value}"
 
 

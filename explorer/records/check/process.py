@@ -63,7 +63,7 @@ def _listening(heard: Heard) -> Iterator[None]:
 
     def through(kind: str) -> bool:
         """What other threads and a person's own rules write goes on unasked."""
-        return threading.get_ident() != own or rule_in_use() or heard(kind)
+        return threading.get_ident() != own or bool(rule_in_use()) or heard(kind)
 
     def handled(logger: logging.Logger, record: logging.LogRecord) -> None:
         if logger.name.partition(".")[0] in COMPILERS or through("log"):

@@ -11,7 +11,16 @@ import msgspec
 
 from explorer.core.text import count
 from explorer.ir import record as data
-from explorer.ir.record import AccuracyData, CallsData, CompileData, GuardData, PartData, RecordData, SamplesData, SpanData
+from explorer.ir.record import (
+    AccuracyData,
+    CallsData,
+    CompileData,
+    GuardData,
+    PartData,
+    RecordData,
+    SamplesData,
+    SpanData,
+)
 from explorer.show.view.amounts import amount, duration
 from explorer.show.view.history import history
 from explorer.show.view.provenance import file_names
