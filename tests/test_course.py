@@ -6,6 +6,8 @@ import json
 import re
 import tempfile
 from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
 
 import nbformat
 import pytest
@@ -14,15 +16,17 @@ from nbclient import NotebookClient
 
 from benchmarks.classroom import at_once
 from course_mutants import SEVERAL, drawn
+from explorer.compiler.bytecode.decode import decode
 from explorer.course import PUZZLES, ClaimFailed, check, claim
 from explorer.course.attempts import FILE, Attempts
 from explorer.course.board import lines, page
 from explorer.course.build import FOLDERS, lesson, notebook, section, sources, text
 from explorer.course.check import checked
-from explorer.course.lessons import guards
+from explorer.course.lessons import breaks, guards
 from explorer.course.parameter_server import AHEAD, train
 from explorer.course.process import Server
 from explorer.course.puzzle import STEPS
+from explorer.records.session import Record
 from explorer.show.cli import main
 
 ROOT = Path(__file__).parent.parent
@@ -69,14 +73,14 @@ BREAKS = PUZZLES["breaks-3"]
         ("def live(steps, at):\n    return live(steps, at)\n", "RecursionError"),
         ("def live(steps, at):\n    raise SystemExit\n", "status 1"),
         ("live = lambda steps: 1\n", "TypeError"),
-        ("def live(steps, at)\n", "line 1 is not Python"),
+        ("def live(steps, at)\n", "line 2 is not Python"),
         ("x = missing\n", "name 'missing' is not defined"),
     ],
 )
 def test_what_goes_wrong_in_an_answer_is_a_message(code: str, says: str) -> None:
     verdict = check("breaks-3", code, seconds=3)
     assert not verdict.ok and says in verdict.said, verdict
-    assert "line, a break before instruction 0" in verdict.said or verdict.step == "defined" or says == "status 1"
+    assert "`line` with a break before instruction 0" in verdict.said or verdict.step == "defined" or says == "status 1"
 
 
 def test_an_answer_that_waits_is_ended() -> None:
@@ -89,7 +93,7 @@ def test_after_a_crash_the_next_check_is_right_and_its_record_can_be_opened() ->
     assert check("breaks-3", BREAKS.solution).ok
     wrong = PUZZLES["breaks-1"].wrong[0]
     verdict = check("breaks-1", wrong.code)
-    assert Path(verdict.record).exists() and verdict.pane == "breaks"
+    assert Path(verdict.record).exists() and verdict.at == "breaks"
 
 
 def test_what_an_answer_prints_is_kept() -> None:
@@ -110,6 +114,37 @@ def test_the_seed_is_the_environment_s(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("EXPLORER_COURSE_SEED", seed)
         found.append(check("partition-1", code).printed)
     assert found[0] == found[1] != found[2]
+
+
+def test_the_steps_that_a_notebook_shows_are_those_of_its_function() -> None:
+    given: dict[str, Any] = {}
+    exec(BREAKS.given, given)
+    said = re.findall(r"^#   \d (Step.*)$", BREAKS.given, re.M)
+    assert said == [str(each) for each in breaks.steps(decode(given["maybe"].__code__))]
+
+
+def test_a_message_names_what_an_answer_may_use() -> None:
+    code = PUZZLES["breaks-2"].solution.replace("torch.relu", "relu")
+    said = checked(PUZZLES["breaks-2"], code).said
+    assert "name 'relu' is not defined" in said and "it has: F, before, clipped" in said
+    assert checked(PUZZLES["breaks-2"], code.replace("relu(x)", "F.relu(x)")).ok
+
+
+def test_a_failure_opens_the_record_where_it_is() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        for id, at in (("guards-2", 0), ("decompose-1", 0), ("partition-2", 0), ("fusion-3", 0), ("breaks-2", 2)):
+            verdict = checked(PUZZLES[id], PUZZLES[id].wrong[at].code, keep=folder)
+            pane, compile, _, element, created = map(unquote, verdict.at.removeprefix("#").split("/"))
+            record = Record.load(verdict.record)
+            assert record.data.created == created and element in ids(record, compile), (id, verdict.at)
+
+
+def ids(record: Record, compile: str) -> set[str]:
+    """Of a compile: its guards, breaks, nodes, loops and kernels."""
+    [found] = [each for each in record.data.compiles if each.id == compile]
+    nodes = [node.id for stage in found.stages if stage.graph is not None for node in stage.graph.nodes]
+    made = [each.id for half in found.halves for each in (*half.operations, *half.kernels)]
+    return {each.id for each in found.guards} | {each.instruction for each in found.breaks} | set(nodes) | set(made)
 
 
 def test_a_puzzle_that_does_not_exist() -> None:

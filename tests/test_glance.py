@@ -219,4 +219,4 @@ def test_a_loop_that_goes_on_after_a_break_is_recompiled_for_its_position() -> N
 
     record = explorer.explore(listed, time=False)(torch.randn(3, 4))
     recompiled = parts(record.data)["recompiles"].said
-    assert "is at position 2 of 3, expected 1 of 3" in recompiled and "<tuple_iterator" not in recompiled
+    assert "is at position 2 of 3, expected at position 1 of 3" in recompiled and "<tuple_iterator" not in recompiled

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import msgspec
 
-from explorer.course.puzzle import Answer, Failed, Puzzle, first_line
+from explorer.course.puzzle import Answer, Failed, Puzzle, explained
 from explorer.records.session import Record
 
 
 class Verdict(msgspec.Struct, frozen=True):
     """What came of a check. `step` is the first that failed, "" where none did; `record` is the file of a record that
-    shows it, to be opened at `pane`."""
+    shows it, to be opened `at` a pane, or at an address of Record.link."""
 
     puzzle: str
     ok: bool
@@ -25,7 +25,7 @@ class Verdict(msgspec.Struct, frozen=True):
     seconds: float = 0.0
     printed: str = ""
     record: str = ""
-    pane: str = ""
+    at: str = ""
 
     def __str__(self) -> str:
         if self.ok:
@@ -46,9 +46,9 @@ def checked(
     except Failed as failed:
         saved = _saved(failed.record, keep, puzzle.id)
         seconds = time.perf_counter() - started
-        return Verdict(puzzle.id, False, failed.said, failed.step, seconds=seconds, record=saved, pane=failed.pane)
+        return Verdict(puzzle.id, False, failed.said, failed.step, seconds=seconds, record=saved, at=failed.at)
     except Exception as error:
-        said = f"{type(error).__name__}: {first_line(error)}"
+        said = f"{type(error).__name__}: {explained(error, answer.names)}"
         return Verdict(puzzle.id, False, said, answer.step, seconds=time.perf_counter() - started)
     figures = {score.name: float(score.yours) for score in scores}
     seconds = time.perf_counter() - started

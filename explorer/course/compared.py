@@ -85,16 +85,26 @@ def position(yours: Any, right: Any, *, loose: float = 0.0) -> str:
     return f"{place}yours gives {yours[tuple(at)].item():.6g}, eager {right[tuple(at)].item():.6g}"
 
 
+FEW = 6
+"""Elements of an input that a message shows."""
+
+
 def agree(
-    answer: Answer, yours: Callable[..., Any], right: Callable[..., Any], inputs: Iterable[Labelled], name: str = ""
-) -> None:
-    """Raises Failed at the first input on which the two differ."""
+    answer: Answer, yours: Callable[..., Any], right: Callable[..., Any], inputs: Iterable[Labelled], name: str = "",
+    record: Record | None = None,
+) -> None:  # fmt: skip
+    """Raises Failed at the first input on which the two differ. `record` shows what the answer's rule made."""
     for label, args in inputs:
         with answer.at("right", label):
             with contextlib.redirect_stdout(io.StringIO()):
                 expected = right(*copies(args))
             if differs := position(yours(*copies(args)), expected):
-                answer.fail(f"{name + ': ' if name else ''}on {label}, {differs}")
+                shown = f" {args[0].tolist()}" if len(args) == 1 and _is_small(args[0]) else ""
+                answer.fail(f"{name + ': ' if name else ''}on {label}{shown}, {differs}", record, ruled(record))
+
+
+def _is_small(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.dim() == 1 and 1 < len(value) <= FEW
 
 
 def copies(args: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -115,6 +125,21 @@ def uses(record: Record) -> set[str]:
     made = {rule for compile in record.data.compiles for rule in compile.rules.values()}
     asked = {event.fields.get("rule", "") for event in _events(record, "RuleUsed")}
     return made | {rule for rule in asked if not rule.startswith(MAKES)}
+
+
+def ruled(record: Record | None, rule: str = "") -> str:
+    """Where a record shows the first thing that a person's rule made: any rule, or the one named."""
+    if record is None:
+        return ""
+    made = ((compile.id, *each) for compile in record.data.compiles for each in compile.rules.items())
+    compile, element = next(((compile, id) for compile, id, name in made if rule in ("", name)), ("", ""))
+    return record.link("graphs" if "." in element else "code", compile, element=element) if element else "graphs"
+
+
+def broken(record: Record) -> str:
+    """Where a record shows its first graph break."""
+    found = ((compile.id, each.instruction) for compile in record.data.compiles for each in compile.breaks)
+    return next((record.link("breaks", compile, element=at) for compile, at in found), "breaks")
 
 
 def refusal(record: Record) -> str:

@@ -41,7 +41,7 @@ class CourseMagics(Magics):
     @cell_magic
     def predict(self, line: str, cell: str) -> None:
         """Store your numbers, run the cell, and compare: `%%predict breaks=2 kernels=1`. The cell ends in a record."""
-        made = dict(part.partition("=")[::2] for part in line.split())
+        made = dict(part.partition("=")[::2] for part in line.replace(",", " ").split())
         if not made:
             raise UsageError("%%predict takes numbers, such as breaks=2")
         guesses: dict[str, int | None] = {}
@@ -50,6 +50,7 @@ class CourseMagics(Magics):
                 raise UsageError(f"{name}={value}: write a whole number, or leave the ? until you have one")
             guesses[name] = None if value == "?" else int(value)
         self.attempts.add("predict", line)
+        cell = f"# %%predict {line}\n{cell}"  # so that a record's lines are those of the cell that one sees
         if missing := [name for name, guess in guesses.items() if guess is None]:
             self.shell.run_cell(cell, silent=True).raise_error()  # what comes after it needs its names
             print(f"? {', '.join(missing)}: write your number in place of ?, and run the cell again to see the record")
@@ -124,7 +125,7 @@ def show(verdict: Verdict) -> None:
     """The record that shows a failure, opened where it is."""
     if verdict.record:
         bundle, metadata = Record.load(verdict.record)._repr_mimebundle_()
-        panes = {**metadata.get(MIME, {}), "panes": [verdict.pane]} if verdict.pane else metadata.get(MIME, {})
+        panes = {**metadata.get(MIME, {}), **({"panes": [verdict.at]} if verdict.at else {})}
         display(bundle, raw=True, metadata={**metadata, MIME: panes})
 
 

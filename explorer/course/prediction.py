@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from explorer.course.puzzle import Answer, Score
 from explorer.records.session import Record
 
-Found = tuple[int, str, Record | None]
-"""The number, the words that say it, and the record that shows it."""
+Found = tuple[int, str, Record, str]
+"""The number, the words that say it, the record that shows it, and at which of its addresses."""
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,6 @@ class Prediction:
     name: str
     right: Mapping[str, int]
     find: Callable[[Answer, str], Found]
-    pane: str
 
     def code(self, **changed: int) -> str:
         return f"{self.name} = {json.dumps({**self.right, **changed})}\n"
@@ -31,8 +30,12 @@ class Prediction:
     def check(self, answer: Answer) -> tuple[Score, ...]:
         said = answer[self.name]
         with answer.at("defined"):
-            if not isinstance(said, dict) or said.keys() != self.right.keys():
+            if not isinstance(said, dict):
                 answer.fail(f"`{self.name}` is a dict with a number for each of {', '.join(self.right)}")
+            if missing := [key for key in self.right if key not in said]:
+                answer.fail(f"`{self.name}` has no number for {', '.join(missing)}")
+            if more := [key for key in said if key not in self.right]:
+                answer.fail(f"`{self.name}` has {more[0]!r}, which is none of {', '.join(self.right)}")
             if strange := [key for key, number in said.items() if type(number) is not int]:
                 answer.fail(f"`{strange[0]}`: {said[strange[0]]!r} is not a whole number")
         wrong: list[tuple[str, Found]] = []
@@ -43,7 +46,7 @@ class Prediction:
                     wrong.append((key, found))
         with answer.at("right"):
             if wrong:
-                key, (_, words, record) = wrong[0]
+                key, (_, words, record, at) = wrong[0]
                 also = "".join(f"\n`{other}` is wrong too" for other, _ in wrong[1:])
-                answer.fail(f"`{key}`: you said {said[key]}, {words}{also}", record, self.pane)
+                answer.fail(f"`{key}`: you said {said[key]}, {words}{also}", record, at)
         return ()

@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
+
 from explorer.records.session import Record
 
 STEPS = ("defined", "compiles", "used", "verified", "right", "refuses", "score")
@@ -24,11 +26,11 @@ refuses: it says no where it must. score: it reaches what the puzzle asks for.
 
 
 class Failed(Exception):
-    """A step of a check failed. `record` shows it, opened at `pane`."""
+    """A step of a check failed. `record` shows it, opened `at` a pane, or an address that Record.link makes."""
 
-    def __init__(self, step: str, said: str, record: Record | None = None, pane: str = "") -> None:
+    def __init__(self, step: str, said: str, record: Record | None = None, at: str = "") -> None:
         super().__init__(said)
-        self.step, self.said, self.record, self.pane = step, said, record, pane
+        self.step, self.said, self.record, self.at = step, said, record, at
 
 
 @dataclass(frozen=True)
@@ -81,16 +83,21 @@ class Answer:
             raise
         except Exception as error:
             at = f" on {what}" if what else ""
-            raise Failed(step, f"{type(error).__name__}{at}: {first_line(error)}") from error
+            raise Failed(step, f"{type(error).__name__}{at}: {explained(error, self.names)}") from error
         self.step = before
 
-    def fail(self, said: str, record: Record | None = None, pane: str = "") -> None:
+    def fail(self, said: str, record: Record | None = None, at: str = "") -> None:
         """Raises Failed, of the current step."""
-        raise Failed(self.step, said, record, pane)
+        raise Failed(self.step, said, record, at)
 
 
-def first_line(error: BaseException) -> str:
-    return next(iter(str(error).splitlines()), "")
+def explained(error: BaseException, names: Mapping[str, Any]) -> str:
+    """The first line of what an error says; of an unknown name also which names there are."""
+    said = next(iter(str(error).splitlines()), "")
+    if not isinstance(error, NameError):
+        return said
+    known = ", ".join(sorted(name for name in names if not name.startswith("_")))
+    return f"{said}. A puzzle's cell is checked by itself; beside Python's own names it has: {known}"
 
 
 @dataclass(frozen=True)
@@ -115,18 +122,15 @@ class Puzzle:
 
     def define(self, source: str) -> dict[str, Any]:
         """What the cell defines. Raises Failed, of the step "defined"."""
+        source = f"# %%puzzle {self.id}\n{source}"  # so that lines count as the notebook's cell counts them
         tree = self._within_limits(source)
-        namespace: dict[str, Any] = {"__name__": "puzzle"}
+        namespace: dict[str, Any] = {"__name__": "puzzle", "torch": torch, "F": torch.nn.functional}
         run(self.given, f"<given of {self.id}>", namespace)
         before = {name: namespace.get(name) for name in self.names}
         try:
             run(source, f"<puzzle {self.id}>", namespace)
-        except NameError as error:
-            known = ", ".join(sorted(n for n in namespace if not n.startswith("_")))
-            said = f"{error}. A puzzle's cell is checked by itself; beside Python's own names it has: {known}"
-            raise Failed("defined", said) from error
         except Exception as error:
-            raise Failed("defined", f"the cell raises {type(error).__name__}: {first_line(error)}") from error
+            raise Failed("defined", f"the cell raises {type(error).__name__}: {explained(error, namespace)}") from error
         for name in self.names:
             if name not in namespace or (namespace[name] is before[name] and name not in _assigned(tree)):
                 raise Failed("defined", f"the cell does not define `{name}`")
@@ -146,7 +150,8 @@ class Puzzle:
             name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
             if name in self.forbidden:
                 line = getattr(node, "lineno", 0)
-                raise Failed("defined", f"line {line} uses `{name}`, which this puzzle does not allow")
+                without = ", ".join(sorted(self.forbidden))
+                raise Failed("defined", f"line {line} uses `{name}`; this puzzle is to be solved without {without}")
             if isinstance(node, ast.Constant) and node.value is ... and not _is_annotation(tree, node):
                 raise Failed("defined", f"line {node.lineno} is still ..., the place for your answer")
         return tree

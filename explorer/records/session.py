@@ -116,7 +116,8 @@ class Record:
     def breaks(self) -> Listing[data.BreakData]:
         """The graph breaks of each compile. Those at one place print once."""
         found = [b for compile in self.data.compiles for b in compile.breaks]
-        return Listing(found, (_break_text(b, times) for b, times in _counted(found)))
+        names = file_names(self.data)
+        return Listing(found, (_break_text(b, times, names) for b, times in _counted(found)))
 
     @property
     def steps(self) -> Listing[Steps]:
@@ -379,8 +380,8 @@ def _counted(breaks: Iterable[data.BreakData]) -> list[tuple[data.BreakData, int
     return [(same[0], len(same)) for same in found.values()]
 
 
-def _break_text(b: data.BreakData, times: int) -> str:
-    place = f"{b.span.file}:{b.span.line}" if b.span else b.instruction
+def _break_text(b: data.BreakData, times: int, names: Mapping[str, str]) -> str:
+    place = f"{names.get(b.span.file, b.span.file)}:{b.span.line}" if b.span else b.instruction
     detail = f": {b.why.detail}" if b.why.detail else ""
     hints = "".join(f"\n  hint: {hint}" for hint in b.hints)
     rewrite = "".join(f"\n    {line}" for line in b.rewrite)

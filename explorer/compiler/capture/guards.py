@@ -324,7 +324,7 @@ def iterator_at(position: int, length: int) -> PythonCheck:
         found = at(iterator)
         if found is None:
             return said(iterator)
-        return f"at position {found[0]} of {found[1]}, expected {position} of {length}"
+        return f"at position {found[0]} of {found[1]}, expected at position {position} of {length}"
 
     return PythonCheck("is at", f"position {position} of {length}", lambda it: at(it) == (position, length), seen=seen)
 

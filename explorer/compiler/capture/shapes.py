@@ -50,7 +50,7 @@ def symbols(t: Tracer) -> tuple[tuple[Symbol, ...], tuple[Guard, ...]]:
         found.append(Symbol(str(symbol), int(value), source, lower, upper, reason, tape.symbol_steps[symbol]))
         if lower is not None:
             bounds = (synthetic("the range of a size"),)
-            why = "0 and 1 are compiled separately" if lower == 2 else "the code is for numbers from here on"
+            why = "0 and 1 are compiled separately" if lower == 2 else f"compiled for numbers from {lower} on"
             add(sympy.Ge(symbol, lower, evaluate=False), {}, bounds, None, why)
     _equalities(t, add)
     tape.note_shape_guards("the number was needed for what the frame returns")

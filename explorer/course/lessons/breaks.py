@@ -10,7 +10,7 @@ import torch
 
 from explorer.compiler.bytecode.decode import decode
 from explorer.compiler.bytecode.flow import liveness
-from explorer.course.compared import Labelled, agree, explored
+from explorer.course.compared import Labelled, agree, broken, explored
 from explorer.course.prediction import Found, Prediction
 from explorer.course.puzzle import Answer, Puzzle, Score, Wrong
 from explorer.ir.bytecode import Code
@@ -59,14 +59,13 @@ calls = {
 def find_breaks(answer: Answer, name: str) -> Found:
     record = explored(answer[name], *answer["calls"][name])
     why = "\n".join(sorted({each.why.title for each in record.breaks})) or "nothing breaks it"
-    return len(record.breaks), f"the record has {len(record.breaks)} ({why})", record
+    return len(record.breaks), f"the record has {len(record.breaks)} ({why})", record, broken(record)
 
 
 BREAKS_OF = Prediction(
     "breaks",
     {"straight": 0, "chatty": 1, "branchy": 1, "shapely": 0, "counted": 1, "noisy": 2},
     find_breaks,
-    "breaks",
 )
 
 COUNT = Puzzle(
@@ -85,7 +84,7 @@ COUNT = Puzzle(
         Wrong(BREAKS_OF.code(straight=3), "right", "`straight`: you said 3, the record has 0"),
         Wrong(BREAKS_OF.code(shapely=1), "right", "`shapely`: you said 1, the record has 0"),
         Wrong(BREAKS_OF.code(branchy=2), "right", "`branchy`: you said 2, the record has 1"),
-        Wrong('breaks = {"straight": 0, "chatty": 1}', "defined", "a number for each of"),
+        Wrong('breaks = {"straight": 0, "chatty": 1}', "defined", "no number for branchy, shapely"),
     ),
     hints=(
         "Ask of each line: does Python need a tensor's element to go on, or does it do something outside the graph?",
@@ -136,8 +135,8 @@ def check_mended(answer: Answer) -> tuple[Score, ...]:
         with answer.at("verified", name):
             if len(record.breaks):
                 why = record.breaks[0].why
-                answer.fail(f"`{name}` still breaks: {why.title}", record, "breaks")
-        agree(answer, answer[name], answer["before"][name], BRANCHES, f"`{name}`")
+                answer.fail(f"`{name}` still breaks: {why.title}", record, broken(record))
+        agree(answer, answer[name], answer["before"][name], BRANCHES, f"`{name}`", record)
     nodes = sum(node.op.startswith("call") for record in records.values() for node in record.graphs[0].graph.nodes)
     return (Score("captured operations", nodes, 11),)
 
@@ -216,7 +215,7 @@ def clipped(x):
 
 def logged(x):
     return torch.relu(x) * 2
-''', "defined", "does not allow"),
+''', "defined", "to be solved without"),
     ),
     hints=(
         "Both results of a branch can be computed, and one of them chosen.",
@@ -303,18 +302,19 @@ def check_live(answer: Answer) -> tuple[Score, ...]:
             if instruction.id not in live:
                 continue
             asked += 1
-            what = f"{code.name.strip('_')}, a break before instruction {at}"
+            what = f"`{code.name.strip('_')}` with a break before instruction {at}"
             with answer.at("right", what):
                 found = answer["live"](list(body), at)
                 if not isinstance(found, (set, frozenset)):
                     answer.fail(f"`live` returns a set of names, not a {type(found).__name__}")
-                right, place = set(live[instruction.id]), f"{what} ({body[at].op} {body[at].name})"
+                right = set(live[instruction.id])
+                listed = "".join(f"\n{'>' if i == at else ' '} {i:>2} {each}" for i, each in enumerate(body))
                 if missing := sorted(right - set(found)):
-                    answer.fail(f"{place}: {missing[0]} is read later, and is not in yours")
+                    answer.fail(f"{what}: {missing[0]} is read later, and is not in yours{listed}")
                 if more := sorted(set(found) - right):
                     reads = {step.name for step in body[at:] if step.op != "STORE_FAST"}
                     how = "written again before it is read" if more[0] in reads else "never read from there on"
-                    answer.fail(f"{place}: {more[0]} is {how}, and is in yours")
+                    answer.fail(f"{what}: {more[0]} is {how}, and is in yours{listed}")
     return (Score("places asked about", asked, asked, higher=True),)
 
 
@@ -327,9 +327,23 @@ LIVE = Puzzle(
     ),
     minutes=20,
     names=("live",),
-    given='''# steps[i] has .op ("LOAD_FAST", "STORE_FAST", "DELETE_FAST", ...), .name, the local that it is about
-# or "", and .to, the positions that may come next. A name is live at i if some path from i reads it before it is
-# written. DELETE_FAST counts as a read: the name has to be there.
+    given='''def maybe(x, flag):
+    if flag:
+        x = x + 1
+    return x
+
+# The steps of `maybe`, as `live` gets them. `name` is a local, "" where the step is about none; `to` are the places
+# that may come next.
+#   0 Step(op='LOAD_FAST', name='flag', to=(1,))
+#   1 Step(op='POP_JUMP_IF', name='', to=(2, 6))
+#   2 Step(op='LOAD_FAST', name='x', to=(3,))
+#   3 Step(op='LOAD_CONST', name='', to=(4,))
+#   4 Step(op='BINARY_OP', name='', to=(5,))
+#   5 Step(op='STORE_FAST', name='x', to=(6,))
+#   6 Step(op='LOAD_FAST', name='x', to=(7,))
+#   7 Step(op='RETURN_VALUE', name='', to=())
+# A name is live at i if some path from i reads it before it is written: live(steps, 2) is {"x"}. Only LOAD_FAST,
+# STORE_FAST and DELETE_FAST, which is `del x`, have a name. DELETE_FAST counts as a read: the name has to be there.
 ''',
     starter='''def live(steps, at):
     """The set of names that a continuation which starts at `at` must be given."""

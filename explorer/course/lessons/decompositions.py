@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import explorer
-from explorer.course.compared import Labelled, agree, copies, kernels, position, with_rule
+from explorer.course.compared import Labelled, agree, copies, kernels, position, ruled, with_rule
 from explorer.course.puzzle import Answer, Puzzle, Score, Wrong
 from explorer.records.session import Record
 
@@ -55,10 +55,10 @@ def check_logsumexp(answer: Answer) -> tuple[Score, ...]:
     record = with_rule(answer, last, (torch.randn(4, 8),), rules)
     with answer.at("verified"):
         if kernels(record) == 0 or libraries(record):
-            answer.fail("a part of it runs as a library call, not in a kernel", record, "schedule")
+            answer.fail("a part of it runs as a library call, not in a kernel", record, ruled(record))
     for name, function in (("dim=-1", last), ("dim=0, keepdim=True", first)):
         with explorer.workbench(**rules):
-            agree(answer, explorer.compile(function), function, rows(answer.seed), name)
+            agree(answer, explorer.compile(function), function, rows(answer.seed), name, record)
     return (Score("nodes", nodes(record), 11), Score("kernels", kernels(record), 1))
 
 
@@ -95,7 +95,7 @@ LOGSUMEXP = Puzzle(
     return ((x - largest).exp().sum(dim, keepdim=True).log() + largest).sum(dim)
 ''', "right", "keepdim=True"),
         Wrong("def logsumexp(x, dim, keepdim=False):\n    return torch.logsumexp(x, dim, keepdim)\n",
-              "defined", "does not allow"),
+              "defined", "to be solved without"),
         Wrong("def logsumexp(x, dim, keepdim=False):\n    return x.amax(dims)\n", "compiles", "NameError"),
     ),
     hints=(
@@ -229,12 +229,12 @@ def check_layer_norm(answer: Answer) -> tuple[Score, ...]:
             with answer.at("right", label):
                 loose = 1e-3 if "1000" in label else 0.0
                 if differs := position(explorer.compile(normed)(*args), normed(*args), loose=loose):
-                    answer.fail(f"on {label}, {differs}")
+                    answer.fail(f"on {label}, {differs}", record, ruled(record))
         pairs: list[Labelled] = [("two dimensions, no weight", (torch.randn(3, 2, 6, generator=random),))]
-        agree(answer, explorer.compile(plain), plain, pairs)
+        agree(answer, explorer.compile(plain), plain, pairs, record=record)
     with answer.at("score"):
         if nodes(record) > 14:
-            answer.fail(f"{nodes(record)} nodes; 14 are enough", record, "graphs")
+            answer.fail(f"{nodes(record)} nodes; 14 are enough", record, ruled(record))
     return (Score("nodes", nodes(record), 11), Score("kernels", kernels(record), 1))
 
 
@@ -282,7 +282,7 @@ LAYER_NORM = Puzzle(
     return (y if bias is None else y + bias), mean, rstd
 ''', "right", "on two dimensions, no weight"),
         Wrong("def layer_norm(x, shape, weight, bias, eps):\n    return torch.layer_norm(x, shape, weight, bias)\n",
-              "defined", "does not allow"),
+              "defined", "to be solved without"),
     ),
     hints=(
         "Mean, then the mean of the squared distances from it, over the last len(shape) dimensions.",

@@ -25,6 +25,7 @@ from explorer.course.puzzle import Answer, Puzzle, Score, Wrong
 from explorer.ir.loops import Loop
 from explorer.ir.program import CPU, BuildOptions, Generation
 from explorer.ir.schedule import Access, Dependencies, Fused
+from explorer.records.session import Record
 
 # fusion-1: how many kernels?
 
@@ -58,14 +59,14 @@ functions = [chain, softmax, flipped, whole, views, product]
 def find_kernels(answer: Answer, name: str) -> Found:
     (function,) = (each for each in answer["functions"] if each.__name__ == name)
     record = explored(function, answer["x"])
-    return kernels(record), f"the record has {kernels(record)}", record
+    at = record.link("schedule", "f0", element="k0")
+    return kernels(record), f"the record has {kernels(record)}\n{record.schedule}", record, at
 
 
 KERNELS_OF = Prediction(
     "kernels",
     {"chain": 1, "softmax": 1, "flipped": 2, "whole": 1, "views": 1, "product": 1},
     find_kernels,
-    "schedule",
 )
 
 KERNELS = Puzzle(
@@ -90,7 +91,7 @@ KERNELS = Puzzle(
     hints=(
         "Two operations stay apart where the second needs an element that the first has not computed by then.",
         "A row's sum is there before the next row begins, so softmax is one kernel. A sum of all is one long row.",
-        "A matrix product is a library call and no kernel. A view costs nothing.",
+        "A matrix product is a library call and no kernel. A view is no kernel either; what computes with it is one.",
     ),
     check=KERNELS_OF.check,
 )
@@ -110,6 +111,9 @@ class View:
     reads: Mapping[str, tuple[str | None, ...]]
     writes: str
     at: str | None
+
+    def __str__(self) -> str:
+        return f"outer={self.outer}, inner={self.inner}, reads={self.reads}, writes={self.writes!r}, at={self.at!r}"
 
     @property
     def reduces(self) -> bool:
@@ -224,9 +228,20 @@ def _view(loop: Loop, dependencies: Dependencies) -> View:
     return View(loop.id, outer, inner, reads, write.buffer, index(write))
 
 
+def _both(a: View, b: View) -> str:
+    return f"\n  a: {a}\n  b: {b}"
+
+
+def shown(name: str, element: str = "k0") -> tuple[Record, str]:
+    """The record of one of `programs`, and where it shows a loop or a kernel."""
+    function, args = next((function, args) for each, function, args in programs() if each == name)
+    record = explored(function, *args)
+    return record, record.link("schedule", "f0", element=element)
+
+
 def check_legal(answer: Answer) -> tuple[Score, ...]:
     legal, said_yes, may = answer["legal"], 0, 0
-    missed: list[str] = []
+    missed: list[tuple[str, str, str]] = []
     for name, a, b, ok, why in pairs():
         what = f"{name}: {a.name} and {b.name}"
         with answer.at("right", what):
@@ -235,16 +250,18 @@ def check_legal(answer: Answer) -> tuple[Score, ...]:
                 answer.fail(f"`legal` returns True or False, not a {type(says).__name__}")
         with answer.at("refuses", what):
             if says and why:
-                answer.fail(f"{what}: yours says yes. {why}. a: {a}; b: {b}")
+                answer.fail(f"{what}: yours says yes. {why}.{_both(a, b)}", *shown(name, b.name))
         may += ok
         said_yes += says and ok
         if ok and not says:
-            missed.append(f"{what}. a: {a}; b: {b}")
-    if missed:
-        print(f"a legal pair that yours refuses: {missed[0]}")
+            missed.append((name, f"{what}.{_both(a, b)}", b.name))
     with answer.at("score"):
         if said_yes < 0.5 * may:
-            answer.fail(f"finds {said_yes} of {may} legal pairs, fewer than half; yours says no to {missed[0]}")
+            name, pair, last = missed[0]
+            said = f"finds {said_yes} of {may} legal pairs, fewer than half; yours says no to {pair}"
+            answer.fail(said, *shown(name, last))
+    if missed:
+        print(f"a legal pair that yours refuses: {missed[0][1]}")
     return (Score("legal pairs found", round(said_yes / may, 2), 0.9, higher=True),)
 
 
@@ -309,7 +326,7 @@ def moved(dependencies: Dependencies, stage: Stage[Dependencies, Fused] = FUSE) 
 
 def check_rank(answer: Answer) -> tuple[Score, ...]:
     total = reference = 0
-    worse: list[str] = []
+    worse: list[tuple[str, str]] = []
     print(f"{'bytes moved':<18}{'none':>8}{'yours':>8}{'built in':>10}")
     for name, dependencies in lowered().items():
         apart, theirs = moved(dependencies, SEPARATE), moved(dependencies)
@@ -318,10 +335,13 @@ def check_rank(answer: Answer) -> tuple[Score, ...]:
         print(f"{name:<18}{apart:>8}{yours:>8}{theirs:>10}")
         total, reference = total + yours, reference + theirs
         if yours > 1.1 * theirs:
-            worse.append(f"{name}: {yours} bytes; the built-in rule moves {theirs}, and at most 10 % more is asked")
+            said = f"{name}: {yours} bytes; the built-in rule moves {theirs}, and at most 10 % more is asked"
+            worse.append((name, said))
     with answer.at("score"):
         if worse:
-            answer.fail(worse[0])
+            with explorer.workbench(rank=answer["rank"]):
+                place = shown(worse[0][0])
+            answer.fail(worse[0][1], *place)
     return (Score("bytes in all", total, reference),)
 
 

@@ -56,14 +56,13 @@ def find_compiles(answer: Answer, name: str) -> Found:
     function, calls = answer["calls"][name]
     record = watched(function, calls)
     found = len(record.data.compiles)
-    return found, f"it is compiled {found} times for {len(calls)} calls\n{record.recompiles}", record
+    return found, f"it is compiled {found} times for {len(calls)} calls\n{record.recompiles}", record, "recompiles"
 
 
 COMPILES_OF = Prediction(
     "compiles",
     {"sizes": 2, "one": 3, "dtypes": 2, "numbers": 2, "flags": 2, "lists": 3},
     find_compiles,
-    "recompiles",
 )
 
 COMPILES = Puzzle(
@@ -118,8 +117,8 @@ def pool(seed: int) -> list[Labelled]:
         ("n=3.0", (r(8), 3.0)),
     ]  # fmt: skip
     for size in range(1, 13):
-        found.append((f"x of {size} elements, n=3", (r(size), 3)))
-        found.append((f"x of {size} elements, n=4", (r(size), 4)))
+        found.append((f"x of shape ({size},), n=3", (r(size), 3)))
+        found.append((f"x of shape ({size},), n=4", (r(size), 4)))
     for size in (2, 3, 5, 9):
         found.append((f"x of shape ({size}, 2), n=3", (r(size, 2), 3)))
         found.append((f"x of shape ({size}, 2), n=1", (r(size, 2), 1)))
@@ -176,7 +175,8 @@ def check_accepts(answer: Answer) -> tuple[Score, ...]:
                 except Exception as error:
                     given = f"f raises {type(error).__name__}"
                 record = explored(answer["f"], torch.randn(8), 3)
-                answer.fail(f"wrongly accepts {label}, but {given}", record, "guards")
+                on_n = next(guard.id for guard in record.guards if guard.source == "L['n']")
+                answer.fail(f"wrongly accepts {label}, but {given}", record, record.link("guards", "f0", element=on_n))
         total += is_good
         accepted += bool(says and is_good)
         if is_good and not says:
@@ -261,9 +261,11 @@ def check_two(answer: Answer) -> tuple[Score, ...]:
         if position(answer["step"](tree_map(_negative, made[1])), turned):
             answer.fail("the work is in `prepare`, which is not compiled; `step` is given what is computed already")
     with answer.at("score"):
-        count = len(watched(answer["step"], [(each,) for each in made]).data.compiles)
+        record = watched(answer["step"], [(each,) for each in made])
+        count = len(record.data.compiles)
         if count > 3:
-            answer.fail(f"`step` is compiled {count} times for {len(calls)} calls: each length is a compile of its own")
+            said = f"`step` is compiled {count} times for {len(calls)} calls: each length is a compile of its own"
+            answer.fail(said, record, "recompiles")
     return (Score("compiles", count, 2),)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 import explorer
-from explorer.course.compared import Labelled, agree, kernels, with_rule
+from explorer.course.compared import Labelled, agree, kernels, ruled, with_rule
 from explorer.course.puzzle import Answer, Puzzle, Score, Wrong
 
 aten = torch.ops.aten
@@ -139,8 +139,8 @@ def check_addcmul(answer: Answer) -> tuple[Score, ...]:
         ("random tensors", (r(4, 31), r(4, 31), r(31))),
     ]
     with explorer.workbench(**rules):
-        agree(answer, explorer.compile(added), added, inputs, "value=0.5")
-        agree(answer, explorer.compile(plain), plain, inputs, "no value")
+        agree(answer, explorer.compile(added), added, inputs, "value=0.5", record)
+        agree(answer, explorer.compile(plain), plain, inputs, "no value", record)
     return (Score("kernels", kernels(record), 1),)
 
 
@@ -205,11 +205,11 @@ def check_flip(answer: Answer) -> tuple[Score, ...]:
         ("x of shape (2, 3, 4)", (torch.randn(2, 3, 4, generator=random),)),
     ]
     with explorer.workbench(**rules):
-        agree(answer, explorer.compile(mirrored), mirrored, inputs, "flip(-1)")
-        agree(answer, explorer.compile(turned), turned, inputs, "flip(0, 1)")
+        agree(answer, explorer.compile(mirrored), mirrored, inputs, "flip(-1)", record)
+        agree(answer, explorer.compile(turned), turned, inputs, "flip(0, 1)", record)
     with answer.at("score"):
         if kernels(record) > 1:
-            answer.fail(f"{kernels(record)} kernels: what reads the result needs no copy of it", record, "schedule")
+            answer.fail(f"{kernels(record)} kernels: what reads the result needs no copy of it", record, ruled(record))
     return (Score("kernels", kernels(record), 1),)
 
 

@@ -11,7 +11,7 @@ from explorer.compiler.schedule import reasons
 from explorer.compiler.schedule.memory import pack
 from explorer.core.reasons import Why
 from explorer.core.rules import Rules, in_force
-from explorer.course.compared import copies, explored, position
+from explorer.course.compared import copies, explored, position, ruled
 from explorer.course.lessons.planted import planted
 from explorer.course.puzzle import Answer, Puzzle, Score, Wrong
 from explorer.ir.schedule import Allocation
@@ -165,7 +165,8 @@ def check_bugs(answer: Answer) -> tuple[Score, ...]:
             if not wrong_with(alone, function, args):
                 with in_force(rules):
                     record = explored(function, *args)
-                answer.fail(f"{letter}: with `{said[letter]}` alone the result is right", record, "graphs")
+                at = ruled(record, said[letter])
+                answer.fail(f"{letter}: with `{said[letter]}` alone the result is right", record, at)
     return ()
 
 

@@ -10,7 +10,7 @@ from torch import fx
 
 import explorer
 from explorer.compiler.autograd import TRACE
-from explorer.course.compared import agree, captured, explored, position, refusal, with_rule
+from explorer.course.compared import agree, captured, explored, position, refusal, ruled, with_rule
 from explorer.course.puzzle import Answer, Puzzle, Score, Wrong
 from explorer.ir.graph import Graph
 
@@ -190,10 +190,11 @@ def check_silu(answer: Answer) -> tuple[Score, ...]:
             with answer.at("compiles", function.__name__):
                 if why := refusal(record := explored(function, x, y)):
                     answer.fail(f"{function.__name__}: {why}", record, "graphs")
-            agree(answer, explorer.compile(function), function, [(function.__name__, (x, y))])
+            agree(answer, explorer.compile(function), function, [(function.__name__, (x, y))], record=record)
     with answer.at("score"):
         if nodes > 4:
-            answer.fail(f"{nodes} nodes are left in the two; 4 are enough: erase what nobody reads", record, "graphs")
+            said = f"{nodes} nodes are left in the two; 4 are enough: erase what nobody reads"
+            answer.fail(said, record, ruled(record))
     return (Score("nodes", nodes, 4),)
 
 

@@ -27,7 +27,7 @@ def printed(answer: Answer, name: str, function: Callable[..., Any], operands: i
         args = tuple(torch.linspace(-3, 2 + at, size) for at in range(operands))
         inputs += [(f"{size} elements", args), (f"{size} elements in float64", tuple(x.double() for x in args))]
     with explorer.workbench(**rules):
-        agree(answer, explorer.compile(function, dynamic=True), function, inputs)
+        agree(answer, explorer.compile(function, dynamic=True), function, inputs, record=record)
     lines = sum(len(kernel.source.lines) for kernel in record.kernels)
     return (Score("lines of C++", lines, lines),)
 

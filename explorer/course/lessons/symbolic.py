@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 import explorer
-from explorer.course.compared import agree, explored, refusal, uses
+from explorer.course.compared import agree, broken, explored, refusal, uses
 from explorer.course.puzzle import Answer, Puzzle, Score, Wrong
 from explorer.records.session import Record
 
@@ -34,8 +34,8 @@ def check_stack(answer: Answer) -> tuple[Score, ...]:
     with answer.at("right"):
         for at, ((op, stack), said) in enumerate(zip(steps, answer["depths"], strict=False)):
             if said != len(stack):
-                holds = f"the stack holds {len(stack)}: {stack}"
-                answer.fail(f"before instruction {at} ({op}) you said {said}, {holds}", record, "bytecode")
+                found = f"before instruction {at} ({op}) you said {said}, the stack holds {len(stack)}: {stack}"
+                answer.fail(found, record, record.link("bytecode", "f0", element=f"step{at}"))
         if len(steps) != len(answer["depths"]):
             answer.fail(f"{len(answer['depths'])} numbers for {len(steps)} instructions", record, "bytecode")
     return ()
@@ -84,10 +84,11 @@ def with_opcode(answer: Answer, name: str, programs: tuple[Program, ...]) -> tup
                 answer.fail(f"{what}: {why}", record, "bytecode")
             if len(record.breaks):
                 said = record.breaks[0].why
-                answer.fail(f"{what} breaks: {said.title}{': ' * bool(said.detail)}{said.detail}", record, "breaks")
+                why = f"{said.title}{': ' * bool(said.detail)}{said.detail}"
+                answer.fail(f"{what} breaks: {why}", record, broken(record))
             used += any(name in each for each in uses(record))
         with explorer.workbench(**rules):
-            agree(answer, explorer.compile(function), function, [(what, args)])
+            agree(answer, explorer.compile(function), function, [(what, args)], record=record)
     with answer.at("used"):
         if not used:
             answer.fail(f"none of the programs has the instruction {name}")

@@ -150,9 +150,10 @@ export class RecordView extends View {
     else this.mountWhenSized();
   }
 
-  /** These panes in front, opened if need be. */
+  /** These panes in front, opened if need be; or places of the record (Shell.address). */
   open(...panes: readonly string[]): void {
-    if (this.#viewer) panes.forEach(pane => this.#viewer?.show(pane));
+    const viewer = this.#viewer;
+    if (viewer) panes.forEach(pane => viewer.open(pane) || viewer.show(pane));
     else this.#wanted = panes;
   }
 
