@@ -23,7 +23,7 @@ import msgspec
 from explorer.course.check import Verdict, checked
 from explorer.course.lessons import PUZZLES
 
-SECONDS = 20.0
+SECONDS = 8.0
 """Of processor time that a check may take."""
 WAITS = 6
 """Times that in wall time: a machine that many share is slow."""
