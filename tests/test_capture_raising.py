@@ -353,3 +353,47 @@ def test_an_iterator_over_a_dictionary_that_has_grown():
 
 
 KNOWN = {"q": 1}
+
+
+class Callers:
+    def __init__(self, own=False):
+        if own:
+            self.call = lambda x: x * 3
+
+    def call(self, x):
+        return x * 2
+
+
+def refused(x):
+    return x.tril() if x.dim() == 1 else x + 1
+
+
+CALLS_WITHIN_CALLS = {
+    "of a tensor": lambda x, t: (t + 1).expand_as(t.tril()),
+    "of a class, then of an instance": lambda x, t: Callers(t.dim() > 1).call(refused(t)),
+    "of an instance, then of a class": lambda x, t: Callers(t.dim() == 1).call(refused(t)),
+    "of a module": lambda x, t: torch.add(torch.mul(t, 2), t.tril()),
+    "of several": lambda x, t: t.sin().add((t * 2).cos().add(refused(t))),
+}
+
+
+@pytest.mark.parametrize("backend", ["explorer", "eager"])
+@pytest.mark.parametrize("first", ["refused", "computed"])
+@pytest.mark.parametrize("name", CALLS_WITHIN_CALLS)
+def test_an_argument_of_a_method_call_is_refused_in_a_loop(name, first, backend):
+    """The stack below the break is the same in each turn, though Python loads methods in two ways."""
+    called = CALLS_WITHIN_CALLS[name]
+
+    def program(x):
+        parts = [torch.ones(3), torch.ones(2, 3), torch.ones(3), torch.ones(2, 2)]
+        made = []
+        for t in parts if first == "refused" else parts[1:]:
+            try:
+                made.append(called(x, t))
+            except RuntimeError as error:
+                made.append(str(error))
+        return made
+
+    compiled = explorer.compile(program, backend=backend)
+    for _ in range(2):
+        assert str(compiled(torch.ones(2))) == str(program(torch.ones(2)))
