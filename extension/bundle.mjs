@@ -4,7 +4,7 @@
 //           src/page/report.ts fill. It stands with the labextension, so that both find the one copy.
 //   size    fails where the labextension, as it was built, is larger than LARGEST
 import { createHash } from "node:crypto";
-import { readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { build } from "esbuild";
 import { styles } from "./styles.mjs";
@@ -18,9 +18,21 @@ const built = join(here, "../explorer/labextension/static");
 const common = { plugins: [styles], bundle: true, minify: true, target: "es2022", charset: "utf8", legalComments: "inline", logLevel: "warning" };
 
 async function lab() {
-  await build({
-    ...common, entryPoints: { index: join(here, "src/lab/index.ts"), mime: join(here, "src/lab/mime.ts") },
+  const { outputFiles } = await build({
+    ...common, write: false, entryPoints: { index: join(here, "src/lab/index.ts"), mime: join(here, "src/lab/mime.ts") },
     outdir: join(here, "lib"), format: "esm", packages: "external", splitting: true, sourcemap: true,
+  });
+  mkdirSync(join(here, "lib"), { recursive: true });
+  for (const { path, text } of outputFiles) writeFileSync(path, path.endsWith(".js") ? named(text) : text);
+}
+
+/** jupyter-builder writes each use of what another file exports as `(0,r.d)(…)`: under a name of its own it is `d(…)`. A
+ * file's own exports must not be read before it ran, so this is for the viewer, which the others load when they have. */
+function named(text) {
+  if (!text.includes("@codemirror/view")) return text;
+  return text.replace(/import\{([^}]*)\}from"(\.\/[^"]*)";/g, (_, names, file) => {
+    const from = `from_${file.replace(/\W/g, "_")}`;
+    return `import*as ${from} from"${file}";const{${names.replaceAll(" as ", ":")}}=${from};`;
   });
 }
 

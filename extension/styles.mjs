@@ -22,10 +22,10 @@ async function sheet(path) {
 }
 
 /** The viewer's own properties under shorter names, those used most of one letter, in sheets and scripts alike. */
-const LETTERS = { accent: "a", border: "b", code: "c", edge: "e", fg2: "f", "hot-edge": "h", error: "r", warn: "w" };
+const LETTERS = { accent: "a", border: "b", code: "c", edge: "e", fg2: "f", bg: "g", "hot-edge": "h", bg2: "i", fg: "j", hot: "k", font: "o", error: "r", tint: "t", warn: "w" };
 const short = text => text.replace(/--ex-([\w-]*)/g, (_, name) => {
   if (!name) throw new Error("the name of a property is made up as a whole, so that styles.mjs does not know it");
-  return `--x${LETTERS[name] ?? name}`;
+  return `--${LETTERS[name] ?? `x${name}`}`;
 });
 
 /** The same sheet with rules in a row that begin with the same class inside one rule of that class: `.a{…}.a b{…}` is
