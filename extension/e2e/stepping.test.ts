@@ -70,6 +70,28 @@ test("keys and buttons move by what was chosen, and a value leads to the step th
   assert.deepEqual(visit.errors, []);
 });
 
+test("the captured graph grows with the steps, the new node at hand, and Escape shows it whole", async () => {
+  const record = long(60);
+  const [first, ...others] = record.compiles as [CompileData, ...CompileData[]];
+  const nodes = first.stages?.find(each => each.graph)?.graph?.nodes ?? [];
+  const pane = await opened({ ...record, compiles: [{ ...first, made: Object.fromEntries(nodes.map(({ id }, n) => [id, 10 * n])) }, ...others] });
+  const graph = await openPane(visit.page.locator("#viewer"), "graphs");
+  const said = graph.locator(".ex-g-said");
+  const { keyboard } = visit.page;
+  const shows = (many: number) => visit.page.waitForFunction(wanted => document.querySelectorAll(".ex-g-node").length === wanted, many);
+  await pane.getByRole("slider").focus();
+  for (const [key, many, step] of [["i", 1, 0], ["n", 2, 10], ["I", 1, 9]] as const) {
+    await keyboard.press(key);
+    assert.match(await said.innerText(), new RegExp(`^${many} of 2 nodes, up to step ${step} .Escape: all.: the graph captured`));
+    await shows(many);
+    assert.match(await graph.locator(".ex-g-view [aria-live=polite]").innerText(), step % 10 ? /^$/ : new RegExp(`^${nodes[many - 1]?.name}:`));
+  }
+  await keyboard.press("Escape");
+  await shows(nodes.length);
+  assert.doesNotMatch(await said.innerText(), /step/);
+  assert.deepEqual(visit.errors, []);
+});
+
 test("a move among many steps is done at once", async () => {
   const pane = await opened(long(STEPS));
   await pane.getByRole("slider").focus();

@@ -27,7 +27,7 @@ export class HalfChoice {
         const half = this.#compile?.stages?.find(each => each.id === id)?.half;
         if (half) this.#wanted.value = half;
       }),
-      context.model.record.watch(follow), context.compile.watch(follow), this.#wanted.watch(follow),
+      context.looked.watch(follow), this.#wanted.watch(follow),
     ];
   }
 
@@ -46,7 +46,7 @@ export class HalfChoice {
   }
 
   get #compile(): CompileData | undefined {
-    return this.#context.model.compile(this.#context.compile.value);
+    return this.#context.looked.value;
   }
 
   #follow(): void {

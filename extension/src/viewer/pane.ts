@@ -5,6 +5,7 @@ import type { Host, Json } from "./host";
 import type { Model } from "./model";
 import type { Selection } from "./selection";
 import type { Abilities } from "./protocol";
+import type { CompileData } from "./record";
 import type { Readable, Signal } from "./signal";
 
 export interface PaneKind {
@@ -28,8 +29,11 @@ export interface Context {
   readonly host: Host;
   /** The id of the compile that all panes look at. */
   readonly compile: Signal<string>;
+  readonly looked: Readable<CompileData | undefined>;
   /** The id of the stage that all panes look at, in that compile. */
   readonly stage: Signal<string>;
+  /** The step of capture that the compile is looked at as of; -1 for none. */
+  readonly step: Signal<number>;
   /** What the live kernel can do; null where there is none, or it has not said yet. */
   readonly abilities: Readable<Abilities | null>;
   /** A setting of this pane that is remembered with the notebook. */

@@ -14,7 +14,7 @@ import { another, kindOf, type Layout, restored, saved, suggested } from "./layo
 import { type Item, menuButton } from "./menu";
 import type { Model } from "./model";
 import type { Context, PaneKind } from "./pane";
-import type { PartData, RecordData } from "./record";
+import type { CompileData, PartData, RecordData } from "./record";
 import { reflowed } from "./reflow";
 import { remembered } from "./remembered";
 import { Saving } from "./saving";
@@ -33,7 +33,9 @@ export class Shell {
   readonly #selection: Selection;
   readonly #follower: Follower;
   readonly #compile = new Signal("");
+  readonly #looked: Derived<CompileData | undefined>;
   readonly #stage = new Signal("");
+  readonly #step = new Signal(-1);
   readonly #grid: Grid;
   readonly #search: SearchBox;
   readonly #stages: StageList;
@@ -52,6 +54,7 @@ export class Shell {
   constructor(root: HTMLElement, model: Model, host: Host, kinds: readonly PaneKind[]) {
     this.#root = root;
     this.#model = model;
+    this.#looked = new Derived([model.record, this.#compile], () => model.compile(this.#compile.value));
     this.#host = host;
     this.#kinds = kinds;
     this.#selection = new Selection(model.links);
@@ -137,7 +140,7 @@ export class Shell {
     if (created !== this.#model.record.value.created) return false;
     if (this.#model.compile(compile)) this.#compile.value = compile;
     this.show(pane, id ? key(this.#compile.value, id) : null);
-    if (this.#model.compile(this.#compile.value)?.stages?.some(each => each.id === stage)) this.#stage.value = stage;
+    if (this.#looked.value?.stages?.some(each => each.id === stage)) this.#stage.value = stage;
     return true;
   }
 
@@ -153,7 +156,7 @@ export class Shell {
 
   #contextOf(tab: string): Context {
     return {
-      model: this.#model, selection: this.#selection, host: this.#host, compile: this.#compile, stage: this.#stage,
+      model: this.#model, selection: this.#selection, host: this.#host, compile: this.#compile, looked: this.#looked, stage: this.#stage, step: this.#step,
       abilities: this.#follower.abilities,
       setting: <T extends Json>(name: string, initial: T) => this.#setting(tab ? `${tab}.${name}` : name, initial),
       show: (id, what) => this.show(id, what),
@@ -180,7 +183,7 @@ export class Shell {
   }
 
   #chooseStage(): void {
-    const stages = this.#model.compile(this.#compile.value)?.stages ?? [];
+    const stages = this.#looked.value?.stages ?? [];
     if (stages.some(each => each.id === this.#stage.value)) return;
     const first = stages.find(each => each.error) ?? stages.find(each => each.name === "capture") ?? stages[0];
     this.#stage.value = first?.id ?? "";
@@ -263,7 +266,7 @@ export class Shell {
     const typing = event.target instanceof HTMLElement && event.target.matches("input:not([type=range]), textarea, select, [contenteditable=true]");
     const plain = !event.ctrlKey && !event.metaKey && !event.altKey;
     if (event.key === "F6") this.#cycle(event.shiftKey ? -1 : 1);
-    else if (event.altKey && (event.key === "ArrowDown" || event.key === "ArrowUp")) this.#step(event.key === "ArrowDown" ? 1 : -1);
+    else if (event.altKey && (event.key === "ArrowDown" || event.key === "ArrowUp")) this.#walk(event.key === "ArrowDown" ? 1 : -1);
     else if (typing || !plain || event.defaultPrevented) return;
     else if (event.key === "/") this.#search.focus();
     else if (event.key === "?") this.#help();
@@ -273,8 +276,8 @@ export class Shell {
     taken(event);
   }
 
-  #step(by: number): void {
-    const stages = (this.#model.compile(this.#compile.value)?.stages ?? []);
+  #walk(by: number): void {
+    const stages = this.#looked.value?.stages ?? [];
     const at = stages.findIndex(each => each.id === this.#stage.value);
     const next = stages[at + by];
     if (!next) return;

@@ -47,7 +47,7 @@ export class StageList {
   }
 
   get #compile(): CompileData | undefined {
-    return this.#context.model.compile(this.#context.compile.value);
+    return this.#context.looked.value;
   }
 
   /** The stages in the order of the list: without those that changed nothing, unless they are asked for or selected. */

@@ -60,7 +60,7 @@ export class Status {
 
   #showNotices(): void {
     const record = this.#context.model.record.value;
-    const compile = this.#context.model.compile(this.#context.compile.value);
+    const compile = this.#context.looked.value;
     const rows: HTMLElement[] = [];
     const add = (...given: Parameters<typeof notice>) => rows.push(notice(...given));
     const ended = this.#follower.ended.value?.error;

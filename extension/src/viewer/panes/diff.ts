@@ -81,7 +81,7 @@ class Diff implements Pane {
 
   #render(): void {
     const record = this.#context.model.record.value;
-    const own = this.#context.model.compile(this.#context.compile.value);
+    const own = this.#context.looked.value;
     const versions: Version[] = [{ name: record.title, record }, ...this.#loaded];
     this.#choices = versions.flatMap((version, n) =>
       version.record.compiles.filter(each => each !== own).map(each => [`${n}/${each.id}`, version, each] as const));

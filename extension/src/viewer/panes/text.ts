@@ -31,7 +31,7 @@ export const text: PaneKind = {
     into.append(h("div.ex-pane", h("div.ex-bar", heading, toggle), nothing, body));
     const view = new TextView(body, context);
     const render = () => {
-      const compile = context.model.compile(context.compile.value);
+      const compile = context.looked.value;
       const stage = compile?.stages?.find(each => each.id === context.stage.value);
       const made = compile && stage ? artifact(compile, stage) : undefined;
       const before = compile && made ? stageBefore(compile, made) : undefined;
@@ -46,7 +46,7 @@ export const text: PaneKind = {
       view.show({ rows: shown, language: made?.body?.language ?? "text", label: `Text of stage ${stage?.name ?? ""}` });
     };
     box.addEventListener("change", () => (changes.value = box.checked));
-    const disposers = [context.stage.watch(render), context.model.record.watch(render), changes.watch(render)];
+    const disposers = [context.stage.watch(render), context.looked.watch(render), changes.watch(render)];
     return {
       reveal: what => view.reveal(what),
       exports: () => [{ kind: "txt", name: fileName(`stage ${context.stage.value}`), make: async () => view.text }],

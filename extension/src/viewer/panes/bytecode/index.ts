@@ -97,9 +97,9 @@ class Bytecode implements Pane {
       this.#move(key === "[" || key !== letter);
       event.preventDefault();
     });
-    const { selection, model, compile } = context;
+    const { selection, looked } = context;
     this.#disposers = [
-      model.record.watch(() => this.#render()), compile.watch(() => this.#render()), selection.pinned.watch(pinned => this.#follow(pinned)),
+      looked.watch(() => this.#render()), selection.pinned.watch(pinned => this.#follow(pinned)),
     ];
   }
 
@@ -120,12 +120,13 @@ class Bytecode implements Pane {
   }
 
   dispose(): void {
+    this.#context.step.value = -1;
     this.#disposers.forEach(dispose => dispose());
     this.#view.dispose();
   }
 
   get #compile(): CompileData | undefined {
-    return this.#context.model.compile(this.#context.compile.value);
+    return this.#context.looked.value;
   }
 
   get #all(): readonly CodeData[] {
@@ -144,7 +145,7 @@ class Bytecode implements Pane {
     const compile = this.#compile;
     if (compile?.id !== this.#shownCompile) {
       this.#shownCompile = compile?.id ?? "";
-      this.#step = -1;
+      this.#cursor(-1);
       this.#code = undefined;
     }
     this.#ops = new Map(this.#all.flatMap(code => code.instructions.map(each => [each.id, each] as const)));
@@ -206,23 +207,32 @@ class Bytecode implements Pane {
     const step = Math.max(0, Math.min(to, this.#last));
     const [id] = this.#compile?.trace?.[step] ?? [];
     if (id === undefined) return;
-    this.#step = step;
+    const stage = this.#compile?.stages?.find(each => each.graph);
+    if (stage) this.#context.stage.value = stage.id;
+    this.#cursor(step);
     if (!this.#at.has(id)) this.#showCode(this.#holding(id) ?? this.#code);
     this.#context.selection.pinned.value = key(this.#shownCompile, id);
     this.#mark();
     this.#describe();
   }
 
-  /** A pinned instruction takes the evaluator to where it ran. */
+  #cursor(step: number): void {
+    this.#step = this.#context.step.value = step;
+  }
+
+  /** A pinned instruction takes the evaluator to where it ran. Where nothing is pinned, panes show all steps. */
   #follow(pinned: string | null): void {
-    if (pinned === null) return;
+    const { step } = this.#context;
+    if (pinned === null) {
+      step.value = -1;
+      return;
+    }
     const { compile, id } = parts(pinned);
     const steps = this.#compile?.trace ?? [];
-    if (compile !== this.#shownCompile || steps[this.#step]?.[0] === id) return;
-    const step = stepOf(steps, id, Math.max(0, this.#step));
-    if (step >= 0) this.#step = step;
-    else if (!this.#at.has(id)) return;
-    else this.#step = -1;
+    if (compile !== this.#shownCompile) return;
+    const at = steps[this.#step]?.[0] === id ? this.#step : stepOf(steps, id, Math.max(0, this.#step));
+    if (at < 0 && !this.#at.has(id)) return;
+    this.#cursor(at);
     this.#mark();
     this.#describe(id);
   }

@@ -51,9 +51,9 @@ class Code implements Pane {
       this.#unit = this.#units.find(each => each.id === this.#chooser.value);
       this.#render();
     });
-    const { model, selection, compile, stage } = context;
+    const { selection, looked, stage } = context;
     this.#disposers = [
-      model.record.watch(() => this.#reload()), compile.watch(() => this.#reload()), onChange(this.#kind, () => this.#render()),
+      looked.watch(() => this.#reload()), onChange(this.#kind, () => this.#render()),
       onChange(stage, () => this.#followStage()),
       onChange(selection.pinned, pinned => {
         if (pinned !== null && !this.#holdsNone(pinned)) this.reveal(pinned);
@@ -86,7 +86,7 @@ class Code implements Pane {
   }
 
   get #compile(): CompileData | undefined {
-    return this.#context.model.compile(this.#context.compile.value);
+    return this.#context.looked.value;
   }
 
   get #spot(): Spot | undefined {

@@ -112,11 +112,12 @@ export class GraphsPane implements Pane {
   }
 
   #watch(): void {
-    const { model, compile, stage, selection, host } = this.#context;
+    const { looked, stage, step, selection, host } = this.#context;
     const { shown, by, colouring, changes, kept, beside, legend } = this.#settings;
     const render = () => this.#render();
     this.#disposers.push(
-      model.record.watch(() => this.#reread()), onChange(compile, () => this.#reread()), onChange(stage, () => this.#follow()),
+      looked.watch(() => this.#reread()), onChange(stage, () => this.#follow()),
+      onChange(step, at => this.#stepped(at)),
       onChange(by, render), onChange(colouring, render), onChange(changes, render), onChange(beside, render),
       shown.watch(() => this.#lay()), kept.watch(() => this.#lay()), legend.watch(() => this.#lay()),
       selection.chain.watch(chain => this.#drawing.light(chain)),
@@ -126,7 +127,7 @@ export class GraphsPane implements Pane {
   }
 
   #reread(): void {
-    const compile = this.#context.model.compile(this.#context.compile.value);
+    const compile = this.#context.looked.value;
     if (!compile) {
       this.#read = null;
       this.#view = undefined;
@@ -164,7 +165,21 @@ export class GraphsPane implements Pane {
   }
 
   #subject(view: View): Subject {
-    return this.#read!.subject(view);
+    const subject = this.#read!.subject(view);
+    subject.step = view.kind === "captured" && !view.before ? this.#context.step.value : -1;
+    return subject;
+  }
+
+  /** The captured graph grows and shrinks with the steps of capture; what a step adds is at hand. */
+  #stepped(step: number): void {
+    const { made = {} } = this.#read?.compile ?? {};
+    if (!this.#scene || this.#view?.kind !== "captured") return;
+    this.#drawing.setCurrent(null);
+    this.#drawScene();
+    this.#lay();
+    const [fresh = null] = this.#scene.marks.filter(({ node }) => node && made[node.data.id] === step);
+    this.#drawing.setCurrent(fresh);
+    if (fresh) this.#drawing.bringNear([fresh]);
   }
 
   #openIn(subject: Subject, view: View): Set<Group> {
@@ -388,7 +403,9 @@ export class GraphsPane implements Pane {
     if (!view) return;
     const did = view.before && this.#settings.changes.value ? `. Against ${view.before.title}: ${this.#told(view)}` : "";
     const instead = this.#tooLarge && this.#settings.shown.value === "drawing" ? `Too large to draw: ${this.#tooLarge}. Here is the table. ` : "";
-    this.#tell(`${instead}${count(view.graph.nodes.length, "node")}: ${WHAT[view.kind]}${did}`);
+    const subject = this.#subject(view);
+    const soFar = subject.step < 0 ? "" : `${subject.state(view).nodes.size} of `;
+    this.#tell(`${instead}${soFar}${count(view.graph.nodes.length, "node")}${soFar && `, up to step ${subject.step} (Escape: all)`}: ${WHAT[view.kind]}${did}`);
   }
 
   #told(view: View): string {

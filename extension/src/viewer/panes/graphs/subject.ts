@@ -13,6 +13,8 @@ import { type Memo, place, type Placement } from "./place";
 import type { Kind, View } from "./views";
 
 export class Subject {
+  /** The step of capture that the states are shown as of; -1 for none. */
+  step = -1;
   readonly family: Family;
   readonly modules: readonly string[];
   readonly homes: readonly (Home | undefined)[];
@@ -31,12 +33,21 @@ export class Subject {
   }
 
   state(view: View): State {
+    const whole = this.#whole(view);
+    const { step, compile: { made = {} } } = this;
+    if (step < 0) return whole;
+    const nodes = new Map([...whole.nodes].filter(([, { data }]) => (made[data.id] ?? -1) <= step));
+    for (const [vertex, node] of nodes) nodes.set(vertex, { ...node, users: node.users.filter(user => nodes.has(user)) });
+    return { view, nodes, outputs: new Map() };
+  }
+
+  #whole(view: View): State {
     return this.family.states.get(view.id)!;
   }
 
   /** What the pass before a view did; nothing where there is no view before. */
   changesOf(view: View): ReadonlyMap<number, Sign> {
-    return entry(this.#changes, view.id, () => (view.before ? changesOf(this.state(view.before), this.state(view)) : new Map()));
+    return entry(this.#changes, view.id, () => (view.before ? changesOf(this.#whole(view.before), this.#whole(view)) : new Map()));
   }
 
   root(wanted: Grouping): Group {

@@ -12,7 +12,10 @@ import { GLYPHS } from "./svg";
 const STYLES = { added: "added", removed: "removed", changed: "altered" } as const;
 
 export function textOf({ subject, view, changes }: Pick<Part, "subject" | "view" | "changes">, model: Model): Rows {
-  const lines = changes.size && view.before ? withRemoved(subject.family.vertices.map(each => each.data.id), view.lines, view.before.lines, changes) : view.lines;
+  const { nodes } = subject.state(view);
+  const later = new Set(subject.family.vertices.filter(each => !nodes.has(each.index)).map(each => each.data.id));
+  const there = view.before ? view.lines : view.lines.filter(([, id = ""]) => !later.has(id));
+  const lines = changes.size && view.before ? withRemoved(subject.family.vertices.map(each => each.data.id), there, view.before.lines, changes) : there;
   const byId = new Map([...changes].map(([vertex, sign]) => [subject.family.vertices[vertex]!.data.id, sign]));
   const rows = rowsOf({ lines, language: "python" }, subject.compile, model, true);
   const marked = rows.map((row, n): Row => {

@@ -111,7 +111,7 @@ class GuardsPane implements Pane {
   }
 
   #render(): void {
-    const compile = this.#context.model.compile(this.#context.compile.value);
+    const compile = this.#context.looked.value;
     const there = (compile?.guards ?? []).length > 0;
     this.#empty.hidden = there;
     this.#body.hidden = !there;

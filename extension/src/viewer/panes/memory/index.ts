@@ -89,7 +89,7 @@ class MemoryPane implements Pane {
     this.#empty.hidden = !!there;
     this.#body.hidden = !there;
     if (!looked || !half || !there) {
-      const failed = this.#context.model.compile(this.#context.compile.value)?.stages?.find(each => each.error);
+      const failed = this.#context.looked.value?.stages?.find(each => each.error);
       const why = failed ? `the stage “${failed.name}” failed: ${failed.error}` : "nothing here became code, or it is still being compiled.";
       this.#empty.replaceChildren(h("p", `There is no memory plan: ${why}`));
       return;

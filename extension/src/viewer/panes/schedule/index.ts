@@ -156,7 +156,7 @@ class SchedulePane implements Pane {
   }
 
   #whyEmpty(): HTMLElement[] {
-    const compile = this.#context.model.compile(this.#context.compile.value);
+    const compile = this.#context.looked.value;
     const failed = compile?.stages?.find(each => each.error);
     if (failed) return [h("p", `There is no schedule: the stage “${failed.name}” failed.`), h("p", failed.error ?? "")];
     if (compile?.fallback && !compile.halves?.length) return [h("p", "There is no schedule: this runs eagerly."), because(compile.fallback, this.#context)];
