@@ -121,6 +121,6 @@ def step(x, weight):
 
 x = torch.randn(32, 64, requires_grad=True)
 weight = torch.randn(64, 16, requires_grad=True)
-record = explorer.explore(step, leave="unchanged", time=0.2)(x, weight)
+record = explorer.explore(step, leave="unchanged", time=0.2, values=True)(x, weight)
 """
 """What the guide to the viewer opens."""

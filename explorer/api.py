@@ -79,6 +79,7 @@ def explore(
     time: bool | float = True,
     leave: Leave = "called",
     fixes: bool = False,
+    values: bool = False,
     name: str | None = None,
     options: Mapping[str, Any] | None = None,
     on_stage: OnStage | None = None,
@@ -99,7 +100,9 @@ def explore(
     second each or as many seconds as it says. `target`: generate code for that machine; where it is not this
     one the code is compiled and shown but never run (stock's is Triton code, chosen as for a CPU). `passes`: FX passes
     (GraphModule -> GraphModule or None) over each captured graph. `fixes`: where a setting of torch mends one of
-    stock's graph breaks, compile and run with it too, and say what came of it. `on_stage` is called after each stage.
+    stock's graph breaks, compile and run with it too, and say what came of it. `values`: compile and run once
+    more, kernel by kernel, and record what each writes beside what eager computes. `on_stage` is called after each
+    stage.
 
     A failed compile does not raise: the record says what failed. An exception of `fn` itself propagates, with what was
     recorded by then as its attribute `explored`. Raises RuntimeError inside of a function that is being explored.
@@ -112,6 +115,8 @@ def explore(
         raise ValueError("passes= and options= are for this package's compiler; give torch.compile's own in stock=")
     if fixes and engine == "explorer":
         raise ValueError('fixes=True tries fixes of stock\'s graph breaks; it needs engine="stock" or engine="both"')
+    if values and engine == "stock":
+        raise ValueError('values=True runs our kernels one by one; it needs engine="explorer" or engine="both"')
     if leave not in ("called", "unchanged"):
         raise ValueError(f"leave={leave!r} is unknown; expected 'called' or 'unchanged'")
     theirs = {"dynamic": dynamic, "fullgraph": fullgraph, **(stock or {})} if engine != "explorer" else None
@@ -122,7 +127,7 @@ def explore(
     def run(*args: Any, **kwargs: Any) -> Record:
         return harmless(
             fn, args, kwargs, config, grad=grad, leave=leave, engine=engine, stock=theirs, time=time, fixes=fixes,
-            name=name or title(fn), progress=progress,
+            values=values, name=name or title(fn), progress=progress,
         )  # fmt: skip
 
     unseen_by_stock(run)

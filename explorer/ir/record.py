@@ -443,6 +443,26 @@ class BuildData(Data, frozen=True):
     cached: bool
 
 
+class WrittenData(Data, frozen=True):
+    """What the `kernel` (or library call) wrote to `buffer` in one call, in words, and what eager operators compute for
+    the graph's `node` of which that is the value. `node` is "" where there is none, and nothing to compare with.
+
+    `error` is the largest distance of the two; None where other elements are finite. `differs`: beyond tolerance, and
+    further than eager from a run in float64. `nonfinite`: how many elements are NaN or infinite; `began`: the first
+    node of this kernel of which that is so in eager.
+    """
+
+    kernel: str
+    buffer: str
+    ours: str
+    node: str = ""
+    eager: str = ""
+    error: float | None = None
+    differs: bool = False
+    nonfinite: Whole = 0
+    began: str = ""
+
+
 class HalfData(Data, frozen=True):
     """One half (inference, forward or backward) from lowering to the built program."""
 
@@ -461,6 +481,8 @@ class HalfData(Data, frozen=True):
     runs: bool = True
     extern_flops: dict[str, Whole] = {}
     """Floating-point operations of the library calls that are products, convolutions or attention."""
+    written: tuple[WrittenData, ...] = ()
+    """What one call wrote, in order, where it was run kernel by kernel beside eager."""
 
 
 Depth = Annotated[int, msgspec.Meta(ge=0, le=99)]

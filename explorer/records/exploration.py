@@ -30,7 +30,7 @@ from explorer.records.assembly import assembled, compiles_of, settings_of
 from explorer.records.check.accuracy import Comparison, against_eager
 from explorer.records.check.calls import Calls, InPlace, Leave
 from explorer.records.check.captured import Captured, GraphTrial, Once
-from explorer.records.check.first_divergence import first_divergence
+from explorer.records.check.first_divergence import first_divergence, searched
 from explorer.records.check.process import Outside, put_back
 from explorer.records.check.profile import peak_bytes, profile
 from explorer.records.check.trial import Contestant, Trial
@@ -71,6 +71,7 @@ def harmless(
     stock: Mapping[str, Any] | None = None,
     time: bool | float = True,
     fixes: bool = False,
+    values: bool = False,
     name: str,
     progress: Progress = SILENT,
 ) -> Record:
@@ -84,8 +85,8 @@ def harmless(
         calls = Calls(under.fn, args, kwargs, leave)
         recorder = Recorder(progress)
         ask = partial(
-            exploration, config=config, engine=engine, stock=stock, time=time, fixes=fixes, name=name,
-            progress=progress, recorder=recorder,
+            exploration, config=config, engine=engine, stock=stock, time=time, fixes=fixes, values=values,
+            name=name, progress=progress, recorder=recorder,
         )  # fmt: skip
         try:
             if calls.once and leave == "unchanged":
@@ -187,17 +188,18 @@ def exploration(
     stock: Mapping[str, Any] | None = None,
     time: bool | float,
     fixes: bool = False,
+    values: bool = False,
     name: str,
     progress: Progress = SILENT,
     recorder: Recorder | None = None,
 ) -> Record:
     """The record of compiling and running `trial`: by us with `config`, by stock torch.compile with the arguments
-    `stock`, or by both. `time` may be the seconds for each contestant. `fixes`: try those of stock's graph breaks. The
-    user's own exceptions propagate."""
+    `stock`, or by both. `time` may be the seconds for each contestant. `fixes`: try those of stock's graph breaks.
+    `values`: run ours kernel by kernel beside eager, too. The user's own exceptions propagate."""
     budget = SECONDS_OF_TIMING if time is True else float(time)
     if engine == "explorer":
         try:
-            run = explored(trial, config, name=name, progress=progress, recorder=recorder)
+            run = explored(trial, config, name=name, values=values, progress=progress, recorder=recorder)
         except Raised as raised:
             return Record(contents(raised.recorder, config, name, error=raised.__cause__))
         return run.record(run.time(budget=budget) if time else None)
@@ -206,7 +208,7 @@ def exploration(
     ours: Explored | Raised | None = None
     if engine == "both":
         try:
-            ours = explored(under, config, name=name, progress=progress, recorder=recorder, spare=1)
+            ours = explored(under, config, name=name, values=values, progress=progress, recorder=recorder, spare=1)
         except Raised as raised:
             ours = raised
     absent = config.target if config.target != CPU else None
@@ -278,6 +280,9 @@ def beside(
                     sum(sum(half.values()) for each in seconds.values() for half in each.values())
                 )
     own = () if first is None else compiles_of(first.recorder, measured.kernels if measured else {})
+    if ours is not None:
+        own = with_written(own, ours.written)
+        notes += ours.notes
     called_once = isinstance(theirs.given, (Once, GraphTrial))
     if fixes and called_once:
         notes.append("No fix of a graph break was tried, because that needs more calls of the function.")
@@ -326,6 +331,8 @@ class Explored:
     compile_seconds: float
     accuracy: Comparison
     progress: Progress
+    written: Written
+    notes: tuple[str, ...] = ()
 
     def time(self, stock: Stock | None = None, budget: float = SECONDS_OF_TIMING) -> Measured | None:
         """Eager, ours and perhaps stock in turn, for about `budget` seconds each; then each kernel by itself. None
@@ -339,6 +346,8 @@ class Explored:
 
     def record(self, measured: Measured | None = None) -> Record:
         made = with_rewrites(contents(self.recorder, self.config, self.name, measured), self.trial.fn)
+        compiles = with_written(made.compiles, self.written)
+        made = msgspec.structs.replace(made, compiles=compiles, notes=(*made.notes, *self.notes))
         if measured is None and all(half.runs for compile in made.compiles for half in compile.halves):
             made = msgspec.structs.replace(made, timing=untimed({"explorer": self.accuracy}).timing)
         return Record(made, bisect={"explorer": self.bisect})
@@ -346,6 +355,23 @@ class Explored:
     def bisect(self) -> data.DivergenceData | None:
         """Where our compiled call first differs from eager."""
         return first_divergence(self.trial.contestant, self.config)
+
+
+Written = Mapping[tuple[str, str], tuple[data.WrittenData, ...]]
+"""What kernels wrote in one call, by compile and half."""
+
+
+def with_written(compiles: tuple[data.CompileData, ...], written: Written) -> tuple[data.CompileData, ...]:
+    """The compiles with what their kernels wrote. The call was compiled again for it, alike as far as the ids say."""
+
+    def half(compile: data.CompileData, each: data.HalfData) -> data.HalfData:
+        found = written.get((compile.id, each.name), ())
+        ids = {operation.id for operation in each.operations} | {kernel.id for kernel in each.kernels}
+        return msgspec.structs.replace(each, written=found if {row.kernel for row in found} <= ids else ())
+
+    return tuple(
+        msgspec.structs.replace(each, halves=tuple(half(each, one) for one in each.halves)) for each in compiles
+    )
 
 
 def with_rewrites(record: data.RecordData, fn: Callable[..., Any]) -> data.RecordData:
@@ -365,12 +391,13 @@ def explored(
     config: Config,
     *,
     name: str,
+    values: bool = False,
     progress: Progress = SILENT,
     recorder: Recorder | None = None,
     spare: int = 0,
 ) -> Explored:
-    """Compile and run `trial` with `config`, and compare what it leaves behind with eager's. `spare` calls of the
-    function are needed later."""
+    """Compile and run `trial` with `config`, and compare what it leaves behind with eager's; with `values`, or where it
+    differs, also kernel by kernel. `spare` calls of the function are needed later."""
     recorder = recorder or Recorder(progress)
     once = isinstance(trial, Once)
     captured = None if trial.repeatable else Captured(instead=once)
@@ -393,11 +420,26 @@ def explored(
         if once:
             compared, outcome = timed, ours.observe()
     accuracy = against_eager(partial(compared.again, spare), outcome.values(), compared.expected().values())
-    if not accuracy.ok and compared.repeatable:
-        progress.on_phase("finding where results first differ")
-        accuracy = replace(accuracy, divergence=first_divergence(compared.contestant, config))
-    eager = timed.contestant()
-    return Explored(compared, timed, config, name, recorder, ours, eager, compile_seconds, accuracy, progress)
+    search = None
+    if (values or not accuracy.ok) and compared.repeatable:
+        progress.on_phase("finding where results first differ" if not accuracy.ok else "running kernel by kernel")
+        search = searched(compared.contestant, config, thorough=values)
+        if not accuracy.ok:
+            accuracy = replace(accuracy, divergence=search.found)
+    written = {} if search is None or once else search.written  # the graphs alone have other ids
+    notes: tuple[str, ...] = ()
+    if values and not written:
+        found = None if search is None else search.found
+        why = NOT_AGAIN if search is None or once else NO_KERNELS if found is None else found.detail
+        notes = (f"What each kernel writes was not recorded: {why}.",)
+    return Explored(
+        compared, timed, config, name, recorder, ours, timed.contestant(), compile_seconds, accuracy, progress,
+        written, notes,
+    )  # fmt: skip
+
+
+NOT_AGAIN = "the call cannot be made again, because of its side effects"
+NO_KERNELS = "no kernel that runs on the CPU was made"
 
 
 def _note(stock: Stock) -> str:

@@ -24,6 +24,7 @@ from explorer.show.view.glance import changes, with_glance
 from explorer.show.view.provenance import file_names
 from explorer.show.view.size_limit import MOST_BYTES, for_output, within_size_limit
 from explorer.show.view.steps import Steps, of_record
+from explorer.show.view.values import Values, values_of
 
 T = TypeVar("T")
 
@@ -125,6 +126,13 @@ class Record:
         `line:12 depth>1`, `move` goes on from a step in both directions, and `text` prints one."""
         found = of_record(self.data)
         return Listing(found, (each.summary() for each in found))
+
+    @property
+    def values(self) -> Listing[Values]:
+        """What each kernel wrote in one call beside what eager computes, one entry per half, where it was explored with
+        `values=True` or differed. `find("nan:")` and `find("differs:")` say where; `move`, `text` as for steps."""
+        found = values_of(self.data)
+        return Listing(found, ("\n".join([v.summary(), *map(v.line, range(len(v)))]) for v in found))
 
     @property
     def attempts(self) -> Listing[data.CompileData]:

@@ -5,7 +5,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import type { Browser, Locator } from "playwright-core";
-import type { CompileData, RecordData, StepData } from "../src/viewer/record";
+import type { CompileData, RecordData, StepData, WrittenData } from "../src/viewer/record";
 import { type Bare, barePage } from "./bare";
 import { launch, type Visit } from "./browser";
 import { openPane } from "./panes";
@@ -89,6 +89,42 @@ test("the captured graph grows with the steps, the new node at hand, and Escape 
   await keyboard.press("Escape");
   await shows(nodes.length);
   assert.doesNotMatch(await said.innerText(), /step/);
+  assert.deepEqual(visit.errors, []);
+});
+
+test("what kernels wrote is walked, to the first NaN and the first difference", async () => {
+  const record = long(1);
+  const [first, ...others] = record.compiles as [CompileData, ...CompileData[]];
+  const [half, ...halves] = first.halves ?? [];
+  assert.ok(half);
+  const written: readonly WrittenData[] = [
+    { kernel: "k0", buffer: "buf0", node: "aten.mul", ours: "1 to 2", eager: "1 to 2", error: 0 },
+    { kernel: "k1", buffer: "buf1", node: "aten.log", ours: "3 NaN; nan", eager: "3 NaN; nan", error: 0, nonfinite: 3, began: "aten.log" },
+    { kernel: "k2", buffer: "buf2", node: "aten.exp", ours: "1 to 9", eager: "1 to 2", error: 7, differs: true },
+    { kernel: "k2", buffer: "buf3", ours: "4" },
+  ];
+  const viewer = await opened({ ...record, compiles: [{ ...first, halves: [{ ...half, written }, ...halves] }, ...others] });
+  assert.ok(viewer);
+  const pane = await openPane(visit.page.locator("#viewer"), "values");
+  const { keyboard } = visit.page;
+  const told = pane.locator(".ex-step-told");
+  const card = pane.getByRole("region", { name: "What was written" });
+  await pane.getByRole("slider").focus();
+  for (const [key, step, says] of [
+    ["n", 1, /3 elements NaN or infinite; the same.*In eager this begins with aten.log/s], ["d", 2, /k2 writes buf2: the value of aten.exp\s+differs \(off by up to 7/],
+    ["i", 3, /not compared: no node has this value/], ["D", 2, /differs/], ["I", 1, /NaN/], ["]", 2, /differs/],
+  ] as const) {
+    await keyboard.press(key);
+    assert.match(await told.innerText(), new RegExp(`^step ${step} of 3`));
+    assert.match(await card.innerText(), says);
+  }
+  assert.equal(await pane.locator("tr.ex-pinned").innerText(), await pane.locator("tbody tr").nth(2).innerText(), "the row is pinned");
+  await pane.locator("tbody tr").nth(0).click();
+  assert.match(await told.innerText(), /^step 0 of 3/, "a row that is clicked is gone to");
+  await pane.getByLabel("Breakpoint").fill("kernel=k2 error>1");
+  await pane.getByLabel("Breakpoint").press("Enter");
+  await pane.getByRole("button", { name: "Forward" }).click();
+  assert.match(await told.innerText(), /^step 2 of 3; 1 hit/);
   assert.deepEqual(visit.errors, []);
 });
 

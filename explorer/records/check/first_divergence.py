@@ -25,13 +25,13 @@ from explorer.ir.graph import Graph, info
 from explorer.ir.joint import Halves, Partitioned, Traced
 from explorer.ir.loops import Buffer, Extern, Loops
 from explorer.ir.program import Compiled, Program
-from explorer.ir.record import DivergenceData
+from explorer.ir.record import DivergenceData, WrittenData
 from explorer.ir.schedule import FusedKernel, Schedule
-from explorer.records.check.accuracy import errors_if_not_close, same_kind
+from explorer.records.check.accuracy import errors_if_not_close, largest_distance, same_kind
 from explorer.records.check.lockstep import Stages
 from explorer.records.check.loops import Run
 from explorer.records.check.nodes import NodeValues, attempt, is_unwritten, run_nodes, scale
-from explorer.records.check.search import FaultReport, Search
+from explorer.records.check.search import Errors, FaultReport, Search
 from explorer.records.check.trial import SEED, Contestant, duplicate
 
 
@@ -85,6 +85,8 @@ class Kernels:
     loops: Loops
     schedule: Schedule
     program: Program
+    written: list[WrittenData] = field(default_factory=list)
+    """What the kernels wrote in the call that was compared."""
 
     def __post_init__(self) -> None:
         order = {operation.id: place for place, operation in enumerate(self.loops.operations)}
@@ -102,15 +104,19 @@ class Kernels:
         assert self.program.stepwise is not None
         torch.manual_seed(SEED)
         self.program.stepwise(duplicate(tuple(inputs)), watch)
+        first: tuple[str, fx.Node, Errors] | None = None
         for item, buffer, ours in watch.writes:
             node = self._node(buffer, ours, eager)
             if node is None:
+                self.written.append(written(item, buffer.name, ours, began=self._began(item, ours, eager)))
                 continue
             id = info(node).id
             found = self._errors(id, ours, eager, exact)
-            if found is not None:
-                return self._report(item, node, found, inputs, eager, exact)
-        return None
+            began = self._began(item, ours, eager)
+            self.written.append(written(item, buffer.name, ours, id, eager.by_id[id], found is not None, began))
+            if found is not None and first is None:
+                first = item, node, found
+        return None if first is None else self._report(*first, inputs, eager, exact)
 
     def _run(self, inputs: Sequence[Any], float64: bool = False) -> NodeValues:
         torch.manual_seed(SEED)
@@ -128,23 +134,34 @@ class Kernels:
         nodes = (n for n in self.graph.graph.nodes if n.op not in ("placeholder", "output"))
         return [n for n in nodes if operations.intersection(self.loops.nodes.get(info(n).id, ("", ()))[1])]
 
+    def _began(self, item: str, ours: Tensor, eager: NodeValues) -> str:
+        """The first node of a kernel whose value in eager is not finite, where what the kernel wrote is not."""
+        if is_finite(ours):
+            return ""
+        values = ((info(node).id, eager.by_id[info(node).id]) for node in self._nodes(self._operations(item)))
+        return next((id for id, value in values if isinstance(value, Tensor) and not is_finite(value)), "")
+
+    def _operations(self, item: str) -> set[str]:
+        kernel = next((i for i in self.schedule.items if i.id == item and isinstance(i, FusedKernel)), None)
+        return {item} if kernel is None else set(kernel.ids)
+
     def _errors(
         self, id: str, ours: Tensor, eager: NodeValues, exact: NodeValues | None
-    ) -> tuple[float | None, float | None] | None:
+    ) -> Errors | None:
         return errors_if_not_close(ours, eager.by_id[id], None if exact is None else exact.by_id[id], scale(eager, id))
 
     def _report(
         self,
         item: str,
         node: fx.Node,
-        found: tuple[float | None, float | None],
+        found: Errors,
         inputs: Sequence[Any],
         eager: NodeValues,
         exact: NodeValues | None,
     ) -> DivergenceData:
         """The kernel's first node that is wrong when each of its nodes is compiled alone; else the mismatch itself."""
-        kernel = next((i for i in self.schedule.items if i.id == item and isinstance(i, FusedKernel)), None)
-        within = self._nodes(set(kernel.ids)) if kernel is not None else [node]
+        kernel = self._operations(item)
+        within = [node] if item in kernel else self._nodes(kernel)
         within = [n for n in within if isinstance(eager.by_id[info(n).id], Tensor)]
         detail = f"{item} wrote {info(node).id}"
         if len(within) > 1:
@@ -171,13 +188,65 @@ def returning(graph: Graph, more: Sequence[fx.Node]) -> Graph:
     return replace(graph, graph=made)
 
 
-def first_divergence(contestant: Callable[[Callable[..., Any]], Contestant], config: Config) -> DivergenceData | None:
-    """The first node that differs from eager when the contestant runs, or None. `contestant` makes one from a compiler,
-    as `Trial.contestant` does. Raises what the call raises."""
-    search = Search()
+def written(
+    kernel: str,
+    buffer: str,
+    ours: Tensor,
+    node: str = "",
+    eager: Tensor | None = None,
+    differs: bool = False,
+    began: str = "",
+) -> WrittenData:
+    """What a kernel wrote, beside what eager computes for the node."""
+    nonfinite = int((~torch.isfinite(ours)).sum())
+    if eager is None:
+        return WrittenData(kernel, buffer, described(ours), nonfinite=nonfinite, began=began)
+    alike = torch.equal(torch.isfinite(ours), torch.isfinite(eager))
+    error = largest_distance(ours, eager) if alike else None
+    return WrittenData(kernel, buffer, described(ours), node, described(eager), error, differs, nonfinite, began)
+
+
+def is_finite(tensor: Tensor) -> bool:
+    return bool(torch.isfinite(tensor).all())
+
+
+SHOWN = 4
+"""Elements of a tensor that are written out."""
+
+
+def described(tensor: Tensor) -> str:
+    """A tensor's values in one line: how many are not finite, the range of the others and their mean, and the first."""
+    values = tensor.detach().flatten()
+    if values.numel() < 2:
+        return f"{values.tolist()[0]:.4g}" if values.numel() else "no elements"
+    if values.is_complex():
+        values = values.abs()
+    wide = values.double()
+    finite = wide[torch.isfinite(wide)]
+    counts = (int(torch.isnan(wide).sum()), "NaN"), (int(torch.isinf(wide).sum()), "infinite")
+    parts = [f"{count} {kind}" for count, kind in counts if count]
+    if finite.numel():
+        least, most, mean = (f"{each.item():.4g}" for each in (finite.min(), finite.max(), finite.mean()))
+        size = "absolute values " if tensor.is_complex() else ""
+        parts.append(f"{size}{least} to {most}, mean {mean}" if least != most else f"{size}{least} everywhere")
+    first = " ".join(f"{each:.4g}" for each in values[:SHOWN].tolist())
+    return f"{', '.join(parts)}; {first}{' ...' if values.numel() > SHOWN else ''}"
+
+
+def searched(
+    contestant: Callable[[Callable[..., Any]], Contestant], config: Config, thorough: bool = False
+) -> Search:
+    """Runs the contestant kernel by kernel beside eager. `contestant` makes one from a compiler, as `Trial.contestant`
+    does; `thorough`: all of it, also after the first divergence. Raises what the call raises."""
+    search = Search(thorough)
     compiling = Searching(search)
     contestant(lambda fn: optimize(fn, config, compiling.compile_frame)).observe()
-    return search.found
+    return search
+
+
+def first_divergence(contestant: Callable[[Callable[..., Any]], Contestant], config: Config) -> DivergenceData | None:
+    """The first node that differs from eager when the contestant runs, or None."""
+    return searched(contestant, config).found
 
 
 @dataclass
@@ -227,10 +296,15 @@ class Searched:
         plain = program.call
         if plain is None or program.stepwise is None:
             return program
-        kernels = Kernels(self.report, self.config, graph, loops, schedule, program)
+
+        def first(inputs: Sequence[Any]) -> DivergenceData | None:
+            kernels = Kernels(self.report, self.config, graph, loops, schedule, program)
+            found = kernels.first(inputs)
+            self.search.written.setdefault((self.compile, graph.name), tuple(kernels.written))
+            return found
 
         def call(inputs: Sequence[Any]) -> tuple[Any, ...]:
-            self.search.compare(lambda: kernels.first(inputs), self.report)
+            self.search.compare(lambda: first(inputs), self.report)
             return plain(inputs)
 
         return replace(program, call=call)

@@ -7,7 +7,7 @@ from __future__ import annotations
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
 
@@ -18,7 +18,7 @@ from torch.utils._pytree import tree_leaves
 
 from explorer.ir.bytecode import Span
 from explorer.ir.graph import Graph, info
-from explorer.ir.record import DivergenceData, SpanData
+from explorer.ir.record import DivergenceData, SpanData, WrittenData
 from explorer.records.check.accuracy import largest_distance, not_close, same_kind
 from explorer.records.check.nodes import arguments, call_node, is_unwritten, magnitude
 from explorer.records.check.trial import duplicate
@@ -29,20 +29,25 @@ Errors = tuple[float | None, float | None]
 
 @dataclass
 class Search:
-    """Compares programs as they run. `found` is the first divergence."""
+    """Compares programs as they run; a `thorough` search goes on after the first divergence, which `found` is.
+    `written` has what kernels wrote in the first call of each half, by compile and half."""
 
+    thorough: bool = False
     found: DivergenceData | None = None
+    written: dict[tuple[str, str], tuple[WrittenData, ...]] = field(default_factory=dict)
 
     def compare(self, at: Callable[[], DivergenceData | None], report: FaultReport) -> None:
         """Runs the comparison `at` unless a divergence is known; restores random numbers and modes for the program."""
-        if self.found is not None:
+        if self.found is not None and not self.thorough:
             return
         devices = range(torch.cuda.device_count())
         with torch.random.fork_rng(devices=devices), torch.set_grad_enabled(torch.is_grad_enabled()):
             try:
-                self.found = at()
+                found = at()
+                self.found = self.found or found
             except Exception as error:  # the program continues; the error is reported
-                self.give_up(f"{report.compile} could not be compared: {type(error).__name__}: {error}", report)
+                if self.found is None:
+                    self.give_up(f"{report.compile} could not be compared: {type(error).__name__}: {error}", report)
 
     def give_up(self, why: str, report: FaultReport) -> None:
         """Records that something could not be compared."""

@@ -170,11 +170,15 @@ def report_command(file: Path, output: Path | None, as_text: bool) -> None:
 @click.option("--compile", "compile", default="", help="The compile to go through, such as f0.1; by default the first.")
 @click.option("--at", type=click.IntRange(min=0), help="Print this step, and end.")
 @click.option("--find", "query", help="List the steps that a query finds, and end; exit with 1 if there is none.")
+@click.option("--values", is_flag=True, help="Go through what kernels wrote beside eager, where that was recorded.")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.pass_context
-def step_command(context: click.Context, file: Path, compile: str, at: int | None, query: str | None) -> None:
+def step_command(
+    context: click.Context, file: Path, compile: str, at: int | None, query: str | None, values: bool
+) -> None:
     """Go through the capture in a record FILE, forwards and back: what the evaluator held before each instruction,
-    which step made each node and guard, and where the graph breaks.
+    which step made each node and guard, and where the graph breaks. Or through what each kernel wrote in one call,
+    beside what eager computes: the first NaN, the first difference.
 
     \b
     Examples:
@@ -182,9 +186,10 @@ def step_command(context: click.Context, file: Path, compile: str, at: int | Non
       explorer step softmax.explore.json.gz --find break:
       explorer step train.explore.json.gz --compile f0.1 --find "guard:size line:12"
       explorer step train.explore.json.gz --at 31
+      explorer step train.explore.json.gz --values --find nan:
     """
     try:
-        context.exit(step(_load(file), compile, at, query))
+        context.exit(step(_load(file), compile, at, query, values))
     except ValueError as error:
         raise Refused(str(error)) from error
 

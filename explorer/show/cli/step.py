@@ -3,41 +3,54 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from rich.text import Text
 
 from explorer.core.text import count
 from explorer.records.session import Record
 from explorer.show.cli.progress import Output, wide_enough
-from explorer.show.view.steps import KEYS, Steps
+from explorer.show.view.queries import Queried
+from explorer.show.view.steps import Steps
+from explorer.show.view.values import Values
 
-LETTERS = {
-    "i": "instruction", "l": "line", "o": "over", "u": "out", "n": "node:", "g": "guard:", "e": "effect:",
-    "s": "symbol:", "b": "break:",
-}  # fmt: skip
 
-HELP = f"""\
-Small letters go forwards, capital letters go back:
-  i instruction   l line            o line, over calls     u out of the function
-  n graph node    g guard           e effect               s size symbol    b graph break
-  /QUERY sets a breakpoint          c goes to its next hit
-  NUMBER goes to that step          q ends
-A query is made of terms that all hold, such as  guard:  or  op:CALL line:12 depth>1 top:tensor
-with one of {", ".join(KEYS)}."""
+def manual(steps: Queried[Any, Any]) -> str:
+    """The commands of a walk."""
+    moves = [f"{letter} {called}" for letter, (_, called) in steps.letters.items()]
+    rows = ["  " + "".join(each.ljust(22) for each in moves[n : n + 4]).rstrip() for n in range(0, len(moves), 4)]
+    return "\n".join(
+        [
+            "Small letters go forwards, capital letters go back:",
+            *rows,
+            "  /QUERY sets a breakpoint          c goes to its next hit",
+            "  NUMBER goes to that step          q ends",
+            f"A query is made of terms that all hold, such as  {steps.example}",
+            f"with one of {', '.join(steps.keys)}.",
+        ]
+    )
+
+
+NONE = (
+    "explorer.explore and %%explore record them; a watched program and imported logs have none",
+    "explorer.explore(..., values=True) and %%explore --values record them",
+)
+"""Where steps, and where values, come from."""
 
 MOST = 200
 """Hits of a query that are listed."""
 
 
 class Walk:
-    """A place in the steps of one compile; `told` gets what is to be shown. `breakpoint` is the last query."""
+    """A place in the steps of one compile, or in what its kernels wrote; `told` gets what is to be shown. `breakpoint`
+    is the last query."""
 
-    def __init__(self, steps: Steps, told: Callable[[str], None], at: int = 0) -> None:
+    def __init__(self, steps: Queried[Any, Any], told: Callable[[str], None], at: int = 0) -> None:
         self.steps = steps
         self.told = told
         self.at = at
-        self.breakpoint = "break:"
+        self.breakpoint = list(steps.letters.values())[-1][0]
 
     def do(self, command: str) -> bool:
         """Carry out a command; False for the one that ends."""
@@ -52,10 +65,10 @@ class Walk:
                 found = int(command) if int(command) < len(self.steps) else None
             elif command.lower() == "c":
                 found = self.steps.move(self.at, self.breakpoint, back=command.isupper())
-            elif (to := LETTERS.get(command.lower() or "i")) is not None:
-                found = self.steps.move(self.at, to, back=command.isupper())
+            elif (to := self.steps.letters.get(command.lower() or "i")) is not None:
+                found = self.steps.move(self.at, to[0], back=command.isupper())
             else:
-                self.told(HELP)
+                self.told(manual(self.steps))
                 return True
         except ValueError as error:
             self.told(str(error))
@@ -77,35 +90,32 @@ class Walk:
         return len(hits)
 
 
-def step(record: Record, compile: str, at: int | None, query: str | None) -> int:
-    """What `explorer step` does; its exit code. Raises ValueError for what the record does not have, and for what is no
-    query."""
+def step(record: Record, compile: str, at: int | None, query: str | None, values: bool = False) -> int:
+    """What `explorer step` does; its exit code. `values`: through what kernels wrote, not through capture.
+
+    Raises ValueError for what the record does not have, and for what is no query."""
     console: Output = wide_enough()
 
     def told(text: str) -> None:
         console.print(Text(text), soft_wrap=True)
 
-    chosen: Steps | None
-    found = record.steps
+    found: Sequence[Steps | Values] = record.values if values else record.steps
     if not found:
-        raise ValueError(
-            f"the record of {record.data.title} has no steps. explorer.explore and %%explore record them; a watched "
-            "program and imported logs have none"
-        )
-    known = {each.compile.id: each for each in found}
-    chosen = known.get(compile or found[0].compile.id)
+        raise ValueError(f"the record of {record.data.title} has no {'values' if values else 'steps'}. {NONE[values]}")
+    chosen: Steps | Values | None
+    chosen = next((each for each in found if compile in ("", each.compile.id, each.title())), None)
     if chosen is None:
-        raise ValueError(f"{compile} has no steps; expected one of {', '.join(known)}")
+        raise ValueError(f"{compile} has no steps; expected one of {', '.join(each.title() for each in found)}")
     if at is not None and at >= len(chosen):
-        raise ValueError(f"{chosen.compile.id} has steps 0 to {len(chosen) - 1}, and no step {at}")
+        raise ValueError(f"{chosen.title()} has steps 0 to {len(chosen) - 1}, and no step {at}")
     walk = Walk(chosen, told, at or 0)
     if query is not None:
         return 0 if walk.listed(query) else 1
     if at is not None:
         told(chosen.text(at))
         return 0
-    told(found.text())
-    told(HELP)
+    told("\n".join(each.summary() for each in found))
+    told(manual(chosen))
     told(chosen.text(0))
     for line in sys.stdin:
         if not walk.do(line.strip()):

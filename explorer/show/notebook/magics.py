@@ -8,7 +8,7 @@ import ast
 import linecache
 import sys
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import count
 from pathlib import Path
@@ -29,10 +29,12 @@ from explorer.show.notebook.comparing import ComparingMagics
 from explorer.show.notebook.instrument import Instrument, Watched, mark
 from explorer.show.notebook.live import REPEATED, Live, WhenCompiled
 from explorer.show.notebook.session import Options, Session
+from explorer.show.view.steps import Steps
+from explorer.show.view.values import Values
 
 PANES = (
     "source", "bytecode", "breaks", "guards", "recompiles", "graphs", "schedule", "memory", "code", "timing",
-    "timeline", "text", "diff",
+    "values", "timeline", "text", "diff",
 )  # fmt: skip
 """As extension/src/viewer/panes/index.ts."""
 
@@ -71,6 +73,10 @@ OPTIONS = (
     argument(
         "--time", action=argparse.BooleanOptionalAction, default=None,
         help="time eager and compiled code in turn; by default if the statement takes less than 5 s",
+    ),
+    argument(
+        "--values", action="store_true", default=None,
+        help="also run kernel by kernel, and record what each writes beside what eager computes",
     ),
     argument("--name", type=unquoted, help="the name of the record; by default the statement"),
     argument(
@@ -390,7 +396,8 @@ class ExplorerMagics(Magics):
     @line_cell_magic
     def step(self, line: str, cell: str | None = None) -> None:
         """Step through the capture of a cell: explore it with the pane Bytecode open. `%step` prints steps of the last
-        record: those that a query finds, or the one of a number; without either, how many there are.
+        record: those that a query finds, or the one of a number; without either, how many there are. `%step --values`
+        does so with what each kernel wrote beside eager (`%%explore --values`).
 
         A query is made of terms that all hold: `KEY:TEXT`, `KEY=TEXT`, `NUMBER>3`, with the keys op, line, function,
         depth, node, input, guard, effect, symbol, break, restart, top, stack, local, step, nodes and attempt.
@@ -405,13 +412,16 @@ class ExplorerMagics(Magics):
             %step break:
             %step guard:size line:12
             %step 31
+            %step --values nan:
         """
         if cell is not None:
             self.shell.run_cell(f"%%explore --stage bytecode {line}\n{cell}")
             return
         if not self.kept:
             raise UsageError("nothing has been explored in this notebook yet")
-        asked, found = line.strip(), self.kept[-1].record.steps
+        record = self.kept[-1].record
+        asked = line.replace("--values", "").strip()
+        found: Sequence[Steps | Values] = record.values if "--values" in line else record.steps
         for steps in found:
             try:
                 hits = [int(asked)] if asked.isdigit() else steps.find(asked) if asked else []
@@ -423,7 +433,9 @@ class ExplorerMagics(Magics):
                     print(steps.text(at) if len(hits) == 1 else steps.line(at))
             if len(hits) > MOST_STEPS:
                 print(f"... and {len(hits) - MOST_STEPS} more")
-        if not found:
+        if not found and "--values" in line:
+            print("The last record has no values: %%explore --values records them.")
+        elif not found:
             print("The last record has no steps: they are recorded where %%explore compiles, not in a watched program.")
 
 

@@ -44,6 +44,7 @@ class Options:
     target: str | None = None
     panes: tuple[str, ...] = ()
     time: bool | None = None
+    values: bool = False
     name: str | None = None
     save: str | None = None
     out: str | None = None
@@ -123,6 +124,7 @@ class Session:
                     self.trial,
                     self.config,
                     engine=self.options.engine,
+                    values=self.options.values and self.options.engine != "stock",
                     time=self.took <= LONG if timed is None else timed,
                     name=self.title,
                     progress=self.output.progress,

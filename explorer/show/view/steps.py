@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import PurePath
-from typing import Any
+from typing import Any, ClassVar
 
 from explorer.core.text import count
 from explorer.ir.record import BreakData, CompileData, NodeData, RecordData, SpanData, StepData, ValueData
 from explorer.show.view.provenance import file_names
-
-TERM = re.compile(r'(\w+)([:=<>])("[^"]*"|\S*)|(\S+)')
+from explorer.show.view.queries import Queried
 
 NUMBERS = ("step", "line", "depth", "nodes", "attempt")
 STATE = ("top", "stack", "local")
@@ -48,11 +46,23 @@ class Step:
     does: tuple[tuple[str, str], ...]
 
 
-class Steps(Sequence[Step]):
+Held = tuple[list[ValueData], dict[str, ValueData]]
+"""The stack and the locals of an activation."""
+
+
+class Steps(Queried[Step, Held]):
     """The steps of one compile. What a step has is told by `find` and `move` in queries: terms that all hold, as in
-    `op:CALL line:12 guard:size depth>1 top:tensor`. `KEY:TEXT` finds a part of a text, and without TEXT anything;
-    `KEY=TEXT` the whole text; a number may be compared by `<` and `>`. A word alone is looked for in the instruction.
-    """
+    `op:CALL line:12 guard:size depth>1 top:tensor`."""
+
+    keys = KEYS
+    numbers = NUMBERS
+    called = "instruction"
+    example = "guard:  or  op:CALL line:12 depth>1 top:tensor"
+    letters: ClassVar = {
+        "i": ("instruction", "instruction"), "l": ("line", "line"), "o": ("over", "line, over calls"),
+        "u": ("out", "out of the function"), "n": ("node:", "graph node"), "g": ("guard:", "guard"),
+        "e": ("effect:", "effect"), "s": ("symbol:", "size symbol"), "b": ("break:", "graph break"),
+    }  # fmt: skip
 
     def __init__(self, compile: CompileData, record: RecordData) -> None:
         self.compile = compile
@@ -75,9 +85,9 @@ class Steps(Sequence[Step]):
         return self._step(at, held)
 
     def __iter__(self) -> Iterator[Step]:
-        return (self._step(at, held) for at, held in self._states())
+        return (self._step(at, held) for at, held in self.states())
 
-    def _states(self) -> Iterator[tuple[int, Held]]:
+    def states(self) -> Iterator[tuple[int, Held]]:
         held: dict[int, Held] = {}
         for at, step in enumerate(self.compile.steps):
             yield at, self._replay(step, held.setdefault(step.activation, ([], {})))
@@ -163,12 +173,8 @@ class Steps(Sequence[Step]):
         """The step that a move leads to from step `at`, None where there is none: `to` is one of MOVES, or a query.
 
         Raises ValueError for what is no query."""
-        if to == "instruction":
-            return found if 0 <= (found := at - 1 if back else at + 1) < len(self) else None
-        if to not in MOVES:
-            hits = self.find(to)
-            place = bisect_left(hits, at) - 1 if back else bisect_right(hits, at)
-            return hits[place] if 0 <= place < len(hits) else None
+        if to not in MOVES or to == self.called:
+            return super().move(at, to, back)
         deepest = {"line": len(self._depths), "over": self._depths[at], "out": self._depths[at] - 1}[to]
         here = self._place(at) if to != "out" else None
         ahead = range(at - 1, -1, -1) if back else range(at + 1, len(self))
@@ -188,33 +194,7 @@ class Steps(Sequence[Step]):
         _, span = self._ops.get(step.instruction, ("", None))
         return None if span is None else (step.activation, span.file, span.line)
 
-    def find(self, query: str) -> list[int]:
-        """The steps at which all terms of a query hold. Raises ValueError for what is no query."""
-        terms = [self._term(*match.groups()) for match in TERM.finditer(query)]
-        if not terms:
-            raise ValueError(f"an empty query; expected terms such as op:CALL, with one of {', '.join(KEYS)}")
-        held: Iterator[tuple[int, Held]] = self._states()
-        return [at for at, state in held if all(holds(at, state) for holds in terms)]
-
-    def _term(self, key: str | None, relation: str, text: str, word: str | None) -> Callable[[int, Held], bool]:
-        key, relation, text = (key, relation, text.strip('"')) if word is None else ("op", ":", word)
-        if key not in KEYS:
-            raise ValueError(f"no steps have {key!r}; expected one of {', '.join(KEYS)}")
-        if key in NUMBERS and text or relation in "<>":
-            try:
-                wanted = int(text)
-            except ValueError:
-                raise ValueError(f"{key}{relation}{text}: expected a number") from None
-            if key not in NUMBERS:
-                raise ValueError(f"{key} is no number; expected one of {', '.join(NUMBERS)}")
-            compare = {"<": int.__lt__, ">": int.__gt__}.get(relation, int.__eq__)
-            return lambda at, held: (number := self._number(key, at)) is not None and compare(number, wanted)
-        part = text.lower()
-        if relation == "=":
-            return lambda at, held: any(fact.lower() == part for fact in self._facts(key, at, held))
-        return lambda at, held: any(part in fact.lower() for fact in self._facts(key, at, held))
-
-    def _number(self, key: str, at: int) -> int | None:
+    def number(self, key: str, at: int) -> int | None:
         step = self.compile.steps[at]
         match key:
             case "step":
@@ -228,7 +208,7 @@ class Steps(Sequence[Step]):
         place = self._place(at)
         return None if place is None else place[2]
 
-    def _facts(self, key: str, at: int, held: Held) -> Sequence[str]:
+    def facts(self, key: str, at: int, held: Held) -> Sequence[str]:
         step, (stack, locals) = self.compile.steps[at], held
         match key:
             case "op":
@@ -242,7 +222,7 @@ class Steps(Sequence[Step]):
             case "local":
                 return [f"{name} = {self.said(value)}" for name, value in locals.items()]
             case key if key in NUMBERS:
-                return () if self._number(key, at) is None else (str(self._number(key, at)),)
+                return () if self.number(key, at) is None else (str(self.number(key, at)),)
         return self.events[key].get(at, ())
 
     def diff(self, other: Steps) -> list[str]:
@@ -272,6 +252,9 @@ class Steps(Sequence[Step]):
         """A value in words, a tensor of our graph with its type. Dynamo renames nodes later, so a name says little."""
         type = self._types.get(value.text.removeprefix("tensor ")) if value.text.startswith("tensor ") else None
         return f"{value.text}: {type}" if type else value.text
+
+    def title(self) -> str:
+        return self.compile.id
 
     def summary(self) -> str:
         """The steps in one line."""
@@ -335,10 +318,6 @@ class Steps(Sequence[Step]):
             if 0 <= span.line - each.first_line < len(lines):
                 return lines[span.line - each.first_line]
         return ""
-
-
-Held = tuple[list[ValueData], dict[str, ValueData]]
-"""The stack and the locals of an activation."""
 
 
 def cut(lines: Iterator[str]) -> list[str]:

@@ -332,6 +332,24 @@ export interface BuildData {
   readonly cached: boolean;
 }
 
+/** What the `kernel` (or library call) wrote to `buffer` in one call, in words, and what eager operators compute for
+ * the graph's `node` of which that is the value. `node` is "" where there is none, and nothing to compare with.
+ * 
+ * `error` is the largest distance of the two; None where other elements are finite. `differs`: beyond tolerance, and
+ * further than eager from a run in float64. `nonfinite`: how many elements are NaN or infinite; `began`: the first
+ * node of this kernel of which that is so in eager. */
+export interface WrittenData {
+  readonly kernel: string;
+  readonly buffer: string;
+  readonly ours: string;
+  readonly node?: string;
+  readonly eager?: string;
+  readonly error?: number | null;
+  readonly differs?: boolean;
+  readonly nonfinite?: number;
+  readonly began?: string;
+}
+
 /** One half (inference, forward or backward) from lowering to the built program. */
 export interface HalfData {
   readonly name: string;
@@ -347,6 +365,7 @@ export interface HalfData {
   readonly nodes?: { readonly [key: string]: readonly [string, readonly string[]] };
   readonly runs?: boolean;
   readonly extern_flops?: { readonly [key: string]: number };
+  readonly written?: readonly WrittenData[];
 }
 
 /** One call of a stage. `half` names the half it belongs to; `error` is what ended it. `halves` are the forward and

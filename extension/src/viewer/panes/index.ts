@@ -14,6 +14,7 @@ import { source } from "./source";
 import { text } from "./text";
 import { timeline } from "./timeline";
 import { timing } from "./timing";
+import { values } from "./values";
 
 export const PANES: readonly PaneKind[] = [
   source,
@@ -26,6 +27,7 @@ export const PANES: readonly PaneKind[] = [
   memory,
   code,
   timing,
+  values,
   timeline,
   text,
   diff,

@@ -12,6 +12,7 @@ export const TITLES = {
   memory: "Memory",
   code: "Code",
   timing: "Timing",
+  values: "Values",
   timeline: "Timeline",
   text: "Stage text",
   diff: "Diff",

@@ -1,13 +1,13 @@
 // The bytecode, before and after, and the evaluator that walked over it.
 
-import { button, h, svg, tool } from "../../dom";
+import { button, h } from "../../dom";
 import { key, parts } from "../../element";
 import { fileName } from "../../filename";
-import { own } from "../../gather";
-import { count, phrase } from "../../format";
+import { count } from "../../format";
 import type { Context, Pane, PaneKind } from "../../pane";
 import type { BreakData, CodeData, CompileData, ValueData } from "../../record";
 import { TextView } from "../../textview";
+import { type Moves, Walk } from "../../walk";
 import { listing, meaning, spanned, stackEffect } from "./listing";
 import { type Added, added, byLine, find, type Instructions, said, type State, stateAt, stepOf } from "./steps";
 import { TITLES } from "../titles";
@@ -17,8 +17,7 @@ const ROLES: { readonly [role: string]: string } = {
   inlined: "inlined: functions called along the way",
 };
 
-/** The moves by their keys: a query, or a way to go. */
-const MOVES: { readonly [letter: string]: readonly [to: string, label: string] } = {
+const MOVES: Moves = {
   i: ["", "instruction"], l: ["line", "line"], o: ["over", "line, over calls"], u: ["out", "out of function"], n: ["node:", "graph node"],
   g: ["guard:", "guard"], b: ["break:", "break"], c: ["/", "breakpoint"],
 };
@@ -43,12 +42,7 @@ export const bytecode: PaneKind = {
 
 class Bytecode implements Pane {
   readonly #codes = h("select.ex-select", { "aria-label": "Code object" });
-  readonly #slider = h("input", { type: "range", min: 0, step: 1, "aria-label": "Evaluator step" });
-  readonly #told = h("output.ex-step-told");
-  readonly #by = h("select.ex-select", { "aria-label": "Go by" }, ...Object.entries(MOVES).map(([letter, [to, label]]) => h("option", { value: to }, `${label} (${letter})`)));
-  readonly #query = h("input.ex-select", { type: "search", placeholder: "guard:size depth>1", "aria-label": "Breakpoint" });
-  readonly #ticks = svg("path");
-  readonly #walk: HTMLElement;
+  readonly #walk: Walk;
   readonly #details = h("div.ex-step", { role: "region", "aria-label": "Instruction and evaluator state", tabindex: 0 });
   readonly #nothing = h("p.ex-hint");
   readonly #body = h("div.ex-body-text");
@@ -57,46 +51,23 @@ class Bytecode implements Pane {
   #code: CodeData | undefined;
   #ops: Instructions = new Map();
   #added: readonly Added[] = [];
-  #hits: readonly number[] = [];
-  #wrong = "";
   #at: ReadonlyMap<string, number> = new Map();
-  #step = -1;
   #shownCompile = "";
   readonly #context: Context;
 
   constructor(into: HTMLElement, context: Context) {
     this.#context = context;
-    const ticks = svg("svg.ex-ticks", { preserveAspectRatio: "none", viewBox: "0 0 999 1" }, this.#ticks);
-    this.#walk = h(
-      "div.ex-walk", { role: "group", "aria-label": "Evaluator steps" },
-      tool("◀", "Back ( [ )", () => this.#move(true)), h("div.ex-slider", this.#slider, ticks), tool("▶", "Forward ( ] )", () => this.#move(false)),
-      this.#told, this.#by, this.#query,
-    );
-    this.#by.addEventListener("change", () => this.#look());
-    const kept = context.setting<string>("breakpoint", "");
-    this.#query.value = kept.value;
-    this.#query.addEventListener("change", () => {
-      kept.value = this.#query.value;
-      this.#by.value = "/";
-      this.#look();
+    const pane = h("div.ex-pane");
+    this.#walk = new Walk(pane, context.setting<string>("breakpoint", ""), {
+      name: "Evaluator step", moves: MOVES, example: "guard:size depth>1",
+      find: query => (this.#compile ? find(this.#compile, this.#ops, query) : []),
+      go: to => this.#go(to),
+      way: (at, to, back) => byLine(this.#compile!, this.#ops, at, to, back),
     });
-    const pane = h("div.ex-pane", h("div.ex-bar", this.#codes, this.#walk), this.#nothing, this.#body, this.#details);
+    pane.append(h("div.ex-bar", this.#codes, this.#walk.element), this.#nothing, this.#body, this.#details);
     into.append(pane);
     this.#view = new TextView(this.#body, context);
     this.#codes.addEventListener("change", () => this.#showCode(this.#all[Number(this.#codes.value)]));
-    this.#slider.addEventListener("input", () => this.#go(Number(this.#slider.value)));
-    pane.addEventListener("keydown", event => {
-      const { key } = event;
-      const letter = key.toLowerCase();
-      const move = own(MOVES, letter);
-      if (!move && key !== "[" && key !== "]" || event.ctrlKey || event.metaKey || event.altKey || (event.target as Element).matches("input[type=search],select")) return;
-      if (move && this.#by.value !== move[0]) {
-        this.#by.value = move[0];
-        this.#look();
-      }
-      this.#move(key === "[" || key !== letter);
-      event.preventDefault();
-    });
     const { selection, looked } = context;
     this.#disposers = [
       looked.watch(() => this.#render()), selection.pinned.watch(pinned => this.#follow(pinned)),
@@ -133,10 +104,6 @@ class Bytecode implements Pane {
     return this.#compile?.codes ?? [];
   }
 
-  get #last(): number {
-    return (this.#compile?.trace?.length ?? 0) - 1;
-  }
-
   #holding(id: string): CodeData | undefined {
     return this.#all.find(code => code.instructions.some(each => each.id === id));
   }
@@ -156,35 +123,15 @@ class Bytecode implements Pane {
     });
     this.#codes.replaceChildren(...groups);
     this.#codes.hidden = this.#all.length === 0;
-    this.#walk.hidden = this.#last < 0;
-    this.#slider.max = String(Math.max(0, this.#last));
     this.#nothing.hidden = this.#all.length > 0;
     this.#nothing.textContent = compile?.engine === "stock"
       ? "Stock's bytecode is not in this record." : "No bytecode is here: the graph was captured by another front end, or the capture has not ended.";
     this.#body.hidden = this.#all.length === 0;
     const same = this.#all.find(code => code.name === this.#code?.name && code.role === this.#code.role);
     this.#showCode(same ?? this.#all[0]);
-    this.#look();
-  }
-
-  /** What the moves lead to, where they go from hit to hit of a query. */
-  #look(): void {
-    const { value } = this.#by;
-    const query = value === "/" ? this.#query.value : value.endsWith(":") ? value : "";
-    const found = this.#compile && query.trim() ? find(this.#compile, this.#ops, query) : [];
-    [this.#hits, this.#wrong] = typeof found === "string" ? [[], found] : [found, ""];
-    this.#query.setAttribute("aria-invalid", `${!!this.#wrong}`);
-    this.#ticks.setAttribute("d", [...new Set(this.#hits.map(hit => `M${Math.round(999 * hit / this.#last) || 0} 0v1`))].join(""));
+    const lost = compile?.left_out?.EvaluatorStep ?? 0;
+    this.#walk.show((compile?.trace?.length ?? 0) - 1, lost ? `${count(lost, "later one")} not kept` : "");
     this.#describe();
-  }
-
-  #move(back: boolean): void {
-    const { value } = this.#by;
-    const at = this.#step;
-    const to = value === "" ? at + (back ? -1 : 1)
-      : /\W$/.test(value) ? (back ? this.#hits.filter(hit => hit < at).pop() : this.#hits.find(hit => hit > at))
-        : byLine(this.#compile!, this.#ops, Math.max(0, at), value, back);
-    if (to !== undefined && to >= 0) this.#go(to);
   }
 
   #showCode(code: CodeData | undefined): void {
@@ -199,12 +146,12 @@ class Bytecode implements Pane {
   }
 
   #mark(): void {
-    const id = this.#compile?.trace?.[this.#step]?.[0];
+    const id = this.#compile?.trace?.[this.#walk.at]?.[0];
     this.#view.setCurrent(id === undefined ? -1 : (this.#at.get(id) ?? -1));
   }
 
   #go(to: number): void {
-    const step = Math.max(0, Math.min(to, this.#last));
+    const step = Math.max(0, to);
     const [id] = this.#compile?.trace?.[step] ?? [];
     if (id === undefined) return;
     const stage = this.#compile?.stages?.find(each => each.graph);
@@ -217,7 +164,7 @@ class Bytecode implements Pane {
   }
 
   #cursor(step: number): void {
-    this.#step = this.#context.step.value = step;
+    this.#walk.at = this.#context.step.value = step;
   }
 
   /** A pinned instruction takes the evaluator to where it ran. Where nothing is pinned, panes show all steps. */
@@ -230,27 +177,19 @@ class Bytecode implements Pane {
     const { compile, id } = parts(pinned);
     const steps = this.#compile?.trace ?? [];
     if (compile !== this.#shownCompile) return;
-    const at = steps[this.#step]?.[0] === id ? this.#step : stepOf(steps, id, Math.max(0, this.#step));
+    const at = steps[this.#walk.at]?.[0] === id ? this.#walk.at : stepOf(steps, id, Math.max(0, this.#walk.at));
     if (at < 0 && !this.#at.has(id)) return;
     this.#cursor(at);
     this.#mark();
     this.#describe(id);
   }
 
-  #describe(id = this.#compile?.trace?.[this.#step]?.[0]): void {
+  #describe(id = this.#compile?.trace?.[this.#walk.at]?.[0]): void {
     const compile = this.#compile;
-    const lost = compile?.left_out?.EvaluatorStep ?? 0;
-    this.#slider.value = String(Math.max(0, this.#step));
-    const now = this.#step < 0 ? count(this.#last + 1, "evaluator step") : `step ${this.#step} of ${this.#last}`;
-    this.#slider.setAttribute("aria-valuetext", `${now}, ${id ?? ""}`);
-    this.#told.textContent = phrase([
-      now,
-      lost && `${count(lost, "later one")} not kept`, this.#wrong || (/\W$/.test(this.#by.value) && count(this.#hits.length, "hit")),
-    ], "; ");
     const instruction = this.#ops.get(id ?? "");
     this.#details.hidden = !instruction || !compile;
     if (!instruction || !compile) return;
-    const state = stateAt(compile, this.#step);
+    const state = stateAt(compile, this.#walk.at);
     const broke = compile.breaks?.find(each => each.instruction === id);
     const { span } = instruction;
     const [before, inside, after] = span ? spanned(this.#context.model.record.value, span) : ["", "", ""];
@@ -281,10 +220,10 @@ class Bytecode implements Pane {
       rows.length ? [h("section", h("h2", title), h("ol.ex-values", { reversed: true, start }, ...rows.slice(-LISTED).reverse()))] : [];
     const stack = state.stack.map((of, n) => item(n >= state.stack.length - state.freshStack, ...value(of)));
     const locals = [...state.locals].map(([name, of]) => item(state.freshLocals.has(name), `${name} = `, ...value(of)));
-    const does = this.#added.filter(([step]) => step === this.#step);
+    const does = this.#added.filter(([step]) => step === this.#walk.at);
     const soFar = ["node", "guard", "effect", "symbol"].flatMap(kind => {
-      const made = this.#added.filter(([step, of]) => of === kind && step < this.#step);
-      return list(`${kind}s so far (${made.length})`, made.slice(-LISTED).map(each => item(each[0] === this.#step - 1, ...this.#link(compile, each))), made.length);
+      const made = this.#added.filter(([step, of]) => of === kind && step < this.#walk.at);
+      return list(`${kind}s so far (${made.length})`, made.slice(-LISTED).map(each => item(each[0] === this.#walk.at - 1, ...this.#link(compile, each))), made.length);
     });
     return h(
       "div.ex-state",

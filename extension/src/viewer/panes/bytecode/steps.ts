@@ -1,7 +1,8 @@
 // The evaluator's steps, replayed: the record keeps what each changed. As explorer/show/view/steps.py: moves, queries.
 
-import { entry, own } from "../../gather";
+import { entry } from "../../gather";
 import type { ActivationData, CompileData, InstructionData, StepData, ValueData } from "../../record";
+import { type Facts, found } from "../../walk";
 
 /** What the evaluator held before it ran the instruction of a step. */
 export interface State {
@@ -107,7 +108,7 @@ export function find(compile: CompileData, codes: Instructions, query: string): 
   let held: Held;
   const code = () => [codes.get(steps[at]![0]) ?? []].flat();
   const entered = () => steps[at]![1];
-  const facts: { [key: string]: () => readonly (string | number)[] } = {
+  const facts: { [key: string]: Facts[string] } = {
     op: () => code().map(each => `${each.op} ${each.arg}`), function: () => [activations[entered()]?.function ?? ""],
     top: () => held.stack.slice(-1).map(typed), stack: () => held.stack.map(typed),
     local: () => [...held.locals].map(([name, value]) => `${name} = ${typed(value)}`),
@@ -117,25 +118,12 @@ export function find(compile: CompileData, codes: Instructions, query: string): 
   for (const kind of ["input", "node", "guard", "effect", "symbol", "break", "restart"]) {
     facts[kind] = () => (did.get(at) ?? []).flatMap(([, of, text]) => (of === kind ? [text] : []));
   }
-  const terms = [...query.matchAll(/(\w+)([:=<>])("[^"]*"|\S*)|\S+/g)].map(([word, key = "op", relation = ":", given = word]) =>
-    [key, own(facts, key), holds(relation, given.replaceAll('"', "").toLowerCase())] as const);
-  const unknown = terms.find(([, of]) => !of);
-  if (unknown) return `No step has ${unknown[0]}; expected one of ${Object.keys(facts).join(", ")}.`;
-  const hits: number[] = [];
-  for (held of replayed(compile)) {
-    at++;
-    if (terms.every(([, of, fits]) => of!().some(fits))) hits.push(at);
-  }
-  return hits;
-}
-
-function holds(relation: string, wanted: string): (fact: string | number) => boolean {
-  return fact => {
-    if (relation === "<") return +fact < +wanted;
-    if (relation === ">") return +fact > +wanted;
-    const text = `${fact}`.trim().toLowerCase();
-    return relation === "=" || (typeof fact === "number" && wanted !== "") ? text === wanted : text.includes(wanted);
-  };
+  return found(query, facts, function* () {
+    for (held of replayed(compile)) {
+      at++;
+      yield;
+    }
+  }());
 }
 
 /** Where a move by line leads, through calls ("line"), past them ("over") or out of the function ("out"); -1 for nowhere. */

@@ -1,0 +1,90 @@
+"""Queries over what a record holds in an order: terms that all hold, and moves from hit to hit in both directions."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Generic, TypeVar
+
+TERM = re.compile(r'(\w+)([:=<>])("[^"]*"|\S*)|(\S+)')
+
+T = TypeVar("T")
+H = TypeVar("H")
+
+
+class Queried(Sequence[T], Generic[T, H]):
+    """A sequence in which queries find entries. `KEY:TEXT` finds a part of a text, and without TEXT anything;
+    `KEY=TEXT` the whole text; a number may be compared by `<` and `>`. A word alone is looked for in the
+    first of `keys`.
+
+    H is what is known at each entry beside its number, such as the state of an evaluator."""
+
+    keys: ClassVar[tuple[str, ...]]
+    numbers: ClassVar[tuple[str, ...]]
+    called: ClassVar[str]
+    """What an entry is, in the singular."""
+    example: ClassVar[str]
+    """Of a query."""
+    letters: ClassVar[Mapping[str, tuple[str, str]]]
+    """Letters of moves: where each goes, and what a person calls that."""
+
+    def states(self) -> Iterator[tuple[int, H]]:
+        raise NotImplementedError
+
+    def number(self, key: str, at: int) -> float | None:
+        """The number of an entry that `key` names."""
+        raise NotImplementedError
+
+    def facts(self, key: str, at: int, held: H) -> Sequence[str]:
+        """The texts of an entry that `key` names."""
+        raise NotImplementedError
+
+    def title(self) -> str:
+        """What it is of, such as "f0"."""
+        raise NotImplementedError
+
+    def line(self, at: int) -> str:
+        """An entry in one line."""
+        raise NotImplementedError
+
+    def text(self, at: int) -> str:
+        """An entry in full."""
+        raise NotImplementedError
+
+    def move(self, at: int, to: str, back: bool = False) -> int | None:
+        """The entry that a move leads to from entry `at`, None where there is none: `to` is the name of an entry, for
+        the next one, or a query.
+
+        Raises ValueError for what is no query."""
+        if to == self.called:
+            return found if 0 <= (found := at - 1 if back else at + 1) < len(self) else None
+        hits = self.find(to)
+        place = bisect_left(hits, at) - 1 if back else bisect_right(hits, at)
+        return hits[place] if 0 <= place < len(hits) else None
+
+    def find(self, query: str) -> list[int]:
+        """The entries at which all terms of a query hold. Raises ValueError for what is no query."""
+        terms = [self._term(*match.groups()) for match in TERM.finditer(query)]
+        if not terms:
+            known = ", ".join(self.keys)
+            raise ValueError(f"an empty query; expected terms such as  {self.example}  with one of {known}")
+        return [at for at, state in self.states() if all(holds(at, state) for holds in terms)]
+
+    def _term(self, key: str | None, relation: str, text: str, word: str | None) -> Callable[[int, H], bool]:
+        key, relation, text = (key, relation, text.strip('"')) if word is None else (self.keys[0], ":", word)
+        if key not in self.keys:
+            raise ValueError(f"no {self.called} has {key!r}; expected one of {', '.join(self.keys)}")
+        if key in self.numbers and text or relation in "<>":
+            try:
+                wanted = float(text)
+            except ValueError:
+                raise ValueError(f"{key}{relation}{text}: expected a number") from None
+            if key not in self.numbers:
+                raise ValueError(f"{key} is no number; expected one of {', '.join(self.numbers)}")
+            compare: Any = {"<": float.__lt__, ">": float.__gt__}.get(relation, float.__eq__)
+            return lambda at, held: (number := self.number(key, at)) is not None and compare(float(number), wanted)
+        part = text.lower()
+        if relation == "=":
+            return lambda at, held: any(fact.lower() == part for fact in self.facts(key, at, held))
+        return lambda at, held: any(part in fact.lower() for fact in self.facts(key, at, held))

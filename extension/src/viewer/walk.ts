@@ -1,0 +1,138 @@
+// A walk through what a record holds in an order: a slider, moves both ways, and a breakpoint, which is a query.
+
+import { h, svg, tool } from "./dom";
+import { own } from "./gather";
+import { count, phrase } from "./format";
+import type { Signal } from "./signal";
+
+/** The moves by their keys: the next one (""), a query, "/" for the breakpoint, or a way of its own. */
+export type Moves = { readonly [letter: string]: readonly [to: string, label: string] };
+
+/** What is walked through. */
+export interface Walked {
+  readonly name: string;
+  readonly moves: Moves;
+  readonly example: string;
+  /** The hits of a query; what is wrong with it where it is none. */
+  find(query: string): number[] | string;
+  go(to: number): void;
+  /** Where a way of its own leads; -1 for nowhere. */
+  way?(at: number, to: string, back: boolean): number;
+}
+
+/** Facts by their keys, of what is looked at right now. */
+export type Facts = { readonly [key: string]: () => readonly (string | number)[] };
+
+export class Walk {
+  readonly element: HTMLElement;
+  readonly #slider: HTMLInputElement;
+  readonly #told = h("output.ex-step-told");
+  readonly #by: HTMLSelectElement;
+  readonly #query: HTMLInputElement;
+  readonly #ticks = svg("path");
+  #hits: readonly number[] = [];
+  #wrong = "";
+  #last = -1;
+  #note = "";
+  #at = -1;
+  readonly #of: Walked;
+
+  /** Keys work inside of `pane`; `kept` is the breakpoint. */
+  constructor(pane: HTMLElement, kept: Signal<string>, of: Walked) {
+    this.#of = of;
+    this.#slider = h("input", { type: "range", min: 0, step: 1, "aria-label": of.name, oninput: () => of.go(Number(this.#slider.value)) });
+    this.#by = h("select.ex-select", { "aria-label": "Go by", onchange: () => this.#look() }, ...Object.entries(of.moves).map(([letter, [to, label]]) => h("option", { value: to }, `${label} (${letter})`)));
+    this.#query = h("input.ex-select", { type: "search", placeholder: of.example, "aria-label": "Breakpoint", onchange: () => {
+      kept.value = this.#query.value;
+      this.#by.value = "/";
+      this.#look();
+    } });
+    this.#query.value = kept.value;
+    this.element = h(
+      "div.ex-walk", { role: "group", "aria-label": `${of.name}s` },
+      tool("◀", "Back ( [ )", () => this.#move(true)), h("div.ex-slider", this.#slider, svg("svg.ex-ticks", { preserveAspectRatio: "none", viewBox: "0 0 999 1" }, this.#ticks)),
+      tool("▶", "Forward ( ] )", () => this.#move(false)), this.#told, this.#by, this.#query,
+    );
+    pane.addEventListener("keydown", event => {
+      const { key } = event;
+      const letter = key.toLowerCase();
+      const move = own(of.moves, letter);
+      if (!move && key !== "[" && key !== "]" || event.ctrlKey || event.metaKey || event.altKey || (event.target as Element).matches("input[type=search],select")) return;
+      if (move && this.#by.value !== move[0]) {
+        this.#by.value = move[0];
+        this.#look();
+      }
+      this.#move(key === "[" || key !== letter);
+      event.preventDefault();
+    });
+  }
+
+  /** There are other steps, up to `last`; `note` is what is to be said of them. */
+  show(last: number, note = ""): void {
+    this.#last = last;
+    this.#note = note;
+    this.element.hidden = last < 0;
+    this.#slider.max = String(Math.max(0, last));
+    this.#look();
+  }
+
+  get at(): number {
+    return this.#at;
+  }
+
+  set at(step: number) {
+    this.#at = step;
+    this.#tell();
+  }
+
+  /** What the moves lead to, where they go from hit to hit of a query. */
+  #look(): void {
+    const { value } = this.#by;
+    const query = value === "/" ? this.#query.value : value.endsWith(":") ? value : "";
+    const found = query.trim() ? this.#of.find(query) : [];
+    [this.#hits, this.#wrong] = typeof found === "string" ? [[], found] : [found, ""];
+    this.#query.setAttribute("aria-invalid", `${!!this.#wrong}`);
+    this.#ticks.setAttribute("d", [...new Set(this.#hits.map(hit => `M${Math.round(999 * hit / this.#last) || 0} 0v1`))].join(""));
+    this.#tell();
+  }
+
+  #move(back: boolean): void {
+    const { value } = this.#by;
+    const at = this.#at;
+    const to = value === "" ? at + (back ? -1 : 1)
+      : /\W$/.test(value) ? (back ? this.#hits.filter(hit => hit < at).pop() : this.#hits.find(hit => hit > at))
+        : this.#of.way?.(Math.max(0, at), value, back);
+    if (to !== undefined && to >= 0) this.#of.go(Math.min(to, this.#last));
+  }
+
+  #tell(): void {
+    this.#slider.value = String(Math.max(0, this.#at));
+    const now = this.#at < 0 ? count(this.#last + 1, this.#of.name.toLowerCase()) : `step ${this.#at} of ${this.#last}`;
+    this.#slider.setAttribute("aria-valuetext", now);
+    this.#told.textContent = phrase([now, this.#note, this.#wrong || (/\W$/.test(this.#by.value) && count(this.#hits.length, "hit"))], "; ");
+  }
+}
+
+/** Where all terms of a query hold, as `facts` tell while `states` go on; what is wrong with it where it is none. */
+export function found(query: string, facts: Facts, states: Iterable<unknown>): number[] | string {
+  const terms = [...query.matchAll(/(\w+)([:=<>])("[^"]*"|\S*)|\S+/g)].map(([word, key = Object.keys(facts)[0]!, relation = ":", given = word]) =>
+    [key, own(facts, key), holds(relation, given.replaceAll('"', "").toLowerCase())] as const);
+  const unknown = terms.find(([, of]) => !of);
+  if (unknown) return `No step has ${unknown[0]}; expected one of ${Object.keys(facts).join(", ")}.`;
+  const hits: number[] = [];
+  let at = 0;
+  for (const _ of states) {
+    if (terms.every(([, of, fits]) => of!().some(fits))) hits.push(at);
+    at++;
+  }
+  return hits;
+}
+
+function holds(relation: string, wanted: string): (fact: string | number) => boolean {
+  return fact => {
+    if (relation === "<") return +fact < +wanted;
+    if (relation === ">") return +fact > +wanted;
+    const text = `${fact}`.trim().toLowerCase();
+    return relation === "=" || (typeof fact === "number" && wanted !== "") ? text === wanted : text.includes(wanted);
+  };
+}
