@@ -18,6 +18,7 @@ from benchmarks import (
     correctness,
     counts,
     gpu,
+    lessons,
     methods,
     operators,
     provenance,
@@ -54,6 +55,7 @@ BENCHMARKS = {
     "size": size.run,
     "architecture": architecture.run,
     "classroom": classroom.run,
+    "lessons": lessons.run,
 }
 
 LOG_WIDTH = 150

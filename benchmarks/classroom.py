@@ -122,18 +122,23 @@ def available() -> int:
     return int(found.split()[1]) << 10
 
 
-def used(processes: list[int]) -> int:
-    """Bytes that these and all their children hold."""
+def family(processes: list[int]) -> list[int]:
+    """These and all their children."""
     children: dict[int, list[int]] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):
             parent = int(stat.read_text().rpartition(")")[2].split()[1])
             children.setdefault(parent, []).append(int(stat.parent.name))
-    waiting = list(processes)
+    found = list(processes)
+    for process in found:
+        found += children.get(process, [])
+    return found
+
+
+def used(processes: list[int]) -> int:
+    """Bytes that these and all their children hold."""
     total = 0
-    while waiting:
-        process = waiting.pop()
-        waiting += children.get(process, [])
+    for process in family(processes):
         with suppress(OSError, StopIteration):
             lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
             total += int(next(line for line in lines if line.startswith("Pss:")).split()[1]) << 10

@@ -8,9 +8,13 @@ from __future__ import annotations
 import os
 import re
 import sys
+import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import nbformat
+from nbclient import NotebookClient
 from pygments.lexers.special import TextLexer
 from sphinx.application import Sphinx
 
@@ -62,17 +66,32 @@ def write_course(app: Sphinx) -> None:
     folder = HERE / "course"
     folder.mkdir(exist_ok=True)
     for source in sources():
-        text = lesson_page(source)
+        text = lesson_page(source, outputs(source) if app.config.with_records else {})
         place = folder / source.name
         if not place.exists() or place.read_text() != text:
             place.write_text(text)
 
 
-def lesson_page(source: Path) -> str:
-    cells = notebook(source, "learner")["cells"]
-    parts = [
-        cell["source"] if cell["cell_type"] == "markdown" else f"```ipython3\n{cell['source']}\n```" for cell in cells
-    ]
+def outputs(source: Path) -> dict[int, str]:
+    """What the cells of the solved lesson print, by their numbers; puzzles are left to the reader."""
+    ran = nbformat.from_dict(notebook(source, "solved"))
+    with tempfile.TemporaryDirectory() as folder:
+        NotebookClient(ran, timeout=300, resources={"metadata": {"path": folder}}).execute()
+    found = {}
+    for number, cell in enumerate(ran.cells):
+        if cell.cell_type == "code" and not cell.source.startswith("%%puzzle"):
+            texts = (each.get("text") or each["data"]["text/plain"] for each in cell.outputs)
+            found[number] = "\n".join(text.rstrip("\n") for text in texts)
+    return found
+
+
+def lesson_page(source: Path, printed: Mapping[int, str]) -> str:
+    parts = []
+    for number, cell in enumerate(notebook(source, "learner")["cells"]):
+        code = cell["cell_type"] == "code"
+        parts.append(f"```ipython3\n{cell['source']}\n```" if code else cell["source"])
+        if said := printed.get(number):
+            parts.append(f"<details><summary>What it prints</summary>\n\n```text\n{said}\n```\n\n</details>")
     first, rest = parts[0].replace("../../CONTRIBUTING.md", "../contributing.md"), "\n\n".join(parts[1:])
     about = (
         f"This page shows the lesson; to work on it, open `notebooks/course/{source.stem}.ipynb`, where the puzzles "

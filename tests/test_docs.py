@@ -17,6 +17,7 @@ ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 sys.path.append(str(DOCS))
 
+import conf  # noqa: E402
 from answers import PAGE, answer, prelude, questions, steady  # noqa: E402
 
 TEXT = PAGE.read_text()
@@ -44,6 +45,17 @@ def test_the_guide_tells_of_every_pane() -> None:
 def test_the_api_has_every_public_name() -> None:
     documented = set(re.findall(r"^\.\. auto\w+:: explorer\.(\w+)$", (DOCS / "api.md").read_text(), re.M))
     assert documented == set(explorer.__all__)
+
+
+@pytest.mark.slow
+def test_a_page_of_the_course_shows_what_its_cells_print_and_no_answer_to_a_puzzle(
+    monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    source = next(each for each in sources() if each.stem == "03_graph_breaks")
+    page = conf.lesson_page(source, conf.outputs(source))
+    assert "```text\nIn[3]:4  call of print [break.print]\n" in page
+    assert "✓ print splits the function once" in page and "✓ breaks-1" not in page and "%%predict breaks=?" in page
 
 
 @pytest.mark.slow
