@@ -201,9 +201,7 @@ UNPACK = Puzzle(
     ...
 ''',
     solution='''def rule(t, f, i):
-    items = t.items(f.pop())
-    assert len(items) == i.arg
-    for item in reversed(items):
+    for item in reversed(t.items(f.pop())):
         f.push(item)
 ''',
     wrong=(
