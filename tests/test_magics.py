@@ -500,7 +500,7 @@ def test_steps_of_the_last_record(shell):
     assert "1 node" in found and "node mul" in found and "stack (" in found, "one step is shown in full"
     assert "expected one of op," in shell.run("%step gurd:").error
     assert "step 0 of" in shell.run("%step 0").out
-    assert "has no values: %%explore --values" in shell.run("%step --values nan:").out
+    assert "has no values. explorer.explore(..., values=True)" in shell.run("%step --values nan:").out
     shell.run("%%explore --values --no-time\ny = torch.log(x * 2 - 9)")
     assert "begins with aten.log" in shell.run("%step --values nan:").out
 

@@ -109,7 +109,8 @@ def test_attempts_are_events():
     with recording(recorder):
         FUSE(DEPENDENCIES(loops))
     tried = [event for event in recorder.compiles[0].events if isinstance(event, FusionTried)]
-    assert [event.verdict.why.code for event in tried] == ["fuse.same_space", "fuse.same_space"], "put off, then done"
+    assert [event.verdict.why.code for event in tried] == ["fuse.same_space", "fuse.same_space"]
+    assert [event.later for event in tried] == [True, False], "put off, then done"
 
 
 def test_dependencies_through_memory():

@@ -395,6 +395,8 @@ class FusionData(Data, frozen=True):
     ok: bool
     why: WhyData
     score: float = 0.0
+    later: bool = False
+    """They fit, and were put off until nothing was left that saves memory traffic."""
 
 
 class ItemData(Data, frozen=True):
@@ -409,8 +411,12 @@ class ItemData(Data, frozen=True):
 
 
 class ScheduleData(Data, frozen=True):
+    """`fusions` are the last verdicts on each pair; `tried` is what was asked, in that order, about the two groups that
+    the operations were in by then."""
+
     items: tuple[ItemData, ...]
     fusions: tuple[FusionData, ...]
+    tried: Annotated[tuple[FusionData, ...], at_most(500_000)] = ()
 
 
 class MemoryData(Data, frozen=True):

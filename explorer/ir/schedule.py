@@ -56,11 +56,13 @@ class Fusion:
 
 @dataclass(frozen=True, slots=True)
 class FusionTried:
-    """An event: `can_fuse` was asked about two groups, for which these two operations speak."""
+    """An event: `can_fuse` was asked about two groups, for which these two operations speak. `later`: they fit, and are
+    put off until nothing is left that saves memory traffic."""
 
     first: str
     second: str
     verdict: Verdict
+    later: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from explorer.show.view.glance import changes, with_glance
 from explorer.show.view.provenance import file_names
 from explorer.show.view.size_limit import MOST_BYTES, for_output, within_size_limit
 from explorer.show.view.steps import Steps, of_record
+from explorer.show.view.tries import Tries, tries_of
 from explorer.show.view.values import Values, values_of
 
 T = TypeVar("T")
@@ -133,6 +134,13 @@ class Record:
         `values=True` or differed. `find("nan:")` and `find("differs:")` say where; `move`, `text` as for steps."""
         found = values_of(self.data)
         return Listing(found, ("\n".join([v.summary(), *map(v.line, range(len(v)))]) for v in found))
+
+    @property
+    def tries(self) -> Listing[Tries]:
+        """What fusion tried, in that order, one entry per half. `find("refused:")` says where; `move`, `text` as for
+        steps: a text has the kernels by then."""
+        found = tries_of(self.data)
+        return Listing(found, ("\n".join([t.summary(), *map(t.line, range(len(t)))]) for t in found))
 
     @property
     def attempts(self) -> Listing[data.CompileData]:

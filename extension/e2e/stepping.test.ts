@@ -128,6 +128,26 @@ test("what kernels wrote is walked, to the first NaN and the first difference", 
   assert.deepEqual(visit.errors, []);
 });
 
+test("what fusion tried is walked, with what was together by then", async () => {
+  await opened(long(1));
+  const pane = await openPane(visit.page.locator("#viewer"), "schedule");
+  const { keyboard } = visit.page;
+  const [told, came] = [pane.locator(".ex-step-told"), pane.getByRole("status").filter({ hasText: "Kernels by then" })];
+  await pane.getByRole("slider").focus();
+  for (const [key, step, says] of [
+    ["i", 0, /put off: .* Kernels by then: none/], ["f", 2, /✓ fused: .* It saves 512 B. Kernels by then: .* \+ /], ["R", 1, /✕ refused: /], ["P", 0, /put off/],
+  ] as const) {
+    await keyboard.press(key);
+    assert.match(await told.innerText(), new RegExp(`^step ${step} of 2`));
+    assert.match(await came.innerText(), says);
+  }
+  await pane.getByLabel("Breakpoint").fill("saves>500");
+  await pane.getByLabel("Breakpoint").press("Enter");
+  await pane.getByRole("button", { name: "Forward" }).click();
+  assert.match(await told.innerText(), /^step 2 of 2; 1 hit/);
+  assert.deepEqual(visit.errors, []);
+});
+
 test("a move among many steps is done at once", async () => {
   const pane = await opened(long(STEPS));
   await pane.getByRole("slider").focus();

@@ -100,9 +100,11 @@ class Fusion:
             if a not in self.groups or b not in self.groups:
                 continue
             joined = self._try(a, b)
+            later = joined.verdict.score < least
+            note(FusionTried, *joined.pair, joined.verdict, joined.group is not None and later)
             if joined.group is None:
                 continue
-            if joined.verdict.score < least:
+            if later:
                 postponed.append((a, b))
                 continue
             for entry in self._ranked(self._pairs_of(self._replace(a, b, joined.group))):
@@ -154,7 +156,6 @@ class Fusion:
         """Ask whether two groups may be one kernel."""
         joined = self._asked(self.groups[a], self.groups[b], self.reach.between(a, b))
         self.verdicts[joined.pair] = joined.verdict
-        note(FusionTried, *joined.pair, joined.verdict)
         return joined
 
     def _replace(self, a: int, b: int, group: Group) -> int:

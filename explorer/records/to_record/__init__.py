@@ -17,6 +17,7 @@ from explorer.ir.capture import Capture, GuardedCode, GuardFailed
 from explorer.ir.graph import Graph
 from explorer.ir.joint import Partitioned, Traced
 from explorer.ir.program import Compiled
+from explorer.ir.schedule import FusionTried
 from explorer.records.to_record import capture as captured
 from explorer.records.to_record.graphs import error, graph, reasons, shown, text, why
 from explorer.records.to_record.halves import counted, half_name, halves_of
@@ -106,7 +107,7 @@ def fallback(run: CompileRun) -> data.WhyData | None:
     return None
 
 
-_PLACED = (EvaluatorStep, GuardFailed)
+_PLACED = (EvaluatorStep, GuardFailed, FusionTried)
 """Events that have a place of their own in a compile's data."""
 
 Seconds = Mapping[str, Mapping[str, float]]
@@ -124,6 +125,7 @@ def compile(run: CompileRun, seconds: Seconds = MappingProxyType({})) -> data.Co
     parts = next((a for a in artifacts if isinstance(a, Partitioned)), None)
     eager = fallback(run)
     steps = captured.steps(run.events)
+    tried = [happened for happened in run.events if isinstance(happened, FusionTried)]
     return data.CompileData(
         run.id,
         run.title,
@@ -138,7 +140,7 @@ def compile(run: CompileRun, seconds: Seconds = MappingProxyType({})) -> data.Co
         saved=() if parts is None else _saved(parts),
         eager_backward=() if traced is None else _eager_backward(traced),
         halves=counted(
-            (half.exported(seconds.get(name, {}), eager is None) for name, half in halves.items()),
+            (half.exported(seconds.get(name, {}), eager is None, tried) for name, half in halves.items()),
             (graph for each in artifacts for graph in (_graph_of(each), *_halves_of(each)) if graph is not None),
         ),
         events=tuple(event(happened) for happened in run.events if not isinstance(happened, _PLACED)),

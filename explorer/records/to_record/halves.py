@@ -5,7 +5,7 @@ its library calls.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -20,7 +20,7 @@ from explorer.ir import record as data
 from explorer.ir.graph import Graph, info
 from explorer.ir.loops import Extern, Loop, Loops, Size
 from explorer.ir.program import Generated, Program
-from explorer.ir.schedule import Dependencies, Fused, FusedKernel, MemoryPlan, Schedule
+from explorer.ir.schedule import Dependencies, Fused, FusedKernel, Fusion, FusionTried, MemoryPlan, Schedule
 from explorer.records.to_record.graphs import text, why
 
 
@@ -42,15 +42,16 @@ class HalfParts:
     generated: Generated | None = None
     program: Program | None = None
 
-    def exported(self, seconds: Mapping[str, float], runs: bool) -> data.HalfData:
-        """`seconds` are the measured times of kernels and library calls, by id; `runs` says whether calls come here."""
+    def exported(self, seconds: Mapping[str, float], runs: bool, tried: Sequence[FusionTried] = ()) -> data.HalfData:
+        """`seconds` are the measured times of kernels and library calls, by id; `runs` says whether calls come here;
+        `tried` are the pairs that fusion asked about, in all halves."""
         hints = self.loops.hints if self.loops else {}
         return data.HalfData(
             self.name,
             self.generated.target if self.generated else "",
             buffers=self._buffers(hints),
             operations=self._operations(),
-            schedule=None if self.schedule is None else _schedule(self.schedule),
+            schedule=None if self.schedule is None else _schedule(self.schedule, tried),
             memory=None
             if self.memory is None
             else data.MemoryData(self.memory.pool_bytes, self.memory.peak_before, self.memory.peak_after),
@@ -121,7 +122,7 @@ def _axes(axes: Iterable[Any]) -> str:
     return " x ".join(f"{axis.symbol}<{axis.size}" for axis in axes)
 
 
-def _schedule(schedule: Schedule) -> data.ScheduleData:
+def _schedule(schedule: Schedule, tried: Sequence[FusionTried]) -> data.ScheduleData:
     items = []
     for item in schedule.items:
         if isinstance(item, FusedKernel):
@@ -130,12 +131,17 @@ def _schedule(schedule: Schedule) -> data.ScheduleData:
             items.append(data.ItemData(item.id, "kernel", item.ids, outer, inner, internal))
         elif isinstance(item, Extern):
             items.append(data.ItemData(item.id, "extern", (item.id,)))
-    fusions = []
-    for fusion in schedule.fused.verdicts:
-        reason = why(fusion.verdict.why)
-        assert reason is not None
-        fusions.append(data.FusionData(fusion.first, fusion.second, fusion.verdict.ok, reason, fusion.verdict.score))
-    return data.ScheduleData(tuple(items), tuple(fusions))
+    own = {id for item in items for id in item.operations}
+    return data.ScheduleData(
+        tuple(items), tuple(map(_fusion, schedule.fused.verdicts)), tuple(_fusion(t) for t in tried if t.first in own)
+    )
+
+
+def _fusion(found: Fusion | FusionTried) -> data.FusionData:
+    reason = why(found.verdict.why)
+    assert reason is not None
+    later = isinstance(found, FusionTried) and found.later
+    return data.FusionData(found.first, found.second, found.verdict.ok, reason, found.verdict.score, later)
 
 
 def half_name(artifact: Any) -> str:

@@ -170,15 +170,16 @@ def report_command(file: Path, output: Path | None, as_text: bool) -> None:
 @click.option("--compile", "compile", default="", help="The compile to go through, such as f0.1; by default the first.")
 @click.option("--at", type=click.IntRange(min=0), help="Print this step, and end.")
 @click.option("--find", "query", help="List the steps that a query finds, and end; exit with 1 if there is none.")
-@click.option("--values", is_flag=True, help="Go through what kernels wrote beside eager, where that was recorded.")
+@click.option("--values", "what", flag_value="values", help="Go through what kernels wrote, where that was recorded.")
+@click.option("--fusion", "what", flag_value="tries", help="Go through what fusion tried, in that order.")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.pass_context
 def step_command(
-    context: click.Context, file: Path, compile: str, at: int | None, query: str | None, values: bool
+    context: click.Context, file: Path, compile: str, at: int | None, query: str | None, what: str | None
 ) -> None:
     """Go through the capture in a record FILE, forwards and back: what the evaluator held before each instruction,
     which step made each node and guard, and where the graph breaks. Or through what each kernel wrote in one call,
-    beside what eager computes: the first NaN, the first difference.
+    beside what eager computes: the first NaN, the first difference; or through the pairs that fusion tried.
 
     \b
     Examples:
@@ -189,7 +190,7 @@ def step_command(
       explorer step train.explore.json.gz --values --find nan:
     """
     try:
-        context.exit(step(_load(file), compile, at, query, values))
+        context.exit(step(_load(file), compile, at, query, what or "steps"))
     except ValueError as error:
         raise Refused(str(error)) from error
 

@@ -11,8 +11,9 @@ from rich.text import Text
 from explorer.core.text import count
 from explorer.records.session import Record
 from explorer.show.cli.progress import Output, wide_enough
-from explorer.show.view.queries import Queried
+from explorer.show.view.queries import WAYS, Queried
 from explorer.show.view.steps import Steps
+from explorer.show.view.tries import Tries
 from explorer.show.view.values import Values
 
 
@@ -31,12 +32,6 @@ def manual(steps: Queried[Any, Any]) -> str:
         ]
     )
 
-
-NONE = (
-    "explorer.explore and %%explore record them; a watched program and imported logs have none",
-    "explorer.explore(..., values=True) and %%explore --values record them",
-)
-"""Where steps, and where values, come from."""
 
 MOST = 200
 """Hits of a query that are listed."""
@@ -90,8 +85,8 @@ class Walk:
         return len(hits)
 
 
-def step(record: Record, compile: str, at: int | None, query: str | None, values: bool = False) -> int:
-    """What `explorer step` does; its exit code. `values`: through what kernels wrote, not through capture.
+def step(record: Record, compile: str, at: int | None, query: str | None, what: str = "steps") -> int:
+    """What `explorer step` does; its exit code. `what` it goes through is a key of WAYS.
 
     Raises ValueError for what the record does not have, and for what is no query."""
     console: Output = wide_enough()
@@ -99,10 +94,9 @@ def step(record: Record, compile: str, at: int | None, query: str | None, values
     def told(text: str) -> None:
         console.print(Text(text), soft_wrap=True)
 
-    found: Sequence[Steps | Values] = record.values if values else record.steps
+    found: Sequence[Steps | Values | Tries] = getattr(record, what)
     if not found:
-        raise ValueError(f"the record of {record.data.title} has no {'values' if values else 'steps'}. {NONE[values]}")
-    chosen: Steps | Values | None
+        raise ValueError(f"the record of {record.data.title} has no {what}. {WAYS[what]}")
     chosen = next((each for each in found if compile in ("", each.compile.id, each.title())), None)
     if chosen is None:
         raise ValueError(f"{compile} has no steps; expected one of {', '.join(each.title() for each in found)}")

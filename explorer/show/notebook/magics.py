@@ -29,7 +29,9 @@ from explorer.show.notebook.comparing import ComparingMagics
 from explorer.show.notebook.instrument import Instrument, Watched, mark
 from explorer.show.notebook.live import REPEATED, Live, WhenCompiled
 from explorer.show.notebook.session import Options, Session
+from explorer.show.view.queries import WAYS
 from explorer.show.view.steps import Steps
+from explorer.show.view.tries import Tries
 from explorer.show.view.values import Values
 
 PANES = (
@@ -397,7 +399,8 @@ class ExplorerMagics(Magics):
     def step(self, line: str, cell: str | None = None) -> None:
         """Step through the capture of a cell: explore it with the pane Bytecode open. `%step` prints steps of the last
         record: those that a query finds, or the one of a number; without either, how many there are. `%step --values`
-        does so with what each kernel wrote beside eager (`%%explore --values`).
+        does so with what each kernel wrote beside eager (`%%explore --values`), `%step --fusion` with what fusion
+        tried.
 
         A query is made of terms that all hold: `KEY:TEXT`, `KEY=TEXT`, `NUMBER>3`, with the keys op, line, function,
         depth, node, input, guard, effect, symbol, break, restart, top, stack, local, step, nodes and attempt.
@@ -420,8 +423,10 @@ class ExplorerMagics(Magics):
         if not self.kept:
             raise UsageError("nothing has been explored in this notebook yet")
         record = self.kept[-1].record
-        asked = line.replace("--values", "").strip()
-        found: Sequence[Steps | Values] = record.values if "--values" in line else record.steps
+        way, _, rest = line.strip().partition(" ")
+        what = {"--values": "values", "--fusion": "tries"}.get(way, "steps")
+        asked = line.strip() if what == "steps" else rest.strip()
+        found: Sequence[Steps | Values | Tries] = getattr(record, what)
         for steps in found:
             try:
                 hits = [int(asked)] if asked.isdigit() else steps.find(asked) if asked else []
@@ -433,10 +438,8 @@ class ExplorerMagics(Magics):
                     print(steps.text(at) if len(hits) == 1 else steps.line(at))
             if len(hits) > MOST_STEPS:
                 print(f"... and {len(hits) - MOST_STEPS} more")
-        if not found and "--values" in line:
-            print("The last record has no values: %%explore --values records them.")
-        elif not found:
-            print("The last record has no steps: they are recorded where %%explore compiles, not in a watched program.")
+        if not found:
+            print(f"The last record has no {what}. {WAYS[what]}.")
 
 
 def rest_of(line: str, words: list[str]) -> str:

@@ -9,6 +9,13 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 TERM = re.compile(r'(\w+)([:=<>])("[^"]*"|\S*)|(\S+)')
 
+WAYS = {
+    "steps": "explorer.explore and %%explore record them; a watched program and imported logs have none",
+    "values": "explorer.explore(..., values=True) and %%explore --values record them",
+    "tries": "explorer.explore and %%explore record what fusion tries; stock's is not recorded",
+}
+"""What a record is gone through by, each a property of it, and where that comes from."""
+
 T = TypeVar("T")
 H = TypeVar("H")
 

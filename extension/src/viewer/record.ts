@@ -286,6 +286,7 @@ export interface FusionData {
   readonly ok: boolean;
   readonly why: WhyData;
   readonly score?: number;
+  readonly later?: boolean;
 }
 
 /** One entry of the schedule: a kernel with its operations, or a library call. */
@@ -298,9 +299,12 @@ export interface ItemData {
   readonly internal?: readonly string[];
 }
 
+/** `fusions` are the last verdicts on each pair; `tried` is what was asked, in that order, about the two groups that
+ * the operations were in by then. */
 export interface ScheduleData {
   readonly items: readonly ItemData[];
   readonly fusions: readonly FusionData[];
+  readonly tried?: readonly FusionData[];
 }
 
 export interface MemoryData {

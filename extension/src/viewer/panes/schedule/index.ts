@@ -15,9 +15,11 @@ import { rowsOf } from "../../rows";
 import type { Dispose, Signal } from "../../signal";
 import { artifact } from "../../stages";
 import { TextView } from "../../textview";
+import { Walk } from "../../walk";
 import { drawSchedule } from "./draw";
 import { named } from "./named";
 import { Pairs, type Explanation } from "./pairs";
+import { find, kernelsAt, MOVES, outcome } from "./tries";
 import { TITLES } from "../titles";
 
 /** Reasons against fusion that the pane begins with. */
@@ -53,6 +55,8 @@ class SchedulePane implements Pane {
   readonly #pair: HTMLElement;
   readonly #counted = h("p.ex-say");
   readonly #inside = h("ul.ex-list");
+  readonly #walk: Walk;
+  readonly #came = h("p.ex-say", { role: "status" });
   #picked: string[] = [];
   #pairs: Pairs | null = null;
   readonly #disposers: Dispose[] = [];
@@ -76,9 +80,14 @@ class SchedulePane implements Pane {
     const side = h("section.ex-picture.ex-loops", h("header", this.#textHead));
     this.#text = new TextView(side, context);
     this.#pair = this.#pairPart();
+    const decisions = part("Fusion decisions", [this.#ok.element]);
+    this.#walk = new Walk(decisions, context.setting<string>("breakpoint", ""), {
+      name: "Attempt", moves: MOVES, example: "refused:reduction", find: query => find(this.#tried, query), go: to => this.#try(to),
+    });
+    decisions.append(this.#walk.element, this.#came, this.#facets.element, this.#inside, this.#verdicts.element);
     this.#body = h(
       "div.ex-schedule",
-      h("div.ex-main", this.#counted, this.#picture.element, this.#pair, part("Fusion decisions", [this.#ok.element], this.#facets.element, this.#inside, this.#verdicts.element)), side,
+      h("div.ex-main", this.#counted, this.#picture.element, this.#pair, decisions), side,
     );
     into.append(this.#empty, h("div.ex-pad", this.#body));
     const again = () => this.#render(this.#choice.looked.value);
@@ -112,6 +121,25 @@ class SchedulePane implements Pane {
 
   #key(id: string): Key {
     return key(this.#context.compile.value, id);
+  }
+
+  get #tried(): readonly FusionData[] {
+    return this.#half?.schedule?.tried ?? [];
+  }
+
+  /** Shows what one attempt of fusion was, and what was together by then. */
+  #try(at: number): void {
+    this.#walk.at = at;
+    const tried = this.#tried[at];
+    if (!tried) return this.#came.replaceChildren();
+    const { first, second, why, score = 0 } = tried;
+    const came = outcome(tried);
+    const together = kernelsAt(this.#tried, at).map(each => each.map(id => this.#named(id)).join(" + "));
+    this.#pick([first, second]);
+    this.#came.replaceChildren(
+      h("strong", { class: came === "refused" ? "ex-no" : "ex-yes" }, `${{ fused: "✓ fused", later: "put off", refused: "✕ refused" }[came]}: ${this.#named(first)} with ${this.#named(second)}`),
+      " ", because(why, this.#context), score >= 1 ? `. It saves ${bytes(score)}` : "", `. Kernels by then: ${together.join("; ") || "none"}.`,
+    );
   }
 
   #named(id: string): string {
@@ -150,6 +178,8 @@ class SchedulePane implements Pane {
     const kept = this.#picked.filter(id => operations.includes(id));
     const first = half.schedule?.fusions[0];
     this.#pick(kept.length === 2 ? kept : first ? [first.first, first.second] : operations.slice(0, 2));
+    this.#try(-1);
+    this.#walk.show(this.#tried.length - 1);
     this.#draw();
     this.#showVerdicts();
     this.#showText(looked);
