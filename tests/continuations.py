@@ -28,7 +28,6 @@ from explorer.compiler.bytecode import build
 from explorer.compiler.bytecode.decode import decode
 from explorer.compiler.bytecode.encode import encode
 from explorer.compiler.bytecode.flow import bound, flow, stack_depths
-from explorer.compiler.bytecode.normal import NULL_FIRST
 from explorer.compiler.bytecode.ops import OPS
 from explorer.compiler.capture.called_by_bytecode import progress
 from explorer.compiler.capture.resume import Continuation, Slot, error_in, split
@@ -75,7 +74,7 @@ def _after(stack: Places | None, i: Instruction, depth: int, jumps: bool) -> Pla
     if i.op == "PUSH_EXC_INFO":
         return (*stack[:-1], "error", "value")
     if i.op in ("LOAD_METHOD", "LOAD_SUPER_METHOD"):
-        return (*stack[: depth - 2], *(("null", "value") if NULL_FIRST else ("value", "null")))
+        return (*stack[: depth - 2], None, None)
     if i.op == "LOAD_FAST_AND_CLEAR":
         return (*stack, None)
     if i.op == "SWAP":
@@ -117,8 +116,7 @@ def divided(code: Code, position: int, stack: tuple[Slot, ...], locals: list[str
     found = [build.store_fast(error_in(place)) for place, slot in enumerate(stack) if slot == "error"]
     handlers = code.handlers
     if found:  # whoever jumps to the instruction comes by what keeps the exceptions
-        at, moved = code.instructions[position].id, "r/at"
-        position = next(n for n, each in enumerate(instructions) if each.id == at)
+        at, moved = instructions[position].id, "r/at"
         first, *rest = _handled(found)
         there = replace(instructions[position], id=moved)
         instructions[position : position + 1] = [replace(first, id=at), *rest, there]

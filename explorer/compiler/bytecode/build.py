@@ -142,12 +142,6 @@ def call_stacked(count: int, keywords: Sequence[str] = ()) -> list[Instruction]:
     return [instruction("PUSH_NULL"), *bury(depth), instruction("CALL", (count, tuple(keywords)))]
 
 
-def without_method(load: Instruction) -> list[Instruction]:
-    """What LOAD_METHOD or LOAD_SUPER_METHOD loads, always as an attribute and the null."""
-    attribute = replace(load, op=load.op.replace("_METHOD", "_ATTR"))
-    return [attribute, instruction("PUSH_NULL"), *(bury(2) if NULL_FIRST else [])]
-
-
 def call_method(
     load_object: Sequence[Instruction],
     name: str,

@@ -141,13 +141,11 @@ def split(
     calls: list[Instruction] = []
     continuations: list[Continuation] = []
     labels: dict[bool, str] = {}
-    pending = False
     for target, jumps in _after(code, position):
         depth = depths[target]
         errors = [place for place, slot in enumerate(stack) if slot == "error"]
         kept = max(_kept(instruction, jumps, len(stack), depth), *(place + 1 for place in errors), 0)
         there: list[Slot] = [*stack[:kept], *["value"] * (depth - kept)]  # type: ignore[list-item]
-        pending |= "null" in there
         names = list(bound)
         stored = instruction.arg if instruction.op == "STORE_FAST" else None
         if stored is not None and stored not in names:
@@ -158,16 +156,14 @@ def split(
         how = NextContinuation if is_continuation else run_continuations
         call_next = _call_continuation(made, load(made), labels[jumps], there, how)
         calls += build.at(instruction.span, call_next)
-    body: list[Instruction] = []
-    for index, step in enumerate(code.instructions):
-        if pending and step.op in ("LOAD_METHOD", "LOAD_SUPER_METHOD"):
-            body += build.without_method(step)  # the next time too, the call that waits has the null on the stack
-        else:
-            body.append(replace(step, target=labels[True]) if index == position and True in labels else step)
-        if index == position and False in labels:
-            with origin(synthetic("to the continuation")):
-                body.append(build.jump(labels[False]))
-    return [*body, *calls], continuations
+    body = list(code.instructions)
+    placed: list[Instruction] = []
+    if True in labels:
+        body[position] = replace(instruction, target=labels[True])
+    if False in labels:
+        with origin(synthetic("to the continuation")):
+            placed = [build.jump(labels[False])]
+    return [*body[: position + 1], *placed, *body[position + 1 :], *calls], continuations
 
 
 def _after(code: Code, position: int) -> list[tuple[str, bool]]:

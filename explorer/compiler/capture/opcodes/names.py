@@ -13,7 +13,7 @@ from explorer.compiler.capture.opcodes.operators import OPCODES
 from explorer.compiler.capture.values.base import Frame, Tracer, Value
 from explorer.compiler.capture.values.classes import ClassValue, PyModuleValue, SuperValue
 from explorer.compiler.capture.values.constant import Constant
-from explorer.compiler.capture.values.functions import BuiltinValue, CellAside, CellValue
+from explorer.compiler.capture.values.functions import BoundMethod, BuiltinValue, CellAside, CellValue, FunctionValue
 from explorer.core.reasons import unsupported
 from explorer.ir.bytecode import Instruction
 from explorer.ir.capture import Attr
@@ -147,12 +147,15 @@ def load_attr(t: Tracer, f: Frame, i: Instruction) -> None:
 
 @OPCODES.rule("LOAD_METHOD")
 def load_method(t: Tracer, f: Frame, i: Instruction) -> None:
-    """Replace an object by an attribute and the null; Python, for a method, by that and the object."""
+    """Replace an object by a method and itself, or by an attribute and the null."""
     push_callable(f, t.get_attr(f.pop(), i.arg))
 
 
 def push_callable(f: Frame, found: Value) -> None:
-    if NULL_FIRST:
+    if isinstance(found, BoundMethod) and isinstance(found.function, FunctionValue):
+        f.push(found.function)
+        f.push(found.bound)
+    elif NULL_FIRST:
         f.push(NULL)
         f.push(found)
     else:
