@@ -237,7 +237,8 @@ class Engine:
 
     def _asked(self, frame: Any) -> Any:
         if not self.wanted(frame.f_code) or is_importing():
-            return hook.AS_IT_IS
+            own = frame.f_code.co_filename.startswith(OWN_FILES) and not self.is_root(frame.f_code)
+            return hook.NEVER_ASK if own else hook.AS_IT_IS
         match hook.stance():
             case "eager_on_recompile":
                 return hook.AS_IT_IS

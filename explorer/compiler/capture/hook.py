@@ -1,8 +1,8 @@
 """The only file that touches torch's frame-evaluation shim (PEP 523) and its C++ guard primitives.
 
 Entries made here live on code objects that stock Dynamo may use too, so each guard manager carries every attribute that
-Dynamo reads of its own; SKIP is never set on a code object. torch 2.11 and 2.13 differ in what each guard takes; that
-difference is `_verbose`.
+Dynamo reads of its own; SKIP is set on this package's own code objects alone. torch 2.11 and 2.13 differ in what each
+guard takes; that difference is `_verbose`.
 """
 
 from __future__ import annotations
@@ -233,17 +233,20 @@ class _Entry:
 
 
 class _Answer:
-    """What the shim takes from a callback: run this code, or (None) the frame as it is, this time."""
+    """What the shim takes from a callback: run this code, or (None) the frame as it is, this time or `always`."""
 
-    def __init__(self, entry: _Entry | None) -> None:
+    def __init__(self, entry: _Entry | None, always: bool = False) -> None:
         action = eval_frame._FrameAction
-        self.frame_exec_strategy = eval_frame._FrameExecStrategy(action.DEFAULT, action.DEFAULT)
-        self.apply_to_code = False
+        own = action.SKIP if always else action.DEFAULT
+        self.frame_exec_strategy = eval_frame._FrameExecStrategy(own, action.DEFAULT)
+        self.apply_to_code = always
         self.guarded_code = entry
         self.skip_reason = None
 
 
 AS_IT_IS = _Answer(None)
+NEVER_ASK = _Answer(None, always=True)
+"""For this package's own code alone: each question costs microseconds, as the shim saves Python's random state."""
 
 
 def run_instead(code: types.CodeType, manager: Manager, number: int, compile: int) -> Any:
