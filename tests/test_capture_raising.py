@@ -397,3 +397,81 @@ def test_an_argument_of_a_method_call_is_refused_in_a_loop(name, first, backend)
     compiled = explorer.compile(program, backend=backend)
     for _ in range(2):
         assert str(compiled(torch.ones(2))) == str(program(torch.ones(2)))
+
+
+def except_binds(tensors):
+    for each in tensors:
+        try:
+            each.add_(1)
+        except RuntimeError:
+            failed = each * 2
+        else:
+            done = each * 3
+    return bound(lambda: failed), bound(lambda: done)
+
+
+def locals_of_some_turns(tensors):
+    turn, found = 0, []
+    while turn < len(tensors):
+        turn += 1
+        with contextlib.suppress(RuntimeError):
+            tensors[turn - 1].add_(turn)
+            last = turn
+        try:
+            found.append(first)  # noqa: F821
+        except UnboundLocalError:
+            first = last if turn > 2 else turn  # noqa: F841
+    return found, turn
+
+
+def finally_goes_on(tensors):
+    for number, each in enumerate(tensors):
+        try:
+            each.mul_(2)
+            whole = each + number
+        finally:
+            before = each.sum()
+            if each.requires_grad:
+                after = before * 2
+                continue  # noqa: B012
+        before = before + whole
+    return before, bound(lambda: after)
+
+
+def within_handlers(tensors):
+    kept = {}
+    for outer in range(2):
+        try:
+            for each in tensors:
+                try:
+                    kept[outer] = each.add_(outer)
+                except RuntimeError as error:
+                    message, each = str(error), each * 3
+                    kept[message] = each.sub_(1)
+                total = each.sum() + outer
+        except RuntimeError:
+            return kept, bound(lambda: total)  # noqa: B023
+    return kept, total
+
+
+def bound(read):
+    try:
+        return read()
+    except NameError:
+        return "not bound"
+
+
+@pytest.mark.parametrize("leaves", range(8))
+@pytest.mark.parametrize("program", (except_binds, locals_of_some_turns, finally_goes_on, within_handlers))
+def test_a_loop_comes_back_to_the_break_after_its_exception_was_handled(program, leaves):
+    """A write into a leaf breaks the graph, and raises in the turns that `leaves` has a bit for."""
+
+    def outcome(function):
+        given = [torch.ones(2, requires_grad=bool(leaves >> turn & 1)) for turn in range(3)]
+        try:
+            found = function(given)
+        except (RuntimeError, NameError) as error:
+            found = str(error)
+        return str((found, given))
+
+    assert outcome(explorer.compile(program, backend="eager")) == outcome(program)

@@ -76,6 +76,19 @@ def reachable(code: Code) -> frozenset[str]:
     return frozenset(stack_depths(code))
 
 
+def comes_back(code: Code, position: int) -> bool:
+    """Whether instruction `position` can run again after a handler took what it raised."""
+    edges = flow(code)
+    seen: set[int] = set()
+    work = [edges.handler_at[position]]
+    while work:
+        at = work.pop()
+        if at is not None and at not in seen:
+            seen.add(at)
+            work += [edges.handler_at[at], *(successor for successor, _ in edges.after[at])]
+    return position in seen
+
+
 def stack_size(code: Code) -> int:
     """The most values that the stack holds at any time."""
     edges = flow(code)

@@ -13,7 +13,7 @@ from typing import Any
 from torch import fx
 
 from explorer.compiler.bytecode import build
-from explorer.compiler.bytecode.flow import argument_count, liveness
+from explorer.compiler.bytecode.flow import argument_count, comes_back, handlers_by_position, liveness
 from explorer.compiler.capture import hook, reasons
 from explorer.compiler.capture.asserts import refuses_late, unused_refusals
 from explorer.compiler.capture.effects import Change
@@ -110,8 +110,11 @@ def breaking(t: Tracer, frame: Frame) -> CompiledBytecode:
         r.finish_deferred()
         stacked, handlers = restored(slots, lambda place: build.load_fast(placed[place]), f"{t.name}/break")
         r.body += build.at(instruction.span, stacked)
-    tail, continuations = _tail(t, frame, slots, bound)
-    return _assemble(t, r, r.body, tail, tuple(continuations), handlers)
+    start = f"{t.name}/once" if comes_back(code, position) else instruction.id
+    if start != instruction.id and (taken := handlers_by_position(code)[position]):
+        handlers.append(replace(taken, start=start, end=start))
+    tail, continuations = _tail(t, frame, slots, bound, start)
+    return _assemble(t, r, [*r.body, build.jump(start)], tail, tuple(continuations), handlers)
 
 
 def _draw(t: Tracer, r: Reconstruction) -> None:
@@ -125,7 +128,7 @@ def _is_bound(t: Tracer, frame: Frame, name: str) -> bool:
 
 
 def _tail(
-    t: Tracer, frame: Frame, slots: Sequence[Slot], bound: Sequence[str]
+    t: Tracer, frame: Frame, slots: Sequence[Slot], bound: Sequence[str], start: str
 ) -> tuple[list[Instruction], list[Continuation]]:
     """The original body, with the breaking instruction followed by calls of continuations."""
     if t.code.instructions[frame.position].op in ("LOAD_METHOD", "LOAD_SUPER_METHOD"):
@@ -143,6 +146,7 @@ def _tail(
         is_continuation=history.body is not None,
         frame=t.name,
         load=lambda made: Hole(made.code.name),
+        once="" if start == t.code.instructions[frame.position].id else start,
     )
 
 
@@ -349,8 +353,7 @@ def _assemble(
                 call.append(build.delete_fast(VERSIONS))
         prologue = [*r.loads, *call, *body]
         if tail:
-            prologue += _forget_temporaries(prologue)
-            prologue.append(build.jump(t.code.instructions[t.frames[0].position].id))
+            prologue[-1:-1] = _forget_temporaries(prologue)
     instructions = build.number(f"{t.name}/compiled_bytecode", [*prologue, *tail, *rescue])
     named = [i.arg for i in instructions if i.op in ("LOAD_FAST", "STORE_FAST", "DELETE_FAST", "LOAD_FAST_AND_CLEAR")]
     locals = tuple(dict.fromkeys((*t.code.locals, *(n for n in named if n not in t.code.cells))))

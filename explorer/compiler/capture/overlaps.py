@@ -21,7 +21,7 @@ MOST = 1 << 18
 Hint = Callable[[Any], int]
 
 
-def _may_fold(tensor: FakeTensor, hint: Hint) -> bool:
+def may_fold(tensor: torch.Tensor, hint: Hint) -> bool:
     """Whether two elements of a tensor may be one place in memory. Where that depends on sizes, it becomes a guard."""
     dims = [(step, size) for step, size in zip(tensor.stride(), tensor.shape, strict=True) if hint(size) != 1]
     if any(hint(size) == 0 for _, size in dims):
@@ -75,7 +75,7 @@ def overlaps(
     """Whether an operator writes one place in memory as two elements, or one that it reads as another element. The very
     same elements in the same order are no matter to an operator that computes each from its own. `roots` are the inputs
     of the graph in whose memory it writes."""
-    if any(_may_fold(root, hint) for root in roots):
+    if any(may_fold(root, hint) for root in roots):
         return True
     pointwise = _is_pointwise(target)
     if (part := _part_set(target, args)) is not None:
@@ -84,7 +84,7 @@ def overlaps(
         storage = output.untyped_storage()._cdata
         sharing = [each for each in tensors if each.untyped_storage()._cdata == storage]
         others = [each for each in sharing if _place(each) != _place(output)]
-        if _may_fold(output, hint) or len(sharing) - len(others) > 1 and not pointwise:
+        if may_fold(output, hint) or len(sharing) - len(others) > 1 and not pointwise:
             return True
         if any(_meet(output, each, hint) for each in others):
             return True

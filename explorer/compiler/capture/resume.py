@@ -128,6 +128,7 @@ def split(
     is_continuation: bool = False,
     frame: str,
     load: Callable[[Continuation], Any],
+    once: str = "",
 ) -> tuple[list[Instruction], list[Continuation]]:
     """The body of `code` with instruction `position` followed by calls of continuations, one for each way it may go.
 
@@ -135,6 +136,8 @@ def split(
     "error" the exception that is handled is in the local that `error_in` names. `base` is the function that `code`
     itself continues, or did when it was compiled before. Where `code` is a continuation, the call is left to what runs
     that. `load` gives the constant from which the code object of a continuation is read; new ids begin with `frame`.
+    With `once`, the continuations follow a copy of the instruction of that id: the instruction itself stays as it was,
+    for where the body comes back to it, other locals are bound.
     """
     instruction = code.instructions[position]
     depths = stack_depths(code)
@@ -157,13 +160,13 @@ def split(
         call_next = _call_continuation(made, load(made), labels[jumps], there, how)
         calls += build.at(instruction.span, call_next)
     body = list(code.instructions)
-    placed: list[Instruction] = []
-    if True in labels:
-        body[position] = replace(instruction, target=labels[True])
+    placed = [replace(instruction, id=once or instruction.id, target=labels.get(True))]
     if False in labels:
         with origin(synthetic("to the continuation")):
-            placed = [build.jump(labels[False])]
-    return [*body[: position + 1], *placed, *body[position + 1 :], *calls], continuations
+            placed.append(build.jump(labels[False]))
+    if once:
+        return [*body, *placed, *calls], continuations
+    return [*body[:position], *placed, *body[position + 1 :], *calls], continuations
 
 
 def _after(code: Code, position: int) -> list[tuple[str, bool]]:

@@ -37,7 +37,7 @@ from explorer.compiler.capture import reasons
 from explorer.compiler.capture.expressions import function_of
 from explorer.compiler.capture.fakes import LaidOut
 from explorer.compiler.capture.operator_checks import memory_of, refusal, tensors_in
-from explorer.compiler.capture.overlaps import overlaps, written_by, written_places
+from explorer.compiler.capture.overlaps import may_fold, overlaps, written_by, written_places
 from explorer.compiler.capture.saved_inputs import version
 from explorer.core.origin import Origins, origins
 from explorer.core.reasons import unsupported
@@ -243,7 +243,10 @@ class Tape:
         given = tensors_in((*fake_args, *fake_kwargs.values()))
         tensors = [each for each in given if isinstance(each, FakeTensor) and each.layout is torch.strided]
         before = [version(each) for each in tensors]
-        outs = [(each, each.shape, 0 in each.stride()) for each in tensors_in(fake_kwargs.get("out"))]
+        outs = [
+            (each, each.shape, each.layout is torch.strided and may_fold(each, self._hint))
+            for each in tensors_in(fake_kwargs.get("out"))
+        ]
         try:
             with self.mode, self._dispatcher(), _quiet():
                 result = function(*fake_args, **fake_kwargs)
