@@ -30,7 +30,7 @@ from explorer.compiler.bytecode.encode import encode
 from explorer.compiler.bytecode.flow import bound, flow, stack_depths
 from explorer.compiler.bytecode.ops import OPS
 from explorer.compiler.capture.called_by_bytecode import progress
-from explorer.compiler.capture.resume import Continuation, Slot, error_in, split
+from explorer.compiler.capture.resume import Continuation, Slot, as_its_own_cells, error_in, split
 from explorer.ir.bytecode import Code, Instruction
 
 _NEVER = frozenset(
@@ -110,7 +110,7 @@ def splits(function: types.FunctionType) -> Iterator[tuple[str, types.CodeType]]
 
 def divided(code: Code, position: int, stack: tuple[Slot, ...], locals: list[str]) -> Code:
     def load(made: Continuation) -> types.CodeType:
-        return encode(made.code)
+        return encode(as_its_own_cells(made.code))
 
     instructions, _ = split(code, position, stack, locals, base=None, frame="r", load=load)
     found = [build.store_fast(error_in(place)) for place, slot in enumerate(stack) if slot == "error"]

@@ -667,9 +667,58 @@ def taken_by_a_handler(a):
     return a  # noqa: F821
 
 
+def empty_cell_read(a):
+    b = bool(a.sum() > 9) and a
+    if b is not False:
+        c = b
+    later = lambda: c  # noqa: E731
+    print(end="")
+    return a, c, later
+
+
+def empty_cell_caught(a):
+    if a.sum() > 9:
+        c = a
+    later = lambda: c  # noqa: E731
+    found = []
+    for turn in range(3):
+        print(end="")
+        try:
+            with torch.no_grad():
+                found.append(a.numpy().sum().item() + c)
+        except NameError as error:
+            found.append(f"{type(error).__name__} {error} {error.__context__!r} {sorted(locals())}")
+            if turn:
+                c = turn
+    return found, later()
+
+
+def empty_cell_deleted(a):
+    c = a
+    later = lambda: c  # noqa: E731
+    try:
+        raise ValueError(1)
+    except ValueError:
+        print(end="")
+        del c
+        try:
+            del c  # noqa: F821
+        except NameError as error:
+            print(end="")
+            found = type(error), str(error), str(error.__context__)
+    try:
+        later()
+    except NameError as error:
+        return found, type(error), str(error)
+
+
 @pytest.mark.parametrize(
-    "program", [deleted_at_once, deleted_and_caught, deleted_in_a_loop, taken_by_a_handler]
-)
+    "program",
+    [
+        deleted_at_once, deleted_and_caught, deleted_in_a_loop, taken_by_a_handler,
+        empty_cell_read, empty_cell_caught, empty_cell_deleted,
+    ],
+)  # fmt: skip
 def test_names_that_are_deleted_stay_deleted_after_a_break(program):
     def outcome(function):
         try:

@@ -96,7 +96,7 @@ def _signed(number: int) -> bytes:
 
 
 _RELATIVE = frozenset(dis.hasjrel)
-_OWN = "@local"
+OWN = "@local"
 
 
 def decode(code: types.CodeType, frame: str = "f0") -> Code:
@@ -175,12 +175,12 @@ def decode(code: types.CodeType, frame: str = "f0") -> Code:
 
 def own_name(name: str, frees: tuple[str, ...]) -> str:
     """The normalised name of a local or cell."""
-    return name + _OWN if name in frees else name
+    return name + OWN if name in frees else name
 
 
 def written_name(name: str) -> str:
     """The name in the code object of a normalised local or cell."""
-    return name.removesuffix(_OWN)
+    return name.removesuffix(OWN)
 
 
 def _tables(code: types.CodeType, body: list[Raw]) -> Tables:

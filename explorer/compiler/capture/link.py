@@ -12,6 +12,7 @@ from explorer.compiler.bytecode.encode import encode
 from explorer.compiler.capture import guards, hook
 from explorer.compiler.capture.called_by_bytecode import run_continuations
 from explorer.compiler.capture.compiled_bytecode import COMPILED, FRAME, eagerly
+from explorer.compiler.capture.resume import as_its_own_cells
 from explorer.compiler.capture.shapes import of_compile
 from explorer.core.recorder import recorder
 from explorer.ir.bytecode import Code, Span
@@ -41,7 +42,7 @@ def link(given: Linking) -> GuardedCode:
         call = given.compiled.call if current is None else current.timed(given.compiled.call)
         filling[COMPILED] = hook.unwatched(call, as_they_are())
         filling[FRAME] = positional(capture.frame.code)
-    code = encode(placed(fill(capture.compiled_bytecode, filling)))
+    code = encode(as_its_own_cells(placed(fill(capture.compiled_bytecode, filling))))
     is_idle = capture.graph is None and not capture.breaks
     return GuardedCode(capture.name, code, relied, manager, capture.breaks, is_idle=is_idle, history=history)
 
@@ -51,7 +52,7 @@ def continued(history: FrameHistory, capture: Capture) -> FrameHistory:
     if not capture.continuations:
         return history
     new = (code for code in capture.continuations if code.name not in history.continuations)
-    made = {code.name: Continued(encode(code), code, capture.name) for code in new}
+    made = {code.name: Continued(encode(as_its_own_cells(code)), code, capture.name) for code in new}
     return replace(history, base=history.base or capture.code, continuations={**history.continuations, **made})
 
 

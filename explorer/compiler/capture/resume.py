@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from explorer.compiler.bytecode import build
-from explorer.compiler.bytecode.flow import liveness, stack_depths
+from explorer.compiler.bytecode.decode import OWN
+from explorer.compiler.bytecode.flow import handlers_by_position, liveness, stack_depths
 from explorer.compiler.bytecode.ops import OPS
 from explorer.compiler.capture.called_by_bytecode import NextContinuation, as_it_was, run_continuations, traceback_of
 from explorer.core.origin import origin, synthetic
@@ -85,6 +86,32 @@ def continuation(original: Code, target: str, stack: Sequence[Slot], bound: Sequ
         owned=original.owned | set(original.cells),
     )
     return Continuation(code, arguments, cells)
+
+
+def as_its_own_cells(code: Code) -> Code:
+    """`code`, to be run as it is: an empty cell of the function that it continues is an unbound local, as there, where
+    Python would call it a free variable. A local of the cell's name, which nothing binds, raises that."""
+    depths, taken = stack_depths(code), handlers_by_position(code)
+    steps: list[Instruction] = []
+    handlers: list[Handler] = []
+    names: dict[str, None] = {}
+    for position, read in enumerate(code.instructions):
+        if read.op not in ("LOAD_DEREF", "DELETE_DEREF") or read.arg not in code.owned or read.id not in depths:
+            continue
+        unbound = f"{read.arg}{OWN}"
+        first, last = f"{read.id}/empty", f"{read.id}/unbound"
+        names[unbound] = None
+        raises = [replace(build.pop_top(), id=first), replace(build.load_fast(unbound), id=last)]
+        steps += build.at(read.span, [*raises, replace(build.return_value(), id=f"{last}/never")])
+        handlers.append(Handler(read.id, read.id, first, depths[read.id], False))
+        if (outer := taken[position]) is not None:
+            handlers.append(replace(outer, start=first, end=last))
+    return replace(
+        code,
+        instructions=(*code.instructions, *steps),
+        handlers=(*code.handlers, *handlers),
+        locals=tuple(dict.fromkeys((*code.locals, *names))),
+    )
 
 
 def restored(
