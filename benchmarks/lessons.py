@@ -60,7 +60,7 @@ def timed(source: Path, folder: str) -> list[Took]:
             started, before = time.perf_counter(), processor(person)
             person.run(str(number), code)
             seconds, used = time.perf_counter() - started, processor(person) - before
-            line = next((line for line in code.splitlines() if not line.startswith(("#", "import"))), "")
+            line = next((line for line in code.splitlines() if line and not line.startswith("#")), "")
             found.append(Took(f"{source.stem[:2]}, `{line[:40]}`", seconds, used, person.said[str(number)]))
             if number == 0:  # what checks is loaded while a person reads
                 person.run("loaded", LOADED)

@@ -132,4 +132,9 @@ def show(verdict: Verdict) -> None:
 def load(shell: Any) -> None:
     shell.register_magics(CourseMagics)
     shell.user_ns["claim"] = claim
-    warm()
+
+    def ended(result: Any) -> None:
+        shell.events.unregister("post_run_cell", ended)
+        warm()
+
+    shell.events.register("post_run_cell", ended)  # while a person reads, not while the first cell runs
