@@ -103,7 +103,8 @@ test("what kernels wrote is walked, to the first NaN and the first difference", 
     { kernel: "k2", buffer: "buf2", node: "aten.exp", ours: "1 to 9", eager: "1 to 2", error: 7, differs: true },
     { kernel: "k2", buffer: "buf3", ours: "4" },
   ];
-  const viewer = await opened({ ...record, compiles: [{ ...first, halves: [{ ...half, written }, ...halves] }, ...others] });
+  const backward = { ...half, name: "f0_backward", kernels: [], operations: [], buffers: [], written: [{ kernel: "k9", buffer: "buf9", node: "aten.neg", ours: "5" }] };
+  const viewer = await opened({ ...record, compiles: [{ ...first, halves: [{ ...half, written }, ...halves, backward] }, ...others] });
   assert.ok(viewer);
   const pane = await openPane(visit.page.locator("#viewer"), "values");
   const { keyboard } = visit.page;
@@ -123,8 +124,11 @@ test("what kernels wrote is walked, to the first NaN and the first difference", 
   assert.match(await told.innerText(), /^step 0 of 3/, "a row that is clicked is gone to");
   await pane.getByLabel("Breakpoint").fill("kernel=k2 error>1");
   await pane.getByLabel("Breakpoint").press("Enter");
-  await pane.getByRole("button", { name: "Forward" }).click();
+  await pane.getByRole("button", { name: "Forward (" }).click();
   assert.match(await told.innerText(), /^step 2 of 3; 1 hit/);
+  assert.ok(await visit.page.evaluate(address => (window as unknown as Bare).open(address), `#values/f0//aten.neg/${encodeURIComponent(record.created)}`));
+  assert.match(await told.innerText(), /^step 0 of 0/, "an address leads to what a kernel of the other half wrote");
+  assert.match(await card.innerText(), /k9 writes buf9/);
   assert.deepEqual(visit.errors, []);
 });
 

@@ -65,6 +65,11 @@ class Values implements Pane {
     });
     pane.append(h("div.ex-bar", this.#choice.element, this.#walk.element), h("div.ex-body-text.ex-g-scroll", this.#table.element), this.#card);
     into.append(nothing, pane);
+    const follow = () => {
+      const pinned = context.selection.pinned.value;
+      const to = this.#rows.findIndex(row => this.#key(row) === pinned);
+      if (to >= 0 && (this.#walk.at < 0 || this.#key(this.#rows[this.#walk.at]!) !== pinned)) this.#at(to);
+    };
     this.#end = [
       this.#choice.looked.watch(() => {
         const rows = this.#rows;
@@ -73,11 +78,9 @@ class Values implements Pane {
         this.#table.show(rows);
         this.#at(-1);
         this.#walk.show(rows.length - 1);
+        follow();
       }),
-      context.selection.pinned.watch(pinned => {
-        const to = this.#rows.findIndex(row => this.#key(row) === pinned);
-        if (to >= 0 && (this.#walk.at < 0 || this.#key(this.#rows[this.#walk.at]!) !== pinned)) this.#at(to);
-      }),
+      context.selection.pinned.watch(follow),
     ];
   }
 
