@@ -356,3 +356,44 @@ def test_clamp_between_a_number_and_a_tensor(x: torch.Tensor) -> None:
     for low, high in itertools.product(BOUNDS, BOUNDS):
         got, expected = explorer.compile(clamp, backend="eager")(x, low, high), clamp(x, low, high)
         assert repr(got) == repr(expected) and getattr(got, "dtype", 0) == getattr(expected, "dtype", 0), (low, high)
+
+
+WITHOUT_ATTRIBUTES = {
+    "keys": lambda: {1: 2}.keys(),
+    "values": lambda: {1: 2}.values(),
+    "items": lambda: {1: 2}.items(),
+    "list": lambda: iter([1]),
+    "tuple": lambda: iter((1,)),
+    "size": lambda: iter(torch.Size([1])),
+    "range": lambda: iter(range(3)),
+    "text": lambda: iter("ab"),
+    "text beyond ASCII": lambda: iter("a\xe9"),
+    "bytes": lambda: iter(b"ab"),
+    "reversed list": lambda: reversed([1]),
+    "reversed tuple": lambda: reversed((1,)),
+    "reversed range": lambda: reversed(range(3)),
+    "of a dict": lambda: iter({1: 2}.items()),
+    "chain": lambda: itertools.chain([1]),
+    "zip": lambda: zip([1], strict=True),
+    "generator": lambda: (each for each in [1]),
+    "tensor": lambda: iter(torch.ones(2)),
+}
+
+
+@pytest.mark.parametrize("fullgraph", [False, True])
+@pytest.mark.parametrize("name", WITHOUT_ATTRIBUTES)
+def test_an_attribute_that_is_not_there(name: str, fullgraph: bool) -> None:
+    """It raises what Python raises, and only where it is read."""
+    make = WITHOUT_ATTRIBUTES[name]
+
+    def program(x):
+        made = make()
+        found = [type(made).__name__, getattr(made, "absent", 5), hasattr(made, "absent"), hasattr(made, "__iter__")]
+        for read in (lambda: made.absent, lambda: made.absent(1), lambda: made.send_(x)):
+            try:
+                read()
+            except AttributeError as error:
+                found.append(str(error))
+        return x * 2, found
+
+    assert str(explorer.compile(program, backend="eager", fullgraph=fullgraph)(X)) == str(program(X))

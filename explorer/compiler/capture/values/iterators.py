@@ -44,7 +44,7 @@ class IteratorValue(Value):
     def get_attr(self, t: Tracer, name: str) -> Value:
         if name in ("__next__", "__iter__"):
             return t.builtin_method(self, name)
-        t.raise_(AttributeError, f"'{type_name(self.kind)}' object has no attribute '{name}'")
+        t.raise_(AttributeError, f"'{type_name(self.python_type())}' object has no attribute '{name}'")
 
     def method(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
         if name == "__iter__":
@@ -73,11 +73,10 @@ class SequenceIterator(IteratorValue):
         self.done = False
 
     def python_type(self) -> type:
-        return (
-            type(iter(self.base.python_type()()))
-            if self.base.python_type() in (list, tuple, str, bytes)
-            else type(iter(range(0)))
-        )
+        for kind in (list, tuple):
+            if issubclass(self.base.python_type(), kind):
+                return type(iter(kind()))
+        return type(iter(range(0))) if isinstance(self.base, SequenceValue) else type(iter(self.base.constant()))
 
     @property
     def _size(self) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 
 from explorer.compiler.capture import reasons
 from explorer.compiler.capture.guards import Has, KeysAre
-from explorer.compiler.capture.values.base import Reconstructor, Tracer, Unhashable, Value
+from explorer.compiler.capture.values.base import Reconstructor, Tracer, Unhashable, Value, type_name
 from explorer.compiler.capture.values.constant import Constant
 from explorer.compiler.capture.values.objects import DELETED, MISSING, Lazy, ObjectValue, ProgramKey, type_attribute
 from explorer.compiler.capture.values.sequences import TupleValue
@@ -366,7 +366,10 @@ class DictView(Value):
         return any(t.same_or_equal(other, item) for other in self.as_items(t))
 
     def get_attr(self, t: Tracer, name: str) -> Value:
-        return t.builtin_method(self, name)
+        found = getattr(self.python_type(), name, None)
+        if found is None:
+            t.raise_(AttributeError, f"'{type_name(self.python_type())}' object has no attribute '{name}'")
+        return t.builtin_method(self, name) if callable(found) else super().get_attr(t, name)
 
     def method(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
         if name == "__iter__":
