@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from explorer.api import compile, configure, counters, explore
     from explorer.compiler.config import Config
     from explorer.compiler.workbench import workbench
+    from explorer.ir.edit import EditRefused
     from explorer.ir.program import BuildOptions
     from explorer.records.comparison import Compared, backends, compare
     from explorer.records.ranks import Ranks
@@ -21,6 +22,7 @@ __all__ = [
     "Compared",
     "Config",
     "Difference",
+    "EditRefused",
     "Ranks",
     "Record",
     "RecordError",
@@ -45,6 +47,7 @@ _HOME = {
     **dict.fromkeys(("Watch", "watch"), "records.watching"),
     "BuildOptions": "ir.program",
     "Config": "compiler.config",
+    "EditRefused": "ir.edit",
     "Ranks": "records.ranks",
     "embed": "show.notebook.widget",
     "workbench": "compiler.workbench",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar, overload
 
 from torch import fx
@@ -17,6 +18,7 @@ from explorer.core.arguments import explained
 from explorer.core.recorder import SILENT, TOTALS, OnStage, Progress
 from explorer.core.rules import rules_in_force
 from explorer.records.check.calls import Leave
+from explorer.records.editing import ExploredCall
 from explorer.records.exploration import ENGINES, harmless, title
 from explorer.records.session import Record
 from explorer.records.stock.backend import named
@@ -125,10 +127,11 @@ def explore(
     progress = SILENT if on_stage is None else Progress(on_stage=on_stage)
 
     def run(*args: Any, **kwargs: Any) -> Record:
-        return harmless(
-            fn, args, kwargs, config, grad=grad, leave=leave, engine=engine, stock=theirs, time=time, fixes=fixes,
-            values=values, name=name or title(fn), progress=progress,
-        )  # fmt: skip
+        again = partial(harmless, grad=grad, engine=engine, stock=theirs, time=time, fixes=fixes, values=values)
+        record = again(fn, args, kwargs, config, leave=leave, name=name or title(fn), progress=progress)
+        again = partial(again, leave="unchanged")
+        record.explored = ExploredCall(config, record.data, again, grad, fn, args, kwargs)
+        return record
 
     unseen_by_stock(run)
     run._torchdynamo_disable = True  # type: ignore[attr-defined]

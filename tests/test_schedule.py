@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+from dataclasses import replace
+
 import pytest
 import sympy
 import torch
@@ -64,7 +67,7 @@ def test_each_reason_to_fuse(code, case):
 
 def test_every_fusion_reason_has_a_case():
     shown = {pair.code for pair in REFUSED} | {code for code, _ in FUSED}
-    here = {"refuse.device", "refuse.disabled"}  # below
+    here = {"refuse.device", "refuse.disabled", "refuse.apart"}  # below
     declared = {value for name, value in vars(reasons).items() if name.isupper()}
     assert {code for code in declared if code.startswith(("fuse.", "refuse."))} == shown | here
 
@@ -83,6 +86,16 @@ def test_fusion_can_be_switched_off():
     made = SEPARATE(DEPENDENCIES(lowered(lambda x: (x + 1, x * 2), torch.randn(4))[0]))
     assert len(made.items) == 2
     assert explain(made, *(op.id for op in made.dependencies.loops.operations)).why.code == reasons.DISABLED
+
+
+def test_a_pair_can_be_kept_apart_whatever_else_is_fused():
+    dependencies = DEPENDENCIES(lowered(lambda x: (y := x.exp(), z := y.sum(1), z + 1), torch.randn(4, 8))[0])
+    ids = [op.id for op in dependencies.loops.operations]
+    assert [kernel.ids for kernel in kernels(FUSE(dependencies))] == [tuple(ids)]
+    for first, second in itertools.combinations(ids, 2):
+        made = FUSE(replace(dependencies, apart=frozenset({frozenset({first, second})})))
+        assert not any({first, second} <= set(kernel.ids) for kernel in kernels(made))
+        assert explain(made, first, second).why.code in (reasons.APART, reasons.NOTHING_SHARED)
 
 
 def test_explain_is_symmetric_and_knows_every_pair():

@@ -10,6 +10,7 @@ from typing import Any
 from torch import fx
 
 from explorer.core.rules import Rules
+from explorer.ir.edit import Edit
 from explorer.ir.program import BuildOptions, Target
 
 GraphPass = Callable[[fx.GraphModule], fx.GraphModule | None]
@@ -26,6 +27,7 @@ class Config:
     torch._dynamo.config asks for it.
     `rules`: a person's own rules over the built-in ones, as `explorer.workbench` gives them.
     `passes`: the user's FX passes over the captured graph, each a stage of its own.
+    `edit`: what `Record.edit` changes.
     """
 
     target: Target | None = None
@@ -40,6 +42,7 @@ class Config:
     fuse: bool = True
     build: BuildOptions = BuildOptions()
     rules: Rules = Rules()
+    edit: Edit = Edit()
 
     def captures(self, name: str) -> bool:
         """Whether one of the two capture_ settings is on, here or in torch."""

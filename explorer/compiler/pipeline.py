@@ -84,7 +84,7 @@ def compile_graph(graph: Graph, config: Config) -> Compiled:
         graph = user_pass(each)(graph)
     traced = TRACE(graph)
     for clean in (*CLEANUP, *own_passes()):
-        traced = clean(traced)
+        traced = traced if clean.name in config.edit.without else clean(traced)
     if traced.is_inference:
         return REJOIN(Halves(traced, compile_half(traced.forward, config), None))
     parts = PARTITION(traced)
@@ -95,7 +95,8 @@ def compile_graph(graph: Graph, config: Config) -> Compiled:
 def compile_half(graph: Graph, config: Config) -> Program:
     with in_force(config.rules):
         loops = LOWER(graph)
-        schedule = ORDER((FUSE if config.fuse else SEPARATE)(DEPENDENCIES(loops)))
+        dependencies = replace(DEPENDENCIES(loops), apart=config.edit.separates(graph.name))
+        schedule = ORDER((FUSE if config.fuse else SEPARATE)(dependencies))
         target = config.target or native(graph)
         return BUILD(GENERATE(Generation(schedule, PLAN_MEMORY(schedule), target, config.build)))
 

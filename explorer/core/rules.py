@@ -184,12 +184,12 @@ def code_of(function: Any, met: list[Any]) -> str:
         return _value(function, met)
     met.append(function)
     code = function.__code__
-    cells = [_value(cell.cell_contents, met) if _is_filled(cell) else "" for cell in function.__closure__ or ()]
+    cells = [_value(cell.cell_contents, met) if is_filled(cell) else "" for cell in function.__closure__ or ()]
     reached = [_value(function.__globals__.get(name), met) for name in _names(code)]
     return f"{_code(code)} {cells} {reached} {_value((function.__defaults__, function.__kwdefaults__), met)}"
 
 
-def _is_filled(cell: types.CellType) -> bool:
+def is_filled(cell: types.CellType) -> bool:
     try:
         _ = cell.cell_contents
     except ValueError:

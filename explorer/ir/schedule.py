@@ -34,6 +34,8 @@ class Dependencies:
     after: dict[str, dict[str, str]]
     users: dict[str, tuple[str, ...]]
     """Operations that read each buffer."""
+    apart: frozenset[frozenset[str]] = frozenset()
+    """Pairs of operations that a person wants in kernels of their own."""
 
     def text(self) -> Text:
         lines = [Line(f"dependencies {self.loops.name}")]

@@ -292,7 +292,7 @@ def beside(
     engine = "stock" if first is None else "explorer and stock"
     made = assembled(
         name, engine, settings, compiles, own or compiles, measured.timing if measured else None,
-        failure=theirs.failure, eager=theirs.observation.eager(),
+        failure=theirs.failure, eager=theirs.observation.eager(), lines=config.edit.source.lines,
     )  # fmt: skip
     made = msgspec.structs.replace(
         made,
@@ -345,7 +345,9 @@ class Explored:
         return measure(entrants, {"explorer": self.accuracy}, self.recorder, budget, self.progress, self.timed)
 
     def record(self, measured: Measured | None = None) -> Record:
-        made = with_rewrites(contents(self.recorder, self.config, self.name, measured), self.trial.fn)
+        made = contents(self.recorder, self.config, self.name, measured)
+        if not self.config.edit.source.file:
+            made = with_rewrites(made, self.trial.fn)
         compiles = with_written(made.compiles, self.written)
         made = msgspec.structs.replace(made, compiles=compiles, notes=(*made.notes, *self.notes))
         if measured is None and all(half.runs for compile in made.compiles for half in compile.halves):
@@ -467,7 +469,8 @@ def contents(
     compiles = compiles_of(recorder, measured.kernels if measured else {})
     said = "" if error is None else f"{type(error).__name__}: {error}"
     timing = measured.timing if measured else None
-    made = assembled(name, "explorer", settings_of(config), compiles, compiles, timing, failure=said)
+    lines = config.edit.source.lines
+    made = assembled(name, "explorer", settings_of(config), compiles, compiles, timing, failure=said, lines=lines)
     place = None if error is None else raised_at(error)
     errors = tuple(each if each.span else msgspec.structs.replace(each, span=place) for each in made.errors)
     return msgspec.structs.replace(made, error=said, errors=errors)

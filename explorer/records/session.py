@@ -12,13 +12,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
 from explorer.core.text import count
 from explorer.core.untrusted import regular, visible
 from explorer.ir import record as data
+from explorer.ir.edit import EditedSource
 from explorer.show.view import diagnosis, history, html, report, text
 from explorer.show.view.glance import changes, with_glance
 from explorer.show.view.provenance import file_names
@@ -45,6 +46,19 @@ Bundle = tuple[dict[str, Any], dict[str, Any]]
 
 Bisect = Callable[[], data.DivergenceData | None]
 """Runs the explored call once more, and finds where it first differs from eager."""
+
+
+DATA_ONLY = (
+    "holds data only, not the function to run again. Explore the function again and call this on the new record."
+)
+
+
+class Explored(Protocol):
+    """The call that a record is of (records/editing.py)."""
+
+    def changes(self, text: str, name: str) -> EditedSource: ...
+
+    def edit(self, source: EditedSource, *, run: bool, **changes: Any) -> Record: ...
 
 
 class RecordError(ValueError):
@@ -90,11 +104,15 @@ class Record:
         self.data = with_glance(contents, whole=whole)
         self.live = live
         self._bisect = bisect or {}
+        self.explored: Explored | None = None
+        """What `edit` compiles again; None where the record is data only."""
 
     def noting(self, notes: Sequence[str]) -> Record:
         """The same record with more notes."""
         contents = msgspec.structs.replace(self.data, notes=(*self.data.notes, *notes))
-        return Record(contents, self.live, self._bisect)
+        made = Record(contents, self.live, self._bisect)
+        made.explored = self.explored
+        return made
 
     @property
     def stages(self) -> Listing[data.StageData]:
@@ -205,14 +223,39 @@ class Record:
         Raises RuntimeError for a record loaded from a file, since the function is not in it. Raises ValueError for an
         engine that did not compile."""
         if not self._bisect:
-            raise RuntimeError(
-                f"the record of {self.data.title} holds data only, not the function to run again. Explore the function "
-                "again and call this on the new record."
-            )
+            raise RuntimeError(f"the record of {self.data.title} {DATA_ONLY}")
         if engine and engine not in self._bisect:
             raise ValueError(f"{engine!r} compiled nothing here; expected {' or '.join(map(repr, self._bisect))}")
         asked = [self._bisect[engine]] if engine else list(self._bisect.values())
         return next((found for each in asked if (found := each()) is not None), None)
+
+    def edit(
+        self,
+        source: str = "",
+        *,
+        function: str = "",
+        forbid: Sequence[Sequence[str]] = (),
+        without: Sequence[str] = (),
+        run: bool = False,
+        **options: Any,
+    ) -> Record:
+        """The record of the same call with changes, compiled and, unless `run`, without calling anything of the
+        program. Each edit starts from the program as it was explored; `record.diff` compares the two.
+
+        `source`: the changed text of one function that was compiled, with the same parameters, default values and
+        decorators. `function`: its name, where more than one have it ("Block.forward"). `forbid`: pairs of operations
+        that are not to be fused, such as ("buf1", "buf2"). `without`: clean-up passes that are left out ("casts").
+        `options`: `dynamic`, `fuse`, `target` and other fields of `explorer.Config`. `run`: run it too, compared with
+        eager and timed.
+
+        Raises explorer.EditRefused (a ValueError) with a line that says why: the source is not Python, the program
+        would raise, an option does not exist. Raises RuntimeError for a record that was loaded from a file."""
+        if self.explored is None:
+            raise RuntimeError(f"the record of {self.data.title} {DATA_ONLY}")
+        changed = self.explored.changes(source, function)
+        made = self.explored.edit(changed, forbid=forbid, without=without, run=run, **options)
+        made.explored = self.explored
+        return made
 
     def link(self, pane: str, compile: str = "", stage: str = "", element: str = "") -> str:
         """The end of an address that opens the record there: behind the address of a page written by `to_html`, or of

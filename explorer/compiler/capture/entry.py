@@ -144,7 +144,7 @@ _NEVER = (
 MOST_RULES = 8
 """Sets of own rules whose compiled code one function keeps; the oldest goes first."""
 
-_ONE_AT_A_TIME = threading.RLock()
+ONE_AT_A_TIME = threading.RLock()
 """Tracing switches what all threads share, such as the random generator: one frame is compiled at a time."""
 
 
@@ -244,7 +244,7 @@ class Engine:
                 return hook.AS_IT_IS
             case "fail_on_recompile":
                 raise Forbidden("a compile is needed, and torch.compiler.set_stance('fail_on_recompile') forbids it")
-        with _ONE_AT_A_TIME:
+        with ONE_AT_A_TIME:
             return self._answer(frame)
 
     def _answer(self, frame: Any) -> Any:

@@ -245,7 +245,8 @@ def _original(given: Any) -> Any:
 def _function(t: Tracer, source: Source, given: types.FunctionType) -> Value:
     if not (isinstance(source, Known) and is_library(given.__module__)):
         t.guard(source, CodeIs(given.__code__), "its body was inlined; another function of this code may come")
-    return FunctionValue(given.__code__, given.__globals__, name=given.__qualname__, given=given, source=source)
+    code = t.config.edit.source.code_of(given)
+    return FunctionValue(code, given.__globals__, name=given.__qualname__, given=given, source=source)
 
 
 def wrap_tensor(t: Tracer, source: Source, given: torch.Tensor) -> Value:

@@ -36,6 +36,7 @@ class Facts:
             for name, buffer in loops.buffers.items()
         }
         self.itemsize = {name: buffer.layout.dtype.itemsize for name, buffer in loops.buffers.items()}
+        self.apart = dependencies.apart
         self.position = {operation.id: at for at, operation in enumerate(loops.operations)}
 
     def moved(self, group: Group, access: GroupAccess) -> int:
@@ -104,6 +105,8 @@ def can_fuse(a: Group, b: Group, facts: Facts, between: str | None, names: Names
 
     if not links and facts.updated.isdisjoint(_storages(a, facts) & _storages(b, facts)):
         return refuse(reasons.NOTHING_SHARED)
+    if asked := next((pair for pair in facts.apart if pair & {*a.ids} and pair & {*b.ids}), None):
+        return refuse(reasons.APART, " and ".join(sorted(asked)))
     devices = [group.placed[0].loop.buffer.layout.device for group in (a, b)]
     if devices[0] != devices[1]:
         return refuse(reasons.DEVICE, f"{devices[0]} and {devices[1]}")

@@ -162,6 +162,12 @@ DISABLED = reason(
     "The configuration asks for one kernel for each operation.",
     "Pass options={'fuse': True} to explore or compile.",
 )
+APART = reason(
+    "refuse.apart",
+    "You asked to keep the two apart",
+    "Record.edit was called with this pair in forbid=, or the pair was chosen in the viewer.",
+    "Allow the pair again to see what its fusion saves.",
+)
 KERNELS = reason(
     "refuse.kernels",
     "The two operations could be fused, but the kernels that contain them cannot",

@@ -137,7 +137,11 @@ class FunctionValue(Value):
             return self.made_closure
         if self._cells is None:
             base = Attr(self.source or t.known_source(self.given), "__closure__")
-            self._cells = [t.cell(Item(base, i), cell) for i, cell in enumerate(self.given.__closure__ or ())]
+            cells = [t.cell(Item(base, i), cell) for i, cell in enumerate(self.given.__closure__ or ())]
+            if self.code is not self.given.__code__:  # edited, so that it may use fewer of them
+                named = dict(zip(self.given.__code__.co_freevars, cells, strict=True))
+                cells = [named[name] for name in self.code.co_freevars]
+            self._cells = cells
         return self._cells
 
     def get_attr(self, t: Tracer, name: str) -> Value:
