@@ -125,6 +125,7 @@ def test_closures_and_methods() -> None:
     assert "* 5.0" in sources(made.data)
     made = block.edit("def act(self, x, slope=0.1):\n    return F.elu(x)", function="Block.act", run=True)
     assert made.timing.accuracy.largest_absolute < 1e-5 and "F.elu(x)" in sources(made.data)
+    assert made.kernels and not made.data.errors
 
 
 @pytest.mark.parametrize(

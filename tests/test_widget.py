@@ -411,3 +411,104 @@ def test_a_watched_program_is_shown_while_it_goes_on(kernel):
     assert kinds.index("display_data") < kinds.index("comm_msg") < kinds.index("update_display_data")
     assert {"stage", "done"} <= {message["content"]["data"]["content"]["type"] for message in stages}
     assert kernel.value("len(log.record.recompiles)") == "1"
+
+
+CELL = """%%explore -o record
+def gated(v):
+    calls.append(1)
+    return torch.sigmoid(v * w) * 2.0
+
+y = gated(x) + outside(x)
+y"""
+
+
+@pytest.fixture(scope="module")
+def edited(kernel: Kernel) -> tuple[str, protocol.Abilities]:
+    """A live record, and what can be edited of it."""
+    kernel.run("calls = []\ndef outside(v):\n    return v - 1.5")
+    messages = kernel.run(CELL.replace("-o", "--no-time -o"))
+    [shown] = [m for m in messages if m["msg_type"] == "display_data"]
+    said = [each for m in messages if (each := custom(m)) and each["type"] == "abilities"]
+    return shown["content"]["metadata"][data.MIME]["live"], msgspec.convert(said[-1], protocol.Abilities)
+
+
+def answer(kernel: Kernel, live: str, asked: protocol.Edit) -> protocol.Edited | str:
+    """The record that an edit gives, or the line that says why there is none."""
+    kernel.send(live, asked)
+    *heard, done = kernel.heard("done")
+    assert done["run"] == asked.run
+    found = [msgspec.convert(each, protocol.Edited) for each in heard if each["type"] == "edited"]
+    return done["error"] if done.get("error") else found[-1]
+
+
+def change(abilities: protocol.Abilities, old: str, new: str, **more: Any) -> protocol.Edit:
+    of = next(each for each in abilities.functions if old in each.text)
+    return protocol.Edit("edit 1", of.file, of.first, of.text.replace(old, new), **more)
+
+
+def test_an_edit_is_compiled_and_calls_nothing(kernel: Kernel, edited) -> None:
+    live, abilities = edited
+    assert [each.text.splitlines()[0] for each in abilities.functions] == ["def gated(v):", "def outside(v):"]
+    assert "no-ops" in abilities.passes
+    called = kernel.value("len(calls)")
+    for asked, there in (
+        (change(abilities, "* 2.0", "* 7.0"), "* 7.0"),
+        (change(abilities, "1.5", "2.5"), "v - 2.5"),
+        (change(abilities, "y = gated(x) +", "y = gated(x) * 3.0 *"), "gated(x) * 3.0 *"),
+    ):
+        made = answer(kernel, live, asked)
+        assert isinstance(made, protocol.Edited), made
+        assert there in "\n".join(each.text for each in made.record.sources)
+        assert made.record.compiles[0].halves[0].kernels and made.record.timing is None
+    assert kernel.value("len(calls)") == called
+    kernel.send(live, protocol.Hello())
+    heard = kernel.heard("abilities")
+    assert [each["type"] for each in heard] == ["record", "edited", "abilities"]
+    kernel.send(live, protocol.Keep())
+    assert "(edited)" in unpacked(kernel.heard("kept")[-1]).title
+    kernel.send(live, protocol.Edit("edit 2"))
+    heard = kernel.heard("done")
+    assert heard[0]["type"] == "record" and "(edited)" not in heard[0]["record"]["title"]
+
+
+def test_settings_passes_and_fusions_are_edits_too(kernel: Kernel, edited) -> None:
+    live, _ = edited
+    made = answer(kernel, live, protocol.Edit("edit 1", without=("no-ops",), dynamic=True, fuse=False))
+    assert isinstance(made, protocol.Edited)
+    assert "no-ops" not in [stage.name for stage in made.record.compiles[0].stages]
+    assert made.record.config["dynamic"] == "True" and made.record.config["fuse"] == "False"
+
+
+def test_an_edit_that_cannot_be_compiled_says_why_in_a_line(kernel: Kernel, edited) -> None:
+    live, abilities = edited
+    for asked, said in (
+        (change(abilities, "v * w", "v *"), "line 4: invalid syntax"),
+        (change(abilities, "y = gated", "a = 1\ny = gated"), "begin elsewhere"),
+        (change(abilities, "def gated(v)", "def gated(v, u=1)"), "apply where it is defined"),
+        (change(abilities, "v * w", "v @ w.view(4, 8)"), "raises"),
+        (protocol.Edit("edit 1", "elsewhere.py", 3, "def f(): pass"), "not compiled here"),
+        (protocol.Edit("edit 1", forbid=(("f0", "buf0", "buf9"),)), "f0 has no operation buf9"),
+        (protocol.Edit("edit 1", without=("trace",)), "no trace; there are"),
+    ):
+        made = answer(kernel, live, asked)
+        assert isinstance(made, str) and said in made and "\n" not in made
+
+
+def test_an_edit_is_run_when_asked_and_the_notebook_keeps_its_functions_and_values(kernel: Kernel, edited) -> None:
+    live, abilities = edited
+    before = kernel.value("len(calls), float(w.sum())")
+    made = answer(kernel, live, change(abilities, "1.5", "2.5", time=True))
+    assert isinstance(made, protocol.Edited), made
+    timing = made.record.timing
+    assert timing is not None and [each.name for each in timing.contestants] == ["eager", "explorer"]
+    assert timing.accuracy is not None and not timing.accuracy.first_mismatch
+    assert not made.record.errors and [len(compile.breaks) for compile in made.record.compiles] == [0]
+    assert any(each.startswith("explorer speed") for each in made.changes)
+    assert kernel.value("outside(1.5)") == "0.0"
+    assert kernel.value("len(calls), float(w.sum())") == before
+    messages = kernel.run("g = (x for _ in range(3))\n%explore --no-time -o record next(g) * 2.0")
+    [live] = [m["content"]["metadata"][data.MIME]["live"] for m in messages if m["msg_type"] == "display_data"]
+    said = [each for m in messages if (each := custom(m)) and each["type"] == "abilities"]
+    asked = change(msgspec.convert(said[-1], protocol.Abilities), "2.0", "3.0", time=True)
+    made = answer(kernel, live, asked)
+    assert isinstance(made, str) and "g is a generator" in made

@@ -41,7 +41,7 @@ class EditedSource:
 
     def code(self, given: types.CodeType) -> types.CodeType:
         """What stands in the place of a code object. Raises EditRefused for one of the file that is not in it."""
-        if given.co_filename != self.file:
+        if given.co_filename != self.file or any(given is new for _, new in self._made.values()):
             return given
         if id(given) not in self._made:
             self._made[id(given)] = given, self._found(given)

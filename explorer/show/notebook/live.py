@@ -14,23 +14,27 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import msgspec
 import torch
 
+from explorer.compiler.autograd import CLEANUP
 from explorer.compiler.capture import optimize
 from explorer.compiler.config import Config
 from explorer.compiler.pipeline import compile_frame
 from explorer.core.recorder import Progress, Recorder, recording
 from explorer.ir import record as data
+from explorer.ir.edit import EditRefused
 from explorer.records.check.accuracy import against_eager
 from explorer.records.check.isolate import NotIsolated
 from explorer.records.check.process import Outside, kept_inside
 from explorer.records.check.trial import Repetition, unnoticed
+from explorer.records.editing import UNCHANGED, Explored
 from explorer.records.exploration import SECONDS_OF_TIMING, Entrant, measure
 from explorer.records.session import compressed
 from explorer.show.notebook import protocol
 from explorer.show.notebook.output import Output, Samples
 from explorer.show.notebook.widget import ExplorerWidget, ToKernel
-from explorer.show.view.glance import with_glance
+from explorer.show.view.glance import changes, with_glance
 from explorer.show.view.size_limit import for_output
 
 MOST_BYTES = 1 << 32
@@ -132,17 +136,25 @@ class Stopped(BaseException):
 @dataclass
 class Live:
     """`output` shows the record; `retiming` makes runs with other sizes, where `why_not` does not say why there are
-    none."""
+    none. `explored` is what can be compiled with changes, and `edited` the record of that, where it is shown."""
 
     output: Output | None = None
     retiming: Retiming | None = None
     why_not: str = WHILE_RUNNING
+    explored: Explored | None = None
+    edited: protocol.Edited | None = None
     widget: ExplorerWidget = field(init=False)
 
     def __post_init__(self) -> None:
         self.widget = ExplorerWidget(self.answer)
         self._stop = ""
         """Why the run that goes on is to end."""
+        self._edits = self._runs_edited = False
+        """Whether what goes on is an edit, and whether that is run too."""
+        self._grad_mode = True
+        """The notebook's."""
+        self._whole: data.RecordData | None = None
+        """All of the edited record that is shown."""
         self._worker: threading.Thread | None = None
         self._lock = threading.Lock()
         self._order = threading.RLock()
@@ -150,10 +162,13 @@ class Live:
 
     def say(self, message: protocol.Message) -> None:
         """To every page. Raises Stopped where the run is to end."""
-        if self._stop:
-            raise Stopped(self._stop)
+        self._go_on()
         with self._order:
             self.widget.say(message)
+
+    def _go_on(self, *stage: object) -> None:
+        if self._stop:
+            raise Stopped(self._stop)
 
     @property
     def bytes(self) -> int:
@@ -166,44 +181,56 @@ class Live:
                 if self.output is not None:
                     with self._order:
                         self.widget.say(protocol.Whole(for_output(self.output.record)))
+                        if self.edited is not None:
+                            self.widget.say(self.edited)
                 self.widget.say(self.abilities())
             case protocol.Retime():
-                self._retime(message)
+                self._start(message)
+            case protocol.Edit():
+                self._edit(message)
             case protocol.Stop():
                 self.stop()
             case protocol.Keep():
                 if self.output is not None:
-                    self.widget.say(protocol.Kept(compressed(self.output.record)))
+                    shown = self.output.record if self._whole is None else self._whole
+                    self.widget.say(protocol.Kept(compressed(shown)))
 
     def stop(self, why: str = "stopped") -> None:
         """Ends the run that goes on, at its next message."""
         self._stop = why
 
     def abilities(self) -> protocol.Abilities:
-        if self.retiming is None:
-            return protocol.Abilities(why_not=self.why_not)
+        timed = {} if self.retiming is None else self.retiming.arguments()
         arguments = tuple(
             protocol.Argument(name, str(tensor.dtype).removeprefix("torch."), tuple(tensor.shape))
-            for name, tensor in self.retiming.arguments().items()
+            for name, tensor in timed.items()
         )
-        return protocol.Abilities(arguments, retime=True, stop=True)
+        can = self.retiming is not None
+        found = protocol.Abilities(arguments, retime=can, stop=can, why_not="" if can else self.why_not)
+        if self.explored is None:
+            return msgspec.structs.replace(found, no_edit=self.why_not)
+        functions = tuple(protocol.Function(f.name, f.file, f.first, f.text) for f in self.explored.functions())
+        return msgspec.structs.replace(found, functions=functions, passes=tuple(each.name for each in CLEANUP))
 
     def begin(self, output: Output) -> None:
         """The cell's own run begins."""
         self.output = output
         self.widget.say(self.abilities())
 
-    def settle(self, retiming: Retiming | None, why_not: str = "", error: str = "") -> None:
+    def settle(
+        self, retiming: Retiming | None, why_not: str = "", error: str = "", explored: Explored | None = None
+    ) -> None:
         """The cell's own run has ended: from now on pages can ask for others."""
-        self.retiming, self.why_not, self._stop = retiming, why_not, ""
+        self.retiming, self.why_not, self.explored, self._stop = retiming, why_not, explored, ""
+        self._grad_mode = torch.is_grad_enabled()
         self.widget.say(protocol.Done(error=error))
         self.widget.say(self.abilities())
 
     def release(self, why: str) -> None:
         """Lets go of everything that was kept for runs."""
-        if self.retiming is not None:
+        if self.retiming is not None or self.explored is not None:
             self.make_way()
-            self.retiming, self.why_not = None, why
+            self.retiming, self.explored, self.why_not = None, None, why
             self.widget.say(self.abilities())
 
     def close(self) -> None:
@@ -211,39 +238,81 @@ class Live:
         self.make_way()
         self.widget.close()
 
-    def make_way(self) -> None:
-        """Ends a run, and waits until it has."""
+    def make_way(self, why: str = "stopped, since a cell was run") -> None:
+        """Ends a run, and waits until it has: as long as it takes where functions of the notebook have edited code
+        until then."""
         worker = self._worker
         if worker is not None:
-            self.stop("stopped, since a cell was run")
-            worker.join(WAY)
+            self.stop(why)
+            worker.join(None if self._runs_edited else WAY)
 
-    def _retime(self, asked: protocol.Retime) -> None:
+    def _edit(self, asked: protocol.Edit) -> None:
+        """What is typed takes the place of what was typed before."""
+        if msgspec.structs.replace(asked, run="") == protocol.Edit(""):
+            self.edited = self._whole = None
+            if self.output is not None:
+                self.widget.say(protocol.Whole(for_output(self.output.record)))
+            self.widget.say(protocol.Done(asked.run))
+            return
+        if self._edits:
+            self.make_way("replaced by a later edit")
+        self._start(asked)
+
+    def _start(self, asked: protocol.Retime | protocol.Edit) -> None:
+        edits = isinstance(asked, protocol.Edit)
         with self._lock:
-            if self.retiming is None:
+            if (self.explored if edits else self.retiming) is None:
                 self.widget.say(protocol.Done(asked.run, self.why_not))
             elif self._worker is not None:
                 self.widget.say(protocol.Done(asked.run, "another run is in progress; stop it first"))
             else:
-                self._stop = ""
+                self._stop, self._edits = "", edits
+                self._runs_edited = isinstance(asked, protocol.Edit) and asked.time
                 context = contextvars.copy_context()
-                arguments = (self._run, asked, self.retiming)
-                self._worker = threading.Thread(target=context.run, args=arguments, name="explorer retime", daemon=True)
+                arguments = (self._run, asked)
+                self._worker = threading.Thread(target=context.run, args=arguments, name="explorer run", daemon=True)
                 self._worker.start()
 
-    def _run(self, asked: protocol.Retime, retiming: Retiming) -> None:
+    def _run(self, asked: protocol.Retime | protocol.Edit) -> None:
         error = ""
         try:
-            timing = retiming.time(asked.shapes, self._progress(asked.run))
-            self.widget.say(protocol.Timed(asked.run, timing))
+            if isinstance(asked, protocol.Edit):
+                self._compile(asked)
+            elif self.retiming is not None:
+                timing = self.retiming.time(asked.shapes, self._progress(asked.run))
+                self.widget.say(protocol.Timed(asked.run, timing))
         except Stopped as stopped:
             error = str(stopped)
         except (ValueError, NotIsolated, Outside) as refusal:
             error = str(refusal)
         except Exception as raised:
-            error = f"with these sizes the program raises {type(raised).__name__}: {raised}"
+            error = f"with these changes the program raises {type(raised).__name__}: {raised}"
         self._worker = None
         self.widget.say(protocol.Done(asked.run, error))
+
+    def _compile(self, asked: protocol.Edit) -> None:
+        explored, output = self.explored, self.output
+        assert explored is not None and output is not None
+        source = UNCHANGED
+        if asked.file:
+            place = asked.file, asked.first
+            function = next((each for each in explored.functions() if (each.file, each.first) == place), None)
+            if function is None:
+                raise EditRefused("the function that was changed is not compiled here")
+            source = explored.changed(function, asked.text)
+        # What is compiled as it is typed is there before its stages could be read.
+        progress = self._progress(asked.run) if asked.time else Progress(on_begin=self._go_on)
+        with torch.set_grad_enabled(self._grad_mode):
+            made = explored.edit(
+                source, forbid=asked.forbid, without=asked.without, run=asked.time,
+                progress=progress, fuse=asked.fuse,
+                **({} if asked.dynamic is None else {"dynamic": asked.dynamic}),
+            )  # fmt: skip
+        self._whole = made.data
+        lines = tuple(changes(output.record, made.data))
+        self.edited = protocol.Edited(asked.run, for_output(made.data), lines)
+        with self._order:
+            self.widget.say(self.edited)
 
     def _progress(self, run: str) -> Progress:
         samples = Samples(self.say, run)

@@ -66,13 +66,34 @@ class Argument(Message, frozen=True):
     shape: tuple[int, ...]
 
 
+class Function(Message, frozen=True):
+    """A function that was compiled, or all of the cell: its text, from the line `first` of `file` on."""
+
+    name: str
+    file: str
+    first: int
+    text: str
+
+
 class Abilities(Message, frozen=True, tag="abilities"):
-    """What this kernel can do for the page."""
+    """What this kernel can do for the page. It can compile changes where `passes` names the passes that may be left
+    out; else `no_edit` says why it cannot."""
 
     arguments: tuple[Argument, ...] = ()
     retime: bool = False
     stop: bool = False
     why_not: str = ""
+    functions: tuple[Function, ...] = ()
+    passes: tuple[str, ...] = ()
+    no_edit: str = ""
+
+
+class Edited(Message, frozen=True, tag="edited"):
+    """The record of the changed program, and what it answers differently, a line for each."""
+
+    run: str
+    record: RecordData
+    changes: tuple[str, ...]
 
 
 class Kept(Message, frozen=True, tag="kept"):
@@ -95,6 +116,22 @@ class Retime(Message, frozen=True, tag="retime"):
     shapes: dict[str, tuple[int, ...]]
 
 
+class Edit(Message, frozen=True, tag="edit"):
+    """Compile with changes, each from the program as it was explored: `text` in the place of the function at the line
+    `first` of `file` (of none where `file` is ""), settings, passes left out, pairs of operations (graph, first,
+    second) that are not to be fused. With `time` also run it. Without changes: show the record as it was."""
+
+    run: str
+    file: str = ""
+    first: int = 0
+    text: str = ""
+    dynamic: bool | None = None
+    fuse: bool = True
+    without: tuple[str, ...] = ()
+    forbid: tuple[tuple[str, str, str], ...] = ()
+    time: bool = False
+
+
 class Stop(Message, frozen=True, tag="stop"):
     """End what runs."""
 
@@ -105,5 +142,5 @@ class Keep(Message, frozen=True, tag="keep"):
     """Send all of the record, to be saved: answered with Kept."""
 
 
-TO_PAGE = (Whole, Running, StageDone, Samples, Timed, Done, Abilities, Kept)
-TO_KERNEL = (Hello, Retime, Stop, Keep)
+TO_PAGE = (Whole, Running, StageDone, Samples, Timed, Done, Abilities, Edited, Kept)
+TO_KERNEL = (Hello, Retime, Edit, Stop, Keep)

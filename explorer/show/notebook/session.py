@@ -26,6 +26,7 @@ from explorer.records.check.process import Outside, kept_inside
 from explorer.records.check.trial import Repetition, unnoticed
 from explorer.records.exploration import contents, exploration
 from explorer.show.notebook.cell import FUNCTION, function
+from explorer.show.notebook.edit import ExploredCell, repeated
 from explorer.show.notebook.instrument import Watched
 from explorer.show.notebook.live import Live, Retiming, Stopped
 from explorer.show.notebook.output import Output
@@ -86,7 +87,8 @@ class Session:
                 record = self._so_far(f"interrupted{where}")
         record = msgspec.structs.replace(record, notes=(*record.notes, *self.notes))
         self.output.finish(record)
-        self.live.settle(*self._retiming(), error=record.error)
+        retiming, why_not = self._retiming()
+        self.live.settle(retiming, why_not, record.error, self._editing(record, why_not if self.trial is None else ""))
         return record
 
     def _explored(self) -> data.RecordData:
@@ -171,6 +173,16 @@ class Session:
             return None, "the code is for another machine"
         retiming = Retiming(self.trial, self.config, torch.is_grad_enabled())
         return (retiming, "") if retiming.arguments() else (None, "no argument is a tensor that can be resized")
+
+    def _editing(self, record: data.RecordData, why_not: str) -> ExploredCell | None:
+        """What can be compiled with changes; `why_not` says why that is not run here."""
+        if self.options.engine == "stock":
+            return None
+        watched, grad = self.watched, self.trial.grad if self.trial is not None else self.options.grad
+        again = repeated(self.trial, self.options.engine, why_not)
+        return ExploredCell(
+            self.config, record, again, grad, watched.plan, self.seen.start, watched.namespace, watched.file, self.trial
+        )
 
 
 @contextmanager

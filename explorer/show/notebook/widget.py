@@ -18,7 +18,7 @@ from explorer.show.view.size_limit import for_output
 MODULE = "torch-explorer"
 MODULE_VERSION = "^0.1.0"
 
-ToKernel = protocol.Hello | protocol.Retime | protocol.Stop | protocol.Keep
+ToKernel = protocol.Hello | protocol.Retime | protocol.Edit | protocol.Stop | protocol.Keep
 
 
 class ExplorerWidget(ipywidgets.DOMWidget):  # type: ignore[misc]
@@ -58,8 +58,8 @@ def embed(record: Record) -> ExplorerWidget:
         match message:
             case protocol.Hello():
                 widget.say(protocol.Whole(for_output(record.data)))
-                widget.say(protocol.Abilities(why_not=WHY_NOT))
-            case protocol.Retime(run=run):
+                widget.say(protocol.Abilities(why_not=WHY_NOT, no_edit=WHY_NOT))
+            case protocol.Retime(run=run) | protocol.Edit(run=run):
                 widget.say(protocol.Done(run, WHY_NOT))
             case protocol.Stop():
                 pass  # nothing runs here

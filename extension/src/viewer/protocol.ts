@@ -53,13 +53,33 @@ export interface Argument {
   readonly shape: readonly number[];
 }
 
-/** What this kernel can do for the page. */
+/** A function that was compiled, or all of the cell: its text, from the line `first` of `file` on. */
+export interface Function {
+  readonly name: string;
+  readonly file: string;
+  readonly first: number;
+  readonly text: string;
+}
+
+/** What this kernel can do for the page. It can compile changes where `passes` names the passes that may be left
+ * out; else `no_edit` says why it cannot. */
 export interface Abilities {
   readonly type: "abilities";
   readonly arguments?: readonly Argument[];
   readonly retime?: boolean;
   readonly stop?: boolean;
   readonly why_not?: string;
+  readonly functions?: readonly Function[];
+  readonly passes?: readonly string[];
+  readonly no_edit?: string;
+}
+
+/** The record of the changed program, and what it answers differently, a line for each. */
+export interface Edited {
+  readonly type: "edited";
+  readonly run: string;
+  readonly record: RecordData;
+  readonly changes: readonly string[];
 }
 
 /** All of the record, of which an output may hold a part: its JSON, compressed by gzip, in base64. */
@@ -80,6 +100,22 @@ export interface Retime {
   readonly shapes: { readonly [key: string]: readonly number[] };
 }
 
+/** Compile with changes, each from the program as it was explored: `text` in the place of the function at the line
+ * `first` of `file` (of none where `file` is ""), settings, passes left out, pairs of operations (graph, first,
+ * second) that are not to be fused. With `time` also run it. Without changes: show the record as it was. */
+export interface Edit {
+  readonly type: "edit";
+  readonly run: string;
+  readonly file?: string;
+  readonly first?: number;
+  readonly text?: string;
+  readonly dynamic?: boolean | null;
+  readonly fuse?: boolean;
+  readonly without?: readonly string[];
+  readonly forbid?: readonly (readonly [string, string, string])[];
+  readonly time?: boolean;
+}
+
 /** End what runs. */
 export interface Stop {
   readonly type: "stop";
@@ -91,5 +127,5 @@ export interface Keep {
   readonly type: "keep";
 }
 
-export type ToPage = Whole | Running | StageDone | Samples | Timed | Done | Abilities | Kept;
-export type ToKernel = Hello | Retime | Stop | Keep;
+export type ToPage = Whole | Running | StageDone | Samples | Timed | Done | Abilities | Edited | Kept;
+export type ToKernel = Hello | Retime | Edit | Stop | Keep;
