@@ -47,6 +47,7 @@ export class GraphsPane implements Pane {
   #scene: Scene | null = null;
   readonly #openings = new Openings();
   #drawnFor = "";
+  #drawnState = "";
   /** Why the graph is not drawn; "" where it is. */
   #tooLarge = "";
   #ownPin: Key | null = null;
@@ -170,13 +171,23 @@ export class GraphsPane implements Pane {
     return subject;
   }
 
+  /** What tells the states of a view apart: most steps add no node. */
+  #stateOf(view: View): string {
+    const subject = this.#subject(view);
+    return `${subject.step < 0} ${subject.state(view).nodes.size}`;
+  }
+
   /** The captured graph grows and shrinks with the steps of capture; what a step adds is at hand. */
   #stepped(step: number): void {
     const { made = {} } = this.#read?.compile ?? {};
-    if (!this.#scene || this.#view?.kind !== "captured") return;
+    const view = this.#view;
+    if (!this.#scene || view?.kind !== "captured") return;
     this.#drawing.setCurrent(null);
-    this.#drawScene();
-    this.#lay();
+    if (this.#drawnState === this.#stateOf(view)) this.#describe();
+    else {
+      this.#drawScene();
+      this.#lay();
+    }
     const [fresh = null] = this.#scene.marks.filter(({ node }) => node && made[node.data.id] === step);
     this.#drawing.setCurrent(fresh);
     if (fresh) this.#drawing.bringNear([fresh]);
@@ -365,6 +376,7 @@ export class GraphsPane implements Pane {
     const views = this.#drawnViews();
     let placed: readonly Omit<Part, "x" | "y">[] = [];
     this.#tooLarge = "";
+    this.#drawnState = this.#view ? this.#stateOf(this.#view) : "";
     try {
       placed = views.map(view => {
         const part = this.#partOf(view);
