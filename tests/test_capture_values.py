@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import copy
 import itertools
 import math
@@ -362,6 +363,9 @@ WITHOUT_ATTRIBUTES = {
     "keys": lambda: {1: 2}.keys(),
     "values": lambda: {1: 2}.values(),
     "items": lambda: {1: 2}.items(),
+    "ordered keys": lambda: collections.OrderedDict({1: 2}).keys(),
+    "ordered items": lambda: collections.OrderedDict({1: 2}).items(),
+    "of an ordered dict": lambda: iter(collections.OrderedDict({1: 2}).values()),
     "list": lambda: iter([1]),
     "tuple": lambda: iter((1,)),
     "size": lambda: iter(torch.Size([1])),

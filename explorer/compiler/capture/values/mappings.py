@@ -339,8 +339,13 @@ class DictView(Value):
         self.base = base
         self.kind = kind
 
+    def _empty(self) -> Any:
+        """The view of an empty dictionary of the kind."""
+        ordered = issubclass(self.base.python_type(), collections.OrderedDict)
+        return getattr(collections.OrderedDict() if ordered else {}, self.kind)()
+
     def python_type(self) -> type:
-        return type(getattr({}, self.kind)())
+        return type(self._empty())
 
     def as_items(self, t: Tracer) -> list[Value]:
         if self.kind == "keys":
@@ -356,7 +361,7 @@ class DictView(Value):
         return Constant(len(self.base.entries))
 
     def iterate(self, t: Tracer) -> Value:
-        return t.taken_iterator(self.as_items(t), type(iter(getattr({}, self.kind)())), self)
+        return t.taken_iterator(self.as_items(t), type(iter(self._empty())), self)
 
     def contains(self, t: Tracer, item: Value) -> bool:
         if self.kind == "keys":
