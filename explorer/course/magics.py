@@ -89,7 +89,8 @@ class CourseMagics(Magics):
             return
         self.right.discard(puzzle.id)
         show(verdict)
-        raise NotYet(f"{verdict}   (%hint {puzzle.id} helps)")
+        more = "\n" if "\n" in verdict.said else "   "
+        raise NotYet(f"{verdict}{more}(%hint {puzzle.id} helps)")
 
     @line_magic
     def hint(self, line: str) -> None:
