@@ -8,7 +8,7 @@ import type { Browser, Page } from "playwright-core";
 import { launch, Visit } from "./browser";
 import { execute, openLab, openNotebook, viewerOf } from "./lab";
 import { type Made, make } from "./make";
-import { openEachPane, ran } from "./panes";
+import { openEachPane, openPane, ran } from "./panes";
 import { Server } from "./server";
 
 const FILES = ["plain.ipynb", "hostile.ipynb", "plain.explore.json", "plain.explore.json.gz", "hostile.explore.json", "damaged.explore.json.gz"];
@@ -43,6 +43,9 @@ test("a notebook that is not trusted and has no kernel shows the viewer, with ev
   assert.equal(trusted, false);
   await openEachPane(viewer);
   await visit.picture("saved");
+  const source = await openPane(viewer, "source");
+  await source.getByRole("button", { name: "Edit", exact: true }).click();
+  await source.getByText("No Jupyter kernel is attached").waitFor();
   assert.deepEqual(visit.errors, []);
 });
 

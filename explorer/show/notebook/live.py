@@ -28,10 +28,11 @@ from explorer.records.check.accuracy import against_eager
 from explorer.records.check.isolate import NotIsolated
 from explorer.records.check.process import Outside, kept_inside
 from explorer.records.check.trial import Repetition, unnoticed
-from explorer.records.editing import UNCHANGED, Explored
+from explorer.records.editing import UNCHANGED
 from explorer.records.exploration import SECONDS_OF_TIMING, Entrant, measure
 from explorer.records.session import compressed
 from explorer.show.notebook import protocol
+from explorer.show.notebook.edit import ExploredCell
 from explorer.show.notebook.output import Output, Samples
 from explorer.show.notebook.widget import ExplorerWidget, ToKernel
 from explorer.show.view.glance import changes, with_glance
@@ -141,7 +142,7 @@ class Live:
     output: Output | None = None
     retiming: Retiming | None = None
     why_not: str = WHILE_RUNNING
-    explored: Explored | None = None
+    explored: ExploredCell | None = None
     edited: protocol.Edited | None = None
     widget: ExplorerWidget = field(init=False)
 
@@ -172,8 +173,10 @@ class Live:
 
     @property
     def bytes(self) -> int:
-        """What is kept for runs with other sizes."""
-        return 0 if self.retiming is None else self.retiming.trial.state.bytes
+        """What is kept for runs with other sizes, and of edits."""
+        explored = None if self.explored is None else self.explored.trial
+        trial = explored if self.retiming is None else self.retiming.trial
+        return 0 if trial is None else trial.state.bytes
 
     def answer(self, message: ToKernel) -> None:
         match message:
@@ -218,7 +221,7 @@ class Live:
         self.widget.say(self.abilities())
 
     def settle(
-        self, retiming: Retiming | None, why_not: str = "", error: str = "", explored: Explored | None = None
+        self, retiming: Retiming | None, why_not: str = "", error: str = "", explored: ExploredCell | None = None
     ) -> None:
         """The cell's own run has ended: from now on pages can ask for others."""
         self.retiming, self.why_not, self.explored, self._stop = retiming, why_not, explored, ""

@@ -81,14 +81,15 @@ export class Follower {
         break;
       case "done":
         this.activity.value = null;
-        this.ended.value = message.error ? message : null;
+        this.ended.value = message.error && !message.run?.startsWith("edit") ? message : null;
         break;
       case "abilities":
         this.abilities.value = message;
         break;
       case "samples":
+      case "edited":
       case "kept":
-        break; // The timing pane and the one who saves listen for themselves.
+        break; // The timing pane, edits.ts and the one who saves listen for themselves.
     }
   }
 }

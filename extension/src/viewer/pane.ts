@@ -1,5 +1,6 @@
 // What a pane is. Panes know the model, the selection and the place they look at, and nothing of each other.
 
+import type { Edits } from "./edits";
 import type { Key } from "./element";
 import type { Host, Json } from "./host";
 import type { Model } from "./model";
@@ -36,6 +37,7 @@ export interface Context {
   readonly step: Signal<number>;
   /** What the live kernel can do; null where there is none, or it has not said yet. */
   readonly abilities: Readable<Abilities | null>;
+  readonly edits: Edits;
   /** A setting of this pane that is remembered with the notebook. */
   setting<T extends Json>(name: string, initial: T): Signal<T>;
   /** Opens the pane `id` (if need be) and has it show `what`, which is pinned. */

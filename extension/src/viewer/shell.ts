@@ -3,6 +3,7 @@
 import { page } from "./catalogue";
 import { openDialog } from "./dialog";
 import { button, h, taken, tool } from "./dom";
+import { Edits } from "./edits";
 import { key, parts, type Key } from "./element";
 import { Follower } from "./follow";
 import { entry } from "./gather";
@@ -32,6 +33,7 @@ export class Shell {
   readonly #name = `ex${++mounted}`;
   readonly #selection: Selection;
   readonly #follower: Follower;
+  readonly #edits: Edits;
   readonly #compile = new Signal("");
   readonly #looked: Derived<CompileData | undefined>;
   readonly #stage = new Signal("");
@@ -61,6 +63,7 @@ export class Shell {
     this.#saving = new Saving(root, host);
     this.#choose();
     const follower = (this.#follower = new Follower(model, host.live));
+    this.#edits = new Edits(model, host.live);
     const context = this.#contextOf("");
     const status = new Status(context, follower);
     this.#stages = new StageList(context, this.#name, context.setting<boolean>("unchanged", false), follower.activity);
@@ -95,7 +98,7 @@ export class Shell {
       new Derived([model.record], () => JSON.stringify(model.record.value.glance ?? [])).watch(() => strip.replaceChildren(glance(model.record.value.glance ?? [], part => this.#lead(part)))),
       this.#compile.watch(() => this.#chooseStage()),
       host.dark.watch(dark => root.classList.toggle("ex-dark", dark)),
-      () => sized.disconnect(), () => follower.end(), () => status.dispose(), () => trail.dispose(), () => this.#stages.dispose(), () => this.#search.dispose(), () => this.#grid.dispose(),
+      () => sized.disconnect(), () => follower.end(), () => this.#edits.end(), () => status.dispose(), () => trail.dispose(), () => this.#stages.dispose(), () => this.#search.dispose(), () => this.#grid.dispose(),
     );
     const pressed = (event: KeyboardEvent) => this.#key(event);
     const touched = (event: Event) => {
@@ -157,7 +160,7 @@ export class Shell {
   #contextOf(tab: string): Context {
     return {
       model: this.#model, selection: this.#selection, host: this.#host, compile: this.#compile, looked: this.#looked, stage: this.#stage, step: this.#step,
-      abilities: this.#follower.abilities,
+      abilities: this.#follower.abilities, edits: this.#edits,
       setting: <T extends Json>(name: string, initial: T) => this.#setting(tab ? `${tab}.${name}` : name, initial),
       show: (id, what) => this.show(id, what),
       reason: code => this.#reason(code),

@@ -22,6 +22,7 @@ export const diff: PaneKind = {
   open: (into, context) => new Diff(into, context),
 };
 
+const BEFORE = "before the edit";
 let opened = 0;
 
 class Diff implements Pane {
@@ -50,7 +51,14 @@ class Diff implements Pane {
       this.#render();
     });
     file.addEventListener("change", () => void this.#load(file.files?.[0]));
-    this.#disposers = [context.model.record.watch(() => this.#render()), context.compile.watch(() => this.#render())];
+    this.#disposers = [
+      context.edits.before.watch(record => {
+        this.#loaded = this.#loaded.filter(each => each.name !== BEFORE);
+        if (record) this.#compare({ name: BEFORE, record });
+        this.#render();
+      }),
+      context.model.record.watch(() => this.#render()), context.compile.watch(() => this.#render()),
+    ];
   }
 
   reveal(): boolean {
@@ -70,13 +78,17 @@ class Diff implements Pane {
     if (!file) return;
     try {
       const record = await openedRecord(file);
-      this.#loaded = [...this.#loaded, { name: `${record.title} (${file.name})`, record }];
-      const [first] = compilePairs(record, this.#context.model.record.value);
-      this.#chosen = `${this.#loaded.length}/${first?.before?.id ?? ""}`;
+      this.#compare({ name: `${record.title} (${file.name})`, record });
       this.#render();
     } catch (error) {
       this.#said.textContent = `${file.name} could not be opened: ${error instanceof Error ? error.message : String(error)}`;
     }
+  }
+
+  #compare(version: Version): void {
+    this.#loaded = [...this.#loaded, version];
+    const [first] = compilePairs(version.record, this.#context.model.record.value);
+    this.#chosen = `${this.#loaded.length}/${first?.before?.id ?? ""}`;
   }
 
   #render(): void {

@@ -8,6 +8,7 @@ import type { Context, Pane, PaneKind } from "../pane";
 import { breaksByLine, guardsByLine, kernelTime, running, type Stretch, stretchesOf, timeShare } from "../sources";
 import { onChange } from "../signal";
 import { type Mark, type Row, TextView } from "../textview";
+import { editor } from "./editor";
 import { TITLES } from "./titles";
 
 export const source: PaneKind = {
@@ -32,8 +33,14 @@ export const source: PaneKind = {
     const fold = button("ex-button", "Libraries", () => (whole.value = !whole.value), { title: "Libraries: show their lines, or one row for each function" });
     const guards = context.setting<boolean>("guards", false);
     const shields = button("ex-button", "Guards", () => (guards.value = !guards.value), { title: "Mark the lines that guards come from" });
-    const bar = h("div.ex-bar", files, marks, shields, fold);
-    into.append(h("div.ex-pane", bar, nothing, body));
+    const edit = editor(context);
+    const pencil = button("ex-button", "Edit", () => {
+      edit.element.hidden = !edit.element.hidden;
+      pencil.setAttribute("aria-pressed", String(!edit.element.hidden));
+    }, { title: "Edit: change the program, and see what becomes of it", "aria-pressed": "false" });
+    edit.element.hidden = true;
+    const bar = h("div.ex-bar", files, marks, shields, fold, pencil);
+    into.append(h("div.ex-pane", bar, edit.element, nothing, body));
     const view = new TextView(body, context, true);
     const jump = (select: HTMLSelectElement) => select.addEventListener("change", () => {
       if (select.value !== "") view.scrollTo(Number(select.value));
@@ -62,6 +69,7 @@ export const source: PaneKind = {
       exports: () => [{ kind: "txt", name: fileName(`${context.model.record.value.title} source`), make: async () => view.text }],
       dispose: () => {
         disposers.forEach(dispose => dispose());
+        edit.dispose();
         view.dispose();
       },
     };

@@ -262,7 +262,8 @@ class SchedulePane implements Pane {
     this.#picked = [first, second];
     this.#selects[0].value = first;
     this.#selects[1].value = second;
-    this.#answer.replaceChildren(...(this.#pairs && first && second ? this.#told(this.#pairs.explain(first, second)) : []));
+    const asked = this.#pairs && first && second ? this.#pairs.explain(first, second) : null;
+    this.#answer.replaceChildren(...(asked ? [...this.#told(asked), this.#forbid(asked.together)] : []));
     this.#markPicked(this.#picture.element);
   }
 
@@ -275,6 +276,18 @@ class SchedulePane implements Pane {
         h("span", { class: `ex-standing ex-${each.standing}` }, standing[each.standing]),
       ))),
     ];
+  }
+
+  /** Has the two that are picked compiled apart, or allows their fusion again. */
+  #forbid(together: boolean): HTMLElement | string {
+    const { abilities, edits } = this.#context;
+    const graph = this.#half?.name ?? "";
+    const kept = edits.changes.value.forbid ?? [];
+    const others = kept.filter(([of, ...pair]) => of !== graph || !pair.every(id => this.#picked.includes(id)));
+    const [first = "", second = ""] = this.#picked;
+    const is = others.length < kept.length;
+    if (!abilities.value?.passes || !is && !together) return "";
+    return button("ex-action", is ? "Allow their fusion" : "Do not fuse these two", () => edits.change({ forbid: is ? others : [...kept, [graph, first, second]] }));
   }
 
   #showVerdicts(): void {

@@ -1,0 +1,136 @@
+// The program edited in the viewer, in JupyterLab with a real kernel: compiled as it is typed, shown in the panes beside
+// what it was, and run when asked.
+
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import type { Browser, Page } from "playwright-core";
+import { faults } from "./axe";
+import { launch, Visit } from "./browser";
+import { execute, openLab, openNotebook, select, theme, viewerOf } from "./lab";
+import { openPane } from "./panes";
+import { Server } from "./server";
+
+const CELL_MS = 120_000;
+const [SETUP, CELL, CALLS] = [0, 1, 2];
+
+let server: Server;
+let browser: Browser;
+
+before(async () => {
+  server = await Server.start("lab");
+  server.notebook(
+    "edit.ipynb",
+    "%load_ext explorer\nimport torch\nx, w = torch.randn(64, 128), torch.randn(128)\ncalls = []",
+    "%%explore --name scaled\ndef scaled(v):\n    calls.append(1)\n    return torch.softmax(v * w * 2.0, -1)\n\ny = scaled(x)",
+    "print(len(calls))",
+  );
+  browser = await launch();
+});
+
+after(async () => {
+  await browser?.close();
+  await server?.stop();
+});
+
+async function run(page: Page, cell: number): Promise<void> {
+  await select(page, cell);
+  await execute(page, "notebook:run-cell");
+}
+
+async function called(page: Page): Promise<string> {
+  await run(page, CALLS);
+  return page.locator(`.jp-NotebookPanel:not(.lm-mod-hidden) .jp-Cell[data-windowed-list-index="${CALLS}"] .jp-OutputArea-output pre`).last().innerText();
+}
+
+test("what is typed is compiled, and shown in each pane beside what was there", { timeout: 3 * CELL_MS }, async t => {
+  const visit = await Visit.start(browser);
+  const { page } = visit;
+  await openLab(page, server);
+  await openNotebook(page, "edit.ipynb", "its kernel");
+  for (const cell of [SETUP, CELL]) await run(page, cell);
+  const viewer = await viewerOf(page, CELL);
+  const source = await openPane(viewer, "source");
+  await source.getByRole("button", { name: "Edit", exact: true }).click();
+  const text = source.getByRole("textbox", { name: "Source to change" });
+  await text.waitFor({ timeout: CELL_MS });
+  const before = await called(page);
+  await viewer.scrollIntoViewIfNeeded();
+  const said = source.locator(".ex-said");
+  const type = async (from: string, to: string) => text.fill((await text.inputValue()).replace(from, to));
+
+  await t.test("a constant, by keys alone", async () => {
+    await text.focus();
+    await page.evaluate(() => {
+      const area = document.activeElement as HTMLTextAreaElement;
+      area.selectionStart = area.selectionEnd = area.value.indexOf("2.0") + 1;
+    });
+    const began = Date.now();
+    await page.keyboard.press("Backspace");
+    await page.keyboard.type("7");
+    await source.locator(".ex-root, .ex-body-text").getByText("7.0").first().waitFor();
+    t.diagnostic(`from the keys to the source pane: ${Date.now() - began} ms`);
+    await said.getByText(/compile|same/).waitFor();
+    const code = await openPane(viewer, "code");
+    await code.getByText("7.0").first().waitFor();
+    assert.equal(await viewer.locator(".ex-title").innerText().then(title => title.includes("scaled (edited)")), true);
+  });
+
+  await t.test("the difference is to what was explored", async () => {
+    await source.getByRole("button", { name: "Difference", exact: true }).click();
+    const diff = viewer.locator('[data-panel="diff"]:visible');
+    await diff.locator("optgroup[label='before the edit']").waitFor({ state: "attached" });
+    assert.equal(await diff.getByRole("combobox", { name: "Compare with" }).inputValue(), "1/f0");
+    assert.match(await diff.innerText(), /stages differ|changed/);
+    await openPane(viewer, "source");
+  });
+
+  await t.test("nothing was called, and an error is a line that leaves the last record", async () => {
+    assert.equal(await called(page), before);
+    await viewer.scrollIntoViewIfNeeded();
+    await type("* 7.0, -1)", "* 7.0, -1");
+    await said.getByText("line 4: '(' was never closed").waitFor();
+    assert.ok((await viewer.locator(".ex-title").innerText()).includes("edited"));
+    await type("* 7.0, -1", "* 7.0, -1)");
+  });
+
+  await t.test("a fusion that is forbidden and allowed again", async () => {
+    const schedule = await openPane(viewer, "schedule");
+    const kernels = () => schedule.locator("select[aria-label='First operation'] optgroup").count();
+    assert.equal(await kernels(), 1);
+    await schedule.getByRole("button", { name: "Do not fuse these two", exact: true }).click();
+    await schedule.getByText("You asked to keep the two apart").first().waitFor();
+    assert.ok((await kernels()) > 1);
+    await schedule.getByRole("button", { name: "Allow their fusion", exact: true }).click();
+    await schedule.getByText("You asked to keep the two apart").first().waitFor({ state: "detached" });
+    assert.equal(await kernels(), 1);
+  });
+
+  await t.test("settings, and the run that is asked for", async () => {
+    await openPane(viewer, "source");
+    await source.getByRole("checkbox", { name: "Fuse" }).uncheck();
+    await said.getByText(/operations|kernels/).waitFor();
+    await source.getByRole("button", { name: "Run and time", exact: true }).click();
+    await said.getByText(/speed/).waitFor({ timeout: CELL_MS });
+    assert.ok((await viewer.locator(".ex-glance").innerText()).includes("than eager"));
+    assert.equal(await called(page), before);
+    await viewer.scrollIntoViewIfNeeded();
+  });
+
+  await t.test("it looks right, and axe finds nothing", async () => {
+    for (const name of ["JupyterLab Light", "JupyterLab Dark"] as const) {
+      await theme(page, name);
+      await viewer.scrollIntoViewIfNeeded();
+      await visit.picture(`edit-${name.endsWith("Dark") ? "dark" : "light"}`);
+      assert.deepEqual(await faults(page), []);
+    }
+  });
+
+  await t.test("undone, the record is the one that was explored", async () => {
+    await source.getByRole("button", { name: "Undo all", exact: true }).click();
+    await viewer.locator(".ex-title", { hasNotText: "edited" }).waitFor();
+    assert.ok((await text.inputValue()).includes("2.0"));
+  });
+
+  assert.deepEqual(visit.errors, []);
+  await visit.end();
+});
