@@ -17,9 +17,14 @@ const here = import.meta.dirname;
 const built = join(here, "../explorer/labextension/static");
 const common = { plugins: [styles], bundle: true, minify: true, target: "es2022", charset: "utf8", legalComments: "inline", logLevel: "warning" };
 
+/** What the viewer calls often has a short name there. */
+const OFTEN = ["max", "min", "round", "floor", "abs", "ceil"].map(name => `Math.${name}`)
+  .concat(["entries", "keys", "values", "assign"].map(name => `Object.${name}`), "JSON.stringify", "Array.isArray", "Number.isFinite", "Number.isInteger", "String", "Number");
+const define = Object.fromEntries(OFTEN.map((each, n) => [each, `often$${n.toString(36)}`]));
+
 async function lab() {
   const { outputFiles } = await build({
-    ...common, write: false, entryPoints: { index: join(here, "src/lab/index.ts"), mime: join(here, "src/lab/mime.ts") },
+    ...common, define, write: false, entryPoints: { index: join(here, "src/lab/index.ts"), mime: join(here, "src/lab/mime.ts") },
     outdir: join(here, "lib"), format: "esm", packages: "external", splitting: true, sourcemap: true,
   });
   mkdirSync(join(here, "lib"), { recursive: true });
@@ -29,8 +34,9 @@ async function lab() {
 /** jupyter-builder writes each use of what another file exports as `(0,r.d)(…)`: under a name of its own it is `d(…)`. A
  * file's own exports must not be read before it ran, so this is for the viewer, which the others load when they have. */
 function named(text) {
-  if (!text.includes("@codemirror/view")) return text;
-  return text.replace(/import\{([^}]*)\}from"(\.\/[^"]*)";/g, (_, names, file) => {
+  if (!text.includes("@codemirror/view")) return text.replace(/often\$(\w)/g, (_, n) => OFTEN[parseInt(n, 36)]);
+  const often = `const ${OFTEN.map(each => `${define[each]}=${each}`)};`;
+  return often + text.replace(/import\{([^}]*)\}from"(\.\/[^"]*)";/g, (_, names, file) => {
     const from = `from_${file.replace(/\W/g, "_")}`;
     return `import*as ${from} from"${file}";const{${names.replaceAll(" as ", ":")}}=${from};`;
   });
