@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.autograd.grad_mode import _unsafe_preserve_version_counter as preserved_version
 
+from explorer.compiler.capture.hook import unwatched
 from explorer.ir.settings import generators, set_generators
 
 
@@ -21,6 +22,7 @@ class Before:
     most_kept: ClassVar = 1 << 18
     """Bytes. Of a graph that writes more only the version counters are kept."""
 
+    @unwatched  # on the path of each call, where each of torch's frames would be asked about
     def __init__(self, *tensors: Tensor) -> None:
         storages = [each.untyped_storage() for each in tensors]
         self.kept: list[Any] | None = None
@@ -51,6 +53,7 @@ class BeforeDrawing(Before):
 
     __slots__ = ("random",)
 
+    @unwatched
     def __init__(self, *tensors: Tensor) -> None:
         super().__init__(*tensors)
         self.random = generators(torch.cuda.is_initialized())
