@@ -111,7 +111,8 @@ def _of_other_contents(guard: Guard, now: Any) -> Iterator[Any]:
         others = {str: "\0" * len(over), bytes: b"\0" * len(over)}
         other = iter(others[type(over)] if type(over) in others else range(-len(over), 0))
         other.__setstate__(position)
-        yield other
+        if position < len(over):  # at their ends all are alike
+            yield other
 
 
 def _another(guard: Guard, now: Any) -> Iterator[Any]:

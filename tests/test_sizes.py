@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import collections
 import math
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -208,3 +210,51 @@ def test_compiles_are_as_many_as_dynamos(
         torch.testing.assert_close(compiled(*arguments), function(*arguments))
         found.append(len(graphs))
     assert found == wanted
+
+
+EQUAL = {
+    "range": lambda n: range(n), "slice": lambda n: slice(n), "tuple": lambda n: (n, 1), "list": lambda n: [n],
+    "set": lambda n: {n}, "frozenset": lambda n: frozenset([n]), "dict": lambda n: {n: 1},
+    "items": lambda n: {1: n}.items(), "deque": lambda n: collections.deque([n]), "complex": lambda n: complex(n),
+    "Size": lambda n: torch.Size([n]),
+    "nested": lambda n: [(n, [slice(None, n)])], "half": lambda n: n / 2, "condition": lambda n: n > 4,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", EQUAL)
+def test_what_holds_a_size_is_equal_where_python_says_so(name: str) -> None:
+    make = EQUAL[name]
+
+    def program(x: torch.Tensor, y: torch.Tensor) -> Any:
+        a, b = make(x.shape[0]), make(y.shape[0])
+        return x + 1, (a == b, a != b, a == make(5), a in [make(6)])
+
+    compiled = explorer.compile(program, dynamic=True)
+    for sizes in ((5, 5), (6, 7), (6, 6), (5, 9)):
+        given = [torch.ones(size) for size in sizes]
+        assert compiled(*given)[1] == program(*given)[1]
+
+
+CONDITIONS = {
+    "comparisons": lambda b, n: (b == True, b == 1, b == (n > 4), True == b, b != False, b < n, b <= True),  # noqa: E712
+    "arithmetic": lambda b, n: (b + 1, b * n, n - b, n // (b + 1), b / 1, b + b, b**2, -b, +b, abs(b), b << 1),
+    "bits": lambda b, n: (b & True, b | False, b ^ True, b & n, b & (n > 5)),
+    "conversions": lambda b, n: (int(b), float(b), not b, f"{b}", hash(b), operator.index(b), complex(b), b.real),
+    "places": lambda b, n: (b in [True], b in {1: 2}, [1, 2][b], (b,) == (True,), b is True, type(b), range(b)),
+    "builtins": lambda b, n: (sum([b, b]), max(b, 0), min(b, n), divmod(n, b + 1), pow(b, 2), math.sqrt(b), round(b)),
+}
+
+
+@pytest.mark.parametrize("dynamic", [True, None])
+@pytest.mark.parametrize("name", CONDITIONS)
+def test_a_condition_on_sizes_is_a_bool(name: str, dynamic: bool | None) -> None:
+    made = CONDITIONS[name]
+
+    def program(x: torch.Tensor, y: torch.Tensor) -> Any:
+        return x + 1, made(x.shape[0] > 4, y.shape[0])
+
+    compiled = explorer.compile(program, dynamic=dynamic)
+    for sizes in ((5, 5), (6, 7), (3, 6), (5, 9), (2, 2)):
+        given = [torch.ones(size) for size in sizes]
+        found, expected = compiled(*given)[1], program(*given)[1]
+        assert [(type(each), each) for each in found] == [(type(each), each) for each in expected]

@@ -64,6 +64,7 @@ def _tensor(found: re.Match[str]) -> str:
 _SAME = {
     "module": "the same module", "code": "the same code", "function": "the same function",
     "builtin_function_or_method": "the same function", "type": "the same class", "method": "the same method",
+    "enum": "the same class", "built": "the same function", "bound": "the same method",
 }  # fmt: skip
 
 
@@ -89,7 +90,8 @@ _FORMS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...]
         (r"___check_type_id\((?P<a>.*), \d+\), type=<class '(?:builtins\.)?(?P<kind>[^']*)'>", "{a} is a {kind}"),
         (r"___check_type_id\((?P<a>.*), \d+\)", "the class of {a} is as at capture"),
         (r"___check_obj_id\((?P<source>.*), \d+\), type=<class '(?P<kind>[^']*)'>", _same),
-        (r"___check_obj_id\((?P<a>.*), \d+\)", "{a} is the same object"),
+        (r"___check_obj_id\((?P<source>.*), \d+\), type=<(?P<kind>\w+).*>", _same),  # torch 2.11 shows the object
+        (r"___check_obj_id\((?P<a>.*), \d+\)(?:, type=.*)?", "{a} is the same object"),
         (r"___check_global_state\(\).*", _OWN_STATE),
         (r"___check_torch_function_mode_stack\(\).*", "the stack of torch function modes is as at capture"),
         (r"___check_current_backend\(.*\)", "the back end of torch.compile is the same"),
@@ -157,7 +159,7 @@ def is_torchs_own(kind: str, source: str, expression: str) -> bool:
         return True
     if "saved_tensors_hooks" in expression or re.search(r"\b_dynamo_\w+", expression):
         return True
-    if kind == "ID_MATCH" and source.startswith("G[") and "type=<class 'module'>" in expression:
+    if kind == "ID_MATCH" and source.startswith("G[") and re.search(r"type=<(?:class ')?module\b", expression):
         return True
     if kind == "LAMBDA_GUARD" and "'__import_" in expression:
         return True

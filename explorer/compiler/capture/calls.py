@@ -39,6 +39,7 @@ from explorer.compiler.capture.values.slots import checked
 from explorer.compiler.capture.values.tensor import TensorValue, graph_call
 from explorer.compiler.capture.wrap import instance_of_class
 from explorer.compiler.capture.wrappers import make_wrapper
+from explorer.core.classes import is_written_in_c
 from explorer.core.reasons import unsupported
 from explorer.core.recorder import note, recorder
 from explorer.ir.capture import Attr, Inlined, Item, Returned
@@ -465,7 +466,7 @@ class Calls(Tracer, Protocol):
             return self.looked_up[id(cls), name]
         found: Any = MISSING
         for base in cls.__mro__:
-            fixed = base.__flags__ & _IMMUTABLE or is_library(base.__module__)
+            fixed = is_written_in_c(base) or is_library(base.__module__)
             members = Attr(self.known_source(base), "__dict__")
             if name in base.__dict__:
                 found = base.__dict__[name]
@@ -484,10 +485,6 @@ class Calls(Tracer, Protocol):
         if hasattr(type(found), "__get__") or is_library(owner.__module__) and not isinstance(found, (list, dict, set)):
             return self.from_python(found)
         return self.wrap(Attr(self.known_source(owner), name), found)
-
-
-_IMMUTABLE = 1 << 8
-"""The flag of a class that cannot be changed (Py_TPFLAGS_IMMUTABLETYPE)."""
 _ABSTRACT = 1 << 20
 """The flag of a class with abstract methods (Py_TPFLAGS_IS_ABSTRACT)."""
 _MODELLED = (

@@ -28,7 +28,7 @@ from explorer.compiler.capture.values.mappings import DictValue, DictView
 from explorer.compiler.capture.values.objects import MISSING, Lazy, ObjectValue
 from explorer.compiler.capture.values.operands import refusal, takes
 from explorer.compiler.capture.values.overrides import overrides_torch
-from explorer.compiler.capture.values.sequences import ListValue, SequenceValue, TupleValue
+from explorer.compiler.capture.values.sequences import ListValue, SequenceValue, SliceValue, TupleValue
 from explorer.compiler.capture.values.sets import SetValue
 from explorer.compiler.capture.values.size import FloatValue, NumberValue, SizeValue, is_unbacked
 from explorer.compiler.capture.values.slots import lacks
@@ -297,6 +297,8 @@ class DataModel(Tracer, Protocol):
         function, name, reflected = COMPARE[symbol]
         if isinstance(left, Constant) and isinstance(right, Constant):
             return Constant(self.python(function, left.value, right.value))
+        if isinstance(left, SliceValue) and isinstance(right, SliceValue):
+            return self.compare(symbol, TupleValue(left.parts), TupleValue(right.parts))
         if isinstance(left, ArrayValue) or isinstance(right, ArrayValue):
             return operate(self, function, left, right)
         if isinstance(left, TensorValue) or isinstance(right, TensorValue):
@@ -427,6 +429,8 @@ class DataModel(Tracer, Protocol):
         return found
 
     def from_sym(self, found: Any) -> Value:
+        """What was computed from sizes, as a value. A condition is True or False for these sizes from here on: it is no
+        number to ShapeEnv, as it is to Python."""
         if not isinstance(found, (torch.SymInt, torch.SymFloat, torch.SymBool)):
             return self.from_python(found)
         expr = found.node.expr
@@ -436,7 +440,10 @@ class DataModel(Tracer, Protocol):
         if isinstance(found, torch.SymInt) and is_unbacked(found):
             node = self.tape.size_argument(found)
             return NumberValue(found, node) if isinstance(node, fx.Node) else Constant(node)
-        return SizeValue(found)
+        made = SizeValue(found)
+        if isinstance(found, torch.SymBool) and not is_unbacked(found):
+            return Constant(self.specialise(made, bool))
+        return made
 
     # ---------------------------------------------------------------------------------------------- items, iteration
 

@@ -12,6 +12,7 @@ import torch
 
 from explorer.compiler.capture.guards import instance_dict
 from explorer.compiler.capture.values.constant import is_plain
+from explorer.core.classes import is_written_in_c
 
 DEEPEST = 4
 MOST = 200
@@ -69,7 +70,7 @@ def _inside(value: Any) -> list[Any] | None:
     if isinstance(value, types.FunctionType):
         return [*_contents(value.__closure__ or ()), *(value.__defaults__ or ()), *value.__dict__.values()]
     classes = list(kind.__mro__)
-    while _is_python(classes[0]):
+    while not is_written_in_c(classes[0]):
         if vars(classes.pop(0)).get("__slots__"):
             return None
     base = classes[0]
@@ -86,11 +87,6 @@ def _contents(cells: Iterable[types.CellType]) -> list[Any]:
         except ValueError:
             continue  # still empty
     return found
-
-
-def _is_python(cls: type) -> bool:
-    """Whether the class is written in Python: made at run time (HEAPTYPE), and open to changes (no IMMUTABLETYPE)."""
-    return bool(cls.__flags__ & 1 << 9) and not cls.__flags__ & 1 << 8
 
 
 _CONTAINERS: Mapping[type, Callable[[Any], Iterable[Any]]] = {

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import json
 import os
 import sys
 import tempfile
@@ -47,10 +48,11 @@ class CheckedFiles(FileCacheManager):  # type: ignore[misc]
         return made
 
     def get_group(self, filename: str) -> dict[str, str] | None:
-        group: dict[str, str] | None = super().get_group(filename)
+        group: dict[str, str] | None = super().get_group(filename)  # without those that are gone
         if group is None or not all(Path(path).parent == Path(self.cache_dir) for path in group.values()):
             return None
-        return group if all(map(self.has_file, group)) else None
+        whole = json.loads(Path(self._make_path(f"__grp__{filename}")).read_text())["child_paths"]
+        return group if all(map(self.has_file, whole)) else None
 
 
 TOOL_BYTES, TOOL_SECONDS = 64 * 2**20, 120.0

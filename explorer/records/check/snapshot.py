@@ -18,6 +18,7 @@ import numpy
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
+from explorer.core.classes import is_written_in_c
 from explorer.records.check.isolate import (
     ABSENT,
     CODE,
@@ -36,9 +37,6 @@ STATELESS = frozenset(
     "collections.abc numbers _operator".split()
 )
 """Packages whose objects written in C hold nothing that changes, apart from those that are kept here or refused."""
-
-PYTHON_HEAP = 1 << 9
-"""Of a class that a `class` statement made, among others."""
 
 
 class Kept(Protocol):
@@ -455,7 +453,7 @@ def _hidden(value: Any, path: str) -> None:
 
 
 def _made_in_python(kind: type) -> bool:
-    if not kind.__flags__ & PYTHON_HEAP:
+    if is_written_in_c(kind):
         return False
     own = vars(kind)
     return any(n in own for n in ("__dict__", "__weakref__", "__slots__")) or any(map(_made_in_python, kind.__bases__))

@@ -35,6 +35,7 @@ from explorer.compiler.capture.values.sequences import ListValue, TupleValue
 from explorer.compiler.capture.values.sets import SetValue
 from explorer.compiler.capture.values.size import SizeValue
 from explorer.compiler.capture.values.tensor import TensorValue, graph_call
+from explorer.core.classes import is_written_in_c
 from explorer.core.reasons import unsupported
 
 NONE = Constant(None)
@@ -256,7 +257,7 @@ def _copied(t: Tracer, value: Value, item: Copies, keep: Callable[[Value], None]
     attributes: dict[str, Value | None] = {name: value.own(t, name) for name in value.own_names(t)}
     for base in value.cls.__mro__:
         slots = [name for name, found in vars(base).items() if isinstance(found, types.MemberDescriptorType)]
-        attributes |= {name: t.attr_or_none(value, name) for name in slots if base.__flags__ & _HEAP_TYPE}
+        attributes |= {name: t.attr_or_none(value, name) for name in slots if not is_written_in_c(base)}
     for name, attribute in attributes.items():
         if attribute is not None:
             t.effects.set_attr(made, name, item(attribute))
@@ -278,10 +279,6 @@ def _copied_tensor(t: Tracer, value: TensorValue) -> Value:
     if not is_parameter:
         return made
     return t.call(t.from_python(torch.nn.Parameter), [made, Constant(value.fake.requires_grad)], {})
-
-
-_HEAP_TYPE = 1 << 9
-"""The flag of a class that is made at run time (Py_TPFLAGS_HEAPTYPE)."""
 
 
 @positional(types.MappingProxyType)

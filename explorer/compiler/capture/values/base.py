@@ -19,15 +19,13 @@ from explorer.compiler.capture.effects import Effects
 from explorer.compiler.capture.tape import Tape
 from explorer.compiler.capture.torch_state import Switched, TorchState
 from explorer.compiler.config import Config
+from explorer.core.classes import is_written_in_c
 from explorer.core.reasons import unsupported
 from explorer.ir.attempt import Activation, Sighted
 from explorer.ir.bytecode import Code, Handler, Instruction
 from explorer.ir.capture import Condition, Guard, Known, Source, Specialised
 from explorer.ir.capture import Frame as InputFrame
 from explorer.ir.record import GlobalStateData
-
-_HEAP_TYPE = 1 << 9
-"""A flag of a type that no C code declares: its name is without its module."""
 
 
 class NotConstant(Exception):
@@ -38,8 +36,7 @@ class Unhashable(Exception):
     """The program hashes a value whose type has no hash: Python raises TypeError."""
 
     def __init__(self, kind: type) -> None:
-        is_plain = kind.__flags__ & _HEAP_TYPE or kind.__module__ == "builtins"
-        super().__init__(kind.__name__ if is_plain else f"{kind.__module__}.{kind.__name__}")
+        super().__init__(type_name(kind))
 
 
 class Raised(Exception):
@@ -52,8 +49,8 @@ class Raised(Exception):
 
 def type_name(cls: type) -> str:
     """What Python's own errors call a type: one written in C by its module too, except for builtins."""
-    written_in_c = not cls.__flags__ & 1 << 9
-    return f"{cls.__module__}.{cls.__qualname__}" if written_in_c and cls.__module__ != "builtins" else cls.__name__
+    with_module = is_written_in_c(cls) and cls.__module__ != "builtins"
+    return f"{cls.__module__}.{cls.__qualname__}" if with_module else cls.__name__
 
 
 class Value:

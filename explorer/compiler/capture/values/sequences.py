@@ -19,15 +19,18 @@ class SliceValue(Value):
 
     def __init__(self, start: Value, stop: Value, step: Value) -> None:
         self.start, self.stop, self.step = start, stop, step
+        self.parts = start, stop, step
 
     def python_type(self) -> type:
         return slice
 
     def key(self) -> Any:
-        raise Unhashable(slice)
+        if slice.__hash__ is None:  # before Python 3.12
+            raise Unhashable(slice)
+        return slice(*(part.key() for part in self.parts))
 
     def constant(self) -> Any:
-        return slice(self.start.constant(), self.stop.constant(), self.step.constant())
+        return slice(*(part.constant() for part in self.parts))
 
     def get_attr(self, t: Tracer, name: str) -> Value:
         if name in ("start", "stop", "step"):
@@ -36,15 +39,14 @@ class SliceValue(Value):
         return t.builtin_method(self, name)
 
     def method(self, t: Tracer, name: str, args: list[Value], kwargs: dict[str, Value]) -> Value:
-        fixed = slice(*(t.index_or_none(part) for part in (self.start, self.stop, self.step)))
-        return t.from_python(t.python(getattr(fixed, name), *(t.index(a) for a in args)))
+        return t.from_python(t.python(getattr(self.fixed(t), name), *(t.index(a) for a in args)))
 
     def fixed(self, t: Tracer) -> slice:
         """With every symbolic bound made a number."""
-        return slice(*(t.index_or_none(part) for part in (self.start, self.stop, self.step)))
+        return slice(*(t.index_or_none(part) for part in self.parts))
 
     def reconstruct(self, r: Reconstructor) -> None:
-        for part in (self.start, self.stop, self.step):
+        for part in self.parts:
             r.value(part)
         r.build("BUILD_SLICE", 3)
 
