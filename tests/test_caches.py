@@ -744,7 +744,9 @@ sys.path[:0] = sys.argv[1:]
 import torch, explorer
 def f(x): return torch.relu(x * 2) + 1
 record = explorer.explore(f, time=False)(torch.randn(8))
-print(record.data.timing.accuracy.largest_absolute == 0, [build.output for c in record.data.compiles for h in c.halves for build in h.builds])
+accuracy = record.data.timing.accuracy
+halves = [half for compile in record.data.compiles for half in compile.halves]
+print(accuracy.largest_absolute == 0, [build.output for half in halves for build in half.builds])
 """
 
 
