@@ -79,12 +79,9 @@ lab: need-demo $(READY_LAB) $(VIEWER)
 
 test test-all: need-test $(READY) $(VIEWER)
 	@$(NEED) get $(VENV) chromium
-	@echo "==> static checks"
+	@echo "==> static checks, and tests of the viewer beside mypy"
 	$(BIN)/ruff check explorer tests benchmarks docs extension
-	$(BIN)/mypy --strict explorer
-	cd extension && jlpm check
-	@echo "==> tests of the viewer"
-	cd extension && jlpm test
+	$(BIN)/mypy --strict explorer & types=$$!; (cd extension && jlpm check && jlpm test) && wait $$types
 	@echo "==> tests (2 processes)$(if $(filter test,$@),; a sample: make test-all runs all)"
 	$(BIN)/python -m pytest -n 2 -q $(if $(filter test,$@),-m "not slow" --sample 6) tests
 	@echo "==> tests in a browser"

@@ -12,13 +12,16 @@ import numpy as np
 import torch
 
 import explorer
-from benchmarks.fuzz.observe import Fact, Observer, difference
+from benchmarks.fuzz.observe import Fact, Observer, difference, is_rounded
 from benchmarks.fuzz.program import FILE, Program, TooLong, at_most, quiet, world
 
 Compile = Callable[[Any], Any]
 EAGER_SECONDS, SECONDS = 2.0, 60.0
 SURROUNDINGS = frozenset(world())
 WATCHED = ("GT", "GI", "GB", "GL", "GD", "SEEN", "state", "counter", "Thing")
+
+
+ROUNDED = "values of float64, by no more than the rounding of a float32 that they may be computed from"
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,7 @@ class Difference:
             return f"other structure: {_general(self.expected.place)} | {_general(self.got.text)[:100]}"
         if self.expected.text != self.got.text:
             return f"{_general(self.expected.text)[:70]} | {_general(self.got.text)[:140]}"
-        return "values"
+        return "values" if not is_rounded(self.expected, self.got) else ROUNDED
 
     @property
     def text(self) -> str:
